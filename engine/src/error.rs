@@ -1,0 +1,77 @@
+//! Error and Result: what can go wrong in the engine, sorted by what the caller can do about it.
+//!
+//! Absence is `None`, never an error. Errors are cheap to clone, because one failed sync is reported to everyone waiting.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The result of every fallible engine call.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What went wrong, by what the caller can do.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// The operating system refused; reads may be retried, a failed write leaves the `Db` read-only.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was attempted, as a verb: `open`, `read`, `sync`.
+        action: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// The operating system's own words.
+        source: Arc<std::io::Error>,
+    },
+    /// The disk is full. Reads go on; writes are taken again once there is space.
+    #[error("no space left on the device that holds {}", path.display())]
+    NoSpace {
+        /// The file that could not grow.
+        path: PathBuf,
+    },
+    /// Bytes on disk are not what was written. Never answered around.
+    #[error("{} is corrupt at offset {offset}: {reason}", path.display())]
+    Corrupt {
+        /// The damaged file.
+        path: PathBuf,
+        /// Byte offset of the unit that failed its check.
+        offset: u64,
+        /// Which check failed.
+        reason: String,
+    },
+    /// A key, value or batch is over a limit of the engine.
+    #[error("{what} of {length} bytes is over the limit of {limit}")]
+    TooLarge {
+        /// What was too large: `key`, `batch`.
+        what: &'static str,
+        /// Its length in bytes.
+        length: u64,
+        /// The most that is taken, in bytes.
+        limit: u64,
+    },
+    /// Another process has the directory open.
+    #[error("{} is in use by process {process_id}", path.display())]
+    Locked {
+        /// The data directory.
+        path: PathBuf,
+        /// The owner, as written in its lock file; 0 when it could not be read.
+        process_id: u32,
+    },
+    /// The directory was written by a program this one does not understand.
+    #[error("{} has {found}, which this program cannot read; it reads {supported}", path.display())]
+    UnknownFormat {
+        /// The file that says so.
+        path: PathBuf,
+        /// What it holds, in words: `format version 9`, `files that are not ours`.
+        found: String,
+        /// What this program reads, in words.
+        supported: String,
+    },
+    /// An earlier failure stopped all writing: nobody knows what the disk kept. Reads go on; reopen to write again.
+    #[error("the store is read-only since an earlier failure: {reason}")]
+    ReadOnly {
+        /// The failure that caused it.
+        reason: String,
+    },
+    /// The `Db` was closed.
+    #[error("the store is closed")]
+    Closed,
+}
