@@ -1,1 +1,79 @@
-//! Being written.
+//! The Table service: tables of entities, `$filter` queries and entity group transactions, on the engine.
+//!
+//! Synchronous, and free of HTTP: plain structs go in and come out. Every operation takes the account it acts for; an
+//! account needs no creation. Every operation that writes returns with its [`Ticket`](lazurite_engine::Ticket): the
+//! change is visible to all reads from then on, and acknowledged once the ticket has completed.
+//!
+//! Supported: Query, Create, Get and Delete Table; Insert, Update, Merge, Insert Or Replace, Insert Or Merge, Delete, Get
+//! and Query Entities; transactions; Get and Set Table ACL; storage of the service properties. What is left to the server:
+//! `$select`, JSON, the text form of continuation tokens, and which nulls of a request mean "no such property".
+//!
+//! Order is PartitionKey, then RowKey, ordinal by UTF-16 code unit; tables by lower-case name.
+//!
+//! ```text
+//! write: limits -> table record (its name locked, shared) -> key lock -> read, check, new row -> Db::write -> ticket
+//! query: filter -> key ranges and what they cannot decide -> snapshot -> rows until the page is full
+//! ```
+
+mod clock;
+mod codec;
+mod datetime;
+mod error;
+mod filter;
+#[allow(dead_code, reason = "the rest is for the query planner, which follows")]
+mod keys;
+mod limits;
+mod model;
+mod operations;
+mod plan;
+mod query;
+mod transaction;
+
+pub use datetime::{DateTime, DateTimeError};
+pub use error::{Error, InvalidInput, OutOfRangeInput, Result};
+pub use filter::{FILTER_BYTES_MAX, FILTER_DEPTH_MAX};
+pub use limits::{
+    ACL_IDENTIFIERS_MAX, BINARY_BYTES_MAX, ENTITY_BYTES_MAX, KEY_UNITS_MAX, PROPERTIES_MAX,
+    PROPERTY_NAME_UNITS_MAX, STRING_UNITS_MAX,
+};
+pub use model::{ETag, Entity, Guid, IfMatch, Operation, SignedIdentifier, Value, Write};
+pub use plan::{AccessKind, AccessRange};
+pub use query::{Cost, PAGE_BYTES_MAX, PAGE_ROWS_MAX, Page, Query, TablePage, TableQuery};
+pub use transaction::{TRANSACTION_OPERATIONS_MAX, TransactionError};
+
+use clock::Clock;
+use lazurite_engine::{Db, KeyLocks, Keyspace, KeyspaceOptions};
+use std::sync::{Mutex, RwLock};
+
+/// The Table service of one data directory. Methods may be called from any number of threads.
+#[derive(Debug)]
+pub struct TableService {
+    db: Db,
+    /// Table records, policies and properties: see `keys.rs`.
+    catalog: Keyspace,
+    /// The rows of all tables.
+    entities: Keyspace,
+    /// Held across read, check and write of an entity, by its key.
+    entity_locks: KeyLocks,
+    /// By table name: shared by who writes entities, exclusive to who creates or deletes, so that no row is ever written
+    /// under the id of a deleted table.
+    name_locks: Box<[RwLock<()>]>,
+    /// Held from the choice of a table id to the write that uses it up.
+    next_table_id: Mutex<()>,
+    clock: Clock,
+}
+
+impl TableService {
+    /// Opens the service's keyspaces in `db`, creating them if absent; durable on return.
+    pub fn open(db: &Db) -> Result<TableService> {
+        Ok(TableService {
+            db: db.clone(),
+            catalog: db.keyspace("table.catalog", KeyspaceOptions::default())?,
+            entities: db.keyspace("table.entities", KeyspaceOptions::default())?,
+            entity_locks: KeyLocks::default(),
+            name_locks: (0..256).map(|_| RwLock::new(())).collect(),
+            next_table_id: Mutex::new(()),
+            clock: Clock::default(),
+        })
+    }
+}

@@ -1,0 +1,433 @@
+//! Model <-> engine values, each with a version byte first.
+//!
+//! | value | bytes |
+//! | --- | --- |
+//! | row | version `01`, Timestamp u64, then properties to the end: name text, tag u8, value |
+//! | table | version `01`, table id u64, name text |
+//! | ACL | version `01`, then policies to the end: id text, start, expiry, permission, each optional: `00`, or `01` and it |
+//!
+//! Integers are little-endian; a text or a binary is its length as a LEB128 varint and then its bytes; an instant is its
+//! ticks since 1601 as u64. Tags: 1 String, 2 Int32 i32, 3 Int64 i64, 4 Double f64, 5 false and 6 true (no bytes), 7 DateTime
+//! u64, 8 Guid 16 bytes in text order, 9 Binary.
+
+use crate::datetime::DateTime;
+use crate::error::{Error, Result};
+use crate::keys::TableId;
+use crate::model::{Guid, SignedIdentifier, Value};
+
+const VERSION: u8 = 1;
+
+const STRING: u8 = 1;
+const INT32: u8 = 2;
+const INT64: u8 = 3;
+const DOUBLE: u8 = 4;
+const FALSE: u8 = 5;
+const TRUE: u8 = 6;
+const DATE_TIME: u8 = 7;
+const GUID: u8 = 8;
+const BINARY: u8 = 9;
+
+/// A [`Value`] that borrows from an encoded row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum ValueRef<'a> {
+    String(&'a str),
+    Int32(i32),
+    Int64(i64),
+    Double(f64),
+    Boolean(bool),
+    DateTime(DateTime),
+    Guid(Guid),
+    Binary(&'a [u8]),
+}
+
+impl ValueRef<'_> {
+    pub(crate) fn to_value(self) -> Value {
+        match self {
+            ValueRef::String(text) => Value::String(text.to_owned()),
+            ValueRef::Int32(number) => Value::Int32(number),
+            ValueRef::Int64(number) => Value::Int64(number),
+            ValueRef::Double(number) => Value::Double(number),
+            ValueRef::Boolean(truth) => Value::Boolean(truth),
+            ValueRef::DateTime(instant) => Value::DateTime(instant),
+            ValueRef::Guid(guid) => Value::Guid(guid),
+            ValueRef::Binary(bytes) => Value::Binary(bytes.to_vec()),
+        }
+    }
+}
+
+impl<'a> From<&'a Value> for ValueRef<'a> {
+    fn from(value: &'a Value) -> ValueRef<'a> {
+        match value {
+            Value::String(text) => ValueRef::String(text),
+            Value::Int32(number) => ValueRef::Int32(*number),
+            Value::Int64(number) => ValueRef::Int64(*number),
+            Value::Double(number) => ValueRef::Double(*number),
+            Value::Boolean(truth) => ValueRef::Boolean(*truth),
+            Value::DateTime(instant) => ValueRef::DateTime(*instant),
+            Value::Guid(guid) => ValueRef::Guid(*guid),
+            Value::Binary(bytes) => ValueRef::Binary(bytes),
+        }
+    }
+}
+
+/// An encoded row being read: its Timestamp is, its properties are still bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Row<'a> {
+    pub(crate) timestamp: DateTime,
+    properties: &'a [u8],
+}
+
+impl<'a> Row<'a> {
+    pub(crate) fn decode(bytes: &'a [u8]) -> Result<Row<'a>> {
+        let mut reader = Reader::open(bytes, "entity")?;
+        let timestamp = reader.date_time()?;
+        Ok(Row {
+            timestamp,
+            properties: reader.rest,
+        })
+    }
+
+    /// Names and values in stored order; after the first error there are no more.
+    pub(crate) fn properties(self) -> impl Iterator<Item = Result<(&'a str, ValueRef<'a>)>> {
+        let mut reader = Reader {
+            rest: self.properties,
+            what: "entity",
+        };
+        std::iter::from_fn(move || {
+            if reader.rest.is_empty() {
+                return None;
+            }
+            let property = reader.property();
+            if property.is_err() {
+                reader.rest = &[];
+            }
+            Some(property)
+        })
+    }
+
+    pub(crate) fn to_properties(self) -> Result<Vec<(String, Value)>> {
+        self.properties()
+            .map(|property| property.map(|(name, value)| (name.to_owned(), value.to_value())))
+            .collect()
+    }
+}
+
+/// Encodes a row of these properties, in this order.
+pub(crate) fn encode_row<'a>(
+    timestamp: DateTime,
+    properties: impl IntoIterator<Item = (&'a str, ValueRef<'a>)>,
+) -> Vec<u8> {
+    let mut out = vec![VERSION];
+    out.extend(timestamp.ticks().to_le_bytes());
+    for (name, value) in properties {
+        put_bytes(&mut out, name.as_bytes());
+        put_value(&mut out, value);
+    }
+    out
+}
+
+fn put_value(out: &mut Vec<u8>, value: ValueRef<'_>) {
+    let mut fixed = |tag: u8, bytes: &[u8]| {
+        out.push(tag);
+        out.extend(bytes);
+    };
+    match value {
+        ValueRef::Int32(number) => fixed(INT32, &number.to_le_bytes()),
+        ValueRef::Int64(number) => fixed(INT64, &number.to_le_bytes()),
+        ValueRef::Double(number) => fixed(DOUBLE, &number.to_le_bytes()),
+        ValueRef::Boolean(truth) => fixed(if truth { TRUE } else { FALSE }, &[]),
+        ValueRef::DateTime(instant) => fixed(DATE_TIME, &instant.ticks().to_le_bytes()),
+        ValueRef::Guid(guid) => fixed(GUID, &guid.0),
+        ValueRef::String(text) => {
+            fixed(STRING, &[]);
+            put_bytes(out, text.as_bytes());
+        }
+        ValueRef::Binary(bytes) => {
+            fixed(BINARY, &[]);
+            put_bytes(out, bytes);
+        }
+    }
+}
+
+/// What the catalog knows of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TableRecord {
+    pub(crate) id: TableId,
+    /// As spelled at creation.
+    pub(crate) name: String,
+}
+
+impl TableRecord {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = vec![VERSION];
+        out.extend(self.id.to_le_bytes());
+        put_bytes(&mut out, self.name.as_bytes());
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<TableRecord> {
+        let mut reader = Reader::open(bytes, "table")?;
+        let id = reader.u64()?;
+        let name = reader.text()?.to_owned();
+        reader.end()?;
+        Ok(TableRecord { id, name })
+    }
+}
+
+/// Encodes the stored access policies of a table.
+pub(crate) fn encode_acl(identifiers: &[SignedIdentifier]) -> Vec<u8> {
+    let mut out = vec![VERSION];
+    for identifier in identifiers {
+        put_bytes(&mut out, identifier.id.as_bytes());
+        for instant in [identifier.start, identifier.expiry] {
+            out.push(u8::from(instant.is_some()));
+            out.extend(
+                instant
+                    .iter()
+                    .flat_map(|instant| instant.ticks().to_le_bytes()),
+            );
+        }
+        out.push(u8::from(identifier.permission.is_some()));
+        if let Some(permission) = &identifier.permission {
+            put_bytes(&mut out, permission.as_bytes());
+        }
+    }
+    out
+}
+
+/// Decodes the stored access policies of a table.
+pub(crate) fn decode_acl(bytes: &[u8]) -> Result<Vec<SignedIdentifier>> {
+    let mut reader = Reader::open(bytes, "access policies")?;
+    let mut identifiers = Vec::new();
+    while !reader.rest.is_empty() {
+        identifiers.push(SignedIdentifier {
+            id: reader.text()?.to_owned(),
+            start: reader.optional(Reader::date_time)?,
+            expiry: reader.optional(Reader::date_time)?,
+            permission: reader.optional(|reader| Ok(reader.text()?.to_owned()))?,
+        });
+    }
+    Ok(identifiers)
+}
+
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    let mut length = bytes.len();
+    while length >= 0x80 {
+        out.push(length as u8 | 0x80);
+        length >>= 7;
+    }
+    out.push(length as u8);
+    out.extend(bytes);
+}
+
+/// What is left of an encoded value. Lengths are checked before they are believed.
+struct Reader<'a> {
+    rest: &'a [u8],
+    /// What the value is of, for the error.
+    what: &'static str,
+}
+
+impl<'a> Reader<'a> {
+    /// Checks the version byte.
+    fn open(bytes: &'a [u8], what: &'static str) -> Result<Reader<'a>> {
+        let mut reader = Reader { rest: bytes, what };
+        match reader.u8()? {
+            VERSION => Ok(reader),
+            version => Err(reader.error(&format!("format version {version} is unknown"))),
+        }
+    }
+
+    fn error(&self, reason: &str) -> Error {
+        Error::InternalError(format!("stored {}: {reason}", self.what))
+    }
+
+    fn end(&self) -> Result<()> {
+        match self.rest {
+            [] => Ok(()),
+            _ => Err(self.error("bytes after the end")),
+        }
+    }
+
+    fn property(&mut self) -> Result<(&'a str, ValueRef<'a>)> {
+        let name = self.text()?;
+        let value = match self.u8()? {
+            STRING => ValueRef::String(self.text()?),
+            INT32 => ValueRef::Int32(i32::from_le_bytes(self.array()?)),
+            INT64 => ValueRef::Int64(i64::from_le_bytes(self.array()?)),
+            DOUBLE => ValueRef::Double(f64::from_le_bytes(self.array()?)),
+            FALSE => ValueRef::Boolean(false),
+            TRUE => ValueRef::Boolean(true),
+            DATE_TIME => ValueRef::DateTime(self.date_time()?),
+            GUID => ValueRef::Guid(Guid(self.array()?)),
+            BINARY => ValueRef::Binary(self.bytes()?),
+            tag => return Err(self.error(&format!("type tag {tag} is unknown"))),
+        };
+        Ok((name, value))
+    }
+
+    fn optional<T>(&mut self, read: impl Fn(&mut Self) -> Result<T>) -> Result<Option<T>> {
+        match self.u8()? {
+            0 => Ok(None),
+            1 => read(self).map(Some),
+            _ => Err(self.error("a presence byte is neither 0 nor 1")),
+        }
+    }
+
+    fn date_time(&mut self) -> Result<DateTime> {
+        DateTime::from_ticks(self.u64()?).ok_or_else(|| self.error("an instant is out of range"))
+    }
+
+    fn text(&mut self) -> Result<&'a str> {
+        let bytes = self.bytes()?;
+        std::str::from_utf8(bytes).map_err(|_| self.error("a text is not UTF-8"))
+    }
+
+    fn bytes(&mut self) -> Result<&'a [u8]> {
+        let length = self.varint()?;
+        self.take(length)
+    }
+
+    fn varint(&mut self) -> Result<usize> {
+        let mut value = 0;
+        for shift in [0, 7, 14, 21] {
+            let byte = self.u8()?;
+            value |= usize::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(self.error("a length is over 256 MiB"))
+    }
+
+    fn u8(&mut self) -> Result<u8> {
+        self.array().map(|[byte]| byte)
+    }
+
+    fn u64(&mut self) -> Result<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let bytes = self.take(N)?;
+        Ok(bytes
+            .try_into()
+            .expect("take returns as many bytes as asked for"))
+    }
+
+    fn take(&mut self, count: usize) -> Result<&'a [u8]> {
+        let (taken, rest) = self
+            .rest
+            .split_at_checked(count)
+            .ok_or_else(|| self.error("it ends too early"))?;
+        self.rest = rest;
+        Ok(taken)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    pub(crate) fn date_time() -> impl Strategy<Value = DateTime> {
+        (0..=DateTime::MAX.ticks()).prop_map(|ticks| DateTime::from_ticks(ticks).unwrap())
+    }
+
+    fn value() -> impl Strategy<Value = Value> {
+        prop_oneof![
+            any::<String>().prop_map(Value::String),
+            any::<i32>().prop_map(Value::Int32),
+            any::<i64>().prop_map(Value::Int64),
+            any::<f64>().prop_map(Value::Double),
+            any::<bool>().prop_map(Value::Boolean),
+            date_time().prop_map(Value::DateTime),
+            any::<[u8; 16]>().prop_map(|bytes| Value::Guid(Guid(bytes))),
+            vec(any::<u8>(), 0..300).prop_map(Value::Binary),
+        ]
+    }
+
+    fn identifier() -> impl Strategy<Value = SignedIdentifier> {
+        let instant = || proptest::option::of(date_time());
+        let fields = (
+            any::<String>(),
+            instant(),
+            instant(),
+            proptest::option::of("[raud]{0,4}"),
+        );
+        fields.prop_map(|(id, start, expiry, permission)| SignedIdentifier {
+            id,
+            start,
+            expiry,
+            permission,
+        })
+    }
+
+    fn encode(timestamp: DateTime, properties: &[(String, Value)]) -> Vec<u8> {
+        encode_row(
+            timestamp,
+            properties
+                .iter()
+                .map(|(name, value)| (&**name, value.into())),
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn rows_survive_their_encoding(timestamp in date_time(), properties in vec((any::<String>(), value()), 0..6)) {
+            let bytes = encode(timestamp, &properties);
+            let row = Row::decode(&bytes).unwrap();
+            prop_assert_eq!(row.timestamp, timestamp);
+            prop_assert_eq!(row.to_properties().unwrap(), properties);
+        }
+
+        #[test]
+        fn catalog_records_survive_their_encoding(id: u64, name: String, acl in vec(identifier(), 0..5)) {
+            let record = TableRecord { id, name };
+            prop_assert_eq!(TableRecord::decode(&record.encode()).unwrap(), record);
+            prop_assert_eq!(decode_acl(&encode_acl(&acl)).unwrap(), acl);
+        }
+
+        #[test]
+        fn damaged_values_are_errors_and_never_panics(bytes: Vec<u8>, cut: usize) {
+            let versioned = [&[VERSION], &bytes[..]].concat();
+            for bytes in [&bytes, &versioned] {
+                let _ = Row::decode(bytes).and_then(Row::to_properties);
+                let _ = TableRecord::decode(bytes);
+                let _ = decode_acl(bytes);
+            }
+            let row = encode(DateTime::MAX, &[("a".into(), Value::Int64(1))]);
+            let cut = cut % (row.len() - 9) + 9;
+            let decoded = Row::decode(&row[..cut]).unwrap().to_properties();
+            prop_assert_eq!(decoded.is_ok(), cut == 9, "cut at {}", cut);
+        }
+    }
+
+    #[test]
+    fn row_bytes_are_those_of_the_format() {
+        let instant = DateTime::from_ticks(0x0102).unwrap();
+        let row = encode(
+            instant,
+            &[
+                ("A".into(), Value::Int32(-2)),
+                ("b".into(), Value::String("xy".into())),
+            ],
+        );
+        let expected = [
+            &[1u8][..],
+            &[2, 1, 0, 0, 0, 0, 0, 0],
+            &[1, b'A', 2, 0xfe, 0xff, 0xff, 0xff],
+            &[1, b'b', 1, 2, b'x', b'y'],
+        ];
+        assert_eq!(row, expected.concat());
+    }
+
+    #[test]
+    fn unknown_version_is_refused_by_name() {
+        let error = Row::decode(&[9, 0]).unwrap_err().to_string();
+        assert!(
+            error.ends_with("stored entity: format version 9 is unknown"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,161 @@
+//! Error: what the service refuses, one variant per error code of the protocol, spelled as on the wire.
+//!
+//! The display text is the protocol's own message. Source: Table Service Error Codes.
+
+use crate::transaction::TRANSACTION_OPERATIONS_MAX;
+
+/// The result of every fallible operation of the service.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why an operation was refused. Nothing has changed when one is returned.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// An operation of a transaction names another partition than the first.
+    #[error("All commands in a batch must operate on same entity group.")]
+    CommandsInBatchActOnDifferentPartitions,
+    /// Two properties of one entity have the same name, or one has that of a system property.
+    #[error("A property is specified more than one time.")]
+    DuplicatePropertiesSpecified,
+    /// Insert Entity met an entity of the same keys.
+    #[error("The specified entity already exists.")]
+    EntityAlreadyExists,
+    /// Names and values together are over 1 MiB, possibly only after a merge.
+    #[error("The entity is larger than the maximum allowed size (1MB).")]
+    EntityTooLarge,
+    /// A stored row that this program cannot read; nothing the client did. The text is for the log.
+    #[error("The server encountered an internal error: {0}")]
+    InternalError(String),
+    /// An operation of a transaction names the same entity as an earlier one.
+    #[error(
+        "The batch request contains multiple changes with same row key. An entity can appear only once in a batch \
+         request."
+    )]
+    InvalidDuplicateRow,
+    /// The catch-all of the protocol; the variants of [`InvalidInput`] say what it was.
+    #[error(transparent)]
+    InvalidInput(InvalidInput),
+    /// A table name with characters other than letters and digits, or beginning with a digit. The spelling is the service's.
+    #[error("The specifed resource name contains invalid characters.")]
+    InvalidResourceName,
+    /// More than five stored policies, or an id that is repeated or too long.
+    #[error("XML specified is not syntactically valid.")]
+    InvalidXmlDocument,
+    /// A `$filter` that compares two properties or two literals, calculates, or calls a function.
+    #[error("The requested operation is not implemented on the specified resource.")]
+    NotImplemented,
+    /// A value outside of what the protocol can hold; the variants of [`OutOfRangeInput`] say which.
+    #[error(transparent)]
+    OutOfRangeInput(OutOfRangeInput),
+    /// A key is missing or null. Raised by whoever reads the request: an [`Entity`](crate::Entity) always has both.
+    #[error("The values are not specified for all properties in the entity.")]
+    PropertiesNeedValue,
+    /// A property name that is not an identifier.
+    #[error("The property name is invalid.")]
+    PropertyNameInvalid,
+    /// A property name of more than 255 characters.
+    #[error("The property name exceeds the maximum allowed length (255).")]
+    PropertyNameTooLong,
+    /// A String over 32,768 UTF-16 code units, a Binary over 65,536 bytes, or a key over 512 UTF-16 code units.
+    #[error(
+        "The property value exceeds the maximum allowed size (64KB). If the property value is a string, it is UTF-16 \
+         encoded and the maximum number of characters should be 32K or less."
+    )]
+    PropertyValueTooLarge,
+    /// No such entity; or, for the operations on tables themselves, no such table.
+    #[error("The specified resource does not exist.")]
+    ResourceNotFound,
+    /// A table of that name exists, in whatever spelling.
+    #[error("The table specified already exists.")]
+    TableAlreadyExists,
+    /// An operation on entities or on the ACL of a table that does not exist.
+    #[error("The table specified does not exist.")]
+    TableNotFound,
+    /// More than 252 own properties, possibly only after a merge.
+    #[error(
+        "The entity contains more properties than allowed. Each entity can include up to 252 properties to store data. \
+         Each entity also has 3 system properties."
+    )]
+    TooManyProperties,
+    /// The entity exists, but in another version than the write asked for.
+    #[error("The update condition specified in the request was not satisfied.")]
+    UpdateConditionNotSatisfied,
+    /// The store itself failed.
+    #[error(transparent)]
+    Engine(#[from] lazurite_engine::Error),
+}
+
+/// What was wrong with the input, for the code `InvalidInput`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidInput {
+    /// Anything the protocol has no words for.
+    #[error("One of the request inputs is not valid.")]
+    Request,
+    /// A key in a URL holds `/` or `\`.
+    #[error("Bad Request - Error in query syntax.")]
+    QuerySyntax,
+    /// A `$filter` that does not follow the grammar.
+    #[error("Syntax error at position {position} in '{filter}'.")]
+    Filter {
+        /// Index of the offending character, counted in characters from 0.
+        position: usize,
+        /// The filter as given.
+        filter: String,
+    },
+    /// A `$filter` that is longer or more deeply nested than the service reads.
+    #[error("The $filter has {what} {found}, more than the maximum of {limit}.")]
+    FilterTooLarge {
+        /// `bytes` or `nesting depth`.
+        what: &'static str,
+        /// How much of it.
+        found: usize,
+        /// How much is read.
+        limit: usize,
+    },
+    /// An order comparison with `null`.
+    #[error(
+        "The operator '{0}' is not supported for the 'null' literal; only equality checks are supported."
+    )]
+    NullOrder(&'static str),
+    /// An `If-Match` that is neither `*` nor an ETag of this service.
+    #[error(
+        "The etag value '{0}' specified in one of the request headers is not valid. Please make sure only one etag \
+         value is specified and is valid."
+    )]
+    ETag(String),
+    /// A transaction of more than 100 operations.
+    #[error(
+        "The batch request operation exceeds the maximum {TRANSACTION_OPERATIONS_MAX} changes per change set."
+    )]
+    TooManyOperations,
+}
+
+/// What was out of range, for the code `OutOfRangeInput`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OutOfRangeInput {
+    /// A key in a URL holds a character that no key may hold.
+    #[error("One of the request inputs is out of range.")]
+    Request,
+    /// A key or instant in a body has a value that cannot be stored.
+    #[error("The '{name}' parameter of value '{value}' is out of range.")]
+    Parameter {
+        /// The property's name.
+        name: String,
+        /// What was given.
+        value: String,
+    },
+    /// A table name of less than 3 or more than 63 characters.
+    #[error("The specified resource name length is not within the permissible limits.")]
+    ResourceNameLength,
+}
+
+impl From<InvalidInput> for Error {
+    fn from(what: InvalidInput) -> Error {
+        Error::InvalidInput(what)
+    }
+}
+
+impl From<OutOfRangeInput> for Error {
+    fn from(what: OutOfRangeInput) -> Error {
+        Error::OutOfRangeInput(what)
+    }
+}

@@ -1,0 +1,224 @@
+//! Names <-> engine keys: the only file that knows their layout.
+//!
+//! A component is a text in UTF-8 whose bytes are mapped so that byte order is the order of its UTF-16 code units, which
+//! is the order of the protocol. `00` becomes `00 FF`, and `00 01` ends the component; so no component is a prefix of
+//! another, `a` sorts before every longer text that begins with it, and `tab` has nothing in common with `table`.
+//!
+//! | keyspace | key | value |
+//! | --- | --- | --- |
+//! | catalog | `01` | the next table id |
+//! | catalog | `02` account, lower-case table name | table record |
+//! | catalog | `03` table id | stored access policies |
+//! | catalog | `04` account | service properties, opaque |
+//! | entities | table id, PartitionKey, RowKey | row |
+//!
+//! A table id is 8 bytes, big-endian, and never used again: deleting a table is one range, whatever it holds.
+
+use lazurite_engine::KeyRange;
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+/// Names a table of any account for as long as it exists.
+pub(crate) type TableId = u64;
+
+/// Bytes of a table id in a key.
+pub(crate) const TABLE_ID_BYTES: usize = 8;
+
+/// The key of the next table id.
+pub(crate) const NEXT_TABLE_ID: &[u8] = &[1];
+
+/// The key of a table's record.
+pub(crate) fn table(account: &str, name: &str) -> Vec<u8> {
+    let mut key = tables(account);
+    component(&mut key, &name.to_ascii_lowercase());
+    key
+}
+
+/// What the records of all tables of an account begin with.
+pub(crate) fn tables(account: &str) -> Vec<u8> {
+    let mut key = vec![2];
+    component(&mut key, account);
+    key
+}
+
+/// The key of a table's stored access policies.
+pub(crate) fn acl(table: TableId) -> Vec<u8> {
+    let mut key = vec![3];
+    key.extend(table.to_be_bytes());
+    key
+}
+
+/// The key of an account's service properties.
+pub(crate) fn service_properties(account: &str) -> Vec<u8> {
+    let mut key = vec![4];
+    component(&mut key, account);
+    key
+}
+
+/// The key of an entity.
+pub(crate) fn entity(table: TableId, partition_key: &str, row_key: &str) -> Vec<u8> {
+    let mut key = Vec::with_capacity(TABLE_ID_BYTES + partition_key.len() + row_key.len() + 4);
+    key.extend(table.to_be_bytes());
+    component(&mut key, partition_key);
+    component(&mut key, row_key);
+    key
+}
+
+/// All entities of a table.
+pub(crate) fn entities(table: TableId) -> KeyRange {
+    KeyRange::prefix(&table.to_be_bytes())
+}
+
+/// PartitionKey and RowKey of an entity's key without its table id; `None` if it is none.
+pub(crate) fn parse_entity(key: &[u8]) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
+    let (partition_key, rest) = parse_component(key)?;
+    let (row_key, rest) = parse_component(rest)?;
+    rest.is_empty().then_some((partition_key, row_key))
+}
+
+/// Appends `text` as a component.
+pub(crate) fn component(key: &mut Vec<u8>, text: &str) {
+    for byte in text.bytes() {
+        match byte {
+            0 => key.extend([0, 0xff]),
+            _ => key.push(rank(byte)),
+        }
+    }
+    key.extend([0, 1]);
+}
+
+/// Makes a key that ends with a component the first one beyond all keys that begin with it.
+pub(crate) fn skip_component(key: &mut [u8]) {
+    if let Some(end) = key.last_mut() {
+        debug_assert_eq!(*end, 1, "a component ends with 00 01");
+        *end = 2;
+    }
+}
+
+/// The first component of `key`, and what follows it. Borrowed unless it holds a mapped byte, which is rare.
+pub(crate) fn parse_component(key: &[u8]) -> Option<(Cow<'_, str>, &[u8])> {
+    let plain = key
+        .iter()
+        .position(|byte| *byte == 0 || *byte >= MAPPED_FROM)?;
+    if key[plain..].starts_with(&[0, 1]) {
+        let text = std::str::from_utf8(&key[..plain]).ok()?;
+        return Some((Cow::Borrowed(text), &key[plain + 2..]));
+    }
+    let mut text = key[..plain].to_vec();
+    let mut rest = &key[plain..];
+    loop {
+        rest = match rest {
+            [0, 1, rest @ ..] => return Some((Cow::Owned(String::from_utf8(text).ok()?), rest)),
+            [0, 0xff, rest @ ..] => {
+                text.push(0);
+                rest
+            }
+            [0, ..] | [] => return None,
+            [byte, rest @ ..] => {
+                text.push(unrank(*byte));
+                rest
+            }
+        };
+    }
+}
+
+/// Orders texts ordinally by UTF-16 code unit: the order of keys, and of strings in `$filter`.
+pub(crate) fn compare_utf16(left: &str, right: &str) -> Ordering {
+    let differ = left
+        .bytes()
+        .zip(right.bytes())
+        .find(|(left, right)| left != right);
+    match differ {
+        Some((left, right)) => rank(left).cmp(&rank(right)),
+        None => left.len().cmp(&right.len()),
+    }
+}
+
+const MAPPED_FROM: u8 = 0xee;
+
+/// Maps a byte of UTF-8 to one whose order is that of UTF-16. The two differ only in that UTF-16 puts U+E000 to U+FFFF
+/// (lead bytes EE, EF) after all beyond (F0 to F4); lead bytes never meet other bytes at the first difference.
+fn rank(byte: u8) -> u8 {
+    match byte {
+        0xee | 0xef => byte + 5,
+        0xf0..=0xf4 => byte - 2,
+        _ => byte,
+    }
+}
+
+fn unrank(byte: u8) -> u8 {
+    match byte {
+        0xf3 | 0xf4 => byte - 5,
+        0xee..=0xf2 => byte + 2,
+        _ => byte,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn utf16(text: &str) -> Vec<u16> {
+        text.encode_utf16().collect()
+    }
+
+    /// Texts from an alphabet where the orders of bytes, of UTF-8 and of UTF-16 part.
+    fn text() -> impl Strategy<Value = String> {
+        let alphabet = vec![
+            '\0',
+            '\u{1}',
+            '\u{2}',
+            'a',
+            'b',
+            '\u{7f}',
+            'é',
+            '\u{d7ff}',
+            '\u{e000}',
+            '\u{ffff}',
+            '😀',
+            '\u{10ffff}',
+        ];
+        proptest::collection::vec(proptest::sample::select(alphabet), 0..5)
+            .prop_map(|chars| chars.into_iter().collect())
+    }
+
+    proptest! {
+        #[test]
+        fn encoded_keys_sort_as_their_parts(a in (text(), text()), b in (text(), text())) {
+            let parts = |(p, r): &(String, String)| (utf16(p), utf16(r));
+            prop_assert_eq!(entity(1, &a.0, &a.1).cmp(&entity(1, &b.0, &b.1)), parts(&a).cmp(&parts(&b)));
+            prop_assert_eq!(compare_utf16(&a.0, &b.0), utf16(&a.0).cmp(&utf16(&b.0)));
+        }
+
+        #[test]
+        fn keys_give_back_their_parts(p in text(), r in any::<String>(), id: u64) {
+            let key = entity(id, &p, &r);
+            let (partition_key, row_key) = parse_entity(&key[TABLE_ID_BYTES..]).unwrap();
+            prop_assert_eq!((&*partition_key, &*row_key), (&*p, &*r));
+            prop_assert!(key.starts_with(&entities(id).start));
+        }
+
+        #[test]
+        fn no_key_panics(bytes: Vec<u8>) {
+            let _ = parse_entity(&bytes);
+        }
+
+        #[test]
+        fn skipping_a_component_passes_all_that_begin_with_it(p in text(), longer in text(), r in text()) {
+            let mut beyond = Vec::new();
+            component(&mut beyond, &p);
+            skip_component(&mut beyond);
+            prop_assert!(entity(1, &p, &r)[TABLE_ID_BYTES..] < beyond[..]);
+            let other = p.clone() + "\0" + &longer;
+            prop_assert!(entity(1, &other, &r)[TABLE_ID_BYTES..] >= beyond[..]);
+        }
+    }
+
+    #[test]
+    fn names_that_begin_alike_share_no_prefix() {
+        assert!(!table("acct", "table").starts_with(&table("acct", "tab")));
+        assert!(!tables("acct2").starts_with(&tables("acct")));
+        assert_eq!(table("acct", "TAB"), table("acct", "tab"));
+    }
+}

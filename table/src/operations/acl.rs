@@ -1,0 +1,34 @@
+//! Stored access policies of a table. Only stored here; what they grant is decided where requests are admitted.
+
+use crate::error::Result;
+use crate::model::SignedIdentifier;
+use crate::{TableService, codec, keys, limits};
+use lazurite_engine::{Batch, Ticket};
+
+impl TableService {
+    /// The stored access policies, in the order they were set. Errors: `TableNotFound`.
+    pub fn get_table_acl(&self, account: &str, table: &str) -> Result<Vec<SignedIdentifier>> {
+        let table = self.table_id(account, table)?;
+        let bytes = self.db.get(&self.catalog, &keys::acl(table))?;
+        bytes.map_or(Ok(Vec::new()), |bytes| codec::decode_acl(&bytes))
+    }
+
+    /// Replaces all stored access policies. Errors: `TableNotFound`; `InvalidXmlDocument` for more than five, or for an
+    /// id that is repeated or over 64 characters.
+    pub fn set_table_acl(
+        &self,
+        account: &str,
+        table: &str,
+        identifiers: &[SignedIdentifier],
+    ) -> Result<Ticket> {
+        limits::check_acl(identifiers)?;
+        let (_name_guard, table) = self.table_for_write(account, table)?;
+        let mut batch = Batch::new();
+        batch.put(
+            &self.catalog,
+            &keys::acl(table),
+            &codec::encode_acl(identifiers),
+        );
+        Ok(self.db.write(batch)?)
+    }
+}

@@ -1,0 +1,236 @@
+//! Operations on entities. All writes take one road: check, lock, read, [`TableService::apply`], one engine batch.
+
+use crate::codec::{self, Row, ValueRef};
+use crate::error::{Error, Result};
+use crate::model::{Entity, IfMatch, Value, Write};
+use crate::{DateTime, TableService, keys, limits};
+use lazurite_engine::{Batch, Ticket};
+use std::collections::HashMap;
+use std::time::SystemTime;
+
+/// What a write leaves under an entity's key.
+pub(crate) enum Stored {
+    Row { timestamp: DateTime, bytes: Vec<u8> },
+    Nothing,
+}
+
+impl Stored {
+    /// `None` if the entity is gone.
+    pub(crate) fn timestamp(&self) -> Option<DateTime> {
+        match self {
+            Stored::Row { timestamp, .. } => Some(*timestamp),
+            Stored::Nothing => None,
+        }
+    }
+}
+
+impl TableService {
+    /// Stores a new entity. Answers its Timestamp. Errors: `EntityAlreadyExists`, `TableNotFound`, and those of limits.
+    pub fn insert_entity(
+        &self,
+        account: &str,
+        table: &str,
+        entity: &Entity,
+        now: SystemTime,
+    ) -> Result<(DateTime, Ticket)> {
+        self.write_row(account, table, Write::Insert, entity, now)
+    }
+
+    /// Replaces an entity that exists and matches. Answers its new Timestamp. Errors: `ResourceNotFound`,
+    /// `UpdateConditionNotSatisfied`, `TableNotFound`, and those of limits.
+    pub fn update_entity(
+        &self,
+        account: &str,
+        table: &str,
+        entity: &Entity,
+        if_match: IfMatch,
+        now: SystemTime,
+    ) -> Result<(DateTime, Ticket)> {
+        self.write_row(account, table, Write::Update(if_match), entity, now)
+    }
+
+    /// Overwrites the given properties of an entity that exists and matches; limits hold for the result. Answers its new
+    /// Timestamp. Errors as [`TableService::update_entity`].
+    pub fn merge_entity(
+        &self,
+        account: &str,
+        table: &str,
+        entity: &Entity,
+        if_match: IfMatch,
+        now: SystemTime,
+    ) -> Result<(DateTime, Ticket)> {
+        self.write_row(account, table, Write::Merge(if_match), entity, now)
+    }
+
+    /// Stores an entity whether it exists or not. Answers its new Timestamp. Errors: `TableNotFound`, and those of limits.
+    pub fn insert_or_replace_entity(
+        &self,
+        account: &str,
+        table: &str,
+        entity: &Entity,
+        now: SystemTime,
+    ) -> Result<(DateTime, Ticket)> {
+        self.write_row(account, table, Write::InsertOrReplace, entity, now)
+    }
+
+    /// Stores an entity, or overwrites the given properties of the one that exists. Answers its new Timestamp. Errors as
+    /// [`TableService::insert_or_replace_entity`].
+    pub fn insert_or_merge_entity(
+        &self,
+        account: &str,
+        table: &str,
+        entity: &Entity,
+        now: SystemTime,
+    ) -> Result<(DateTime, Ticket)> {
+        self.write_row(account, table, Write::InsertOrMerge, entity, now)
+    }
+
+    /// Removes an entity that exists and matches. Errors: `ResourceNotFound`, `UpdateConditionNotSatisfied`,
+    /// `TableNotFound`.
+    pub fn delete_entity(
+        &self,
+        account: &str,
+        table: &str,
+        partition_key: &str,
+        row_key: &str,
+        if_match: IfMatch,
+    ) -> Result<Ticket> {
+        let entity = Entity::new(partition_key, row_key, Vec::new());
+        // A deletion leaves no Timestamp, so the time does not matter.
+        let now = SystemTime::UNIX_EPOCH;
+        let (_, ticket) =
+            self.write_entity(account, table, Write::Delete(if_match), &entity, now)?;
+        Ok(ticket)
+    }
+
+    /// Reads one entity. Errors: `ResourceNotFound`, `TableNotFound`.
+    pub fn get_entity(
+        &self,
+        account: &str,
+        table: &str,
+        partition_key: &str,
+        row_key: &str,
+    ) -> Result<Entity> {
+        limits::check_url_key(partition_key)?;
+        limits::check_url_key(row_key)?;
+        let table = self.table_id(account, table)?;
+        let key = keys::entity(table, partition_key, row_key);
+        let bytes = self
+            .db
+            .get(&self.entities, &key)?
+            .ok_or(Error::ResourceNotFound)?;
+        let row = Row::decode(&bytes)?;
+        Ok(Entity {
+            partition_key: partition_key.to_owned(),
+            row_key: row_key.to_owned(),
+            timestamp: row.timestamp,
+            properties: row.to_properties()?,
+        })
+    }
+
+    fn write_row(
+        &self,
+        account: &str,
+        table: &str,
+        write: Write,
+        entity: &Entity,
+        now: SystemTime,
+    ) -> Result<(DateTime, Ticket)> {
+        let (timestamp, ticket) = self.write_entity(account, table, write, entity, now)?;
+        Ok((timestamp.expect("only a deletion leaves no row"), ticket))
+    }
+
+    fn write_entity(
+        &self,
+        account: &str,
+        table: &str,
+        write: Write,
+        entity: &Entity,
+        now: SystemTime,
+    ) -> Result<(Option<DateTime>, Ticket)> {
+        limits::check_entity(write, entity)?;
+        let (_name_guard, table) = self.table_for_write(account, table)?;
+        let key = keys::entity(table, &entity.partition_key, &entity.row_key);
+        let _guard = self.entity_locks.lock(&key);
+        let stored = self.apply(write, entity, &key, now)?;
+        let mut batch = Batch::new();
+        self.put(&mut batch, &key, &stored);
+        Ok((stored.timestamp(), self.db.write(batch)?))
+    }
+
+    /// What `write` makes of the row under `key`, whose lock the caller holds. Reads, writes nothing.
+    pub(crate) fn apply(
+        &self,
+        write: Write,
+        entity: &Entity,
+        key: &[u8],
+        now: SystemTime,
+    ) -> Result<Stored> {
+        let current = self.db.get(&self.entities, key)?;
+        let current = current.as_deref().map(Row::decode).transpose()?;
+        check_precondition(write, current)?;
+        let merged = match (write, current) {
+            (Write::Delete(_), _) => return Ok(Stored::Nothing),
+            (Write::Merge(_) | Write::InsertOrMerge, Some(current)) => {
+                merge(current, &entity.properties)?
+            }
+            _ => as_refs(&entity.properties).collect(),
+        };
+        limits::check_result(&entity.partition_key, &entity.row_key, &merged)?;
+        let timestamp = self.clock.timestamp(now, current.map(|row| row.timestamp));
+        let bytes = codec::encode_row(timestamp, merged);
+        Ok(Stored::Row { timestamp, bytes })
+    }
+
+    /// Adds what [`TableService::apply`] found to `batch`.
+    pub(crate) fn put(&self, batch: &mut Batch, key: &[u8], stored: &Stored) {
+        match stored {
+            Stored::Row { bytes, .. } => batch.put(&self.entities, key, bytes),
+            Stored::Nothing => batch.delete(&self.entities, key),
+        }
+    }
+}
+
+/// Source: Insert Entity, Update Entity, Merge Entity, Delete Entity, "Remarks".
+fn check_precondition(write: Write, current: Option<Row<'_>>) -> Result<()> {
+    match (write, current) {
+        (Write::Insert, Some(_)) => Err(Error::EntityAlreadyExists),
+        (Write::Insert | Write::InsertOrReplace | Write::InsertOrMerge, _) => Ok(()),
+        (Write::Update(_) | Write::Merge(_) | Write::Delete(_), None) => {
+            Err(Error::ResourceNotFound)
+        }
+        (Write::Update(if_match) | Write::Merge(if_match) | Write::Delete(if_match), Some(row)) => {
+            match if_match {
+                IfMatch::ETag(etag) if etag.0 != row.timestamp => {
+                    Err(Error::UpdateConditionNotSatisfied)
+                }
+                _ => Ok(()),
+            }
+        }
+    }
+}
+
+type PropertyRef<'a> = (&'a str, ValueRef<'a>);
+
+fn as_refs(properties: &[(String, Value)]) -> impl Iterator<Item = PropertyRef<'_>> {
+    properties
+        .iter()
+        .map(|(name, value)| (&**name, value.into()))
+}
+
+/// Stored properties keep their place, with the new value where there is one; properties not stored yet follow in order.
+fn merge<'a>(current: Row<'a>, changes: &'a [(String, Value)]) -> Result<Vec<PropertyRef<'a>>> {
+    let mut merged: Vec<PropertyRef<'a>> = current.properties().collect::<Result<_>>()?;
+    let places: HashMap<&str, usize> = merged
+        .iter()
+        .enumerate()
+        .map(|(at, (name, _))| (*name, at))
+        .collect();
+    for (name, value) in as_refs(changes) {
+        match places.get(name) {
+            Some(at) => merged[*at].1 = value,
+            None => merged.push((name, value)),
+        }
+    }
+    Ok(merged)
+}

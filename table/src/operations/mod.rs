@@ -1,0 +1,6 @@
+//! One file per resource, one function per REST operation, under its REST name.
+
+mod acl;
+pub(crate) mod entity;
+mod service;
+mod table;
