@@ -1,0 +1,86 @@
+//! Error: one variant per protocol code, spelled as on the wire, with the protocol's own message as its text.
+//!
+//! Fields carry what the answer's extra elements need. Status codes are the server's business.
+//! Source: "Queue Service error codes" and "Common REST API error codes".
+
+/// The result of every operation of the service.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an operation was refused, or could not be carried out.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// A metadata name is empty.
+    #[error("The key for one of the metadata key-value pairs is empty.")]
+    EmptyMetadataKey,
+    /// The marker of List Queues is not one that this service gave out.
+    #[error("The specified marker is invalid.")]
+    InvalidMarker,
+    /// A metadata name is not a C# identifier, or is given twice.
+    #[error("The metadata specified is invalid. It has characters that are not permitted.")]
+    InvalidMetadata,
+    /// A parameter has a value that is never valid, or not in this combination.
+    #[error("Value for one of the query parameters specified in the request URI is invalid.")]
+    InvalidQueryParameterValue {
+        /// `QueryParameterName`.
+        name: &'static str,
+        /// `QueryParameterValue`: what the client sent.
+        value: String,
+        /// `Reason`: one sentence.
+        reason: &'static str,
+    },
+    /// A queue name has characters, or hyphens at places, that names may not have.
+    #[error("The specified resource name contains invalid characters.")]
+    InvalidResourceName,
+    /// More than five stored policies, or one that is malformed.
+    #[error("XML specified is not syntactically valid.")]
+    InvalidXmlDocument,
+    /// A value in the service properties is outside its range.
+    #[error("The value for one of the XML nodes is not in the correct format.")]
+    InvalidXmlNodeValue {
+        /// `XmlNodeName`.
+        name: &'static str,
+        /// `XmlNodeValue`: what the client sent.
+        value: String,
+    },
+    /// No message has this id: unknown, deleted or expired.
+    #[error("The specified message does not exist.")]
+    MessageNotFound,
+    /// Names and values of the metadata together are over 8 KiB.
+    #[error("The metadata specified exceeds the maximum permissible limit (8KB).")]
+    MetadataTooLarge,
+    /// The name of a queue is too short or too long.
+    #[error("The specified resource name length is not within the permissible limits.")]
+    OutOfRangeInput,
+    /// A number is outside its range.
+    #[error(
+        "One of the query parameters specified in the request URI is outside the permissible range."
+    )]
+    OutOfRangeQueryParameterValue {
+        /// `QueryParameterName`.
+        name: &'static str,
+        /// `QueryParameterValue`: what the client sent.
+        value: i64,
+        /// `MinimumAllowed`.
+        minimum: i64,
+        /// `MaximumAllowed`.
+        maximum: i64,
+    },
+    /// The message exists, and the receipt is not its current one.
+    #[error("The specified pop receipt did not match the pop receipt for a dequeued message.")]
+    PopReceiptMismatch,
+    /// The queue exists with other metadata.
+    #[error("The specified queue already exists.")]
+    QueueAlreadyExists,
+    /// There is no such queue.
+    #[error("The specified queue does not exist.")]
+    QueueNotFound,
+    /// The text of a message is over 64 KiB.
+    #[error("The request body is too large and exceeds the maximum permissible limit.")]
+    RequestBodyTooLarge {
+        /// `MaxLimit`, in bytes.
+        limit: u64,
+    },
+    /// The store failed.
+    #[error(transparent)]
+    Engine(#[from] lazurite_engine::Error),
+}

@@ -1,0 +1,5 @@
+//! The operations of the service: one file per resource, one function per REST operation, under its REST name.
+
+mod message;
+mod queue;
+mod service;
