@@ -1,0 +1,111 @@
+//! Block lists: which content a new list is made of, and which content nobody refers to afterwards. Pure, no store.
+
+use crate::error::{Error, Result};
+use crate::model::BlobBlock;
+use std::collections::{HashMap, HashSet};
+
+/// Most blocks of a committed list. Source: Put Block List, "Remarks".
+pub(crate) const COMMITTED_BLOCKS_MAX: usize = 50_000;
+/// Most uncommitted blocks of one blob. Source: Put Block, "Remarks".
+pub(crate) const UNCOMMITTED_BLOCKS_MAX: u32 = 100_000;
+/// Most bytes of a block id, decoded.
+const BLOCK_ID_BYTES_MAX: usize = 64;
+
+/// One element of a Put Block List body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockChoice {
+    /// Which list the block is looked up in.
+    pub source: BlockSource,
+    /// Its id, decoded from base64.
+    pub id: Vec<u8>,
+}
+
+/// Where Put Block List looks for a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlockSource {
+    /// Among the committed blocks.
+    Committed,
+    /// Among the uncommitted ones.
+    Uncommitted,
+    /// Among the uncommitted ones, then the committed ones.
+    Latest,
+}
+
+/// Which lists Get Block List answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BlockListType {
+    /// The committed one.
+    #[default]
+    Committed,
+    /// The uncommitted one.
+    Uncommitted,
+    /// Both.
+    All,
+}
+
+/// What a Put Block List makes of the blocks there were.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NewList {
+    /// In the order of the content.
+    pub(crate) blocks: Vec<BlobBlock>,
+    /// Bytes of all together.
+    pub(crate) length: u64,
+    /// Contents that no block of the new list refers to.
+    pub(crate) unreferenced: Vec<u128>,
+}
+
+/// Fails unless `id` may be a block's: 1 to 64 bytes.
+pub(crate) fn check_block_id(id: &[u8]) -> Result<()> {
+    match id.len() {
+        0 => Err(Error::InvalidBlockId),
+        1..=BLOCK_ID_BYTES_MAX => Ok(()),
+        _ => Err(Error::OutOfRangeInput {
+            reason: "a block id has at most 64 bytes before base64",
+        }),
+    }
+}
+
+/// Looks up what was chosen, in order. All uncommitted blocks go, and so does what was committed and not chosen again.
+pub(crate) fn resolve(
+    choices: &[BlockChoice],
+    committed: &[BlobBlock],
+    uncommitted: &[BlobBlock],
+) -> Result<NewList> {
+    let (in_committed, in_uncommitted) = (by_id(committed), by_id(uncommitted));
+    let find = |choice: &BlockChoice| {
+        let id = &choice.id[..];
+        let found = match choice.source {
+            BlockSource::Committed => in_committed.get(id),
+            BlockSource::Uncommitted => in_uncommitted.get(id),
+            BlockSource::Latest => in_uncommitted.get(id).or_else(|| in_committed.get(id)),
+        };
+        found
+            .map(|&block| block.clone())
+            .ok_or(Error::InvalidBlockList)
+    };
+    let blocks = choices.iter().map(find).collect::<Result<Vec<_>>>()?;
+    let length = blocks
+        .iter()
+        .try_fold(0u64, |sum, block| sum.checked_add(block.length))
+        .ok_or(Error::InvalidBlockList)?;
+    let referenced: HashSet<u128> = blocks.iter().map(|block| block.content).collect();
+    let before: HashSet<u128> = [committed, uncommitted]
+        .into_iter()
+        .flatten()
+        .map(|block| block.content)
+        .collect();
+    Ok(NewList {
+        unreferenced: before.difference(&referenced).copied().collect(),
+        blocks,
+        length,
+    })
+}
+
+/// Blocks by id. A committed list may name one twice, then mostly with one content; the first counts.
+fn by_id(blocks: &[BlobBlock]) -> HashMap<&[u8], &BlobBlock> {
+    let mut map = HashMap::with_capacity(blocks.len());
+    for block in blocks {
+        map.entry(&block.id[..]).or_insert(block);
+    }
+    map
+}

@@ -1,0 +1,114 @@
+//! ETags, the clock that makes them, and the 100 ns ticks that records keep times in.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The version of a container or blob: different after every write to its content, properties or metadata.
+///
+/// Displayed as `0x8DE2A5B1C3D4E5F`, without the quotes that the ETag header needs: see [`ETag::quoted`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ETag(pub(crate) u64);
+
+impl ETag {
+    /// The form of the ETag header: `"0x8DE2A5B1C3D4E5F"`, quotes included.
+    pub fn quoted(self) -> String {
+        format!("\"{self}\"")
+    }
+}
+
+impl fmt::Display for ETag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "0x{:015X}", self.0)
+    }
+}
+
+/// Hands out ETags: the time in ticks, pushed forward where two writes meet in one tick or the clock was set back.
+#[derive(Debug, Default)]
+pub(crate) struct EtagClock(AtomicU64);
+
+impl EtagClock {
+    /// An ETag greater than every one handed out before by this clock, and than `previous`, which may be older than it.
+    pub(crate) fn next(&self, now: SystemTime, previous: Option<ETag>) -> ETag {
+        let least = ticks(now).max(previous.map_or(0, |etag| etag.0.saturating_add(1)));
+        let advance = |last: u64| Some(least.max(last.saturating_add(1)));
+        let last = self
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, advance)
+            .expect("advance is always Some");
+        ETag(least.max(last.saturating_add(1)))
+    }
+}
+
+/// Ticks between the first day of year 1 and the Unix epoch.
+const TICKS_AT_UNIX_EPOCH: u64 = 621_355_968_000_000_000;
+const TICKS_PER_SECOND: u64 = 10_000_000;
+
+/// `time` in 100 ns since the first day of year 1; times that have no such number become the nearest that has.
+pub(crate) fn ticks(time: SystemTime) -> u64 {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => TICKS_AT_UNIX_EPOCH.saturating_add(duration_ticks(after)),
+        Err(before) => TICKS_AT_UNIX_EPOCH.saturating_sub(duration_ticks(before.duration())),
+    }
+}
+
+fn duration_ticks(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos() / 100).unwrap_or(u64::MAX)
+}
+
+/// The time that is `ticks` after the first day of year 1.
+pub(crate) fn time_of_ticks(ticks: u64) -> SystemTime {
+    let distance = |ticks: u64| {
+        Duration::new(
+            ticks / TICKS_PER_SECOND,
+            (ticks % TICKS_PER_SECOND * 100) as u32,
+        )
+    };
+    match ticks.checked_sub(TICKS_AT_UNIX_EPOCH) {
+        Some(after) => UNIX_EPOCH + distance(after),
+        None => UNIX_EPOCH - distance(TICKS_AT_UNIX_EPOCH - ticks),
+    }
+}
+
+/// `time` without its fraction of a second: what an HTTP date can say, so that a client can send back what it was told.
+pub(crate) fn whole_seconds(time: SystemTime) -> SystemTime {
+    let ticks = ticks(time);
+    time_of_ticks(ticks - ticks % TICKS_PER_SECOND)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn etag_has_the_form_tools_match() {
+        let etag = EtagClock::default().next(UNIX_EPOCH + Duration::from_secs(1_800_000_000), None);
+        assert_eq!(etag.to_string(), "0x8DF72DD8DAA8000");
+        assert_eq!(etag.quoted(), "\"0x8DF72DD8DAA8000\"");
+    }
+
+    #[test]
+    fn etags_increase_within_one_tick_and_when_the_clock_goes_back() {
+        let clock = EtagClock::default();
+        let now = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+        let first = clock.next(now, None);
+        let second = clock.next(now, None);
+        let third = clock.next(now - Duration::from_secs(60), None);
+        assert!(first < second && second < third);
+        assert!(EtagClock::default().next(now - Duration::from_secs(60), Some(third)) > third);
+    }
+
+    #[test]
+    fn ticks_and_times_are_inverse_at_100_ns() {
+        let late = UNIX_EPOCH + Duration::new(1_800_000_000, 123_456_700);
+        let early = UNIX_EPOCH - Duration::new(1_000, 100);
+        for time in [late, early, UNIX_EPOCH] {
+            assert_eq!(time_of_ticks(ticks(time)), time);
+        }
+        assert_eq!(
+            whole_seconds(late),
+            UNIX_EPOCH + Duration::from_secs(1_800_000_000)
+        );
+        assert_eq!(ticks(time_of_ticks(u64::MAX)), u64::MAX);
+    }
+}

@@ -1,0 +1,43 @@
+//! ContainerGates: keeps a container where it is while its blobs are written.
+//!
+//! A write to a blob reads its container, then files rows under the container's id. Were the container deleted between
+//! the two, those rows would be acknowledged and yet belong to nothing. So a blob's write holds its container's gate
+//! shared, and whatever changes the container itself holds it alone. Gates are taken before key locks, one per call.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// Striped: two containers may share a gate, which costs waiting and nothing else.
+#[derive(Debug)]
+pub(crate) struct ContainerGates(Box<[RwLock<()>]>);
+
+const GATES: usize = 256;
+
+impl Default for ContainerGates {
+    fn default() -> Self {
+        ContainerGates((0..GATES).map(|_| RwLock::new(())).collect())
+    }
+}
+
+impl ContainerGates {
+    /// For a write to a blob. Blocks while the container itself is changed.
+    pub(crate) fn shared(&self, container_key: &[u8]) -> RwLockReadGuard<'_, ()> {
+        // Nothing lies behind the lock that a panic could have left half done.
+        self.gate(container_key)
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For a change of the container. Blocks while blobs of it are being written.
+    pub(crate) fn alone(&self, container_key: &[u8]) -> RwLockWriteGuard<'_, ()> {
+        self.gate(container_key)
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn gate(&self, container_key: &[u8]) -> &RwLock<()> {
+        let mut hasher = DefaultHasher::new();
+        container_key.hash(&mut hasher);
+        &self.0[(hasher.finish() % GATES as u64) as usize]
+    }
+}

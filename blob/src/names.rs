@@ -1,0 +1,184 @@
+//! What containers, blobs and metadata may be called. Every operation checks before it looks anything up.
+
+use crate::error::{Error, Result};
+use crate::model::Metadata;
+use std::borrow::Cow;
+
+/// Most characters, as UTF-16 code units, in the name of a blob.
+const BLOB_NAME_UNITS_MAX: usize = 1024;
+/// Most parts of a blob's name between slashes.
+const BLOB_NAME_SEGMENTS_MAX: usize = 254;
+/// Most characters of names and values together.
+const METADATA_CHARACTERS_MAX: usize = 8 * 1024;
+/// Names that break the rule for containers and are nevertheless some.
+const SPECIAL_CONTAINERS: [&str; 4] = ["$root", "$web", "$logs", "$blobchangefeed"];
+
+/// Fails unless `name` may be a container's: 3 to 63 lower-case letters, digits and single inner hyphens.
+pub(crate) fn check_container_name(name: &str) -> Result<()> {
+    if SPECIAL_CONTAINERS.contains(&name) {
+        return Ok(());
+    }
+    if !(3..=63).contains(&name.chars().count()) {
+        return Err(Error::OutOfRangeInput {
+            reason: "a container's name has 3 to 63 characters",
+        });
+    }
+    let allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
+    let hyphens_inside = !name.starts_with('-') && !name.ends_with('-') && !name.contains("--");
+    if name.bytes().all(allowed) && hyphens_inside {
+        Ok(())
+    } else {
+        Err(Error::InvalidResourceName)
+    }
+}
+
+/// Containers of the service itself, which listings leave out unless asked.
+pub(crate) fn is_system_container(name: &str) -> bool {
+    matches!(name, "$logs" | "$blobchangefeed")
+}
+
+/// The name under which a blob is stored, or why it cannot have that name. A backslash counts as a slash; empty segments
+/// are kept, since `a//b` and `a/b` are two blobs.
+pub(crate) fn blob_name(name: &str) -> Result<Cow<'_, str>> {
+    let units = name.encode_utf16().count();
+    if units == 0 {
+        return Err(Error::InvalidUri);
+    }
+    if units > BLOB_NAME_UNITS_MAX {
+        return Err(Error::OutOfRangeInput {
+            reason: "a blob's name has at most 1024 characters",
+        });
+    }
+    let name = slashes(name);
+    if name.chars().any(char::is_control) || has_dot_segment(&name) {
+        return Err(Error::InvalidUri);
+    }
+    if name.split('/').count() > BLOB_NAME_SEGMENTS_MAX {
+        return Err(Error::OutOfRangeInput {
+            reason: "a blob's name has at most 254 segments",
+        });
+    }
+    Ok(name)
+}
+
+/// `text` with slashes for backslashes, as in the names it is to be compared with.
+pub(crate) fn slashes(text: &str) -> Cow<'_, str> {
+    if text.contains('\\') {
+        Cow::Owned(text.replace('\\', "/"))
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+fn has_dot_segment(name: &str) -> bool {
+    name.split('/')
+        .any(|segment| segment == "." || segment == "..")
+}
+
+/// Fails unless every name is an identifier, no two are the same but for case, and all is small enough together.
+pub(crate) fn check_metadata(metadata: &Metadata) -> Result<()> {
+    let mut seen = std::collections::HashSet::new();
+    let mut characters = 0;
+    for (name, value) in metadata {
+        characters += name.chars().count() + value.chars().count();
+        if characters > METADATA_CHARACTERS_MAX {
+            return Err(Error::MetadataTooLarge);
+        }
+        if name.is_empty() {
+            return Err(Error::EmptyMetadataKey);
+        }
+        if !is_identifier(name) || !seen.insert(name.to_lowercase()) {
+            return Err(Error::InvalidMetadata { name: name.clone() });
+        }
+    }
+    Ok(())
+}
+
+fn is_identifier(name: &str) -> bool {
+    !name.starts_with(|c: char| c.is_numeric())
+        && name.chars().all(|c| c.is_alphanumeric() || c == '_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn container_names_follow_the_rule_or_are_special() {
+        for good in ["abc", "a-b", "0-9", "$root", "$web", &"a".repeat(63)] {
+            assert!(check_container_name(good).is_ok(), "{good}");
+        }
+        for bad in ["ABC", "a_b", "-ab", "ab-", "a--b", "a.b", "$foo", "äbc"] {
+            let error = check_container_name(bad).unwrap_err();
+            assert!(matches!(error, Error::InvalidResourceName), "{bad}");
+        }
+        for bad in ["", "ab", &"a".repeat(64)] {
+            let error = check_container_name(bad).unwrap_err();
+            assert!(matches!(error, Error::OutOfRangeInput { .. }), "{bad}");
+        }
+    }
+
+    #[test]
+    fn blob_names_keep_empty_segments_and_lose_backslashes() {
+        for name in [
+            "a",
+            "/a",
+            "a/",
+            "a//b",
+            "a b+%20#?",
+            "\u{FFFE}",
+            "😀",
+            "..a",
+            "a..",
+            "a./b",
+        ] {
+            assert_eq!(blob_name(name).unwrap(), name);
+        }
+        assert_eq!(blob_name("a\\b").unwrap(), "a/b");
+    }
+
+    #[test]
+    fn blob_names_without_a_meaning_are_refused() {
+        for bad in [
+            "", "a\0b", "a\nb", "\u{7f}", "\u{9f}", ".", "a/../b", "a\\..", "./a",
+        ] {
+            assert!(matches!(blob_name(bad), Err(Error::InvalidUri)), "{bad:?}");
+        }
+        assert!(blob_name(&"😀".repeat(512)).is_ok());
+        assert!(blob_name(&"a/".repeat(253)).is_ok());
+        for long in ["😀".repeat(513), "a/".repeat(254)] {
+            assert!(matches!(
+                blob_name(&long),
+                Err(Error::OutOfRangeInput { .. })
+            ));
+        }
+    }
+
+    fn check(pairs: &[(&str, &str)]) -> Result<()> {
+        let own = |(name, value): &(&str, &str)| (name.to_string(), value.to_string());
+        check_metadata(&pairs.iter().map(own).collect())
+    }
+
+    #[test]
+    fn metadata_names_are_identifiers_unique_without_case() {
+        assert!(check(&[("Name", "x"), ("_n1", ""), ("größe", "y")]).is_ok());
+        assert!(matches!(check(&[("", "x")]), Err(Error::EmptyMetadataKey)));
+        for bad in ["a-b", "1a", "a b", "a.b"] {
+            assert!(
+                matches!(check(&[(bad, "")]), Err(Error::InvalidMetadata { .. })),
+                "{bad}"
+            );
+        }
+        let twice = check(&[("name", "x"), ("NAME", "y")]);
+        assert!(matches!(twice, Err(Error::InvalidMetadata { .. })));
+    }
+
+    #[test]
+    fn metadata_of_8_kib_is_taken_and_one_more_is_not() {
+        assert!(check(&[("n", &"v".repeat(8191))]).is_ok());
+        assert!(matches!(
+            check(&[("n", &"v".repeat(8192))]),
+            Err(Error::MetadataTooLarge)
+        ));
+    }
+}

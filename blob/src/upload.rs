@@ -1,0 +1,193 @@
+//! Upload: a body on its way in, in bounded memory, with its length and checksums.
+//!
+//! A small body stays in memory and becomes a row like any other; a larger one goes to the engine's value log as it
+//! arrives. Nothing refers to it until an operation puts it; one that is dropped instead is garbage that the engine collects.
+
+use crate::error::{Error, Result};
+use crate::model::Md5;
+use lazurite_engine::{Batch, Db, Keyspace, LargeValue, ValueWriter};
+use md5::Digest;
+
+/// Most bytes of a Put Blob: 5000 MiB. Source: Put Blob, "Remarks".
+pub const PUT_BLOB_BYTES_MAX: u64 = 5000 << 20;
+/// Most bytes of a Put Block: 4000 MiB. Source: Put Block, "Remarks".
+pub const PUT_BLOCK_BYTES_MAX: u64 = 4000 << 20;
+/// Bodies up to this size, in bytes, are rows of the store and never files of their own.
+const INLINE_BYTES_MAX: usize = 16 << 10;
+
+/// What a body is uploaded for, which decides its limit and its checksums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UploadKind {
+    /// Put Blob: its MD5 is always computed, to be stored.
+    PutBlob,
+    /// Put Block: its CRC64 is always computed, to be answered.
+    PutBlock,
+}
+
+/// Checksums of a body: claimed by a client, or computed by the service. `None` is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Checksums {
+    /// MD5.
+    pub md5: Option<Md5>,
+    /// CRC-64/NVME. On the wire: base64 of its eight bytes, little-endian.
+    pub crc64: Option<u64>,
+}
+
+/// A body on its way in. Write it, then give it to the operation it was begun for.
+pub struct Upload {
+    db: Db,
+    kind: UploadKind,
+    body: Body,
+    length: u64,
+    length_max: u64,
+    md5: Option<md5::Md5>,
+    crc64: Option<crc64fast_nvme::Digest>,
+    claimed: Checksums,
+}
+
+enum Body {
+    Small(Vec<u8>),
+    Large(ValueWriter),
+}
+
+/// A whole body whose checksums are as claimed.
+#[derive(Debug)]
+pub(crate) struct Uploaded {
+    value: UploadedValue,
+    pub(crate) length: u64,
+    pub(crate) checksums: Checksums,
+}
+
+#[derive(Debug)]
+enum UploadedValue {
+    Small(Vec<u8>),
+    Large(LargeValue),
+}
+
+impl Upload {
+    /// `claimed` is what `Content-MD5` or `x-ms-content-crc64` says of this body; both at once is an error.
+    pub(crate) fn begin(db: &Db, kind: UploadKind, claimed: Checksums) -> Result<Upload> {
+        if claimed.md5.is_some() && claimed.crc64.is_some() {
+            return Err(Error::BothCrc64AndMd5HeaderPresent);
+        }
+        let wants_md5 = kind == UploadKind::PutBlob || claimed.md5.is_some();
+        let wants_crc64 = kind == UploadKind::PutBlock || claimed.crc64.is_some();
+        Ok(Upload {
+            db: db.clone(),
+            kind,
+            body: Body::Small(Vec::new()),
+            length: 0,
+            length_max: match kind {
+                UploadKind::PutBlob => PUT_BLOB_BYTES_MAX,
+                UploadKind::PutBlock => PUT_BLOCK_BYTES_MAX,
+            },
+            md5: wants_md5.then(md5::Md5::new),
+            crc64: wants_crc64.then(crc64fast_nvme::Digest::new),
+            claimed,
+        })
+    }
+
+    /// Appends to the body. Blocks for the disk once the body is no longer small.
+    /// Errors: `RequestBodyTooLarge` before a byte over the limit is taken; those of the engine.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let length = self.length.saturating_add(bytes.len() as u64);
+        if length > self.length_max {
+            return Err(Error::RequestBodyTooLarge {
+                limit: self.length_max,
+            });
+        }
+        self.length = length;
+        if let Some(md5) = &mut self.md5 {
+            md5.update(bytes);
+        }
+        if let Some(crc64) = &mut self.crc64 {
+            crc64.write(bytes);
+        }
+        self.append(bytes)
+    }
+
+    /// Bytes written so far.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        match &mut self.body {
+            Body::Small(body) if body.len() + bytes.len() <= INLINE_BYTES_MAX => {
+                body.extend_from_slice(bytes);
+            }
+            Body::Small(body) => {
+                let mut writer = self.db.value_writer()?;
+                writer.write(body)?;
+                writer.write(bytes)?;
+                self.body = Body::Large(writer);
+            }
+            Body::Large(writer) => writer.write(bytes)?,
+        }
+        Ok(())
+    }
+
+    /// Ends the body and compares its checksums with what the client claimed. `md5_property`, when given, is what it says
+    /// of the blob as a whole, and counts instead of `Content-MD5`.
+    pub(crate) fn finish(self, kind: UploadKind, md5_property: Option<Md5>) -> Result<Uploaded> {
+        assert_eq!(
+            self.kind, kind,
+            "an upload is put by the operation it was begun for"
+        );
+        let checksums = Checksums {
+            md5: self.md5.map(|md5| md5.finalize().into()),
+            crc64: self.crc64.map(|crc64| crc64.sum64()),
+        };
+        check_md5(md5_property.or(self.claimed.md5), checksums.md5)?;
+        check_crc64(self.claimed.crc64, checksums.crc64)?;
+        let value = match self.body {
+            Body::Small(body) => UploadedValue::Small(body),
+            Body::Large(writer) => UploadedValue::Large(writer.finish()?),
+        };
+        Ok(Uploaded {
+            value,
+            length: self.length,
+            checksums,
+        })
+    }
+}
+
+impl std::fmt::Debug for Upload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Upload")
+            .field("length", &self.length)
+            .finish_non_exhaustive()
+    }
+}
+
+fn check_md5(claimed: Option<Md5>, computed: Option<Md5>) -> Result<()> {
+    match (claimed, computed) {
+        (Some(specified), Some(calculated)) if specified != calculated => Err(Error::Md5Mismatch {
+            specified,
+            calculated,
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn check_crc64(claimed: Option<u64>, computed: Option<u64>) -> Result<()> {
+    match (claimed, computed) {
+        (Some(specified), Some(calculated)) if specified != calculated => {
+            Err(Error::Crc64Mismatch {
+                specified,
+                calculated,
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Uploaded {
+    /// Files the body under `key`.
+    pub(crate) fn put(self, batch: &mut Batch, content: &Keyspace, key: &[u8]) {
+        match self.value {
+            UploadedValue::Small(body) => batch.put(content, key, &body),
+            UploadedValue::Large(value) => batch.put_large(content, key, value),
+        }
+    }
+}
