@@ -20,7 +20,6 @@ mod codec;
 mod datetime;
 mod error;
 mod filter;
-#[allow(dead_code, reason = "the rest is for the query planner, which follows")]
 mod keys;
 mod limits;
 mod model;

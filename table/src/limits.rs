@@ -103,19 +103,24 @@ fn check_count(properties: usize) -> Result<()> {
     }
 }
 
-/// Letters, digits and `_`, no digit first, in ASCII; beyond ASCII anything printable, where the documentation's "C#
-/// identifier" has no list either.
+/// Source: Understanding the Table Service Data Model, "Property Names".
 fn check_name(name: &str) -> Result<()> {
     if units(name) > PROPERTY_NAME_UNITS_MAX {
         return Err(Error::PropertyNameTooLong);
     }
-    let allowed = |c: char| {
-        c == '_' || c.is_alphanumeric() || (!c.is_ascii() && !c.is_control() && !c.is_whitespace())
-    };
-    let begins_well = name.chars().next().is_some_and(|c| !c.is_ascii_digit());
-    match begins_well && name.chars().all(allowed) {
+    let begins_well = name.starts_with(|c: char| !c.is_ascii_digit());
+    match begins_well && name.chars().all(is_name_char) {
         true => Ok(()),
         false => Err(Error::PropertyNameInvalid),
+    }
+}
+
+/// Whether a property name may hold it: letters, digits and `_`; beyond ASCII anything printable, where the
+/// documentation's "C# identifier" draws a finer line that the service was not seen to.
+pub(crate) fn is_name_char(c: char) -> bool {
+    match c.is_ascii() {
+        true => c == '_' || c.is_ascii_alphanumeric(),
+        false => !c.is_control() && !c.is_whitespace(),
     }
 }
 

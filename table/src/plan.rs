@@ -1,4 +1,13 @@
 //! From a parsed filter to the key ranges that hold every match, and what those ranges cannot decide.
+//!
+//! Each term covers a union of regions: a span of the first key component times a span of the second. `and` intersects,
+//! `or` joins, `not` is pushed down to the comparisons; a term on anything but keys covers everything and stays to be
+//! evaluated. A region of one partition, or of whole partitions, is one range of keys; any other is read in full.
+
+use crate::filter::{Comparison, Expression, Filter, Operator};
+use crate::keys::{component, skip_component};
+use crate::model::Value;
+use lazurite_engine::KeyRange;
 
 /// How a query reaches its rows, from cheap to dear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,7 +45,352 @@ pub struct AccessRange {
 impl AccessRange {
     /// Whether the entity of these keys is covered.
     pub fn contains(&self, partition_key: &str, row_key: &str) -> bool {
-        let _ = (partition_key, row_key);
-        todo!("being written")
+        let key = key_from(partition_key, row_key);
+        let range = self.to_key_range();
+        range.start <= key && range.end.is_none_or(|end| key < end)
+    }
+
+    pub(crate) fn to_key_range(&self) -> KeyRange {
+        let start = self.start_partition_key.as_deref();
+        let start =
+            start.map(|partition| key_from(partition, self.start_row_key.as_deref().unwrap_or("")));
+        let end = self.end_partition_key.as_deref().map(|partition| {
+            let mut end = Vec::new();
+            component(&mut end, partition);
+            if let Some(row) = &self.end_row_key {
+                component(&mut end, row);
+            }
+            skip_component(&mut end);
+            end
+        });
+        KeyRange {
+            start: start.unwrap_or_default(),
+            end,
+        }
+    }
+}
+
+/// The first key at or after this entity's, without a table id.
+pub(crate) fn key_from(partition_key: &str, row_key: &str) -> Vec<u8> {
+    let mut key = Vec::new();
+    component(&mut key, partition_key);
+    component(&mut key, row_key);
+    key
+}
+
+/// Which ranges of keys to read, and what is left to evaluate on each row.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// Disjoint, in key order, without the prefix that all keys of the table have.
+    pub(crate) accesses: Vec<Access>,
+    /// `None` if every row in the ranges matches.
+    pub(crate) residual: Option<Filter>,
+}
+
+/// One range of keys to read.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Access {
+    pub(crate) range: KeyRange,
+    /// A [`AccessKind::Point`] has its one key as the start of the range.
+    pub(crate) kind: AccessKind,
+}
+
+/// More regions than this are not worth the time to find them; a filter of legal length names fewer points.
+const REGIONS_MAX: usize = 512;
+
+impl Plan {
+    /// Plans a filter whose key components are the properties of these names; a key of one component has one name.
+    pub(crate) fn new(filter: Option<Filter>, key_names: &[&str]) -> Plan {
+        let Some(mut filter) = filter else {
+            return Plan {
+                accesses: vec![Region::all().to_access().0],
+                residual: None,
+            };
+        };
+        let columns: Vec<Option<usize>> = key_names.iter().map(|name| filter.slot(name)).collect();
+        let planner = Planner { columns: &columns };
+        let mut terms = match filter.expression {
+            Expression::And(terms) => terms,
+            one => vec![one],
+        };
+        let covers: Vec<Cover> = terms
+            .iter()
+            .map(|term| planner.cover(term, false))
+            .collect();
+        let (regions, complete) = intersect_all(&covers);
+        let (accesses, exact): (Vec<Access>, Vec<bool>) =
+            regions.iter().map(Region::to_access).unzip();
+        let decided = complete && exact.iter().all(|exact| *exact);
+        let mut covers = covers.iter();
+        terms.retain(|_| covers.next().is_some_and(|cover| !(decided && cover.exact)));
+        filter.expression = Expression::And(terms);
+        let decided = matches!(&filter.expression, Expression::And(terms) if terms.is_empty());
+        Plan {
+            accesses: join(accesses),
+            residual: (!decided).then_some(filter),
+        }
+    }
+
+    /// Leaves only the keys of `range` to read.
+    pub(crate) fn clip(&mut self, range: &KeyRange) {
+        self.accesses.retain_mut(|access| {
+            access.range = intersect(&access.range, range);
+            !access.range.is_empty()
+        });
+    }
+
+    /// Leaves only the keys from `key` on to read.
+    pub(crate) fn start_at(&mut self, key: Vec<u8>) {
+        self.clip(&KeyRange {
+            start: key,
+            end: None,
+        });
+    }
+
+    /// The dearest of its accesses.
+    pub(crate) fn kind(&self) -> AccessKind {
+        match self.accesses.iter().map(|access| access.kind).max() {
+            None => AccessKind::Nothing,
+            Some(AccessKind::Point) if self.accesses.len() > 1 => AccessKind::Points,
+            Some(kind) => kind,
+        }
+    }
+}
+
+/// Entities whose first key component lies in one span and whose second lies in the other.
+#[derive(Debug, Clone)]
+struct Region {
+    spans: [KeyRange; 2],
+}
+
+/// Every component: the empty text is the first.
+fn all_components() -> KeyRange {
+    KeyRange {
+        start: vec![0, 1],
+        end: None,
+    }
+}
+
+/// Whether a span holds one component only.
+fn is_single(span: &KeyRange) -> bool {
+    let mut next = span.start.clone();
+    skip_component(&mut next);
+    span.end.as_ref() == Some(&next)
+}
+
+fn intersect(a: &KeyRange, b: &KeyRange) -> KeyRange {
+    let start = (&a.start).max(&b.start).clone();
+    let end = match (&a.end, &b.end) {
+        (Some(a), Some(b)) => Some(a.min(b).clone()),
+        (a, b) => a.as_ref().or(b.as_ref()).cloned(),
+    };
+    KeyRange { start, end }
+}
+
+impl Region {
+    fn all() -> Region {
+        Region {
+            spans: [all_components(), all_components()],
+        }
+    }
+
+    /// `None` if they have nothing in common.
+    fn intersect(&self, other: &Region) -> Option<Region> {
+        let spans = [0, 1].map(|at| intersect(&self.spans[at], &other.spans[at]));
+        (!spans.iter().any(KeyRange::is_empty)).then_some(Region { spans })
+    }
+
+    /// The range of keys that holds the region, and whether it holds nothing else.
+    fn to_access(&self) -> (Access, bool) {
+        let [partitions, rows] = &self.spans;
+        let all_rows = *rows == all_components();
+        if !is_single(partitions) {
+            let kind = match *partitions == all_components() {
+                true => AccessKind::Table,
+                false => AccessKind::PartitionRange,
+            };
+            return (
+                Access {
+                    range: partitions.clone(),
+                    kind,
+                },
+                all_rows,
+            );
+        }
+        let kind = match is_single(rows) {
+            _ if all_rows => AccessKind::Partition,
+            true => AccessKind::Point,
+            false => AccessKind::RowRange,
+        };
+        let within = |row: &Vec<u8>| [&partitions.start[..], row].concat();
+        let range = KeyRange {
+            start: within(&rows.start),
+            end: rows.end.as_ref().map(within).or(partitions.end.clone()),
+        };
+        (Access { range, kind }, true)
+    }
+}
+
+/// Sorts ranges and joins those that meet.
+fn join(mut accesses: Vec<Access>) -> Vec<Access> {
+    accesses.sort_by(|a, b| a.range.start.cmp(&b.range.start));
+    let mut joined: Vec<Access> = Vec::new();
+    for access in accesses {
+        match joined.last_mut() {
+            Some(last)
+                if last
+                    .range
+                    .end
+                    .as_ref()
+                    .is_none_or(|end| access.range.start <= *end) =>
+            {
+                last.kind = last.kind.max(access.kind);
+                last.range.end = match (last.range.end.take(), access.range.end) {
+                    (Some(a), Some(b)) => Some(a.max(b)),
+                    _ => None,
+                };
+            }
+            _ => joined.push(access),
+        }
+    }
+    joined
+}
+
+/// The regions that hold every match of a term.
+#[derive(Debug)]
+struct Cover {
+    regions: Vec<Region>,
+    /// Whether they hold nothing else.
+    exact: bool,
+}
+
+impl Cover {
+    fn constant(truth: bool) -> Cover {
+        let regions = if truth {
+            vec![Region::all()]
+        } else {
+            Vec::new()
+        };
+        Cover {
+            regions,
+            exact: true,
+        }
+    }
+}
+
+/// What lies in all covers; `false` if there were too many regions to tell, and some covers were left out.
+fn intersect_all(covers: &[Cover]) -> (Vec<Region>, bool) {
+    let mut regions = vec![Region::all()];
+    let mut complete = true;
+    for cover in covers {
+        if regions.len() * cover.regions.len() > REGIONS_MAX {
+            complete = false;
+            continue;
+        }
+        let pairs = regions
+            .iter()
+            .flat_map(|a| cover.regions.iter().filter_map(|b| a.intersect(b)));
+        regions = pairs.collect();
+    }
+    (regions, complete)
+}
+
+struct Planner<'a> {
+    /// Slots of the key components in the filter.
+    columns: &'a [Option<usize>],
+}
+
+impl Planner<'_> {
+    /// The cover of a term, or of its negation. Keys always exist and are Strings, so a negated comparison of theirs is the
+    /// comparison by the opposite operator.
+    fn cover(&self, term: &Expression, negated: bool) -> Cover {
+        match (term, negated) {
+            (Expression::Not(term), _) => self.cover(term, !negated),
+            (Expression::And(terms), false) | (Expression::Or(terms), true) => {
+                let covers: Vec<Cover> =
+                    terms.iter().map(|term| self.cover(term, negated)).collect();
+                let (regions, complete) = intersect_all(&covers);
+                let exact = complete && covers.iter().all(|cover| cover.exact);
+                Cover { regions, exact }
+            }
+            (Expression::And(terms) | Expression::Or(terms), _) => {
+                let covers: Vec<Cover> =
+                    terms.iter().map(|term| self.cover(term, negated)).collect();
+                let exact = covers.iter().all(|cover| cover.exact);
+                let regions = covers.into_iter().flat_map(|cover| cover.regions).collect();
+                Cover { regions, exact }
+            }
+            (Expression::Constant(truth), _) => Cover::constant(*truth != negated),
+            (Expression::IsTrue(property), _) if self.column(*property).is_some() => {
+                Cover::constant(negated)
+            }
+            (
+                Expression::Compare {
+                    property,
+                    operator,
+                    literal,
+                },
+                _,
+            ) if self.column(*property).is_some() => {
+                let operator = if negated {
+                    operator.negated()
+                } else {
+                    *operator
+                };
+                self.cover_comparison(*property, operator, literal)
+            }
+            (Expression::IsTrue(_) | Expression::Compare { .. }, _) => Cover {
+                regions: vec![Region::all()],
+                exact: false,
+            },
+        }
+    }
+
+    /// Which component of the key a property is.
+    fn column(&self, property: usize) -> Option<usize> {
+        self.columns.iter().position(|slot| *slot == Some(property))
+    }
+
+    fn cover_comparison(&self, property: usize, operator: Operator, literal: &Value) -> Cover {
+        let Value::String(text) = literal else {
+            return Cover::constant(operator.holds(Comparison::Mismatch));
+        };
+        let column = self
+            .column(property)
+            .expect("the caller has asked for the column");
+        let region = |span: KeyRange| {
+            let mut region = Region::all();
+            region.spans[column] = intersect(&span, &all_components());
+            region
+        };
+        let regions = spans(operator, text)
+            .into_iter()
+            .filter(|span| !span.is_empty())
+            .map(region);
+        Cover {
+            regions: regions.collect(),
+            exact: true,
+        }
+    }
+}
+
+/// The components that stand to `text` as `operator` says.
+fn spans(operator: Operator, text: &str) -> Vec<KeyRange> {
+    let mut at = Vec::new();
+    component(&mut at, text);
+    let mut beyond = at.clone();
+    skip_component(&mut beyond);
+    let all = all_components().start;
+    let span = |start: &Vec<u8>, end: Option<&Vec<u8>>| KeyRange {
+        start: start.clone(),
+        end: end.cloned(),
+    };
+    match operator {
+        Operator::Equal => vec![span(&at, Some(&beyond))],
+        Operator::NotEqual => vec![span(&all, Some(&at)), span(&beyond, None)],
+        Operator::LessThan => vec![span(&all, Some(&at))],
+        Operator::LessThanOrEqual => vec![span(&all, Some(&beyond))],
+        Operator::GreaterThan => vec![span(&beyond, None)],
+        Operator::GreaterThanOrEqual => vec![span(&at, None)],
     }
 }

@@ -1,14 +1,26 @@
 //! Queries: one page at a time, from one snapshot, with its cost.
+//!
+//! A continuation names the first row not considered yet, and a page that is full looks a little ahead for the next match:
+//! so the last page of a query usually knows that it is the last.
 
 use crate::TableService;
-use crate::error::Result;
+use crate::codec::{Row, TableRecord, ValueRef};
+use crate::error::{Error, InvalidInput, Result};
+use crate::filter::Filter;
+use crate::keys;
 use crate::model::Entity;
-use crate::plan::{AccessKind, AccessRange};
+use crate::plan::{self, AccessKind, AccessRange, Plan};
+use lazurite_engine::{Direction, KeyRange, Keyspace, Snapshot};
+use std::borrow::Cow;
 
 /// Most rows of a page, and how many it has when the query does not say.
 pub const PAGE_ROWS_MAX: usize = 1000;
 /// Bytes of stored rows after which a page ends.
 pub const PAGE_BYTES_MAX: usize = 4 << 20;
+/// Rows that a full page examines in search of one more match.
+const LOOK_AHEAD_ROWS_MAX: usize = 1000;
+/// Rows between two looks at the clock.
+const EXPIRY_ROWS: usize = 100;
 
 /// Which entities to return.
 #[derive(Debug, Clone, Copy, Default)]
@@ -63,13 +75,12 @@ pub struct TablePage {
     pub tables: Vec<String>,
     /// The first table not considered yet; `None` at the end.
     pub next: Option<String>,
-    /// What it took.
-    pub cost: Cost,
 }
 
 impl TableService {
-    /// One page of the entities that match. It ends at `$top`, at about 4 MiB, or, possibly empty, once `expired` answers
-    /// true; it is asked every hundred rows or so. Errors: `TableNotFound`, `InvalidInput`, `NotImplemented`.
+    /// One page of the entities that match, all of one instant. It ends at `$top`, at about 4 MiB, or, possibly empty,
+    /// once `expired` answers true; it is asked every hundred rows. Errors: `TableNotFound`, `InvalidInput`,
+    /// `NotImplemented`.
     pub fn query_entities(
         &self,
         account: &str,
@@ -77,18 +88,244 @@ impl TableService {
         query: &Query<'_>,
         expired: &dyn Fn() -> bool,
     ) -> Result<Page> {
-        let _ = (account, table, query, expired);
-        todo!("being written")
+        let filter = query.filter.map_or(Ok(None), Filter::parse)?;
+        let mut pager = Pager::new(query.top, expired)?;
+        let snapshot = self.db.snapshot();
+        let record = self.table_record(&snapshot, &keys::table(account, table))?;
+        let prefix = record.ok_or(Error::TableNotFound)?.id.to_be_bytes();
+        let mut plan = Plan::new(filter, &["PartitionKey", "RowKey"]);
+        if let Some(range) = query.access_range {
+            plan.clip(&range.to_key_range());
+        }
+        let access = plan.kind();
+        if let Some((partition_key, row_key)) = query.continuation {
+            plan.start_at(plan::key_from(partition_key, row_key));
+        }
+        let mut entities = Vec::new();
+        let mut next = None;
+        pager.walk(
+            &snapshot,
+            &self.entities,
+            &prefix,
+            &plan,
+            |pager, key, value| {
+                let row = EntityRow::decode(key, value)?;
+                let matches = plan
+                    .residual
+                    .as_ref()
+                    .map_or(Ok(true), |filter| row.matches(filter))?;
+                let step = pager.step(matches, value.len());
+                match step {
+                    Step::Take => entities.push(row.to_entity()?),
+                    Step::Skip => {}
+                    Step::Stop => next = Some((row.partition_key.into(), row.row_key.into())),
+                }
+                Ok(step)
+            },
+        )?;
+        let cost = Cost {
+            access,
+            examined: pager.examined,
+            returned: pager.taken,
+        };
+        Ok(Page {
+            entities,
+            next,
+            cost,
+        })
     }
 
-    /// One page of the account's tables; bounds and errors as [`TableService::query_entities`].
+    /// One page of the account's tables; bounds and errors as [`TableService::query_entities`]. A filter may only speak of
+    /// `TableName`.
     pub fn query_tables(
         &self,
         account: &str,
         query: &TableQuery<'_>,
         expired: &dyn Fn() -> bool,
     ) -> Result<TablePage> {
-        let _ = (account, query, expired);
-        todo!("being written")
+        let filter = query.filter.map_or(Ok(None), Filter::parse_for_tables)?;
+        let mut pager = Pager::new(query.top, expired)?;
+        let mut plan = Plan::new(filter, &["TableName"]);
+        if let Some(name) = query.continuation {
+            let mut start = Vec::new();
+            keys::component(&mut start, &name.to_ascii_lowercase());
+            plan.start_at(start);
+        }
+        let mut tables = Vec::new();
+        let mut next = None;
+        pager.walk(
+            &self.db.snapshot(),
+            &self.catalog,
+            &keys::tables(account),
+            &plan,
+            |pager, _, value| {
+                let TableRecord { name, .. } = TableRecord::decode(value)?;
+                let lower_case = name.to_ascii_lowercase();
+                let values = [Some(ValueRef::String(&lower_case))];
+                let matches = plan
+                    .residual
+                    .as_ref()
+                    .is_none_or(|filter| filter.matches(&values));
+                let step = pager.step(matches, value.len());
+                match step {
+                    Step::Take => tables.push(name),
+                    Step::Skip => {}
+                    Step::Stop => next = Some(name),
+                }
+                Ok(step)
+            },
+        )?;
+        Ok(TablePage { tables, next })
+    }
+}
+
+/// A row with its keys, still encoded but for what has been asked of it.
+struct EntityRow<'a> {
+    partition_key: Cow<'a, str>,
+    row_key: Cow<'a, str>,
+    row: Row<'a>,
+}
+
+impl<'a> EntityRow<'a> {
+    fn decode(key: &'a [u8], value: &'a [u8]) -> Result<EntityRow<'a>> {
+        let keys = keys::parse_entity(key);
+        let damaged =
+            || Error::InternalError("stored entity: its key is not of two components".into());
+        let (partition_key, row_key) = keys.ok_or_else(damaged)?;
+        Ok(EntityRow {
+            partition_key,
+            row_key,
+            row: Row::decode(value)?,
+        })
+    }
+
+    fn matches(&self, filter: &Filter) -> Result<bool> {
+        let mut values = vec![None; filter.names.len()];
+        let mut fill = |name: &str, value| {
+            if let Some(slot) = filter.slot(name) {
+                values[slot] = Some(value);
+            }
+        };
+        fill("PartitionKey", ValueRef::String(&self.partition_key));
+        fill("RowKey", ValueRef::String(&self.row_key));
+        fill("Timestamp", ValueRef::DateTime(self.row.timestamp));
+        for property in self.row.properties() {
+            let (name, value) = property?;
+            fill(name, value);
+        }
+        Ok(filter.matches(&values))
+    }
+
+    fn to_entity(&self) -> Result<Entity> {
+        Ok(Entity {
+            partition_key: self.partition_key.to_string(),
+            row_key: self.row_key.to_string(),
+            timestamp: self.row.timestamp,
+            properties: self.row.to_properties()?,
+        })
+    }
+}
+
+/// What becomes of a row.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// It is on the page.
+    Take,
+    /// It does not match.
+    Skip,
+    /// The page ends before it.
+    Stop,
+}
+
+/// Counts what a page holds and what it cost, and ends it.
+struct Pager<'a> {
+    top: usize,
+    expired: &'a dyn Fn() -> bool,
+    examined: usize,
+    taken: usize,
+    taken_bytes: usize,
+    looked_ahead: usize,
+}
+
+impl<'a> Pager<'a> {
+    fn new(top: Option<u32>, expired: &'a dyn Fn() -> bool) -> Result<Pager<'a>> {
+        let top = top.map_or(PAGE_ROWS_MAX, |top| top as usize);
+        match top > PAGE_ROWS_MAX {
+            true => Err(InvalidInput::Request.into()),
+            false => Ok(Pager {
+                top,
+                expired,
+                examined: 0,
+                taken: 0,
+                taken_bytes: 0,
+                looked_ahead: 0,
+            }),
+        }
+    }
+
+    /// Shows every row of the plan to `visit`, its key without `prefix`, until that says [`Step::Stop`].
+    fn walk(
+        &mut self,
+        snapshot: &Snapshot,
+        keyspace: &Keyspace,
+        prefix: &[u8],
+        plan: &Plan,
+        mut visit: impl FnMut(&mut Self, &[u8], &[u8]) -> Result<Step>,
+    ) -> Result<()> {
+        // The page of no rows is complete: a continuation would make a client ask forever.
+        let accesses = if self.top == 0 {
+            &[]
+        } else {
+            &plan.accesses[..]
+        };
+        for access in accesses {
+            let range = within(prefix, &access.range);
+            if access.kind == AccessKind::Point {
+                let value = snapshot.get(keyspace, &range.start)?;
+                if let Some(value) = value
+                    && visit(self, &range.start[prefix.len()..], &value)? == Step::Stop
+                {
+                    return Ok(());
+                }
+                continue;
+            }
+            let mut scan = snapshot.scan(keyspace, range, Direction::Forward);
+            while scan.advance()? {
+                let value = scan.value()?;
+                if visit(self, &scan.key()[prefix.len()..], &value)? == Step::Stop {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts a row of so many bytes and says what becomes of it.
+    fn step(&mut self, matches: bool, bytes: usize) -> Step {
+        let out_of_time =
+            self.examined > 0 && self.examined.is_multiple_of(EXPIRY_ROWS) && (self.expired)();
+        self.examined += 1;
+        let full = self.taken == self.top;
+        let too_large = self.taken > 0 && self.taken_bytes + bytes > PAGE_BYTES_MAX;
+        if out_of_time || matches && (full || too_large) || self.looked_ahead == LOOK_AHEAD_ROWS_MAX
+        {
+            return Step::Stop;
+        }
+        self.looked_ahead += usize::from(full);
+        if !matches {
+            return Step::Skip;
+        }
+        self.taken += 1;
+        self.taken_bytes += bytes;
+        Step::Take
+    }
+}
+
+/// The keys of a range behind a prefix.
+fn within(prefix: &[u8], range: &KeyRange) -> KeyRange {
+    let end = range.end.as_ref().map(|end| [prefix, end].concat());
+    KeyRange {
+        start: [prefix, &range.start].concat(),
+        end: end.or_else(|| KeyRange::prefix(prefix).end),
     }
 }
