@@ -173,9 +173,13 @@ fn all_components() -> KeyRange {
 
 /// Whether a span holds one component only.
 fn is_single(span: &KeyRange) -> bool {
-    let mut next = span.start.clone();
-    skip_component(&mut next);
-    span.end.as_ref() == Some(&next)
+    span.end.as_ref().is_some_and(|end| {
+        let mut next = span.start.clone();
+        next.ends_with(&[0, 1]) && {
+            skip_component(&mut next);
+            next == *end
+        }
+    })
 }
 
 fn intersect(a: &KeyRange, b: &KeyRange) -> KeyRange {

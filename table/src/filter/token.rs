@@ -12,6 +12,8 @@ pub(super) enum Token<'a> {
     Null,
     Open,
     Close,
+    /// Only in calls of functions, which are recognised to be refused by name.
+    Comma,
     End,
 }
 
@@ -37,6 +39,7 @@ fn token(rest: &str) -> Option<(Token<'_>, usize)> {
     match rest.chars().next()? {
         '(' => Some((Token::Open, 1)),
         ')' => Some((Token::Close, 1)),
+        ',' => Some((Token::Comma, 1)),
         '\'' => quoted(rest).map(|(text, length)| (Token::Literal(Value::String(text)), length)),
         '0'..='9' | '+' | '-' | '.' => number(rest),
         _ => word(rest),
