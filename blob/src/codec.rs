@@ -174,9 +174,9 @@ fn decode<T>(
         _ => None,
     };
     decoded.filter(|_| input.0.is_empty()).ok_or_else(|| {
-        let version = value.first();
+        let version = value.first().copied().unwrap_or(0);
         Error::InternalError {
-            reason: format!("a stored {what} of version {version:?} cannot be decoded"),
+            reason: format!("a stored {what} of version {version} cannot be decoded"),
         }
     })
 }
@@ -355,5 +355,160 @@ impl<'a> Reader<'a> {
             headers.content_md5 = Some(self.array()?);
         }
         Some(headers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::option;
+    use proptest::prelude::*;
+
+    fn time() -> impl Strategy<Value = SystemTime> {
+        any::<u64>().prop_map(time_of_ticks)
+    }
+
+    fn metadata() -> impl Strategy<Value = Metadata> {
+        prop::collection::vec((".{0,8}", ".{0,200}"), 0..4)
+    }
+
+    fn container() -> impl Strategy<Value = Container> {
+        let access = prop::sample::select(vec![
+            PublicAccess::Private,
+            PublicAccess::Blob,
+            PublicAccess::Container,
+        ]);
+        let policy = (
+            ".{0,64}",
+            option::of(time()),
+            option::of(time()),
+            option::of("[rwd]*"),
+        );
+        let policy = policy.prop_map(|(id, start, expiry, permission)| StoredPolicy {
+            id,
+            start,
+            expiry,
+            permission,
+        });
+        let policies = prop::collection::vec(policy, 0..5);
+        (
+            any::<u128>(),
+            any::<u64>(),
+            time(),
+            access,
+            policies,
+            metadata(),
+        )
+            .prop_map(
+                |(id, etag, last_modified, public_access, policies, metadata)| Container {
+                    id,
+                    etag: ETag(etag),
+                    last_modified,
+                    public_access,
+                    policies,
+                    metadata,
+                },
+            )
+    }
+
+    fn headers() -> impl Strategy<Value = BlobHeaders> {
+        let text = || option::of(".{0,150}");
+        (
+            text(),
+            text(),
+            text(),
+            text(),
+            text(),
+            any::<Option<[u8; 16]>>(),
+        )
+            .prop_map(
+                |(kind, encoding, language, cache, disposition, md5)| BlobHeaders {
+                    content_type: kind,
+                    content_encoding: encoding,
+                    content_language: language,
+                    cache_control: cache,
+                    content_disposition: disposition,
+                    content_md5: md5,
+                },
+            )
+    }
+
+    fn blob() -> impl Strategy<Value = BlobRecord> {
+        let content = prop_oneof![
+            Just(Content::Whole),
+            any::<u32>().prop_map(|count| Content::Blocks { count }),
+        ];
+        let times = (any::<u64>(), time(), time());
+        let committed = (
+            any::<u128>(),
+            content,
+            times,
+            any::<u64>(),
+            headers(),
+            metadata(),
+        )
+            .prop_map(|(id, content, times, length, headers, metadata)| {
+                BlobRecord::Committed(Blob {
+                    id,
+                    content,
+                    etag: ETag(times.0),
+                    last_modified: times.1,
+                    created_at: times.2,
+                    length,
+                    headers,
+                    metadata,
+                })
+            });
+        let uncommitted = any::<u128>().prop_map(|id| BlobRecord::Uncommitted { id });
+        prop_oneof![9 => committed, 1 => uncommitted]
+    }
+
+    proptest! {
+        #[test]
+        fn containers_come_back(container in container()) {
+            prop_assert_eq!(decode_container(&encode_container(&container)).unwrap(), container);
+        }
+
+        #[test]
+        fn blobs_come_back(record in blob()) {
+            prop_assert_eq!(decode_blob(&encode_blob(&record)).unwrap(), record);
+        }
+
+        #[test]
+        fn blocks_come_back(id in prop::collection::vec(any::<u8>(), 1..64), length: u64, content: u128) {
+            let block = BlobBlock { id, length, content };
+            prop_assert_eq!(decode_block(&encode_block(&block)).unwrap(), block);
+        }
+
+        #[test]
+        fn staging_comes_back(count: u32, id_bytes: u8, touched_at in time()) {
+            let staging = Staging { count, id_bytes, touched_at };
+            prop_assert_eq!(decode_staging(&encode_staging(&staging)).unwrap(), staging);
+        }
+
+        #[test]
+        fn cut_or_lengthened_values_are_errors(record in blob(), at: prop::sample::Index) {
+            let mut value = encode_blob(&record);
+            prop_assert!(decode_blob(&value[..at.index(value.len())]).is_err());
+            value.push(0);
+            prop_assert!(decode_blob(&value).is_err());
+        }
+
+        #[test]
+        fn any_bytes_are_answered_not_a_panic(mut value in prop::collection::vec(any::<u8>(), 0..200)) {
+            if let Some(version) = value.first_mut() {
+                *version = VERSION;
+            }
+            let _ = (decode_container(&value), decode_blob(&value));
+            let _ = (decode_block(&value), decode_staging(&value));
+        }
+    }
+
+    #[test]
+    fn later_versions_are_refused() {
+        let mut value = encode_blob(&BlobRecord::Uncommitted { id: 1 });
+        value[0] = VERSION + 1;
+        let error = decode_blob(&value).unwrap_err();
+        assert!(matches!(error, Error::InternalError { reason } if reason.contains("version 2")));
     }
 }

@@ -212,3 +212,208 @@ impl WriteCondition<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, UNIX_EPOCH};
+
+    const CURRENT: u64 = 0x8DE_0000_0000_0001;
+
+    fn seconds(seconds: u64) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
+    fn current() -> Validators {
+        Validators {
+            etag: ETag(CURRENT),
+            last_modified: seconds(1000),
+        }
+    }
+
+    /// Conditions from words: `match=same`, `match=other`, `match=*`, `none=...`, `since=before`, `unsince=after` ...
+    fn conditions(words: &str) -> Conditions {
+        let mut conditions = Conditions::default();
+        for word in words.split_whitespace() {
+            let (header, value) = word.split_once('=').unwrap();
+            let tags = || {
+                let header = value
+                    .replace("same", &ETag(CURRENT).quoted())
+                    .replace("other", "\"0x8DE000000000002\"");
+                ETags::parse(&header)
+            };
+            let date = || match value {
+                "before" => Some(seconds(999)),
+                "same" => Some(seconds(1000)),
+                "after" => Some(seconds(1001)),
+                _ => panic!("{value}"),
+            };
+            match header {
+                "match" => conditions.if_match = tags(),
+                "none" => conditions.if_none_match = tags(),
+                "since" => conditions.if_modified_since = date(),
+                "unsince" => conditions.if_unmodified_since = date(),
+                _ => panic!("{header}"),
+            }
+        }
+        conditions
+    }
+
+    fn told(result: Result<()>) -> &'static str {
+        match result {
+            Ok(()) => "ok",
+            Err(Error::ConditionNotMet) => "412",
+            Err(Error::NotModified { .. }) => "304",
+            Err(Error::BlobAlreadyExists) => "409",
+            Err(Error::BlobNotFound) => "404",
+            Err(Error::UnsatisfiableCondition) => "unsatisfiable",
+            Err(Error::MultipleConditionHeadersNotSupported) => "multiple",
+            Err(Error::ConditionHeadersNotSupported) => "unsupported",
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn reads_combine_conditions_as_documented() {
+        for (words, expected) in [
+            ("", "ok"),
+            ("match=same", "ok"),
+            ("match=*", "ok"),
+            ("match=other", "412"),
+            ("match=other,same", "ok"),
+            ("none=other", "ok"),
+            ("none=same", "304"),
+            ("none=other,same", "304"),
+            ("none=*", "unsatisfiable"),
+            ("since=before", "ok"),
+            ("since=same", "304"),
+            ("since=after", "304"),
+            ("unsince=before", "412"),
+            ("unsince=same", "ok"),
+            ("unsince=after", "ok"),
+            // Both halves hold, or the read fails, and the first half decides how.
+            ("match=same unsince=before", "412"),
+            ("match=other unsince=after", "412"),
+            ("match=same none=same", "304"),
+            ("match=other none=same", "412"),
+            ("unsince=before since=after", "412"),
+            ("match=same unsince=same none=other since=after", "ok"),
+            // Of the second half one condition is enough.
+            ("none=same since=before", "ok"),
+            ("none=other since=after", "ok"),
+            ("none=same since=after", "304"),
+        ] {
+            assert_eq!(
+                told(conditions(words).check_read(current())),
+                expected,
+                "{words}"
+            );
+        }
+    }
+
+    fn write(words: &str, kind: WriteKind, current: Option<Validators>) -> &'static str {
+        told(
+            conditions(words)
+                .for_write()
+                .and_then(|condition| condition.check(kind, current)),
+        )
+    }
+
+    #[test]
+    fn writes_meet_the_result_matrix() {
+        use WriteKind::{Change, Create};
+        // Conditions; then creating over a blob, changing a blob, creating where there is none, changing what is not there.
+        for (words, create, change, create_missing, change_missing) in [
+            ("", "ok", "ok", "ok", "404"),
+            ("match=same", "ok", "ok", "412", "412"),
+            ("match=other", "412", "412", "412", "412"),
+            ("match=*", "ok", "ok", "412", "412"),
+            ("none=same", "412", "412", "ok", "404"),
+            ("none=other", "ok", "ok", "ok", "404"),
+            ("none=*", "409", "ok", "ok", "404"),
+            ("since=before", "ok", "ok", "ok", "404"),
+            ("since=same", "412", "412", "ok", "404"),
+            ("since=after", "412", "412", "ok", "404"),
+            ("unsince=before", "412", "412", "ok", "404"),
+            ("unsince=same", "ok", "ok", "ok", "404"),
+            ("unsince=after", "ok", "ok", "ok", "404"),
+            // The ETag counts, the date that goes with it does not.
+            ("match=same unsince=before", "ok", "ok", "412", "412"),
+            ("match=other unsince=after", "412", "412", "412", "412"),
+            ("none=other since=after", "ok", "ok", "ok", "404"),
+            ("none=same since=before", "412", "412", "ok", "404"),
+            ("none=* since=before", "409", "ok", "ok", "404"),
+        ] {
+            assert_eq!(
+                write(words, Create, Some(current())),
+                create,
+                "create, {words}"
+            );
+            assert_eq!(
+                write(words, Change, Some(current())),
+                change,
+                "change, {words}"
+            );
+            assert_eq!(
+                write(words, Create, None),
+                create_missing,
+                "create missing, {words}"
+            );
+            assert_eq!(
+                write(words, Change, None),
+                change_missing,
+                "change missing, {words}"
+            );
+        }
+    }
+
+    #[test]
+    fn writes_refuse_lists_and_pairs_without_a_meaning() {
+        for words in [
+            "match=same,other",
+            "none=same,other",
+            "match=same none=other",
+            "match=same since=before",
+            "none=other unsince=after",
+            "since=before unsince=after",
+            "match=same unsince=after since=before",
+            "none=other since=before unsince=after",
+            "match=same none=other since=before unsince=after",
+        ] {
+            assert_eq!(
+                told(conditions(words).for_write().map(|_| ())),
+                "multiple",
+                "{words}"
+            );
+        }
+    }
+
+    #[test]
+    fn containers_take_dates_only() {
+        for (words, expected) in [
+            ("", "ok"),
+            ("since=before", "ok"),
+            ("unsince=after", "ok"),
+            ("since=before unsince=after", "multiple"),
+            ("match=same", "unsupported"),
+            ("none=*", "unsupported"),
+        ] {
+            let result = conditions(words).for_container_write().map(|_| ());
+            assert_eq!(told(result), expected, "{words}");
+        }
+    }
+
+    #[test]
+    fn etags_are_read_with_and_without_quotes_and_weakness() {
+        let one = |tag: &str| Some(ETags::OneOf(vec![tag.to_string()]));
+        assert_eq!(ETags::parse("*"), Some(ETags::Any));
+        assert_eq!(ETags::parse("\"*\""), Some(ETags::Any));
+        assert_eq!(ETags::parse("\"0x8D\""), one("0x8D"));
+        assert_eq!(ETags::parse(" 0x8D "), one("0x8D"));
+        assert_eq!(ETags::parse("W/\"0x8D\""), one("0x8D"));
+        assert_eq!(ETags::parse("anything else"), one("anything else"));
+        for nothing in ["", " ", ",", "\"\""] {
+            assert_eq!(ETags::parse(nothing), None, "{nothing:?}");
+        }
+    }
+}

@@ -118,6 +118,14 @@ impl BlobFiles {
         key
     }
 
+    /// In `blob.blocks`: the uncommitted blocks and what is known of them together.
+    pub(crate) fn all_staged(&self) -> KeyRange {
+        KeyRange {
+            start: self.staging(),
+            end: Some(self.key(&[COMMITTED])),
+        }
+    }
+
     /// In `blob.blocks`: the uncommitted blocks, by id.
     pub(crate) fn all_uncommitted(&self) -> KeyRange {
         KeyRange::prefix(&self.key(&[UNCOMMITTED]))

@@ -9,6 +9,7 @@
 //! prefix and delimiter. Not yet: leases, snapshots, versions, tiers, tags, append and page blobs, copy.
 
 mod block_list;
+mod checksum;
 mod codec;
 mod conditions;
 mod download;
@@ -23,6 +24,7 @@ mod operations;
 mod upload;
 
 pub use block_list::{BlockChoice, BlockListType, BlockSource};
+pub use checksum::{Checksummer, Checksums};
 pub use conditions::{Conditions, ETags};
 pub use download::{BlobReader, ByteRange, Download};
 pub use error::{Error, Result};
@@ -37,7 +39,7 @@ pub use model::{
     PublicAccess, StoredPolicy, Written,
 };
 pub use operations::{PutBlob, PutBlobOutcome, PutBlockList};
-pub use upload::{Checksums, PUT_BLOB_BYTES_MAX, PUT_BLOCK_BYTES_MAX, Upload, UploadKind};
+pub use upload::{PUT_BLOB_BYTES_MAX, PUT_BLOCK_BYTES_MAX, Upload, UploadKind};
 
 use etag::EtagClock;
 use lazurite_engine::{Db, IdSource, KeyLocks, Keyspace, KeyspaceOptions};

@@ -3,10 +3,10 @@
 //! A small body stays in memory and becomes a row like any other; a larger one goes to the engine's value log as it
 //! arrives. Nothing refers to it until an operation puts it; one that is dropped instead is garbage that the engine collects.
 
+use crate::checksum::{Checksummer, Checksums};
 use crate::error::{Error, Result};
 use crate::model::Md5;
 use lazurite_engine::{Batch, Db, Keyspace, LargeValue, ValueWriter};
-use md5::Digest;
 
 /// Most bytes of a Put Blob: 5000 MiB. Source: Put Blob, "Remarks".
 pub const PUT_BLOB_BYTES_MAX: u64 = 5000 << 20;
@@ -24,15 +24,6 @@ pub enum UploadKind {
     PutBlock,
 }
 
-/// Checksums of a body: claimed by a client, or computed by the service. `None` is not known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Checksums {
-    /// MD5.
-    pub md5: Option<Md5>,
-    /// CRC-64/NVME. On the wire: base64 of its eight bytes, little-endian.
-    pub crc64: Option<u64>,
-}
-
 /// A body on its way in. Write it, then give it to the operation it was begun for.
 pub struct Upload {
     db: Db,
@@ -40,8 +31,7 @@ pub struct Upload {
     body: Body,
     length: u64,
     length_max: u64,
-    md5: Option<md5::Md5>,
-    crc64: Option<crc64fast_nvme::Digest>,
+    checksummer: Checksummer,
     claimed: Checksums,
 }
 
@@ -70,8 +60,8 @@ impl Upload {
         if claimed.md5.is_some() && claimed.crc64.is_some() {
             return Err(Error::BothCrc64AndMd5HeaderPresent);
         }
-        let wants_md5 = kind == UploadKind::PutBlob || claimed.md5.is_some();
-        let wants_crc64 = kind == UploadKind::PutBlock || claimed.crc64.is_some();
+        let md5 = kind == UploadKind::PutBlob || claimed.md5.is_some();
+        let crc64 = kind == UploadKind::PutBlock || claimed.crc64.is_some();
         Ok(Upload {
             db: db.clone(),
             kind,
@@ -81,8 +71,7 @@ impl Upload {
                 UploadKind::PutBlob => PUT_BLOB_BYTES_MAX,
                 UploadKind::PutBlock => PUT_BLOCK_BYTES_MAX,
             },
-            md5: wants_md5.then(md5::Md5::new),
-            crc64: wants_crc64.then(crc64fast_nvme::Digest::new),
+            checksummer: Checksummer::new(md5, crc64),
             claimed,
         })
     }
@@ -97,12 +86,7 @@ impl Upload {
             });
         }
         self.length = length;
-        if let Some(md5) = &mut self.md5 {
-            md5.update(bytes);
-        }
-        if let Some(crc64) = &mut self.crc64 {
-            crc64.write(bytes);
-        }
+        self.checksummer.update(bytes);
         self.append(bytes)
     }
 
@@ -134,12 +118,12 @@ impl Upload {
             self.kind, kind,
             "an upload is put by the operation it was begun for"
         );
-        let checksums = Checksums {
-            md5: self.md5.map(|md5| md5.finalize().into()),
-            crc64: self.crc64.map(|crc64| crc64.sum64()),
+        let checksums = self.checksummer.finish();
+        let claimed = Checksums {
+            md5: md5_property.or(self.claimed.md5),
+            crc64: self.claimed.crc64,
         };
-        check_md5(md5_property.or(self.claimed.md5), checksums.md5)?;
-        check_crc64(self.claimed.crc64, checksums.crc64)?;
+        claimed.check(&checksums)?;
         let value = match self.body {
             Body::Small(body) => UploadedValue::Small(body),
             Body::Large(writer) => UploadedValue::Large(writer.finish()?),
@@ -157,28 +141,6 @@ impl std::fmt::Debug for Upload {
         f.debug_struct("Upload")
             .field("length", &self.length)
             .finish_non_exhaustive()
-    }
-}
-
-fn check_md5(claimed: Option<Md5>, computed: Option<Md5>) -> Result<()> {
-    match (claimed, computed) {
-        (Some(specified), Some(calculated)) if specified != calculated => Err(Error::Md5Mismatch {
-            specified,
-            calculated,
-        }),
-        _ => Ok(()),
-    }
-}
-
-fn check_crc64(claimed: Option<u64>, computed: Option<u64>) -> Result<()> {
-    match (claimed, computed) {
-        (Some(specified), Some(calculated)) if specified != calculated => {
-            Err(Error::Crc64Mismatch {
-                specified,
-                calculated,
-            })
-        }
-        _ => Ok(()),
     }
 }
 

@@ -73,7 +73,8 @@ impl BlobService {
         write.check(condition, WriteKind::Change)?;
         let mut batch = Batch::new();
         batch.delete(&self.keyspaces.blobs, &write.key);
-        write.discard_content(&mut batch)?;
+        write.discard_blocks(&mut batch)?;
+        write.discard_whole(&mut batch);
         write.commit(batch)
     }
 

@@ -5,8 +5,9 @@ use crate::BlobService;
 use crate::block_list::{
     self, BlockChoice, BlockListType, COMMITTED_BLOCKS_MAX, NewList, UNCOMMITTED_BLOCKS_MAX,
 };
+use crate::checksum::Checksums;
 use crate::codec;
-use crate::conditions::{Conditions, WriteKind};
+use crate::conditions::{Conditions, Validators, WriteKind};
 use crate::error::{Error, Result};
 use crate::keys::BlobFiles;
 use crate::model::{
@@ -14,7 +15,7 @@ use crate::model::{
     Written,
 };
 use crate::names;
-use crate::upload::{Checksums, Upload, UploadKind};
+use crate::upload::{Upload, UploadKind};
 use lazurite_engine::{Batch, Db, Direction, KeyRange, Snapshot, Ticket};
 use std::time::SystemTime;
 
@@ -62,6 +63,16 @@ impl BlobService {
         Upload::begin(&self.db, kind, claimed)
     }
 
+    /// Fails as Put Blob or Put Block List would now for reasons that need no body: for a server that decides before it
+    /// takes one. They check again themselves. Errors: of the names; those of the conditions of a write,
+    /// `BlobAlreadyExists` for `If-None-Match: *`; `ContainerNotFound`.
+    pub fn check_put(&self, address: &BlobAddress<'_>, conditions: &Conditions) -> Result<()> {
+        let condition = conditions.for_write()?;
+        let found = self.find(address)?;
+        let blob = found.record.as_ref().and_then(BlobRecord::committed);
+        condition.check(WriteKind::Create, blob.map(Validators::from))
+    }
+
     /// Makes a block blob of one body, in place of whatever has the name, its uncommitted blocks included.
     /// Errors: of the names and metadata; those of the conditions of a write, `BlobAlreadyExists` for `If-None-Match: *`;
     /// `Md5Mismatch`, `Crc64Mismatch`; `ContainerNotFound`.
@@ -83,11 +94,13 @@ impl BlobService {
         let write = self.begin_write(address)?;
         write.check(condition, WriteKind::Create)?;
         let mut batch = Batch::new();
-        write.discard_content(&mut batch)?;
+        write.discard_blocks(&mut batch)?;
         let id = write.blob_id();
         if length > 0 {
             let key = write.files(id).whole_content();
             body.put(&mut batch, &self.keyspaces.content, &key);
+        } else {
+            write.discard_whole(&mut batch);
         }
         let content = NewContent {
             id,
@@ -214,6 +227,7 @@ impl BlobService {
             container_id,
             record,
         } = self.find(address)?;
+        let record = record.ok_or(Error::BlobNotFound)?;
         let files = BlobFiles {
             container_id,
             blob_id: record.id(),
@@ -323,10 +337,7 @@ impl BlobWrite<'_> {
 
     /// The first uncommitted block must have an id as long as those of the committed ones.
     fn check_against_committed(&self, db: &Db, files: &BlobFiles, block_id: &[u8]) -> Result<()> {
-        if !matches!(
-            self.committed().map(|blob| blob.content),
-            Some(Content::Blocks { .. })
-        ) {
+        if !self.has_committed_blocks() {
             return Ok(());
         }
         let blocks = &self.service.keyspaces.blocks;
@@ -343,9 +354,12 @@ impl BlobWrite<'_> {
     fn replace_blocks(&self, batch: &mut Batch, files: &BlobFiles, list: &NewList) {
         let keyspaces = &self.service.keyspaces;
         if self.record.is_some() {
-            batch.delete_range(&keyspaces.blocks, files.all());
-            batch.delete(&keyspaces.content, &files.whole_content());
+            batch.delete_range(&keyspaces.blocks, files.all_staged());
         }
+        if self.has_committed_blocks() {
+            batch.delete_range(&keyspaces.blocks, files.committed_from(0));
+        }
+        self.discard_whole(batch);
         for content in &list.unreferenced {
             batch.delete(&keyspaces.content, &files.block_content(*content));
         }

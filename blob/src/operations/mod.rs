@@ -55,7 +55,7 @@ impl Keyspaces {
 struct Found {
     snapshot: Snapshot,
     container_id: u128,
-    record: BlobRecord,
+    record: Option<BlobRecord>,
 }
 
 /// A write to one blob under way: nobody else changes the blob, or deletes its container, until it is committed or dropped.
@@ -70,7 +70,7 @@ struct BlobWrite<'a> {
 }
 
 impl BlobService {
-    /// What stands under a blob's name, uncommitted or not. Errors: of the names; `ContainerNotFound`; `BlobNotFound`.
+    /// What stands under a blob's name, if anything. Errors: of the names; `ContainerNotFound`.
     fn find(&self, address: &BlobAddress<'_>) -> Result<Found> {
         names::check_container_name(address.container)?;
         let name = names::blob_name(address.blob)?;
@@ -78,20 +78,19 @@ impl BlobService {
         let key = keys::container(address.account, address.container);
         let container_id = self.keyspaces.container(&snapshot, &key)?.id;
         let key = keys::blob(container_id, &name);
-        let record = self.keyspaces.record(&snapshot, &key)?;
         Ok(Found {
-            snapshot,
             container_id,
-            record: record.ok_or(Error::BlobNotFound)?,
+            record: self.keyspaces.record(&snapshot, &key)?,
+            snapshot,
         })
     }
 
-    /// As [`BlobService::find`], for what needs a committed blob.
+    /// As [`BlobService::find`], for what needs a committed blob. Error: `BlobNotFound`.
     fn find_committed(&self, address: &BlobAddress<'_>) -> Result<(Snapshot, u128, Blob)> {
         let found = self.find(address)?;
         match found.record {
-            BlobRecord::Committed(blob) => Ok((found.snapshot, found.container_id, blob)),
-            BlobRecord::Uncommitted { .. } => Err(Error::BlobNotFound),
+            Some(BlobRecord::Committed(blob)) => Ok((found.snapshot, found.container_id, blob)),
+            Some(BlobRecord::Uncommitted { .. }) | None => Err(Error::BlobNotFound),
         }
     }
 
@@ -151,29 +150,35 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// Removes, in `batch`, all blocks and content that the blob has.
-    fn discard_content(&self, batch: &mut Batch) -> Result<()> {
+    fn has_committed_blocks(&self) -> bool {
+        let content = self.committed().map(|blob| blob.content);
+        matches!(content, Some(Content::Blocks { count: 1.. }))
+    }
+
+    /// Removes, in `batch`, all blocks that the blob has, committed or not, and their contents.
+    fn discard_blocks(&self, batch: &mut Batch) -> Result<()> {
         let Some(record) = &self.record else {
             return Ok(());
         };
         let keyspaces = &self.service.keyspaces;
         let files = self.files(record.id());
-        let has_blocks = record
-            .committed()
-            .is_none_or(|blob| blob.content != Content::Whole);
-        if has_blocks
-            || self
-                .service
-                .db
-                .get(&keyspaces.blocks, &files.staging())?
-                .is_some()
-        {
+        let staged = self.service.db.get(&keyspaces.blocks, &files.staging())?;
+        if staged.is_some() || self.has_committed_blocks() {
             batch.delete_range(&keyspaces.blocks, files.all());
             batch.delete_range(&keyspaces.content, files.all());
-        } else {
-            batch.delete(&keyspaces.content, &files.whole_content());
         }
         Ok(())
+    }
+
+    /// Removes, in `batch`, the content that came by Put Blob.
+    fn discard_whole(&self, batch: &mut Batch) {
+        if let Some(blob) = self.committed()
+            && blob.content == Content::Whole
+            && blob.length > 0
+        {
+            let key = self.files(blob.id).whole_content();
+            batch.delete(&self.service.keyspaces.content, &key);
+        }
     }
 
     fn put_record(&self, batch: &mut Batch, record: &BlobRecord) {

@@ -1,0 +1,123 @@
+//! Checksums of bodies: MD5 and the protocol's CRC64, which is CRC-64/NVME.
+
+use crate::error::{Error, Result};
+use crate::model::Md5;
+use md5::Digest;
+
+/// Checksums of some bytes: claimed by a client, or computed by the service. `None` is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Checksums {
+    /// MD5.
+    pub md5: Option<Md5>,
+    /// CRC-64/NVME. On the wire: base64 of its eight bytes, little-endian.
+    pub crc64: Option<u64>,
+}
+
+impl Checksums {
+    /// Compares what is claimed here with what was computed. Errors: `Md5Mismatch`, `Crc64Mismatch`.
+    pub fn check(&self, computed: &Checksums) -> Result<()> {
+        match (self.md5, computed.md5) {
+            (Some(specified), Some(calculated)) if specified != calculated => {
+                return Err(Error::Md5Mismatch {
+                    specified,
+                    calculated,
+                });
+            }
+            _ => {}
+        }
+        match (self.crc64, computed.crc64) {
+            (Some(specified), Some(calculated)) if specified != calculated => {
+                Err(Error::Crc64Mismatch {
+                    specified,
+                    calculated,
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Computes checksums of bytes as they pass.
+#[derive(Clone)]
+pub struct Checksummer {
+    md5: Option<md5::Md5>,
+    crc64: Option<crc64fast_nvme::Digest>,
+}
+
+impl Checksummer {
+    /// Computes those that are asked for; an MD5 costs several times as much as a CRC64.
+    pub fn new(md5: bool, crc64: bool) -> Checksummer {
+        Checksummer {
+            md5: md5.then(md5::Md5::new),
+            crc64: crc64.then(crc64fast_nvme::Digest::new),
+        }
+    }
+
+    /// Takes the next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        if let Some(md5) = &mut self.md5 {
+            md5.update(bytes);
+        }
+        if let Some(crc64) = &mut self.crc64 {
+            crc64.write(bytes);
+        }
+    }
+
+    /// The checksums of all bytes taken.
+    pub fn finish(self) -> Checksums {
+        Checksums {
+            md5: self.md5.map(|md5| md5.finalize().into()),
+            crc64: self.crc64.map(|crc64| crc64.sum64()),
+        }
+    }
+}
+
+impl std::fmt::Debug for Checksummer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Checksummer")
+            .field("md5", &self.md5.is_some())
+            .field("crc64", &self.crc64.is_some())
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(bytes: &[u8]) -> Checksums {
+        let mut checksummer = Checksummer::new(true, true);
+        for piece in bytes.chunks(7) {
+            checksummer.update(piece);
+        }
+        checksummer.finish()
+    }
+
+    #[test]
+    fn crc64_is_that_of_the_protocol() {
+        assert_eq!(of(b"").crc64, Some(0));
+        assert_eq!(of(b"123456789").crc64, Some(0xAE8B_1486_0A79_9888));
+        assert_eq!(of(b"Hello World").crc64, Some(0x6596_32CB_7E4B_E261));
+        assert_eq!(of(&[0; 512]).crc64, Some(0x1DE6_0E28_68A7_82E9));
+    }
+
+    #[test]
+    fn wrong_claims_are_told_with_both_values() {
+        let computed = of(b"body");
+        assert!(Checksums::default().check(&computed).is_ok());
+        assert!(computed.check(&computed).is_ok());
+        let claimed = Checksums {
+            md5: Some([1; 16]),
+            crc64: None,
+        };
+        let error = claimed.check(&computed).unwrap_err();
+        assert!(matches!(error, Error::Md5Mismatch { specified, calculated }
+            if specified == [1; 16] && Some(calculated) == computed.md5));
+        let claimed = Checksums {
+            md5: None,
+            crc64: Some(1),
+        };
+        let error = claimed.check(&computed).unwrap_err();
+        assert!(matches!(error, Error::Crc64Mismatch { specified: 1, .. }));
+    }
+}
