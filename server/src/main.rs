@@ -1,2 +1,25 @@
-//! Being written.
-fn main() {}
+//! Lazurite: Blob, Queue and Table storage on your own machine, on one log-structured engine.
+//! Flags, store, listeners, the wait for a signal, the close.
+
+mod access_log;
+mod accounts;
+mod auth;
+mod cli;
+mod codec;
+mod http;
+mod start;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    let program = std::env::args().next().unwrap_or_default();
+    match start::run(&cli, &cli::services_of(&program)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(sentence) => {
+            eprintln!("lazurite: {sentence}");
+            ExitCode::FAILURE
+        }
+    }
+}

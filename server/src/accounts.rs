@@ -1,0 +1,138 @@
+//! The accounts this server answers for, and their keys.
+
+use base64::Engine as _;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use std::collections::BTreeMap;
+
+/// The account every client library knows as the emulator's.
+pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
+/// Its key, public by design.
+pub const DEVELOPMENT_KEY: &str =
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+/// Account names and their one or two keys.
+#[derive(Debug, Clone)]
+pub struct Accounts {
+    keys: BTreeMap<String, Vec<Vec<u8>>>,
+    /// The account is always the first path segment, never a label of the host (`--disableProductStyleUrl`).
+    pub path_style_only: bool,
+}
+
+impl Accounts {
+    /// Reads `name:key1[:key2];name2:key…`, forgiving quotes, blanks and an empty last entry. The error is a sentence.
+    pub fn parse(text: &str) -> Result<Accounts, String> {
+        let mut keys = BTreeMap::new();
+        let entries = text
+            .trim()
+            .trim_matches(['"', '\''])
+            .split(';')
+            .map(str::trim);
+        for entry in entries.filter(|entry| !entry.is_empty()) {
+            let mut parts = entry.split(':').map(str::trim);
+            let name = parts.next().unwrap_or_default().to_owned();
+            let decoded = parts.map(decode_key).collect::<Option<Vec<_>>>();
+            match decoded {
+                Some(decoded) if !name.is_empty() && (1..=2).contains(&decoded.len()) => {
+                    keys.insert(name, decoded)
+                }
+                _ => {
+                    return Err(format!(
+                        "account \"{name}\" needs one or two base64 keys, as in name:key1:key2"
+                    ));
+                }
+            };
+        }
+        if keys.is_empty() {
+            return Err("no account is named; the form is name:key1[:key2];name2:key1".to_owned());
+        }
+        Ok(Accounts {
+            keys,
+            path_style_only: false,
+        })
+    }
+
+    /// The emulator's well-known account alone.
+    pub fn development() -> Accounts {
+        Accounts::parse(&format!("{DEVELOPMENT_ACCOUNT}:{DEVELOPMENT_KEY}"))
+            .expect("the well-known key is base64")
+    }
+
+    /// The same accounts, addressed by host name as well or by path alone.
+    pub fn path_style_only(self, path_style_only: bool) -> Accounts {
+        Accounts {
+            path_style_only,
+            ..self
+        }
+    }
+
+    /// The account that `name` addresses, and whether through its read-only secondary.
+    pub fn find(&self, name: &str) -> Option<(String, bool)> {
+        if self.keys.contains_key(name) {
+            return Some((name.to_owned(), false));
+        }
+        let primary = name.strip_suffix("-secondary")?;
+        self.keys
+            .contains_key(primary)
+            .then(|| (primary.to_owned(), true))
+    }
+
+    /// The decoded keys of an account that [`Accounts::find`] has found.
+    pub fn keys(&self, account: &str) -> &[Vec<u8>] {
+        self.keys.get(account).map_or(&[], Vec::as_slice)
+    }
+
+    /// The first account and its first key in base64, for the connection string shown at start.
+    pub fn first(&self) -> (&str, String) {
+        let (name, keys) = self
+            .keys
+            .first_key_value()
+            .expect("there is at least one account");
+        (
+            name,
+            base64::engine::general_purpose::STANDARD.encode(&keys[0]),
+        )
+    }
+
+    /// All names, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.keys.keys().map(String::as_str)
+    }
+}
+
+/// Base64 as people paste it: standard or URL-safe letters, with or without padding.
+fn decode_key(text: &str) -> Option<Vec<u8>> {
+    let config = GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true);
+    let text = text.replace('-', "+").replace('_', "/");
+    let key = GeneralPurpose::new(&alphabet::STANDARD, config)
+        .decode(text)
+        .ok()?;
+    (!key.is_empty()).then_some(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accounts_are_read_as_people_write_them() {
+        let accounts = Accounts::parse(" \"one:AAEC:AwQF; two:_-8\" ").unwrap();
+        assert_eq!(accounts.names().collect::<Vec<_>>(), ["one", "two"]);
+        assert_eq!(accounts.keys("one"), [vec![0, 1, 2], vec![3, 4, 5]]);
+        assert_eq!(accounts.keys("two"), [vec![0xff, 0xef]]);
+        assert_eq!(
+            accounts.find("two-secondary"),
+            Some(("two".to_owned(), true))
+        );
+        assert_eq!(accounts.find("three"), None);
+    }
+
+    #[test]
+    fn accounts_without_a_key_are_refused_by_name() {
+        for text in ["", "one", "one:", "one:???", "one:AA:AA:AA", ":AAAA"] {
+            assert!(Accounts::parse(text).is_err(), "{text}");
+        }
+    }
+}

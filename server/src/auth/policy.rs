@@ -1,0 +1,109 @@
+//! Who may do what: the permission letters each operation asks of a SAS.
+//! Source: Create an account SAS, "Account SAS permissions by operation"; Create a service SAS, "Specify permissions".
+
+use super::{Caller, sas::Grant};
+use crate::http::context::ServiceKind;
+use crate::http::error::{Result, known};
+
+/// The permission letters that an operation asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Letters {
+    /// No SAS of this kind covers the operation.
+    Never,
+    /// One of these.
+    Any(&'static str),
+    /// All of these.
+    All(&'static str),
+}
+
+/// What an operation asks of a caller that is not the owner.
+#[derive(Debug, Clone, Copy)]
+pub struct Needs {
+    /// Letters of `srt`, one of which an account SAS must have: `s`, `c`, `o`.
+    pub resource_types: &'static str,
+    pub account_sas: Letters,
+    pub service_sas: Letters,
+}
+
+impl Needs {
+    /// An operation for which account SAS and service SAS ask for the same.
+    pub const fn same(resource_types: &'static str, letters: Letters) -> Needs {
+        Needs {
+            resource_types,
+            account_sas: letters,
+            service_sas: letters,
+        }
+    }
+
+    /// An operation that only an account SAS can cover.
+    pub const fn account_only(resource_types: &'static str, letters: Letters) -> Needs {
+        Needs {
+            resource_types,
+            account_sas: letters,
+            service_sas: Letters::Never,
+        }
+    }
+
+    /// An operation for the owner alone: access control lists.
+    pub const OWNER: Needs = Needs::same("", Letters::Never);
+}
+
+/// Refuses what the caller may not do. Anonymous callers are refused here; what a container makes public is granted
+/// before this is asked.
+pub fn authorize(caller: &Caller, service: ServiceKind, needs: &Needs) -> Result<()> {
+    match caller {
+        Caller::Owner => Ok(()),
+        Caller::Anonymous => Err(super::failed(
+            "The request has neither an Authorization header nor a SAS.",
+        )),
+        Caller::Sas(grant) if grant.account_wide => authorize_account_sas(grant, service, needs),
+        Caller::Sas(grant) => authorize_service_sas(grant, needs),
+    }
+}
+
+fn authorize_account_sas(grant: &Grant, service: ServiceKind, needs: &Needs) -> Result<()> {
+    if needs.account_sas == Letters::Never {
+        return Err(known::AUTHORIZATION_FAILURE.into());
+    }
+    let letter = service
+        .label()
+        .chars()
+        .next()
+        .expect("labels are not empty");
+    if !grant.services.contains(letter) {
+        return Err(known::SERVICE_MISMATCH.into());
+    }
+    if !needs
+        .resource_types
+        .chars()
+        .any(|letter| grant.resource_types.contains(letter))
+    {
+        return Err(known::RESOURCE_TYPE_MISMATCH.into());
+    }
+    covered(&grant.permissions, needs.account_sas)
+}
+
+fn authorize_service_sas(grant: &Grant, needs: &Needs) -> Result<()> {
+    if needs.service_sas == Letters::Never {
+        return Err(known::AUTHORIZATION_FAILURE.into());
+    }
+    // A SAS for one blob opens nothing of its container.
+    let one_blob = matches!(grant.resource.as_str(), "b" | "bs" | "bv");
+    if one_blob && !needs.resource_types.contains('o') {
+        return Err(known::RESOURCE_TYPE_MISMATCH.into());
+    }
+    covered(&grant.permissions, needs.service_sas)
+}
+
+fn covered(granted: &str, needed: Letters) -> Result<()> {
+    let covered = match needed {
+        Letters::Never => false,
+        Letters::Any(letters) => letters.chars().any(|letter| granted.contains(letter)),
+        Letters::All(letters) => letters.chars().all(|letter| granted.contains(letter)),
+    };
+    if covered {
+        Ok(())
+    } else {
+        Err(known::PERMISSION_MISMATCH.into())
+    }
+}

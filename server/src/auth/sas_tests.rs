@@ -1,0 +1,276 @@
+//! Every SAS vector of the protocol notes: made by the unmodified client libraries, checked field by field and by signature.
+
+use super::*;
+use crate::http::context::tests::request;
+
+struct Vector {
+    title: &'static str,
+    service: ServiceKind,
+    account: &'static str,
+    path: &'static str,
+    signed: &'static str,
+    token: &'static str,
+}
+
+const fn vector(
+    title: &'static str,
+    service: ServiceKind,
+    account: &'static str,
+    path: &'static str,
+    signed: &'static str,
+    token: &'static str,
+) -> Vector {
+    Vector {
+        title,
+        service,
+        account,
+        path,
+        signed,
+        token,
+    }
+}
+
+#[rustfmt::skip]
+const VECTORS: &[Vector] = &[
+    vector("JavaScript: account 2018-11-09", ServiceKind::Blob, "myaccount", "cont",
+        "myaccount\nrwdlacup\nbtq\nsco\n2024-03-01T00:00:00Z\n2024-03-02T00:00:00Z\n10.0.0.1-10.0.0.9\nhttps,http\n2018-11-09\n",
+        "sv=2018-11-09&ss=btq&srt=sco&spr=https%2Chttp&st=2024-03-01T00%3A00%3A00Z&se=2024-03-02T00%3A00%3A00Z&sip=10.0.0.1-10.0.0.9&sp=rwdlacup&sig=V3dzpiIy8aqIbt2NI%2FwCrFwEcPUqYHgf6xAfaJ5fuvY%3D"),
+    vector("JavaScript: account 2019-02-02", ServiceKind::Blob, "myaccount", "cont",
+        "myaccount\nrwdlacup\nbtq\nsco\n2024-03-01T00:00:00Z\n2024-03-02T00:00:00Z\n10.0.0.1-10.0.0.9\nhttps,http\n2019-02-02\n",
+        "sv=2019-02-02&ss=btq&srt=sco&spr=https%2Chttp&st=2024-03-01T00%3A00%3A00Z&se=2024-03-02T00%3A00%3A00Z&sip=10.0.0.1-10.0.0.9&sp=rwdlacup&sig=2mIgsv%2BOsK6S6MYRRDM%2BGAvevCUSgOgkLew6cfNYKGc%3D"),
+    vector("JavaScript: account 2020-12-06", ServiceKind::Blob, "myaccount", "cont",
+        "myaccount\nrwdlacup\nbtq\nsco\n2024-03-01T00:00:00Z\n2024-03-02T00:00:00Z\n10.0.0.1-10.0.0.9\nhttps,http\n2020-12-06\n\n",
+        "sv=2020-12-06&ss=btq&srt=sco&spr=https%2Chttp&st=2024-03-01T00%3A00%3A00Z&se=2024-03-02T00%3A00%3A00Z&sip=10.0.0.1-10.0.0.9&sp=rwdlacup&sig=t1S%2FFUhYZgOYzJQ7T54JsP9GW38ThKUuSH87dNc%2BLko%3D"),
+    vector("JavaScript: blob 2015-04-05", ServiceKind::Blob, "myaccount", "cont/dir/a%20b%2Bc.txt",
+        "r\n2024-03-01T00:00:00Z\n2024-03-02T00:00:00Z\n/blob/myaccount/cont/dir/a b+c.txt\n\n\n\n2015-04-05\n\n\n\n\ntext/plain",
+        "sv=2015-04-05&st=2024-03-01T00%3A00%3A00Z&se=2024-03-02T00%3A00%3A00Z&sr=b&sp=r&rsct=text%2Fplain&sig=eLsZV58H1gyhg08TNypsm3PO0FxNX6%2BVuKlU0cXP%2Fsg%3D"),
+    vector("JavaScript: blob 2018-11-09", ServiceKind::Blob, "myaccount", "cont/dir/a%20b%2Bc.txt",
+        "r\n2024-03-01T00:00:00Z\n2024-03-02T00:00:00Z\n/blob/myaccount/cont/dir/a b+c.txt\n\n\n\n2018-11-09\nb\n\n\n\n\n\ntext/plain",
+        "sv=2018-11-09&st=2024-03-01T00%3A00%3A00Z&se=2024-03-02T00%3A00%3A00Z&sr=b&sp=r&rsct=text%2Fplain&sig=rTmvWTPbYY4vOFd5Bb7sP7gXOvQoERHqey0RB6hReBs%3D"),
+    vector("JavaScript: blob 2020-12-06", ServiceKind::Blob, "myaccount", "cont/dir/a%20b%2Bc.txt",
+        "r\n2024-03-01T00:00:00Z\n2024-03-02T00:00:00Z\n/blob/myaccount/cont/dir/a b+c.txt\n\n\n\n2020-12-06\nb\n\n\n\n\n\n\ntext/plain",
+        "sv=2020-12-06&st=2024-03-01T00%3A00%3A00Z&se=2024-03-02T00%3A00%3A00Z&sr=b&sp=r&rsct=text%2Fplain&sig=1MN%2FKGEgssXzRtwTCBL1F%2FvGKoUzrtWEhgcmb2%2B59js%3D"),
+    vector("JavaScript: blob 2026-04-06", ServiceKind::Blob, "myaccount", "cont/dir/a%20b%2Bc.txt",
+        "r\n2024-03-01T00:00:00Z\n2024-03-02T00:00:00Z\n/blob/myaccount/cont/dir/a b+c.txt\n\n\n\n2026-04-06\nb\n\n\n\n\n\n\ntext/plain",
+        "sv=2026-04-06&st=2024-03-01T00%3A00%3A00Z&se=2024-03-02T00%3A00%3A00Z&sr=b&sp=r&rsct=text%2Fplain&sig=V8wJjo4xxZBHyjwVdHt3QIJtZk%2Fw31CvW5o3nQNWtPo%3D"),
+    vector("JavaScript: container si 2020-12-06", ServiceKind::Blob, "myaccount", "cont",
+        "\n\n\n/blob/myaccount/cont\npol1\n\n\n2020-12-06\nc\n\n\n\n\n\n\n",
+        "sv=2020-12-06&si=pol1&sr=c&sig=SZulkBa5B4JelpkC%2BIO56MGOvNcCDlf%2FJRxD3p25a48%3D"),
+    vector("JavaScript: queue 2018-03-28", ServiceKind::Queue, "myaccount", "queue1",
+        "raup\n2024-03-01T00:00:00Z\n2024-03-02T00:00:00Z\n/queue/myaccount/queue1\n\n\nhttps,http\n2018-03-28",
+        "sv=2018-03-28&spr=https%2Chttp&st=2024-03-01T00%3A00%3A00Z&se=2024-03-02T00%3A00%3A00Z&sp=raup&sig=tPrwSumKG1k97%2FZRUctWfhlEFhxTTMusPtQz1QxSi3I%3D"),
+    vector("JavaScript: queue 2026-04-06", ServiceKind::Queue, "myaccount", "queue1",
+        "raup\n2024-03-01T00:00:00Z\n2024-03-02T00:00:00Z\n/queue/myaccount/queue1\n\n\nhttps,http\n2026-04-06",
+        "sv=2026-04-06&spr=https%2Chttp&st=2024-03-01T00%3A00%3A00Z&se=2024-03-02T00%3A00%3A00Z&sp=raup&sig=Nu2SdZvbK0ChqwBCASrIlJmscpD2K9qsE3QTVrxEVs8%3D"),
+    vector("JavaScript: UD-1: UD blob 2018-11-09", ServiceKind::Blob, "myaccount", "cont/b.txt",
+        "r\n2024-03-01T00:00:00Z\n2024-03-02T00:00:00Z\n/blob/myaccount/cont/b.txt\naaaaaaaa-0000-0000-0000-000000000001\nbbbbbbbb-0000-0000-0000-000000000002\n2024-03-01T00:00:00Z\n2024-03-05T00:00:00Z\nb\n2018-11-09\n\n\n2018-11-09\nb\n\n\n\n\n\n",
+        "sv=2018-11-09&st=2024-03-01T00%3A00%3A00Z&se=2024-03-02T00%3A00%3A00Z&skoid=aaaaaaaa-0000-0000-0000-000000000001&sktid=bbbbbbbb-0000-0000-0000-000000000002&skt=2024-03-01T00%3A00%3A00Z&ske=2024-03-05T00%3A00%3A00Z&sks=b&skv=2018-11-09&sr=b&sp=r&sig=Rc0iXAx8N5m9z1aHMc8P2cI%2FQj32IKiKnTWoiVDemDc%3D"),
+    vector("JavaScript: UD-2: UD blob 2020-02-10", ServiceKind::Blob, "myaccount", "cont/b.txt",
+        "r\n2024-03-01T00:00:00Z\n2024-03-02T00:00:00Z\n/blob/myaccount/cont/b.txt\naaaaaaaa-0000-0000-0000-000000000001\nbbbbbbbb-0000-0000-0000-000000000002\n2024-03-01T00:00:00Z\n2024-03-05T00:00:00Z\nb\n2020-02-10\n\n\n\n\n\n2020-02-10\nb\n\n\n\n\n\n",
+        "sv=2020-02-10&st=2024-03-01T00%3A00%3A00Z&se=2024-03-02T00%3A00%3A00Z&skoid=aaaaaaaa-0000-0000-0000-000000000001&sktid=bbbbbbbb-0000-0000-0000-000000000002&skt=2024-03-01T00%3A00%3A00Z&ske=2024-03-05T00%3A00%3A00Z&sks=b&skv=2020-02-10&sr=b&sp=r&sig=leaXTm4Nffu78n%2F%2FGjoXOPmj9XLSWgG79kjyRmqr%2FeI%3D"),
+    vector("JavaScript: UD-3: UD blob 2020-12-06", ServiceKind::Blob, "myaccount", "cont/b.txt",
+        "r\n2024-03-01T00:00:00Z\n2024-03-02T00:00:00Z\n/blob/myaccount/cont/b.txt\naaaaaaaa-0000-0000-0000-000000000001\nbbbbbbbb-0000-0000-0000-000000000002\n2024-03-01T00:00:00Z\n2024-03-05T00:00:00Z\nb\n2020-12-06\n\n\n\n\n\n2020-12-06\nb\n\n\n\n\n\n\n",
+        "sv=2020-12-06&st=2024-03-01T00%3A00%3A00Z&se=2024-03-02T00%3A00%3A00Z&skoid=aaaaaaaa-0000-0000-0000-000000000001&sktid=bbbbbbbb-0000-0000-0000-000000000002&skt=2024-03-01T00%3A00%3A00Z&ske=2024-03-05T00%3A00%3A00Z&sks=b&skv=2020-12-06&sr=b&sp=r&sig=jv4ZdaPA1%2FNCy2aX4SeY8UrBixskBgiAjbw%2B2j3eVHM%3D"),
+    vector("JavaScript: UD-4: UD blob 2025-07-05", ServiceKind::Blob, "myaccount", "cont/b.txt",
+        "r\n2024-03-01T00:00:00Z\n2024-03-02T00:00:00Z\n/blob/myaccount/cont/b.txt\naaaaaaaa-0000-0000-0000-000000000001\nbbbbbbbb-0000-0000-0000-000000000002\n2024-03-01T00:00:00Z\n2024-03-05T00:00:00Z\nb\n2025-07-05\n\n\n\n\n\n\n\n2025-07-05\nb\n\n\n\n\n\n\n",
+        "sv=2025-07-05&st=2024-03-01T00%3A00%3A00Z&se=2024-03-02T00%3A00%3A00Z&skoid=aaaaaaaa-0000-0000-0000-000000000001&sktid=bbbbbbbb-0000-0000-0000-000000000002&skt=2024-03-01T00%3A00%3A00Z&ske=2024-03-05T00%3A00%3A00Z&sks=b&skv=2025-07-05&sr=b&sp=r&sig=QZuc%2FGsKvaEn%2F3V6cG1vpdrjhiH%2FVzgOfodqoS9Yv9o%3D"),
+    vector("JavaScript: UD-5: UD blob 2026-04-06", ServiceKind::Blob, "myaccount", "cont/b.txt",
+        "r\n2024-03-01T00:00:00Z\n2024-03-02T00:00:00Z\n/blob/myaccount/cont/b.txt\naaaaaaaa-0000-0000-0000-000000000001\nbbbbbbbb-0000-0000-0000-000000000002\n2024-03-01T00:00:00Z\n2024-03-05T00:00:00Z\nb\n2026-04-06\n\n\n\n\n\n\n\n2026-04-06\nb\n\n\n\n\n\n\n\n\n",
+        "sv=2026-04-06&st=2024-03-01T00%3A00%3A00Z&se=2024-03-02T00%3A00%3A00Z&skoid=aaaaaaaa-0000-0000-0000-000000000001&sktid=bbbbbbbb-0000-0000-0000-000000000002&skt=2024-03-01T00%3A00%3A00Z&ske=2024-03-05T00%3A00%3A00Z&sks=b&skv=2026-04-06&sr=b&sp=r&sig=gBeGACbF8Kl89zGxm1PU0fCm%2B5I2G1JqHa9k84owzC8%3D"),
+    vector("JavaScript: UD-6: UD blob 2026-04-06 + headers", ServiceKind::Blob, "myaccount", "cont/b.txt",
+        "r\n\n2024-03-02T00:00:00Z\n/blob/myaccount/cont/b.txt\naaaaaaaa-0000-0000-0000-000000000001\nbbbbbbbb-0000-0000-0000-000000000002\n2024-03-01T00:00:00Z\n2024-03-05T00:00:00Z\nb\n2026-04-06\n\n\n\ndddddddd-0000-0000-0000-000000000004\ncccccccc-0000-0000-0000-000000000003\n\n\n2026-04-06\nb\n\nes\nx-ms-foo:bar\n\n\nq1:v1\n\n\n\n\n",
+        "sv=2026-04-06&se=2024-03-02T00%3A00%3A00Z&ses=es&skoid=aaaaaaaa-0000-0000-0000-000000000001&sktid=bbbbbbbb-0000-0000-0000-000000000002&skt=2024-03-01T00%3A00%3A00Z&ske=2024-03-05T00%3A00%3A00Z&sks=b&skv=2026-04-06&sr=b&sp=r&sduoid=cccccccc-0000-0000-0000-000000000003&skdutid=dddddddd-0000-0000-0000-000000000004&srh=x-ms-foo&srq=q1&sig=iADj1smPXXw0bfrTgPMDFn2qc%2F4Q6%2FOxH11A1%2BYozV8%3D"),
+    vector("JavaScript: UD queue 2025-07-05", ServiceKind::Queue, "myaccount", "queue1",
+        "raup\n2024-03-01T00:00:00Z\n2024-03-02T00:00:00Z\n/queue/myaccount/queue1\naaaaaaaa-0000-0000-0000-000000000001\nbbbbbbbb-0000-0000-0000-000000000002\n2024-03-01T00:00:00Z\n2024-03-05T00:00:00Z\nq\n2025-07-05\n\n\n\n\n2025-07-05",
+        "sv=2025-07-05&st=2024-03-01T00%3A00%3A00Z&se=2024-03-02T00%3A00%3A00Z&sr=q&sp=raup&sig=4VaN3CbRHuG3ReFOGhRUcOJcwqjj4fRhc5nn%2Fi%2B72mA%3D&skoid=aaaaaaaa-0000-0000-0000-000000000001&sktid=bbbbbbbb-0000-0000-0000-000000000002&skt=2024-03-01T00%3A00%3A00Z&ske=2024-03-05T00%3A00%3A00Z&sks=q&skv=2025-07-05"),
+    vector("JavaScript: table service SAS with key range", ServiceKind::Table, "myaccount", "MyTable",
+        "raud\n2024-03-01T00:00:00Z\n2024-03-02T00:00:00Z\n/table/myaccount/mytable\n\n\n\n2019-02-02\na\n1\nm\n9",
+        "sv=2019-02-02&st=2024-03-01T00%3A00%3A00Z&se=2024-03-02T00%3A00%3A00Z&sp=raud&sig=IaiCxXfNsscJcsdc1d6c%2BCSYrCVxVZ%2B5anEEUUSES9w%3D&tn=MyTable&srk=1&spk=a&epk=m&erk=9"),
+    vector("JavaScript: table-only account SAS", ServiceKind::Table, "myaccount", "MyTable",
+        "myaccount\nrla\nt\nso\n2024-03-01T00:00:00Z\n2024-03-02T00:00:00Z\n\n\n2019-02-02\n",
+        "sv=2019-02-02&ss=t&srt=so&st=2024-03-01T00%3A00%3A00Z&se=2024-03-02T00%3A00%3A00Z&sp=rla&sig=1Z5Cx9Fi1Se9TgXQwj0voAFGHmvnPvt%2FZ5Evv%2Fw3mhc%3D"),
+    vector("Python: account", ServiceKind::Blob, "myaccount", "cont",
+        "myaccount\nrwdlacup\nbqt\nsco\n2024-03-01T00:00:00Z\n2024-03-02T00:00:00Z\n10.0.0.1-10.0.0.9\nhttps,http\n2026-10-06\nscope1\n",
+        "st=2024-03-01T00%3A00%3A00Z&se=2024-03-02T00%3A00%3A00Z&sp=rwdlacup&sip=10.0.0.1-10.0.0.9&spr=https%2Chttp&sv=2026-10-06&ss=bqt&srt=sco&ses=scope1&sig=8JpnO5TlGpVdOs8QrPQ0g8PAemRLajQK0s7JAqCDbi4%3D"),
+    vector("Python: queue", ServiceKind::Queue, "devstoreaccount1", "queue1",
+        "raup\n\n2024-03-02T00:00:00Z\n/queue/devstoreaccount1/queue1\n\n\n\n2026-10-06",
+        "se=2024-03-02T00%3A00%3A00Z&sp=raup&sv=2026-10-06&sig=iPEMub0v6S7rP%2BLPizMP0Erpub4Z/micFQUSi5A6064%3D"),
+    vector("Python: queue si", ServiceKind::Queue, "myaccount", "queue1",
+        "\n\n\n/queue/myaccount/queue1\npol1\n\n\n2026-10-06",
+        "sv=2026-10-06&si=pol1&sig=0C1IX4fp5rAjZsesTFjITfdzZJ/DgqjHqodIAo33HDY%3D"),
+    vector("Python: blob", ServiceKind::Blob, "myaccount", "cont/dir/a%20b%2Bc.txt",
+        "r\n\n2024-03-02T00:00:00Z\n/blob/myaccount/cont/dir/a b+c.txt\n\n\n\n2026-10-06\nb\n\n\n\n\n\n\ntext/plain",
+        "se=2024-03-02T00%3A00%3A00Z&sp=r&sv=2026-10-06&sr=b&rsct=text/plain&sig=oZcLg9RH0rb2Pnq/2fFXsNPmo2%2ByChaOuuj3KfYnolI%3D"),
+    vector("Python: table", ServiceKind::Table, "myaccount", "MyTable",
+        "raud\n\n2024-03-02T00:00:00Z\n/table/myaccount/mytable\n\n\n\n2019-02-02\na\n1\nm\n9",
+        "se=2024-03-02T00%3A00%3A00Z&sp=raud&sv=2019-02-02&tn=MyTable&spk=a&srk=1&epk=m&erk=9&sig=I/k6rb7dL7EBat0mT3NU19JGyBJSzNE0u1zSFdRtEeU%3D"),
+    vector("Python: table account", ServiceKind::Table, "myaccount", "MyTable",
+        "myaccount\nrwdlau\nt\nsco\n\n2024-03-02T00:00:00Z\n\n\n2019-02-02\n",
+        "se=2024-03-02T00%3A00%3A00Z&sp=rwdlau&sv=2019-02-02&ss=t&srt=sco&sig=/P/2oqATJxq2nhzJHngbAm3NwcdmSn7lJxNH5n%2BpNMo%3D"),
+];
+
+/// The value of the user delegation key in the vectors: the bytes 0 to 31.
+fn delegation_key() -> Vec<u8> {
+    (0..32).collect()
+}
+
+#[test]
+fn every_token_of_the_client_libraries_verifies() {
+    for vector in VECTORS {
+        let context = request(
+            vector.service,
+            "GET",
+            &format!("/{}?{}", vector.path, vector.token),
+            vector.account,
+            &[("x-ms-foo", "bar")],
+        );
+        let context = with_signed_query(context);
+        let sas = Sas::parse(&context).unwrap().unwrap();
+        let resource = sas.canonicalized_resource(&context);
+        assert_eq!(
+            sas.string_to_sign(&context, &resource),
+            vector.signed,
+            "{}",
+            vector.title
+        );
+        let keys = match sas.kind {
+            Kind::UserDelegation => vec![delegation_key()],
+            _ => crate::http::context::tests::accounts()
+                .keys(vector.account)
+                .to_vec(),
+        };
+        assert!(
+            signature_is_good(&keys, vector.signed.as_bytes(), &sas.field("sig")),
+            "{}",
+            vector.title
+        );
+        assert!(
+            !signature_is_good(&[vec![0]], vector.signed.as_bytes(), &sas.field("sig")),
+            "{}",
+            vector.title
+        );
+    }
+}
+
+/// UD-6 signs a query parameter that its token does not carry: the request does.
+fn with_signed_query(mut context: Context) -> Context {
+    if context.query.has("srq") {
+        let raw: Vec<_> = context
+            .query
+            .pairs()
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        context.query = Query::parse(&format!("{}&q1=v1", raw.join("&"))).unwrap();
+    }
+    context
+}
+
+/// A queue SAS of the vectors, changed, checked at `now`.
+fn check(
+    change: impl Fn(String) -> String,
+    now: &str,
+    policy: Option<&StoredPolicy>,
+) -> Result<Grant> {
+    let token = VECTORS
+        .iter()
+        .find(|vector| vector.title == "JavaScript: queue 2018-03-28")
+        .unwrap()
+        .token
+        .to_owned();
+    let mut context = request(
+        ServiceKind::Queue,
+        "GET",
+        &format!("/queue1?{}", change(token)),
+        "myaccount",
+        &[],
+    );
+    context.now = date::parse_iso8601(now).unwrap();
+    let sas = Sas::parse(&context)?.unwrap();
+    sas.verify(
+        &context,
+        crate::http::context::tests::accounts().keys("myaccount"),
+        policy,
+    )
+}
+
+fn detail(failure: Failure) -> String {
+    failure
+        .details
+        .into_iter()
+        .find(|(name, _)| *name == "AuthenticationErrorDetail")
+        .map(|(_, text)| text)
+        .unwrap()
+}
+
+#[test]
+fn a_sas_is_good_from_its_start_to_just_before_its_expiry() {
+    let at = |now: &str| check(|token| token, now, None);
+    assert!(
+        detail(at("2024-02-29T23:59:59Z").unwrap_err())
+            .starts_with("Signature not valid in the specified time frame")
+    );
+    assert_eq!(at("2024-03-01T00:00:00Z").unwrap().permissions, "raup");
+    assert!(at("2024-03-01T23:59:59.9999999Z").is_ok());
+    assert!(at("2024-03-02T00:00:00Z").is_err());
+}
+
+#[test]
+fn any_change_to_a_signed_field_breaks_the_signature() {
+    for (from, to) in [
+        ("sp=raup", "sp=raupd"),
+        ("se=2024", "se=2025"),
+        ("https%2Chttp", "https"),
+        ("sig=t", "sig=u"),
+    ] {
+        let failure =
+            check(|token| token.replace(from, to), "2024-03-01T12:00Z", None).unwrap_err();
+        assert_eq!(failure.code, "AuthenticationFailed", "{from}");
+        assert!(
+            detail(failure).starts_with("Signature did not match"),
+            "{from}"
+        );
+    }
+}
+
+#[test]
+fn a_policy_gives_what_the_sas_leaves_out_and_contradicts_nothing() {
+    let vector = VECTORS
+        .iter()
+        .find(|vector| vector.title == "Python: queue si")
+        .unwrap();
+    let verify = |policy: Option<&StoredPolicy>| {
+        let mut context = request(
+            ServiceKind::Queue,
+            "GET",
+            &format!("/queue1?{}", vector.token),
+            "myaccount",
+            &[],
+        );
+        context.now = date::parse_iso8601("2024-03-01T12:00Z").unwrap();
+        let sas = Sas::parse(&context)?.unwrap();
+        sas.verify(
+            &context,
+            crate::http::context::tests::accounts().keys("myaccount"),
+            policy,
+        )
+    };
+    let full = StoredPolicy {
+        start: None,
+        expiry: date::parse_iso8601("2024-03-02"),
+        permission: Some("r".to_owned()),
+    };
+    assert_eq!(verify(Some(&full)).unwrap().permissions, "r");
+    assert_eq!(
+        detail(verify(None).unwrap_err()),
+        "The stored access policy that si names does not exist."
+    );
+    let endless = StoredPolicy {
+        expiry: None,
+        ..full
+    };
+    assert_eq!(
+        detail(verify(Some(&endless)).unwrap_err()),
+        "se is mandatory. Cannot be empty"
+    );
+}

@@ -1,0 +1,348 @@
+//! The Shared Key vectors of the protocol notes: signatures made by the unmodified client libraries must verify.
+
+use super::*;
+use crate::http::context::tests::{accounts, request};
+
+const DATE: (&str, &str) = ("x-ms-date", "Fri, 01 Mar 2024 12:34:56 GMT");
+
+/// Checks that the string is the published one, and that the whole `Authorization` header is accepted and no other.
+fn check(context: Context, signed: &str, authorization: &str) {
+    let scheme = if authorization.starts_with("SharedKeyLite") {
+        Scheme::SharedKeyLite
+    } else {
+        Scheme::SharedKey
+    };
+    assert_eq!(string_to_sign(&context, scheme, Form::default()), signed);
+    let accounts = accounts();
+    let request = SignedRequest { context: &context };
+    verify(&request, authorization, accounts.keys(&context.account)).unwrap();
+    let failure = verify(&request, authorization, &[vec![1, 2, 3]]).unwrap_err();
+    assert_eq!(failure.code, "AuthenticationFailed");
+    assert!(
+        failure.details[0]
+            .1
+            .contains("Server used following string to sign"),
+        "{:?}",
+        failure.details
+    );
+}
+
+fn blob(method: &str, target: &str, account: &str, headers: &[(&str, &str)]) -> Context {
+    request(
+        ServiceKind::Blob,
+        method,
+        target,
+        account,
+        &[headers, &[DATE]].concat(),
+    )
+}
+
+#[test]
+fn b1_put_metadata_host_style() {
+    let context = blob(
+        "PUT",
+        "/cont/dir/a%20b%2Bc.txt?timeout=30&comp=metadata",
+        "myaccount",
+        &[
+            ("x-ms-version", "2021-12-02"),
+            ("content-length", "11"),
+            ("content-md5", "XrY7u+Ae7tCTyyK7j1rNww=="),
+            ("content-type", "text/plain; charset=UTF-8"),
+            ("x-ms-blob-type", "BlockBlob"),
+            ("x-ms-meta-Zeta", "z value"),
+            ("x-ms-meta-alpha", "1"),
+            (
+                "x-ms-client-request-id",
+                "11111111-2222-3333-4444-555555555555",
+            ),
+            ("if-none-match", "*"),
+        ],
+    );
+    check(
+        context,
+        "PUT\n\n\n11\nXrY7u+Ae7tCTyyK7j1rNww==\ntext/plain; charset=UTF-8\n\n\n\n*\n\n\nx-ms-blob-type:BlockBlob\nx-ms-client-request-id:11111111-2222-3333-4444-555555555555\nx-ms-date:Fri, 01 Mar 2024 12:34:56 GMT\nx-ms-meta-alpha:1\nx-ms-meta-zeta:z value\nx-ms-version:2021-12-02\n/myaccount/cont/dir/a%20b%2Bc.txt\ncomp:metadata\ntimeout:30",
+        "SharedKey myaccount:wPLBGm/+3nuAGxpxddkOB0YJyG195tm8mff/GDrkbWk=",
+    );
+}
+
+#[test]
+fn b2_list_path_style() {
+    let context = blob(
+        "GET",
+        "/cont?restype=container&comp=list&prefix=a%2Fb%20c&include=metadata%2Csnapshots&maxresults=5",
+        "devstoreaccount1",
+        &[("x-ms-version", "2026-10-06")],
+    );
+    check(
+        context,
+        "GET\n\n\n\n\n\n\n\n\n\n\n\nx-ms-date:Fri, 01 Mar 2024 12:34:56 GMT\nx-ms-version:2026-10-06\n/devstoreaccount1/devstoreaccount1/cont\ncomp:list\ninclude:metadata,snapshots\nmaxresults:5\nprefix:a/b c\nrestype:container",
+        "SharedKey devstoreaccount1:V96+wl7hj63IorA5Q/vtkwtYp3j030U18z/AzYkhBsQ=",
+    );
+}
+
+#[test]
+fn q1_create_queue_with_zero_length_and_a_bare_meta_header() {
+    let context = request(
+        ServiceKind::Queue,
+        "PUT",
+        "/queue1",
+        "devstoreaccount1",
+        &[
+            ("x-ms-version", "2026-10-06"),
+            ("content-length", "0"),
+            ("x-ms-meta-Color", "Red"),
+            ("x-ms-meta", "{'Color': 'Red'}"),
+            DATE,
+        ],
+    );
+    check(
+        context,
+        "PUT\n\n\n\n\n\n\n\n\n\n\n\nx-ms-date:Fri, 01 Mar 2024 12:34:56 GMT\nx-ms-meta:{'Color': 'Red'}\nx-ms-meta-color:Red\nx-ms-version:2026-10-06\n/devstoreaccount1/devstoreaccount1/queue1",
+        "SharedKey devstoreaccount1:qKfepWZbNivxEUbbvUVD/ZQIitn9YOl1ii+Xdn/wfaE=",
+    );
+}
+
+#[test]
+fn q2_update_message() {
+    let context = request(
+        ServiceKind::Queue,
+        "PUT",
+        "/q-one/messages/4e3a395a-c6d7-4870-bd08-39ff05d015e9?popreceipt=AgAAAAMAAAAAAAAALNdCOVDq2AE%3D&visibilitytimeout=5",
+        "myaccount",
+        &[
+            ("x-ms-version", "2018-03-28"),
+            ("content-length", "98"),
+            ("content-type", "application/xml"),
+            DATE,
+        ],
+    );
+    check(
+        context,
+        "PUT\n\n\n98\n\napplication/xml\n\n\n\n\n\n\nx-ms-date:Fri, 01 Mar 2024 12:34:56 GMT\nx-ms-version:2018-03-28\n/myaccount/q-one/messages/4e3a395a-c6d7-4870-bd08-39ff05d015e9\npopreceipt:AgAAAAMAAAAAAAAALNdCOVDq2AE=\nvisibilitytimeout:5",
+        "SharedKey myaccount:5CoM2BgW2ciTN1wednNa0aMeXNYNdszHO+HaITNYLOU=",
+    );
+}
+
+#[test]
+fn h1_header_names_sort_as_the_service_sorts_them() {
+    let context = blob(
+        "GET",
+        "/c/b",
+        "myaccount",
+        &[
+            ("x-ms-version", "2021-12-02"),
+            ("x-ms-meta-a-c", "1"),
+            ("x-ms-meta-ab", "2"),
+            ("x-ms-meta-a_d", "3"),
+            ("x-ms-meta-a1", "4"),
+            ("x-ms-meta-aa", "5"),
+            ("x-ms-meta", "6"),
+        ],
+    );
+    check(
+        context,
+        "GET\n\n\n\n\n\n\n\n\n\n\n\nx-ms-date:Fri, 01 Mar 2024 12:34:56 GMT\nx-ms-meta:6\nx-ms-meta-a_d:3\nx-ms-meta-a1:4\nx-ms-meta-aa:5\nx-ms-meta-ab:2\nx-ms-meta-a-c:1\nx-ms-version:2021-12-02\n/myaccount/c/b",
+        "SharedKey myaccount:fVO0rkEb/yiCC+FJg4cHFnL/yjCPh6vnTpJsZciW41M=",
+    );
+}
+
+fn table(method: &str, target: &str, account: &str, headers: &[(&str, &str)]) -> Context {
+    let headers = [headers, &[("x-ms-version", "2019-02-02"), DATE]].concat();
+    request(ServiceKind::Table, method, target, account, &headers)
+}
+
+const ENTITY: &str = "/MyTable(PartitionKey='p%27%27k',RowKey='r%20k')?$select=a%2Cb";
+
+#[test]
+fn t1_get_entity_does_not_sign_select() {
+    check(
+        table(
+            "GET",
+            ENTITY,
+            "devstoreaccount1",
+            &[
+                ("accept", "application/json;odata=minimalmetadata"),
+                ("dataserviceversion", "3.0"),
+            ],
+        ),
+        "GET\n\n\nFri, 01 Mar 2024 12:34:56 GMT\n/devstoreaccount1/devstoreaccount1/MyTable(PartitionKey='p%27%27k',RowKey='r%20k')",
+        "SharedKey devstoreaccount1:0xtp5t/PdRjVabFvK2zSvXU/Hp+3tzpnACIirisNM3U=",
+    );
+}
+
+#[test]
+fn t2_insert() {
+    check(
+        table(
+            "POST",
+            "/MyTable",
+            "myaccount",
+            &[
+                ("content-type", "application/json;odata=nometadata"),
+                ("content-length", "51"),
+            ],
+        ),
+        "POST\n\napplication/json;odata=nometadata\nFri, 01 Mar 2024 12:34:56 GMT\n/myaccount/MyTable",
+        "SharedKey myaccount:9QObePb7EnUhYT1Xu4vxHkncwGXZP80UOl4Dj1VFmpI=",
+    );
+}
+
+#[test]
+fn t3_set_acl_signs_comp_and_not_timeout() {
+    check(
+        table(
+            "PUT",
+            "/MyTable?comp=acl&timeout=7",
+            "myaccount",
+            &[
+                ("content-type", "application/xml"),
+                ("content-length", "255"),
+            ],
+        ),
+        "PUT\n\napplication/xml\nFri, 01 Mar 2024 12:34:56 GMT\n/myaccount/MyTable?comp=acl",
+        "SharedKey myaccount:vM2b+EEJp41T3P/Q7lbkpeXFWQ7Hys8IjTi9rt86KCw=",
+    );
+}
+
+#[test]
+fn x_language_may_stand_before_encoding_and_one_value_for_many() {
+    let context = blob(
+        "GET",
+        "/c?include=b&include=a&RESTYPE=container&comp=list&q=a+b",
+        "myaccount",
+        &[
+            ("content-encoding", "gzip"),
+            ("content-language", "en"),
+            ("range", "bytes=0-1"),
+        ],
+    );
+    let signed = "GET\nen\ngzip\n\n\n\n\n\n\n\n\nbytes=0-1\nx-ms-date:Fri, 01 Mar 2024 12:34:56 GMT\n/myaccount/c\ncomp:list\ninclude:a\nq:a+b\nrestype:container";
+    assert!(
+        forms(&context).any(|form| string_to_sign(&context, Scheme::SharedKey, form) == signed)
+    );
+    let documented = signed
+        .replace("include:a", "include:a,b")
+        .replace("en\ngzip", "gzip\nen");
+    assert_eq!(
+        string_to_sign(&context, Scheme::SharedKey, Form::default()),
+        documented
+    );
+}
+
+#[test]
+fn lite_table_as_the_javascript_client_signs() {
+    check(
+        table("GET", ENTITY, "devstoreaccount1", &[]),
+        "Fri, 01 Mar 2024 12:34:56 GMT\n/devstoreaccount1/devstoreaccount1/MyTable(PartitionKey='p%27%27k',RowKey='r%20k')",
+        "SharedKeyLite devstoreaccount1:CSGunBhsiHW6xE3Z7RhODvdP0NgHbod0dRqNn1VDOYM=",
+    );
+    check(
+        table("GET", "/Tables", "myaccount", &[]),
+        "Fri, 01 Mar 2024 12:34:56 GMT\n/myaccount/Tables",
+        "SharedKeyLite myaccount:oI51wCyWJ6YjygoK2f9lnStrBJkB446tuHULbrwpXak=",
+    );
+    check(
+        table("GET", "/MyTable?comp=acl&timeout=7", "myaccount", &[]),
+        "Fri, 01 Mar 2024 12:34:56 GMT\n/myaccount/MyTable?comp=acl",
+        "SharedKeyLite myaccount:TPHT/KBbFLVw0DV41Z/PF+ZnpucIB19BdBmEbvRP13k=",
+    );
+}
+
+#[test]
+fn lite_blob_and_queue() {
+    let context = blob(
+        "PUT",
+        "/cont/dir/a%20b%2Bc.txt?comp=metadata&timeout=30",
+        "myaccount",
+        &[
+            ("x-ms-version", "2021-12-02"),
+            ("content-md5", "XrY7u+Ae7tCTyyK7j1rNww=="),
+            ("content-type", "text/plain; charset=UTF-8"),
+            ("x-ms-blob-type", "BlockBlob"),
+        ],
+    );
+    check(
+        context,
+        "PUT\nXrY7u+Ae7tCTyyK7j1rNww==\ntext/plain; charset=UTF-8\n\nx-ms-blob-type:BlockBlob\nx-ms-date:Fri, 01 Mar 2024 12:34:56 GMT\nx-ms-version:2021-12-02\n/myaccount/cont/dir/a%20b%2Bc.txt?comp=metadata",
+        "SharedKeyLite myaccount:CU0N6NxZc9hywg6suH260M4Gsmt7D/VKh9ck5gLMHP4=",
+    );
+    let context = request(
+        ServiceKind::Queue,
+        "GET",
+        "/q-one/messages",
+        "myaccount",
+        &[("x-ms-version", "2018-03-28"), DATE],
+    );
+    check(
+        context,
+        "GET\n\n\n\nx-ms-date:Fri, 01 Mar 2024 12:34:56 GMT\nx-ms-version:2018-03-28\n/myaccount/q-one/messages",
+        "SharedKeyLite myaccount:b1TwJNwT9h3ppe2J9nefk8hX7/1Ejk8uT73ZkRfQEWQ=",
+    );
+}
+
+#[test]
+fn malformed_foreign_and_stale_credentials_are_told_apart() {
+    let accounts = accounts();
+    let answer = |headers: &[(&str, &str)], authorization: &str| {
+        let context = request(ServiceKind::Table, "GET", "/Tables", "myaccount", headers);
+        let failure = verify(
+            &SignedRequest { context: &context },
+            authorization,
+            accounts.keys("myaccount"),
+        )
+        .unwrap_err();
+        (
+            failure.status.as_u16(),
+            failure.code.into_owned(),
+            failure
+                .details
+                .first()
+                .map_or(String::new(), |(_, text)| text.clone()),
+        )
+    };
+    for malformed in [
+        "",
+        "SharedKey",
+        "SharedKey myaccount",
+        "sharedkey myaccount:AA==",
+        "Basic x:y",
+    ] {
+        assert_eq!(
+            answer(&[DATE], malformed).1,
+            "InvalidAuthenticationInfo",
+            "{malformed}"
+        );
+    }
+    assert!(
+        answer(&[DATE], "SharedKey other:AA==")
+            .2
+            .contains("'other'")
+    );
+    assert!(
+        answer(&[], "SharedKey myaccount:AA==")
+            .2
+            .contains("neither")
+    );
+    let (status, code, detail) = answer(
+        &[("x-ms-date", "Fri, 01 Mar 2024 12:19:55 GMT")],
+        "SharedKey myaccount:AA==",
+    );
+    assert_eq!((status, code.as_str()), (403, "AuthenticationFailed"));
+    assert_eq!(
+        detail,
+        "Request date header too old: 'Fri, 01 Mar 2024 12:19:55 GMT'"
+    );
+    assert!(
+        answer(
+            &[("x-ms-date", "Fri, 01 Mar 2024 12:50:00 GMT")],
+            "SharedKey myaccount:AA=="
+        )
+        .2
+        .contains("future")
+    );
+    assert!(
+        answer(&[("x-ms-date", "yesterday")], "SharedKey myaccount:AA==")
+            .2
+            .contains("RFC 1123")
+    );
+}

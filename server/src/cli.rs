@@ -1,0 +1,381 @@
+//! The command line: every flag, its default and its help. Azurite's flags are taken as they are; ours are beside them.
+
+use crate::accounts::Accounts;
+use crate::http::context::ServiceKind;
+use clap::{Parser, ValueEnum};
+use lazurite_engine::Durability;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// Azure-compatible Blob, Queue and Table storage on your own machine.
+#[derive(Debug, Parser)]
+#[command(
+    name = "lazurite",
+    version,
+    after_help = "Started under the name azurite, azurite-blob, azurite-queue or azurite-table (a symbolic link is \
+                  enough), it serves what that name says.\n\nExamples:\n  lazurite                              all three \
+                  services, data in ./.lazurite\n  lazurite --port 20000                 ports 20000, 20001, 20002\n  lazurite \
+                  --port 0 --port-file ports.json   free ports, written to a file: for tests\n  lazurite \
+                  --inMemoryPersistence         nothing is kept"
+)]
+pub struct Cli {
+    /// Directory that holds everything; created if absent
+    #[arg(
+        short,
+        long,
+        value_name = "DIR",
+        default_value = ".lazurite",
+        help_heading = "Storage"
+    )]
+    pub location: PathBuf,
+
+    /// What an acknowledged write survives: the process (kill -9), or the power as well
+    #[arg(long, value_enum, default_value_t = DurabilityFlag::Process, help_heading = "Storage")]
+    pub durability: DurabilityFlag,
+
+    /// Keep everything in memory and nothing on disk
+    #[arg(long = "inMemoryPersistence", help_heading = "Storage")]
+    pub in_memory: bool,
+
+    /// Most memory for --inMemoryPersistence, in megabytes (default: half of the machine's)
+    #[arg(
+        long = "extentMemoryLimit",
+        value_name = "MB",
+        requires = "in_memory",
+        help_heading = "Storage"
+    )]
+    pub memory_limit: Option<f64>,
+
+    /// Accounts and keys, as name:key1[:key2];name2:key1 (instead of devstoreaccount1)
+    #[arg(
+        long,
+        env = "AZURITE_ACCOUNTS",
+        hide_env_values = true,
+        value_name = "LIST",
+        help_heading = "Storage"
+    )]
+    pub accounts: Option<String>,
+
+    /// Address to listen on, for all three services
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1",
+        help_heading = "Network"
+    )]
+    pub host: String,
+
+    /// First of three consecutive ports: blob, queue, table; 0 takes any free ones
+    #[arg(long, value_name = "PORT", help_heading = "Network")]
+    pub port: Option<u16>,
+
+    /// Write the ports in use to this file as JSON, once ready: {"blob":10000,"queue":10001,"table":10002}
+    #[arg(long = "port-file", value_name = "FILE", help_heading = "Network")]
+    pub port_file: Option<PathBuf>,
+
+    #[arg(
+        long = "blobHost",
+        value_name = "ADDRESS",
+        help_heading = "Network",
+        help = "Address of the Blob service"
+    )]
+    pub blob_host: Option<String>,
+    #[arg(
+        long = "queueHost",
+        value_name = "ADDRESS",
+        help_heading = "Network",
+        help = "Address of the Queue service"
+    )]
+    pub queue_host: Option<String>,
+    #[arg(
+        long = "tableHost",
+        value_name = "ADDRESS",
+        help_heading = "Network",
+        help = "Address of the Table service"
+    )]
+    pub table_host: Option<String>,
+    #[arg(
+        long = "blobPort",
+        value_name = "PORT",
+        help_heading = "Network",
+        help = "Port of the Blob service [default: 10000]"
+    )]
+    pub blob_port: Option<u16>,
+    #[arg(
+        long = "queuePort",
+        value_name = "PORT",
+        help_heading = "Network",
+        help = "Port of the Queue service [default: 10001]"
+    )]
+    pub queue_port: Option<u16>,
+    #[arg(
+        long = "tablePort",
+        value_name = "PORT",
+        help_heading = "Network",
+        help = "Port of the Table service [default: 10002]"
+    )]
+    pub table_port: Option<u16>,
+
+    #[arg(
+        long = "blobKeepAliveTimeout",
+        value_name = "SECONDS",
+        default_value_t = 60,
+        help_heading = "Network",
+        help = "Seconds an idle connection of the Blob service stays open"
+    )]
+    pub blob_keep_alive: u64,
+    #[arg(
+        long = "queueKeepAliveTimeout",
+        value_name = "SECONDS",
+        default_value_t = 60,
+        help_heading = "Network",
+        help = "Seconds an idle connection of the Queue service stays open"
+    )]
+    pub queue_keep_alive: u64,
+    #[arg(
+        long = "tableKeepAliveTimeout",
+        value_name = "SECONDS",
+        default_value_t = 60,
+        help_heading = "Network",
+        help = "Seconds an idle connection of the Table service stays open"
+    )]
+    pub table_keep_alive: u64,
+
+    /// The account is always the first path segment, never a label of the host name
+    #[arg(long = "disableProductStyleUrl", help_heading = "Network")]
+    pub path_style_only: bool,
+
+    /// Ignore headers and parameters of unsupported features instead of answering 501
+    #[arg(short = 'L', long, help_heading = "Protocol")]
+    pub loose: bool,
+
+    /// Accepted for Azurite's sake: there is nothing to skip, any well-formed version is served
+    #[arg(long = "skipApiVersionCheck", env = "AZURITE_SKIP_API_VERSION_CHECK", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_missing_value = "true", require_equals = true, default_value = "false", hide_env_values = true, help_heading = "Protocol")]
+    pub skip_api_version_check: bool,
+
+    /// Accepted for Azurite's sake: there is no telemetry
+    #[arg(long = "disableTelemetry", help_heading = "Protocol")]
+    pub disable_telemetry: bool,
+
+    /// No access log on standard output
+    #[arg(short, long, help_heading = "Logs")]
+    pub silent: bool,
+
+    /// Write a log with what the services and the engine do to this file (- is standard error)
+    #[arg(short, long, value_name = "FILE", help_heading = "Logs")]
+    pub debug: Option<PathBuf>,
+
+    /// How much goes to the log of --debug
+    #[arg(long = "log-level", value_enum, default_value_t = LogLevel::Debug, help_heading = "Logs")]
+    pub log_level: LogLevel,
+
+    /// How lines of the log of --debug look
+    #[arg(long = "log-format", value_enum, default_value_t = LogFormat::Text, help_heading = "Logs")]
+    pub log_format: LogFormat,
+
+    #[arg(long, value_name = "LEVEL", hide = true)]
+    pub oauth: Option<String>,
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub cert: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub key: Option<PathBuf>,
+    #[arg(long, value_name = "PASSWORD", hide = true)]
+    pub pwd: Option<String>,
+}
+
+/// Values of `--durability`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DurabilityFlag {
+    /// Acknowledged once with the operating system: kill -9 loses nothing, a power cut at most the last 250 ms
+    Process,
+    /// Acknowledged once on the disk: a power cut loses nothing
+    Disk,
+}
+
+/// Values of `--log-level`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+/// Values of `--log-format`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+impl Cli {
+    /// Refuses, in a sentence, what is understood but not served, and what contradicts itself.
+    pub fn check(&self) -> Result<(), String> {
+        let unserved = [
+            (
+                self.cert.is_some() || self.key.is_some() || self.pwd.is_some(),
+                "--cert, --key and --pwd: HTTPS",
+            ),
+            (self.oauth.is_some(), "--oauth: bearer tokens"),
+        ];
+        if let Some((_, what)) = unserved.iter().find(|(given, _)| *given) {
+            return Err(format!(
+                "{what} are not supported by this version of Lazurite; start it without the flag"
+            ));
+        }
+        if std::env::var_os("AZURITE_DB").is_some_and(|value| !value.is_empty()) {
+            return Err("AZURITE_DB is set, but Lazurite keeps its data in its own engine and speaks to no SQL database; \
+                        unset the variable"
+                .to_owned());
+        }
+        Ok(())
+    }
+
+    pub fn durability(&self) -> Durability {
+        match self.durability {
+            _ if self.in_memory => Durability::Memory,
+            DurabilityFlag::Process => Durability::Process,
+            DurabilityFlag::Disk => Durability::Disk,
+        }
+    }
+
+    pub fn accounts(&self) -> Result<Accounts, String> {
+        let accounts = match self.accounts.as_deref().map(str::trim) {
+            None | Some("") => Accounts::development(),
+            Some(list) => {
+                Accounts::parse(list).map_err(|reason| format!("AZURITE_ACCOUNTS: {reason}"))?
+            }
+        };
+        Ok(accounts.path_style_only(self.path_style_only))
+    }
+
+    /// Host and port of a service. Ports follow `--port` unless the service's own flag says otherwise.
+    pub fn address(&self, service: ServiceKind) -> (String, u16) {
+        let (host, port, offset) = match service {
+            ServiceKind::Blob => (&self.blob_host, self.blob_port, 0),
+            ServiceKind::Queue => (&self.queue_host, self.queue_port, 1),
+            ServiceKind::Table => (&self.table_host, self.table_port, 2),
+        };
+        let base = self.port.unwrap_or(10_000);
+        let following = if base == 0 {
+            0
+        } else {
+            base.saturating_add(offset)
+        };
+        (
+            host.clone().unwrap_or_else(|| self.host.clone()),
+            port.unwrap_or(following),
+        )
+    }
+
+    pub fn keep_alive_seconds(&self, service: ServiceKind) -> u64 {
+        match service {
+            ServiceKind::Blob => self.blob_keep_alive,
+            ServiceKind::Queue => self.queue_keep_alive,
+            ServiceKind::Table => self.table_keep_alive,
+        }
+    }
+}
+
+/// The services that the name of the program asks for.
+pub fn services_of(program: &str) -> Vec<ServiceKind> {
+    let name = std::path::Path::new(program)
+        .file_stem()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
+    match name
+        .strip_prefix("azurite-")
+        .or_else(|| name.strip_prefix("lazurite-"))
+    {
+        Some("blob") => vec![ServiceKind::Blob],
+        Some("queue") => vec![ServiceKind::Queue],
+        Some("table") => vec![ServiceKind::Table],
+        _ => ServiceKind::ALL.to_vec(),
+    }
+}
+
+/// Whether an address can be reached from other machines; the well-known key is public.
+pub fn is_public(host: &str) -> bool {
+    host != "localhost"
+        && host
+            .parse::<IpAddr>()
+            .is_ok_and(|address| !address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cli(arguments: &[&str]) -> Cli {
+        Cli::try_parse_from(std::iter::once(&"lazurite").chain(arguments)).unwrap()
+    }
+
+    #[test]
+    fn flags_of_azurite_are_taken_in_both_spellings() {
+        let cli = cli(&[
+            "--blobPort=20000",
+            "--queuePort",
+            "0",
+            "-l",
+            "data",
+            "-s",
+            "-d",
+            "log",
+            "-L",
+            "--skipApiVersionCheck",
+            "--disableProductStyleUrl",
+            "--blobKeepAliveTimeout",
+            "7",
+            "--disableTelemetry",
+            "--tableHost",
+            "0.0.0.0",
+        ]);
+        assert_eq!(
+            cli.address(ServiceKind::Blob),
+            ("127.0.0.1".to_owned(), 20000)
+        );
+        assert_eq!(cli.address(ServiceKind::Queue), ("127.0.0.1".to_owned(), 0));
+        assert_eq!(
+            cli.address(ServiceKind::Table),
+            ("0.0.0.0".to_owned(), 10002)
+        );
+        assert!(cli.silent && cli.loose && cli.path_style_only && cli.skip_api_version_check);
+        assert!(cli.check().is_ok());
+    }
+
+    #[test]
+    fn one_port_makes_three() {
+        let three = cli(&["--port", "20000", "--host", "::1"]);
+        let ports = ServiceKind::ALL.map(|service| three.address(service).1);
+        assert_eq!(ports, [20000, 20001, 20002]);
+        assert_eq!(
+            ServiceKind::ALL.map(|service| cli(&["--port", "0"]).address(service).1),
+            [0, 0, 0]
+        );
+    }
+
+    #[test]
+    fn flags_of_what_is_not_served_say_so() {
+        for arguments in [
+            &["--oauth", "basic"][..],
+            &["--cert", "c.pem", "--key", "k.pem"],
+            &["--pwd", "x"],
+        ] {
+            assert!(
+                cli(arguments)
+                    .check()
+                    .unwrap_err()
+                    .contains("not supported"),
+                "{arguments:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_name_of_the_program_chooses_the_services() {
+        assert_eq!(services_of("/usr/bin/azurite-queue"), [ServiceKind::Queue]);
+        assert_eq!(services_of("azurite"), ServiceKind::ALL);
+        assert_eq!(services_of("target/release/lazurite"), ServiceKind::ALL);
+    }
+}

@@ -1,0 +1,209 @@
+//! The protocol's dates: RFC 1123 in headers and XML, ISO 8601 in signatures, policies and error messages.
+//!
+//! Instants are [`SystemTime`]s; what a client sends outside the years 0001 to 9999 is refused here.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+const SECONDS_PER_DAY: i64 = 24 * 60 * 60;
+
+/// `Fri, 01 Mar 2024 12:34:56 GMT`: whole seconds, rounded down.
+pub fn rfc1123(time: SystemTime) -> String {
+    const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
+    let (seconds, _) = since_epoch(time);
+    let (days, second) = (
+        seconds.div_euclid(SECONDS_PER_DAY),
+        seconds.rem_euclid(SECONDS_PER_DAY),
+    );
+    let (year, month, day) = civil_from_days(days);
+    let (weekday, month) = (
+        WEEKDAYS[days.rem_euclid(7) as usize],
+        MONTHS[month as usize - 1],
+    );
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{weekday}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02} GMT")
+}
+
+/// Reads the three date forms of HTTP; `None` for anything else.
+pub fn parse_http(text: &str) -> Option<SystemTime> {
+    httpdate::parse_http_date(text).ok()
+}
+
+/// `2024-03-01T12:34:56.1234567Z`: always seven digits, 100 ns each.
+pub fn iso8601(time: SystemTime) -> String {
+    let (seconds, nanos) = since_epoch(time);
+    let (year, month, day) = civil_from_days(seconds.div_euclid(SECONDS_PER_DAY));
+    let second = seconds.rem_euclid(SECONDS_PER_DAY);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!(
+        "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:07}Z",
+        nanos / 100
+    )
+}
+
+/// Reads `YYYY-MM-DD`, `YYYY-MM-DDThh:mmZ` and `YYYY-MM-DDThh:mm:ss[.f{1,7}]Z`, all UTC; `None` for anything else.
+/// Source: Create a service SAS, "Specify the signature validity interval".
+pub fn parse_iso8601(text: &str) -> Option<SystemTime> {
+    let (date, clock) = match text.split_once('T') {
+        Some((date, clock)) => (date, clock.strip_suffix('Z')?),
+        None => (text, "00:00"),
+    };
+    let days = parse_date(date)?;
+    let (seconds, ticks) = parse_clock(clock)?;
+    let seconds = days * SECONDS_PER_DAY + seconds;
+    let whole = Duration::from_secs(seconds.unsigned_abs());
+    let base = if seconds < 0 {
+        UNIX_EPOCH.checked_sub(whole)?
+    } else {
+        UNIX_EPOCH.checked_add(whole)?
+    };
+    base.checked_add(Duration::from_nanos(ticks * 100))
+}
+
+fn parse_date(text: &str) -> Option<i64> {
+    let mut parts = text.split('-');
+    let (year, month, day) = (
+        digits(parts.next()?, 4)?,
+        digits(parts.next()?, 2)?,
+        digits(parts.next()?, 2)?,
+    );
+    let valid = parts.next().is_none() && year >= 1 && (1..=12).contains(&month) && day >= 1;
+    (valid && day <= days_in_month(year, month)).then(|| days_from_civil(year, month, day))
+}
+
+/// Seconds of the day, and 100 ns ticks of the second.
+fn parse_clock(text: &str) -> Option<(i64, u64)> {
+    let (clock, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let mut parts = clock.split(':');
+    let (hour, minute) = (digits(parts.next()?, 2)?, digits(parts.next()?, 2)?);
+    let second = parts.next().map_or(Some(0), |second| digits(second, 2))?;
+    let valid = parts.next().is_none() && hour < 24 && minute < 60 && second < 60;
+    let fraction_valid =
+        (1..=7).contains(&fraction.len()) && fraction.bytes().all(|byte| byte.is_ascii_digit());
+    let ticks = format!("{fraction:0<7}").parse().ok()?;
+    (valid && fraction_valid).then_some((hour * 3600 + minute * 60 + second, ticks))
+}
+
+fn digits(text: &str, count: usize) -> Option<i64> {
+    let valid = text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit());
+    valid.then(|| text.parse().ok())?
+}
+
+fn since_epoch(time: SystemTime) -> (i64, u32) {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => (after.as_secs() as i64, after.subsec_nanos()),
+        Err(before) => {
+            let before = before.duration();
+            let borrow = i64::from(before.subsec_nanos() > 0);
+            (
+                -(before.as_secs() as i64) - borrow,
+                (1_000_000_000 - before.subsec_nanos()) % 1_000_000_000,
+            )
+        }
+    }
+}
+
+fn days_in_month(year: i64, month: i64) -> i64 {
+    match month {
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// Days since 1970-01-01. Years begin in March here, so that the leap day is the last of a year.
+fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+    let (year, month) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year - 1, month + 9)
+    };
+    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let day_of_year = (153 * month + 2) / 5 + day - 1;
+    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
+}
+
+fn civil_from_days(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let year = era * 400 + year_of_era;
+    if month < 10 {
+        (year, month + 3, day)
+    } else {
+        (year + 1, month - 9, day)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, UNIX_EPOCH};
+
+    #[test]
+    fn iso_forms_of_the_sas_page_are_read() {
+        let midnight = UNIX_EPOCH + Duration::from_secs(1_709_251_200);
+        assert_eq!(parse_iso8601("2024-03-01"), Some(midnight));
+        assert_eq!(parse_iso8601("2024-03-01T00:00Z"), Some(midnight));
+        assert_eq!(parse_iso8601("2024-03-01T00:00:00Z"), Some(midnight));
+        assert_eq!(
+            parse_iso8601("2024-03-01T00:00:00.5Z"),
+            Some(midnight + Duration::from_millis(500))
+        );
+        assert_eq!(
+            parse_iso8601("1601-01-01T00:00:00Z").map(iso8601).unwrap(),
+            "1601-01-01T00:00:00.0000000Z"
+        );
+    }
+
+    #[test]
+    fn headers_hold_any_year_of_the_protocol() {
+        let form = |text| rfc1123(parse_iso8601(text).unwrap());
+        assert_eq!(form("1601-01-01"), "Mon, 01 Jan 1601 00:00:00 GMT");
+        assert_eq!(
+            form("2024-03-01T12:34:56.9Z"),
+            "Fri, 01 Mar 2024 12:34:56 GMT"
+        );
+        assert_eq!(
+            form("9999-12-31T23:59:59Z"),
+            "Fri, 31 Dec 9999 23:59:59 GMT"
+        );
+        assert_eq!(
+            parse_http(&form("2024-03-01T12:34:56Z")),
+            parse_iso8601("2024-03-01T12:34:56Z")
+        );
+    }
+
+    #[test]
+    fn dates_that_do_not_exist_are_refused() {
+        let forms = [
+            "",
+            "2024-02-30",
+            "2023-02-29",
+            "2024-3-1",
+            "2024-03-01T24:00Z",
+            "2024-03-01T00:00",
+            "2024-03-01T00:00:00.Z",
+        ];
+        for text in forms {
+            assert_eq!(parse_iso8601(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn printing_inverts_reading_over_a_century() {
+        for day in 0..36_525u64 {
+            let time = UNIX_EPOCH
+                + Duration::from_secs(day * 86_400 + 3661)
+                + Duration::from_nanos(1_234_567 * 100);
+            assert_eq!(parse_iso8601(&iso8601(time)), Some(time));
+        }
+    }
+}

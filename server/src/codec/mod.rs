@@ -1,0 +1,5 @@
+//! Bytes of the wire to plain data and back: dates, XML, OData JSON, multipart batches. No routing, no status codes.
+
+pub mod date;
+pub mod policies;
+pub mod xml;

@@ -1,0 +1,105 @@
+//! The `SignedIdentifiers` document: stored access policies of containers, queues and tables.
+//! Source: Set Container ACL, Set Queue ACL, Set Table ACL; "Request body".
+
+use super::date;
+use super::xml::{Element, Writer};
+use std::time::SystemTime;
+
+/// One stored access policy; every part but the id may be missing, and stays missing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SignedIdentifier {
+    pub id: String,
+    pub start: Option<SystemTime>,
+    pub expiry: Option<SystemTime>,
+    pub permission: Option<String>,
+}
+
+/// Reads the document; `None` when it is not one. Limits of number and length are the services' business.
+pub fn read(root: &Element) -> Option<Vec<SignedIdentifier>> {
+    if root.name != "SignedIdentifiers" {
+        return None;
+    }
+    root.children.iter().map(read_one).collect()
+}
+
+fn read_one(element: &Element) -> Option<SignedIdentifier> {
+    let id = element.child_text("Id")?;
+    if element.name != "SignedIdentifier" {
+        return None;
+    }
+    let empty = Element::default();
+    let policy = element.child("AccessPolicy").unwrap_or(&empty);
+    let time = |name| match policy.child_text(name) {
+        Some(text) => date::parse_iso8601(&text).map(Some),
+        None => Some(None),
+    };
+    Some(SignedIdentifier {
+        id,
+        start: time("Start")?,
+        expiry: time("Expiry")?,
+        permission: policy.child_text("Permission"),
+    })
+}
+
+/// Writes the document.
+pub fn write(identifiers: &[SignedIdentifier]) -> String {
+    let mut writer = Writer::new();
+    writer.open("SignedIdentifiers");
+    for identifier in identifiers {
+        writer.open("SignedIdentifier");
+        writer.element("Id", &identifier.id);
+        writer.open("AccessPolicy");
+        writer.optional("Start", identifier.start.map(date::iso8601).as_deref());
+        writer.optional("Expiry", identifier.expiry.map(date::iso8601).as_deref());
+        writer.optional("Permission", identifier.permission.as_deref());
+        writer.close("AccessPolicy");
+        writer.close("SignedIdentifier");
+    }
+    writer.close("SignedIdentifiers");
+    writer.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::xml::parse;
+
+    #[test]
+    fn parts_that_are_missing_stay_missing() {
+        let document = "<SignedIdentifiers><SignedIdentifier><Id>a</Id></SignedIdentifier><SignedIdentifier><Id>b</Id>\
+                        <AccessPolicy><Start>2024-03-01</Start><Permission>r</Permission></AccessPolicy>\
+                        </SignedIdentifier></SignedIdentifiers>";
+        let read_back = |document: &str| read(&parse(document.as_bytes()).unwrap());
+        let identifiers = read_back(document).unwrap();
+        assert_eq!(
+            identifiers[0],
+            SignedIdentifier {
+                id: "a".to_owned(),
+                ..SignedIdentifier::default()
+            }
+        );
+        assert_eq!(
+            (identifiers[1].expiry, identifiers[1].permission.as_deref()),
+            (None, Some("r"))
+        );
+        assert!(write(&identifiers).contains("<Start>2024-03-01T00:00:00.0000000Z</Start>"));
+        assert_eq!(read_back(&write(&identifiers)).unwrap(), identifiers);
+        assert_eq!(read_back("<SignedIdentifiers/>"), Some(Vec::new()));
+    }
+
+    #[test]
+    fn other_documents_are_refused() {
+        for document in [
+            "<Other/>",
+            "<SignedIdentifiers><X><Id>a</Id></X></SignedIdentifiers>",
+            "<SignedIdentifiers><SignedIdentifier/></SignedIdentifiers>",
+            "<SignedIdentifiers><SignedIdentifier><Id>a</Id><AccessPolicy><Start>x</Start></AccessPolicy></SignedIdentifier></SignedIdentifiers>",
+        ] {
+            assert_eq!(
+                read(&parse(document.as_bytes()).unwrap()),
+                None,
+                "{document}"
+            );
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! XML, both ways: a small tree for what clients send, escaping and a writer for what they get.
+//!
+//! Documents are short and their limits are checked before they come here. DTDs are refused whatever they hold.
+
+use quick_xml::Reader;
+use quick_xml::events::{BytesRef, Event};
+
+/// Deeper nesting than any document of the protocol has.
+const DEPTH_MAX: usize = 16;
+
+/// Why a document was not read, for a person.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{0}")]
+pub struct Malformed(String);
+
+/// An element: its name without prefix, its own text joined, its children in document order. Attributes are dropped.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Element {
+    pub name: String,
+    pub text: String,
+    pub children: Vec<Element>,
+}
+
+impl Element {
+    /// The first child of that name.
+    pub fn child(&self, name: &str) -> Option<&Element> {
+        self.children.iter().find(|child| child.name == name)
+    }
+
+    /// The text of the first child of that name, without the white space around it; `None` if absent or empty.
+    pub fn child_text(&self, name: &str) -> Option<String> {
+        self.child(name)
+            .map(|child| child.text.trim().to_owned())
+            .filter(|text| !text.is_empty())
+    }
+}
+
+/// Reads a document: its root element. White space inside elements is kept.
+pub fn parse(bytes: &[u8]) -> Result<Element, Malformed> {
+    let text = std::str::from_utf8(bytes)
+        .map_err(|error| Malformed(format!("it is not UTF-8: {error}")))?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut reader = Reader::from_str(text);
+    reader.config_mut().expand_empty_elements = true;
+    // The element at the foot of the stack is not in the document: it holds the root.
+    let mut open = vec![Element::default()];
+    loop {
+        let event = reader
+            .read_event()
+            .map_err(|error| Malformed(error.to_string()))?;
+        let depth = open.len();
+        let top = open.last_mut().expect("the foot of the stack stays");
+        match event {
+            Event::Start(start) if depth <= DEPTH_MAX => {
+                let name = start.local_name().as_ref().to_owned();
+                open.push(Element {
+                    name,
+                    ..Element::default()
+                });
+            }
+            Event::Start(_) => {
+                return Err(Malformed(format!(
+                    "it nests deeper than {DEPTH_MAX} elements"
+                )));
+            }
+            Event::End(_) => {
+                let closed = open
+                    .pop()
+                    .expect("the reader checks that ends match starts");
+                open.last_mut()
+                    .ok_or_else(|| Malformed("an element ends twice".to_owned()))?
+                    .children
+                    .push(closed);
+            }
+            // Line ends stay as sent: a message's text comes back to the letter.
+            Event::Text(text) => top.text.push_str(&text),
+            Event::CData(text) => top.text.push_str(&text),
+            Event::GeneralRef(reference) => top.text.push(resolve(&reference)?),
+            Event::DocType(_) => {
+                return Err(Malformed(
+                    "document type declarations are not taken".to_owned(),
+                ));
+            }
+            Event::Eof => break,
+            _ => {}
+        }
+    }
+    root(open)
+}
+
+fn root(mut open: Vec<Element>) -> Result<Element, Malformed> {
+    let mut foot = open.pop().unwrap_or_default();
+    match (
+        open.is_empty(),
+        foot.children.len(),
+        foot.text.trim().is_empty(),
+    ) {
+        (true, 1, true) => check_characters(foot.children.remove(0)),
+        (false, ..) => Err(Malformed(format!("element {} does not end", foot.name))),
+        _ => Err(Malformed("it needs exactly one root element".to_owned())),
+    }
+}
+
+fn check_characters(element: Element) -> Result<Element, Malformed> {
+    fn legal(element: &Element) -> bool {
+        element.text.chars().all(is_xml_character) && element.children.iter().all(legal)
+    }
+    if legal(&element) {
+        Ok(element)
+    } else {
+        Err(Malformed(
+            "it holds characters that XML does not allow".to_owned(),
+        ))
+    }
+}
+
+fn resolve(reference: &BytesRef<'_>) -> Result<char, Malformed> {
+    let character = reference
+        .resolve_char_ref()
+        .map_err(|error| Malformed(error.to_string()))?;
+    let name: &str = reference;
+    character
+        .or(match name {
+            "amp" => Some('&'),
+            "lt" => Some('<'),
+            "gt" => Some('>'),
+            "quot" => Some('"'),
+            "apos" => Some('\''),
+            _ => None,
+        })
+        .ok_or_else(|| Malformed(format!("the entity {name} is not defined")))
+}
+
+/// Whether XML 1.0 can carry the character at all. Source: XML 1.0, production 2.
+pub fn is_xml_character(character: char) -> bool {
+    matches!(character, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
+}
+
+/// Appends `text` as element or attribute content. A carriage return is written as a reference: parsers turn a bare one
+/// into a line feed.
+pub fn escape_into(out: &mut String, text: &str) {
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\r' => out.push_str("&#xD;"),
+            other if is_xml_character(other) => out.push(other),
+            _ => out.push('\u{fffd}'),
+        }
+    }
+}
+
+/// Writes a document from front to back.
+#[derive(Debug)]
+pub struct Writer {
+    document: String,
+}
+
+impl Writer {
+    /// Begins a document.
+    pub fn new() -> Writer {
+        Writer {
+            document: String::from("<?xml version=\"1.0\" encoding=\"utf-8\"?>"),
+        }
+    }
+
+    /// `<name>`
+    pub fn open(&mut self, name: &str) {
+        self.open_with(name, &[]);
+    }
+
+    /// `<name attribute="value">`
+    pub fn open_with(&mut self, name: &str, attributes: &[(&str, &str)]) {
+        self.document.push('<');
+        self.document.push_str(name);
+        for (attribute, value) in attributes {
+            self.document.push(' ');
+            self.document.push_str(attribute);
+            self.document.push_str("=\"");
+            escape_into(&mut self.document, value);
+            self.document.push('"');
+        }
+        self.document.push('>');
+    }
+
+    /// `</name>`
+    pub fn close(&mut self, name: &str) {
+        self.document.push_str("</");
+        self.document.push_str(name);
+        self.document.push('>');
+    }
+
+    /// `<name>text</name>`
+    pub fn element(&mut self, name: &str, text: &str) {
+        self.open(name);
+        escape_into(&mut self.document, text);
+        self.close(name);
+    }
+
+    /// Text inside the element last opened.
+    pub fn text(&mut self, text: &str) {
+        escape_into(&mut self.document, text);
+    }
+
+    /// The element, if there is something to say.
+    pub fn optional(&mut self, name: &str, text: Option<&str>) {
+        if let Some(text) = text {
+            self.element(name, text);
+        }
+    }
+
+    /// The document.
+    pub fn finish(self) -> String {
+        self.document
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(document: &str) -> Result<String, Malformed> {
+        parse(document.as_bytes()).map(|root| root.text)
+    }
+
+    #[test]
+    fn text_is_kept_to_the_letter() {
+        assert_eq!(
+            text("<a> \n x &amp; &#x41;&#66;<![CDATA[<&>]]></a>").unwrap(),
+            " \n x & AB<&>"
+        );
+        assert_eq!(
+            text("\u{feff}<?xml version='1.0' encoding='utf-8'?>\n<!-- c --><a/>").unwrap(),
+            ""
+        );
+        let root = parse(b"<q:a xmlns:q='u'><b x='1'>1</b>\n<c/><b>2</b></q:a>").unwrap();
+        assert_eq!(root.name, "a");
+        let children: Vec<_> = root
+            .children
+            .iter()
+            .map(|child| (child.name.as_str(), child.text.as_str()))
+            .collect();
+        assert_eq!(children, [("b", "1"), ("c", ""), ("b", "2")]);
+    }
+
+    #[test]
+    fn what_is_not_one_sound_document_is_refused() {
+        let deep = "<a>".repeat(20) + &"</a>".repeat(20);
+        for document in [
+            "",
+            "x",
+            "<a>",
+            "<a></b>",
+            "<a/><b/>",
+            "</a>",
+            "<a/>x",
+            "<!DOCTYPE a><a/>",
+            "<a>&undefined;</a>",
+            "<a>&#0;</a>",
+            "<a>\u{1}</a>",
+            "<a",
+            &deep,
+        ] {
+            assert!(text(document).is_err(), "{document}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        for content in [
+            "",
+            "  ",
+            "a&b<c>\"d\"",
+            "line\r\nline\rline\n",
+            "emoji 😀",
+            "]]>",
+            "<MessageText/>",
+        ] {
+            let mut writer = Writer::new();
+            writer.open_with("a", &[("b", content)]);
+            writer.element("t", content);
+            writer.close("a");
+            assert_eq!(
+                parse(writer.finish().as_bytes())
+                    .unwrap()
+                    .child("t")
+                    .unwrap()
+                    .text,
+                content
+            );
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Bodies on their way in: Put Blob, Put Block; and the lists that make a blob of blocks.
+
+use super::super::body::{collect, next_chunk};
+use super::super::cross;
+use super::super::error::{Failure, Result, known};
+use super::super::headers::{empty, metadata, parse_xml, put, xml};
+use super::Request;
+use super::container::with_validators;
+use super::write::{blob_headers, claimed, put_checksums};
+use crate::codec::xml::{Element, Writer};
+use axum::body::Body;
+use axum::http::Response;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::{Bytes, BytesMut};
+use hyper::body::{Body as _, Incoming};
+use lazurite_blob::{
+    BlobBlock, BlobService, BlockChoice, BlockListType, BlockSource, ETags, PUT_BLOB_BYTES_MAX,
+    PUT_BLOCK_BYTES_MAX, PutBlob, PutBlockList, Upload, UploadKind, Written,
+};
+
+/// A list of 50,000 ids of 64 bytes, with its markup and room to spare.
+const BLOCK_LIST_BYTES_MAX: usize = 8 << 20;
+/// Bytes of a body that are gathered before they are handed to the store: memory per upload is bounded by it.
+const UPLOAD_CHUNK_BYTES: usize = 256 << 10;
+
+pub async fn put_blob(request: Request, body: Incoming) -> Result<Response<Body>> {
+    let mut headers = blob_headers(&request)?;
+    // Source: Put Blob, "Request headers": the plain headers stand in for those of the blob.
+    let plain = |name: &str| request.context.header(name);
+    headers.content_type = headers.content_type.or_else(|| plain("content-type"));
+    headers.content_encoding = headers
+        .content_encoding
+        .or_else(|| plain("content-encoding"));
+    headers.content_language = headers
+        .content_language
+        .or_else(|| plain("content-language"));
+    headers.cache_control = headers.cache_control.or_else(|| plain("cache-control"));
+    let mut conditions = request.conditions()?;
+    if request.create_only && conditions.if_none_match.is_none() {
+        conditions.if_none_match = Some(ETags::Any);
+    }
+    let (metadata, create_only) = (metadata(&request.context), request.create_only);
+    let upload = receive(&request, body, UploadKind::PutBlob).await?;
+    let call = move |blobs: &BlobService, r: &Request| {
+        let put = PutBlob {
+            upload,
+            headers,
+            metadata,
+            conditions,
+        };
+        blobs.put_blob(&r.address(), put, r.now())
+    };
+    let outcome = request.call(call).await;
+    let (outcome, ticket) = outcome.map_err(|failure| refuse_overwrite(failure, create_only))?;
+    ticket.await?;
+    let mut response = with_validators(empty(201), &outcome.written);
+    put_checksums(&mut response, &outcome.checksums);
+    Ok(response)
+}
+
+/// Source: Blob Service error codes, `UnauthorizedBlobOverwrite`.
+fn refuse_overwrite(failure: Failure, create_only: bool) -> Failure {
+    match create_only && failure.code == "BlobAlreadyExists" {
+        true => Failure::new(
+            403,
+            "UnauthorizedBlobOverwrite",
+            "This request is not authorized to perform blob overwrites.",
+        ),
+        false => failure,
+    }
+}
+
+pub async fn put_block(request: Request, body: Incoming) -> Result<Response<Body>> {
+    let id = block_id(&request.context.required_parameter("blockid")?)?;
+    let upload = receive(&request, body, UploadKind::PutBlock).await?;
+    let call =
+        move |blobs: &BlobService, r: &Request| blobs.put_block(&r.address(), &id, upload, r.now());
+    let (checksums, ticket) = request.call(call).await?;
+    ticket.await?;
+    let mut response = empty(201);
+    put_checksums(&mut response, &checksums);
+    Ok(response)
+}
+
+/// Takes a body as it comes and hands it on in chunks; waiting for the store slows the client, not the other way round.
+async fn receive(request: &Request, mut body: Incoming, kind: UploadKind) -> Result<Upload> {
+    let limit = match kind {
+        UploadKind::PutBlob => PUT_BLOB_BYTES_MAX,
+        UploadKind::PutBlock => PUT_BLOCK_BYTES_MAX,
+    };
+    if body.size_hint().lower() > limit {
+        return Err(known::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit.to_string()));
+    }
+    let mut upload = request.app.blobs.begin_upload(kind, claimed(request)?)?;
+    while let Some(chunk) = gather(&mut body).await? {
+        upload = cross(move || {
+            upload.write(&chunk)?;
+            Ok(upload)
+        })
+        .await?;
+    }
+    Ok(upload)
+}
+
+/// The next [`UPLOAD_CHUNK_BYTES`] of a body, or what is left; `None` at its end.
+async fn gather(body: &mut Incoming) -> Result<Option<Bytes>> {
+    let Some(first) = next_chunk(body).await? else {
+        return Ok(None);
+    };
+    if first.len() >= UPLOAD_CHUNK_BYTES || body.is_end_stream() {
+        return Ok(Some(first));
+    }
+    let mut chunk = BytesMut::with_capacity(UPLOAD_CHUNK_BYTES);
+    chunk.extend_from_slice(&first);
+    while chunk.len() < UPLOAD_CHUNK_BYTES {
+        match next_chunk(body).await? {
+            Some(more) => chunk.extend_from_slice(&more),
+            None => break,
+        }
+    }
+    Ok(Some(chunk.freeze()))
+}
+
+pub async fn put_block_list(request: Request, body: Incoming) -> Result<Response<Body>> {
+    let (headers, conditions) = (blob_headers(&request)?, request.conditions()?);
+    let metadata = metadata(&request.context);
+    let claimed = claimed(&request)?;
+    let document = collect(body, BLOCK_LIST_BYTES_MAX).await?;
+    check_document(&claimed, &document)?;
+    let blocks = block_choices(&parse_xml(&document)?)?;
+    let call = move |blobs: &BlobService, r: &Request| {
+        let put = PutBlockList {
+            blocks,
+            headers,
+            metadata,
+            conditions,
+        };
+        blobs.put_block_list(&r.address(), put, r.now())
+    };
+    let (written, ticket) = request.call(call).await?;
+    ticket.await?;
+    let mut response = with_validators(empty(201), &written);
+    put(&mut response, "x-ms-request-server-encrypted", "true");
+    Ok(response)
+}
+
+/// `Content-MD5` of Put Block List covers its document.
+fn check_document(claimed: &lazurite_blob::Checksums, document: &[u8]) -> Result<()> {
+    use md5::Digest;
+    let calculated: lazurite_blob::Md5 = md5::Md5::digest(document).into();
+    match claimed.md5 {
+        Some(specified) if specified != calculated => Err(lazurite_blob::Error::Md5Mismatch {
+            specified,
+            calculated,
+        }
+        .into()),
+        _ if claimed.crc64.is_some() => Err(Failure::unsupported(
+            "The CRC64 of a block list (x-ms-content-crc64)",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Elements in document order: their order is that of the content. Source: Put Block List, "Request body".
+fn block_choices(root: &Element) -> Result<Vec<BlockChoice>> {
+    if root.name != "BlockList" {
+        return Err(known::INVALID_XML_DOCUMENT.into());
+    }
+    let choices = root.children.iter().map(|element| {
+        let source = match element.name.as_str() {
+            "Committed" => BlockSource::Committed,
+            "Uncommitted" => BlockSource::Uncommitted,
+            "Latest" => BlockSource::Latest,
+            _ => return Err(known::INVALID_XML_DOCUMENT.into()),
+        };
+        let id = STANDARD
+            .decode(element.text.trim())
+            .map_err(|_| Failure::from(lazurite_blob::Error::InvalidBlockList))?;
+        Ok(BlockChoice { source, id })
+    });
+    choices.collect()
+}
+
+fn block_id(text: &str) -> Result<Vec<u8>> {
+    // A plus that was not encoded arrives as a blank.
+    let decoded = STANDARD.decode(text.replace(' ', "+"));
+    decoded.map_err(|_| Failure::parameter("blockid", text, "Not a valid base64 string."))
+}
+
+pub async fn get_block_list(request: Request) -> Result<Response<Body>> {
+    let wanted = request
+        .context
+        .query
+        .get("blocklisttype")
+        .unwrap_or_default()
+        .to_ascii_lowercase();
+    let list_type = match wanted.as_str() {
+        "" | "committed" => BlockListType::Committed,
+        "uncommitted" => BlockListType::Uncommitted,
+        "all" => BlockListType::All,
+        _ => {
+            return Err(Failure::parameter(
+                "blocklisttype",
+                wanted,
+                "It is none of committed, uncommitted, all.",
+            ));
+        }
+    };
+    let list = request
+        .call(move |blobs, r| blobs.get_block_list(&r.address(), list_type))
+        .await?;
+    let mut document = Writer::new();
+    document.open("BlockList");
+    if list_type != BlockListType::Uncommitted {
+        write_blocks(&mut document, "CommittedBlocks", &list.committed);
+    }
+    if list_type != BlockListType::Committed {
+        write_blocks(&mut document, "UncommittedBlocks", &list.uncommitted);
+    }
+    document.close("BlockList");
+    let mut response = xml(200, document.finish());
+    let length = list.blob.as_ref().map_or(0, |blob| blob.length);
+    if let Some(blob) = &list.blob {
+        response = with_validators(
+            response,
+            &Written {
+                etag: blob.etag,
+                last_modified: blob.last_modified,
+            },
+        );
+    }
+    put(
+        &mut response,
+        "x-ms-blob-content-length",
+        length.to_string(),
+    );
+    Ok(response)
+}
+
+fn write_blocks(document: &mut Writer, name: &str, blocks: &[BlobBlock]) {
+    document.open(name);
+    for block in blocks {
+        document.open("Block");
+        document.element("Name", &STANDARD.encode(&block.id));
+        document.element("Size", &block.length.to_string());
+        document.close("Block");
+    }
+    document.close(name);
+}

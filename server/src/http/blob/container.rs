@@ -1,0 +1,176 @@
+//! Operations on containers.
+
+use super::super::body::{DOCUMENT_BYTES_MAX, collect};
+use super::super::error::{Failure, Result};
+use super::super::headers::{empty, metadata, parse_policies, put, put_metadata, xml};
+use super::Request;
+use crate::codec::date;
+use crate::codec::policies::{self, SignedIdentifier};
+use axum::body::Body;
+use axum::http::Response;
+use hyper::body::Incoming;
+use lazurite_blob::{Container, PublicAccess, StoredPolicy, Written};
+
+pub async fn create_container(request: Request) -> Result<Response<Body>> {
+    let access = public_access(&request)?;
+    let metadata = metadata(&request.context);
+    let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
+        blobs.create_container(r.account(), &r.container, access, metadata, r.now())
+    };
+    let (written, ticket) = request.call(call).await?;
+    ticket.await?;
+    Ok(with_validators(empty(201), &written))
+}
+
+pub async fn get_container_properties(request: Request) -> Result<Response<Body>> {
+    let container = request
+        .call(|blobs, r| blobs.get_container_properties(r.account(), &r.container))
+        .await?;
+    let mut response = with_validators(empty(200), &validators(&container));
+    put_metadata(&mut response, &container.metadata);
+    put_access(&mut response, container.public_access);
+    put(&mut response, "x-ms-lease-status", "unlocked");
+    put(&mut response, "x-ms-lease-state", "available");
+    for name in [
+        "x-ms-has-immutability-policy",
+        "x-ms-has-legal-hold",
+        "x-ms-immutable-storage-with-versioning-enabled",
+        "x-ms-deny-encryption-scope-override",
+    ] {
+        put(&mut response, name, "false");
+    }
+    put(
+        &mut response,
+        "x-ms-default-encryption-scope",
+        "$account-encryption-key",
+    );
+    Ok(response)
+}
+
+pub async fn set_container_metadata(request: Request) -> Result<Response<Body>> {
+    let (conditions, metadata) = (request.conditions()?, metadata(&request.context));
+    let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
+        blobs.set_container_metadata(r.account(), &r.container, metadata, &conditions, r.now())
+    };
+    let (written, ticket) = request.call(call).await?;
+    ticket.await?;
+    Ok(with_validators(empty(200), &written))
+}
+
+pub async fn get_container_acl(request: Request) -> Result<Response<Body>> {
+    let container = request
+        .call(|blobs, r| blobs.get_container_properties(r.account(), &r.container))
+        .await?;
+    let written = validators(&container);
+    let access = container.public_access;
+    let identifiers: Vec<_> = container.policies.into_iter().map(identifier).collect();
+    let mut response = with_validators(xml(200, policies::write(&identifiers)), &written);
+    put_access(&mut response, access);
+    Ok(response)
+}
+
+pub async fn set_container_acl(request: Request, body: Incoming) -> Result<Response<Body>> {
+    let (access, conditions) = (public_access(&request)?, request.conditions()?);
+    let identifiers = parse_policies(&collect(body, DOCUMENT_BYTES_MAX).await?)?;
+    let policies = identifiers.into_iter().map(policy).collect();
+    let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
+        blobs.set_container_acl(
+            r.account(),
+            &r.container,
+            access,
+            policies,
+            &conditions,
+            r.now(),
+        )
+    };
+    let (written, ticket) = request.call(call).await?;
+    ticket.await?;
+    Ok(with_validators(empty(200), &written))
+}
+
+pub async fn delete_container(request: Request) -> Result<Response<Body>> {
+    let conditions = request.conditions()?;
+    let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
+        blobs.delete_container(r.account(), &r.container, &conditions)
+    };
+    request.call(call).await?.await?;
+    Ok(empty(202))
+}
+
+/// ETag and Last-Modified, as every write answers them.
+pub fn with_validators(mut response: Response<Body>, written: &Written) -> Response<Body> {
+    put(&mut response, "etag", written.etag.quoted());
+    put(
+        &mut response,
+        "last-modified",
+        date::rfc1123(written.last_modified),
+    );
+    response
+}
+
+/// As in headers and listings; nothing for a private container.
+pub fn access_text(access: PublicAccess) -> Option<&'static str> {
+    match access {
+        PublicAccess::Private => None,
+        PublicAccess::Blob => Some("blob"),
+        PublicAccess::Container => Some("container"),
+    }
+}
+
+fn validators(container: &Container) -> Written {
+    Written {
+        etag: container.etag,
+        last_modified: container.last_modified,
+    }
+}
+
+fn put_access(response: &mut Response<Body>, access: PublicAccess) {
+    if let Some(text) = access_text(access) {
+        put(response, "x-ms-blob-public-access", text);
+    }
+}
+
+/// Source: Create Container, "Request headers", `x-ms-blob-public-access`.
+fn public_access(request: &Request) -> Result<PublicAccess> {
+    match request
+        .context
+        .header("x-ms-blob-public-access")
+        .map(|text| text.to_ascii_lowercase())
+        .as_deref()
+    {
+        None => Ok(PublicAccess::Private),
+        Some("blob") => Ok(PublicAccess::Blob),
+        Some("container" | "true") => Ok(PublicAccess::Container),
+        Some(other) => Err(Failure::header("x-ms-blob-public-access", other)),
+    }
+}
+
+fn identifier(policy: StoredPolicy) -> SignedIdentifier {
+    let StoredPolicy {
+        id,
+        start,
+        expiry,
+        permission,
+    } = policy;
+    SignedIdentifier {
+        id,
+        start,
+        expiry,
+        permission,
+    }
+}
+
+fn policy(identifier: SignedIdentifier) -> StoredPolicy {
+    let SignedIdentifier {
+        id,
+        start,
+        expiry,
+        permission,
+    } = identifier;
+    StoredPolicy {
+        id,
+        start,
+        expiry,
+        permission,
+    }
+}

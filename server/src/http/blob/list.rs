@@ -1,0 +1,272 @@
+//! Listings: containers, and blobs flat or by delimiter, as XML.
+
+use super::super::error::{Failure, Result};
+use super::super::headers::{write_metadata, xml};
+use super::Request;
+use super::container::access_text;
+use super::read::blob_type;
+use crate::codec::date;
+use crate::codec::xml::{Writer, is_xml_character};
+use axum::body::Body;
+use axum::http::Response;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lazurite_blob::{Blob, BlobEntry, Container, ListBlobs, ListContainers, ListedBlob};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// What `include` of List Blobs may name. Of snapshots, versions, copies, deleted blobs and policies there are none here,
+/// so that listing them lists nothing more.
+const INCLUDABLE_OF_BLOBS: &[&str] = &[
+    "snapshots",
+    "metadata",
+    "uncommittedblobs",
+    "copy",
+    "deleted",
+    "tags",
+    "versions",
+    "deletedwithversions",
+    "immutabilitypolicy",
+    "legalhold",
+    "permissions",
+];
+
+pub async fn list_containers(request: Request) -> Result<Response<Body>> {
+    let include = include(&request, &["metadata", "deleted", "system"])?;
+    let list = ListContainers {
+        prefix: parameter(&request, "prefix"),
+        marker: request.context.query.get("marker"),
+        max_results: max_results(&request)?,
+        metadata: include.iter().any(|item| item == "metadata"),
+        system: include.iter().any(|item| item == "system"),
+    };
+    let mut document = begin(
+        &request,
+        None,
+        &list.prefix,
+        list.marker.as_deref(),
+        list.max_results,
+        "",
+    );
+    let with_metadata = list.metadata;
+    let page = request
+        .call(move |blobs, r| blobs.list_containers(r.account(), &list))
+        .await?;
+    document.open("Containers");
+    for (name, container) in &page.containers {
+        write_container(&mut document, name, container, with_metadata);
+    }
+    document.close("Containers");
+    Ok(end(document, page.next_marker))
+}
+
+pub async fn list_blobs(request: Request) -> Result<Response<Body>> {
+    let include = include(&request, INCLUDABLE_OF_BLOBS)?;
+    let delimiter = parameter(&request, "delimiter");
+    if !delimiter.is_empty() && include.iter().any(|item| item == "snapshots") {
+        return Err(Failure::parameter(
+            "include",
+            "snapshots",
+            "Snapshots cannot be listed with a delimiter.",
+        ));
+    }
+    let list = ListBlobs {
+        prefix: parameter(&request, "prefix"),
+        delimiter,
+        marker: request.context.query.get("marker"),
+        max_results: max_results(&request)?,
+        metadata: include.iter().any(|item| item == "metadata"),
+        uncommitted: include.iter().any(|item| item == "uncommittedblobs"),
+    };
+    let container = request.container.clone();
+    let mut document = begin(
+        &request,
+        Some(&container),
+        &list.prefix,
+        list.marker.as_deref(),
+        list.max_results,
+        &list.delimiter,
+    );
+    let with_metadata = list.metadata;
+    let page = request
+        .call(move |blobs, r| blobs.list_blobs(r.account(), &r.container, &list))
+        .await?;
+    document.open("Blobs");
+    for entry in &page.entries {
+        match entry {
+            BlobEntry::Blob(listed) => write_blob(&mut document, listed, with_metadata),
+            BlobEntry::Prefix(prefix) => {
+                document.open("BlobPrefix");
+                write_name(&mut document, prefix);
+                document.close("BlobPrefix");
+            }
+        }
+    }
+    document.close("Blobs");
+    Ok(end(document, page.next_marker))
+}
+
+fn parameter(request: &Request, name: &str) -> String {
+    request.context.query.get(name).unwrap_or_default()
+}
+
+/// The items of `include`, in lower case. Errors: one that is not known.
+fn include(request: &Request, known: &[&str]) -> Result<Vec<String>> {
+    let text = parameter(request, "include").to_ascii_lowercase();
+    let items: Vec<_> = text
+        .split(',')
+        .map(str::trim)
+        .filter(|item| !item.is_empty())
+        .map(str::to_owned)
+        .collect();
+    match items.iter().find(|item| !known.contains(&item.as_str())) {
+        Some(unknown) => Err(Failure::parameter(
+            "include",
+            unknown,
+            "There is nothing of that name to include.",
+        )),
+        None => Ok(items),
+    }
+}
+
+/// The service refuses what is below 1 and takes what is above the maximum as that.
+fn max_results(request: &Request) -> Result<Option<u32>> {
+    let Some(number) = request.context.integer("maxresults")? else {
+        return Ok(None);
+    };
+    Ok(Some(u32::try_from(number.max(0)).unwrap_or(u32::MAX)))
+}
+
+fn begin(
+    request: &Request,
+    container: Option<&str>,
+    prefix: &str,
+    marker: Option<&str>,
+    max_results: Option<u32>,
+    delimiter: &str,
+) -> Writer {
+    let endpoint = format!("{}/", request.context.base_url);
+    let mut document = Writer::new();
+    match container {
+        Some(container) => document.open_with(
+            "EnumerationResults",
+            &[
+                ("ServiceEndpoint", endpoint.as_str()),
+                ("ContainerName", container),
+            ],
+        ),
+        None => document.open_with(
+            "EnumerationResults",
+            &[("ServiceEndpoint", endpoint.as_str())],
+        ),
+    }
+    document.optional("Prefix", Some(prefix).filter(|text| !text.is_empty()));
+    document.optional("Marker", marker.filter(|text| !text.is_empty()));
+    document.optional(
+        "MaxResults",
+        max_results.map(|number| number.to_string()).as_deref(),
+    );
+    document.optional("Delimiter", Some(delimiter).filter(|text| !text.is_empty()));
+    document
+}
+
+fn end(mut document: Writer, next_marker: Option<String>) -> Response<Body> {
+    document.element("NextMarker", next_marker.as_deref().unwrap_or(""));
+    document.close("EnumerationResults");
+    xml(200, document.finish())
+}
+
+fn write_container(document: &mut Writer, name: &str, container: &Container, with_metadata: bool) {
+    document.open("Container");
+    document.element("Name", name);
+    document.open("Properties");
+    document.element("Last-Modified", &date::rfc1123(container.last_modified));
+    document.element("Etag", &container.etag.quoted());
+    document.element("LeaseStatus", "unlocked");
+    document.element("LeaseState", "available");
+    document.optional("PublicAccess", access_text(container.public_access));
+    document.element("HasImmutabilityPolicy", "false");
+    document.element("HasLegalHold", "false");
+    document.element("ImmutableStorageWithVersioningEnabled", "false");
+    document.element("DefaultEncryptionScope", "$account-encryption-key");
+    document.element("DenyEncryptionScopeOverride", "false");
+    document.close("Properties");
+    if with_metadata {
+        write_metadata(document, &container.metadata);
+    }
+    document.close("Container");
+}
+
+fn write_blob(document: &mut Writer, listed: &ListedBlob, with_metadata: bool) {
+    document.open("Blob");
+    write_name(document, &listed.name);
+    document.open("Properties");
+    match &listed.blob {
+        Some(blob) => write_properties(document, blob),
+        None => {
+            document.element("Content-Length", "0");
+            document.element("BlobType", "BlockBlob");
+        }
+    }
+    document.close("Properties");
+    if let Some(blob) = &listed.blob
+        && with_metadata
+    {
+        write_metadata(document, &blob.metadata);
+    }
+    document.close("Blob");
+}
+
+/// In the order of the service. Source: List Blobs, "Response body".
+fn write_properties(document: &mut Writer, blob: &Blob) {
+    let headers = &blob.headers;
+    document.element("Creation-Time", &date::rfc1123(blob.created_at));
+    document.element("Last-Modified", &date::rfc1123(blob.last_modified));
+    document.element("Etag", &blob.etag.to_string());
+    document.element("Content-Length", &blob.length.to_string());
+    document.element(
+        "Content-Type",
+        headers
+            .content_type
+            .as_deref()
+            .unwrap_or("application/octet-stream"),
+    );
+    document.element(
+        "Content-Encoding",
+        headers.content_encoding.as_deref().unwrap_or(""),
+    );
+    document.element(
+        "Content-Language",
+        headers.content_language.as_deref().unwrap_or(""),
+    );
+    document.element("Content-CRC64", "");
+    document.element(
+        "Content-MD5",
+        &headers
+            .content_md5
+            .map_or(String::new(), |md5| STANDARD.encode(md5)),
+    );
+    document.element(
+        "Cache-Control",
+        headers.cache_control.as_deref().unwrap_or(""),
+    );
+    document.element(
+        "Content-Disposition",
+        headers.content_disposition.as_deref().unwrap_or(""),
+    );
+    document.element("BlobType", blob_type(blob));
+    document.element("AccessTier", "Hot");
+    document.element("AccessTierInferred", "true");
+    document.element("LeaseStatus", "unlocked");
+    document.element("LeaseState", "available");
+    document.element("ServerEncrypted", "true");
+}
+
+/// Names that XML cannot carry are percent-encoded, and say so. Source: List Blobs, "Remarks", `Encoded`.
+fn write_name(document: &mut Writer, name: &str) {
+    if name.chars().all(is_xml_character) {
+        return document.element("Name", name);
+    }
+    document.open_with("Name", &[("Encoded", "true")]);
+    document.text(&utf8_percent_encode(name, NON_ALPHANUMERIC).to_string());
+    document.close("Name");
+}

@@ -1,0 +1,440 @@
+//! The Blob service on the wire: which request is which operation, who may call it, and what is refused by name.
+
+mod block_blob;
+mod container;
+mod list;
+mod read;
+mod write;
+
+use super::context::{Context, decode};
+use super::error::{Failure, Result, known};
+use super::headers::put;
+use super::{App, cross};
+use crate::auth::policy::{Letters, Needs, authorize};
+use crate::auth::{Caller, sas};
+use axum::body::Body;
+use axum::http::{Method, Response};
+use hyper::body::Incoming;
+use lazurite_blob::{BlobAddress, BlobService, Conditions, ETags, PublicAccess};
+use percent_encoding::percent_decode_str;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// Every operation of the service that is served, by its REST name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    ListContainers,
+    GetServiceProperties,
+    GetAccountInformation,
+    CreateContainer,
+    GetContainerProperties,
+    SetContainerMetadata,
+    GetContainerAcl,
+    SetContainerAcl,
+    DeleteContainer,
+    ListBlobs,
+    PutBlob,
+    GetBlob,
+    GetBlobProperties,
+    SetBlobProperties,
+    SetBlobMetadata,
+    DeleteBlob,
+    PutBlock,
+    PutBlockList,
+    GetBlockList,
+}
+
+/// A request whose operation is known. Names are decoded; both are empty for operations on the account.
+struct Request {
+    app: Arc<App>,
+    context: Context,
+    container: String,
+    blob: String,
+    /// Made with a SAS that lets its holder create blobs, but not overwrite any.
+    create_only: bool,
+    /// Made with a SAS, whose parameters may override headers of the answer.
+    by_sas: bool,
+}
+
+/// Serves one request.
+pub async fn handle(
+    app: &Arc<App>,
+    context: Context,
+    caller: &Caller,
+    body: Incoming,
+) -> Result<Response<Body>> {
+    let (container, blob) = resource(&context)?;
+    let operation = route(&context, &container, &blob)?;
+    if !(matches!(caller, Caller::Anonymous)
+        && is_public(app, &context, operation, &container).await?)
+    {
+        authorize(caller, context.service, &needs(operation))?;
+    }
+    refuse_what_is_not_served(app, &context, operation)?;
+    let create_only = matches!(caller, Caller::Sas(grant) if !grant.permissions.contains('w'));
+    let by_sas = matches!(caller, Caller::Sas(_));
+    let request = Request {
+        app: app.clone(),
+        context,
+        container,
+        blob,
+        create_only,
+        by_sas,
+    };
+    match operation {
+        Operation::ListContainers => list::list_containers(request).await,
+        Operation::GetServiceProperties => Ok(super::headers::xml(
+            200,
+            super::properties::disabled(request.context.service),
+        )),
+        Operation::GetAccountInformation => Ok(account_information()),
+        Operation::CreateContainer => container::create_container(request).await,
+        Operation::GetContainerProperties => container::get_container_properties(request).await,
+        Operation::SetContainerMetadata => container::set_container_metadata(request).await,
+        Operation::GetContainerAcl => container::get_container_acl(request).await,
+        Operation::SetContainerAcl => container::set_container_acl(request, body).await,
+        Operation::DeleteContainer => container::delete_container(request).await,
+        Operation::ListBlobs => list::list_blobs(request).await,
+        Operation::PutBlob => block_blob::put_blob(request, body).await,
+        Operation::GetBlob => read::get_blob(request).await,
+        Operation::GetBlobProperties => read::get_blob_properties(request).await,
+        Operation::SetBlobProperties => write::set_blob_properties(request).await,
+        Operation::SetBlobMetadata => write::set_blob_metadata(request).await,
+        Operation::DeleteBlob => write::delete_blob(request).await,
+        Operation::PutBlock => block_blob::put_block(request, body).await,
+        Operation::PutBlockList => block_blob::put_block_list(request, body).await,
+        Operation::GetBlockList => block_blob::get_block_list(request).await,
+    }
+}
+
+/// The stored access policy of that name of the container a request addresses.
+pub fn stored_policy(
+    blobs: &BlobService,
+    context: &Context,
+    name: &str,
+) -> Result<Option<sas::StoredPolicy>> {
+    let (container, _) = resource(context)?;
+    let container = match blobs.get_container_properties(&context.account, &container) {
+        Ok(container) => container,
+        Err(lazurite_blob::Error::Engine(error)) => return Err(error.into()),
+        Err(_) => return Ok(None),
+    };
+    let policy = container
+        .policies
+        .into_iter()
+        .find(|policy| policy.id == name);
+    Ok(policy.map(|policy| sas::StoredPolicy {
+        start: policy.start,
+        expiry: policy.expiry,
+        permission: policy.permission,
+    }))
+}
+
+impl Request {
+    fn account(&self) -> &str {
+        &self.context.account
+    }
+
+    fn address(&self) -> BlobAddress<'_> {
+        BlobAddress {
+            account: &self.context.account,
+            container: &self.container,
+            blob: &self.blob,
+        }
+    }
+
+    fn now(&self) -> SystemTime {
+        self.context.now
+    }
+
+    fn conditions(&self) -> Result<Conditions> {
+        conditions(&self.context)
+    }
+
+    /// Runs a synchronous call of the service off the connection's task.
+    async fn call<T: Send + 'static>(
+        self,
+        call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T> + Send + 'static,
+    ) -> Result<T> {
+        cross(move || Ok(call(&self.app.blobs, &self)?)).await
+    }
+}
+
+/// Container and blob of a request. One segment without `restype` is a blob of `$root`; a backslash is a slash.
+/// Source: Naming and Referencing Containers, Blobs, and Metadata, "Resource URI syntax".
+fn resource(context: &Context) -> Result<(String, String)> {
+    let strict = |raw: &str| {
+        let decoded = percent_decode_str(raw)
+            .decode_utf8()
+            .map_err(|_| Failure::from(known::INVALID_URI))?;
+        Ok::<_, Failure>(decoded.replace('\\', "/"))
+    };
+    match context.resource.split_once('/') {
+        _ if context.resource.is_empty() => Ok((String::new(), String::new())),
+        Some((container, "")) => Ok((strict(container)?, String::new())),
+        Some((container, blob)) => Ok((strict(container)?, strict(blob)?)),
+        None if addresses_container(context) => Ok((strict(&context.resource)?, String::new())),
+        None => Ok(("$root".to_owned(), strict(&context.resource)?)),
+    }
+}
+
+fn addresses_container(context: &Context) -> bool {
+    let signed_for_container =
+        context.query.get("sr").as_deref() == Some("c") && context.comp() == "list";
+    context.restype() == "container"
+        || signed_for_container
+        || decode(&context.resource).starts_with('$')
+}
+
+/// Source: each operation's "Request" section; blob.md section 1.
+fn route(context: &Context, container: &str, blob: &str) -> Result<Operation> {
+    let (comp, restype) = (context.comp(), context.restype());
+    if restype == "account" && comp == "properties" {
+        return Ok(Operation::GetAccountInformation);
+    }
+    match (container, blob) {
+        ("", _) => route_account(context, &restype, &comp),
+        (_, "") => route_container(&context.method, &comp),
+        _ => route_blob(context, &comp),
+    }
+}
+
+fn route_account(context: &Context, restype: &str, comp: &str) -> Result<Operation> {
+    match (&context.method, restype, comp) {
+        (&Method::GET, "", "list") => Ok(Operation::ListContainers),
+        (&Method::GET, "service", "properties") => Ok(Operation::GetServiceProperties),
+        (_, "service", "properties") => Err(Failure::unsupported("Set Blob Service Properties")),
+        (_, "service", "stats") => super::properties::stats_refused(context),
+        (_, "service", "userdelegationkey") => Err(Failure::unsupported("Get User Delegation Key")),
+        (_, _, "batch") => Err(Failure::unsupported("Blob Batch")),
+        (_, _, "blobs") => Err(Failure::unsupported("Find Blobs by Tags")),
+        _ => Err(Failure::parameter(
+            "comp",
+            comp,
+            "The account has no such operation.",
+        )),
+    }
+}
+
+fn route_container(method: &Method, comp: &str) -> Result<Operation> {
+    match (method, comp) {
+        (&Method::PUT, "") => Ok(Operation::CreateContainer),
+        (&Method::DELETE, "") => Ok(Operation::DeleteContainer),
+        (&Method::GET | &Method::HEAD, "" | "metadata") => Ok(Operation::GetContainerProperties),
+        (&Method::PUT, "metadata") => Ok(Operation::SetContainerMetadata),
+        (&Method::GET | &Method::HEAD, "acl") => Ok(Operation::GetContainerAcl),
+        (&Method::PUT, "acl") => Ok(Operation::SetContainerAcl),
+        (&Method::GET, "list") => Ok(Operation::ListBlobs),
+        (_, "lease") => Err(Failure::unsupported("Lease Container")),
+        (_, "undelete") => Err(Failure::unsupported("Restore Container")),
+        (_, "rename") => Err(Failure::unsupported("Rename Container")),
+        (_, "batch") => Err(Failure::unsupported("Blob Batch")),
+        (_, "blobs") => Err(Failure::unsupported("Find Blobs by Tags in Container")),
+        (_, "" | "metadata" | "acl" | "list") => Err(known::UNSUPPORTED_HTTP_VERB.into()),
+        _ => Err(Failure::parameter(
+            "comp",
+            comp,
+            "A container has no such operation.",
+        )),
+    }
+}
+
+fn route_blob(context: &Context, comp: &str) -> Result<Operation> {
+    match (&context.method, comp) {
+        (&Method::PUT, "") => route_put(context),
+        (&Method::GET, "" | "metadata") => Ok(Operation::GetBlob).map(|found| match comp {
+            "metadata" => Operation::GetBlobProperties,
+            _ => found,
+        }),
+        (&Method::HEAD, "" | "metadata") => Ok(Operation::GetBlobProperties),
+        (&Method::DELETE, "") => Ok(Operation::DeleteBlob),
+        (&Method::PUT, "properties") => Ok(Operation::SetBlobProperties),
+        (&Method::PUT, "metadata") => Ok(Operation::SetBlobMetadata),
+        (&Method::PUT, "block") => Ok(Operation::PutBlock),
+        (&Method::PUT, "blocklist") => Ok(Operation::PutBlockList),
+        (&Method::GET, "blocklist") => Ok(Operation::GetBlockList),
+        (_, "" | "properties" | "metadata" | "block" | "blocklist") => {
+            Err(known::UNSUPPORTED_HTTP_VERB.into())
+        }
+        _ => match UNSERVED_BLOB_OPERATIONS
+            .iter()
+            .find(|(known, _)| *known == comp)
+        {
+            Some((_, name)) => Err(Failure::unsupported(*name)),
+            None => Err(Failure::parameter(
+                "comp",
+                comp,
+                "A blob has no such operation.",
+            )),
+        },
+    }
+}
+
+const UNSERVED_BLOB_OPERATIONS: &[(&str, &str)] = &[
+    ("appendblock", "Append Block"),
+    ("copy", "Abort Copy Blob"),
+    ("expiry", "Set Blob Expiry"),
+    ("immutabilitypolicies", "Set Blob Immutability Policy"),
+    ("incrementalcopy", "Incremental Copy Blob"),
+    ("lease", "Lease Blob"),
+    ("legalhold", "Set Blob Legal Hold"),
+    ("page", "Put Page"),
+    ("pagelist", "Get Page Ranges"),
+    ("query", "Query Blob Contents"),
+    ("seal", "Append Blob Seal"),
+    ("snapshot", "Snapshot Blob"),
+    ("tags", "Blob Tags"),
+    ("tier", "Set Blob Tier"),
+    ("undelete", "Undelete Blob"),
+];
+
+fn route_put(context: &Context) -> Result<Operation> {
+    if context.header("x-ms-copy-source").is_some() {
+        return Err(Failure::unsupported("Copy Blob (x-ms-copy-source)"));
+    }
+    match context
+        .required_header("x-ms-blob-type")?
+        .to_ascii_lowercase()
+        .as_str()
+    {
+        "blockblob" => Ok(Operation::PutBlob),
+        "appendblob" => Err(Failure::unsupported("An append blob")),
+        "pageblob" => Err(Failure::unsupported("A page blob")),
+        other => Err(Failure::header("x-ms-blob-type", other)),
+    }
+}
+
+/// Headers and parameters of features to come. None of them is accepted and ignored, unless `--loose` asks for that.
+const UNSERVED: &[(&str, &str)] = &[
+    ("snapshot", "A blob snapshot"),
+    ("versionid", "A blob version"),
+    ("x-ms-if-tags", "A condition on tags"),
+    ("x-ms-tags", "Blob tags"),
+    ("x-ms-access-tier", "An access tier"),
+    ("x-ms-encryption-key", "A customer-provided key"),
+    ("x-ms-encryption-scope", "An encryption scope"),
+    ("x-ms-default-encryption-scope", "An encryption scope"),
+    (
+        "x-ms-immutability-policy-until-date",
+        "An immutability policy",
+    ),
+    ("x-ms-legal-hold", "A legal hold"),
+    ("x-ms-structured-body", "A structured body"),
+    ("x-ms-range-get-content-crc64", "The CRC64 of a range"),
+    ("x-ms-expiry-option", "Blob expiry"),
+    ("deletetype", "Permanent delete"),
+    ("showonly", "A listing by kind"),
+    ("startfrom", "A listing from a name"),
+    ("endbefore", "A listing up to a name"),
+];
+
+fn refuse_what_is_not_served(app: &App, context: &Context, operation: Operation) -> Result<()> {
+    context.refuse_unsupported(UNSERVED, app.loose)?;
+    let resizing = context
+        .header("x-ms-blob-content-length")
+        .or_else(|| context.header("x-ms-sequence-number-action"));
+    if operation == Operation::SetBlobProperties && resizing.is_some() {
+        return Err(Failure::unsupported("A page blob"));
+    }
+    // No lease can be acquired, so none is present. Source: Lease Blob, "Outcomes of use attempts on blobs by lease state".
+    match context.header("x-ms-lease-id") {
+        Some(_) if context.restype() == "container" => Err(Failure::new(
+            412,
+            "LeaseNotPresentWithContainerOperation",
+            "There is currently no lease on the container.",
+        )),
+        Some(_) => Err(Failure::new(
+            412,
+            "LeaseNotPresentWithBlobOperation",
+            "There is currently no lease on the blob.",
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Source: Create an account SAS, "Blob service"; Create a service SAS, "Permissions for a directory, container, or blob".
+fn needs(operation: Operation) -> Needs {
+    use Letters::Any;
+    match operation {
+        Operation::ListContainers => Needs::account_only("s", Any("l")),
+        Operation::GetServiceProperties => Needs::account_only("s", Any("r")),
+        Operation::GetAccountInformation => Needs::same("sco", Any("rwdlacupitfxyme")),
+        Operation::CreateContainer => Needs::account_only("c", Any("cw")),
+        Operation::GetContainerProperties => Needs::account_only("c", Any("r")),
+        Operation::SetContainerMetadata => Needs::account_only("c", Any("w")),
+        Operation::DeleteContainer => Needs::account_only("c", Any("d")),
+        Operation::GetContainerAcl | Operation::SetContainerAcl => Needs::OWNER,
+        Operation::ListBlobs => Needs::same("c", Any("l")),
+        Operation::PutBlob => Needs::same("o", Any("cw")),
+        Operation::GetBlob | Operation::GetBlobProperties | Operation::GetBlockList => {
+            Needs::same("o", Any("r"))
+        }
+        Operation::SetBlobProperties
+        | Operation::SetBlobMetadata
+        | Operation::PutBlock
+        | Operation::PutBlockList => Needs::same("o", Any("w")),
+        Operation::DeleteBlob => Needs::same("o", Any("d")),
+    }
+}
+
+/// Whether a container lets anybody do this. What it does not show, anonymous readers are told, is not there.
+/// Source: Configure anonymous read access for containers and blobs.
+async fn is_public(
+    app: &Arc<App>,
+    context: &Context,
+    operation: Operation,
+    container: &str,
+) -> Result<bool> {
+    let (of_blob, of_container) = match operation {
+        Operation::GetBlob | Operation::GetBlobProperties | Operation::GetBlockList => (true, true),
+        Operation::ListBlobs | Operation::GetContainerProperties => (false, true),
+        _ => return Ok(false),
+    };
+    let (app, account, container) = (app.clone(), context.account.clone(), container.to_owned());
+    let access = cross(
+        move || match app.blobs.get_container_properties(&account, &container) {
+            Ok(container) => Ok(container.public_access),
+            Err(lazurite_blob::Error::ContainerNotFound) => Ok(PublicAccess::Private),
+            Err(error) => Err(error.into()),
+        },
+    )
+    .await?;
+    match access {
+        PublicAccess::Container if of_container => Ok(true),
+        PublicAccess::Blob if of_blob => Ok(true),
+        _ => Err(known::RESOURCE_NOT_FOUND.into()),
+    }
+}
+
+/// Source: Get Account Information, "Response headers".
+fn account_information() -> Response<Body> {
+    let mut response = super::headers::empty(200);
+    put(&mut response, "x-ms-sku-name", "Standard_LRS");
+    put(&mut response, "x-ms-account-kind", "StorageV2");
+    put(&mut response, "x-ms-is-hns-enabled", "false");
+    response
+}
+
+/// The conditional headers. Source: Specifying conditional headers for Blob service operations.
+fn conditions(context: &Context) -> Result<Conditions> {
+    let date = |name: &str| match context.header(name) {
+        Some(text) => match crate::codec::date::parse_http(&text) {
+            Some(date) => Ok(Some(date)),
+            None => Err(Failure::header(name, text)),
+        },
+        None => Ok(None),
+    };
+    let tags = |name: &str| match context.header(name) {
+        Some(text) => match ETags::parse(&text) {
+            Some(tags) => Ok(Some(tags)),
+            None => Err(Failure::header(name, text)),
+        },
+        None => Ok(None),
+    };
+    Ok(Conditions {
+        if_match: tags("if-match")?,
+        if_none_match: tags("if-none-match")?,
+        if_modified_since: date("if-modified-since")?,
+        if_unmodified_since: date("if-unmodified-since")?,
+    })
+}

@@ -1,0 +1,120 @@
+//! Changes to a blob that leave its content alone, and its end; the request headers that writes of blobs share.
+
+use super::super::error::{Failure, Result, known};
+use super::super::headers::{empty, metadata, put};
+use super::Request;
+use super::container::with_validators;
+use axum::body::Body;
+use axum::http::Response;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lazurite_blob::{BlobHeaders, BlobService, Checksums, Md5};
+
+pub async fn set_blob_properties(request: Request) -> Result<Response<Body>> {
+    let (headers, conditions) = (blob_headers(&request)?, request.conditions()?);
+    let call = move |blobs: &BlobService, r: &Request| {
+        // Without any of the headers nothing is set: the request was about a page blob's size or sequence number.
+        blobs.set_blob_properties(&r.address(), headers, &conditions, r.now())
+    };
+    let (written, ticket) = request.call(call).await?;
+    ticket.await?;
+    Ok(with_validators(empty(200), &written))
+}
+
+pub async fn set_blob_metadata(request: Request) -> Result<Response<Body>> {
+    let (metadata, conditions) = (metadata(&request.context), request.conditions()?);
+    let call = move |blobs: &BlobService, r: &Request| {
+        blobs.set_blob_metadata(&r.address(), metadata, &conditions, r.now())
+    };
+    let (written, ticket) = request.call(call).await?;
+    ticket.await?;
+    let mut response = with_validators(empty(200), &written);
+    put(&mut response, "x-ms-request-server-encrypted", "true");
+    Ok(response)
+}
+
+pub async fn delete_blob(request: Request) -> Result<Response<Body>> {
+    match request.context.header("x-ms-delete-snapshots").as_deref() {
+        // There are no snapshots, so all of them are deleted.
+        None | Some("include") => {}
+        Some("only") => {
+            return Err(Failure::unsupported(
+                "A blob snapshot (x-ms-delete-snapshots: only)",
+            ));
+        }
+        Some(other) => return Err(Failure::header("x-ms-delete-snapshots", other)),
+    }
+    let conditions = request.conditions()?;
+    request
+        .call(move |blobs, r| blobs.delete_blob(&r.address(), &conditions))
+        .await?
+        .await?;
+    let mut response = empty(202);
+    put(&mut response, "x-ms-delete-type-permanent", "true");
+    Ok(response)
+}
+
+/// The six headers a writer gives a blob. Source: Set Blob Properties, "Request headers".
+pub fn blob_headers(request: &Request) -> Result<BlobHeaders> {
+    let header = |name: &str| request.context.header(name);
+    Ok(BlobHeaders {
+        content_type: header("x-ms-blob-content-type"),
+        content_encoding: header("x-ms-blob-content-encoding"),
+        content_language: header("x-ms-blob-content-language"),
+        cache_control: header("x-ms-blob-cache-control"),
+        content_disposition: header("x-ms-blob-content-disposition"),
+        content_md5: md5(request, "x-ms-blob-content-md5")?,
+    })
+}
+
+/// What the request says of its own body.
+pub fn claimed(request: &Request) -> Result<Checksums> {
+    let crc64 = match request.context.header("x-ms-content-crc64") {
+        Some(text) => {
+            let bytes = STANDARD
+                .decode(&text)
+                .ok()
+                .and_then(|bytes| <[u8; 8]>::try_from(bytes).ok());
+            Some(
+                bytes
+                    .map(u64::from_le_bytes)
+                    .ok_or_else(|| Failure::header("x-ms-content-crc64", text))?,
+            )
+        }
+        None => None,
+    };
+    Ok(Checksums {
+        md5: md5(request, "content-md5")?,
+        crc64,
+    })
+}
+
+/// Checksums of a body on its answer.
+pub fn put_checksums(response: &mut Response<Body>, checksums: &Checksums) {
+    if let Some(md5) = checksums.md5 {
+        put(response, "content-md5", STANDARD.encode(md5));
+    }
+    if let Some(crc64) = checksums.crc64 {
+        put(
+            response,
+            "x-ms-content-crc64",
+            STANDARD.encode(crc64.to_le_bytes()),
+        );
+    }
+    put(response, "x-ms-request-server-encrypted", "true");
+}
+
+fn md5(request: &Request, name: &str) -> Result<Option<Md5>> {
+    let Some(text) = request.context.header(name) else {
+        return Ok(None);
+    };
+    let bytes = STANDARD
+        .decode(&text)
+        .ok()
+        .and_then(|bytes| Md5::try_from(bytes).ok());
+    bytes.map(Some).ok_or_else(|| {
+        known::INVALID_MD5
+            .with("HeaderName", name)
+            .with("HeaderValue", text)
+    })
+}

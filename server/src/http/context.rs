@@ -1,0 +1,471 @@
+//! What every request says about itself before its operation is known: service, account, resource, version, ids.
+//!
+//! The raw request target is kept as sent: signatures are computed over it. Nothing here looks at stored data.
+
+use super::error::{Failure, Result, known};
+use crate::accounts::Accounts;
+use axum::http::header::{HOST, HeaderMap, HeaderValue};
+use axum::http::{Method, request::Parts};
+use percent_encoding::percent_decode_str;
+use std::borrow::Cow;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
+
+/// Which of the three endpoints a request came in on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ServiceKind {
+    Blob,
+    Queue,
+    Table,
+}
+
+impl ServiceKind {
+    pub const ALL: [ServiceKind; 3] = [ServiceKind::Blob, ServiceKind::Queue, ServiceKind::Table];
+
+    /// As in host names and signatures.
+    pub fn label(self) -> &'static str {
+        match self {
+            ServiceKind::Blob => "blob",
+            ServiceKind::Queue => "queue",
+            ServiceKind::Table => "table",
+        }
+    }
+
+    /// As people and log lines write it.
+    pub fn title(self) -> &'static str {
+        match self {
+            ServiceKind::Blob => "Blob",
+            ServiceKind::Queue => "Queue",
+            ServiceKind::Table => "Table",
+        }
+    }
+}
+
+/// A REST API version: a date. Any well-formed one from the first on is taken.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ApiVersion(String);
+
+impl ApiVersion {
+    const OLDEST: &'static str = "2009-04-14";
+    pub const NEWEST: &'static str = "2026-10-06";
+
+    /// `None` unless `text` is `YYYY-MM-DD`, a real date, and not before the first version.
+    pub fn parse(text: &str) -> Option<ApiVersion> {
+        let valid = text.len() == 10
+            && crate::codec::date::parse_iso8601(text).is_some()
+            && text >= Self::OLDEST;
+        valid.then(|| ApiVersion(text.to_owned()))
+    }
+
+    pub fn is_at_least(&self, text: &str) -> bool {
+        self.0.as_str() >= text
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The query of a request: names and values as sent, decoded on demand.
+#[derive(Debug, Default)]
+pub struct Query {
+    /// Decoded names with raw values, in the order sent.
+    pairs: Vec<(String, String)>,
+}
+
+impl Query {
+    /// Refuses names and values that are not UTF-8 once decoded.
+    pub fn parse(raw: &str) -> Result<Query> {
+        let pairs = raw.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let name = percent_decode_str(name)
+                .decode_utf8()
+                .map_err(|_| Failure::from(known::INVALID_URI))?;
+            percent_decode_str(value)
+                .decode_utf8()
+                .map_err(|_| Failure::parameter(&name, value, "It is not UTF-8."))?;
+            Ok((name.into_owned(), value.to_owned()))
+        });
+        Ok(Query {
+            pairs: pairs.collect::<Result<_>>()?,
+        })
+    }
+
+    /// The first value of that name, whatever its case, with `+` read as a blank as forms send it.
+    pub fn get(&self, name: &str) -> Option<String> {
+        self.raw(name)
+            .map(|value| decode(&value.replace('+', " ")).into_owned())
+    }
+
+    /// The first value of that name with `+` kept.
+    pub fn get_literal(&self, name: &str) -> Option<String> {
+        self.raw(name).map(|value| decode(value).into_owned())
+    }
+
+    /// Whether the parameter was sent, with or without a value.
+    pub fn has(&self, name: &str) -> bool {
+        self.raw(name).is_some()
+    }
+
+    /// Decoded names with raw values, in the order sent.
+    pub fn pairs(&self) -> &[(String, String)] {
+        &self.pairs
+    }
+
+    fn raw(&self, name: &str) -> Option<&str> {
+        self.pairs
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
+    }
+}
+
+/// Decodes what [`Query::parse`] has already found to be UTF-8.
+pub fn decode(raw: &str) -> Cow<'_, str> {
+    percent_decode_str(raw).decode_utf8_lossy()
+}
+
+/// Everything about a request but its operation and its body.
+#[derive(Debug)]
+pub struct Context {
+    pub service: ServiceKind,
+    pub now: SystemTime,
+    pub peer: SocketAddr,
+    pub request_id: String,
+    pub method: Method,
+    pub headers: HeaderMap,
+    pub version: ApiVersion,
+    pub query: Query,
+    /// Path as sent, percent-encoded, account included in path style.
+    pub raw_path: String,
+    /// Without the `-secondary` suffix.
+    pub account: String,
+    pub secondary: bool,
+    /// Percent-encoded path after the account, without the first slash.
+    pub resource: String,
+    /// `http://127.0.0.1:10000/devstoreaccount1` or `http://account.blob.localhost:10000`: what absolute links start with.
+    pub base_url: String,
+    /// Names of `x-ms-meta-*` headers as sent; the header map has them in lower case.
+    pub metadata_names: Vec<String>,
+}
+
+impl Context {
+    /// Reads the head. Errors: the malformed, and an account nobody configured.
+    pub fn new(
+        service: ServiceKind,
+        accounts: &Accounts,
+        parts: &Parts,
+        request_id: String,
+        peer: SocketAddr,
+        now: SystemTime,
+    ) -> Result<Context> {
+        let raw_path = parts.uri.path().to_owned();
+        let query = Query::parse(parts.uri.query().unwrap_or(""))?;
+        let version = version(&parts.headers, &query)?;
+        let host = host(parts)?;
+        let address = address(accounts, &host, &raw_path)?;
+        let base_url = match address.path_style {
+            true => format!("http://{host}/{}", address.account_as_sent),
+            false => format!("http://{host}"),
+        };
+        Ok(Context {
+            service,
+            now,
+            peer,
+            request_id,
+            method: parts.method.clone(),
+            headers: parts.headers.clone(),
+            version,
+            query,
+            account: address.account,
+            secondary: address.secondary,
+            resource: address.resource,
+            raw_path,
+            base_url,
+            metadata_names: Vec::new(),
+        })
+    }
+
+    /// A header as text: trimmed, `None` when absent or empty. Bytes beyond ASCII are read as UTF-8, else as Latin-1.
+    pub fn header(&self, name: &str) -> Option<String> {
+        self.headers
+            .get(name)
+            .map(text_of)
+            .filter(|text| !text.is_empty())
+    }
+
+    /// The header, or `MissingRequiredHeader` that names it.
+    pub fn required_header(&self, name: &str) -> Result<String> {
+        self.header(name)
+            .ok_or_else(|| known::MISSING_REQUIRED_HEADER.with("HeaderName", name))
+    }
+
+    /// A query parameter that is a whole number.
+    pub fn integer(&self, name: &str) -> Result<Option<i64>> {
+        let Some(text) = self.query.get(name).filter(|text| !text.is_empty()) else {
+            return Ok(None);
+        };
+        let number = text
+            .trim()
+            .parse()
+            .map_err(|_| Failure::parameter(name, text, "It is not a whole number."))?;
+        Ok(Some(number))
+    }
+
+    /// The query parameter, or `MissingRequiredQueryParameter` that names it.
+    pub fn required_parameter(&self, name: &str) -> Result<String> {
+        let value = self.query.get(name).filter(|text| !text.is_empty());
+        value
+            .ok_or_else(|| known::MISSING_REQUIRED_QUERY_PARAMETER.with("QueryParameterName", name))
+    }
+
+    /// `comp`, in lower case; empty when absent.
+    pub fn comp(&self) -> String {
+        self.query
+            .get("comp")
+            .unwrap_or_default()
+            .to_ascii_lowercase()
+    }
+
+    /// `restype`, in lower case; empty when absent.
+    pub fn restype(&self) -> String {
+        self.query
+            .get("restype")
+            .unwrap_or_default()
+            .to_ascii_lowercase()
+    }
+
+    /// Refuses a request that names any of `headers` or `parameters` of a feature that is not served: accepting and
+    /// ignoring them would be a lie. `--loose` lets them pass.
+    pub fn refuse_unsupported(&self, unsupported: &[(&str, &str)], loose: bool) -> Result<()> {
+        let sent = |name: &str| {
+            self.header(name).is_some() || self.query.get(name).is_some_and(|text| !text.is_empty())
+        };
+        match unsupported.iter().find(|(name, _)| !loose && sent(name)) {
+            Some((name, feature)) => Err(Failure::unsupported(format!("{feature} ({name})"))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Header text, trimmed: UTF-8 if it is that, Latin-1 otherwise.
+pub fn text_of(value: &HeaderValue) -> String {
+    let bytes = value.as_bytes();
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        Err(_) => bytes.iter().map(|&byte| char::from(byte)).collect(),
+    };
+    text.trim().to_owned()
+}
+
+fn version(headers: &HeaderMap, query: &Query) -> Result<ApiVersion> {
+    let (name, text) = match headers.get("x-ms-version") {
+        Some(value) => ("x-ms-version", text_of(value)),
+        None => match query.get("api-version").or_else(|| query.get("sv")) {
+            Some(text) => ("api-version", text),
+            None => return Ok(ApiVersion(ApiVersion::NEWEST.to_owned())),
+        },
+    };
+    ApiVersion::parse(&text).ok_or_else(|| Failure::header(name, text))
+}
+
+fn host(parts: &Parts) -> Result<String> {
+    let mut hosts = parts.headers.get_all(HOST).iter();
+    let host = hosts
+        .next()
+        .map(text_of)
+        .or_else(|| parts.uri.authority().map(|authority| authority.to_string()));
+    match (host, hosts.next()) {
+        (Some(host), None) if !host.is_empty() => Ok(host),
+        _ => Err(Failure::new(
+            400,
+            "HostInformationNotPresent",
+            "The required host information is not present, or twice.",
+        )),
+    }
+}
+
+struct Address {
+    account: String,
+    account_as_sent: String,
+    secondary: bool,
+    path_style: bool,
+    resource: String,
+}
+
+/// The first path segment is the account if an account of that name exists, otherwise the first label of the host.
+fn address(accounts: &Accounts, host: &str, raw_path: &str) -> Result<Address> {
+    let path = raw_path.strip_prefix('/').unwrap_or(raw_path);
+    let (first, rest) = path.split_once('/').unwrap_or((path, ""));
+    let first = decode(first);
+    if let Some((account, secondary)) = accounts.find(&first) {
+        let account_as_sent = first.into_owned();
+        return Ok(Address {
+            account,
+            account_as_sent,
+            secondary,
+            path_style: true,
+            resource: rest.to_owned(),
+        });
+    }
+    let label = host.split(['.', ':']).next().unwrap_or("");
+    if !accounts.path_style_only
+        && host.contains('.')
+        && let Some((account, secondary)) = accounts.find(label)
+    {
+        let account_as_sent = label.to_owned();
+        return Ok(Address {
+            account,
+            account_as_sent,
+            secondary,
+            path_style: false,
+            resource: path.to_owned(),
+        });
+    }
+    if first.is_empty() {
+        return Err(Failure::parameter(
+            "",
+            "",
+            "The request names no account, neither in its path nor in its host name.",
+        ));
+    }
+    let message = format!(
+        "The specified resource does not exist. No account \"{first}\" is configured here; accounts are set with \
+         AZURITE_ACCOUNTS=\"name:key\"."
+    );
+    Err(Failure::new(404, "ResourceNotFound", message))
+}
+
+/// Ids that look like the service's and never repeat in a process's life.
+#[derive(Debug)]
+pub struct RequestIds {
+    prefix: u64,
+    count: AtomicU64,
+}
+
+impl RequestIds {
+    pub fn new(seed: u128) -> RequestIds {
+        RequestIds {
+            prefix: seed as u64,
+            count: AtomicU64::new(1),
+        }
+    }
+
+    pub fn next(&self) -> String {
+        let count = self.count.fetch_add(1, Ordering::Relaxed);
+        let (high, low) = ((self.prefix >> 32) as u32, self.prefix as u32);
+        format!(
+            "{high:08x}-{:04x}-{:04x}-{:04x}-{count:012x}",
+            low >> 16,
+            low & 0xffff,
+            (low >> 8) & 0xffff
+        )
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// The accounts of the published signature vectors: `myaccount` has the bytes 0 to 63 as its key.
+    pub fn accounts() -> Accounts {
+        let development = format!("devstoreaccount1:{}", crate::accounts::DEVELOPMENT_KEY);
+        let key = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw==";
+        Accounts::parse(&format!("myaccount:{key};{development}")).unwrap()
+    }
+
+    /// A request as a client would send it to that account: path style for the development account, host style otherwise.
+    pub fn request(
+        service: ServiceKind,
+        method: &str,
+        target: &str,
+        account: &str,
+        headers: &[(&str, &str)],
+    ) -> Context {
+        let (host, target) = match account {
+            "devstoreaccount1" => (
+                "127.0.0.1:10000".to_owned(),
+                format!("/devstoreaccount1{target}"),
+            ),
+            _ => (
+                format!("{account}.{}.core.windows.net", service.label()),
+                target.to_owned(),
+            ),
+        };
+        let mut request = axum::http::Request::builder()
+            .method(method)
+            .uri(target)
+            .header("host", host);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let (parts, ()) = request.body(()).unwrap().into_parts();
+        let now = crate::codec::date::parse_http("Fri, 01 Mar 2024 12:34:56 GMT").unwrap();
+        let peer = "10.0.0.5:50000".parse().unwrap();
+        Context::new(service, &accounts(), &parts, "id".to_owned(), peer, now).unwrap()
+    }
+
+    fn resolve(host: &str, path: &str) -> Option<(String, bool, bool, String)> {
+        let accounts = Accounts::parse("acct:AAAA;devstoreaccount1:AAAA").unwrap();
+        let found = address(&accounts, host, path).ok()?;
+        Some((
+            found.account,
+            found.secondary,
+            found.path_style,
+            found.resource,
+        ))
+    }
+
+    #[test]
+    fn account_is_the_first_segment_if_it_exists_else_the_first_label() {
+        let found = |account: &str, secondary, path_style, rest: &str| {
+            Some((account.to_owned(), secondary, path_style, rest.to_owned()))
+        };
+        assert_eq!(
+            resolve("127.0.0.1:10000", "/acct/c/b"),
+            found("acct", false, true, "c/b")
+        );
+        assert_eq!(
+            resolve("storage:10000", "/acct-secondary"),
+            found("acct", true, true, "")
+        );
+        assert_eq!(
+            resolve("acct.blob.localhost:10000", "/c//b"),
+            found("acct", false, false, "c//b")
+        );
+        assert_eq!(
+            resolve("acct-secondary.blob.localhost", "/c"),
+            found("acct", true, false, "c")
+        );
+        assert_eq!(resolve("127.0.0.1:10000", "/nobody/c"), None);
+        assert_eq!(resolve("acct:10000", "/"), None);
+    }
+
+    #[test]
+    fn versions_are_dates_and_nothing_else() {
+        for good in ["2009-04-14", "2019-02-02", "2026-12-06", "2031-01-01"] {
+            assert!(ApiVersion::parse(good).is_some(), "{good}");
+        }
+        for bad in [
+            "",
+            "2019",
+            "2019-2-2",
+            "2019-02-30",
+            "2001-01-01",
+            "latest",
+            "2019-02-02T00:00Z",
+        ] {
+            assert!(ApiVersion::parse(bad).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn query_names_are_found_in_any_case_and_decoded() {
+        let query = Query::parse("COMP=list&%24filter=a+eq%20%27b%2B%27&flag").unwrap();
+        assert_eq!(query.get("comp").as_deref(), Some("list"));
+        assert_eq!(query.get("$filter").as_deref(), Some("a eq 'b+'"));
+        assert_eq!(query.get("flag").as_deref(), Some(""));
+        assert!(Query::parse("a=%ff").is_err());
+    }
+}

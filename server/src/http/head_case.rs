@@ -1,0 +1,284 @@
+//! Keeps the case of `x-ms-meta-*` names, which users choose and expect back, and which the HTTP library folds to lower
+//! case in both directions.
+//!
+//! A [`HeadTap`] sits between the socket and the library: it notes the head of each request as it passes, and rewrites
+//! the names in the head of a response, where they have the same length and only their case differs.
+//! Requests that a client pipelines without waiting for answers come through with lower-case names.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// No head that the library accepts is longer.
+const HEAD_BYTES_MAX: usize = 128 * 1024;
+const HEAD_END: &[u8] = b"\r\n\r\n";
+const METADATA_PREFIX: &str = "x-ms-meta-";
+
+/// What one connection's tap and the requests on it share.
+#[derive(Debug, Clone, Default)]
+pub struct HeadNotes(Arc<Mutex<Notes>>);
+
+#[derive(Debug, Default)]
+struct Notes {
+    head: Vec<u8>,
+    head_ended: bool,
+    /// Something was written since the head was noted: what is read next belongs to another request, or to a body that
+    /// waited for a `100 Continue`, whose head has been taken by then.
+    answered: bool,
+    response_names: Vec<String>,
+}
+
+/// What only the bytes of a head tell.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct RawHead {
+    /// Names that start with `x-ms-meta-`, as sent.
+    pub metadata_names: Vec<String>,
+    /// Content-Length beside Transfer-Encoding: two readers could disagree where the body ends.
+    pub ambiguous_length: bool,
+}
+
+impl HeadNotes {
+    /// The head of the request now being served.
+    pub fn take_head(&self) -> RawHead {
+        let mut notes = self.lock();
+        notes.head_ended = true;
+        let head = std::mem::take(&mut notes.head);
+        drop(notes);
+        read_head(&head)
+    }
+
+    /// Names for the head of the response now being made, in the case they should have.
+    pub fn set_response_names(&self, names: Vec<String>) {
+        self.lock().response_names = names;
+    }
+
+    fn observe(&self, bytes: &[u8]) {
+        let mut notes = self.lock();
+        if std::mem::take(&mut notes.answered) {
+            notes.head.clear();
+            notes.head_ended = false;
+        }
+        if notes.head_ended {
+            return;
+        }
+        let seen = notes.head.len().saturating_sub(HEAD_END.len() - 1);
+        let room = HEAD_BYTES_MAX - notes.head.len();
+        notes
+            .head
+            .extend_from_slice(&bytes[..bytes.len().min(room)]);
+        notes.head_ended =
+            find(&notes.head[seen..], HEAD_END).is_some() || notes.head.len() == HEAD_BYTES_MAX;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Notes> {
+        self.0.lock().expect("no panic happens under this lock")
+    }
+}
+
+fn read_head(head: &[u8]) -> RawHead {
+    let head = &head[..find(head, HEAD_END).unwrap_or(head.len())];
+    let names = head
+        .split(|&byte| byte == b'\n')
+        .skip(1)
+        .filter_map(|line| line.split(|&byte| byte == b':').next());
+    let names: Vec<_> = names
+        .filter_map(|name| std::str::from_utf8(name).ok())
+        .map(str::trim)
+        .collect();
+    let sent = |wanted: &str| names.iter().any(|name| name.eq_ignore_ascii_case(wanted));
+    RawHead {
+        ambiguous_length: sent("content-length") && sent("transfer-encoding"),
+        metadata_names: names
+            .iter()
+            .filter(|name| is_metadata(name))
+            .map(|name| (*name).to_owned())
+            .collect(),
+    }
+}
+
+fn is_metadata(name: &str) -> bool {
+    name.get(..METADATA_PREFIX.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(METADATA_PREFIX))
+}
+
+/// A socket that notes request heads and restores the case of names in response heads.
+#[derive(Debug)]
+pub struct HeadTap<S> {
+    socket: S,
+    notes: HeadNotes,
+    /// A rewritten head that the socket has not taken yet.
+    pending: Vec<u8>,
+}
+
+impl<S> HeadTap<S> {
+    pub fn new(socket: S, notes: HeadNotes) -> HeadTap<S> {
+        HeadTap {
+            socket,
+            notes,
+            pending: Vec::new(),
+        }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> HeadTap<S> {
+    fn poll_pending(&mut self, task: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.pending.is_empty() {
+            let written = ready!(Pin::new(&mut self.socket).poll_write(task, &self.pending))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.pending.drain(..written);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Takes the head of a response whose names need their case restored into `pending`: its length, or `None`.
+    fn rewrite(&mut self, bytes: &[u8]) -> Option<usize> {
+        let mut notes = self.notes.lock();
+        notes.answered = true;
+        if notes.response_names.is_empty() || bytes.starts_with(b"HTTP/1.1 100") {
+            return None;
+        }
+        let names = std::mem::take(&mut notes.response_names);
+        drop(notes);
+        let length = find(bytes, HEAD_END)? + HEAD_END.len();
+        self.pending = restore_case(&bytes[..length], &names);
+        Some(length)
+    }
+}
+
+fn restore_case(head: &[u8], names: &[String]) -> Vec<u8> {
+    let mut head = head.to_vec();
+    for name in names {
+        let wanted = format!("\r\n{}:", name.to_ascii_lowercase());
+        if let Some(at) = find(&head, wanted.as_bytes()) {
+            head[at + 2..at + 2 + name.len()].copy_from_slice(name.as_bytes());
+        }
+    }
+    head
+}
+
+fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+    haystack
+        .windows(needle.len())
+        .position(|window| window == needle)
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for HeadTap<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        task: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.socket).poll_read(task, buffer))?;
+        self.notes.observe(&buffer.filled()[before..]);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for HeadTap<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        task: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        ready!(self.poll_pending(task))?;
+        if let Some(taken) = self.rewrite(bytes) {
+            // What the socket does not take now goes out before anything else; the library flushes in any case.
+            let _ = self.poll_pending(task)?;
+            return Poll::Ready(Ok(taken));
+        }
+        Pin::new(&mut self.socket).poll_write(task, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        task: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        ready!(self.poll_pending(task))?;
+        let first = slices.iter().find(|slice| !slice.is_empty());
+        if let Some(taken) = first.and_then(|first| self.rewrite(first)) {
+            let _ = self.poll_pending(task)?;
+            return Poll::Ready(Ok(taken));
+        }
+        Pin::new(&mut self.socket).poll_write_vectored(task, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_pending(task))?;
+        Pin::new(&mut self.socket).poll_flush(task)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_pending(task))?;
+        Pin::new(&mut self.socket).poll_shutdown(task)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    #[test]
+    fn a_head_tells_its_names_and_its_framing() {
+        let head = b"PUT /c HTTP/1.1\r\nx-ms-Meta-Color: Red\r\nContent-Length: 3\r\n\r\nx-ms-meta-body: 1";
+        let expected = RawHead {
+            metadata_names: vec!["x-ms-Meta-Color".to_owned()],
+            ambiguous_length: false,
+        };
+        assert_eq!(read_head(head), expected);
+        assert!(
+            read_head(b"PUT / HTTP/1.1\r\ncontent-length: 3\r\nTransfer-Encoding: chunked\r\n\r\n")
+                .ambiguous_length
+        );
+        assert_eq!(read_head(b""), RawHead::default());
+    }
+
+    #[tokio::test]
+    async fn names_come_back_in_the_case_they_were_given_one_request_after_another() {
+        let (mut client, server) = tokio::io::duplex(16);
+        let notes = HeadNotes::default();
+        let mut tap = HeadTap::new(server, notes.clone());
+        let client = tokio::spawn(async move {
+            let mut answers = Vec::new();
+            for name in ["x-ms-meta-One", "x-ms-meta-TWO"] {
+                client
+                    .write_all(format!("GET / HTTP/1.1\r\n{name}: 1\r\n\r\n").as_bytes())
+                    .await
+                    .unwrap();
+                let mut answer = vec![0; format!("HTTP/1.1 200 OK\r\n{name}: 1\r\n\r\nbody").len()];
+                client.read_exact(&mut answer).await.unwrap();
+                answers.push(String::from_utf8(answer).unwrap());
+            }
+            answers
+        });
+        for _ in 0..2 {
+            let mut request = Vec::new();
+            while find(&request, HEAD_END).is_none() {
+                tap.read_buf(&mut request).await.unwrap();
+            }
+            let names = notes.take_head().metadata_names;
+            notes.set_response_names(names.clone());
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\n{}: 1\r\n\r\nbody",
+                names[0].to_lowercase()
+            );
+            tap.write_all(answer.as_bytes()).await.unwrap();
+            tap.flush().await.unwrap();
+        }
+        let answers = client.await.unwrap();
+        assert!(
+            answers[0].contains("x-ms-meta-One") && answers[1].contains("x-ms-meta-TWO"),
+            "{answers:?}"
+        );
+    }
+}

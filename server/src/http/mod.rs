@@ -1,0 +1,383 @@
+//! Listeners, connections and shutdown, and the one road every request takes: head, account, credentials, service,
+//! answer.
+
+mod blob;
+pub mod body;
+pub mod context;
+pub mod error;
+mod head_case;
+mod headers;
+mod properties;
+mod queue;
+
+use crate::access_log::{AccessLog, redact};
+use crate::accounts::Accounts;
+use crate::auth::sas::{Sas, StoredPolicy};
+use crate::auth::{self, Caller, shared_key::SignedRequest};
+use axum::body::Body;
+use axum::http::header::{CONNECTION, HeaderValue, SERVER};
+use axum::http::{Method, Request, Response, StatusCode};
+use context::{Context, RequestIds, ServiceKind};
+use error::{Dialect, Failure, Result, known};
+use head_case::{HeadNotes, HeadTap, RawHead};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use lazurite_blob::BlobService;
+use lazurite_engine::Db;
+use lazurite_queue::QueueService;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+/// Longest request target, in bytes. Source: limits.md, "URL": long filters must fit.
+const TARGET_BYTES_MAX: usize = 64 * 1024;
+/// Most that all headers of a request may come to, in bytes.
+const HEADER_BYTES_MAX: usize = 32 * 1024;
+/// What the library may hold of a head: a target, the headers, and room to tell which of them is too long.
+const HEAD_BYTES_MAX: usize = 120 * 1024;
+/// How long requests under way may take to end once the server is asked to stop.
+const DRAIN_SECONDS_MAX: u64 = 3;
+
+/// What every request needs: the services and the settings they are served with.
+#[derive(Debug)]
+pub struct App {
+    pub accounts: Accounts,
+    pub db: Db,
+    pub blobs: BlobService,
+    pub queues: QueueService,
+    pub durability: &'static str,
+    pub loose: bool,
+    pub access_log: AccessLog,
+    pub request_ids: RequestIds,
+}
+
+/// Serves one service on one listener until `stop` turns true, then lets requests under way end.
+pub async fn serve(
+    app: Arc<App>,
+    service: ServiceKind,
+    listener: TcpListener,
+    keep_alive: Duration,
+    mut stop: watch::Receiver<bool>,
+) {
+    let (open, mut all_closed) = tokio::sync::mpsc::channel::<Infallible>(1);
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = stopped(&mut stop) => break,
+        };
+        match accepted {
+            Ok((socket, peer)) => {
+                let connection =
+                    connection(app.clone(), service, socket, peer, keep_alive, stop.clone());
+                let open = open.clone();
+                tokio::spawn(async move {
+                    connection.await;
+                    drop(open);
+                });
+            }
+            Err(error) => {
+                // Out of file handles, most likely: others may close theirs meanwhile.
+                tracing::warn!(service = service.title(), %error, "cannot accept a connection");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+    drop((open, listener));
+    let _ = tokio::time::timeout(Duration::from_secs(DRAIN_SECONDS_MAX), all_closed.recv()).await;
+}
+
+/// Returns once the server is asked to stop.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+async fn connection(
+    app: Arc<App>,
+    service: ServiceKind,
+    socket: TcpStream,
+    peer: SocketAddr,
+    keep_alive: Duration,
+    mut stop: watch::Receiver<bool>,
+) {
+    let _ = socket.set_nodelay(true);
+    let notes = HeadNotes::default();
+    let tap = HeadTap::new(socket, notes.clone());
+    let answer = service_fn(move |request| {
+        let (app, notes) = (app.clone(), notes.clone());
+        async move { Ok::<_, Infallible>(answer(app, service, peer, request, notes).await) }
+    });
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(keep_alive)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .half_close(true)
+        .serve_connection(TokioIo::new(tap), answer);
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stopped(&mut stop) => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(service = service.title(), %peer, %error, "a connection ended early");
+    }
+}
+
+/// The answer to one request, whatever it is: headers every answer has, a line in each log.
+async fn answer(
+    app: Arc<App>,
+    service: ServiceKind,
+    peer: SocketAddr,
+    request: Request<Incoming>,
+    notes: HeadNotes,
+) -> Response<Body> {
+    let now = SystemTime::now();
+    let request_id = app.request_ids.next();
+    let (method, target) = (request.method().clone(), request.uri().to_string());
+    let echoed = Echo::of(&request);
+    let dialect = dialect(service, &request);
+    let mut response = match respond(
+        &app,
+        service,
+        peer,
+        request,
+        notes.take_head(),
+        &request_id,
+        now,
+    )
+    .await
+    {
+        Ok(response) => response,
+        Err(failure) => {
+            if failure.status.is_server_error() && failure.status != StatusCode::NOT_IMPLEMENTED {
+                tracing::error!(
+                    request_id,
+                    status = failure.status.as_u16(),
+                    "{}: {}",
+                    failure.code,
+                    failure.message
+                );
+            }
+            error::render(failure, dialect, &request_id, now, method == Method::HEAD)
+        }
+    };
+    echoed.onto(&mut response, &request_id);
+    notes.set_response_names(headers::take_metadata_names(&mut response));
+    let status = response.status().as_u16();
+    app.access_log
+        .request(peer.ip(), now, method.as_str(), &target, status);
+    tracing::info!(request_id, service = service.title(), %method, target = redact(&target), status, "request");
+    response
+}
+
+async fn respond(
+    app: &Arc<App>,
+    service: ServiceKind,
+    peer: SocketAddr,
+    request: Request<Incoming>,
+    raw: RawHead,
+    request_id: &str,
+    now: SystemTime,
+) -> Result<Response<Body>> {
+    check_framing(&request, &raw)?;
+    if request.uri().path() == "/_lazurite/health" {
+        return Ok(health(app));
+    }
+    let (parts, body) = request.into_parts();
+    let mut context = Context::new(
+        service,
+        &app.accounts,
+        &parts,
+        request_id.to_owned(),
+        peer,
+        now,
+    )?;
+    context.metadata_names = raw.metadata_names;
+    if context.method == Method::OPTIONS {
+        return Err(preflight(&context));
+    }
+    let caller = authenticate(app, &context).await?;
+    if context.secondary && !matches!(context.method, Method::GET | Method::HEAD) {
+        return Err(known::WRITE_ON_SECONDARY.into());
+    }
+    match service {
+        ServiceKind::Blob => blob::handle(app, context, &caller, body).await,
+        ServiceKind::Queue => queue::handle(app, context, &caller, body).await,
+        _ => Err(Failure::unsupported(service.title())),
+    }
+}
+
+/// Limits and framing come before anything else is looked at.
+fn check_framing(request: &Request<Incoming>, raw: &RawHead) -> Result<()> {
+    let close =
+        |failure: Failure| Err(failure.with_header(CONNECTION, HeaderValue::from_static("close")));
+    if request.uri().to_string().len() > TARGET_BYTES_MAX {
+        let message = format!("The request URI is longer than {TARGET_BYTES_MAX} bytes.");
+        return close(Failure::new(414, "UriTooLong", message));
+    }
+    let length: usize = request
+        .headers()
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len())
+        .sum();
+    if length > HEADER_BYTES_MAX {
+        let message = format!("The request's headers come to more than {HEADER_BYTES_MAX} bytes.");
+        return close(Failure::new(431, "RequestHeaderFieldsTooLarge", message));
+    }
+    if raw.ambiguous_length {
+        let message = "The request has both a Content-Length and a Transfer-Encoding.";
+        return close(
+            Failure::new(400, "InvalidHeaderValue", message).with("HeaderName", "Content-Length"),
+        );
+    }
+    Ok(())
+}
+
+/// No CORS rule can be set yet, so none matches. Source: Preflight Blob Request, "Response".
+fn preflight(context: &Context) -> Failure {
+    if context.header("origin").is_none()
+        || context.header("access-control-request-method").is_none()
+    {
+        return Failure::new(
+            400,
+            "InvalidHeaderValue",
+            "A required CORS header is not present.",
+        );
+    }
+    Failure::new(
+        403,
+        "CorsPreflightFailure",
+        "CORS not enabled or no matching rule found for this request.",
+    )
+}
+
+/// Finds the caller. A stored access policy is fetched first: a SAS may draw its times and permissions from it.
+async fn authenticate(app: &Arc<App>, context: &Context) -> Result<Caller> {
+    let signed = context.headers.contains_key("authorization");
+    let sas = if signed { None } else { Sas::parse(context)? };
+    let policy = match sas.as_ref().and_then(|sas| sas.policy_name()) {
+        Some(name) => stored_policy(app, context, name).await?,
+        None => None,
+    };
+    auth::authenticate(
+        &SignedRequest { context },
+        app.accounts.keys(&context.account),
+        sas,
+        policy.as_ref(),
+    )
+}
+
+async fn stored_policy(
+    app: &Arc<App>,
+    context: &Context,
+    name: String,
+) -> Result<Option<StoredPolicy>> {
+    match context.service {
+        ServiceKind::Blob => blob::stored_policy(&app.blobs, context, &name),
+        ServiceKind::Queue => queue::stored_policy(&app.queues, context, &name),
+        _ => Ok(None),
+    }
+}
+
+/// What monitors ask: whether requests are served, at which level of durability.
+fn health(app: &App) -> Response<Body> {
+    let failure = app.db.failure();
+    let status = if failure.is_none() {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    let body = serde_json::json!({
+        "status": if failure.is_none() { "ready" } else { "read-only" },
+        "reason": failure.map(|failure| failure.to_string()),
+        "durability": app.durability,
+        "version": env!("CARGO_PKG_VERSION"),
+    });
+    let mut response = Response::new(Body::from(format!("{body}\n")));
+    *response.status_mut() = status;
+    response
+        .headers_mut()
+        .insert("content-type", HeaderValue::from_static("application/json"));
+    response
+}
+
+/// Errors of Table are JSON where the request was OData; access control lists and service properties are XML.
+fn dialect(service: ServiceKind, request: &Request<Incoming>) -> Dialect {
+    if service != ServiceKind::Table {
+        return Dialect::Xml;
+    }
+    let query = request.uri().query().unwrap_or("").to_ascii_lowercase();
+    if ["comp=acl", "comp=properties", "comp=stats"]
+        .iter()
+        .any(|comp| query.contains(comp))
+    {
+        return Dialect::TableXml;
+    }
+    let accept = request
+        .headers()
+        .get("accept")
+        .map(context::text_of)
+        .unwrap_or_default()
+        .to_ascii_lowercase();
+    match () {
+        () if accept.contains("nometadata") => Dialect::TableJson("nometadata"),
+        () if accept.contains("fullmetadata") => Dialect::TableJson("fullmetadata"),
+        () => Dialect::TableJson("minimalmetadata"),
+    }
+}
+
+/// What a request says that its answer repeats.
+struct Echo {
+    version: Option<HeaderValue>,
+    client_request_id: Option<HeaderValue>,
+}
+
+impl Echo {
+    /// Source: Versioning for the Azure Storage services; limits.md, `x-ms-client-request-id`: 1,024 visible characters.
+    fn of(request: &Request<Incoming>) -> Echo {
+        let header = |name: &str| request.headers().get(name).cloned();
+        let visible = |value: &HeaderValue| {
+            value.len() <= 1024 && value.as_bytes().iter().all(u8::is_ascii_graphic)
+        };
+        Echo {
+            version: header("x-ms-version").filter(|value| value.len() <= 32),
+            client_request_id: header("x-ms-client-request-id").filter(visible),
+        }
+    }
+
+    fn onto(self, response: &mut Response<Body>, request_id: &str) {
+        let headers = response.headers_mut();
+        let id = HeaderValue::try_from(request_id).expect("request ids are hexadecimal");
+        headers.insert("x-ms-request-id", id);
+        let version = self
+            .version
+            .unwrap_or(HeaderValue::from_static(context::ApiVersion::NEWEST));
+        headers.insert("x-ms-version", version);
+        headers.insert(
+            SERVER,
+            HeaderValue::from_static(concat!("Lazurite/", env!("CARGO_PKG_VERSION"))),
+        );
+        if let Some(id) = self.client_request_id {
+            headers.insert("x-ms-client-request-id", id);
+        }
+    }
+}
+
+/// The one place where a task becomes a thread: the services are synchronous and may wait for the disk.
+pub async fn cross<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(outcome) => outcome,
+        Err(panic) => {
+            tracing::error!(%panic, "an operation stopped on an assertion");
+            Err(known::INTERNAL_ERROR.into())
+        }
+    }
+}

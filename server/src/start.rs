@@ -1,0 +1,289 @@
+//! From flags to listening sockets and back: opens the store, says when it is ready, waits for a signal, closes.
+//!
+//! Standard output holds the lines that tools wait for and the access log; what is meant for people goes to standard
+//! error.
+
+use crate::access_log::AccessLog;
+use crate::accounts::Accounts;
+use crate::cli::{Cli, LogFormat, LogLevel, is_public};
+use crate::http::context::{RequestIds, ServiceKind};
+use crate::http::{App, serve};
+use lazurite_blob::BlobService;
+use lazurite_engine::{Config, Db, Durability, IdSource, RandomIds};
+use lazurite_queue::QueueService;
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+/// Threads that wait for the disk on behalf of requests; more requests than that wait for a thread.
+const BLOCKING_THREADS_MAX: usize = 64;
+
+/// Serves until a signal comes. The error is a sentence for the person who started the program.
+pub fn run(cli: &Cli, services: &[ServiceKind]) -> Result<(), String> {
+    cli.check()?;
+    let accounts = cli.accounts()?;
+    start_log(cli)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS_MAX)
+        .build()
+        .map_err(|error| format!("cannot start its threads: {error}"))?;
+    runtime.block_on(run_until_signal(cli, services, accounts))
+}
+
+async fn run_until_signal(
+    cli: &Cli,
+    services: &[ServiceKind],
+    accounts: Accounts,
+) -> Result<(), String> {
+    let mut listeners = Vec::new();
+    for &service in services {
+        listeners.push((service, listen(cli, service).await?));
+    }
+    let db = open_store(cli)?;
+    let (access_log, writer) = match cli.silent {
+        true => (AccessLog::silent(), None),
+        false => {
+            let (log, writer) = AccessLog::start();
+            (log, Some(writer))
+        }
+    };
+    let app = Arc::new(App::open(
+        accounts,
+        db.clone(),
+        cli.durability(),
+        cli.loose,
+        access_log,
+    )?);
+    let (stop, stopped) = watch::channel(false);
+    announce(cli, &app.accounts, &listeners)?;
+    let mut serving = tokio::task::JoinSet::new();
+    for (service, listener) in listeners {
+        let keep_alive = Duration::from_secs(cli.keep_alive_seconds(service).max(1));
+        serving.spawn(serve(
+            app.clone(),
+            service,
+            listener,
+            keep_alive,
+            stopped.clone(),
+        ));
+    }
+    wait_for_signal().await?;
+    say(services, "service is closing...");
+    let _ = stop.send(true);
+    while serving.join_next().await.is_some() {}
+    drop(app);
+    if let Some(writer) = writer {
+        // Connections that did not end in time still hold the log: it is joined only when they do not.
+        if writer.is_finished() {
+            let _ = writer.join();
+        }
+    }
+    db.close().map_err(|error| error.to_string())?;
+    say(services, "service successfully closed");
+    Ok(())
+}
+
+async fn listen(cli: &Cli, service: ServiceKind) -> Result<TcpListener, String> {
+    let (host, port) = cli.address(service);
+    let title = service.title();
+    let flag = service.label();
+    if is_public(&host) {
+        eprintln!(
+            "Warning: the {title} service listens on {host}. Whoever can reach that address can read and change \
+             everything: the key of the development account is public."
+        );
+    }
+    let host_text = host
+        .trim_start_matches('[')
+        .trim_end_matches(']')
+        .to_owned();
+    TcpListener::bind((host_text.as_str(), port)).await.map_err(|error| match error.kind() {
+        std::io::ErrorKind::AddrInUse => format!(
+            "cannot listen on {host}:{port} for the {title} service: the port is in use. Stop the program that has it, \
+             or choose another with --{flag}Port or --port"
+        ),
+        _ => format!("cannot listen on {host}:{port} for the {title} service: {error}; see --{flag}Host and --{flag}Port"),
+    })
+}
+
+fn open_store(cli: &Cli) -> Result<Db, String> {
+    let config = Config {
+        durability: cli.durability(),
+        ..Config::default()
+    };
+    Db::open(&cli.location, config).map_err(|error| format!("cannot open the store: {error}"))
+}
+
+impl App {
+    /// The services on an open store.
+    fn open(
+        accounts: Accounts,
+        db: Db,
+        durability: Durability,
+        loose: bool,
+        access_log: AccessLog,
+    ) -> Result<App, String> {
+        let durability = match durability {
+            Durability::Memory => "memory",
+            Durability::Process => "process",
+            Durability::Disk => "disk",
+        };
+        let ids: Arc<dyn IdSource> = Arc::new(RandomIds);
+        let request_ids = RequestIds::new(ids.next_id());
+        let blobs = BlobService::open(&db, ids.clone()).map_err(|error| error.to_string())?;
+        let queues = QueueService::open(&db, ids.clone()).map_err(|error| error.to_string())?;
+        Ok(App {
+            accounts,
+            db,
+            blobs,
+            queues,
+            durability,
+            loose,
+            access_log,
+            request_ids,
+        })
+    }
+}
+
+/// The lines that tools wait for, the port file, and a banner for people.
+fn announce(
+    cli: &Cli,
+    accounts: &Accounts,
+    listeners: &[(ServiceKind, TcpListener)],
+) -> Result<(), String> {
+    let addresses: Vec<_> = listeners
+        .iter()
+        .map(|(service, listener)| (*service, host_and_port(listener)))
+        .collect();
+    let mut out = std::io::stdout().lock();
+    for (service, (host, port)) in &addresses {
+        let title = service.title();
+        let _ = writeln!(
+            out,
+            "Azurite {title} service is starting at http://{host}:{port}"
+        );
+        let _ = writeln!(
+            out,
+            "Azurite {title} service is successfully listening at http://{host}:{port}"
+        );
+    }
+    let _ = out.flush();
+    drop(out);
+    banner(cli, accounts, &addresses);
+    let Some(path) = &cli.port_file else {
+        return Ok(());
+    };
+    let ports: serde_json::Map<_, _> = addresses
+        .iter()
+        .map(|(service, (_, port))| (service.label().to_owned(), (*port).into()))
+        .collect();
+    write_whole(path, &serde_json::Value::from(ports).to_string())
+        .map_err(|error| format!("cannot write the port file {}: {error}", path.display()))
+}
+
+fn host_and_port(listener: &TcpListener) -> (String, u16) {
+    match listener.local_addr() {
+        Ok(address) if address.is_ipv6() => (format!("[{}]", address.ip()), address.port()),
+        Ok(address) => (address.ip().to_string(), address.port()),
+        Err(_) => (String::new(), 0),
+    }
+}
+
+/// Readers of the file see nothing or all of it.
+fn write_whole(path: &std::path::Path, text: &str) -> std::io::Result<()> {
+    let temporary = path.with_extension("partial");
+    std::fs::write(&temporary, text)?;
+    std::fs::rename(&temporary, path)
+}
+
+fn banner(cli: &Cli, accounts: &Accounts, addresses: &[(ServiceKind, (String, u16))]) {
+    let (name, key) = accounts.first();
+    let endpoints: String = addresses
+        .iter()
+        .map(|(service, (host, port))| {
+            format!("{}Endpoint=http://{host}:{port}/{name};", service.title())
+        })
+        .collect();
+    let place = match cli.in_memory {
+        true => "in memory, gone when it stops".to_owned(),
+        false => format!(
+            "{} (durability: {})",
+            cli.location.display(),
+            durability_words(cli.durability())
+        ),
+    };
+    eprintln!(
+        "\nLazurite {} keeps its data in {place}.\n\nConnection string:\n  DefaultEndpointsProtocol=http;AccountName={name};\
+         AccountKey={key};{endpoints}\n\nStop with Ctrl-C. `lazurite --help` tells the rest.\n",
+        env!("CARGO_PKG_VERSION")
+    );
+}
+
+fn durability_words(durability: Durability) -> &'static str {
+    match durability {
+        Durability::Memory => "memory",
+        Durability::Process => "process: kill -9 loses nothing acknowledged",
+        Durability::Disk => "disk: a power cut loses nothing acknowledged",
+    }
+}
+
+fn say(services: &[ServiceKind], what: &str) {
+    let mut out = std::io::stdout().lock();
+    for service in services {
+        let _ = writeln!(out, "Azurite {} {what}", service.title());
+    }
+    let _ = out.flush();
+}
+
+async fn wait_for_signal() -> Result<(), String> {
+    let handler = |kind| signal(kind).map_err(|error| format!("cannot watch for signals: {error}"));
+    let (mut interrupt, mut terminate) = (
+        handler(SignalKind::interrupt())?,
+        handler(SignalKind::terminate())?,
+    );
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    Ok(())
+}
+
+/// The log of `--debug`. Without the flag nothing is logged but warnings, to standard error.
+fn start_log(cli: &Cli) -> Result<(), String> {
+    use tracing_subscriber::fmt::writer::BoxMakeWriter;
+    let level = match (&cli.debug, cli.log_level) {
+        (None, _) => "warn",
+        (_, LogLevel::Error) => "error",
+        (_, LogLevel::Warn) => "warn",
+        (_, LogLevel::Info) => "info",
+        (_, LogLevel::Debug) => "debug",
+        (_, LogLevel::Trace) => "trace",
+    };
+    let writer = match &cli.debug {
+        Some(path) if path.as_os_str() != "-" => {
+            let file = std::fs::OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(path);
+            BoxMakeWriter::new(
+                file.map_err(|error| format!("cannot open the log {}: {error}", path.display()))?,
+            )
+        }
+        _ => BoxMakeWriter::new(std::io::stderr),
+    };
+    let filter =
+        tracing_subscriber::EnvFilter::new(format!("off,lazurite={level},lazurite_engine={level}"));
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(writer)
+        .with_ansi(false);
+    match cli.log_format {
+        LogFormat::Text => subscriber.init(),
+        LogFormat::Json => subscriber.json().init(),
+    }
+    Ok(())
+}
