@@ -1,22 +1,184 @@
 //! The Queue service: messages that are taken, hidden for a while, and deleted or seen again.
+//!
+//! Synchronous and free of HTTP. Supported: every operation on queues and messages, stored access policies, and the
+//! storing of service properties. Left to the server: statistics of the secondary location, signatures, CORS.
+//!
+//! # How a queue lies in a log-structured store
+//!
+//! Pushing at one end and deleting at the other is the worst case of an LSM tree: every consumed row leaves a tombstone in
+//! front of the head. So each message has small rows under the id of its queue (`keys.rs`): its place in the order of
+//! delivery, (time of next visibility, insertion); by id, where it stands there and its receipt; its text, which
+//! deliveries do not rewrite; and its place in the order of expiry. Then:
+//!
+//! - **Get** walks the order of delivery from the *frontier*, the place before which nothing can be delivered
+//!   (`frontier.rs`), and moves what it takes to the new time of visibility. It reads what it returns and one row more,
+//!   at any depth, and steps on no tombstone. When nothing is due it reads nothing. After a restart the frontier is found
+//!   by the first scan, once.
+//! - **Put** writes; it reads nothing and takes no lock that a consumer holds.
+//! - **Update** and **Delete** find the message by its id and check the receipt there.
+//! - **Clear** and **Delete Queue** are one range delete, and what comes after has a new queue id: nothing waits for the
+//!   rows to go, and nothing is scanned where they were.
+//! - **Expiry** is not an event. Delivery and peek skip what has expired; the frontier remembers that it was skipped.
+//!   The count is messages added, less removed, less the expired that still have rows. The first two are counters, written
+//!   in the batch of each Put and Delete; the third is counted along the order of expiry, each row once. So a message
+//!   vanishes from all three at the same instant, and its rows go later, by [`QueueService::sweep`].
+//!
+//! # Durability and locks
+//!
+//! Each write is one batch and hands back its [`Ticket`](lazurite_engine::Ticket): the change is visible at once and may be
+//! acknowledged when the ticket completes. `live.rs` tells which locks are held, from the first read to `Db::write`; none
+//! is held after it. Memory is bounded: some hundred bytes for each of the queues used last, whatever their depth.
 
+mod check;
+mod codec;
 mod error;
+mod frontier;
+mod keys;
+mod live;
 mod model;
 mod operations;
+mod receipt;
+mod sweep;
+mod time;
+mod visibility;
 
 pub use error::{Error, Result};
 pub use model::*;
 
-use lazurite_engine::{Db, IdSource};
-use std::sync::Arc;
+use codec::{CounterRow, QueueRow};
+use keys::QueueId;
+use lazurite_engine::{
+    Batch, Db, Direction, IdSource, KeyLocks, Keyspace, KeyspaceOptions, Ticket,
+};
+use live::{Live, Slots, State};
+use receipt::Receipt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, RwLockWriteGuard};
 
 /// The Queue service of every account of one store. All methods take `&self` and may run at once on any threads.
 #[derive(Debug)]
-pub struct QueueService {}
+pub struct QueueService {
+    db: Db,
+    ids: Arc<dyn IdSource>,
+    queues: Keyspace,
+    messages: Keyspace,
+    slots: Slots,
+    property_locks: KeyLocks,
+    /// The key of the last queue swept.
+    sweep_position: Mutex<Vec<u8>>,
+    rows_examined: AtomicU64,
+}
 
 impl QueueService {
     /// Opens the service's keyspaces in `db`. Reads no queue and no message.
-    pub fn open(_db: &Db, _ids: Arc<dyn IdSource>) -> Result<QueueService> {
-        todo!()
+    pub fn open(db: &Db, ids: Arc<dyn IdSource>) -> Result<QueueService> {
+        Ok(QueueService {
+            queues: db.keyspace("queues", KeyspaceOptions::default())?,
+            messages: db.keyspace("queue_messages", KeyspaceOptions::default())?,
+            db: db.clone(),
+            ids,
+            slots: Slots::default(),
+            property_locks: KeyLocks::default(),
+            sweep_position: Mutex::default(),
+            rows_examined: AtomicU64::new(0),
+        })
+    }
+
+    /// Rows of the orders of delivery and expiry read since the service was opened: a measure of work that, per message,
+    /// must not grow with the depth of a queue.
+    pub fn rows_examined(&self) -> u64 {
+        self.rows_examined.load(Ordering::Relaxed)
+    }
+
+    /// Runs `operate` on an existing queue, beside other such operations.
+    fn with_queue<T>(
+        &self,
+        account: &str,
+        queue: &str,
+        operate: impl FnOnce(&Live) -> Result<T>,
+    ) -> Result<T> {
+        check::queue_name(queue)?;
+        self.with_queue_at(&keys::queue(account, queue), operate)
+    }
+
+    fn with_queue_at<T>(&self, key: &[u8], operate: impl FnOnce(&Live) -> Result<T>) -> Result<T> {
+        let slot = self.slots.get(key);
+        loop {
+            match &*slot.state.read().expect("operations do not panic") {
+                State::Present(live) if !live.is_stale() => return operate(live),
+                State::Missing => return Err(Error::QueueNotFound),
+                State::Present(_) | State::Unknown => {}
+            }
+            let mut state = slot.state.write().expect("operations do not panic");
+            self.read_if_unknown(key, &mut state)?;
+        }
+    }
+
+    /// Runs `operate` on the slot of a queue, existing or not, while no other operation touches the queue. It gets the
+    /// key of the queue's row and sets the state after a write that changes it.
+    fn with_queue_alone<T>(
+        &self,
+        account: &str,
+        queue: &str,
+        operate: impl FnOnce(&[u8], &mut RwLockWriteGuard<'_, State>) -> Result<T>,
+    ) -> Result<T> {
+        check::queue_name(queue)?;
+        let key = keys::queue(account, queue);
+        let slot = self.slots.get(&key);
+        let mut state = slot.state.write().expect("operations do not panic");
+        self.read_if_unknown(&key, &mut state)?;
+        operate(&key, &mut state)
+    }
+
+    fn read_if_unknown(&self, key: &[u8], state: &mut State) -> Result<()> {
+        let known = match state {
+            State::Unknown => false,
+            State::Missing => true,
+            State::Present(live) => !live.is_stale(),
+        };
+        if !known {
+            *state = match self.queue_row(key)? {
+                Some(row) => State::Present(Box::new(self.read_live(row.id)?)),
+                None => State::Missing,
+            };
+        }
+        Ok(())
+    }
+
+    fn read_live(&self, id: QueueId) -> Result<Live> {
+        let mut counters = Vec::new();
+        let range = keys::counters(id);
+        let mut scan = self
+            .db
+            .snapshot()
+            .scan(&self.messages, range, Direction::Forward);
+        while scan.advance()? {
+            let cell = keys::counter_cell(scan.key())
+                .ok_or_else(|| codec::corrupt("a counter", 0, "its key is too short"))?;
+            counters.push((cell, CounterRow::decode(&scan.value()?)?));
+        }
+        Ok(Live::new(id, &counters))
+    }
+
+    fn queue_row(&self, key: &[u8]) -> Result<Option<QueueRow>> {
+        let value = self.db.get(&self.queues, key)?;
+        Ok(value.map(|value| QueueRow::decode(&value)).transpose()?)
+    }
+
+    /// Writes a batch of message operations; the caller brings `live` up to date only if it succeeds.
+    fn write(&self, live: &Live, batch: Batch) -> Result<Ticket> {
+        let written = self.db.write(batch);
+        if written.is_err() {
+            live.mark_stale();
+        }
+        Ok(written?)
+    }
+
+    fn new_receipt(&self) -> Receipt {
+        Receipt(self.ids.next_id() as u64)
+    }
+
+    fn new_queue_id(&self) -> QueueId {
+        QueueId(self.ids.next_id())
     }
 }

@@ -26,6 +26,13 @@ pub const STORED_POLICIES_MAX: usize = 5;
 /// Longest id of a stored policy, in characters.
 pub const STORED_POLICY_ID_LENGTH_MAX: usize = 64;
 
+/// Days that logs and metrics may be kept. Source: Set Queue Service Properties, "Request body".
+pub const RETENTION_DAYS: std::ops::RangeInclusive<u32> = 1..=365;
+/// Most CORS rules of one account. Source: Set Queue Service Properties, "Request body".
+pub const CORS_RULES_MAX: usize = 5;
+/// Most bytes of all CORS rules together. Source: "Cross-Origin Resource Sharing", "Usage".
+pub const CORS_BYTES_MAX: usize = 2 * 1024;
+
 /// Names and values in the order given, names in the case given. Two sets are equal if they hold the same pairs in any
 /// order, names compared without case.
 pub type Metadata = Vec<(String, String)>;

@@ -1,69 +1,443 @@
 //! Operations on messages.
+//!
+//! Those that choose among messages or change one hold the consumer lock from the first read to the write; texts are read
+//! after it, from the snapshot taken under it.
 
+use crate::codec::{self, CounterRow, DeliveryRow, MessageRow};
+use crate::frontier::ScanFrom;
+use crate::keys::{self, MessageId, Position, REMOVED_CELL};
+use crate::live::Live;
 use crate::model::*;
-use crate::{QueueService, Result};
-use lazurite_engine::Ticket;
+use crate::receipt::Receipt;
+use crate::time::Ticks;
+use crate::{Error, QueueService, Result, visibility};
+use lazurite_engine::{Batch, Direction, Snapshot, Ticket};
+use std::sync::atomic::Ordering;
 use std::time::SystemTime;
+
+/// A message that may be delivered, and where it stands.
+struct Deliverable {
+    position: Position,
+    row: DeliveryRow,
+}
+
+/// What a scan of the order of delivery found.
+struct Found {
+    messages: Vec<Deliverable>,
+    /// All before this place is either in `messages` or expired.
+    end: Position,
+}
 
 impl QueueService {
     /// Adds a message. Source: Put Message.
     pub fn put_message(
         &self,
-        _account: &str,
-        _queue: &str,
-        _request: PutMessage<'_>,
-        _now: SystemTime,
+        account: &str,
+        queue: &str,
+        request: PutMessage<'_>,
+        now: SystemTime,
     ) -> Result<(PutMessageResult, Ticket)> {
-        todo!()
+        let now = Ticks::from_system(now);
+        let life = visibility::life_of_new_message(&request, now)?;
+        check_text(request.text)?;
+        let row = MessageRow {
+            visible_at: life.visible_at,
+            expires_at: life.expires_at,
+            receipt: self.new_receipt(),
+        };
+        self.with_queue(account, queue, |live| {
+            let (id, ticket) = self.add(live, row, request.text, now)?;
+            let result = PutMessageResult {
+                message_id: id.to_string(),
+                inserted_at: now.to_system(),
+                expires_at: row.expires_at.to_system(),
+                pop_receipt: row.receipt.to_string(),
+                visible_at: row.visible_at.to_system(),
+            };
+            Ok((result, ticket))
+        })
     }
 
-    /// Takes visible messages, oldest first. Source: Get Messages.
+    /// Takes visible messages, oldest first, and hides them: at most `count`, fewer or none if there are no more. A write,
+    /// unless it finds none. Source: Get Messages.
     pub fn get_messages(
         &self,
-        _account: &str,
-        _queue: &str,
-        _request: GetMessages,
-        _now: SystemTime,
+        account: &str,
+        queue: &str,
+        request: GetMessages,
+        now: SystemTime,
     ) -> Result<(Vec<DequeuedMessage>, Ticket)> {
-        todo!()
+        let count = visibility::message_count(request.count)?;
+        let seconds = visibility::seconds_hidden_by_get(&request)?;
+        self.with_queue(account, queue, |live| {
+            let consumer = live.lock_consumer();
+            let scan = live.head.begin(Ticks::from_system(now));
+            let snapshot = self.db.snapshot();
+            let found = self.find_deliverable(live, &snapshot, scan, count)?;
+            let taken = self.take(live, &found.messages, scan.now.plus_seconds(seconds))?;
+            live.head.finish(scan, found.end);
+            for (position, _) in &taken.positions {
+                live.head.added(*position);
+            }
+            drop(consumer);
+            let messages = self.dequeued(live, &snapshot, found.messages, &taken)?;
+            Ok((messages, taken.ticket))
+        })
     }
 
-    /// Shows visible messages without taking them; `count` is `numofmessages`, `None`: 1. Source: Peek Messages.
+    /// Shows visible messages, oldest first, and changes nothing; `count` is `numofmessages`, `None`: 1.
+    /// Source: Peek Messages.
     pub fn peek_messages(
         &self,
-        _account: &str,
-        _queue: &str,
-        _count: Option<i64>,
-        _now: SystemTime,
+        account: &str,
+        queue: &str,
+        count: Option<i64>,
+        now: SystemTime,
     ) -> Result<Vec<PeekedMessage>> {
-        todo!()
+        let count = visibility::message_count(count)?;
+        self.with_queue(account, queue, |live| {
+            let consumer = live.lock_consumer();
+            let scan = live.head.begin(Ticks::from_system(now));
+            let snapshot = self.db.snapshot();
+            let found = self.find_deliverable(live, &snapshot, scan, count)?;
+            let first_left = found.messages.first().map_or(found.end, |m| m.position);
+            live.head.finish(scan, first_left);
+            drop(consumer);
+            let peeked = |message: Deliverable| {
+                Ok(PeekedMessage {
+                    message_id: message.position.id.to_string(),
+                    inserted_at: message.row.inserted_at.to_system(),
+                    expires_at: message.row.expires_at.to_system(),
+                    dequeue_count: message.row.dequeue_count,
+                    text: self.text(live, &snapshot, message.position.id)?,
+                })
+            };
+            found.messages.into_iter().map(peeked).collect()
+        })
     }
 
-    /// Moves the time a message is visible again, and replaces its text if one is given. Source: Update Message.
+    /// Moves the time at which a message is visible again, gives it a new receipt, and replaces its text if one is given.
+    /// Expiry and dequeue count stay. Source: Update Message.
     pub fn update_message(
         &self,
-        _account: &str,
-        _queue: &str,
-        _request: UpdateMessage<'_>,
-        _now: SystemTime,
+        account: &str,
+        queue: &str,
+        request: UpdateMessage<'_>,
+        now: SystemTime,
     ) -> Result<(UpdateMessageResult, Ticket)> {
-        todo!()
+        let now = Ticks::from_system(now);
+        let seconds = visibility::visibility_seconds(request.visibility_seconds, 0)?;
+        check_text(request.text.unwrap_or_default())?;
+        let receipt = parse_receipt(request.pop_receipt)?;
+        self.with_queue(account, queue, |live| {
+            let _consumer = live.lock_consumer();
+            let (from, row) = self.held_message(live, request.message_id, receipt, now)?;
+            let delivery = self.delivery_row(live, from)?;
+            let visible_at = visibility::visible_after_update(seconds, row.expires_at, now)?;
+            let row = MessageRow {
+                visible_at,
+                receipt: self.new_receipt(),
+                ..row
+            };
+            let mut batch = Batch::new();
+            let to = self.put_moved(&mut batch, live, from, row, delivery);
+            if let Some(text) = request.text {
+                let key = keys::text(live.id, to.id);
+                batch.put(&self.messages, &key, &codec::encode_text(text));
+            }
+            let ticket = self.write(live, batch)?;
+            live.head.added(to);
+            let result = UpdateMessageResult {
+                pop_receipt: row.receipt.to_string(),
+                visible_at: visible_at.to_system(),
+            };
+            Ok((result, ticket))
+        })
     }
 
     /// Removes a message for good. Source: Delete Message.
     pub fn delete_message(
         &self,
-        _account: &str,
-        _queue: &str,
-        _message_id: &str,
-        _pop_receipt: &str,
-        _now: SystemTime,
+        account: &str,
+        queue: &str,
+        message_id: &str,
+        pop_receipt: &str,
+        now: SystemTime,
     ) -> Result<Ticket> {
-        todo!()
+        let now = Ticks::from_system(now);
+        let receipt = parse_receipt(pop_receipt)?;
+        self.with_queue(account, queue, |live| {
+            let mut removed = live.lock_consumer();
+            let (position, row) = self.held_message(live, message_id, receipt, now)?;
+            let mut batch = Batch::new();
+            self.delete_rows(&mut batch, live, position, row.expires_at);
+            self.put_removed_count(&mut batch, live, *removed + 1);
+            let ticket = self.write(live, batch)?;
+            *removed += 1;
+            live.expired
+                .removed(expiry_position(position.id, row.expires_at));
+            Ok(ticket)
+        })
     }
 
-    /// Removes every message, visible or not. Source: Clear Messages.
-    pub fn clear_messages(&self, _account: &str, _queue: &str) -> Result<Ticket> {
-        todo!()
+    /// Writes a new message and makes it known to the scans.
+    fn add(
+        &self,
+        live: &Live,
+        row: MessageRow,
+        text: &str,
+        now: Ticks,
+    ) -> Result<(MessageId, Ticket)> {
+        let mut cell = live.lock_cell();
+        let id = live.next_message_id(now, self.ids.next_id());
+        let position = Position {
+            at: row.visible_at,
+            id,
+        };
+        let delivery = DeliveryRow {
+            inserted_at: now,
+            expires_at: row.expires_at,
+            dequeue_count: 0,
+        };
+        let counter = CounterRow {
+            messages: *cell.added + 1,
+            last_sequence: id.sequence(),
+        };
+        let expiry = expiry_position(id, row.expires_at);
+        let mut batch = Batch::new();
+        self.put_standing(&mut batch, live, position, row, delivery);
+        let mut put = |key: &[u8], value: &[u8]| batch.put(&self.messages, key, value);
+        put(&keys::text(live.id, id), &codec::encode_text(text));
+        if row.expires_at < Ticks::NEVER {
+            put(&keys::expiry(live.id, expiry), &codec::EXPIRY_VALUE);
+        }
+        put(&keys::counter(live.id, cell.number), &counter.encode());
+        let ticket = self.write(live, batch)?;
+        *cell.added += 1;
+        live.head.added(position);
+        live.next_expiry.added(expiry);
+        live.expired.added(expiry);
+        Ok((id, ticket))
     }
+
+    /// Walks the order of delivery to the first `count` messages that are visible.
+    fn find_deliverable(
+        &self,
+        live: &Live,
+        snapshot: &Snapshot,
+        from: ScanFrom,
+        count: usize,
+    ) -> Result<Found> {
+        let mut messages = Vec::new();
+        let mut end = from.start;
+        if end.at > from.now {
+            return Ok(Found { messages, end });
+        }
+        let range = keys::deliveries_from(live.id, from.start);
+        let mut scan = snapshot.scan(&self.messages, range, Direction::Forward);
+        while messages.len() < count {
+            if !scan.advance()? {
+                end = Position::MAX;
+                break;
+            }
+            self.examined(1);
+            let position = position_in(scan.key())?;
+            if position.at > from.now {
+                end = position;
+                break;
+            }
+            end = position.next();
+            let row = DeliveryRow::decode(&scan.value()?)?;
+            if row.expires_at > from.now {
+                messages.push(Deliverable { position, row });
+            }
+        }
+        Ok(Found { messages, end })
+    }
+
+    /// Moves messages to `visible_at`, each with a new receipt and one delivery more.
+    fn take(&self, live: &Live, messages: &[Deliverable], visible_at: Ticks) -> Result<Taken> {
+        let mut batch = Batch::new();
+        let mut positions = Vec::with_capacity(messages.len());
+        for message in messages {
+            let row = MessageRow {
+                visible_at,
+                expires_at: message.row.expires_at,
+                receipt: self.new_receipt(),
+            };
+            // Counted at delivery, not at delete: a consumer that dies still used up one attempt, and poison messages must
+            // show it.
+            let delivery = DeliveryRow {
+                dequeue_count: message.row.dequeue_count.saturating_add(1),
+                ..message.row
+            };
+            let to = self.put_moved(&mut batch, live, message.position, row, delivery);
+            positions.push((to, row.receipt));
+        }
+        let ticket = match batch.is_empty() {
+            true => Ticket::ready(),
+            false => self.write(live, batch)?,
+        };
+        Ok(Taken { positions, ticket })
+    }
+
+    fn dequeued(
+        &self,
+        live: &Live,
+        snapshot: &Snapshot,
+        messages: Vec<Deliverable>,
+        taken: &Taken,
+    ) -> Result<Vec<DequeuedMessage>> {
+        let pairs = messages.into_iter().zip(&taken.positions);
+        let dequeued = |(message, (to, receipt)): (Deliverable, &(Position, Receipt))| {
+            Ok(DequeuedMessage {
+                message_id: to.id.to_string(),
+                inserted_at: message.row.inserted_at.to_system(),
+                expires_at: message.row.expires_at.to_system(),
+                pop_receipt: receipt.to_string(),
+                visible_at: to.at.to_system(),
+                dequeue_count: message.row.dequeue_count.saturating_add(1),
+                text: self.text(live, snapshot, to.id)?,
+            })
+        };
+        pairs.map(dequeued).collect()
+    }
+
+    /// The message of that id, if `receipt` is its current one. Source: Delete Message, "Remarks".
+    fn held_message(
+        &self,
+        live: &Live,
+        message_id: &str,
+        receipt: Receipt,
+        now: Ticks,
+    ) -> Result<(Position, MessageRow)> {
+        let id = MessageId::parse(message_id).ok_or(Error::MessageNotFound)?;
+        let row = self
+            .message_row(live, id)?
+            .filter(|row| row.expires_at > now)
+            .ok_or(Error::MessageNotFound)?;
+        if row.receipt != receipt {
+            return Err(Error::PopReceiptMismatch);
+        }
+        let position = Position {
+            at: row.visible_at,
+            id,
+        };
+        Ok((position, row))
+    }
+
+    pub(crate) fn message_row(&self, live: &Live, id: MessageId) -> Result<Option<MessageRow>> {
+        let value = self.db.get(&self.messages, &keys::message(live.id, id))?;
+        Ok(value.map(|value| MessageRow::decode(&value)).transpose()?)
+    }
+
+    fn delivery_row(&self, live: &Live, position: Position) -> Result<DeliveryRow> {
+        let key = keys::delivery(live.id, position);
+        let value = self.db.get(&self.messages, &key)?;
+        let value = value.ok_or_else(|| codec::corrupt("a delivery", 0, "is missing"))?;
+        Ok(DeliveryRow::decode(&value)?)
+    }
+
+    fn text(&self, live: &Live, snapshot: &Snapshot, id: MessageId) -> Result<String> {
+        let value = snapshot.get(&self.messages, &keys::text(live.id, id))?;
+        let value = value.ok_or_else(|| codec::corrupt("a text", 0, "is missing"))?;
+        Ok(codec::decode_text(value)?)
+    }
+
+    /// Puts the two rows that say where a message stands.
+    fn put_standing(
+        &self,
+        batch: &mut Batch,
+        live: &Live,
+        position: Position,
+        row: MessageRow,
+        delivery: DeliveryRow,
+    ) {
+        let mut put = |key: &[u8], value: &[u8]| batch.put(&self.messages, key, value);
+        put(&keys::delivery(live.id, position), &delivery.encode());
+        put(&keys::message(live.id, position.id), &row.encode());
+    }
+
+    /// Moves a message to where `row` says; answers its new place, which may be the old one.
+    fn put_moved(
+        &self,
+        batch: &mut Batch,
+        live: &Live,
+        from: Position,
+        row: MessageRow,
+        delivery: DeliveryRow,
+    ) -> Position {
+        let to = Position {
+            at: row.visible_at,
+            id: from.id,
+        };
+        batch.delete(&self.messages, &keys::delivery(live.id, from));
+        self.put_standing(batch, live, to, row, delivery);
+        to
+    }
+
+    /// Removes every row of one message.
+    pub(crate) fn delete_rows(
+        &self,
+        batch: &mut Batch,
+        live: &Live,
+        position: Position,
+        expires_at: Ticks,
+    ) {
+        let mut delete = |key: &[u8]| batch.delete(&self.messages, key);
+        delete(&keys::delivery(live.id, position));
+        delete(&keys::message(live.id, position.id));
+        delete(&keys::text(live.id, position.id));
+        if expires_at < Ticks::NEVER {
+            let expiry = expiry_position(position.id, expires_at);
+            delete(&keys::expiry(live.id, expiry));
+        }
+    }
+
+    pub(crate) fn put_removed_count(&self, batch: &mut Batch, live: &Live, messages: u64) {
+        let row = CounterRow {
+            messages,
+            last_sequence: 0,
+        };
+        let key = keys::counter(live.id, REMOVED_CELL);
+        batch.put(&self.messages, &key, &row.encode());
+    }
+
+    pub(crate) fn examined(&self, rows: u64) {
+        self.rows_examined.fetch_add(rows, Ordering::Relaxed);
+    }
+}
+
+/// Where messages went, with their new receipts, and the write that moved them.
+struct Taken {
+    positions: Vec<(Position, Receipt)>,
+    ticket: Ticket,
+}
+
+fn expiry_position(id: MessageId, expires_at: Ticks) -> Position {
+    Position { at: expires_at, id }
+}
+
+/// The position in a key of one of the two orders.
+pub(crate) fn position_in(key: &[u8]) -> Result<Position> {
+    Ok(keys::position(key)
+        .ok_or_else(|| codec::corrupt("a position", 0, "its key is too short"))?)
+}
+
+/// Source: Put Message, "Remarks".
+fn check_text(text: &str) -> Result<()> {
+    if text.len() > MESSAGE_BYTES_MAX {
+        return Err(Error::RequestBodyTooLarge {
+            limit: MESSAGE_BYTES_MAX as u64,
+        });
+    }
+    Ok(())
+}
+
+fn parse_receipt(text: &str) -> Result<Receipt> {
+    Receipt::parse(text).ok_or_else(|| Error::InvalidQueryParameterValue {
+        name: "popreceipt",
+        value: text.into(),
+        reason: "Invalid pop receipt format.",
+    })
 }

@@ -3,3 +3,5 @@
 mod message;
 mod queue;
 mod service;
+
+pub(crate) use message::position_in;

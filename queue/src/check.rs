@@ -1,0 +1,216 @@
+//! What the protocol allows in names, metadata, policies and properties. Pure; called before anything is read.
+
+use crate::model::*;
+use crate::{Error, Result};
+
+/// Source: "Naming queues and metadata", "Queue names".
+pub(crate) fn queue_name(name: &str) -> Result<()> {
+    if !QUEUE_NAME_LENGTH.contains(&name.chars().count()) {
+        return Err(Error::OutOfRangeInput);
+    }
+    let allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
+    let hyphens_stand_alone_inside =
+        !name.starts_with('-') && !name.ends_with('-') && !name.contains("--");
+    if name.bytes().all(allowed) && hyphens_stand_alone_inside {
+        Ok(())
+    } else {
+        Err(Error::InvalidResourceName)
+    }
+}
+
+/// Source: "Naming queues and metadata", "Metadata names".
+pub(crate) fn metadata(metadata: &Metadata) -> Result<()> {
+    let bytes: usize = metadata.iter().map(|(n, v)| n.len() + v.len()).sum();
+    if bytes > METADATA_BYTES_MAX {
+        return Err(Error::MetadataTooLarge);
+    }
+    for (name, _) in metadata {
+        metadata_name(name)?;
+    }
+    let mut names = lower_case_names(metadata);
+    names.sort_unstable();
+    if names.is_sorted_by(|a, b| a < b) {
+        Ok(())
+    } else {
+        Err(Error::InvalidMetadata)
+    }
+}
+
+fn metadata_name(name: &str) -> Result<()> {
+    let identifier = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    match name.bytes().next() {
+        None => Err(Error::EmptyMetadataKey),
+        Some(first) if first.is_ascii_digit() => Err(Error::InvalidMetadata),
+        Some(_) if name.bytes().all(identifier) => Ok(()),
+        Some(_) => Err(Error::InvalidMetadata),
+    }
+}
+
+fn lower_case_names(metadata: &Metadata) -> Vec<String> {
+    metadata
+        .iter()
+        .map(|(name, _)| name.to_ascii_lowercase())
+        .collect()
+}
+
+/// Whether two sets of metadata, each without a name twice, are the same.
+/// Source: Create Queue, "Remarks".
+pub(crate) fn metadata_equal(a: &Metadata, b: &Metadata) -> bool {
+    let sorted = |metadata: &Metadata| {
+        let values = metadata.iter().map(|(_, value)| value.clone());
+        let mut pairs: Vec<_> = lower_case_names(metadata).into_iter().zip(values).collect();
+        pairs.sort_unstable();
+        pairs
+    };
+    sorted(a) == sorted(b)
+}
+
+/// Source: Set Queue ACL, "Request body".
+pub(crate) fn policies(policies: &[StoredPolicy]) -> Result<()> {
+    let well_formed = |policy: &StoredPolicy| {
+        let permission = policy.permission.as_deref().unwrap_or_default();
+        (1..=STORED_POLICY_ID_LENGTH_MAX).contains(&policy.id.chars().count())
+            && permission.chars().all(|letter| "raup".contains(letter))
+    };
+    let repeats = |index: usize| {
+        policies[..index]
+            .iter()
+            .any(|policy| policy.id == policies[index].id)
+    };
+    if policies.len() <= STORED_POLICIES_MAX
+        && policies.iter().all(well_formed)
+        && !(0..policies.len()).any(repeats)
+    {
+        Ok(())
+    } else {
+        Err(Error::InvalidXmlDocument)
+    }
+}
+
+/// Source: Set Queue Service Properties, "Request body".
+pub(crate) fn service_properties(properties: &ServiceProperties) -> Result<()> {
+    let retentions = [
+        properties.logging.retention_days,
+        properties.hour_metrics.retention_days,
+        properties.minute_metrics.retention_days,
+    ];
+    if let Some(days) = retentions
+        .into_iter()
+        .flatten()
+        .find(|days| !RETENTION_DAYS.contains(days))
+    {
+        return Err(Error::InvalidXmlNodeValue {
+            name: "Days",
+            value: days.to_string(),
+        });
+    }
+    let bytes: usize = properties.cors.iter().map(cors_bytes).sum();
+    if properties.cors.len() > CORS_RULES_MAX || bytes > CORS_BYTES_MAX {
+        return Err(Error::InvalidXmlDocument);
+    }
+    Ok(())
+}
+
+fn cors_bytes(rule: &CorsRule) -> usize {
+    rule.allowed_origins.len()
+        + rule.allowed_methods.len()
+        + rule.allowed_headers.len()
+        + rule.exposed_headers.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(pairs: &[(&str, &str)]) -> Metadata {
+        pairs
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .collect()
+    }
+
+    #[test]
+    fn queue_names_are_refused_by_length_then_by_characters() {
+        for name in ["abc", "a-b", "0-9-z", &"q".repeat(63)] {
+            assert!(queue_name(name).is_ok(), "{name}");
+        }
+        for name in ["", "ab", &"q".repeat(64)] {
+            assert!(matches!(queue_name(name), Err(Error::OutOfRangeInput)));
+        }
+        for name in [
+            "-abc", "abc-", "a--b", "Abc", "a_b", "abc/", "äöü", "a\0b", "$logs",
+        ] {
+            assert!(matches!(queue_name(name), Err(Error::InvalidResourceName)));
+        }
+    }
+
+    #[test]
+    fn metadata_names_are_identifiers_given_once() {
+        assert!(metadata(&pairs(&[("Color", "red"), ("_x1", "")])).is_ok());
+        let refused = |set: &[(&str, &str)]| metadata(&pairs(set)).unwrap_err();
+        assert!(matches!(refused(&[("", "x")]), Error::EmptyMetadataKey));
+        for name in ["1a", "a-b", "a b", "ä"] {
+            assert!(matches!(refused(&[(name, "x")]), Error::InvalidMetadata));
+        }
+        assert!(matches!(
+            refused(&[("a", "1"), ("A", "2")]),
+            Error::InvalidMetadata
+        ));
+        assert!(metadata(&pairs(&[("a", &"v".repeat(8191))])).is_ok());
+        let long = "v".repeat(8192);
+        assert!(matches!(refused(&[("a", &long)]), Error::MetadataTooLarge));
+    }
+
+    #[test]
+    fn metadata_is_equal_as_a_set_with_names_of_any_case() {
+        let a = pairs(&[("Color", "red"), ("size", "L")]);
+        assert!(metadata_equal(
+            &a,
+            &pairs(&[("SIZE", "L"), ("color", "red")])
+        ));
+        assert!(!metadata_equal(
+            &a,
+            &pairs(&[("SIZE", "l"), ("color", "red")])
+        ));
+        assert!(!metadata_equal(&a, &pairs(&[("color", "red")])));
+    }
+
+    #[test]
+    fn policies_are_at_most_five_with_distinct_ids_and_known_letters() {
+        let policy = |id: &str, permission: Option<&str>| StoredPolicy {
+            id: id.into(),
+            permission: permission.map(String::from),
+            ..StoredPolicy::default()
+        };
+        let five: Vec<_> = (0..5).map(|n| policy(&n.to_string(), None)).collect();
+        assert!(policies(&five).is_ok());
+        assert!(policies(&[policy("x", Some("raup"))]).is_ok());
+        let six: Vec<_> = (0..6).map(|n| policy(&n.to_string(), None)).collect();
+        for refused in [
+            &six[..],
+            &[policy("x", Some("w"))],
+            &[policy("", None)],
+            &[policy(&"i".repeat(65), None)],
+            &[policy("x", None), policy("x", None)],
+        ] {
+            assert!(matches!(policies(refused), Err(Error::InvalidXmlDocument)));
+        }
+    }
+
+    #[test]
+    fn retention_is_one_to_365_days_and_rules_are_at_most_five() {
+        let mut properties = ServiceProperties::default();
+        assert!(service_properties(&properties).is_ok());
+        properties.minute_metrics.retention_days = Some(366);
+        assert!(matches!(
+            service_properties(&properties),
+            Err(Error::InvalidXmlNodeValue { name: "Days", .. })
+        ));
+        properties.minute_metrics.retention_days = Some(365);
+        properties.cors = vec![CorsRule::default(); 6];
+        assert!(matches!(
+            service_properties(&properties),
+            Err(Error::InvalidXmlDocument)
+        ));
+    }
+}

@@ -1,0 +1,235 @@
+//! What is kept in memory of a queue in use, and which locks its operations hold.
+//!
+//! - The **slot** of a name says whether the queue exists. Operations on messages hold it shared, from there to
+//!   `Db::write`; those that make, change, clear or delete the queue, and the exact count, hold it exclusively.
+//! - The **consumer** lock is held by all that choose among messages or change one: Get, Peek, Update, Delete, sweep.
+//! - A producer holds one of several **cells**, so producers wait neither for consumers nor, mostly, for each other.
+//!
+//! No lock is held while a ticket is waited for. Everything here can be read back from the store, so slots not in use are
+//! forgotten when there are many, and a queue one of whose writes failed is read again.
+
+use crate::codec::CounterRow;
+use crate::frontier::Frontier;
+use crate::keys::{MessageId, PRODUCER_CELLS, Position, QueueId, REMOVED_CELL};
+use crate::time::Ticks;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+
+/// Slots kept before unused ones are forgotten: a few megabytes.
+const SLOTS_MAX: usize = 8 * 1024;
+
+const HOLDERS_DO_NOT_PANIC: &str = "holders of queue locks do not panic";
+
+/// The slots of all queues in use, by the key of their row.
+#[derive(Debug, Default)]
+pub(crate) struct Slots(Mutex<HashMap<Box<[u8]>, Arc<Slot>>>);
+
+/// What is known about the queue of one name.
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    pub(crate) state: RwLock<State>,
+    used: AtomicBool,
+}
+
+/// Whether the queue exists.
+#[derive(Debug, Default)]
+pub(crate) enum State {
+    /// Not read yet.
+    #[default]
+    Unknown,
+    /// There is no such queue.
+    Missing,
+    /// There is.
+    Present(Box<Live>),
+}
+
+impl Slots {
+    /// The slot of a name; the same for everyone who holds one at the same time.
+    pub(crate) fn get(&self, key: &[u8]) -> Arc<Slot> {
+        let mut slots = self.0.lock().expect(HOLDERS_DO_NOT_PANIC);
+        let slot = match slots.get(key) {
+            Some(slot) => slot.clone(),
+            None => {
+                if slots.len() >= SLOTS_MAX {
+                    forget_unused(&mut slots);
+                }
+                slots.entry(key.into()).or_default().clone()
+            }
+        };
+        slot.used.store(true, Ordering::Relaxed);
+        slot
+    }
+}
+
+/// Drops slots that nobody holds and nobody asked for since the last time. A held one must stay: two slots of one name
+/// would be two locks.
+fn forget_unused(slots: &mut HashMap<Box<[u8]>, Arc<Slot>>) {
+    slots.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.used.swap(false, Ordering::Relaxed));
+}
+
+/// One generation of a queue.
+#[derive(Debug)]
+pub(crate) struct Live {
+    pub(crate) id: QueueId,
+    /// Over the order of delivery. Scanned under the consumer lock.
+    pub(crate) head: Frontier,
+    /// Over the order of expiry. Scanned under the consumer lock.
+    pub(crate) next_expiry: Frontier,
+    /// How many rows at the front of the order of expiry have been counted.
+    pub(crate) expired: ExpiredRows,
+    last_sequence: AtomicU64,
+    next_cell: AtomicUsize,
+    /// Messages added, one number per cell; the queue's total is their sum less `removed`.
+    added: [Mutex<u64>; PRODUCER_CELLS as usize],
+    removed: Mutex<u64>,
+    stale: AtomicBool,
+}
+
+/// A producer's hold on one cell.
+#[derive(Debug)]
+pub(crate) struct Cell<'a> {
+    pub(crate) number: u8,
+    pub(crate) added: MutexGuard<'a, u64>,
+}
+
+impl Live {
+    /// The queue whose counters these are; none for a new one.
+    pub(crate) fn new(id: QueueId, counters: &[(u8, CounterRow)]) -> Live {
+        let messages = |cell| {
+            let row = counters.iter().find(|(number, _)| *number == cell);
+            Mutex::new(row.map_or(0, |(_, row)| row.messages))
+        };
+        let last_sequence = counters.iter().map(|(_, row)| row.last_sequence).max();
+        Live {
+            id,
+            head: Frontier::new(),
+            next_expiry: Frontier::new(),
+            expired: ExpiredRows::default(),
+            last_sequence: AtomicU64::new(last_sequence.unwrap_or(0)),
+            next_cell: AtomicUsize::new(0),
+            added: std::array::from_fn(|cell| messages(cell as u8)),
+            removed: messages(REMOVED_CELL),
+            stale: AtomicBool::new(false),
+        }
+    }
+
+    /// The id of the next message, greater than all before.
+    pub(crate) fn next_message_id(&self, now: Ticks, random: u128) -> MessageId {
+        let next = |last| Some(MessageId::next_sequence(last, now));
+        let last = self
+            .last_sequence
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
+            .expect("the closure always answers Some");
+        MessageId::new(MessageId::next_sequence(last, now), random)
+    }
+
+    /// Locks a cell nobody holds, if there is one.
+    pub(crate) fn lock_cell(&self) -> Cell<'_> {
+        let count = self.added.len();
+        let first = self.next_cell.fetch_add(1, Ordering::Relaxed) % count;
+        let free = (first..first + count)
+            .map(|cell| cell % count)
+            .find_map(|cell| Some((cell, self.added[cell].try_lock().ok()?)));
+        let (cell, added) =
+            free.unwrap_or_else(|| (first, self.added[first].lock().expect(HOLDERS_DO_NOT_PANIC)));
+        Cell {
+            number: cell as u8,
+            added,
+        }
+    }
+
+    /// Locks out other consumers; the number is that of messages removed so far.
+    pub(crate) fn lock_consumer(&self) -> MutexGuard<'_, u64> {
+        self.removed.lock().expect(HOLDERS_DO_NOT_PANIC)
+    }
+
+    /// Messages in the store, expired ones included. Exact if the slot is held exclusively.
+    pub(crate) fn stored_messages(&self) -> u64 {
+        let added: u64 = self
+            .added
+            .iter()
+            .map(|cell| *cell.lock().expect(HOLDERS_DO_NOT_PANIC))
+            .sum();
+        added.saturating_sub(*self.lock_consumer())
+    }
+
+    /// After a write that failed nobody knows what the store holds: the queue is to be read again.
+    pub(crate) fn mark_stale(&self) {
+        self.stale.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_stale(&self) -> bool {
+        self.stale.load(Ordering::Acquire)
+    }
+}
+
+/// The number of rows before a place in the order of expiry, kept right as rows come and go, so that each expired
+/// message is counted once and not once per question.
+#[derive(Debug)]
+pub(crate) struct ExpiredRows(Mutex<(Position, u64)>);
+
+impl Default for ExpiredRows {
+    fn default() -> Self {
+        ExpiredRows(Mutex::new((Position::MIN, 0)))
+    }
+}
+
+impl ExpiredRows {
+    pub(crate) fn added(&self, position: Position) {
+        let mut counted = self.counted();
+        if position < counted.0 {
+            counted.1 += 1;
+        }
+    }
+
+    pub(crate) fn removed(&self, position: Position) {
+        let mut counted = self.counted();
+        if position < counted.0 {
+            counted.1 = counted.1.saturating_sub(1);
+        }
+    }
+
+    /// The place counted to and the number of rows before it, both to be brought up to date by the caller.
+    pub(crate) fn counted(&self) -> MutexGuard<'_, (Position, u64)> {
+        self.0.lock().expect(HOLDERS_DO_NOT_PANIC)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_in_use_survive_when_unused_ones_are_forgotten() {
+        let slots = Slots::default();
+        let held = slots.get(b"held");
+        for number in 0..3 * SLOTS_MAX {
+            slots.get(&number.to_be_bytes());
+        }
+        assert!(Arc::ptr_eq(&held, &slots.get(b"held")));
+        assert!(slots.0.lock().unwrap().len() <= SLOTS_MAX);
+    }
+
+    #[test]
+    fn producers_get_different_cells_while_there_are_some() {
+        let live = Live::new(QueueId(1), &[]);
+        let cells: Vec<_> = (0..PRODUCER_CELLS).map(|_| live.lock_cell()).collect();
+        let mut numbers: Vec<_> = cells.iter().map(|cell| cell.number).collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, (0..PRODUCER_CELLS).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn message_ids_continue_behind_the_counters_read_at_start() {
+        let row = |messages, last_sequence| CounterRow {
+            messages,
+            last_sequence,
+        };
+        let counters = [(0, row(3, 10)), (7, row(4, 12)), (REMOVED_CELL, row(5, 0))];
+        let live = Live::new(QueueId(1), &counters);
+        assert_eq!(live.stored_messages(), 2);
+        assert_eq!(live.next_message_id(Ticks(0), 0).sequence(), 13);
+        assert_eq!(live.next_message_id(Ticks(0), 0).sequence(), 14);
+    }
+}

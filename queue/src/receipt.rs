@@ -1,0 +1,52 @@
+//! Pop receipts: who may update or delete a message.
+//!
+//! A receipt is 64 random bits, stored with the message and replaced by every Put, Get and Update, so at most one is good
+//! at a time and none is good for another message. On the wire it is a letter for its version and the bits in hex: nothing
+//! in it changes meaning in a URL, even for clients that forget to encode it.
+
+/// The secret that a holder of the message shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Receipt(pub(crate) u64);
+
+const VERSION: &str = "a";
+const LENGTH: usize = VERSION.len() + 16;
+
+impl Receipt {
+    /// `None` if `text` is not in the format of a receipt.
+    pub(crate) fn parse(text: &str) -> Option<Receipt> {
+        let digits = text.strip_prefix(VERSION)?;
+        let lower_hex = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
+        if text.len() != LENGTH || !digits.bytes().all(lower_hex) {
+            return None;
+        }
+        u64::from_str_radix(digits, 16).ok().map(Receipt)
+    }
+}
+
+impl std::fmt::Display for Receipt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{VERSION}{:016x}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn receipts_survive_the_way_to_text_and_back(bits: u64) {
+            let text = Receipt(bits).to_string();
+            prop_assert!(text.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+            prop_assert_eq!(Receipt::parse(&text), Some(Receipt(bits)));
+        }
+
+        #[test]
+        fn only_what_was_printed_is_a_receipt(text in "(a?[0-9a-fA-F+]{14,18}|\\PC{0,20})") {
+            if let Some(receipt) = Receipt::parse(&text) {
+                prop_assert_eq!(receipt.to_string(), text);
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The sweep: removes the rows of messages that have expired.
+//!
+//! Nothing a client sees depends on it, for operations look at the expiry themselves. It bounds the space that expired
+//! messages hold, and the work of the first scan after a restart.
+
+use crate::codec;
+use crate::keys::{self, Position};
+use crate::live::Live;
+use crate::model::Sweep;
+use crate::operations::position_in;
+use crate::time::Ticks;
+use crate::{Error, QueueService, Result};
+use lazurite_engine::{Batch, Direction, Ticket};
+use std::time::SystemTime;
+
+/// Queues looked at in one call, and messages removed from one of them: a call takes a few milliseconds.
+const QUEUES_PER_SWEEP: usize = 64;
+const MESSAGES_PER_QUEUE: usize = 256;
+
+/// What one batch of a sweep removes.
+struct Expired {
+    messages: Vec<Position>,
+    /// The first place in the order of expiry that is left.
+    end: Position,
+}
+
+impl QueueService {
+    /// Removes the rows of some expired messages, of any account: one batch for each queue that has any; the ticket is that
+    /// of the last. To be called in the background, about once a second, and again at once while it answers `more`.
+    pub fn sweep(&self, now: SystemTime) -> Result<(Sweep, Ticket)> {
+        let now = Ticks::from_system(now);
+        let mut sweep = Sweep {
+            removed: 0,
+            more: false,
+        };
+        let mut last_ticket = Ticket::ready();
+        for key in self.next_queues_to_sweep()? {
+            let swept = self.with_queue_at(&key, |live| self.sweep_queue(live, now));
+            match swept {
+                Ok((0, _)) | Err(Error::QueueNotFound) => {}
+                Ok((removed, ticket)) => {
+                    sweep.removed += removed as u64;
+                    sweep.more |= removed == MESSAGES_PER_QUEUE;
+                    last_ticket = ticket;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok((sweep, last_ticket))
+    }
+
+    /// The keys of the queues after those of the last call, in the order of their keys and then from the first again.
+    fn next_queues_to_sweep(&self) -> Result<Vec<Vec<u8>>> {
+        let mut last = self
+            .sweep_position
+            .lock()
+            .expect("nothing panics under this lock");
+        let mut range = keys::all_queues();
+        range.start = range.start.max([&last[..], &[0]].concat());
+        let snapshot = self.db.snapshot();
+        let mut scan = snapshot.scan(&self.queues, range, Direction::Forward);
+        let mut queues = Vec::new();
+        last.clear();
+        while scan.advance()? {
+            queues.push(scan.key().to_vec());
+            if queues.len() == QUEUES_PER_SWEEP {
+                last.extend(scan.key());
+                break;
+            }
+        }
+        Ok(queues)
+    }
+
+    fn sweep_queue(&self, live: &Live, now: Ticks) -> Result<(usize, Ticket)> {
+        let mut removed = live.lock_consumer();
+        let scan = live.next_expiry.begin(now);
+        if scan.start.at > now {
+            return Ok((0, Ticket::ready()));
+        }
+        let expired = self.find_expired(live, scan.start, now)?;
+        let mut batch = Batch::new();
+        for expiry in &expired.messages {
+            let row = self
+                .message_row(live, expiry.id)?
+                .ok_or_else(|| codec::corrupt("a message", 0, "is missing"))?;
+            let position = Position {
+                at: row.visible_at,
+                id: expiry.id,
+            };
+            self.delete_rows(&mut batch, live, position, row.expires_at);
+        }
+        let count = expired.messages.len();
+        let mut ticket = Ticket::ready();
+        if count > 0 {
+            self.put_removed_count(&mut batch, live, *removed + count as u64);
+            ticket = self.write(live, batch)?;
+            *removed += count as u64;
+        }
+        live.next_expiry.finish(scan, expired.end);
+        for expiry in &expired.messages {
+            live.expired.removed(*expiry);
+        }
+        Ok((count, ticket))
+    }
+
+    fn find_expired(&self, live: &Live, start: Position, now: Ticks) -> Result<Expired> {
+        let range = keys::expiries_from(live.id, start);
+        let snapshot = self.db.snapshot();
+        let mut scan = snapshot.scan(&self.messages, range, Direction::Forward);
+        let mut messages = Vec::new();
+        while scan.advance()? {
+            self.examined(1);
+            let position = position_in(scan.key())?;
+            if position.at > now || messages.len() == MESSAGES_PER_QUEUE {
+                return Ok(Expired {
+                    messages,
+                    end: position,
+                });
+            }
+            messages.push(position);
+        }
+        Ok(Expired {
+            messages,
+            end: Position::MAX,
+        })
+    }
+}

@@ -1,0 +1,202 @@
+//! When a message may be seen, and until when it exists: the numbers of a request become times, or an error.
+//!
+//! A message is visible at `now` if `visible_at <= now < expires_at`. Expiry is fixed at Put and beats everything.
+
+use crate::model::*;
+use crate::time::Ticks;
+use crate::{Error, Result};
+
+const VISIBILITY_PARAMETER: &str = "visibilitytimeout";
+
+/// The life that Put Message gives to a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Life {
+    pub(crate) visible_at: Ticks,
+    pub(crate) expires_at: Ticks,
+}
+
+/// Source: Put Message, "URI parameters".
+pub(crate) fn life_of_new_message(request: &PutMessage<'_>, now: Ticks) -> Result<Life> {
+    let visibility = visibility_seconds(request.visibility_seconds.unwrap_or(0), 0)?;
+    let ttl = request.ttl_seconds.unwrap_or(MESSAGE_TTL_SECONDS_DEFAULT);
+    let expires_at = match u64::try_from(ttl) {
+        Ok(seconds @ 1..) => now.plus_seconds(seconds),
+        Err(_) if ttl == -1 => Ticks::NEVER,
+        _ => {
+            return Err(Error::InvalidQueryParameterValue {
+                name: "messagettl",
+                value: ttl.to_string(),
+                reason: "The time to live must be -1 or a positive number of seconds.",
+            });
+        }
+    };
+    let visible_at = now.plus_seconds(visibility);
+    if visible_at >= expires_at {
+        return Err(Error::InvalidQueryParameterValue {
+            name: VISIBILITY_PARAMETER,
+            value: visibility.to_string(),
+            reason: "The visibility timeout must be less than the time to live.",
+        });
+    }
+    Ok(Life {
+        visible_at,
+        expires_at,
+    })
+}
+
+/// How long Get Messages hides what it hands out; it may outlast the message. Source: Get Messages, "URI parameters".
+pub(crate) fn seconds_hidden_by_get(request: &GetMessages) -> Result<u64> {
+    visibility_seconds(
+        request
+            .visibility_seconds
+            .unwrap_or(VISIBILITY_SECONDS_DEFAULT),
+        1,
+    )
+}
+
+/// When Update Message lets a message be seen again. Source: Update Message, "URI parameters".
+pub(crate) fn visible_after_update(seconds: u64, expires_at: Ticks, now: Ticks) -> Result<Ticks> {
+    let visible_at = now.plus_seconds(seconds);
+    if visible_at > expires_at {
+        return Err(Error::InvalidQueryParameterValue {
+            name: VISIBILITY_PARAMETER,
+            value: seconds.to_string(),
+            reason: "The message would become visible only after its expiry.",
+        });
+    }
+    Ok(visible_at)
+}
+
+/// A visibility timeout in its range.
+pub(crate) fn visibility_seconds(seconds: i64, minimum: i64) -> Result<u64> {
+    in_range(
+        VISIBILITY_PARAMETER,
+        seconds,
+        minimum,
+        VISIBILITY_SECONDS_MAX,
+    )
+}
+
+/// How many messages Get and Peek return at most. Source: Get Messages, "URI parameters".
+pub(crate) fn message_count(count: Option<i64>) -> Result<usize> {
+    let count = in_range("numofmessages", count.unwrap_or(1), 1, MESSAGES_PER_GET_MAX)?;
+    Ok(count as usize)
+}
+
+/// `value`, if it is no less than `minimum`, itself no less than 0, and no more than `maximum`.
+pub(crate) fn in_range(name: &'static str, value: i64, minimum: i64, maximum: i64) -> Result<u64> {
+    let out_of_range = Error::OutOfRangeQueryParameterValue {
+        name,
+        value,
+        minimum,
+        maximum,
+    };
+    if (minimum..=maximum).contains(&value) {
+        u64::try_from(value).map_err(|_| out_of_range)
+    } else {
+        Err(out_of_range)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Ticks = Ticks(1_000_000_000);
+
+    fn put(ttl: Option<i64>, visibility: Option<i64>) -> Result<Life> {
+        let request = PutMessage {
+            text: "",
+            ttl_seconds: ttl,
+            visibility_seconds: visibility,
+        };
+        life_of_new_message(&request, NOW)
+    }
+
+    #[test]
+    fn new_message_lives_seven_days_and_is_visible_at_once_by_default() {
+        let life = put(None, None).unwrap();
+        assert_eq!(life.visible_at, NOW);
+        assert_eq!(life.expires_at, NOW.plus_seconds(604_800));
+    }
+
+    #[test]
+    fn time_to_live_is_positive_or_minus_one() {
+        assert_eq!(put(Some(-1), None).unwrap().expires_at, Ticks::NEVER);
+        assert_eq!(put(Some(i64::MAX), None).unwrap().expires_at, Ticks::NEVER);
+        assert!(put(Some(1), None).is_ok());
+        for ttl in [0, -2, i64::MIN] {
+            assert!(matches!(
+                put(Some(ttl), None),
+                Err(Error::InvalidQueryParameterValue { name: "messagettl", value, .. }) if value == ttl.to_string()
+            ));
+        }
+    }
+
+    #[test]
+    fn visibility_of_put_is_zero_to_seven_days_and_less_than_the_time_to_live() {
+        assert!(put(Some(-1), Some(604_800)).is_ok());
+        assert!(put(Some(11), Some(10)).is_ok());
+        assert!(matches!(
+            put(None, Some(604_800)),
+            Err(Error::InvalidQueryParameterValue { .. })
+        ));
+        assert!(matches!(
+            put(Some(10), Some(10)),
+            Err(Error::InvalidQueryParameterValue { .. })
+        ));
+        for visibility in [-1, 604_801, i64::MAX] {
+            assert!(matches!(
+                put(Some(-1), Some(visibility)),
+                Err(Error::OutOfRangeQueryParameterValue {
+                    minimum: 0,
+                    maximum: 604_800,
+                    ..
+                })
+            ));
+        }
+    }
+
+    #[test]
+    fn visibility_of_get_starts_at_one_second() {
+        let get = |visibility| {
+            seconds_hidden_by_get(&GetMessages {
+                count: None,
+                visibility_seconds: visibility,
+            })
+        };
+        assert_eq!(get(None).unwrap(), 30);
+        assert_eq!(get(Some(604_800)).unwrap(), 604_800);
+        assert!(matches!(
+            get(Some(0)),
+            Err(Error::OutOfRangeQueryParameterValue { minimum: 1, .. })
+        ));
+    }
+
+    #[test]
+    fn update_may_reach_the_expiry_and_not_pass_it() {
+        let expires_at = NOW.plus_seconds(60);
+        assert_eq!(
+            visible_after_update(60, expires_at, NOW).unwrap(),
+            expires_at
+        );
+        assert!(visible_after_update(61, expires_at, NOW).is_err());
+        assert!(visible_after_update(60, expires_at, Ticks(NOW.0 + 1)).is_err());
+    }
+
+    #[test]
+    fn one_to_32_messages_are_handed_out_at_once() {
+        assert_eq!(message_count(None).unwrap(), 1);
+        assert_eq!(message_count(Some(32)).unwrap(), 32);
+        for count in [0, -1, 33] {
+            assert!(matches!(
+                message_count(Some(count)),
+                Err(Error::OutOfRangeQueryParameterValue {
+                    minimum: 1,
+                    maximum: 32,
+                    ..
+                })
+            ));
+        }
+    }
+}
