@@ -109,3 +109,94 @@ fn by_id(blocks: &[BlobBlock]) -> HashMap<&[u8], &BlobBlock> {
     }
     map
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use BlockSource::{Committed, Latest, Uncommitted};
+
+    fn block(id: &str, length: u64, content: u128) -> BlobBlock {
+        BlobBlock {
+            id: id.as_bytes().to_vec(),
+            length,
+            content,
+        }
+    }
+
+    fn choices(choices: &[(BlockSource, &str)]) -> Vec<BlockChoice> {
+        let own = |&(source, id): &(BlockSource, &str)| BlockChoice {
+            source,
+            id: id.as_bytes().to_vec(),
+        };
+        choices.iter().map(own).collect()
+    }
+
+    /// With `a` (10) and `b` (11) committed, `b` (21) and `c` (22) not: the contents chosen, and those dropped.
+    fn resolved(list: &[(BlockSource, &str)]) -> Result<(Vec<u128>, u64, Vec<u128>)> {
+        let committed = [block("a", 1, 10), block("b", 2, 11)];
+        let uncommitted = [block("b", 3, 21), block("c", 4, 22)];
+        let list = resolve(&choices(list), &committed, &uncommitted)?;
+        let mut unreferenced = list.unreferenced;
+        unreferenced.sort_unstable();
+        let contents = list.blocks.iter().map(|block| block.content).collect();
+        Ok((contents, list.length, unreferenced))
+    }
+
+    #[test]
+    fn each_source_looks_where_it_says() {
+        let found = |source, id| {
+            resolved(&[(source, id)])
+                .ok()
+                .map(|(contents, ..)| contents[0])
+        };
+        for (source, a, b, c) in [
+            (Committed, Some(10), Some(11), None),
+            (Uncommitted, None, Some(21), Some(22)),
+            (Latest, Some(10), Some(21), Some(22)),
+        ] {
+            assert_eq!(found(source, "a"), a, "{source:?} a");
+            assert_eq!(found(source, "b"), b, "{source:?} b");
+            assert_eq!(found(source, "c"), c, "{source:?} c");
+            assert_eq!(found(source, "d"), None, "{source:?} d");
+        }
+    }
+
+    #[test]
+    fn order_and_repetition_are_kept_and_the_rest_is_dropped() {
+        let list = [
+            (Uncommitted, "c"),
+            (Committed, "b"),
+            (Latest, "b"),
+            (Latest, "c"),
+        ];
+        let (contents, length, unreferenced) = resolved(&list).unwrap();
+        assert_eq!(contents, [22, 11, 21, 22]);
+        assert_eq!(length, 4 + 2 + 3 + 4);
+        assert_eq!(unreferenced, [10]);
+    }
+
+    #[test]
+    fn empty_list_drops_everything() {
+        assert_eq!(resolved(&[]).unwrap(), (vec![], 0, vec![10, 11, 21, 22]));
+    }
+
+    #[test]
+    fn lengths_that_overflow_are_refused() {
+        let committed = [block("a", u64::MAX, 10)];
+        let twice = choices(&[(Committed, "a"), (Committed, "a")]);
+        assert!(matches!(
+            resolve(&twice, &committed, &[]),
+            Err(Error::InvalidBlockList)
+        ));
+    }
+
+    #[test]
+    fn block_ids_have_1_to_64_bytes() {
+        assert!(check_block_id(&[0; 64]).is_ok());
+        assert!(matches!(check_block_id(&[]), Err(Error::InvalidBlockId)));
+        assert!(matches!(
+            check_block_id(&[0; 65]),
+            Err(Error::OutOfRangeInput { .. })
+        ));
+    }
+}

@@ -95,6 +95,11 @@ impl Upload {
         self.length
     }
 
+    #[cfg(test)]
+    pub(crate) fn pretend_length(&mut self, length: u64) {
+        self.length = length;
+    }
+
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         match &mut self.body {
             Body::Small(body) if body.len() + bytes.len() <= INLINE_BYTES_MAX => {

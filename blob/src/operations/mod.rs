@@ -4,6 +4,8 @@
 mod blob;
 mod block_blob;
 mod container;
+#[cfg(test)]
+mod tests;
 
 pub use block_blob::{PutBlob, PutBlobOutcome, PutBlockList};
 
