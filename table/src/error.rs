@@ -37,7 +37,7 @@ pub enum Error {
     /// A table name with characters other than letters and digits, or beginning with a digit. The spelling is the service's.
     #[error("The specifed resource name contains invalid characters.")]
     InvalidResourceName,
-    /// More than five stored policies, or an id that is repeated or too long.
+    /// More than five stored policies, an id that is repeated or too long, or a permission letter that tables do not have.
     #[error("XML specified is not syntactically valid.")]
     InvalidXmlDocument,
     /// A `$filter` that compares two properties or two literals, calculates, or calls a function.

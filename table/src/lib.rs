@@ -42,7 +42,8 @@ pub use transaction::{TRANSACTION_OPERATIONS_MAX, TransactionError};
 
 use clock::Clock;
 use lazurite_engine::{Db, KeyLocks, Keyspace, KeyspaceOptions};
-use std::sync::{Mutex, RwLock};
+use operations::table::NameLocks;
+use std::sync::Mutex;
 
 /// The Table service of one data directory. Methods may be called from any number of threads.
 #[derive(Debug)]
@@ -54,9 +55,7 @@ pub struct TableService {
     entities: Keyspace,
     /// Held across read, check and write of an entity, by its key.
     entity_locks: KeyLocks,
-    /// By table name: shared by who writes entities, exclusive to who creates or deletes, so that no row is ever written
-    /// under the id of a deleted table.
-    name_locks: Box<[RwLock<()>]>,
+    name_locks: NameLocks,
     /// Held from the choice of a table id to the write that uses it up.
     next_table_id: Mutex<()>,
     clock: Clock,
@@ -70,7 +69,7 @@ impl TableService {
             catalog: db.keyspace("table.catalog", KeyspaceOptions::default())?,
             entities: db.keyspace("table.entities", KeyspaceOptions::default())?,
             entity_locks: KeyLocks::default(),
-            name_locks: (0..256).map(|_| RwLock::new(())).collect(),
+            name_locks: NameLocks::default(),
             next_table_id: Mutex::new(()),
             clock: Clock::default(),
         })

@@ -173,7 +173,11 @@ pub(crate) fn check_acl(identifiers: &[SignedIdentifier]) -> Result<()> {
         .collect();
     let valid = identifiers.len() <= ACL_IDENTIFIERS_MAX
         && ids.len() == identifiers.len()
-        && ids.iter().all(|id| id.chars().count() <= ACL_ID_CHARS_MAX);
+        && identifiers.iter().all(|identifier| {
+            let permission = identifier.permission.as_deref().unwrap_or("");
+            identifier.id.chars().count() <= ACL_ID_CHARS_MAX
+                && permission.chars().all(|letter| "raud".contains(letter))
+        });
     match valid {
         true => Ok(()),
         false => Err(Error::InvalidXmlDocument),

@@ -207,31 +207,30 @@ impl Region {
     /// The range of keys that holds the region, and whether it holds nothing else.
     fn to_access(&self) -> (Access, bool) {
         let [partitions, rows] = &self.spans;
+        let one_partition = is_single(partitions);
         let all_rows = *rows == all_components();
-        if !is_single(partitions) {
-            let kind = match *partitions == all_components() {
-                true => AccessKind::Table,
-                false => AccessKind::PartitionRange,
-            };
-            return (
-                Access {
-                    range: partitions.clone(),
-                    kind,
-                },
-                all_rows,
-            );
-        }
-        let kind = match is_single(rows) {
-            _ if all_rows => AccessKind::Partition,
-            true => AccessKind::Point,
-            false => AccessKind::RowRange,
+        let kind = match (one_partition, all_rows) {
+            (true, true) => AccessKind::Partition,
+            (true, false) if is_single(rows) => AccessKind::Point,
+            (true, false) => AccessKind::RowRange,
+            (false, _) if *partitions == all_components() => AccessKind::Table,
+            (false, _) => AccessKind::PartitionRange,
         };
-        let within = |row: &Vec<u8>| [&partitions.start[..], row].concat();
-        let range = KeyRange {
-            start: within(&rows.start),
-            end: rows.end.as_ref().map(within).or(partitions.end.clone()),
+        let range = match one_partition && !all_rows {
+            true => rows_within(partitions, rows),
+            false => partitions.clone(),
         };
-        (Access { range, kind }, true)
+        (Access { range, kind }, one_partition || all_rows)
+    }
+}
+
+/// A span of rows of one partition, as keys.
+fn rows_within(partition: &KeyRange, rows: &KeyRange) -> KeyRange {
+    let within = |row: &Vec<u8>| [&partition.start[..], row].concat();
+    let end = rows.end.as_ref().map(within);
+    KeyRange {
+        start: within(&rows.start),
+        end: end.or_else(|| partition.end.clone()),
     }
 }
 
@@ -396,5 +395,140 @@ fn spans(operator: Operator, text: &str) -> Vec<KeyRange> {
         Operator::LessThanOrEqual => vec![span(&all, Some(&beyond))],
         Operator::GreaterThan => vec![span(&beyond, None)],
         Operator::GreaterThanOrEqual => vec![span(&at, None)],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use AccessKind::{Nothing, Partition, PartitionRange, Point, Points, RowRange, Table};
+
+    fn plan(filter: &str) -> Plan {
+        Plan::new(Filter::parse(filter).unwrap(), &["PartitionKey", "RowKey"])
+    }
+
+    #[test]
+    fn filters_are_planned_as_narrow_as_their_keys_allow() {
+        for (filter, kind, ranges, evaluated) in [
+            ("", Table, 1, false),
+            ("Age gt 5", Table, 1, true),
+            ("RowKey eq 'r'", Table, 1, true),
+            ("PartitionKey eq 'p'", Partition, 1, false),
+            ("'p' eq PartitionKey", Partition, 1, false),
+            ("PartitionKey eq 'p' and RowKey eq 'r'", Point, 1, false),
+            (
+                "RowKey eq 'r' and PartitionKey eq 'p' and Age gt 5",
+                Point,
+                1,
+                true,
+            ),
+            (
+                "PartitionKey eq 'p' and RowKey ge 'a' and RowKey lt 'b'",
+                RowRange,
+                1,
+                false,
+            ),
+            (
+                "PartitionKey eq 'p' and RowKey ge 'a' and RowKey le 'a'",
+                Point,
+                1,
+                false,
+            ),
+            ("PartitionKey eq 'p' and RowKey ne 'a'", RowRange, 2, false),
+            (
+                "PartitionKey ge 'abc' and PartitionKey lt 'abd'",
+                PartitionRange,
+                1,
+                false,
+            ),
+            (
+                "PartitionKey ge 'a' and RowKey eq 'r'",
+                PartitionRange,
+                1,
+                true,
+            ),
+            (
+                "PartitionKey ge 'a' and PartitionKey le 'a' and RowKey gt 'r'",
+                RowRange,
+                1,
+                false,
+            ),
+            (
+                "not (PartitionKey ne 'p' or RowKey lt 'r')",
+                RowRange,
+                1,
+                false,
+            ),
+            (
+                "PartitionKey eq 'p' and (RowKey eq 'a' or RowKey eq 'b' or RowKey eq 'a')",
+                Points,
+                2,
+                false,
+            ),
+            (
+                "(PartitionKey eq 'p' and RowKey eq 'a') or (PartitionKey eq 'q' and RowKey eq 'b')",
+                Points,
+                2,
+                false,
+            ),
+            (
+                "(PartitionKey eq 'p' and RowKey eq 'a' and x) or (PartitionKey eq 'q' and RowKey eq 'b')",
+                Points,
+                2,
+                true,
+            ),
+            (
+                "PartitionKey eq 'p' and RowKey eq 'a' or Age gt 5",
+                Table,
+                1,
+                true,
+            ),
+            (
+                "PartitionKey eq 'p' or PartitionKey eq 'q'",
+                Partition,
+                2,
+                false,
+            ),
+            (
+                "PartitionKey eq 'p' and PartitionKey eq 'q'",
+                Nothing,
+                0,
+                false,
+            ),
+            ("PartitionKey eq 5", Nothing, 0, false),
+            ("PartitionKey lt 5", Table, 1, false),
+            ("PartitionKey eq 'p' and false", Nothing, 0, false),
+            ("PartitionKey lt ''", Nothing, 0, false),
+            ("PartitionKey ge ''", Table, 1, false),
+            ("PartitionKey eq 'p' and RowKey ge ''", Partition, 1, false),
+            ("PartitionKey", Nothing, 0, false),
+            ("PartitionKey eq 'p' and not (Age gt 5)", Partition, 1, true),
+        ] {
+            let plan = plan(filter);
+            let found = (plan.kind(), plan.accesses.len(), plan.residual.is_some());
+            assert_eq!(found, (kind, ranges, evaluated), "{filter}");
+        }
+    }
+
+    #[test]
+    fn only_what_the_ranges_leave_open_is_evaluated() {
+        let plan = plan("PartitionKey eq 'p' and Age gt 5 and RowKey lt 'r'");
+        let residual = plan.residual.unwrap().expression;
+        assert!(matches!(residual, Expression::And(terms) if terms.len() == 1));
+    }
+
+    #[test]
+    fn too_many_regions_fall_back_to_evaluation() {
+        let either = |name: &str| {
+            let terms: Vec<String> = (0..100).map(|at| format!("{name} eq '{at}'")).collect();
+            format!("({})", terms.join(" or "))
+        };
+        let plan = plan(&format!(
+            "{} and {}",
+            either("PartitionKey"),
+            either("RowKey")
+        ));
+        assert_eq!((plan.kind(), plan.accesses.len()), (Partition, 100));
+        assert!(plan.residual.is_some());
     }
 }

@@ -91,7 +91,7 @@ impl TableService {
         let filter = query.filter.map_or(Ok(None), Filter::parse)?;
         let mut pager = Pager::new(query.top, expired)?;
         let snapshot = self.db.snapshot();
-        let record = self.table_record(&snapshot, &keys::table(account, table))?;
+        let record = self.table_record(account, table, Some(&snapshot))?;
         let prefix = record.ok_or(Error::TableNotFound)?.id.to_be_bytes();
         let mut plan = Plan::new(filter, &["PartitionKey", "RowKey"]);
         if let Some(range) = query.access_range {

@@ -13,8 +13,8 @@ impl TableService {
         bytes.map_or(Ok(Vec::new()), |bytes| codec::decode_acl(&bytes))
     }
 
-    /// Replaces all stored access policies. Errors: `TableNotFound`; `InvalidXmlDocument` for more than five, or for an
-    /// id that is repeated or over 64 characters.
+    /// Replaces all stored access policies. Errors: `TableNotFound`; `InvalidXmlDocument` for more than five, an id that
+    /// is repeated or over 64 characters, or a permission letter other than `raud`.
     pub fn set_table_acl(
         &self,
         account: &str,

@@ -3,4 +3,4 @@
 mod acl;
 pub(crate) mod entity;
 mod service;
-mod table;
+pub(crate) mod table;
