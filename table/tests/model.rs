@@ -1,0 +1,802 @@
+//! Random operations on the service and on a map that obeys the protocol, compared after each; and what must hold when
+//! many threads write at once.
+//!
+//! `LAZURITE_MODEL_OPERATIONS` scales the random run, `LAZURITE_MODEL_SEED` replays one; a failure prints its seed.
+
+use lazurite_engine::{Config, Db, Direction, Durability, KeyRange, KeyspaceOptions, Ticket};
+use lazurite_table::{
+    DateTime, ETag, Entity, Error, IfMatch, Operation, Query, Result, SignedIdentifier, TableQuery,
+    TableService, Value, Write,
+};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+const ACCOUNT: &str = "account";
+
+/// A small generator that one seed replays (splitmix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit as u64) as usize
+    }
+
+    fn one_in(&mut self, count: usize) -> bool {
+        self.below(count) == 0
+    }
+
+    fn choose<'a, T: ?Sized>(&mut self, from: &[&'a T]) -> &'a T {
+        from[self.below(from.len())]
+    }
+}
+
+/// Which entities a filter should find.
+type Selects<'a> = dyn Fn(&Key, &Entity) -> bool + 'a;
+
+/// Keys as the protocol orders them.
+type Key = (Vec<u16>, Vec<u16>);
+
+fn key(partition_key: &str, row_key: &str) -> Key {
+    (
+        partition_key.encode_utf16().collect(),
+        row_key.encode_utf16().collect(),
+    )
+}
+
+fn key_of(entity: &Entity) -> Key {
+    key(&entity.partition_key, &entity.row_key)
+}
+
+#[derive(Clone)]
+struct ModelTable {
+    name: String,
+    entities: BTreeMap<Key, Entity>,
+    acl: Vec<SignedIdentifier>,
+}
+
+/// The protocol on a map. Errors are the codes of the wire.
+#[derive(Default)]
+struct Model {
+    /// By lower-case name.
+    tables: BTreeMap<String, ModelTable>,
+}
+
+type Code = &'static str;
+
+impl Model {
+    fn table(&mut self, table: &str) -> Result<&mut ModelTable, Code> {
+        self.tables
+            .get_mut(&table.to_ascii_lowercase())
+            .ok_or("TableNotFound")
+    }
+
+    fn create_table(&mut self, table: &str) -> Result<(), Code> {
+        if self.table(table).is_ok() {
+            return Err("TableAlreadyExists");
+        }
+        let new = ModelTable {
+            name: table.into(),
+            entities: BTreeMap::new(),
+            acl: Vec::new(),
+        };
+        self.tables.insert(table.to_ascii_lowercase(), new);
+        Ok(())
+    }
+
+    fn delete_table(&mut self, table: &str) -> Result<(), Code> {
+        let removed = self.tables.remove(&table.to_ascii_lowercase());
+        removed.map(|_| ()).ok_or("ResourceNotFound")
+    }
+}
+
+impl ModelTable {
+    /// The stored entity but for its Timestamp, which the service chooses; `None` for a deletion.
+    fn write(&mut self, write: Write, entity: &Entity) -> Result<(), Code> {
+        let key = key_of(entity);
+        let current = self.entities.get(&key);
+        let (Write::Update(condition) | Write::Merge(condition) | Write::Delete(condition)) = write
+        else {
+            return match (write, current) {
+                (Write::Insert, Some(_)) => Err("EntityAlreadyExists"),
+                (Write::InsertOrMerge, Some(_)) => self.merge(entity),
+                _ => self.put(entity.clone()),
+            };
+        };
+        let current = current.ok_or("ResourceNotFound")?;
+        if let IfMatch::ETag(ETag(timestamp)) = condition
+            && timestamp != current.timestamp
+        {
+            return Err("UpdateConditionNotSatisfied");
+        }
+        match write {
+            Write::Delete(_) => {
+                self.entities.remove(&key);
+                Ok(())
+            }
+            Write::Merge(_) => self.merge(entity),
+            _ => self.put(entity.clone()),
+        }
+    }
+
+    fn merge(&mut self, entity: &Entity) -> Result<(), Code> {
+        let mut merged = self.entities[&key_of(entity)].clone();
+        for (name, value) in &entity.properties {
+            merged.properties.retain(|(known, _)| known != name);
+            merged.properties.push((name.clone(), value.clone()));
+        }
+        self.put(merged)
+    }
+
+    fn put(&mut self, mut entity: Entity) -> Result<(), Code> {
+        if entity.properties.len() > 252 {
+            return Err("TooManyProperties");
+        }
+        // Order of properties is kept by the service and sorted here: a merge has no order in the protocol.
+        entity.properties.sort_by(|a, b| a.0.cmp(&b.0));
+        let key = key_of(&entity);
+        let current = self.entities.get(&key);
+        entity.timestamp = current.map_or(DateTime::MIN, |current| current.timestamp);
+        self.entities.insert(key, entity);
+        Ok(())
+    }
+
+    fn transact(&mut self, operations: &[Operation]) -> Result<(), (usize, Code)> {
+        let before = self.entities.clone();
+        for (index, operation) in operations.iter().enumerate() {
+            if let Err(code) = self.write(operation.write, &operation.entity) {
+                self.entities = before;
+                return Err((index, code));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The code of the wire that an error stands for: the name of its variant.
+fn code(error: &Error) -> String {
+    let text = format!("{error:?}");
+    text.split(|c: char| !c.is_alphanumeric())
+        .next()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+fn sorted(mut entity: Entity) -> Entity {
+    entity.properties.sort_by(|a, b| a.0.cmp(&b.0));
+    entity
+}
+
+fn done<T>((outcome, ticket): (T, Ticket)) -> T {
+    ticket.wait().unwrap();
+    outcome
+}
+
+struct Run {
+    random: Random,
+    service: TableService,
+    model: Model,
+    now: SystemTime,
+    /// The last Timestamp each key ever had, deleted or not.
+    last: BTreeMap<(String, Key), DateTime>,
+}
+
+impl Run {
+    fn step(&mut self) {
+        // Often the clock stands still, sometimes it is set back: Timestamps must advance all the same.
+        match self.random.below(20) {
+            0 => self.now -= Duration::from_millis(5),
+            1..10 => self.now += Duration::from_micros(3),
+            _ => {}
+        }
+        let table = self.random.choose(&["tab", "table", "TABLE", "Other"]);
+        match self.random.below(100) {
+            0 | 1 => {
+                let found = self.service.create_table(ACCOUNT, table);
+                check(
+                    found.map(|ticket| ticket.wait().unwrap()),
+                    self.model.create_table(table),
+                );
+            }
+            2 => {
+                let found = self.service.delete_table(ACCOUNT, table);
+                check(
+                    found.map(|ticket| ticket.wait().unwrap()),
+                    self.model.delete_table(table),
+                );
+            }
+            3 => self.list_tables(),
+            4 => self.acl(table),
+            5..20 => self.query(table),
+            20..30 => self.get(table),
+            30..40 => self.transaction(table),
+            _ => self.write(table),
+        }
+    }
+
+    fn partition_key(&mut self) -> &'static str {
+        self.random
+            .choose(&["", "p", "p-1", "p-10", "p-2", "B", "a", "\u{ffff}", "😀"])
+    }
+
+    fn row_key(&mut self) -> &'static str {
+        self.random
+            .choose(&["", "1", "10", "2", "it's", "é", "r r", "+"])
+    }
+
+    fn entity(&mut self) -> Entity {
+        let (partition_key, row_key) = (self.partition_key(), self.row_key());
+        // Now and then so many that two of them exceed the limit together.
+        let (count, names) = if self.random.one_in(10) {
+            (150, 1000)
+        } else {
+            (self.random.below(4), 6)
+        };
+        let mut properties = BTreeMap::new();
+        while properties.len() < count {
+            let value = match self.random.below(4) {
+                0 => Value::Int32(self.random.below(10) as i32),
+                1 => Value::String("x".repeat(self.random.below(20))),
+                2 => Value::Boolean(self.random.one_in(2)),
+                _ => Value::Int64(self.random.next() as i64),
+            };
+            properties.insert(format!("P{}", self.random.below(names)), value);
+        }
+        Entity::new(partition_key, row_key, properties.into_iter().collect())
+    }
+
+    fn operation(&mut self, table: &str) -> Operation {
+        let entity = self.entity();
+        let key = (table.to_ascii_lowercase(), key_of(&entity));
+        let condition = match (self.random.below(4), self.last.get(&key)) {
+            (0 | 1, Some(last)) => IfMatch::ETag(ETag(*last)),
+            (2, Some(last)) => IfMatch::ETag(ETag(DateTime::from_ticks(last.ticks() - 1).unwrap())),
+            _ => IfMatch::Any,
+        };
+        let write = match self.random.below(8) {
+            0 | 1 => Write::Insert,
+            2 => Write::Update(condition),
+            3 => Write::Merge(condition),
+            4 => Write::InsertOrReplace,
+            5 => Write::InsertOrMerge,
+            _ => Write::Delete(condition),
+        };
+        Operation { write, entity }
+    }
+
+    fn write(&mut self, table: &str) {
+        let Operation { write, entity } = self.operation(table);
+        let (service, now) = (&self.service, self.now);
+        let (p, r) = (&entity.partition_key, &entity.row_key);
+        let found = match write {
+            Write::Insert => service
+                .insert_entity(ACCOUNT, table, &entity, now)
+                .map(done)
+                .map(Some),
+            Write::Update(condition) => service
+                .update_entity(ACCOUNT, table, &entity, condition, now)
+                .map(done)
+                .map(Some),
+            Write::Merge(condition) => service
+                .merge_entity(ACCOUNT, table, &entity, condition, now)
+                .map(done)
+                .map(Some),
+            Write::InsertOrReplace => service
+                .insert_or_replace_entity(ACCOUNT, table, &entity, now)
+                .map(done)
+                .map(Some),
+            Write::InsertOrMerge => service
+                .insert_or_merge_entity(ACCOUNT, table, &entity, now)
+                .map(done)
+                .map(Some),
+            Write::Delete(condition) => {
+                let found = service.delete_entity(ACCOUNT, table, p, r, condition);
+                found.map(|ticket| ticket.wait().unwrap()).map(|()| None)
+            }
+        };
+        let expected = self
+            .model
+            .table(table)
+            .and_then(|table| table.write(write, &entity));
+        if let Some(timestamp) = check(found, expected) {
+            self.written(table, &entity, timestamp);
+        }
+    }
+
+    /// Takes over the Timestamp that the service chose, which must be new.
+    fn written(&mut self, table: &str, entity: &Entity, timestamp: Option<DateTime>) {
+        let Some(timestamp) = timestamp else {
+            return;
+        };
+        let key = key_of(entity);
+        let name = table.to_ascii_lowercase();
+        let stored = self
+            .model
+            .tables
+            .get_mut(&name)
+            .unwrap()
+            .entities
+            .get_mut(&key)
+            .unwrap();
+        assert!(
+            timestamp > stored.timestamp,
+            "a write must give a later Timestamp"
+        );
+        stored.timestamp = timestamp;
+        let before = self.last.insert((name, key), timestamp);
+        assert_ne!(before, Some(timestamp), "an ETag must not come back");
+    }
+
+    fn transaction(&mut self, table: &str) {
+        let partition_key = self.partition_key();
+        let mut operations: Vec<Operation> = Vec::new();
+        for _ in 0..1 + self.random.below(6) {
+            let mut operation = self.operation(table);
+            if !self.random.one_in(30) {
+                operation.entity.partition_key = partition_key.into();
+            }
+            operations.push(operation);
+        }
+        let whole = operations
+            .iter()
+            .enumerate()
+            .find_map(|(index, operation)| {
+                let earlier = &operations[..index];
+                if operation.entity.partition_key != operations[0].entity.partition_key {
+                    return Some((index, "CommandsInBatchActOnDifferentPartitions"));
+                }
+                let twice = earlier
+                    .iter()
+                    .any(|other| other.entity.row_key == operation.entity.row_key);
+                twice.then_some((index, "InvalidDuplicateRow"))
+            });
+        let expected = match (whole, self.model.table(table)) {
+            (Some(error), _) => Err(error),
+            (None, Err(code)) => Err((0, code)),
+            (None, Ok(table)) => table.transact(&operations),
+        };
+        let found = self
+            .service
+            .execute_transaction(ACCOUNT, table, &operations, self.now)
+            .map(done);
+        match (found, expected) {
+            (Ok(timestamps), Ok(())) => {
+                for (operation, timestamp) in operations.iter().zip(timestamps) {
+                    self.written(table, &operation.entity, timestamp);
+                }
+            }
+            (Err(found), Err((index, expected))) => {
+                assert_eq!((found.index, &*code(&found.error)), (index, expected));
+                assert!(found.to_string().starts_with(&format!("{index}:")));
+            }
+            (found, expected) => panic!("{found:?}, expected {expected:?}"),
+        }
+    }
+
+    fn get(&mut self, table: &str) {
+        let (partition_key, row_key) = (self.partition_key(), self.row_key());
+        let found = self
+            .service
+            .get_entity(ACCOUNT, table, partition_key, row_key)
+            .map(sorted);
+        let expected = self.model.table(table).and_then(|table| {
+            table
+                .entities
+                .get(&key(partition_key, row_key))
+                .cloned()
+                .ok_or("ResourceNotFound")
+        });
+        match (found, expected) {
+            (Ok(found), Ok(expected)) => assert_eq!(found, expected),
+            (found, expected) => {
+                check(found, expected.map(|_| ()));
+            }
+        }
+    }
+
+    fn query(&mut self, table: &str) {
+        let (partition_key, row_key) = (self.partition_key(), self.row_key().replace('\'', "''"));
+        let wanted = key(partition_key, &row_key.replace("''", "'"));
+        let by_partition = |k: &Key, _: &Entity| k.0 == wanted.0;
+        let by_row = |k: &Key, _: &Entity| k.0 == wanted.0 && k.1 >= wanted.1;
+        let by_value = |k: &Key, e: &Entity| {
+            k.0 >= wanted.0 && e.property("P1") == Some(&Value::Boolean(true))
+        };
+        let all = |_: &Key, _: &Entity| true;
+        let (filter, selects): (String, &Selects<'_>) = match self.random.below(4) {
+            0 => (format!("PartitionKey eq '{partition_key}'"), &by_partition),
+            1 => (
+                format!("PartitionKey eq '{partition_key}' and RowKey ge '{row_key}'"),
+                &by_row,
+            ),
+            2 => (
+                format!("P1 and PartitionKey ge '{partition_key}'"),
+                &by_value,
+            ),
+            _ => (String::new(), &all),
+        };
+        let top = self
+            .random
+            .choose(&[&None, &Some(1), &Some(2), &Some(7), &Some(1000)]);
+        let impatient = self.random.one_in(4);
+        let found = self.read_pages(table, &filter, *top, impatient);
+        let expected = self.model.table(table).map(|table| {
+            let matches = table
+                .entities
+                .iter()
+                .filter(|(key, entity)| selects(key, entity));
+            matches
+                .map(|(_, entity)| entity.clone())
+                .collect::<Vec<_>>()
+        });
+        match (found, expected) {
+            (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{filter} by {top:?}"),
+            (found, expected) => {
+                check(found, expected.map(|_| ()));
+            }
+        }
+    }
+
+    fn read_pages(
+        &self,
+        table: &str,
+        filter: &str,
+        top: Option<u32>,
+        impatient: bool,
+    ) -> Result<Vec<Entity>> {
+        let mut found = Vec::new();
+        let mut next: Option<(String, String)> = None;
+        loop {
+            let continuation = next.as_ref().map(|(p, r)| (&**p, &**r));
+            let query = Query {
+                filter: Some(filter),
+                top,
+                continuation,
+                access_range: None,
+            };
+            let page = self
+                .service
+                .query_entities(ACCOUNT, table, &query, &|| impatient)?;
+            assert!(page.entities.len() <= top.unwrap_or(1000) as usize);
+            found.extend(page.entities.into_iter().map(sorted));
+            let Some(following) = page.next else {
+                return Ok(found);
+            };
+            assert!(next.as_ref() != Some(&following), "every page gets on");
+            next = Some(following);
+        }
+    }
+
+    fn list_tables(&mut self) {
+        let mut found = Vec::new();
+        let mut next = None;
+        loop {
+            let continuation = next.as_deref();
+            let query = TableQuery {
+                filter: Some("TableName ge 'TAB'"),
+                top: Some(1),
+                continuation,
+            };
+            let page = self
+                .service
+                .query_tables(ACCOUNT, &query, &|| false)
+                .unwrap();
+            found.extend(page.tables);
+            next = page.next;
+            if next.is_none() {
+                break;
+            }
+        }
+        let expected = self
+            .model
+            .tables
+            .range("tab".to_owned()..)
+            .map(|(_, table)| table.name.clone());
+        assert_eq!(found, expected.collect::<Vec<_>>());
+        for (name, table) in &self.model.tables {
+            assert_eq!(self.service.get_table(ACCOUNT, name).unwrap(), table.name);
+        }
+    }
+
+    fn acl(&mut self, table: &str) {
+        let found = self.service.get_table_acl(ACCOUNT, table);
+        let expected = self.model.table(table).map(|table| table.acl.clone());
+        match (found, expected) {
+            (Ok(found), Ok(expected)) => assert_eq!(found, expected),
+            (found, expected) => {
+                check(found, expected.map(|_| ()));
+            }
+        }
+        let policy = |id: usize| SignedIdentifier {
+            id: id.to_string(),
+            ..SignedIdentifier::default()
+        };
+        let acl: Vec<SignedIdentifier> = (0..self.random.below(7)).map(policy).collect();
+        let found = self.service.set_table_acl(ACCOUNT, table, &acl);
+        let expected = match acl.len() {
+            0..=5 => self.model.table(table).map(|table| table.acl = acl),
+            _ => Err("InvalidXmlDocument"),
+        };
+        check(found.map(|ticket| ticket.wait().unwrap()), expected);
+    }
+}
+
+/// Both succeed, or both fail with one code.
+fn check<T: std::fmt::Debug>(found: Result<T>, expected: Result<(), Code>) -> Option<T> {
+    match (found, expected) {
+        (Ok(found), Ok(())) => Some(found),
+        (Err(error), Err(expected)) if code(&error) == expected => None,
+        (found, expected) => panic!("{found:?}, expected {expected:?}"),
+    }
+}
+
+fn open(directory: &tempfile::TempDir) -> Db {
+    let config = Config {
+        durability: Durability::Memory,
+        memtable_bytes_max: 64 << 10,
+        ..Config::default()
+    };
+    Db::open(directory.path(), config).unwrap()
+}
+
+fn environment(name: &str) -> Option<u64> {
+    std::env::var(name)
+        .ok()
+        .map(|text| text.parse().expect("a number"))
+}
+
+/// Prints the seed when the thread panics.
+struct PrintSeed(u64);
+
+impl Drop for PrintSeed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("LAZURITE_MODEL_SEED={}", self.0);
+        }
+    }
+}
+
+#[test]
+fn random_operations_do_what_the_protocol_says() {
+    let operations = environment("LAZURITE_MODEL_OPERATIONS").unwrap_or(40_000);
+    let first = environment("LAZURITE_MODEL_SEED").unwrap_or(1);
+    for seed in first..first + 4 {
+        let _seed = PrintSeed(seed);
+        let directory = tempfile::tempdir().unwrap();
+        let service = TableService::open(&open(&directory)).unwrap();
+        let now = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        let mut run = Run {
+            random: Random(seed),
+            service,
+            model: Model::default(),
+            now,
+            last: BTreeMap::new(),
+        };
+        for _ in 0..operations / 4 {
+            run.step();
+        }
+    }
+}
+
+fn number(entity: &Entity) -> i32 {
+    match entity.property("N") {
+        Some(Value::Int32(number)) => *number,
+        other => panic!("N is {other:?}"),
+    }
+}
+
+fn counter(row_key: &str, number: i32) -> Entity {
+    Entity::new("p", row_key, vec![("N".into(), Value::Int32(number))])
+}
+
+#[test]
+fn concurrent_increments_with_if_match_lose_nothing() {
+    const THREADS: i32 = 4;
+    const EACH: i32 = 500;
+    let directory = tempfile::tempdir().unwrap();
+    let service = TableService::open(&open(&directory)).unwrap();
+    service
+        .create_table(ACCOUNT, "counters")
+        .unwrap()
+        .wait()
+        .unwrap();
+    // Every thread sees the same instant, so only the service can keep the ETags apart.
+    let now = UNIX_EPOCH + Duration::from_secs(1);
+    done(
+        service
+            .insert_entity(ACCOUNT, "counters", &counter("r", 0), now)
+            .unwrap(),
+    );
+    let increment = || loop {
+        let current = service.get_entity(ACCOUNT, "counters", "p", "r").unwrap();
+        let next = counter("r", number(&current) + 1);
+        let condition = IfMatch::ETag(current.etag());
+        match service.update_entity(ACCOUNT, "counters", &next, condition, now) {
+            Ok(written) => return done(written),
+            Err(Error::UpdateConditionNotSatisfied) => {}
+            Err(error) => panic!("{error}"),
+        }
+    };
+    let mut timestamps: Vec<DateTime> = std::thread::scope(|scope| {
+        let worker = || (0..EACH).map(|_| increment()).collect::<Vec<_>>();
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(worker)).collect();
+        threads
+            .into_iter()
+            .flat_map(|thread| thread.join().unwrap())
+            .collect()
+    });
+    assert_eq!(
+        number(&service.get_entity(ACCOUNT, "counters", "p", "r").unwrap()),
+        THREADS * EACH
+    );
+    timestamps.sort_unstable();
+    timestamps.dedup();
+    assert_eq!(
+        timestamps.len(),
+        (THREADS * EACH) as usize,
+        "every write has a Timestamp of its own"
+    );
+}
+
+#[test]
+fn concurrent_transactions_with_if_match_lose_nothing() {
+    const THREADS: i32 = 3;
+    const EACH: i32 = 300;
+    let directory = tempfile::tempdir().unwrap();
+    let service = TableService::open(&open(&directory)).unwrap();
+    service
+        .create_table(ACCOUNT, "counters")
+        .unwrap()
+        .wait()
+        .unwrap();
+    let rows = ["a", "b", "c"];
+    for row in rows {
+        done(
+            service
+                .insert_entity(ACCOUNT, "counters", &counter(row, 0), UNIX_EPOCH)
+                .unwrap(),
+        );
+    }
+    let read = |row: &str| service.get_entity(ACCOUNT, "counters", "p", row).unwrap();
+    let increment = |row: &str| {
+        let current = read(row);
+        let write = Write::Merge(IfMatch::ETag(current.etag()));
+        Operation {
+            write,
+            entity: counter(row, number(&current) + 1),
+        }
+    };
+    let worker = |first: usize| {
+        let mut left = EACH;
+        while left > 0 {
+            let operations = [increment(rows[first]), increment(rows[(first + 1) % 3])];
+            match service.execute_transaction(ACCOUNT, "counters", &operations, UNIX_EPOCH) {
+                Ok(written) => left -= i32::from(done(written).len() == 2),
+                Err(error) => assert_eq!(code(&error.error), "UpdateConditionNotSatisfied"),
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        (0..THREADS as usize).for_each(|first| drop(scope.spawn(move || worker(first))))
+    });
+    for row in rows {
+        assert_eq!(number(&read(row)), 2 * EACH);
+    }
+}
+
+#[test]
+fn readers_never_see_half_a_transaction() {
+    let directory = tempfile::tempdir().unwrap();
+    let service = TableService::open(&open(&directory)).unwrap();
+    service
+        .create_table(ACCOUNT, "pairs")
+        .unwrap()
+        .wait()
+        .unwrap();
+    let next = AtomicI32::new(1);
+    let writing = AtomicBool::new(true);
+    let write = || {
+        for _ in 0..300 {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let row = |at: i32| Operation {
+                write: Write::InsertOrReplace,
+                entity: counter(&at.to_string(), number),
+            };
+            let mut operations: Vec<Operation> = (0..10).map(row).collect();
+            let poisoned = number % 7 == 0;
+            if poisoned {
+                operations[9].write = Write::Insert;
+            }
+            let written = service.execute_transaction(ACCOUNT, "pairs", &operations, UNIX_EPOCH);
+            match written {
+                Ok(written) => drop(done(written)),
+                Err(error) => assert!(poisoned && error.index == 9, "{error}"),
+            }
+        }
+    };
+    let read = || {
+        while writing.load(Ordering::Relaxed) {
+            let query = Query {
+                filter: Some("PartitionKey eq 'p'"),
+                ..Query::default()
+            };
+            let page = service
+                .query_entities(ACCOUNT, "pairs", &query, &|| false)
+                .unwrap();
+            let numbers: Vec<i32> = page.entities.iter().map(number).collect();
+            assert!(numbers.len() == 10 || numbers.is_empty(), "{numbers:?}");
+            assert!(
+                numbers.windows(2).all(|pair| pair[0] == pair[1]),
+                "{numbers:?}"
+            );
+        }
+    };
+    std::thread::scope(|scope| {
+        let writers = [scope.spawn(write), scope.spawn(write)];
+        let readers = [scope.spawn(read), scope.spawn(read)];
+        writers
+            .into_iter()
+            .for_each(|writer| writer.join().unwrap());
+        writing.store(false, Ordering::Relaxed);
+        readers
+            .into_iter()
+            .for_each(|reader| reader.join().unwrap());
+    });
+}
+
+#[test]
+fn deleted_tables_leave_no_rows_behind_concurrent_writers() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = open(&directory);
+    let service = TableService::open(&db).unwrap();
+    let writing = AtomicBool::new(true);
+    let write = || {
+        while writing.load(Ordering::Relaxed) {
+            let entity = counter("r", 0);
+            let written =
+                service.insert_or_replace_entity(ACCOUNT, "fleeting", &entity, UNIX_EPOCH);
+            match written {
+                Ok(written) => drop(done(written)),
+                Err(error) => assert_eq!(code(&error), "TableNotFound"),
+            }
+        }
+    };
+    let recreate = || {
+        for _ in 0..5000 {
+            service
+                .create_table(ACCOUNT, "Fleeting")
+                .unwrap()
+                .wait()
+                .unwrap();
+            service
+                .delete_table(ACCOUNT, "FLEETING")
+                .unwrap()
+                .wait()
+                .unwrap();
+        }
+        writing.store(false, Ordering::Relaxed);
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(write);
+        scope.spawn(write);
+        scope.spawn(recreate);
+    });
+    let entities = db
+        .keyspace("table.entities", KeyspaceOptions::default())
+        .unwrap();
+    let mut scan = db
+        .snapshot()
+        .scan(&entities, KeyRange::all(), Direction::Forward);
+    assert!(
+        !scan.advance().unwrap(),
+        "a row under the id of a deleted table"
+    );
+}

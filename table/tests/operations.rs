@@ -1,0 +1,533 @@
+//! One behaviour of the protocol per test, by example: limits, errors, pages and their cost.
+
+use lazurite_engine::{Config, Db, Durability, Ticket};
+use lazurite_table::{
+    AccessKind, Entity, Error, IfMatch, InvalidInput, Operation, OutOfRangeInput, PAGE_BYTES_MAX,
+    Page, Query, Result, SignedIdentifier, TableQuery, TableService, Value, Write,
+};
+use std::cell::Cell;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const ACCOUNT: &str = "account";
+const NOW: SystemTime = UNIX_EPOCH;
+
+struct Fixture {
+    service: TableService,
+    _directory: tempfile::TempDir,
+}
+
+impl std::ops::Deref for Fixture {
+    type Target = TableService;
+
+    fn deref(&self) -> &TableService {
+        &self.service
+    }
+}
+
+/// A service with one empty table, `people`.
+fn fixture() -> Fixture {
+    let directory = tempfile::tempdir().unwrap();
+    let config = Config {
+        durability: Durability::Memory,
+        ..Config::default()
+    };
+    let db = Db::open(directory.path(), config).unwrap();
+    let service = TableService::open(&db).unwrap();
+    service
+        .create_table(ACCOUNT, "people")
+        .unwrap()
+        .wait()
+        .unwrap();
+    Fixture {
+        service,
+        _directory: directory,
+    }
+}
+
+fn text(units: usize) -> Value {
+    Value::String("x".repeat(units))
+}
+
+fn entity(row_key: &str, properties: &[(&str, Value)]) -> Entity {
+    let properties = properties
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), value.clone()));
+    Entity::new("p", row_key, properties.collect())
+}
+
+fn numbered(count: usize) -> Entity {
+    Entity::new(
+        "p",
+        "r",
+        (0..count)
+            .map(|at| (format!("P{at}"), Value::Int32(0)))
+            .collect(),
+    )
+}
+
+impl Fixture {
+    fn insert(&self, entity: &Entity) -> Result<()> {
+        self.insert_entity(ACCOUNT, "people", entity, NOW)
+            .map(|(_, ticket)| ticket.wait().unwrap())
+    }
+
+    fn query(&self, query: &Query<'_>) -> Page {
+        self.query_entities(ACCOUNT, "people", query, &|| false)
+            .unwrap()
+    }
+
+    fn fill(&self, partition_key: &str, count: usize) {
+        for at in 0..count {
+            let properties = vec![("N".to_owned(), Value::Int32(at as i32))];
+            self.insert(&Entity::new(partition_key, format!("{at:05}"), properties))
+                .unwrap();
+        }
+    }
+}
+
+fn wait(result: Result<Ticket>) -> Result<()> {
+    result.map(|ticket| ticket.wait().unwrap())
+}
+
+#[test]
+fn table_names_are_checked_and_found_in_any_case() {
+    let service = fixture();
+    let create = |name: &str| wait(service.create_table(ACCOUNT, name));
+    assert!(matches!(create("PEOPLE"), Err(Error::TableAlreadyExists)));
+    assert!(matches!(
+        create("ab"),
+        Err(Error::OutOfRangeInput(OutOfRangeInput::ResourceNameLength))
+    ));
+    assert!(matches!(
+        create(&"a".repeat(64)),
+        Err(Error::OutOfRangeInput(OutOfRangeInput::ResourceNameLength))
+    ));
+    for name in ["1abc", "a-b", "a_b", "tablé", "$Metrics"] {
+        assert!(
+            matches!(create(name), Err(Error::InvalidResourceName)),
+            "{name}"
+        );
+    }
+    assert!(matches!(
+        create("Tables"),
+        Err(Error::InvalidInput(InvalidInput::Request))
+    ));
+    create(&"a".repeat(63)).unwrap();
+    create("peop").unwrap();
+    assert_eq!(service.get_table(ACCOUNT, "PEOPLE").unwrap(), "people");
+    assert!(matches!(
+        service.get_table("other", "people"),
+        Err(Error::ResourceNotFound)
+    ));
+    assert!(matches!(
+        service.delete_table(ACCOUNT, "no/such"),
+        Err(Error::ResourceNotFound)
+    ));
+    assert!(matches!(
+        service.get_entity(ACCOUNT, "none", "p", "r"),
+        Err(Error::TableNotFound)
+    ));
+}
+
+#[test]
+fn deleted_table_is_empty_when_created_again() {
+    let service = fixture();
+    service.insert(&entity("r", &[])).unwrap();
+    let policy = SignedIdentifier {
+        id: "pol".into(),
+        permission: Some("raud".into()),
+        ..Default::default()
+    };
+    wait(service.set_table_acl(ACCOUNT, "people", std::slice::from_ref(&policy))).unwrap();
+    assert_eq!(service.get_table_acl(ACCOUNT, "People").unwrap(), [policy]);
+    wait(service.delete_table(ACCOUNT, "people")).unwrap();
+    assert!(matches!(
+        service.get_table_acl(ACCOUNT, "people"),
+        Err(Error::TableNotFound)
+    ));
+    wait(service.create_table(ACCOUNT, "People")).unwrap();
+    assert_eq!(service.get_table_acl(ACCOUNT, "people").unwrap(), []);
+    assert_eq!(service.query(&Query::default()).entities, []);
+}
+
+#[test]
+fn tables_are_listed_in_order_and_filtered_without_regard_to_case() {
+    let service = fixture();
+    for name in ["Zoo", "abc", "ABD"] {
+        wait(service.create_table(ACCOUNT, name)).unwrap();
+    }
+    let list = |filter, top, continuation| {
+        let query = TableQuery {
+            filter,
+            top,
+            continuation,
+        };
+        service.query_tables(ACCOUNT, &query, &|| false).unwrap()
+    };
+    assert_eq!(
+        list(None, None, None).tables,
+        ["abc", "ABD", "people", "Zoo"]
+    );
+    assert_eq!(
+        list(Some("TableName ge 'AB' and TableName lt 'ac'"), None, None).tables,
+        ["abc", "ABD"]
+    );
+    assert_eq!(list(Some("TableName eq 'ZOO'"), None, None).tables, ["Zoo"]);
+    assert_eq!(list(None, Some(0), None).tables, [""; 0]);
+    let page = list(None, Some(2), None);
+    assert_eq!(page.next.as_deref(), Some("people"));
+    assert_eq!(
+        list(None, Some(2), page.next.as_deref()).tables,
+        ["people", "Zoo"]
+    );
+}
+
+#[test]
+fn limits_of_names_and_values_are_exact() {
+    let service = fixture();
+    service
+        .insert(&entity(
+            "edge",
+            &[("S", text(32_768)), ("B", Value::Binary(vec![0; 65_536]))],
+        ))
+        .unwrap();
+    service
+        .insert(&entity(
+            &"k".repeat(512),
+            &[(&"n".repeat(255), text(0)), ("_ä1", text(0))],
+        ))
+        .unwrap();
+    let check = |entity: Entity, expected: &str| {
+        let error = service.insert(&entity).unwrap_err();
+        assert!(format!("{error:?}").starts_with(expected), "{error:?}");
+    };
+    check(entity("r", &[("S", text(32_769))]), "PropertyValueTooLarge");
+    // A character beyond the BMP is two UTF-16 code units.
+    check(
+        entity("r", &[("S", Value::String("😀".repeat(16_385)))]),
+        "PropertyValueTooLarge",
+    );
+    check(
+        entity("r", &[("B", Value::Binary(vec![0; 65_537]))]),
+        "PropertyValueTooLarge",
+    );
+    check(entity(&"k".repeat(513), &[]), "PropertyValueTooLarge");
+    check(
+        entity("r", &[(&"n".repeat(256), text(0))]),
+        "PropertyNameTooLong",
+    );
+    for name in ["", "1a", "a-b", "a b", "a.b", "a\u{a0}"] {
+        check(entity("r", &[(name, text(0))]), "PropertyNameInvalid");
+    }
+    check(
+        entity("r", &[("A", text(0)), ("A", text(1))]),
+        "DuplicatePropertiesSpecified",
+    );
+    check(
+        entity("r", &[("Timestamp", text(0))]),
+        "DuplicatePropertiesSpecified",
+    );
+    check(numbered(253), "TooManyProperties");
+    service.insert(&numbered(252)).unwrap();
+}
+
+#[test]
+fn entity_is_measured_by_the_rule_and_after_a_merge() {
+    let service = fixture();
+    // 8 for the keys; each String 8 + 2·2 for its name and 2·units + 4; sixteen of 32,000 units and one with the rest.
+    let with_rest = |rest: usize| {
+        let units = std::iter::repeat_n(32_000, 16).chain([rest]);
+        let named = ('a'..='q')
+            .zip(units)
+            .map(|(letter, units)| (format!("S{letter}"), text(units)));
+        Entity::new("p", "r", named.collect())
+    };
+    let rest = ((1 << 20) - 8 - 16 * (12 + 4 + 64_000) - (12 + 4)) / 2;
+    let (exact, larger) = (with_rest(rest), with_rest(rest + 1));
+    service.insert(&exact).unwrap();
+    let replaced = service.insert_or_replace_entity(ACCOUNT, "people", &larger, NOW);
+    assert!(matches!(replaced, Err(Error::EntityTooLarge)));
+    let merged = service.merge_entity(
+        ACCOUNT,
+        "people",
+        &entity("r", &[("x", text(0))]),
+        IfMatch::Any,
+        NOW,
+    );
+    assert!(matches!(merged, Err(Error::EntityTooLarge)));
+}
+
+#[test]
+fn forbidden_characters_in_keys_have_three_answers() {
+    let service = fixture();
+    for key in ["a/b", "a\\b", "a#", "?", "\t", "\u{7f}", "\u{9f}"] {
+        let error = service.insert(&entity(key, &[])).unwrap_err();
+        let expected = format!("The 'RowKey' parameter of value '{key}' is out of range.");
+        assert_eq!(error.to_string(), expected);
+    }
+    let get = |key: &str| {
+        service
+            .get_entity(ACCOUNT, "people", "p", key)
+            .unwrap_err()
+            .to_string()
+    };
+    assert_eq!(get("a/b"), "Bad Request - Error in query syntax.");
+    assert_eq!(get("a#b"), "One of the request inputs is out of range.");
+    let upsert = service.insert_or_replace_entity(ACCOUNT, "people", &entity("a\\", &[]), NOW);
+    assert!(matches!(
+        upsert,
+        Err(Error::InvalidInput(InvalidInput::QuerySyntax))
+    ));
+    for key in ["", "%", "+", " ", "é", "a%2Fb", "'"] {
+        service.insert(&entity(key, &[])).unwrap();
+        assert_eq!(
+            service
+                .get_entity(ACCOUNT, "people", "p", key)
+                .unwrap()
+                .row_key,
+            key
+        );
+    }
+}
+
+#[test]
+fn merge_keeps_places_and_the_new_type_wins() {
+    let service = fixture();
+    service
+        .insert(&entity("r", &[("A", Value::Int32(1)), ("B", text(1))]))
+        .unwrap();
+    let changes = entity("r", &[("C", text(2)), ("A", Value::Boolean(true))]);
+    let (timestamp, _) = service
+        .merge_entity(ACCOUNT, "people", &changes, IfMatch::Any, NOW)
+        .unwrap();
+    let stored = service.get_entity(ACCOUNT, "people", "p", "r").unwrap();
+    let expected = entity(
+        "r",
+        &[("A", Value::Boolean(true)), ("B", text(1)), ("C", text(2))],
+    );
+    assert_eq!(
+        stored,
+        Entity {
+            timestamp,
+            ..expected
+        }
+    );
+}
+
+#[test]
+fn transaction_limits_name_the_operation() {
+    let service = fixture();
+    let insert = |at: usize| Operation {
+        write: Write::Insert,
+        entity: entity(&at.to_string(), &[]),
+    };
+    let run = |operations: &[Operation]| match service
+        .execute_transaction(ACCOUNT, "people", operations, NOW)
+    {
+        Ok((timestamps, _)) => Ok(timestamps),
+        Err(error) => Err(error.to_string()),
+    };
+    let many: Vec<Operation> = (0..101).map(insert).collect();
+    let message = "99:The batch request operation exceeds the maximum 100 changes per change set.";
+    assert_eq!(run(&many), Err(message.into()));
+    assert_eq!(
+        run(&[]),
+        Err("0:One of the request inputs is not valid.".into())
+    );
+    let mut bad = vec![insert(0), insert(1)];
+    bad[1].entity.properties = vec![("a b".into(), Value::Int32(0))];
+    assert_eq!(run(&bad), Err("1:The property name is invalid.".into()));
+    assert_eq!(run(&many[..100]).unwrap().len(), 100);
+    assert_eq!(
+        run(&many[99..]),
+        Err("0:The specified entity already exists.".into())
+    );
+    assert_eq!(
+        service.query(&Query::default()).entities.len(),
+        100,
+        "nothing of a refused one is there"
+    );
+}
+
+#[test]
+fn exactly_full_page_has_no_continuation() {
+    let service = fixture();
+    service.fill("p", 1000);
+    let page = service.query(&Query::default());
+    assert_eq!((page.entities.len(), page.next), (1000, None));
+    service.insert(&Entity::new("q", "", vec![])).unwrap();
+    let page = service.query(&Query::default());
+    assert_eq!(
+        (page.entities.len(), page.next),
+        (1000, Some(("q".into(), String::new())))
+    );
+    let matches = service.query(&Query {
+        filter: Some("N lt 10"),
+        top: Some(10),
+        ..Query::default()
+    });
+    assert_eq!(
+        (matches.entities.len(), matches.next),
+        (10, None),
+        "no match follows"
+    );
+}
+
+#[test]
+fn full_page_does_not_look_ahead_for_ever() {
+    let service = fixture();
+    service.fill("p", 3000);
+    let page = service.query(&Query {
+        filter: Some("N eq 0"),
+        top: Some(1),
+        ..Query::default()
+    });
+    assert_eq!(page.next, Some(("p".into(), "01001".into())));
+    let next = page.next.as_ref().map(|(p, r)| (&**p, &**r));
+    let rest = service.query(&Query {
+        filter: Some("N eq 0"),
+        continuation: next,
+        ..Query::default()
+    });
+    assert_eq!((rest.entities.len(), rest.next), (0, None));
+}
+
+#[test]
+fn page_ends_before_four_mebibytes() {
+    let service = fixture();
+    for at in 0..8 {
+        let properties: Vec<(String, Value)> = (0..14)
+            .map(|at| (format!("B{at}"), Value::Binary(vec![0; 65_536])))
+            .collect();
+        service
+            .insert(&Entity::new("p", at.to_string(), properties))
+            .unwrap();
+    }
+    let page = service.query(&Query::default());
+    assert_eq!(page.entities.len(), PAGE_BYTES_MAX / (14 * 65_536));
+    assert_eq!(
+        page.next,
+        Some(("p".into(), page.entities.len().to_string()))
+    );
+}
+
+#[test]
+fn expired_page_may_be_empty_but_gets_on() {
+    let service = fixture();
+    service.fill("p", 1000);
+    let asked = Cell::new(0);
+    let expired = || {
+        asked.set(asked.get() + 1);
+        true
+    };
+    let mut next: Option<(String, String)> = None;
+    for pages in 1.. {
+        let continuation = next.as_ref().map(|(p, r)| (&**p, &**r));
+        let query = Query {
+            filter: Some("N eq 950"),
+            continuation,
+            ..Query::default()
+        };
+        let page = service
+            .query_entities(ACCOUNT, "people", &query, &expired)
+            .unwrap();
+        next = page.next;
+        if next.is_none() {
+            assert_eq!((pages, page.entities.len()), (10, 1));
+            break;
+        }
+        assert!(page.entities.is_empty());
+    }
+    assert_eq!(asked.get(), 9);
+}
+
+#[test]
+fn top_is_zero_to_a_thousand() {
+    let service = fixture();
+    service.fill("p", 2);
+    let page = service.query(&Query {
+        top: Some(0),
+        ..Query::default()
+    });
+    assert_eq!((page.entities.len(), page.next), (0, None));
+    let query = Query {
+        top: Some(1001),
+        ..Query::default()
+    };
+    let refused = service.query_entities(ACCOUNT, "people", &query, &|| false);
+    assert!(matches!(
+        refused,
+        Err(Error::InvalidInput(InvalidInput::Request))
+    ));
+}
+
+#[test]
+fn cost_is_that_of_the_rows_the_keys_lead_to() {
+    let service = fixture();
+    service.fill("p", 200);
+    service.fill("q", 200);
+    for (filter, access, examined, returned) in [
+        (
+            "PartitionKey eq 'p' and RowKey eq '00007'",
+            AccessKind::Point,
+            1,
+            1,
+        ),
+        (
+            "PartitionKey eq 'p' and RowKey eq 'none'",
+            AccessKind::Point,
+            0,
+            0,
+        ),
+        (
+            "PartitionKey eq 'p' and (RowKey eq '00007' or RowKey eq '00190')",
+            AccessKind::Points,
+            2,
+            2,
+        ),
+        (
+            "PartitionKey eq 'p' and RowKey ge '00100' and RowKey lt '00110'",
+            AccessKind::RowRange,
+            10,
+            10,
+        ),
+        (
+            "PartitionKey eq 'p' and N eq 3",
+            AccessKind::Partition,
+            200,
+            1,
+        ),
+        ("PartitionKey gt 'p'", AccessKind::PartitionRange, 200, 200),
+        ("N eq 3", AccessKind::Table, 400, 2),
+        (
+            "PartitionKey eq 'p' and PartitionKey eq 'q'",
+            AccessKind::Nothing,
+            0,
+            0,
+        ),
+    ] {
+        let cost = service
+            .query(&Query {
+                filter: Some(filter),
+                ..Query::default()
+            })
+            .cost;
+        assert_eq!(
+            (cost.access, cost.examined, cost.returned),
+            (access, examined, returned),
+            "{filter}"
+        );
+    }
+}
+
+#[test]
+fn service_properties_are_kept_by_account() {
+    let service = fixture();
+    assert_eq!(service.get_service_properties(ACCOUNT).unwrap(), None);
+    wait(service.set_service_properties(ACCOUNT, b"<xml/>")).unwrap();
+    assert_eq!(
+        service.get_service_properties(ACCOUNT).unwrap().as_deref(),
+        Some(&b"<xml/>"[..])
+    );
+    assert_eq!(service.get_service_properties("other").unwrap(), None);
+}
