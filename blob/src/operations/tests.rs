@@ -694,6 +694,36 @@ fn deleted_container_takes_everything_with_it_and_frees_its_name() {
 }
 
 #[test]
+fn writes_racing_with_the_deletion_of_their_container_leave_no_orphans() {
+    let store = store();
+    let none = Conditions::default();
+    std::thread::scope(|scope| {
+        for writer in 0..4 {
+            let store = &store;
+            scope.spawn(move || {
+                for i in 0..300 {
+                    let name = format!("{writer}/{}", i % 7);
+                    let put = store.put(&name, b"body").map(|_| ());
+                    let block = store.put_block(&name, "a", b"block").map(|_| ());
+                    for result in [put, block] {
+                        assert!(matches!(result, Ok(()) | Err(Error::ContainerNotFound)));
+                    }
+                }
+            });
+        }
+        for _ in 0..100 {
+            let deleted = store.service.delete_container(ACCOUNT, CONTAINER, &none);
+            deleted.unwrap().wait().unwrap();
+            store.create(CONTAINER).unwrap();
+        }
+    });
+    let deleted = store.service.delete_container(ACCOUNT, CONTAINER, &none);
+    deleted.unwrap().wait().unwrap();
+    assert_eq!(store.filed(), (0, 0));
+    assert_eq!(store.rows(&store.service.keyspaces.blobs), 0);
+}
+
+#[test]
 fn container_keeps_what_it_was_given() {
     let store = store();
     let none = Conditions::default();
