@@ -114,6 +114,14 @@ impl Blob {
             Content::Whole | Content::Blocks { .. } => BlobType::BlockBlob,
         }
     }
+
+    /// The validators, as a write answers them.
+    pub(crate) fn written(&self) -> Written {
+        Written {
+            etag: self.etag,
+            last_modified: self.last_modified,
+        }
+    }
 }
 
 /// Where the bytes of a blob are.

@@ -3,9 +3,9 @@
 //! `LAZURITE_MODEL_SEED` replays one run, `LAZURITE_MODEL_STEPS` makes it longer. A failure prints the seed and step.
 
 use lazurite_blob::*;
-use lazurite_engine::{Config, CountingIds, Db};
+use lazurite_engine::{Batch, Config, CountingIds, Db, KeyspaceOptions};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const ACCOUNT: &str = "account";
@@ -221,7 +221,7 @@ impl Run {
 
     /// Closes the store and opens it again: nothing may differ afterwards.
     fn reopen(&mut self) {
-        if !REOPENS {
+        if !store_keeps_data() {
             return;
         }
         self.service = None;
@@ -639,8 +639,24 @@ impl Run {
     }
 }
 
-/// Whether the store under test keeps anything when it is closed.
-const REOPENS: bool = false;
+/// Whether the store under test keeps anything when it is closed; one that lives in memory does not.
+fn store_keeps_data() -> bool {
+    static KEEPS: LazyLock<bool> = LazyLock::new(|| {
+        let directory = tempfile::tempdir().unwrap();
+        let mut found = None;
+        for _ in 0..2 {
+            let db = Db::open(directory.path(), Config::default()).unwrap();
+            let keyspace = db.keyspace("probe", KeyspaceOptions::default()).unwrap();
+            found = db.get(&keyspace, b"key").unwrap();
+            let mut batch = Batch::new();
+            batch.put(&keyspace, b"key", b"value");
+            db.write(batch).unwrap().wait().unwrap();
+            db.close().unwrap();
+        }
+        found.is_some()
+    });
+    *KEEPS
+}
 
 /// An entry as text: its name, and either that it is a prefix or what is known of the blob.
 fn told(entry: BlobEntry) -> String {

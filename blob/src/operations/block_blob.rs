@@ -108,10 +108,7 @@ impl BlobService {
             length,
         };
         let blob = write.new_blob(content, headers, request.metadata, now);
-        let written = Written {
-            etag: blob.etag,
-            last_modified: blob.last_modified,
-        };
+        let written = blob.written();
         write.put_record(&mut batch, &BlobRecord::Committed(blob));
         Ok((PutBlobOutcome { written, checksums }, write.commit(batch)?))
     }
@@ -208,10 +205,7 @@ impl BlobService {
             length: list.length,
         };
         let blob = write.new_blob(content, request.headers, request.metadata, now);
-        let written = Written {
-            etag: blob.etag,
-            last_modified: blob.last_modified,
-        };
+        let written = blob.written();
         write.put_record(&mut batch, &BlobRecord::Committed(blob));
         Ok((written, write.commit(batch)?))
     }
