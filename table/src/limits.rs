@@ -16,25 +16,13 @@ pub const KEY_UNITS_MAX: usize = 512;
 pub const STRING_UNITS_MAX: usize = 32 * 1024;
 /// Longest Binary, in bytes.
 pub const BINARY_BYTES_MAX: usize = 64 * 1024;
-/// Largest entity, by the rule of [`property_bytes`] and [`key_bytes`].
+/// Largest entity: 4 bytes, 2 per UTF-16 code unit of its keys, and of each property 8 bytes, 2 per code unit of its name, and
+/// the value: 2 per code unit of a String, a Binary's own, 4 more for either, and otherwise 1, 4, 8 or 16.
 pub const ENTITY_BYTES_MAX: usize = 1 << 20;
 /// Most stored access policies of a table.
 pub const ACL_IDENTIFIERS_MAX: usize = 5;
 /// Longest id of a stored access policy, in characters.
 const ACL_ID_CHARS_MAX: usize = 64;
-
-/// Checks the keys of an entity to be written. A bad character is reported by the words for a body on Insert, where the keys
-/// come from there, and otherwise by those for a URL.
-fn check_keys(write: Write, partition_key: &str, row_key: &str) -> Result<()> {
-    for (name, value) in [("PartitionKey", partition_key), ("RowKey", row_key)] {
-        if write == Write::Insert && value.contains(is_forbidden) {
-            let (name, value) = (name.to_owned(), value.to_owned());
-            return Err(OutOfRangeInput::Parameter { name, value }.into());
-        }
-        check_url_key(value)?;
-    }
-    Ok(())
-}
 
 /// Checks an entity to be written, as far as that needs no reading.
 pub(crate) fn check_entity(write: Write, entity: &Entity) -> Result<()> {
@@ -51,29 +39,38 @@ pub(crate) fn check_result(
     row_key: &str,
     properties: &[(&str, ValueRef<'_>)],
 ) -> Result<()> {
-    check_count(properties.len())?;
-    let own_bytes: usize = properties
+    ensure(properties.len() <= PROPERTIES_MAX, Error::TooManyProperties)?;
+    let sizes = properties
         .iter()
-        .map(|(name, value)| property_bytes(name, *value))
-        .sum();
-    match key_bytes(partition_key, row_key) + own_bytes > ENTITY_BYTES_MAX {
-        true => Err(Error::EntityTooLarge),
-        false => Ok(()),
+        .map(|(name, value)| property_bytes(name, *value));
+    let bytes = key_bytes(partition_key, row_key) + sizes.sum::<usize>();
+    ensure(bytes <= ENTITY_BYTES_MAX, Error::EntityTooLarge)
+}
+
+/// Checks the keys of an entity to be written. A bad character is reported by the words for a body on Insert, where the keys
+/// come from there, and otherwise by those for a URL.
+fn check_keys(write: Write, partition_key: &str, row_key: &str) -> Result<()> {
+    for (name, value) in [("PartitionKey", partition_key), ("RowKey", row_key)] {
+        // Before the characters: the error that names them holds the key.
+        check_key_length(value)?;
+        if write == Write::Insert && value.contains(is_forbidden) {
+            let (name, value) = (name.to_owned(), value.to_owned());
+            return Err(OutOfRangeInput::Parameter { name, value }.into());
+        }
+        check_url_key(value)?;
     }
+    Ok(())
 }
 
 /// Checks one key of a URL.
 pub(crate) fn check_url_key(key: &str) -> Result<()> {
-    if key.contains(['/', '\\']) {
-        return Err(InvalidInput::QuerySyntax.into());
-    }
-    if key.contains(is_forbidden) {
-        return Err(OutOfRangeInput::Request.into());
-    }
-    match units(key) > KEY_UNITS_MAX {
-        true => Err(Error::PropertyValueTooLarge),
-        false => Ok(()),
-    }
+    check_key_length(key)?;
+    ensure(!key.contains(['/', '\\']), InvalidInput::QuerySyntax)?;
+    ensure(!key.contains(is_forbidden), OutOfRangeInput::Request)
+}
+
+fn check_key_length(key: &str) -> Result<()> {
+    ensure(units(key) <= KEY_UNITS_MAX, Error::PropertyValueTooLarge)
 }
 
 /// Source: Understanding the Table Service Data Model, "Characters Disallowed in Key Fields".
@@ -83,36 +80,27 @@ fn is_forbidden(character: char) -> bool {
 
 /// Checks properties to be written, each alone and their names together.
 fn check_properties(properties: &[(String, Value)]) -> Result<()> {
-    check_count(properties.len())?;
+    ensure(properties.len() <= PROPERTIES_MAX, Error::TooManyProperties)?;
     let mut names: HashSet<&str> = ["PartitionKey", "RowKey", "Timestamp"].into();
     for (name, value) in properties {
         check_name(name)?;
         check_value(value)?;
-        if !names.insert(name) {
-            return Err(Error::DuplicatePropertiesSpecified);
-        }
+        ensure(names.insert(name), Error::DuplicatePropertiesSpecified)?;
     }
     Ok(())
 }
 
-/// Checks how many own properties an entity has.
-fn check_count(properties: usize) -> Result<()> {
-    match properties > PROPERTIES_MAX {
-        true => Err(Error::TooManyProperties),
-        false => Ok(()),
-    }
-}
-
 /// Source: Understanding the Table Service Data Model, "Property Names".
 fn check_name(name: &str) -> Result<()> {
-    if units(name) > PROPERTY_NAME_UNITS_MAX {
-        return Err(Error::PropertyNameTooLong);
-    }
+    ensure(
+        units(name) <= PROPERTY_NAME_UNITS_MAX,
+        Error::PropertyNameTooLong,
+    )?;
     let begins_well = name.starts_with(|c: char| !c.is_ascii_digit());
-    match begins_well && name.chars().all(is_name_char) {
-        true => Ok(()),
-        false => Err(Error::PropertyNameInvalid),
-    }
+    ensure(
+        begins_well && name.chars().all(is_name_char),
+        Error::PropertyNameInvalid,
+    )
 }
 
 /// Whether a property name may hold it: letters, digits and `_`; beyond ASCII anything printable, where the
@@ -125,11 +113,12 @@ pub(crate) fn is_name_char(c: char) -> bool {
 }
 
 fn check_value(value: &Value) -> Result<()> {
-    match value {
-        Value::String(text) if units(text) > STRING_UNITS_MAX => Err(Error::PropertyValueTooLarge),
-        Value::Binary(bytes) if bytes.len() > BINARY_BYTES_MAX => Err(Error::PropertyValueTooLarge),
-        _ => Ok(()),
-    }
+    let fits = match value {
+        Value::String(text) => units(text) <= STRING_UNITS_MAX,
+        Value::Binary(bytes) => bytes.len() <= BINARY_BYTES_MAX,
+        _ => true,
+    };
+    ensure(fits, Error::PropertyValueTooLarge)
 }
 
 /// What the keys count towards [`ENTITY_BYTES_MAX`].
@@ -152,17 +141,15 @@ fn property_bytes(name: &str, value: ValueRef<'_>) -> usize {
 
 /// Checks the name of a table to be created. Source: Understanding the Table Service Data Model, "Table Names".
 pub(crate) fn check_table_name(name: &str) -> Result<()> {
-    if name.eq_ignore_ascii_case("tables") {
-        return Err(InvalidInput::Request.into());
-    }
-    if !(3..=63).contains(&name.chars().count()) {
-        return Err(OutOfRangeInput::ResourceNameLength.into());
-    }
+    ensure(!name.eq_ignore_ascii_case("tables"), InvalidInput::Request)?;
+    let length = name.chars().count();
+    ensure(
+        (3..=63).contains(&length),
+        OutOfRangeInput::ResourceNameLength,
+    )?;
     let letter_first = name.starts_with(|c: char| c.is_ascii_alphabetic());
-    match letter_first && name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-        true => Ok(()),
-        false => Err(Error::InvalidResourceName),
-    }
+    let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    ensure(letter_first && plain, Error::InvalidResourceName)
 }
 
 /// Checks stored access policies. Source: Set Table ACL, "Remarks".
@@ -171,23 +158,24 @@ pub(crate) fn check_acl(identifiers: &[SignedIdentifier]) -> Result<()> {
         .iter()
         .map(|identifier| &*identifier.id)
         .collect();
-    let valid = identifiers.len() <= ACL_IDENTIFIERS_MAX
-        && ids.len() == identifiers.len()
-        && identifiers.iter().all(|identifier| {
-            let permission = identifier.permission.as_deref().unwrap_or("");
-            identifier.id.chars().count() <= ACL_ID_CHARS_MAX
-                && permission.chars().all(|letter| "raud".contains(letter))
-        });
-    match valid {
-        true => Ok(()),
-        false => Err(Error::InvalidXmlDocument),
-    }
+    let few_and_unique = identifiers.len() <= ACL_IDENTIFIERS_MAX && ids.len() == identifiers.len();
+    let valid = identifiers.iter().all(|identifier| {
+        let permission = identifier.permission.as_deref().unwrap_or("");
+        identifier.id.chars().count() <= ACL_ID_CHARS_MAX
+            && permission.chars().all(|letter| "raud".contains(letter))
+    });
+    ensure(few_and_unique && valid, Error::InvalidXmlDocument)
+}
+
+fn ensure(holds: bool, otherwise: impl Into<Error>) -> Result<()> {
+    if holds { Ok(()) } else { Err(otherwise.into()) }
 }
 
 /// Length in UTF-16 code units, without counting where bytes already tell.
 fn units(text: &str) -> usize {
-    match text.is_ascii() {
-        true => text.len(),
-        false => text.encode_utf16().count(),
+    if text.is_ascii() {
+        text.len()
+    } else {
+        text.encode_utf16().count()
     }
 }

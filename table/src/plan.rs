@@ -8,6 +8,7 @@ use crate::filter::{Comparison, Expression, Filter, Operator};
 use crate::keys::{component, skip_component};
 use crate::model::Value;
 use lazurite_engine::KeyRange;
+use std::fmt;
 
 /// How a query reaches its rows, from cheap to dear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,6 +27,21 @@ pub enum AccessKind {
     PartitionRange,
     /// The whole table.
     Table,
+}
+
+/// In words, for logs.
+impl fmt::Display for AccessKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            AccessKind::Nothing => "nothing",
+            AccessKind::Point => "point",
+            AccessKind::Points => "points",
+            AccessKind::RowRange => "row range",
+            AccessKind::Partition => "partition",
+            AccessKind::PartitionRange => "partition range",
+            AccessKind::Table => "table",
+        })
+    }
 }
 
 /// The stretch of (PartitionKey, RowKey) that a shared access signature covers, both ends included; `None` is unbounded. A
