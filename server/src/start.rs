@@ -11,6 +11,7 @@ use crate::http::{App, serve};
 use lazurite_blob::BlobService;
 use lazurite_engine::{Config, Db, Durability, IdSource, RandomIds};
 use lazurite_queue::QueueService;
+use lazurite_table::TableService;
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -135,12 +136,14 @@ impl App {
         let ids: Arc<dyn IdSource> = Arc::new(RandomIds);
         let request_ids = RequestIds::new(ids.next_id());
         let blobs = BlobService::open(&db, ids.clone()).map_err(|error| error.to_string())?;
+        let tables = TableService::open(&db).map_err(|error| error.to_string())?;
         let queues = QueueService::open(&db, ids.clone()).map_err(|error| error.to_string())?;
         Ok(App {
             accounts,
             db,
             blobs,
             queues,
+            tables,
             durability,
             loose,
             access_log,

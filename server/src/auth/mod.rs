@@ -17,7 +17,7 @@ pub enum Caller {
     /// Holds an account key: may do everything.
     Owner,
     /// Holds a SAS whose signature and times are good; what it covers is for [`policy`].
-    Sas(sas::Grant),
+    Sas(Box<sas::Grant>),
     /// Sent no credentials.
     Anonymous,
 }
@@ -56,7 +56,11 @@ pub fn authenticate(
         return Ok(Caller::Owner);
     }
     match sas {
-        Some(sas) => Ok(Caller::Sas(sas.verify(request.context, keys, policy)?)),
+        Some(sas) => Ok(Caller::Sas(Box::new(sas.verify(
+            request.context,
+            keys,
+            policy,
+        )?))),
         None => Ok(Caller::Anonymous),
     }
 }

@@ -61,10 +61,6 @@ impl ApiVersion {
     pub fn is_at_least(&self, text: &str) -> bool {
         self.0.as_str() >= text
     }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
 /// The query of a request: names and values as sent, decoded on demand.

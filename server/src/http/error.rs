@@ -51,11 +51,6 @@ pub mod known {
         "AuthorizationServiceMismatch",
         "This request is not authorized to perform this operation using this service.",
     );
-    pub const INSUFFICIENT_ACCOUNT_PERMISSIONS: Known = Known(
-        403,
-        "InsufficientAccountPermissions",
-        "The account being accessed does not have sufficient permissions to execute this operation.",
-    );
     pub const INTERNAL_ERROR: Known = Known(
         500,
         "InternalError",
@@ -96,11 +91,6 @@ pub mod known {
         "InvalidXmlDocument",
         "XML specified is not syntactically valid.",
     );
-    pub const INVALID_XML_NODE_VALUE: Known = Known(
-        400,
-        "InvalidXmlNodeValue",
-        "The value for one of the XML nodes is not in the correct format.",
-    );
     pub const MISSING_REQUIRED_HEADER: Known = Known(
         400,
         "MissingRequiredHeader",
@@ -115,16 +105,6 @@ pub mod known {
         400,
         "MissingRequiredXmlNode",
         "A required XML node was not specified in the request body.",
-    );
-    pub const NO_AUTHENTICATION_INFORMATION: Known = Known(
-        401,
-        "NoAuthenticationInformation",
-        "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.",
-    );
-    pub const OUT_OF_RANGE_QUERY_PARAMETER_VALUE: Known = Known(
-        400,
-        "OutOfRangeQueryParameterValue",
-        "One of the query parameters specified in the request URI is outside the permissible range.",
     );
     pub const REQUEST_BODY_TOO_LARGE: Known = Known(
         413,
@@ -385,6 +365,45 @@ impl From<lazurite_blob::Error> for Failure {
                 answer(413, "RequestBodyTooLarge").with("MaxLimit", limit.to_string())
             }
             Error::UnsatisfiableCondition => answer(400, "UnsatisfiableCondition"),
+            Error::Engine(error) => error.into(),
+        }
+    }
+}
+
+impl From<lazurite_table::Error> for Failure {
+    fn from(error: lazurite_table::Error) -> Failure {
+        use lazurite_table::Error;
+        let message = error.to_string();
+        let answer = |status: u16, code: &'static str| Failure::new(status, code, message);
+        match error {
+            Error::CommandsInBatchActOnDifferentPartitions => {
+                answer(400, "CommandsInBatchActOnDifferentPartitions")
+            }
+            Error::DuplicatePropertiesSpecified => answer(400, "DuplicatePropertiesSpecified"),
+            Error::EntityAlreadyExists => answer(409, "EntityAlreadyExists"),
+            Error::EntityTooLarge => answer(400, "EntityTooLarge"),
+            Error::InternalError(reason) => {
+                tracing::error!(
+                    reason,
+                    "the store holds what the Table service cannot have written"
+                );
+                known::INTERNAL_ERROR.into()
+            }
+            Error::InvalidDuplicateRow => answer(400, "InvalidDuplicateRow"),
+            Error::InvalidInput(_) => answer(400, "InvalidInput"),
+            Error::InvalidResourceName => answer(400, "InvalidResourceName"),
+            Error::InvalidXmlDocument => answer(400, "InvalidXmlDocument"),
+            Error::NotImplemented => answer(501, "NotImplemented"),
+            Error::OutOfRangeInput(_) => answer(400, "OutOfRangeInput"),
+            Error::PropertiesNeedValue => answer(400, "PropertiesNeedValue"),
+            Error::PropertyNameInvalid => answer(400, "PropertyNameInvalid"),
+            Error::PropertyNameTooLong => answer(400, "PropertyNameTooLong"),
+            Error::PropertyValueTooLarge => answer(400, "PropertyValueTooLarge"),
+            Error::ResourceNotFound => answer(404, "ResourceNotFound"),
+            Error::TableAlreadyExists => answer(409, "TableAlreadyExists"),
+            Error::TableNotFound => answer(404, "TableNotFound"),
+            Error::TooManyProperties => answer(400, "TooManyProperties"),
+            Error::UpdateConditionNotSatisfied => answer(412, "UpdateConditionNotSatisfied"),
             Error::Engine(error) => error.into(),
         }
     }

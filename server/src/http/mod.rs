@@ -9,6 +9,7 @@ mod head_case;
 mod headers;
 mod properties;
 mod queue;
+mod table;
 
 use crate::access_log::{AccessLog, redact};
 use crate::accounts::Accounts;
@@ -26,6 +27,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use lazurite_blob::BlobService;
 use lazurite_engine::Db;
 use lazurite_queue::QueueService;
+use lazurite_table::TableService;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -49,6 +51,7 @@ pub struct App {
     pub db: Db,
     pub blobs: BlobService,
     pub queues: QueueService,
+    pub tables: TableService,
     pub durability: &'static str,
     pub loose: bool,
     pub access_log: AccessLog,
@@ -209,7 +212,7 @@ async fn respond(
     match service {
         ServiceKind::Blob => blob::handle(app, context, &caller, body).await,
         ServiceKind::Queue => queue::handle(app, context, &caller, body).await,
-        _ => Err(Failure::unsupported(service.title())),
+        ServiceKind::Table => table::handle(app, context, &caller, body).await,
     }
 }
 
@@ -281,7 +284,7 @@ async fn stored_policy(
     match context.service {
         ServiceKind::Blob => blob::stored_policy(&app.blobs, context, &name),
         ServiceKind::Queue => queue::stored_policy(&app.queues, context, &name),
-        _ => Ok(None),
+        ServiceKind::Table => table::stored_policy(&app.tables, context, &name),
     }
 }
 

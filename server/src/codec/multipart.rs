@@ -1,0 +1,340 @@
+//! Batches: the multipart bodies of entity group transactions, both ways.
+//! Source: Performing Entity Group Transactions; RFC 2046, section 5.1.
+//!
+//! Client libraries differ in line ends, blank lines and headers; whatever one of them sends is read.
+
+use std::fmt::Write;
+
+/// What a batch asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Batch {
+    /// Operations that succeed or fail together.
+    Changeset(Vec<SubRequest>),
+    /// A single read.
+    Query(SubRequest),
+}
+
+/// A request inside a batch.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct SubRequest {
+    pub method: String,
+    /// Absolute or relative; host and scheme do not matter.
+    pub target: String,
+    /// Names in lower case.
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+impl SubRequest {
+    /// The first header of that lower-case name.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        find(&self.headers, name)
+    }
+}
+
+/// Why a batch was not read, for a person.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{0}")]
+pub struct Malformed(&'static str);
+
+/// Reads a batch. Errors: what is not multipart, nests otherwise than a batch does, or mixes a read with changes.
+pub fn read(content_type: &str, body: &[u8]) -> Result<Batch, Malformed> {
+    let boundary = boundary(content_type).ok_or(Malformed(
+        "its Content-Type is not multipart/mixed with a boundary",
+    ))?;
+    let mut parts = split(body, &boundary)?.into_iter();
+    let part = parts.next().ok_or(Malformed("it holds no part"))?;
+    if parts.next().is_some() {
+        return Err(Malformed("it holds more than one changeset or query"));
+    }
+    let (headers, content) = head(part);
+    let inner = find(&headers, "content-type").unwrap_or("");
+    if !inner.to_ascii_lowercase().starts_with("multipart/") {
+        let request = sub_request(content)?;
+        return match request.method.as_str() {
+            "GET" => Ok(Batch::Query(request)),
+            _ => Err(Malformed("changes stand in a changeset")),
+        };
+    }
+    let boundary = self::boundary(inner).ok_or(Malformed("the changeset has no boundary"))?;
+    let operations = split(content, &boundary)?
+        .into_iter()
+        .map(|part| sub_request(head(part).1));
+    let operations = operations.collect::<Result<Vec<_>, _>>()?;
+    if operations.iter().any(|operation| operation.method == "GET") {
+        return Err(Malformed("a changeset holds no reads"));
+    }
+    Ok(Batch::Changeset(operations))
+}
+
+/// The boundary of a `multipart/mixed` media type.
+fn boundary(content_type: &str) -> Option<String> {
+    let mut parts = content_type.split(';');
+    if !parts.next()?.trim().eq_ignore_ascii_case("multipart/mixed") {
+        return None;
+    }
+    let value = parts.find_map(|parameter| {
+        let (name, value) = parameter.split_once('=')?;
+        name.trim()
+            .eq_ignore_ascii_case("boundary")
+            .then(|| value.trim().trim_matches('"').to_owned())
+    })?;
+    (1..=200).contains(&value.len()).then_some(value)
+}
+
+/// The parts between boundary lines. A closing boundary may be missing at the very end.
+fn split<'a>(body: &'a [u8], boundary: &str) -> Result<Vec<&'a [u8]>, Malformed> {
+    let delimiter = format!("--{boundary}");
+    let mut parts = Vec::new();
+    let mut part_start = None;
+    let mut at = 0;
+    while at < body.len() {
+        let line_end = body[at..]
+            .iter()
+            .position(|&byte| byte == b'\n')
+            .map_or(body.len(), |length| at + length + 1);
+        let line = body[at..line_end].trim_ascii_end();
+        if let Some(rest) = line.strip_prefix(delimiter.as_bytes())
+            && (rest.is_empty() || rest == b"--")
+        {
+            parts.extend(part_start.map(|start| &body[start..at]));
+            part_start = rest.is_empty().then_some(line_end);
+            if rest == b"--" {
+                return Ok(parts);
+            }
+        }
+        at = line_end;
+    }
+    match (part_start, parts.is_empty()) {
+        (Some(start), _) => {
+            parts.push(&body[start..]);
+            Ok(parts)
+        }
+        (None, false) => Ok(parts),
+        (None, true) => Err(Malformed("its boundary does not occur in it")),
+    }
+}
+
+/// Header lines up to the first blank one, and what follows.
+fn head(part: &[u8]) -> (Vec<(String, String)>, &[u8]) {
+    let mut headers = Vec::new();
+    let mut rest = part;
+    while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
+        let line = String::from_utf8_lossy(&rest[..end]).trim().to_owned();
+        rest = &rest[end + 1..];
+        match line.split_once(':') {
+            Some((name, value)) => {
+                headers.push((name.trim().to_ascii_lowercase(), value.trim().to_owned()))
+            }
+            None if line.is_empty() => return (headers, rest),
+            None => {}
+        }
+    }
+    (headers, rest)
+}
+
+/// An HTTP request in a part: blank lines, request line, headers, blank line, body.
+fn sub_request(content: &[u8]) -> Result<SubRequest, Malformed> {
+    let content = content.trim_ascii_start();
+    let line_end = content
+        .iter()
+        .position(|&byte| byte == b'\n')
+        .unwrap_or(content.len());
+    let line = std::str::from_utf8(&content[..line_end])
+        .map_err(|_| Malformed("a request line is not UTF-8"))?
+        .trim();
+    let (method, rest) = line
+        .split_once(' ')
+        .ok_or(Malformed("a part holds no request line"))?;
+    let target = rest
+        .trim()
+        .strip_suffix("HTTP/1.1")
+        .or_else(|| rest.trim().strip_suffix("HTTP/1.0"));
+    let target = target
+        .ok_or(Malformed("a request line does not end in HTTP/1.1"))?
+        .trim();
+    let (headers, body) = head(content.get(line_end + 1..).unwrap_or_default());
+    Ok(SubRequest {
+        method: method.to_ascii_uppercase(),
+        target: target.to_owned(),
+        headers,
+        body: body.trim_ascii().to_vec(),
+    })
+}
+
+fn find<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    headers
+        .iter()
+        .find(|(known, _)| known == name)
+        .map(|(_, value)| value.as_str())
+}
+
+/// An answer inside a batch.
+#[derive(Debug)]
+pub struct SubResponse {
+    pub status: u16,
+    pub reason: &'static str,
+    pub headers: Vec<(&'static str, String)>,
+    pub body: String,
+}
+
+/// Writes a batch's answer: its boundary, and its body. A changeset's answers stand in a part of their own; the answer
+/// to a read stands alone. Exactly two line ends follow the last header of a part without a body.
+pub fn write(id: &str, responses: &[SubResponse], changeset: bool) -> (String, String) {
+    let (outer, inner) = (
+        format!("batchresponse_{id}"),
+        format!("changesetresponse_{id}"),
+    );
+    let mut out = format!("--{outer}\r\n");
+    if changeset {
+        let _ = write!(
+            out,
+            "Content-Type: multipart/mixed; boundary={inner}\r\n\r\n"
+        );
+        for response in responses {
+            let _ = write!(out, "--{inner}\r\n");
+            write_response(&mut out, response);
+        }
+        let _ = write!(out, "--{inner}--\r\n");
+    } else {
+        responses
+            .iter()
+            .for_each(|response| write_response(&mut out, response));
+    }
+    let _ = write!(out, "--{outer}--\r\n");
+    (outer, out)
+}
+
+fn write_response(out: &mut String, response: &SubResponse) {
+    out.push_str("Content-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n");
+    let _ = write!(out, "HTTP/1.1 {} {}\r\n", response.status, response.reason);
+    for (name, value) in &response.headers {
+        let _ = write!(out, "{name}: {value}\r\n");
+    }
+    let _ = write!(out, "\r\n{}\r\n", response.body);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TYPE: &str = "multipart/mixed; boundary=batch_1";
+
+    fn javascript() -> String {
+        [
+            "--batch_1",
+            "content-type: multipart/mixed; boundary=changeset_2",
+            "",
+            "",
+            "--changeset_2",
+            "content-type: application/http",
+            "content-transfer-encoding: binary",
+            "",
+            "POST http://127.0.0.1:10002/devstoreaccount1/T HTTP/1.1",
+            "Content-Type: application/json;odata=nometadata",
+            "Prefer: return-no-content",
+            "",
+            "",
+            "{\"PartitionKey\":\"p\",\"RowKey\":\"--changeset_2 x\"}",
+            "--changeset_2",
+            "content-type: application/http",
+            "content-transfer-encoding: binary",
+            "",
+            "DELETE http://127.0.0.1:10002/devstoreaccount1/T(PartitionKey='p',RowKey='r 2') HTTP/1.1",
+            "If-Match: *",
+            "",
+            "",
+            "--changeset_2--",
+            "--batch_1--",
+        ]
+        .join("\r\n")
+    }
+
+    #[test]
+    fn what_the_libraries_send_is_read_whatever_its_line_ends() {
+        let text = javascript();
+        for form in [
+            text.clone(),
+            text.replace("\r\n", "\n"),
+            format!("preamble\r\n{text}\r\nepilogue"),
+        ] {
+            let Batch::Changeset(operations) = read(TYPE, form.as_bytes()).unwrap() else {
+                panic!("a changeset")
+            };
+            assert_eq!(operations.len(), 2);
+            assert_eq!(
+                operations[0].body,
+                b"{\"PartitionKey\":\"p\",\"RowKey\":\"--changeset_2 x\"}"
+            );
+            assert_eq!(operations[0].header("prefer"), Some("return-no-content"));
+            assert!(
+                operations[1]
+                    .target
+                    .ends_with("T(PartitionKey='p',RowKey='r 2')")
+            );
+            assert_eq!(
+                (
+                    operations[1].header("if-match"),
+                    operations[1].body.as_slice()
+                ),
+                (Some("*"), &b""[..])
+            );
+        }
+        let unclosed = text
+            .strip_suffix("\r\n--changeset_2--\r\n--batch_1--")
+            .unwrap();
+        assert!(
+            matches!(read(TYPE, unclosed.as_bytes()), Ok(Batch::Changeset(operations)) if operations.len() == 2)
+        );
+        assert!(read("multipart/mixed; Boundary=\"batch_1\"", text.as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn a_single_read_stands_outside_a_changeset_and_alone() {
+        let query = "--batch_1\r\nContent-Type: application/http\r\n\r\nGET /T(PartitionKey='p',RowKey='r') HTTP/1.1\r\n\r\n";
+        let read_query = |text: &str| read(TYPE, text.as_bytes());
+        assert!(matches!(
+            read_query(&format!("{query}--batch_1--")),
+            Ok(Batch::Query(_))
+        ));
+        assert!(read_query(&format!("{query}{query}--batch_1--")).is_err());
+        assert!(read_query(&javascript().replace("DELETE", "GET")).is_err());
+        assert!(read_query(&query.replace("GET", "DELETE")).is_err());
+    }
+
+    #[test]
+    fn malformed_batches_are_refused() {
+        for (content_type, body) in [
+            ("application/json", javascript()),
+            ("multipart/mixed", javascript()),
+            ("multipart/mixed; boundary=other", javascript()),
+            (TYPE, String::new()),
+            (TYPE, "--batch_1--".to_owned()),
+            (TYPE, "--batch_1\r\n\r\nnonsense\r\n--batch_1--".to_owned()),
+            (TYPE, javascript().replace(" HTTP/1.1", "")),
+        ] {
+            assert!(
+                read(content_type, body.as_bytes()).is_err(),
+                "{content_type} {body}"
+            );
+        }
+    }
+
+    #[test]
+    fn answers_have_the_bytes_that_parsers_expect() {
+        let empty = SubResponse {
+            status: 204,
+            reason: "No Content",
+            headers: vec![("ETag", "W/\"x\"".to_owned())],
+            body: String::new(),
+        };
+        let (boundary, body) = write("7", &[empty], true);
+        assert_eq!(boundary, "batchresponse_7");
+        assert_eq!(
+            body,
+            "--batchresponse_7\r\nContent-Type: multipart/mixed; boundary=changesetresponse_7\r\n\r\n\
+             --changesetresponse_7\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
+             HTTP/1.1 204 No Content\r\nETag: W/\"x\"\r\n\r\n\r\n--changesetresponse_7--\r\n--batchresponse_7--\r\n"
+        );
+    }
+}

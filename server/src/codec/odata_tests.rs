@@ -1,0 +1,186 @@
+//! Types and annotations, in and out. Source: table.md sections 4 and 5 of the protocol notes.
+
+use super::*;
+
+fn read(text: &str) -> Result<Vec<(String, Value)>, Error> {
+    read_entity(text.as_bytes()).map(|body| body.properties)
+}
+
+fn value(text: &str) -> Value {
+    read(text)
+        .unwrap_or_else(|error| panic!("{text}: {error}"))
+        .remove(0)
+        .1
+}
+
+#[test]
+fn bare_values_have_the_type_they_look_like() {
+    assert_eq!(value(r#"{"x":"1"}"#), Value::String("1".to_owned()));
+    assert_eq!(value(r#"{"x":1}"#), Value::Int32(1));
+    assert_eq!(value(r#"{"x":-2147483648}"#), Value::Int32(i32::MIN));
+    assert_eq!(value(r#"{"x":1.0}"#), Value::Double(1.0));
+    assert_eq!(value(r#"{"x":1e3}"#), Value::Double(1000.0));
+    assert_eq!(value(r#"{"x":true}"#), Value::Boolean(true));
+}
+
+#[test]
+fn annotations_decide_wherever_they_stand() {
+    assert_eq!(
+        value(r#"{"x@odata.type":"Edm.Int64","x":"-9223372036854775808"}"#),
+        Value::Int64(i64::MIN)
+    );
+    assert_eq!(
+        value(r#"{"x":9223372036854775807,"x@odata.type":"Edm.Int64"}"#),
+        Value::Int64(i64::MAX)
+    );
+    assert_eq!(
+        value(r#"{"x@odata.type":"Edm.Double","x":"-Infinity"}"#),
+        Value::Double(f64::NEG_INFINITY)
+    );
+    assert_eq!(
+        value(r#"{"x@odata.type":"Edm.Double","x":5}"#),
+        Value::Double(5.0)
+    );
+    assert_eq!(
+        value(r#"{"x@odata.type":"Edm.Boolean","x":"true"}"#),
+        Value::Boolean(true)
+    );
+    assert_eq!(
+        value(r#"{"x@odata.type":"Edm.Binary","x":"AAEC"}"#),
+        Value::Binary(vec![0, 1, 2])
+    );
+    assert_eq!(
+        value(r#"{"x@odata.type":"Edm.String","x":"s"}"#),
+        Value::String("s".to_owned())
+    );
+    let guid = value(r#"{"x@odata.type":"Edm.Guid","x":"C9DA6455-213d-42c9-9a79-3e9149a57833"}"#);
+    assert!(
+        matches!(guid, Value::Guid(guid) if guid.to_string() == "c9da6455-213d-42c9-9a79-3e9149a57833")
+    );
+    let instant = value(r#"{"x@odata.type":"Edm.DateTime","x":"2021-01-01T02:00:00+02:00"}"#);
+    assert!(
+        matches!(instant, Value::DateTime(instant) if instant.to_string() == "2021-01-01T00:00:00Z")
+    );
+}
+
+#[test]
+fn nulls_and_what_the_server_owns_are_dropped() {
+    let body = read_entity(
+        br#"{"odata.etag":"x","PartitionKey":"p","RowKey":null,"Timestamp":"never","Timestamp@odata.type":"Edm.DateTime","a":null,"b":1}"#,
+    );
+    let expected = EntityBody {
+        partition_key: Some("p".to_owned()),
+        row_key: None,
+        properties: vec![("b".to_owned(), Value::Int32(1))],
+    };
+    assert_eq!(body.unwrap(), expected);
+}
+
+#[test]
+fn what_has_no_type_is_refused() {
+    for text in [
+        "",
+        "x",
+        "[]",
+        "{",
+        r#"{"x":[]}"#,
+        r#"{"x":{}}"#,
+        r#"{"x":2147483648}"#,
+        r#"{"x":1e999}"#,
+        r#"{"x@odata.type":"Edm.Int32","x":"1.5"}"#,
+        r#"{"x@odata.type":"Edm.Other","x":"1"}"#,
+        r#"{"x@odata.type":"Edm.DateTime","x":""}"#,
+        r#"{"x@odata.type":"Edm.Binary","x":"?"}"#,
+        r#"{"x@odata.type":"Edm.Double","x":"inf"}"#,
+        r#"{"x":1}{}"#,
+        r#"{"PartitionKey":1}"#,
+        r#"{"x@odata.type":1,"x":1}"#,
+    ] {
+        assert!(matches!(read(text), Err(Error::InvalidInput(_))), "{text}");
+    }
+    let early = read(r#"{"x@odata.type":"Edm.DateTime","x":"1600-12-31T23:59:59Z"}"#).unwrap_err();
+    assert_eq!(
+        early.to_string(),
+        "The 'x' parameter of value '1600-12-31T23:59:59Z' is out of range."
+    );
+    let twice = read_entity(br#"{"PartitionKey":"a","PartitionKey":"b"}"#).unwrap_err();
+    assert!(matches!(twice, Error::DuplicatePropertiesSpecified));
+}
+
+fn entity() -> Entity {
+    let properties = vec![
+        (
+            "Name".to_owned(),
+            Value::String("a\"b\\\n\u{1}é".to_owned()),
+        ),
+        ("Big".to_owned(), Value::Int64(9)),
+        ("D".to_owned(), Value::Double(5.0)),
+        ("N".to_owned(), Value::Double(f64::NAN)),
+    ];
+    let timestamp = DateTime::parse("2021-09-20T21:54:20.9694602Z").unwrap();
+    Entity {
+        timestamp,
+        ..Entity::new("p'k", "r k", properties)
+    }
+}
+
+fn frame(level: Level, select: Option<&[String]>) -> Frame<'_> {
+    Frame {
+        level,
+        base_url: "https://A.table",
+        account: "A",
+        table: "T",
+        select,
+    }
+}
+
+#[test]
+fn the_three_levels_say_what_they_should() {
+    let own = r#""Name":"a\"b\\\n\u0001é","#;
+    assert_eq!(
+        frame(Level::None, None).single(&entity()),
+        format!(
+            r#"{{"PartitionKey":"p'k","RowKey":"r k","Timestamp":"2021-09-20T21:54:20.9694602Z",{own}"Big":"9","D":5.0,"N":"NaN"}}"#
+        )
+    );
+    assert_eq!(
+        frame(Level::Minimal, None).single(&entity()),
+        format!(
+            r#"{{"odata.metadata":"https://A.table/$metadata#T/@Element","odata.etag":"W/\"datetime'2021-09-20T21%3A54%3A20.9694602Z'\"","PartitionKey":"p'k","RowKey":"r k","Timestamp":"2021-09-20T21:54:20.9694602Z",{own}"Big@odata.type":"Edm.Int64","Big":"9","D":5.0,"N@odata.type":"Edm.Double","N":"NaN"}}"#
+        )
+    );
+    let full = frame(Level::Full, None).list(&[entity()]);
+    let start = r#"{"odata.metadata":"https://A.table/$metadata#T","value":[{"odata.type":"A.T","odata.id":"https://A.table/T(PartitionKey='p%27%27k',RowKey='r%20k')","odata.etag":"#;
+    assert!(full.starts_with(start), "{full}");
+    assert!(
+        full.contains(
+            r#""odata.editLink":"T(PartitionKey='p%27%27k',RowKey='r%20k')","PartitionKey":"p'k""#
+        ),
+        "{full}"
+    );
+    assert!(
+        full.contains(r#""Timestamp@odata.type":"Edm.DateTime","Timestamp":"#),
+        "{full}"
+    );
+}
+
+#[test]
+fn selected_properties_that_are_missing_are_null() {
+    let names = ["Big".to_owned(), "Missing".to_owned()];
+    assert_eq!(
+        frame(Level::None, Some(&names)).list(&[entity()]),
+        r#"{"value":[{"Big":"9","Missing":null}]}"#
+    );
+    let minimal = frame(Level::Minimal, Some(&names)).list(&[entity()]);
+    assert!(minimal.starts_with(r#"{"odata.metadata":"https://A.table/$metadata#T&$select=Big,Missing","value":[{"odata.etag":"#), "{minimal}");
+}
+
+#[test]
+fn every_type_comes_back_from_its_own_json() {
+    let read_back = read_entity(frame(Level::Minimal, None).single(&entity()).as_bytes()).unwrap();
+    assert_eq!(
+        format!("{:?}", read_back.properties),
+        format!("{:?}", entity().properties)
+    );
+    assert_eq!(read_back.partition_key.as_deref(), Some("p'k"));
+}

@@ -1,0 +1,377 @@
+//! Entity group transactions. Source: Performing Entity Group Transactions.
+
+use super::super::body::{DOCUMENT_BYTES_MAX, collect};
+use super::super::error::{Failure, Result, known, table_json_body};
+use super::super::headers::{empty, put};
+use super::address::Address;
+use super::entity::{addressed, check_range, inserted};
+use super::{
+    Operation, Prefer, Request, content_type, cross, level_of, needs, route_entity, uncached,
+};
+use crate::auth::Caller;
+use crate::auth::policy::authorize;
+use crate::codec::multipart::{self, Batch, SubRequest, SubResponse};
+use crate::codec::odata::{Frame, Level, entity_path, read_entity};
+use axum::body::Body;
+use axum::http::Response;
+use hyper::body::Incoming;
+use lazurite_table::{DateTime, ETag, Entity, Write};
+
+/// One operation of a changeset, read and allowed.
+struct Change {
+    table: String,
+    operation: lazurite_table::Operation,
+    prefer: Option<Prefer>,
+    level: Level,
+}
+
+/// An operation that failed, by its place in the batch.
+struct FailedChange {
+    index: usize,
+    failure: Failure,
+    level: Level,
+}
+
+pub async fn execute(request: Request, caller: &Caller, body: Incoming) -> Result<Response<Body>> {
+    let media_type = request.context.required_header("content-type")?;
+    let bytes = collect(body, DOCUMENT_BYTES_MAX).await?;
+    let batch = multipart::read(&media_type, &bytes).map_err(|error| {
+        Failure::new(
+            400,
+            "InvalidInput",
+            format!("The batch cannot be read: {error}."),
+        )
+    })?;
+    let id = request.context.request_id.clone();
+    let (responses, changeset) = match batch {
+        Batch::Query(query) => (vec![answer_query(request, caller, query).await?], false),
+        Batch::Changeset(operations) => {
+            (answer_changeset(request, caller, operations).await?, true)
+        }
+    };
+    let (boundary, body) = multipart::write(&id, &responses, changeset);
+    let mut response = empty(202);
+    *response.body_mut() = Body::from(body);
+    put(
+        &mut response,
+        "content-type",
+        format!("multipart/mixed; boundary={boundary}"),
+    );
+    put(&mut response, "x-content-type-options", "nosniff");
+    Ok(uncached(response))
+}
+
+/// The answers of all operations, or the one of the first that failed.
+async fn answer_changeset(
+    request: Request,
+    caller: &Caller,
+    operations: Vec<SubRequest>,
+) -> Result<Vec<SubResponse>> {
+    let (context_id, now) = (request.context.request_id.clone(), request.context.now);
+    let changes: std::result::Result<Vec<_>, FailedChange> = operations
+        .into_iter()
+        .enumerate()
+        .map(|(index, sub)| {
+            let level =
+                level_of(sub.header("accept").unwrap_or_default()).unwrap_or(Level::Minimal);
+            read_change(&request, caller, sub, level).map_err(|failure| FailedChange {
+                index,
+                failure,
+                level,
+            })
+        })
+        .collect();
+    let applied = match changes {
+        Ok(changes) => apply(request, changes).await?,
+        Err(failed) => Err(failed),
+    };
+    Ok(applied.unwrap_or_else(|failed| vec![failed.answer(&context_id, now)]))
+}
+
+fn read_change(
+    request: &Request,
+    caller: &Caller,
+    sub: SubRequest,
+    level: Level,
+) -> Result<Change> {
+    let header = |name: &str| sub.header(name).map(str::to_owned);
+    let (table, operation) = match address(&sub.target)? {
+        Address::Table(table) if sub.method == "POST" => match header("x-http-method") {
+            None => (table, Operation::InsertEntity),
+            Some(_) => return Err(known::INVALID_INPUT.into()),
+        },
+        Address::Entity(table, keys) => {
+            let method = header("x-http-method")
+                .filter(|_| sub.method == "POST")
+                .unwrap_or(sub.method.clone());
+            (table, route_entity(&method, keys, &header)?)
+        }
+        _ => return Err(known::INVALID_INPUT.into()),
+    };
+    authorize(caller, request.context.service, &needs(&operation))?;
+    super::covered_rows(caller, &table, false)?;
+    let (write, entity) = match operation {
+        Operation::InsertEntity => (Write::Insert, inserted(read_entity(&sub.body)?)?),
+        Operation::UpdateEntity(keys, if_match) => (
+            Write::Update(if_match),
+            addressed(keys, read_entity(&sub.body)?)?,
+        ),
+        Operation::InsertOrReplaceEntity(keys) => (
+            Write::InsertOrReplace,
+            addressed(keys, read_entity(&sub.body)?)?,
+        ),
+        Operation::MergeEntity(keys, if_match) => (
+            Write::Merge(if_match),
+            addressed(keys, read_entity(&sub.body)?)?,
+        ),
+        Operation::InsertOrMergeEntity(keys) => (
+            Write::InsertOrMerge,
+            addressed(keys, read_entity(&sub.body)?)?,
+        ),
+        Operation::DeleteEntity(keys, if_match) => (
+            Write::Delete(if_match),
+            Entity::new(keys.partition_key, keys.row_key, Vec::new()),
+        ),
+        _ => return Err(known::INVALID_INPUT.into()),
+    };
+    let keys = super::EntityKeys {
+        partition_key: entity.partition_key.clone(),
+        row_key: entity.row_key.clone(),
+    };
+    check_range(request.range.as_ref(), &keys)?;
+    let prefer = Prefer::parse(sub.header("prefer"));
+    Ok(Change {
+        table,
+        operation: lazurite_table::Operation { write, entity },
+        prefer,
+        level,
+    })
+}
+
+/// Hosts and schemes inside a batch are the client's view of the way here; only the path matters, after the account.
+fn address(target: &str) -> Result<Address> {
+    let path = match target.split_once("://") {
+        Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),
+        None => target.trim_start_matches('/'),
+    };
+    let path = path.split('?').next().unwrap_or_default();
+    // Keys may hold anything once decoded, but their predicate begins at the first parenthesis, and no account has one.
+    let head = path.find('(').map_or(path, |at| &path[..at]);
+    let resource_start = head.rfind('/').map_or(0, |at| at + 1);
+    Address::parse(&path[resource_start..])
+}
+
+async fn apply(
+    request: Request,
+    changes: Vec<Change>,
+) -> Result<std::result::Result<Vec<SubResponse>, FailedChange>> {
+    let level = |index: usize| {
+        changes
+            .get(index)
+            .map_or(Level::Minimal, |change| change.level)
+    };
+    let failed = |index, failure| {
+        Ok(Err(FailedChange {
+            index,
+            failure,
+            level: level(index),
+        }))
+    };
+    let Some(first) = changes.first() else {
+        return failed(0, known::INVALID_INPUT.into());
+    };
+    if let Some(index) = changes
+        .iter()
+        .position(|change| !change.table.eq_ignore_ascii_case(&first.table))
+    {
+        return failed(index, known::INVALID_INPUT.into());
+    }
+    let outcome = cross(move || {
+        let table = changes[0].table.clone();
+        let (operations, rest): (Vec<_>, Vec<_>) = changes
+            .into_iter()
+            .map(|change| (change.operation, (change.prefer, change.level)))
+            .unzip();
+        let now = request.context.now;
+        match request
+            .app
+            .tables
+            .execute_transaction(request.account(), &table, &operations, now)
+        {
+            Ok((timestamps, ticket)) => {
+                let answers = operations.into_iter().zip(rest).zip(timestamps);
+                let answers = answers.map(|((operation, (prefer, level)), timestamp)| {
+                    let frame = Frame {
+                        level,
+                        base_url: &request.context.base_url,
+                        account: request.account(),
+                        table: &table,
+                        select: None,
+                    };
+                    answer_change(&frame, operation, prefer, timestamp)
+                });
+                Ok(Ok((answers.collect::<Vec<_>>(), ticket)))
+            }
+            Err(error) => {
+                let level = rest
+                    .get(error.index)
+                    .map_or(Level::Minimal, |(_, level)| *level);
+                Ok(Err(FailedChange {
+                    index: error.index,
+                    failure: error.error.into(),
+                    level,
+                }))
+            }
+        }
+    })
+    .await?;
+    match outcome {
+        Ok((answers, ticket)) => {
+            ticket.await?;
+            Ok(Ok(answers))
+        }
+        Err(failed) => Ok(Err(failed)),
+    }
+}
+
+fn answer_change(
+    frame: &Frame<'_>,
+    operation: lazurite_table::Operation,
+    prefer: Option<Prefer>,
+    timestamp: Option<DateTime>,
+) -> SubResponse {
+    let mut answer = SubResponse {
+        status: 204,
+        reason: "No Content",
+        headers: common_headers(),
+        body: String::new(),
+    };
+    if operation.write == Write::Insert {
+        let entity = Entity {
+            timestamp: timestamp.unwrap_or(DateTime::MIN),
+            ..operation.entity
+        };
+        let path = entity_path(frame.table, &entity.partition_key, &entity.row_key);
+        let location = format!("{}/{path}", frame.base_url);
+        if let Some(prefer) = prefer {
+            answer
+                .headers
+                .push(("Preference-Applied", prefer.text().to_owned()));
+        }
+        answer
+            .headers
+            .push(("DataServiceVersion", "3.0;".to_owned()));
+        answer.headers.push(("Location", location.clone()));
+        match prefer {
+            Some(Prefer::NoContent) => answer.headers.push(("DataServiceId", location)),
+            _ => {
+                (answer.status, answer.reason) = (201, "Created");
+                answer
+                    .headers
+                    .push(("Content-Type", content_type(frame.level)));
+                answer.body = frame.single(&entity);
+            }
+        }
+    } else {
+        answer
+            .headers
+            .push(("DataServiceVersion", "1.0;".to_owned()));
+    }
+    if let Some(timestamp) = timestamp {
+        answer.headers.push(("ETag", ETag(timestamp).to_string()));
+    }
+    answer
+}
+
+impl FailedChange {
+    /// The message starts with the index: client libraries read it from there.
+    fn answer(self, request_id: &str, now: std::time::SystemTime) -> SubResponse {
+        let message = format!("{}:{}", self.index, self.failure.message);
+        let failure = Failure {
+            message: message.into(),
+            ..self.failure
+        };
+        refusal(&failure, self.level, request_id, now)
+    }
+}
+
+fn refusal(
+    failure: &Failure,
+    level: Level,
+    request_id: &str,
+    now: std::time::SystemTime,
+) -> SubResponse {
+    let mut headers = common_headers();
+    headers.push(("DataServiceVersion", "3.0;".to_owned()));
+    headers.push(("Content-Type", content_type(level)));
+    SubResponse {
+        status: failure.status.as_u16(),
+        reason: failure.status.canonical_reason().unwrap_or("Error"),
+        headers,
+        body: table_json_body(failure, request_id, now),
+    }
+}
+
+fn common_headers() -> Vec<(&'static str, String)> {
+    vec![
+        ("X-Content-Type-Options", "nosniff".to_owned()),
+        ("Cache-Control", "no-cache".to_owned()),
+    ]
+}
+
+/// A batch of one read.
+async fn answer_query(request: Request, caller: &Caller, sub: SubRequest) -> Result<SubResponse> {
+    let level = level_of(sub.header("accept").unwrap_or_default())?;
+    let (request_id, now) = (request.context.request_id.clone(), request.context.now);
+    match read_entity_of(request, caller, &sub, level).await {
+        Ok(response) => Ok(response),
+        Err(failure) => Ok(refusal(&failure, level, &request_id, now)),
+    }
+}
+
+async fn read_entity_of(
+    request: Request,
+    caller: &Caller,
+    sub: &SubRequest,
+    level: Level,
+) -> Result<SubResponse> {
+    let Address::Entity(table, keys) = address(&sub.target)? else {
+        return Err(Failure::unsupported(
+            "A query of many entities inside a batch",
+        ));
+    };
+    authorize(
+        caller,
+        request.context.service,
+        &needs(&Operation::GetEntity(keys.clone())),
+    )?;
+    super::covered_rows(caller, &table, false)?;
+    check_range(request.range.as_ref(), &keys)?;
+    cross(move || {
+        let tables = &request.app.tables;
+        let entity = tables.get_entity(
+            request.account(),
+            &table,
+            &keys.partition_key,
+            &keys.row_key,
+        )?;
+        let frame = Frame {
+            level,
+            base_url: &request.context.base_url,
+            account: request.account(),
+            table: &table,
+            select: None,
+        };
+        let mut headers = common_headers();
+        headers.push(("DataServiceVersion", "3.0;".to_owned()));
+        headers.push(("Content-Type", content_type(level)));
+        headers.push(("ETag", entity.etag().to_string()));
+        Ok(SubResponse {
+            status: 200,
+            reason: "OK",
+            headers,
+            body: frame.single(&entity),
+        })
+    })
+    .await
+}

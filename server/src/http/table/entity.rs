@@ -1,0 +1,346 @@
+//! Operations on entities, one by one and by query.
+
+use super::super::body::{DOCUMENT_BYTES_MAX, collect};
+use super::super::context::Context;
+use super::super::error::{Failure, Result, known};
+use super::super::headers::{empty, put};
+use super::{EntityKeys, Operation, Prefer, Request, cross, json, token, uncached};
+use crate::codec::odata::{self, EntityBody, Frame, read_entity};
+use axum::body::Body;
+use axum::http::Response;
+use hyper::body::Incoming;
+use lazurite_table::{
+    AccessKind, AccessRange, DateTime, ETag, Entity, IfMatch, Query, TableService, Write,
+};
+use std::time::{Duration, Instant};
+
+/// Longest time a page is gathered. Source: Query timeout and pagination.
+pub const QUERY_TIME_MAX: Duration = Duration::from_secs(5);
+/// Most names in `$select`. Source: Query Entities, "Remarks".
+const SELECT_MAX: usize = 255;
+
+pub async fn query_entities(request: Request) -> Result<Response<Body>> {
+    refuse_unsupported_options(&request.context)?;
+    let parameter = |name: &str| request.context.query.get(name);
+    let (filter, select, top) = (
+        parameter("$filter"),
+        select(&request.context)?,
+        top(&request.context)?,
+    );
+    let partition_key = parameter("NextPartitionKey")
+        .map(|text| token::read(&text))
+        .transpose()?;
+    let row_key = parameter("NextRowKey")
+        .map(|text| token::read(&text))
+        .transpose()?
+        .unwrap_or_default();
+    cross(move || {
+        let deadline = Instant::now() + QUERY_TIME_MAX;
+        let query = Query {
+            filter: filter.as_deref(),
+            top,
+            continuation: partition_key
+                .as_deref()
+                .map(|partition_key| (partition_key, row_key.as_str())),
+            access_range: request.range.as_ref(),
+        };
+        let tables = &request.app.tables;
+        let page = tables.query_entities(request.account(), &request.table, &query, &|| {
+            Instant::now() > deadline
+        })?;
+        let body = frame(&request, select.as_deref()).list(&page.entities);
+        let mut response = json(200, request.level, body);
+        if let Some((partition_key, row_key)) = page.next {
+            put(
+                &mut response,
+                "x-ms-continuation-nextpartitionkey",
+                token::write(&partition_key),
+            );
+            put(
+                &mut response,
+                "x-ms-continuation-nextrowkey",
+                token::write(&row_key),
+            );
+        }
+        put(
+            &mut response,
+            "x-lazurite-plan",
+            plan_name(page.cost.access),
+        );
+        put(
+            &mut response,
+            "x-lazurite-examined",
+            page.cost.examined.to_string(),
+        );
+        put(
+            &mut response,
+            "x-lazurite-returned",
+            page.cost.returned.to_string(),
+        );
+        Ok(response)
+    })
+    .await
+}
+
+/// How a query reached its rows, for people who design tables.
+fn plan_name(access: AccessKind) -> &'static str {
+    match access {
+        AccessKind::Nothing => "nothing",
+        AccessKind::Point => "point",
+        AccessKind::Points => "points",
+        AccessKind::RowRange => "row range",
+        AccessKind::Partition => "partition scan",
+        AccessKind::PartitionRange => "partition range scan",
+        AccessKind::Table => "table scan",
+    }
+}
+
+pub async fn get_entity(request: Request, keys: EntityKeys) -> Result<Response<Body>> {
+    let select = select(&request.context)?;
+    check_range(request.range.as_ref(), &keys)?;
+    cross(move || {
+        let tables = &request.app.tables;
+        let entity = tables.get_entity(
+            request.account(),
+            &request.table,
+            &keys.partition_key,
+            &keys.row_key,
+        )?;
+        let mut response = json(
+            200,
+            request.level,
+            frame(&request, select.as_deref()).single(&entity),
+        );
+        put(&mut response, "etag", entity.etag().to_string());
+        Ok(response)
+    })
+    .await
+}
+
+pub async fn insert_entity(request: Request, body: Incoming) -> Result<Response<Body>> {
+    let prefer = Prefer::parse(request.context.header("prefer").as_deref());
+    let body = read_entity(&collect(body, DOCUMENT_BYTES_MAX).await?);
+    let answer = match body {
+        Ok(body) => insert(request, inserted(body)?, prefer).await,
+        Err(error) => Err(error.into()),
+    };
+    // Told also when the answer is a refusal. Source: table.md section 2, `Preference-Applied`.
+    match (answer, prefer) {
+        (Ok(mut response), Some(prefer)) => {
+            put(&mut response, "preference-applied", prefer.text());
+            Ok(response)
+        }
+        (Err(failure), Some(prefer)) => Err(failure.with_header(
+            axum::http::HeaderName::from_static("preference-applied"),
+            axum::http::HeaderValue::from_static(prefer.text()),
+        )),
+        (answer, None) => answer,
+    }
+}
+
+async fn insert(
+    request: Request,
+    entity: Entity,
+    prefer: Option<Prefer>,
+) -> Result<Response<Body>> {
+    let keys = EntityKeys {
+        partition_key: entity.partition_key.clone(),
+        row_key: entity.row_key.clone(),
+    };
+    check_range(request.range.as_ref(), &keys)?;
+    let (response, ticket) = cross(move || {
+        let tables = &request.app.tables;
+        let now = request.context.now;
+        let (timestamp, ticket) =
+            tables.insert_entity(request.account(), &request.table, &entity, now)?;
+        let entity = Entity {
+            timestamp,
+            ..entity
+        };
+        let path = odata::entity_path(&request.table, &entity.partition_key, &entity.row_key);
+        let location = format!("{}/{path}", request.context.base_url);
+        let mut response = match prefer {
+            Some(Prefer::NoContent) => {
+                let mut response = uncached(empty(204));
+                put(&mut response, "dataserviceid", &location);
+                response
+            }
+            _ => json(201, request.level, frame(&request, None).single(&entity)),
+        };
+        put(&mut response, "location", location);
+        put(&mut response, "etag", entity.etag().to_string());
+        Ok((response, ticket))
+    })
+    .await?;
+    ticket.await?;
+    Ok(response)
+}
+
+/// The entity of an Insert body, which must name both keys.
+pub fn inserted(body: EntityBody) -> Result<Entity> {
+    match (body.partition_key, body.row_key) {
+        (Some(partition_key), Some(row_key)) => {
+            Ok(Entity::new(partition_key, row_key, body.properties))
+        }
+        _ => Err(lazurite_table::Error::PropertiesNeedValue.into()),
+    }
+}
+
+/// The entity of any other write: the address decides, and the body may not say otherwise.
+pub fn addressed(keys: EntityKeys, body: EntityBody) -> Result<Entity> {
+    let contradicts = body
+        .partition_key
+        .is_some_and(|key| key != keys.partition_key)
+        || body.row_key.is_some_and(|key| key != keys.row_key);
+    match contradicts {
+        true => Err(Failure::new(
+            400,
+            "InvalidInput",
+            "The keys in the body are not those of the address.",
+        )),
+        false => Ok(Entity::new(
+            keys.partition_key,
+            keys.row_key,
+            body.properties,
+        )),
+    }
+}
+
+/// Update, Merge and the two upserts.
+pub async fn write_entity(
+    request: Request,
+    operation: Operation,
+    body: Incoming,
+) -> Result<Response<Body>> {
+    let (write, keys) = match operation {
+        Operation::UpdateEntity(keys, if_match) => (Write::Update(if_match), keys),
+        Operation::InsertOrReplaceEntity(keys) => (Write::InsertOrReplace, keys),
+        Operation::MergeEntity(keys, if_match) => (Write::Merge(if_match), keys),
+        Operation::InsertOrMergeEntity(keys) => (Write::InsertOrMerge, keys),
+        _ => unreachable!("routed here are the four writes to an entity's own address"),
+    };
+    check_range(request.range.as_ref(), &keys)?;
+    let entity = addressed(
+        keys,
+        read_entity(&collect(body, DOCUMENT_BYTES_MAX).await?)?,
+    )?;
+    let (timestamp, ticket) = cross(move || {
+        let now = request.context.now;
+        Ok(apply(
+            &request.app.tables,
+            request.account(),
+            &request.table,
+            write,
+            &entity,
+            now,
+        )?)
+    })
+    .await?;
+    ticket.await?;
+    let mut response = uncached(empty(204));
+    put(&mut response, "etag", ETag(timestamp).to_string());
+    Ok(response)
+}
+
+fn apply(
+    tables: &TableService,
+    account: &str,
+    table: &str,
+    write: Write,
+    entity: &Entity,
+    now: std::time::SystemTime,
+) -> lazurite_table::Result<(DateTime, lazurite_engine::Ticket)> {
+    match write {
+        Write::Insert => tables.insert_entity(account, table, entity, now),
+        Write::Update(if_match) => tables.update_entity(account, table, entity, if_match, now),
+        Write::Merge(if_match) => tables.merge_entity(account, table, entity, if_match, now),
+        Write::InsertOrReplace => tables.insert_or_replace_entity(account, table, entity, now),
+        Write::InsertOrMerge => tables.insert_or_merge_entity(account, table, entity, now),
+        Write::Delete(_) => unreachable!("deletions have no body and another answer"),
+    }
+}
+
+pub async fn delete_entity(
+    request: Request,
+    keys: EntityKeys,
+    if_match: IfMatch,
+) -> Result<Response<Body>> {
+    check_range(request.range.as_ref(), &keys)?;
+    let call = move |service: &TableService, r: &Request| {
+        service.delete_entity(
+            r.account(),
+            &r.table,
+            &keys.partition_key,
+            &keys.row_key,
+            if_match,
+        )
+    };
+    super::write(request, call).await?;
+    Ok(uncached(empty(204)))
+}
+
+/// Refuses what a SAS does not cover.
+pub fn check_range(range: Option<&AccessRange>, keys: &EntityKeys) -> Result<()> {
+    match range {
+        Some(range) if !range.contains(&keys.partition_key, &keys.row_key) => {
+            Err(known::AUTHORIZATION_FAILURE.into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `$top`, 1 to 1,000; 0 is an empty page. The service refuses what is above.
+pub fn top(context: &Context) -> Result<Option<u32>> {
+    let Some(text) = context
+        .query
+        .get("$top")
+        .filter(|text| !text.trim().is_empty())
+    else {
+        return Ok(None);
+    };
+    let number = text
+        .trim()
+        .parse::<u32>()
+        .ok()
+        .filter(|number| *number <= 1000);
+    number
+        .map(Some)
+        .ok_or_else(|| known::INVALID_INPUT.with("QueryParameterName", "$top"))
+}
+
+/// The names of `$select`; `None` when all properties are wanted.
+fn select(context: &Context) -> Result<Option<Vec<String>>> {
+    let text = context.query.get("$select").unwrap_or_default();
+    let names: Vec<_> = text
+        .split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect();
+    match names.len() {
+        0 => Ok(None),
+        _ if names.iter().any(|name| name == "*") => Ok(None),
+        count if count > SELECT_MAX => {
+            Err(known::INVALID_INPUT.with("QueryParameterName", "$select"))
+        }
+        _ => Ok(Some(names)),
+    }
+}
+
+fn refuse_unsupported_options(context: &Context) -> Result<()> {
+    let options = ["$orderby", "$skip", "$count", "$expand", "$inlinecount"];
+    match options.into_iter().find(|name| context.query.has(name)) {
+        Some(name) => Err(Failure::unsupported(format!("The query option {name}"))),
+        None => Ok(()),
+    }
+}
+
+pub fn frame<'a>(request: &'a Request, select: Option<&'a [String]>) -> Frame<'a> {
+    Frame {
+        level: request.level,
+        base_url: &request.context.base_url,
+        account: request.account(),
+        table: &request.table,
+        select,
+    }
+}

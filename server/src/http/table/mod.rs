@@ -1,0 +1,439 @@
+//! The Table service on the wire: which request is which operation, who may call it, in which format it is answered.
+
+mod address;
+mod batch;
+mod entity;
+mod tables;
+mod token;
+
+use super::body::{DOCUMENT_BYTES_MAX, collect};
+use super::context::Context;
+use super::error::{Failure, Result, known};
+use super::headers::{empty, put, xml};
+use super::{App, cross};
+use crate::auth::Caller;
+use crate::auth::policy::{Letters, Needs, authorize};
+use crate::auth::sas;
+use crate::codec::odata::Level;
+use crate::codec::policies::{self, SignedIdentifier};
+use address::{Address, EntityKeys};
+use axum::body::Body;
+use axum::http::{Method, Response};
+use hyper::body::Incoming;
+use lazurite_engine::Ticket;
+use lazurite_table::{AccessRange, DateTime, IfMatch, TableService};
+use std::sync::Arc;
+
+/// Every operation of the service that is served, by its REST name. Update and Merge without If-Match are the upserts.
+#[derive(Debug, Clone, PartialEq)]
+enum Operation {
+    QueryTables,
+    GetTable(String),
+    CreateTable,
+    DeleteTable(String),
+    QueryEntities,
+    GetEntity(EntityKeys),
+    InsertEntity,
+    UpdateEntity(EntityKeys, IfMatch),
+    InsertOrReplaceEntity(EntityKeys),
+    MergeEntity(EntityKeys, IfMatch),
+    InsertOrMergeEntity(EntityKeys),
+    DeleteEntity(EntityKeys, IfMatch),
+    Batch,
+    GetTableAcl,
+    SetTableAcl,
+    GetServiceProperties,
+}
+
+/// A request whose operation is known.
+struct Request {
+    app: Arc<App>,
+    context: Context,
+    /// The table addressed, as spelled in the request; empty where none is.
+    table: String,
+    level: Level,
+    /// The rows that a SAS covers, if it covers some only.
+    range: Option<AccessRange>,
+}
+
+/// Serves one request.
+pub async fn handle(
+    app: &Arc<App>,
+    context: Context,
+    caller: &Caller,
+    body: Incoming,
+) -> Result<Response<Body>> {
+    let level = level(&context)?;
+    let method = method(&context)?;
+    let (operation, table) = route(&context, &method)?;
+    authorize(caller, context.service, &needs(&operation))?;
+    let range = covered_rows(caller, &table, operation == Operation::Batch)?;
+    refuse_atom(&context)?;
+    let request = Request {
+        app: app.clone(),
+        context,
+        table,
+        level,
+        range,
+    };
+    match operation {
+        Operation::QueryTables => tables::query_tables(request).await,
+        Operation::GetTable(name) => tables::get_table(request, name).await,
+        Operation::CreateTable => tables::create_table(request, body).await,
+        Operation::DeleteTable(name) => {
+            write(request, move |service, r| {
+                service.delete_table(r.account(), &name)
+            })
+            .await?;
+            Ok(uncached(empty(204)))
+        }
+        Operation::QueryEntities => entity::query_entities(request).await,
+        Operation::GetEntity(keys) => entity::get_entity(request, keys).await,
+        Operation::InsertEntity => entity::insert_entity(request, body).await,
+        Operation::UpdateEntity(..)
+        | Operation::InsertOrReplaceEntity(_)
+        | Operation::MergeEntity(..)
+        | Operation::InsertOrMergeEntity(_) => entity::write_entity(request, operation, body).await,
+        Operation::DeleteEntity(keys, if_match) => {
+            entity::delete_entity(request, keys, if_match).await
+        }
+        Operation::Batch => batch::execute(request, caller, body).await,
+        Operation::GetTableAcl => get_table_acl(request).await,
+        Operation::SetTableAcl => set_table_acl(request, body).await,
+        Operation::GetServiceProperties => Ok(xml(
+            200,
+            super::properties::disabled(request.context.service),
+        )),
+    }
+}
+
+/// The stored access policy of that name of the table a SAS is for.
+pub fn stored_policy(
+    service: &TableService,
+    context: &Context,
+    name: &str,
+) -> Result<Option<sas::StoredPolicy>> {
+    let table = context.query.get_literal("tn").unwrap_or_default();
+    let policies = match service.get_table_acl(&context.account, &table) {
+        Ok(policies) => policies,
+        Err(lazurite_table::Error::Engine(error)) => return Err(error.into()),
+        Err(_) => return Ok(None),
+    };
+    let policy = policies.into_iter().find(|policy| policy.id == name);
+    Ok(policy.map(|policy| sas::StoredPolicy {
+        start: policy.start.map(DateTime::to_system_time),
+        expiry: policy.expiry.map(DateTime::to_system_time),
+        permission: policy.permission,
+    }))
+}
+
+impl Request {
+    fn account(&self) -> &str {
+        &self.context.account
+    }
+}
+
+/// Runs a synchronous call of the service off the connection's task, and waits until what it wrote is durable.
+async fn write(
+    request: Request,
+    call: impl FnOnce(&TableService, &Request) -> lazurite_table::Result<Ticket> + Send + 'static,
+) -> Result<()> {
+    let ticket = cross(move || Ok(call(&request.app.tables, &request)?)).await?;
+    Ok(ticket.await?)
+}
+
+/// `X-HTTP-Method` on a POST stands for the verb. Source: Merge Entity, "Remarks"; table.md section 14.
+fn method(context: &Context) -> Result<Method> {
+    let refuse = |code: &'static str, message: &'static str| Err(Failure::new(400, code, message));
+    let mut values = context.headers.get_all("x-http-method").iter();
+    let Some(value) = values.next() else {
+        return Ok(context.method.clone());
+    };
+    if values.next().is_some() {
+        return refuse(
+            "XMethodIncorrectCount",
+            "X-HTTP-Method was specified more than once.",
+        );
+    }
+    if context.method != Method::POST {
+        return refuse(
+            "XMethodNotUsingPost",
+            "The request uses X-HTTP-Method with an HTTP verb other than POST.",
+        );
+    }
+    match value.as_bytes() {
+        b"MERGE" => Ok(Method::from_bytes(b"MERGE").expect("the verb is a token")),
+        b"PATCH" => Ok(Method::PATCH),
+        b"PUT" => Ok(Method::PUT),
+        b"DELETE" => Ok(Method::DELETE),
+        _ => refuse(
+            "XMethodIncorrectValue",
+            "The specified X-HTTP-Method is invalid.",
+        ),
+    }
+}
+
+/// Source: the operations' "Request" sections; table.md section 1.
+fn route(context: &Context, method: &Method) -> Result<(Operation, String)> {
+    let address = Address::parse(&context.resource)?;
+    let comp = context.comp();
+    let table = match &address {
+        Address::Table(name) | Address::Entity(name, _) => name.clone(),
+        _ => String::new(),
+    };
+    let operation = match (address, comp.as_str()) {
+        (Address::Service, _) => route_service(context)?,
+        (Address::Tables, _) => match *method {
+            Method::GET => Operation::QueryTables,
+            Method::POST => Operation::CreateTable,
+            _ => return Err(not_allowed()),
+        },
+        (Address::OneTable(name), _) => match *method {
+            Method::GET => Operation::GetTable(name),
+            Method::DELETE => Operation::DeleteTable(name),
+            _ => return Err(not_allowed()),
+        },
+        (Address::Batch, _) if method == Method::POST => Operation::Batch,
+        (Address::Batch, _) => return Err(not_allowed()),
+        (Address::Table(_), "acl") => match *method {
+            Method::GET | Method::HEAD => Operation::GetTableAcl,
+            Method::PUT => Operation::SetTableAcl,
+            _ => return Err(not_allowed()),
+        },
+        (Address::Table(_), "") => match *method {
+            Method::GET => Operation::QueryEntities,
+            Method::POST => Operation::InsertEntity,
+            _ => return Err(not_allowed()),
+        },
+        (Address::Entity(_, keys), "") => {
+            route_entity(method.as_str(), keys, &|name| context.header(name))?
+        }
+        _ => {
+            return Err(Failure::parameter(
+                "comp",
+                comp,
+                "A table has no such operation.",
+            ));
+        }
+    };
+    Ok((operation, table))
+}
+
+/// A verb on an entity's own address; also of the operations inside a batch.
+fn route_entity(
+    method: &str,
+    keys: EntityKeys,
+    header: &dyn Fn(&str) -> Option<String>,
+) -> Result<Operation> {
+    if method == "GET" {
+        return Ok(Operation::GetEntity(keys));
+    }
+    if header("if-none-match").is_some() {
+        let verb = if method == "DELETE" { "DELETE" } else { "PUT" };
+        let message =
+            format!("If-None-Match HTTP header cannot be specified for {verb} operations.");
+        return Err(Failure::new(400, "InvalidInput", message));
+    }
+    let if_match = header("if-match")
+        .map(|text| IfMatch::parse(&text))
+        .transpose()?;
+    match (method, if_match) {
+        ("PUT", Some(if_match)) => Ok(Operation::UpdateEntity(keys, if_match)),
+        ("PUT", None) => Ok(Operation::InsertOrReplaceEntity(keys)),
+        ("MERGE" | "PATCH", Some(if_match)) => Ok(Operation::MergeEntity(keys, if_match)),
+        ("MERGE" | "PATCH", None) => Ok(Operation::InsertOrMergeEntity(keys)),
+        ("DELETE", Some(if_match)) => Ok(Operation::DeleteEntity(keys, if_match)),
+        ("DELETE", None) => Err(known::MISSING_REQUIRED_HEADER.with("HeaderName", "If-Match")),
+        _ => Err(not_allowed()),
+    }
+}
+
+fn route_service(context: &Context) -> Result<Operation> {
+    match (
+        &context.method,
+        context.restype().as_str(),
+        context.comp().as_str(),
+    ) {
+        (&Method::GET, "service", "properties") => Ok(Operation::GetServiceProperties),
+        (_, "service", "properties") => Err(Failure::unsupported("Set Table Service Properties")),
+        (_, "service", "stats") => super::properties::stats_refused(context),
+        (_, _, comp) => Err(Failure::parameter(
+            "comp",
+            comp,
+            "The account has no such operation.",
+        )),
+    }
+}
+
+fn not_allowed() -> Failure {
+    Failure::new(
+        405,
+        "MethodNotAllowed",
+        "The requested method is not allowed on the specified resource.",
+    )
+}
+
+/// Source: Create an account SAS, "Table service"; Create a service SAS, "Permissions for a table". Azurite asks for
+/// resource type `c` where the page asks for `o`; either will do.
+fn needs(operation: &Operation) -> Needs {
+    use Letters::{All, Any};
+    match operation {
+        Operation::QueryTables | Operation::GetTable(_) => Needs::account_only("c", Any("lr")),
+        Operation::CreateTable => Needs::account_only("c", Any("cw")),
+        Operation::DeleteTable(_) => Needs::account_only("c", Any("d")),
+        Operation::QueryEntities | Operation::GetEntity(_) => Needs::same("oc", Any("r")),
+        Operation::InsertEntity => Needs::same("oc", Any("a")),
+        Operation::UpdateEntity(..) | Operation::MergeEntity(..) => Needs::same("oc", Any("u")),
+        Operation::InsertOrReplaceEntity(_) | Operation::InsertOrMergeEntity(_) => {
+            Needs::same("oc", All("au"))
+        }
+        Operation::DeleteEntity(..) => Needs::same("oc", Any("d")),
+        // Each operation inside has its own needs.
+        Operation::Batch => Needs::same("oc", Any("raud")),
+        Operation::GetTableAcl | Operation::SetTableAcl => Needs::OWNER,
+        Operation::GetServiceProperties => Needs::account_only("s", Any("r")),
+    }
+}
+
+/// The rows a SAS is limited to; refuses a SAS for another table. A batch names its table inside.
+fn covered_rows(caller: &Caller, table: &str, batch: bool) -> Result<Option<AccessRange>> {
+    let grant = match caller {
+        Caller::Sas(grant) if !grant.account_wide => grant,
+        _ => return Ok(None),
+    };
+    if !batch && table.to_lowercase() != grant.table_name {
+        let detail = format!("The SAS is for table '{}'.", grant.table_name);
+        return Err(known::AUTHORIZATION_FAILURE.with("AuthenticationErrorDetail", detail));
+    }
+    let range = grant.key_range.clone();
+    Ok(Some(AccessRange {
+        start_partition_key: range.start_partition_key,
+        start_row_key: range.start_row_key,
+        end_partition_key: range.end_partition_key,
+        end_row_key: range.end_row_key,
+    }))
+}
+
+/// `$format` beats `Accept`. Source: Payload format for Table service operations.
+fn level(context: &Context) -> Result<Level> {
+    let accept = context
+        .query
+        .get("$format")
+        .or_else(|| context.header("accept"))
+        .unwrap_or_default();
+    level_of(&accept)
+}
+
+fn level_of(accept: &str) -> Result<Level> {
+    let accept: String = accept.to_ascii_lowercase().split_whitespace().collect();
+    match () {
+        () if accept.contains("odata=verbose") => Err(unsupported_format()),
+        () if accept.contains("odata=nometadata") => Ok(Level::None),
+        () if accept.contains("odata=fullmetadata") => Ok(Level::Full),
+        () if accept.contains("json") || accept.contains("*/*") || !accept.contains("atom") => {
+            Ok(Level::Minimal)
+        }
+        () => Err(unsupported_format()),
+    }
+}
+
+fn refuse_atom(context: &Context) -> Result<()> {
+    match context.header("content-type") {
+        Some(text) if text.to_ascii_lowercase().contains("atom") => Err(unsupported_format()),
+        _ => Ok(()),
+    }
+}
+
+fn unsupported_format() -> Failure {
+    Failure::new(
+        415,
+        "AtomFormatNotSupported",
+        "Atom format is not supported.",
+    )
+}
+
+async fn get_table_acl(request: Request) -> Result<Response<Body>> {
+    let work = move || {
+        Ok(request
+            .app
+            .tables
+            .get_table_acl(request.account(), &request.table)?)
+    };
+    let identifiers = cross(work)
+        .await?
+        .into_iter()
+        .map(|stored| SignedIdentifier {
+            id: stored.id,
+            start: stored.start.map(DateTime::to_system_time),
+            expiry: stored.expiry.map(DateTime::to_system_time),
+            permission: stored.permission,
+        });
+    Ok(uncached(xml(
+        200,
+        policies::write(&identifiers.collect::<Vec<_>>()),
+    )))
+}
+
+async fn set_table_acl(request: Request, body: Incoming) -> Result<Response<Body>> {
+    let identifiers = super::headers::parse_policies(&collect(body, DOCUMENT_BYTES_MAX).await?)?;
+    let stored = identifiers
+        .into_iter()
+        .map(|identifier| lazurite_table::SignedIdentifier {
+            id: identifier.id,
+            start: identifier.start.map(DateTime::from),
+            expiry: identifier.expiry.map(DateTime::from),
+            permission: identifier.permission,
+        });
+    let stored: Vec<_> = stored.collect();
+    write(request, move |service, r| {
+        service.set_table_acl(r.account(), &r.table, &stored)
+    })
+    .await?;
+    Ok(uncached(empty(204)))
+}
+
+/// An OData answer.
+fn json(status: u16, level: Level, body: String) -> Response<Body> {
+    let mut response = empty(status);
+    *response.body_mut() = Body::from(body);
+    put(&mut response, "content-type", content_type(level));
+    put(&mut response, "x-content-type-options", "nosniff");
+    uncached(response)
+}
+
+fn content_type(level: Level) -> String {
+    format!(
+        "application/json;odata={};streaming=true;charset=utf-8",
+        level.name()
+    )
+}
+
+fn uncached(mut response: Response<Body>) -> Response<Body> {
+    put(&mut response, "cache-control", "no-cache");
+    response
+}
+
+/// What a request prefers of the answer to an insert, if it says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Prefer {
+    Content,
+    NoContent,
+}
+
+impl Prefer {
+    /// Source: Setting the Prefer header to manage response echo on insert operations.
+    fn parse(header: Option<&str>) -> Option<Prefer> {
+        match header?.trim().to_ascii_lowercase().as_str() {
+            "return-no-content" => Some(Prefer::NoContent),
+            "return-content" => Some(Prefer::Content),
+            _ => None,
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Prefer::Content => "return-content",
+            Prefer::NoContent => "return-no-content",
+        }
+    }
+}

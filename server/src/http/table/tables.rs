@@ -1,0 +1,105 @@
+//! Operations on tables as such.
+
+use super::super::body::{DOCUMENT_BYTES_MAX, collect};
+use super::super::error::{Failure, Result, known};
+use super::super::headers::{empty, put};
+use super::{Prefer, Request, cross, json, token, uncached};
+use crate::codec::odata;
+use axum::body::Body;
+use axum::http::Response;
+use hyper::body::Incoming;
+use lazurite_table::TableQuery;
+use std::time::Instant;
+
+pub async fn query_tables(request: Request) -> Result<Response<Body>> {
+    let filter = request.context.query.get("$filter");
+    let top = super::entity::top(&request.context)?;
+    let next = request
+        .context
+        .query
+        .get("NextTableName")
+        .map(|text| token::read(&text))
+        .transpose()?;
+    let (level, base_url) = (request.level, request.context.base_url.clone());
+    let account = request.account().to_owned();
+    let page = cross(move || {
+        let deadline = Instant::now() + super::entity::QUERY_TIME_MAX;
+        let query = TableQuery {
+            filter: filter.as_deref(),
+            top,
+            continuation: next.as_deref(),
+        };
+        Ok(request
+            .app
+            .tables
+            .query_tables(request.account(), &query, &|| Instant::now() > deadline)?)
+    })
+    .await?;
+    let mut response = json(
+        200,
+        level,
+        odata::table_list(level, &base_url, &account, &page.tables),
+    );
+    if let Some(next) = page.next {
+        put(
+            &mut response,
+            "x-ms-continuation-nexttablename",
+            token::write(&next),
+        );
+    }
+    Ok(response)
+}
+
+pub async fn get_table(request: Request, name: String) -> Result<Response<Body>> {
+    let (level, base_url) = (request.level, request.context.base_url.clone());
+    let account = request.account().to_owned();
+    let name = cross(move || Ok(request.app.tables.get_table(request.account(), &name)?)).await?;
+    Ok(json(
+        200,
+        level,
+        odata::table_single(level, &base_url, &account, &name),
+    ))
+}
+
+pub async fn create_table(request: Request, body: Incoming) -> Result<Response<Body>> {
+    let name = table_name(&collect(body, DOCUMENT_BYTES_MAX).await?)?;
+    let (level, base_url) = (request.level, request.context.base_url.clone());
+    let account = request.account().to_owned();
+    let prefer = Prefer::parse(request.context.header("prefer").as_deref());
+    let created = name.clone();
+    super::write(request, move |service, r| {
+        service.create_table(r.account(), &created)
+    })
+    .await?;
+    let location = format!("{base_url}/Tables('{name}')");
+    let mut response = match prefer {
+        Some(Prefer::NoContent) => {
+            let mut response = uncached(empty(204));
+            put(&mut response, "dataserviceid", &location);
+            response
+        }
+        _ => json(
+            201,
+            level,
+            odata::table_single(level, &base_url, &account, &name),
+        ),
+    };
+    put(&mut response, "location", location);
+    if let Some(prefer) = prefer {
+        put(&mut response, "preference-applied", prefer.text());
+    }
+    Ok(response)
+}
+
+/// The `TableName` of a Create Table body.
+fn table_name(bytes: &[u8]) -> Result<String> {
+    let invalid = || Failure::from(known::INVALID_INPUT);
+    let body: serde_json::Value = serde_json::from_slice(bytes).map_err(|_| invalid())?;
+    match body.get("TableName") {
+        Some(serde_json::Value::String(name)) => Ok(name.clone()),
+        Some(serde_json::Value::Null) | None => {
+            Err(lazurite_table::Error::PropertiesNeedValue.into())
+        }
+        Some(_) => Err(invalid()),
+    }
+}
