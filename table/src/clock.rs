@@ -4,7 +4,7 @@
 //! the entity was deleted in between.
 
 use crate::datetime::DateTime;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::SystemTime;
 
 /// How far Timestamps may run ahead of the caller's clock, in ticks of 100 ns: one second. Writes that come faster than one
@@ -19,20 +19,18 @@ impl Clock {
     /// The Timestamp of a write at `now` over a row last written at `previous`: later than that, and not handed out before.
     pub(crate) fn timestamp(&self, now: SystemTime, previous: Option<DateTime>) -> DateTime {
         let now = DateTime::from(now);
+        let advance = |last| Some(next(last, now).ticks());
+        let (Ok(last) | Err(last)) = self.0.fetch_update(Relaxed, Relaxed, advance);
         let after_previous = previous.map_or(DateTime::MIN, DateTime::next_tick);
-        let mut issued = now;
-        let _ = self
-            .0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| {
-                let ahead = last.saturating_sub(now.ticks());
-                issued = match DateTime::from_ticks(last) {
-                    Some(last) if ahead < LEAD_TICKS_MAX => now.max(last.next_tick()),
-                    _ => now,
-                };
-                Some(issued.ticks())
-            });
-        issued.max(after_previous)
+        next(last, now).max(after_previous)
     }
+}
+
+/// What to hand out at `now`, after `last` ticks.
+fn next(last: u64, now: DateTime) -> DateTime {
+    let followed = last.saturating_sub(now.ticks()) < LEAD_TICKS_MAX;
+    let after_last = DateTime::from_ticks(last + 1).filter(|_| followed);
+    after_last.map_or(now, |after_last| now.max(after_last))
 }
 
 #[cfg(test)]

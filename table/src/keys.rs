@@ -64,6 +64,14 @@ pub(crate) fn entity(table: TableId, partition_key: &str, row_key: &str) -> Vec<
     key
 }
 
+/// The key of an entity without its table id, which is also where a scan of one table that starts at the entity begins.
+pub(crate) fn in_table(partition_key: &str, row_key: &str) -> Vec<u8> {
+    let mut key = Vec::with_capacity(partition_key.len() + row_key.len() + 4);
+    component(&mut key, partition_key);
+    component(&mut key, row_key);
+    key
+}
+
 /// All entities of a table.
 pub(crate) fn entities(table: TableId) -> KeyRange {
     KeyRange::prefix(&table.to_be_bytes())

@@ -15,6 +15,7 @@
 //! query: filter -> key ranges and what they cannot decide -> snapshot -> rows until the page is full
 //! ```
 
+mod access;
 mod clock;
 mod codec;
 mod datetime;
@@ -28,6 +29,7 @@ mod plan;
 mod query;
 mod transaction;
 
+pub use access::{AccessKind, AccessRange};
 pub use datetime::{DateTime, DateTimeError};
 pub use error::{Error, InvalidInput, OutOfRangeInput, Result};
 pub use filter::{FILTER_BYTES_MAX, FILTER_DEPTH_MAX};
@@ -36,7 +38,6 @@ pub use limits::{
     PROPERTY_NAME_UNITS_MAX, STRING_UNITS_MAX,
 };
 pub use model::{ETag, Entity, Guid, IfMatch, Operation, SignedIdentifier, Value, Write};
-pub use plan::{AccessKind, AccessRange};
 pub use query::{Cost, PAGE_BYTES_MAX, PAGE_ROWS_MAX, Page, Query, TablePage, TableQuery};
 pub use transaction::{TRANSACTION_OPERATIONS_MAX, TransactionError};
 

@@ -4,12 +4,13 @@
 //! so the last page of a query usually knows that it is the last.
 
 use crate::TableService;
+use crate::access::{AccessKind, AccessRange};
 use crate::codec::{Row, TableRecord, ValueRef};
 use crate::error::{Error, InvalidInput, Result};
 use crate::filter::Filter;
 use crate::keys;
 use crate::model::Entity;
-use crate::plan::{self, AccessKind, AccessRange, Plan};
+use crate::plan::Plan;
 use lazurite_engine::{Direction, KeyRange, Keyspace, Snapshot};
 use std::borrow::Cow;
 
@@ -99,7 +100,7 @@ impl TableService {
         }
         let access = plan.kind();
         if let Some((partition_key, row_key)) = query.continuation {
-            plan.start_at(plan::key_from(partition_key, row_key));
+            plan.start_at(keys::in_table(partition_key, row_key));
         }
         let mut entities = Vec::new();
         let mut next = None;

@@ -1,0 +1,82 @@
+//! How queries reach rows, and which rows a shared access signature lets them reach.
+
+use crate::keys::{self, component, skip_component};
+use lazurite_engine::KeyRange;
+use std::fmt;
+
+/// How a query reaches its rows, from cheap to dear.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AccessKind {
+    /// The filter contradicts itself: nothing is read.
+    Nothing,
+    /// One entity by both keys.
+    Point,
+    /// Several entities, each by both keys.
+    Points,
+    /// Stretches of RowKeys within known partitions.
+    RowRange,
+    /// Whole known partitions.
+    Partition,
+    /// A stretch of partitions.
+    PartitionRange,
+    /// The whole table.
+    Table,
+}
+
+/// In words, for logs.
+impl fmt::Display for AccessKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            AccessKind::Nothing => "nothing",
+            AccessKind::Point => "point",
+            AccessKind::Points => "points",
+            AccessKind::RowRange => "row range",
+            AccessKind::Partition => "partition",
+            AccessKind::PartitionRange => "partition range",
+            AccessKind::Table => "table",
+        })
+    }
+}
+
+/// The stretch of (PartitionKey, RowKey) that a shared access signature covers, both ends included; `None` is unbounded. A
+/// RowKey without its PartitionKey bounds nothing. Source: Create a service SAS, "Specify table access ranges".
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AccessRange {
+    /// `spk`
+    pub start_partition_key: Option<String>,
+    /// `srk`
+    pub start_row_key: Option<String>,
+    /// `epk`
+    pub end_partition_key: Option<String>,
+    /// `erk`
+    pub end_row_key: Option<String>,
+}
+
+impl AccessRange {
+    /// Whether the entity of these keys is covered.
+    pub fn contains(&self, partition_key: &str, row_key: &str) -> bool {
+        let key = keys::in_table(partition_key, row_key);
+        let range = self.to_key_range();
+        range.start <= key && range.end.is_none_or(|end| key < end)
+    }
+
+    pub(crate) fn to_key_range(&self) -> KeyRange {
+        let start = self.start_partition_key.as_deref();
+        let start = start.map(|partition| {
+            keys::in_table(partition, self.start_row_key.as_deref().unwrap_or(""))
+        });
+        let end = self.end_partition_key.as_deref().map(|partition| {
+            let mut end = Vec::new();
+            component(&mut end, partition);
+            if let Some(row) = &self.end_row_key {
+                component(&mut end, row);
+            }
+            skip_component(&mut end);
+            end
+        });
+        KeyRange {
+            start: start.unwrap_or_default(),
+            end,
+        }
+    }
+}
