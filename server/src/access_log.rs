@@ -17,12 +17,13 @@ const LINES_WAITING_MAX: usize = 16 * 1024;
 /// Takes lines for standard output; nothing at all when silent.
 #[derive(Debug, Default)]
 pub struct AccessLog {
-    lines: OnceLock<SyncSender<String>>,
+    /// `None` ends the writing thread.
+    lines: OnceLock<SyncSender<Option<String>>>,
     dropped: Arc<AtomicU64>,
 }
 
 impl AccessLog {
-    /// Starts the writing thread. Join it after the last line has been sent and the log dropped.
+    /// Starts the writing thread, which ends, once [`AccessLog::close`] is called, after the last line is out.
     pub fn start() -> (AccessLog, JoinHandle<()>) {
         let (sender, receiver) = sync_channel(LINES_WAITING_MAX);
         let dropped = Arc::new(AtomicU64::new(0));
@@ -42,6 +43,13 @@ impl AccessLog {
         AccessLog::default()
     }
 
+    /// Ends the log: lines that come later are dropped.
+    pub fn close(&self) {
+        if let Some(lines) = self.lines.get() {
+            let _ = lines.send(None);
+        }
+    }
+
     /// One request: `127.0.0.1 - - [21/Nov/2026:03:58:31 +0000] "PUT /account/c/b HTTP/1.1" 201 -`.
     pub fn request(&self, peer: IpAddr, now: SystemTime, method: &str, target: &str, status: u16) {
         let Some(lines) = self.lines.get() else {
@@ -52,20 +60,21 @@ impl AccessLog {
             log_date(now),
             redact(target)
         );
-        if lines.try_send(line).is_err() {
+        if lines.try_send(Some(line)).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
-fn write_lines(lines: &Receiver<String>, dropped: &AtomicU64) {
+fn write_lines(lines: &Receiver<Option<String>>, dropped: &AtomicU64) {
     let mut out = std::io::BufWriter::new(std::io::stdout());
-    while let Ok(line) = lines.recv() {
-        let mut line = Some(line);
-        while let Some(text) = line {
-            // Standard output may be closed; requests are served all the same.
-            let _ = writeln!(out, "{text}");
-            line = lines.try_recv().ok();
+    while let Ok(Some(line)) = lines.recv() {
+        // Standard output may be closed; requests are served all the same.
+        let _ = writeln!(out, "{line}");
+        let mut last = false;
+        while let Ok(more) = lines.try_recv() {
+            last = more.is_none();
+            let _ = more.map(|line| writeln!(out, "{line}"));
         }
         let lost = dropped.swap(0, Ordering::Relaxed);
         if lost > 0 {
@@ -75,6 +84,9 @@ fn write_lines(lines: &Receiver<String>, dropped: &AtomicU64) {
             );
         }
         let _ = out.flush();
+        if last {
+            return;
+        }
     }
 }
 

@@ -76,12 +76,9 @@ async fn run_until_signal(
     say(services, "service is closing...");
     let _ = stop.send(true);
     while serving.join_next().await.is_some() {}
-    drop(app);
+    app.access_log.close();
     if let Some(writer) = writer {
-        // Connections that did not end in time still hold the log: it is joined only when they do not.
-        if writer.is_finished() {
-            let _ = writer.join();
-        }
+        let _ = writer.join();
     }
     db.close().map_err(|error| error.to_string())?;
     say(services, "service successfully closed");

@@ -1,4 +1,4 @@
-//! Types and annotations, in and out. Source: table.md sections 4 and 5 of the protocol notes.
+//! Types and annotations, in and out. Source: Payload Format for Table Service Operations.
 
 use super::*;
 

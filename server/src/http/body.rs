@@ -9,7 +9,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::sync::mpsc;
 
-/// Most that a batch, or one entity with its envelope, may come to. Source: limits.md, "Transaction".
+/// Most that a batch, or one entity with its envelope, may come to. Source: Performing Entity Group Transactions,
+/// "Requirements".
 pub const DOCUMENT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Reads a document whole. What is too long is refused by its declared length, or as soon as it has grown past `limit`.

@@ -16,7 +16,7 @@ use std::time::SystemTime;
 #[derive(Debug, Clone, Copy)]
 pub struct Known(pub u16, pub &'static str, pub &'static str);
 
-/// Codes that every service shares. Source: auth.md section 15 and blob.md section 23 of the protocol notes.
+/// Codes that every service shares. Source: Common REST API error codes; Blob service error codes.
 pub mod known {
     use super::Known;
 

@@ -35,7 +35,7 @@ use std::time::{Duration, SystemTime};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// Longest request target, in bytes. Source: limits.md, "URL": long filters must fit.
+/// Longest request target, in bytes. Long filters must fit.
 const TARGET_BYTES_MAX: usize = 64 * 1024;
 /// Most that all headers of a request may come to, in bytes.
 const HEADER_BYTES_MAX: usize = 32 * 1024;
@@ -342,7 +342,8 @@ struct Echo {
 }
 
 impl Echo {
-    /// Source: Versioning for the Azure Storage services; limits.md, `x-ms-client-request-id`: 1,024 visible characters.
+    /// Source: Versioning for the Azure Storage services; List Blobs, "Response headers", `x-ms-client-request-id`: at most
+    /// 1,024 visible characters.
     fn of(request: &Request<Incoming>) -> Echo {
         let header = |name: &str| request.headers().get(name).cloned();
         let visible = |value: &HeaderValue| {

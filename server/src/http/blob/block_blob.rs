@@ -15,8 +15,9 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
 use hyper::body::{Body as _, Incoming};
 use lazurite_blob::{
-    BlobBlock, BlobService, BlockChoice, BlockListType, BlockSource, ETags, PUT_BLOB_BYTES_MAX,
-    PUT_BLOCK_BYTES_MAX, PutBlob, PutBlockList, Upload, UploadKind, Written,
+    BlobAddress, BlobBlock, BlobService, BlockChoice, BlockListType, BlockSource, Conditions,
+    ETags, PUT_BLOB_BYTES_MAX, PUT_BLOCK_BYTES_MAX, PutBlob, PutBlockList, Upload, UploadKind,
+    Written,
 };
 
 /// A list of 50,000 ids of 64 bytes, with its markup and room to spare.
@@ -41,6 +42,7 @@ pub async fn put_blob(request: Request, body: Incoming) -> Result<Response<Body>
         conditions.if_none_match = Some(ETags::Any);
     }
     let (metadata, create_only) = (metadata(&request.context), request.create_only);
+    check_before_body(&request, &conditions).await?;
     let upload = receive(&request, body, UploadKind::PutBlob).await?;
     let call = move |blobs: &BlobService, r: &Request| {
         let put = PutBlob {
@@ -57,6 +59,29 @@ pub async fn put_blob(request: Request, body: Incoming) -> Result<Response<Body>
     let mut response = with_validators(empty(201), &outcome.written);
     put_checksums(&mut response, &outcome.checksums);
     Ok(response)
+}
+
+/// A client that waits for `100 Continue` learns now, instead of sending its body in vain.
+/// Source: RFC 9110, section 10.1.1.
+async fn check_before_body(request: &Request, conditions: &Conditions) -> Result<()> {
+    if !request.context.headers.contains_key("expect") {
+        return Ok(());
+    }
+    let (app, conditions) = (request.app.clone(), conditions.clone());
+    let (account, container, blob) = (
+        request.account().to_owned(),
+        request.container.clone(),
+        request.blob.clone(),
+    );
+    cross(move || {
+        let address = BlobAddress {
+            account: &account,
+            container: &container,
+            blob: &blob,
+        };
+        Ok(app.blobs.check_put(&address, &conditions)?)
+    })
+    .await
 }
 
 /// Source: Blob Service error codes, `UnauthorizedBlobOverwrite`.

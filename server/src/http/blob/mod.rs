@@ -186,7 +186,7 @@ fn addresses_container(context: &Context) -> bool {
         || decode(&context.resource).starts_with('$')
 }
 
-/// Source: each operation's "Request" section; blob.md section 1.
+/// Source: each operation's "Request" section.
 fn route(context: &Context, container: &str, blob: &str) -> Result<Operation> {
     let (comp, restype) = (context.comp(), context.restype());
     if restype == "account" && comp == "properties" {

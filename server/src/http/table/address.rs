@@ -1,4 +1,4 @@
-//! What a path addresses: the service, tables, entities. Source: table.md section 1; Addressing Table service resources.
+//! What a path addresses: the service, tables, entities. Source: Addressing Table service resources.
 
 use super::super::error::{Failure, Result};
 use percent_encoding::percent_decode_str;

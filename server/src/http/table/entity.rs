@@ -124,7 +124,7 @@ pub async fn insert_entity(request: Request, body: Incoming) -> Result<Response<
         Ok(body) => insert(request, inserted(body)?, prefer).await,
         Err(error) => Err(error.into()),
     };
-    // Told also when the answer is a refusal. Source: table.md section 2, `Preference-Applied`.
+    // Told also when the answer is a refusal. Source: Insert Entity, "Response headers".
     match (answer, prefer) {
         (Ok(mut response), Some(prefer)) => {
             put(&mut response, "preference-applied", prefer.text());

@@ -142,7 +142,7 @@ async fn write(
     Ok(ticket.await?)
 }
 
-/// `X-HTTP-Method` on a POST stands for the verb. Source: Merge Entity, "Remarks"; table.md section 14.
+/// `X-HTTP-Method` on a POST stands for the verb. Source: Table service error codes, `XMethod…`.
 fn method(context: &Context) -> Result<Method> {
     let refuse = |code: &'static str, message: &'static str| Err(Failure::new(400, code, message));
     let mut values = context.headers.get_all("x-http-method").iter();
@@ -173,7 +173,7 @@ fn method(context: &Context) -> Result<Method> {
     }
 }
 
-/// Source: the operations' "Request" sections; table.md section 1.
+/// Source: the operations' "Request" sections.
 fn route(context: &Context, method: &Method) -> Result<(Operation, String)> {
     let address = Address::parse(&context.resource)?;
     let comp = context.comp();

@@ -1,7 +1,7 @@
 //! Continuation tokens: keys as header and query text, whatever characters they hold.
 //!
-//! `1!<length>!<payload>`, the payload being the key in base64 with `*`, `_` and `-` for `+`, `/` and `=`. Source: table.md
-//! section 10, as observed of the service.
+//! `1!<length>!<payload>`, the payload being the key in base64 with `*`, `_` and `-` for `+`, `/` and `=`.
+//! The form is the service's own, as observed.
 
 use super::super::error::{Failure, Result};
 use base64::Engine as _;
