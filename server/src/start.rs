@@ -7,20 +7,23 @@ use crate::access_log::AccessLog;
 use crate::accounts::Accounts;
 use crate::cli::{Cli, LogFormat, LogLevel, is_public};
 use crate::http::context::{RequestIds, ServiceKind};
-use crate::http::{App, serve};
+use crate::http::{App, cross, serve};
 use lazurite_blob::BlobService;
 use lazurite_engine::{Config, Db, Durability, IdSource, RandomIds};
 use lazurite_queue::QueueService;
 use lazurite_table::TableService;
 use std::io::Write;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 /// Threads that wait for the disk on behalf of requests; more requests than that wait for a thread.
 const BLOCKING_THREADS_MAX: usize = 64;
+
+/// How often rows of expired messages are looked for.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Serves until a signal comes. The error is a sentence for the person who started the program.
 pub fn run(cli: &Cli, services: &[ServiceKind]) -> Result<(), String> {
@@ -72,7 +75,9 @@ async fn run_until_signal(
             stopped.clone(),
         ));
     }
+    let sweeper = tokio::spawn(sweep_expired_messages(app.clone()));
     wait_for_signal().await?;
+    sweeper.abort();
     say(services, "service is closing...");
     let _ = stop.send(true);
     while serving.join_next().await.is_some() {}
@@ -146,6 +151,23 @@ impl App {
             access_log,
             request_ids,
         })
+    }
+}
+
+/// Removes what is left of expired messages, now and then: nobody sees them any more, but they take space.
+async fn sweep_expired_messages(app: Arc<App>) {
+    let mut more = false;
+    loop {
+        if !more {
+            tokio::time::sleep(SWEEP_INTERVAL).await;
+        }
+        let app = app.clone();
+        let swept = cross(move || Ok(app.queues.sweep(SystemTime::now())?)).await;
+        // Failures of the store are told to whoever writes next; the sweep comes round again.
+        more = match swept {
+            Ok((sweep, ticket)) => ticket.await.is_ok() && sweep.more,
+            Err(_) => false,
+        };
     }
 }
 

@@ -1,4 +1,4 @@
-//! Every SAS vector of the protocol notes: made by the unmodified client libraries, checked field by field and by signature.
+//! SAS vectors: made by the unmodified client libraries, checked field by field and by signature.
 
 use super::*;
 use crate::http::context::tests::request;

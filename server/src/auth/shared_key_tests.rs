@@ -1,4 +1,4 @@
-//! The Shared Key vectors of the protocol notes: signatures made by the unmodified client libraries must verify.
+//! Shared Key vectors: signatures made by the unmodified client libraries must verify.
 
 use super::*;
 use crate::http::context::tests::{accounts, request};
