@@ -1,0 +1,213 @@
+//! Many producers and consumers on one queue: nothing is lost, nothing is handed out twice in one window.
+
+use crate::store::{ACCOUNT, QUEUE, Store, scale};
+use lazurite_queue::*;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+const PRODUCERS: u64 = 4;
+const CONSUMERS: u64 = 4;
+
+/// A clock that all threads read and any may move; steps are small, so requests overtake each other.
+struct SharedClock {
+    start: SystemTime,
+    microseconds: AtomicU64,
+}
+
+impl SharedClock {
+    fn now(&self) -> SystemTime {
+        self.start + Duration::from_micros(self.microseconds.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+fn put(store: &Store, text: &str, now: SystemTime) {
+    let request = PutMessage {
+        text,
+        ..PutMessage::default()
+    };
+    let (_, ticket) = store
+        .service
+        .put_message(ACCOUNT, QUEUE, request, now)
+        .unwrap();
+    ticket.wait().unwrap();
+}
+
+fn get(store: &Store, seconds: i64, now: SystemTime) -> Vec<DequeuedMessage> {
+    let request = GetMessages {
+        count: Some(3),
+        visibility_seconds: Some(seconds),
+    };
+    store
+        .service
+        .get_messages(ACCOUNT, QUEUE, request, now)
+        .unwrap()
+        .0
+}
+
+#[test]
+fn every_message_is_delivered_exactly_once_while_nobody_lets_go() {
+    let store = Store::with_queue();
+    let clock = SharedClock {
+        start: store.now,
+        microseconds: AtomicU64::new(0),
+    };
+    let each = scale("LAZURITE_QUEUE_MESSAGES", 2_000);
+    let producing = AtomicU64::new(PRODUCERS);
+    let delivered = std::thread::scope(|scope| {
+        let (store, clock, producing) = (&store, &clock, &producing);
+        for producer in 0..PRODUCERS {
+            scope.spawn(move || {
+                // Some requests were long under way: their messages belong before those already taken.
+                for number in 0..each {
+                    let late = Duration::from_millis(number * 37 % 400);
+                    put(store, &format!("{producer} {number}"), clock.now() - late);
+                }
+                producing.fetch_sub(1, Ordering::Release);
+            });
+        }
+        let consumers: Vec<_> = (0..CONSUMERS)
+            .map(|_| scope.spawn(move || consume_all(store, clock, producing)))
+            .collect();
+        let texts = consumers.into_iter().flat_map(|c| c.join().unwrap());
+        texts.collect::<Vec<_>>()
+    });
+    let distinct: HashSet<_> = delivered.iter().collect();
+    assert_eq!(distinct.len(), delivered.len(), "nothing twice");
+    assert_eq!(delivered.len() as u64, PRODUCERS * each, "nothing lost");
+    let properties = store
+        .service
+        .get_queue_metadata(ACCOUNT, QUEUE, clock.now())
+        .unwrap();
+    assert_eq!(properties.approximate_message_count, 0);
+}
+
+/// Takes and deletes until the queue is empty after the last producer has finished; answers the texts.
+fn consume_all(store: &Store, clock: &SharedClock, producing: &AtomicU64) -> Vec<String> {
+    let mut texts = Vec::new();
+    loop {
+        let last_round = producing.load(Ordering::Acquire) == 0;
+        let messages = get(store, 604_800, clock.now());
+        if last_round && messages.is_empty() {
+            return texts;
+        }
+        for message in messages {
+            assert_eq!(message.dequeue_count, 1);
+            let (id, receipt) = (&message.message_id, &message.pop_receipt);
+            let deleted = store
+                .service
+                .delete_message(ACCOUNT, QUEUE, id, receipt, clock.now());
+            drop(deleted.unwrap());
+            texts.push(message.text);
+        }
+    }
+}
+
+#[test]
+fn of_all_holders_of_a_message_only_the_last_can_delete_it() {
+    let store = Store::with_queue();
+    let clock = SharedClock {
+        start: store.now,
+        microseconds: AtomicU64::new(0),
+    };
+    let messages = 300;
+    for number in 0..messages {
+        put(&store, &number.to_string(), clock.now());
+    }
+    let done = AtomicBool::new(false);
+    let deletes: Vec<(String, u32)> = std::thread::scope(|scope| {
+        let (store, clock, done) = (&store, &clock, &done);
+        // Windows of one second and a clock that jumps past them: holders overtake each other all the time.
+        let consume = move || {
+            let mut deleted = Vec::new();
+            while !done.load(Ordering::Relaxed) {
+                for message in get(store, 1, clock.now()) {
+                    clock.microseconds.fetch_add(300_000, Ordering::Relaxed);
+                    std::thread::yield_now();
+                    let (id, receipt) = (&message.message_id, &message.pop_receipt);
+                    match store
+                        .service
+                        .delete_message(ACCOUNT, QUEUE, id, receipt, clock.now())
+                    {
+                        Ok(_) => deleted.push((message.message_id, message.dequeue_count)),
+                        Err(Error::PopReceiptMismatch | Error::MessageNotFound) => {}
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+                let properties = store
+                    .service
+                    .get_queue_metadata(ACCOUNT, QUEUE, clock.now());
+                if properties.unwrap().approximate_message_count == 0 {
+                    done.store(true, Ordering::Relaxed);
+                }
+            }
+            deleted
+        };
+        let consumers: Vec<_> = (0..CONSUMERS).map(|_| scope.spawn(consume)).collect();
+        consumers
+            .into_iter()
+            .flat_map(|consumer| consumer.join().unwrap())
+            .collect()
+    });
+    let by_id: HashMap<_, _> = deletes.iter().cloned().collect();
+    assert_eq!(
+        (deletes.len(), by_id.len()),
+        (messages, messages),
+        "one delete for each succeeded"
+    );
+}
+
+#[test]
+fn queues_made_cleared_and_deleted_under_load_leave_no_message_behind() {
+    let store = Store::with_queue();
+    let clock = SharedClock {
+        start: store.now,
+        microseconds: AtomicU64::new(0),
+    };
+    let rounds = 200;
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (store, clock, done) = (&store, &clock, &done);
+        for _ in 0..2 {
+            scope.spawn(move || {
+                while !done.load(Ordering::Relaxed) {
+                    let request = PutMessage {
+                        text: "x",
+                        ..PutMessage::default()
+                    };
+                    match store
+                        .service
+                        .put_message(ACCOUNT, QUEUE, request, clock.now())
+                    {
+                        Ok(_) | Err(Error::QueueNotFound) => {}
+                        Err(error) => panic!("{error}"),
+                    }
+                    let request = GetMessages::default();
+                    match store
+                        .service
+                        .get_messages(ACCOUNT, QUEUE, request, clock.now())
+                    {
+                        Ok(_) | Err(Error::QueueNotFound) => {}
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            });
+        }
+        for round in 0..rounds {
+            if round % 2 == 0 {
+                drop(store.service.clear_messages(ACCOUNT, QUEUE).unwrap());
+            } else {
+                drop(store.service.delete_queue(ACCOUNT, QUEUE).unwrap());
+                store.create(QUEUE).unwrap();
+            }
+            std::thread::yield_now();
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    drop(store.service.delete_queue(ACCOUNT, QUEUE).unwrap());
+    assert_eq!(
+        store.rows_in_store(),
+        0,
+        "no row of a dead generation is left"
+    );
+}

@@ -1,0 +1,95 @@
+//! Work per operation does not grow with what a queue holds or has held. Counted in rows, not in time.
+
+use crate::store::{ACCOUNT, QUEUE, Store, scale};
+
+/// Rows that `operation` examines.
+fn rows<T>(store: &Store, operation: impl FnOnce(&Store) -> T) -> u64 {
+    let before = store.service.rows_examined();
+    operation(store);
+    store.service.rows_examined() - before
+}
+
+#[test]
+fn get_examines_what_it_returns_at_any_depth() {
+    let depth = scale("LAZURITE_QUEUE_DEPTH", 5_000);
+    let store = Store::with_queue();
+    for number in 0..depth {
+        store.put(&number.to_string());
+    }
+    for _ in 0..depth / 4 {
+        let one = rows(&store, |store| {
+            let got = store.get(1, 604_800).remove(0);
+            store.delete(&got.message_id, &got.pop_receipt).unwrap();
+        });
+        assert_eq!(one, 1);
+        assert_eq!(rows(&store, |store| store.peek(2)), 2);
+    }
+    assert_eq!(rows(&store, |store| store.get(32, 604_800)), 32);
+    assert_eq!(
+        rows(&store, |store| assert_eq!(store.count(), depth - depth / 4)),
+        0
+    );
+}
+
+#[test]
+fn polling_a_queue_where_nothing_is_due_reads_nothing() {
+    let mut store = Store::with_queue();
+    for _ in 0..100 {
+        store.put_with("later", None, Some(600)).unwrap();
+    }
+    assert_eq!(
+        rows(&store, |store| store.get(1, 30)),
+        1,
+        "the first row not due"
+    );
+    for _ in 0..10 {
+        store.pass(1);
+        assert_eq!(rows(&store, |store| (store.get(1, 30), store.peek(32))), 0);
+    }
+    store.pass(590);
+    assert_eq!(
+        rows(&store, |store| assert_eq!(store.get(5, 30).len(), 5)),
+        5
+    );
+}
+
+#[test]
+fn expired_messages_are_stepped_over_once_and_counted_once() {
+    let expired = 2_000;
+    let mut store = Store::with_queue();
+    for _ in 0..expired {
+        store.put_with("short", Some(10), None).unwrap();
+    }
+    store.put("long");
+    store.pass(10);
+    assert_eq!(rows(&store, |store| store.peek(1)), expired + 1);
+    assert_eq!(rows(&store, |store| store.peek(1)), 1);
+    assert_eq!(rows(&store, |store| assert_eq!(store.count(), 1)), expired);
+    assert_eq!(rows(&store, |store| assert_eq!(store.count(), 1)), 0);
+    assert_eq!(
+        rows(&store, |store| assert_eq!(store.get(32, 30).len(), 1)),
+        1
+    );
+    assert_eq!(store.sweep(), expired);
+    assert_eq!(store.count(), 1);
+    assert!(rows(&store, |store| store.sweep()) <= 1);
+}
+
+#[test]
+fn clearing_costs_the_same_whatever_the_queue_holds() {
+    let store = Store::with_queue();
+    for _ in 0..1_000 {
+        store.put("x");
+    }
+    assert_eq!(
+        rows(&store, |store| store
+            .service
+            .clear_messages(ACCOUNT, QUEUE)
+            .unwrap()),
+        0
+    );
+    assert_eq!(
+        rows(&store, |store| assert!(store.get(32, 30).is_empty())),
+        0
+    );
+}

@@ -1,0 +1,8 @@
+//! The Queue service against plain models of the protocol, from one thread and from many.
+
+mod concurrency;
+mod cost;
+mod reference;
+mod rules;
+mod store;
+mod walk;

@@ -1,0 +1,453 @@
+//! Single rules of the protocol, one sentence each.
+
+use crate::store::{ACCOUNT, QUEUE, Store};
+use lazurite_queue::*;
+use std::time::Duration;
+
+#[test]
+fn message_survives_whatever_characters_it_has() {
+    let store = Store::with_queue();
+    let texts = ["", " \t\r\n ", "<&>", "👋🏽 ünïcödé", "\u{0}"];
+    for text in texts {
+        store.put(text);
+    }
+    let got: Vec<_> = store.get(32, 30).into_iter().map(|m| m.text).collect();
+    assert_eq!(got, texts);
+}
+
+#[test]
+fn text_of_64_kib_passes_and_one_byte_more_does_not() {
+    let store = Store::with_queue();
+    let most = "x".repeat(65_536);
+    let put = store.put(&most);
+    let over = "x".repeat(65_537);
+    for refused in [
+        store.put_with(&over, None, None).map(drop),
+        store
+            .update(&put.message_id, &put.pop_receipt, 0, Some(&over))
+            .map(drop),
+    ] {
+        assert!(matches!(
+            refused,
+            Err(Error::RequestBodyTooLarge { limit: 65_536 })
+        ));
+    }
+    assert_eq!(store.peek(1)[0].text, most);
+}
+
+#[test]
+fn receipt_of_put_is_good_until_somebody_takes_the_message() {
+    let mut store = Store::with_queue();
+    let hidden = store.put_with("a", None, Some(60)).unwrap();
+    assert!(
+        store
+            .delete(&hidden.message_id, &hidden.pop_receipt)
+            .is_ok()
+    );
+    let taken = store.put("b");
+    let got = store.get(1, 5);
+    let old = store.delete(&taken.message_id, &taken.pop_receipt);
+    assert!(matches!(old, Err(Error::PopReceiptMismatch)));
+    store.pass(6);
+    assert!(
+        store
+            .delete(&got[0].message_id, &got[0].pop_receipt)
+            .is_ok(),
+        "nobody else took it"
+    );
+    assert_eq!(store.count(), 0);
+}
+
+#[test]
+fn late_delete_of_a_former_holder_leaves_the_message_to_the_new_one() {
+    let mut store = Store::with_queue();
+    store.put("a");
+    let first = store.get(1, 10).remove(0);
+    store.pass(11);
+    let second = store.get(1, 10).remove(0);
+    assert_eq!(second.dequeue_count, 2);
+    let late = store.delete(&first.message_id, &first.pop_receipt);
+    assert!(matches!(late, Err(Error::PopReceiptMismatch)));
+    assert!(
+        store
+            .delete(&second.message_id, &second.pop_receipt)
+            .is_ok()
+    );
+    let gone = store.delete(&second.message_id, &second.pop_receipt);
+    assert!(matches!(gone, Err(Error::MessageNotFound)));
+}
+
+#[test]
+fn malformed_receipt_is_told_apart_from_a_wrong_one() {
+    let store = Store::with_queue();
+    let put = store.put("a");
+    for receipt in [
+        "",
+        "AgAAAAMAAAAAAAAALNdCOVDq2AE=",
+        "a0",
+        "a00000000000000zz",
+    ] {
+        assert!(matches!(
+            store.delete(&put.message_id, receipt),
+            Err(Error::InvalidQueryParameterValue { name: "popreceipt", value, reason: "Invalid pop receipt format." })
+                if value == receipt
+        ));
+    }
+    let unknown = "00000000-0000-7000-8000-000000000000";
+    for id in [unknown, "not-a-guid", ""] {
+        let refused = store.delete(id, &put.pop_receipt);
+        assert!(matches!(refused, Err(Error::MessageNotFound)));
+    }
+    assert!(
+        store
+            .delete(&put.message_id.to_uppercase(), &put.pop_receipt)
+            .is_ok()
+    );
+}
+
+#[test]
+fn update_without_text_keeps_it_and_with_empty_text_empties_it() {
+    let store = Store::with_queue();
+    let put = store.put("a");
+    let update = store
+        .update(&put.message_id, &put.pop_receipt, 0, None)
+        .unwrap();
+    assert_eq!(store.peek(1)[0].text, "a");
+    store
+        .update(&put.message_id, &update.pop_receipt, 0, Some(""))
+        .unwrap();
+    assert_eq!(store.peek(1)[0].text, "");
+    let dead = store.update(&put.message_id, &update.pop_receipt, 0, None);
+    assert!(matches!(dead, Err(Error::PopReceiptMismatch)));
+}
+
+#[test]
+fn message_given_back_is_seen_at_once_and_its_receipt_still_works() {
+    let store = Store::with_queue();
+    store.put("a");
+    let got = store.get(1, 600).remove(0);
+    assert!(store.peek(1).is_empty());
+    let back = store
+        .update(&got.message_id, &got.pop_receipt, 0, None)
+        .unwrap();
+    assert_eq!(store.peek(1)[0].dequeue_count, 1);
+    assert!(store.delete(&got.message_id, &back.pop_receipt).is_ok());
+}
+
+#[test]
+fn expired_message_leaves_count_peek_get_and_its_holder_at_the_same_instant() {
+    for swept in [false, true] {
+        let mut store = Store::with_queue();
+        store.put_with("a", Some(10), None).unwrap();
+        store.put_with("b", Some(10), None).unwrap();
+        let held = store.get(1, 5).remove(0);
+        store.now += Duration::from_nanos(9_999_999_900);
+        assert_eq!((store.count(), store.peek(32).len()), (2, 2));
+        store.now += Duration::from_nanos(100);
+        if swept {
+            assert_eq!(store.sweep(), 2);
+        }
+        assert_eq!(
+            (store.count(), store.peek(32).len(), store.get(32, 1).len()),
+            (0, 0, 0)
+        );
+        let late = store.delete(&held.message_id, &held.pop_receipt);
+        assert!(matches!(late, Err(Error::MessageNotFound)));
+        let late = store.update(&held.message_id, &held.pop_receipt, 0, None);
+        assert!(matches!(late, Err(Error::MessageNotFound)));
+        assert_eq!(store.sweep(), if swept { 0 } else { 2 });
+        assert_eq!(store.count(), 0);
+    }
+}
+
+#[test]
+fn get_may_hide_a_message_beyond_its_expiry() {
+    let mut store = Store::with_queue();
+    store.put_with("a", Some(10), None).unwrap();
+    let got = store.get(1, 604_800).remove(0);
+    assert!(got.visible_at > got.expires_at);
+    store.pass(10);
+    assert_eq!(store.count(), 0);
+}
+
+#[test]
+fn messages_put_at_one_instant_come_out_in_order_also_across_a_restart() {
+    let mut store = Store::with_queue();
+    for text in ["0", "1", "2"] {
+        store.put(text);
+    }
+    store.reopen();
+    store.put("3");
+    let texts = |store: &Store| -> Vec<String> {
+        store
+            .get(32, 7)
+            .into_iter()
+            .map(|message| message.text)
+            .collect()
+    };
+    assert_eq!(texts(&store), ["0", "1", "2", "3"]);
+    store.pass(7);
+    assert_eq!(
+        texts(&store),
+        ["0", "1", "2", "3"],
+        "all became visible at one instant"
+    );
+}
+
+#[test]
+fn invisibility_receipts_and_counts_survive_a_restart() {
+    let mut store = Store::with_queue();
+    store.put("a");
+    store.put("b");
+    let got = store.get(1, 30).remove(0);
+    store.reopen();
+    assert_eq!(store.count(), 2);
+    assert_eq!(store.peek(32).len(), 1);
+    store.pass(30);
+    assert_eq!(
+        store.peek(32).iter().map(|m| m.dequeue_count).max(),
+        Some(1)
+    );
+    assert!(store.delete(&got.message_id, &got.pop_receipt).is_ok());
+    assert_eq!(store.count(), 1);
+}
+
+#[test]
+fn queue_made_again_is_empty_and_knows_no_old_message() {
+    let store = Store::with_queue();
+    let put = store.put("a");
+    drop(store.service.delete_queue(ACCOUNT, QUEUE).unwrap());
+    assert!(matches!(
+        store.put_with("b", None, None),
+        Err(Error::QueueNotFound)
+    ));
+    assert_eq!(store.create(QUEUE).unwrap(), Creation::Created);
+    assert_eq!(store.count(), 0);
+    let old = store.delete(&put.message_id, &put.pop_receipt);
+    assert!(matches!(old, Err(Error::MessageNotFound)));
+}
+
+#[test]
+fn clear_removes_hidden_messages_and_keeps_metadata_and_policies() {
+    let store = Store::new();
+    let metadata: Metadata = vec![("Color".into(), "red".into())];
+    drop(
+        store
+            .service
+            .create_queue(ACCOUNT, QUEUE, metadata.clone())
+            .unwrap(),
+    );
+    let policies = vec![StoredPolicy {
+        id: "pol".into(),
+        start: Some(store.now),
+        expiry: None,
+        permission: Some("ra".into()),
+    }];
+    drop(
+        store
+            .service
+            .set_queue_acl(ACCOUNT, QUEUE, policies.clone())
+            .unwrap(),
+    );
+    store.put("a");
+    store.put("b");
+    store.get(1, 60);
+    drop(store.service.clear_messages(ACCOUNT, QUEUE).unwrap());
+    assert_eq!(store.get(32, 1), []);
+    let properties = store
+        .service
+        .get_queue_metadata(ACCOUNT, QUEUE, store.now)
+        .unwrap();
+    assert_eq!(
+        properties,
+        QueueProperties {
+            metadata,
+            approximate_message_count: 0
+        }
+    );
+    assert_eq!(
+        store.service.get_queue_acl(ACCOUNT, QUEUE).unwrap(),
+        policies
+    );
+}
+
+#[test]
+fn accounts_do_not_see_each_other() {
+    let store = Store::with_queue();
+    store.put("a");
+    assert!(matches!(
+        store.service.peek_messages("other", QUEUE, None, store.now),
+        Err(Error::QueueNotFound)
+    ));
+    let page = store
+        .service
+        .list_queues("devstoreaccount", ListQueues::default())
+        .unwrap();
+    assert!(page.queues.is_empty());
+}
+
+#[test]
+fn marker_of_another_account_is_refused_and_one_past_the_end_lists_nothing() {
+    let store = Store::with_queue();
+    let list = |marker: &str| {
+        let request = ListQueues {
+            marker,
+            ..ListQueues::default()
+        };
+        store.service.list_queues(ACCOUNT, request)
+    };
+    for marker in ["orders", "/other/orders", "/devstoreaccount1"] {
+        assert!(
+            matches!(list(marker), Err(Error::InvalidMarker)),
+            "{marker}"
+        );
+    }
+    assert_eq!(list("/devstoreaccount1/orders").unwrap().queues.len(), 1);
+    assert!(list("/devstoreaccount1/z").unwrap().queues.is_empty());
+    let request = ListQueues {
+        maxresults: Some(5001),
+        ..ListQueues::default()
+    };
+    assert!(matches!(
+        store.service.list_queues(ACCOUNT, request),
+        Err(Error::OutOfRangeQueryParameterValue {
+            name: "maxresults",
+            maximum: 5000,
+            ..
+        })
+    ));
+}
+
+#[test]
+fn names_are_checked_by_every_operation() {
+    let store = Store::new();
+    let long = "q".repeat(70_000);
+    assert!(matches!(
+        store.create("Capital"),
+        Err(Error::InvalidResourceName)
+    ));
+    assert!(matches!(
+        store.service.peek_messages(ACCOUNT, &long, None, store.now),
+        Err(Error::OutOfRangeInput)
+    ));
+    assert!(matches!(
+        store.service.get_queue_acl(ACCOUNT, "a"),
+        Err(Error::OutOfRangeInput)
+    ));
+    let request = ListQueues {
+        prefix: &long,
+        ..ListQueues::default()
+    };
+    assert!(
+        store
+            .service
+            .list_queues(ACCOUNT, request)
+            .unwrap()
+            .queues
+            .is_empty()
+    );
+}
+
+#[test]
+fn service_properties_change_only_where_given() {
+    let mut store = Store::new();
+    let service = &store.service;
+    assert_eq!(
+        service.get_queue_service_properties(ACCOUNT).unwrap(),
+        ServiceProperties::default()
+    );
+    let rule = CorsRule {
+        allowed_origins: "*".into(),
+        ..CorsRule::default()
+    };
+    let change = ServicePropertiesChange {
+        cors: Some(vec![rule.clone()]),
+        ..Default::default()
+    };
+    drop(
+        service
+            .set_queue_service_properties(ACCOUNT, change)
+            .unwrap(),
+    );
+    let metrics = Metrics {
+        include_apis: Some(true),
+        retention_days: Some(7),
+        ..Metrics::default()
+    };
+    let change = ServicePropertiesChange {
+        hour_metrics: Some(metrics.clone()),
+        ..Default::default()
+    };
+    drop(
+        service
+            .set_queue_service_properties(ACCOUNT, change)
+            .unwrap(),
+    );
+    store.reopen();
+    let properties = store.service.get_queue_service_properties(ACCOUNT).unwrap();
+    assert_eq!(properties.cors, [rule]);
+    assert_eq!(properties.hour_metrics, metrics);
+    assert_eq!(properties.logging, Logging::default());
+}
+
+#[test]
+fn clock_set_back_hides_nothing_for_good() {
+    let mut store = Store::with_queue();
+    let noon = store.now;
+    store.put("a");
+    assert_eq!(store.get(1, 30).len(), 1);
+    assert!(store.get(1, 30).is_empty());
+    store.now = noon - Duration::from_secs(3600);
+    store.put("b");
+    assert_eq!(store.get(32, 30)[0].text, "b");
+    store.pass(30);
+    assert_eq!(
+        store.get(32, 30)[0].text,
+        "b",
+        "its hour passes on the clock as it is now"
+    );
+    store.now = noon + Duration::from_secs(31);
+    assert_eq!(store.get(32, 30).len(), 2);
+    assert_eq!(store.count(), 2);
+}
+
+#[test]
+fn clock_set_back_over_an_expiry_gives_one_answer_everywhere() {
+    let mut store = Store::with_queue();
+    let noon = store.now;
+    store.put_with("a", Some(60), None).unwrap();
+    store.pass(60);
+    assert_eq!((store.count(), store.peek(1).len()), (0, 0));
+    store.now = noon;
+    assert_eq!((store.count(), store.peek(1).len()), (1, 1));
+    store.now = noon - Duration::from_secs(30);
+    store.put_with("b", Some(31), None).unwrap();
+    assert_eq!(
+        (store.count(), store.peek(32).len()),
+        (2, 1),
+        "a becomes visible at noon"
+    );
+    store.now = noon;
+    assert_eq!((store.count(), store.peek(32).len()), (2, 2));
+    store.pass(1);
+    assert_eq!((store.count(), store.peek(32).len()), (1, 1), "b expired");
+}
+
+#[test]
+fn put_of_a_request_long_under_way_is_counted_and_swept_like_any_other() {
+    let mut store = Store::with_queue();
+    let noon = store.now;
+    store.pass(100);
+    assert_eq!(store.count(), 0);
+    assert_eq!(store.sweep(), 0);
+    store.now = noon;
+    store.put_with("late", Some(10), None).unwrap();
+    store.pass(100);
+    assert_eq!(
+        (store.count(), store.get(1, 1).len()),
+        (0, 0),
+        "it expired before it was written"
+    );
+    assert_eq!(store.sweep(), 1);
+    assert_eq!(store.count(), 0);
+}

@@ -1,0 +1,191 @@
+//! A store to test on, with a clock that only tests move.
+
+use lazurite_engine::{CountingIds, Db, Direction, KeyRange, KeyspaceOptions};
+use lazurite_queue::*;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// The account of every test.
+pub(crate) const ACCOUNT: &str = "devstoreaccount1";
+/// The queue of tests that need but one.
+pub(crate) const QUEUE: &str = "orders";
+
+/// The service on a store of its own, and what is needed to open it again.
+pub(crate) struct Store {
+    db: Db,
+    ids: Arc<CountingIds>,
+    pub(crate) service: QueueService,
+    pub(crate) now: SystemTime,
+}
+
+impl Store {
+    pub(crate) fn new() -> Store {
+        let db = Db::open(
+            std::path::Path::new("unused"),
+            lazurite_engine::Config::default(),
+        )
+        .unwrap();
+        let ids = Arc::new(CountingIds::default());
+        Store {
+            service: QueueService::open(&db, ids.clone()).unwrap(),
+            db,
+            ids,
+            now: SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000),
+        }
+    }
+
+    /// A store with an empty queue [`QUEUE`].
+    pub(crate) fn with_queue() -> Store {
+        let store = Store::new();
+        store.create(QUEUE).unwrap();
+        store
+    }
+
+    /// Forgets all that is in memory.
+    pub(crate) fn reopen(&mut self) {
+        self.service = QueueService::open(&self.db, self.ids.clone()).unwrap();
+    }
+
+    pub(crate) fn pass(&mut self, seconds: u64) {
+        self.now += Duration::from_secs(seconds);
+    }
+
+    pub(crate) fn create(&self, queue: &str) -> Result<Creation> {
+        let (creation, ticket) = self.service.create_queue(ACCOUNT, queue, Vec::new())?;
+        ticket.wait()?;
+        Ok(creation)
+    }
+
+    pub(crate) fn put(&self, text: &str) -> PutMessageResult {
+        self.put_with(text, None, None).unwrap()
+    }
+
+    pub(crate) fn put_with(
+        &self,
+        text: &str,
+        ttl_seconds: Option<i64>,
+        visibility_seconds: Option<i64>,
+    ) -> Result<PutMessageResult> {
+        let request = PutMessage {
+            text,
+            ttl_seconds,
+            visibility_seconds,
+        };
+        let (put, ticket) = self
+            .service
+            .put_message(ACCOUNT, QUEUE, request, self.now)?;
+        ticket.wait()?;
+        Ok(put)
+    }
+
+    pub(crate) fn get(&self, count: i64, visibility_seconds: i64) -> Vec<DequeuedMessage> {
+        let request = GetMessages {
+            count: Some(count),
+            visibility_seconds: Some(visibility_seconds),
+        };
+        let (messages, ticket) = self
+            .service
+            .get_messages(ACCOUNT, QUEUE, request, self.now)
+            .unwrap();
+        ticket.wait().unwrap();
+        messages
+    }
+
+    pub(crate) fn peek(&self, count: i64) -> Vec<PeekedMessage> {
+        self.service
+            .peek_messages(ACCOUNT, QUEUE, Some(count), self.now)
+            .unwrap()
+    }
+
+    pub(crate) fn update(
+        &self,
+        message_id: &str,
+        pop_receipt: &str,
+        visibility_seconds: i64,
+        text: Option<&str>,
+    ) -> Result<UpdateMessageResult> {
+        let request = UpdateMessage {
+            message_id,
+            pop_receipt,
+            visibility_seconds,
+            text,
+        };
+        let (update, ticket) = self
+            .service
+            .update_message(ACCOUNT, QUEUE, request, self.now)?;
+        ticket.wait()?;
+        Ok(update)
+    }
+
+    pub(crate) fn delete(&self, message_id: &str, pop_receipt: &str) -> Result<()> {
+        let ticket =
+            self.service
+                .delete_message(ACCOUNT, QUEUE, message_id, pop_receipt, self.now)?;
+        Ok(ticket.wait()?)
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.service
+            .get_queue_metadata(ACCOUNT, QUEUE, self.now)
+            .unwrap()
+            .approximate_message_count
+    }
+
+    /// Rows of messages and counters that the store holds, of whatever queue.
+    pub(crate) fn rows_in_store(&self) -> usize {
+        let options = KeyspaceOptions::default();
+        let keyspace = self.db.keyspace("queue_messages", options).unwrap();
+        let snapshot = self.db.snapshot();
+        let mut scan = snapshot.scan(&keyspace, KeyRange::all(), Direction::Forward);
+        let mut rows = 0;
+        while scan.advance().unwrap() {
+            rows += 1;
+        }
+        rows
+    }
+
+    /// Sweeps until nothing is left to remove; answers how much was.
+    pub(crate) fn sweep(&self) -> u64 {
+        let mut removed = 0;
+        loop {
+            let (sweep, ticket) = self.service.sweep(self.now).unwrap();
+            ticket.wait().unwrap();
+            removed += sweep.removed;
+            if !sweep.more {
+                return removed;
+            }
+        }
+    }
+}
+
+/// Seeded numbers (xorshift), so that a failing run can be repeated.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Random {
+        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+
+    pub(crate) fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+        &items[self.below(items.len() as u64) as usize]
+    }
+}
+
+/// A number from the environment, so that long runs use the same tests.
+pub(crate) fn scale(name: &str, default: u64) -> u64 {
+    std::env::var(name)
+        .ok()
+        .and_then(|value| value.parse().ok())
+        .unwrap_or(default)
+}

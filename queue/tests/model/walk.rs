@@ -1,0 +1,342 @@
+//! Random operations on the service and on the reference, compared after each; a seed names a run.
+
+use crate::reference::{self, Hold, Queue};
+use crate::store::{ACCOUNT, Random, Store, scale};
+use lazurite_queue::*;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const NAMES: [&str; 3] = ["alpha", "beta", "beta-2"];
+
+struct Walk {
+    store: Store,
+    queues: BTreeMap<&'static str, Queue>,
+    random: Random,
+}
+
+#[test]
+fn random_operations_agree_with_the_reference() {
+    let steps = scale("LAZURITE_QUEUE_STEPS", 1_500);
+    for seed in 0..scale("LAZURITE_QUEUE_SEEDS", 24) {
+        // Printed by the harness only if the run fails; the last line names the seed.
+        println!("seed {seed}");
+        let mut walk = Walk {
+            store: Store::new(),
+            queues: BTreeMap::new(),
+            random: Random::new(seed + 1),
+        };
+        for _ in 0..steps {
+            walk.step();
+        }
+    }
+}
+
+impl Walk {
+    fn step(&mut self) {
+        let name = *self.random.pick(&NAMES);
+        match self.random.below(100) {
+            0..=2 => self.create(name),
+            3 if self.random.one_in(8) => self.delete_queue(name),
+            4 if self.random.one_in(4) => self.clear(name),
+            5 => self.list(),
+            6..=7 => self.metadata(name),
+            8..=14 => self.pass(),
+            15 if self.random.one_in(3) => self.store.reopen(),
+            16 => drop(self.store.service.sweep(self.store.now).unwrap()),
+            17..=45 => self.put(name),
+            46..=63 => self.get(name),
+            64..=71 => self.peek(name),
+            72..=81 => self.update(name),
+            82..=93 => self.delete(name),
+            _ => self.count(name),
+        }
+    }
+
+    /// The reference queue as of now; `None` if it does not exist.
+    fn queue(&mut self, name: &'static str) -> Option<&mut Queue> {
+        let queue = self.queues.get_mut(name)?;
+        queue.expire(self.store.now);
+        Some(queue)
+    }
+
+    fn pass(&mut self) {
+        let unit = *self
+            .random
+            .pick(&[100, 1_000_000, 1_000_000_000, 1_000_000_000]);
+        let amount = self.random.below(40);
+        self.store.now += Duration::from_nanos(unit * amount);
+    }
+
+    fn create(&mut self, name: &'static str) {
+        let metadata: Metadata = match self.random.below(3) {
+            0 => vec![],
+            1 => vec![("Color".into(), "red".into())],
+            _ => vec![("COLOR".into(), "red".into())],
+        };
+        let result = self
+            .store
+            .service
+            .create_queue(ACCOUNT, name, metadata.clone());
+        match self.queues.get(name) {
+            None => {
+                assert_eq!(result.unwrap().0, Creation::Created);
+                let queue = Queue {
+                    metadata,
+                    ..Queue::default()
+                };
+                self.queues.insert(name, queue);
+            }
+            Some(queue) if queue.metadata.is_empty() == metadata.is_empty() => {
+                assert_eq!(result.unwrap().0, Creation::AlreadyThere);
+            }
+            Some(_) => assert!(matches!(result, Err(Error::QueueAlreadyExists))),
+        }
+    }
+
+    fn delete_queue(&mut self, name: &'static str) {
+        let result = self.store.service.delete_queue(ACCOUNT, name);
+        match self.queues.remove(name) {
+            Some(_) => drop(result.unwrap()),
+            None => assert!(matches!(result, Err(Error::QueueNotFound))),
+        }
+    }
+
+    fn clear(&mut self, name: &'static str) {
+        let result = self.store.service.clear_messages(ACCOUNT, name);
+        match self.queue(name) {
+            Some(queue) => {
+                queue.messages.clear();
+                drop(result.unwrap());
+            }
+            None => assert!(matches!(result, Err(Error::QueueNotFound))),
+        }
+    }
+
+    /// Pages of a random size add up to the whole listing.
+    fn list(&mut self) {
+        let prefix = *self.random.pick(&["", "b", "beta-", "z"]);
+        let maxresults = 1 + self.random.below(3) as i64;
+        let mut listed = Vec::new();
+        let mut marker = String::new();
+        loop {
+            let request = ListQueues {
+                prefix,
+                marker: &marker,
+                maxresults: Some(maxresults),
+            };
+            let page = self.store.service.list_queues(ACCOUNT, request).unwrap();
+            assert!(page.queues.len() as i64 <= maxresults);
+            listed.extend(
+                page.queues
+                    .into_iter()
+                    .map(|queue| (queue.name, queue.metadata)),
+            );
+            match page.next_marker {
+                Some(next) => marker = next,
+                None => break,
+            }
+        }
+        let expected: Vec<_> = self
+            .queues
+            .iter()
+            .filter(|(name, _)| name.starts_with(prefix))
+            .map(|(name, queue)| (name.to_string(), queue.metadata.clone()))
+            .collect();
+        assert_eq!(listed, expected);
+    }
+
+    fn metadata(&mut self, name: &'static str) {
+        let metadata: Metadata = match self.random.below(2) {
+            0 => vec![],
+            _ => vec![("Size".into(), "L".into()), ("color".into(), "blue".into())],
+        };
+        let result = self
+            .store
+            .service
+            .set_queue_metadata(ACCOUNT, name, metadata.clone());
+        let read = self
+            .store
+            .service
+            .get_queue_metadata(ACCOUNT, name, self.store.now);
+        match self.queue(name) {
+            Some(queue) => {
+                // Reset at once: `create` knows two sets only.
+                drop(result.unwrap());
+                assert_eq!(read.unwrap().metadata, metadata);
+                let old = queue.metadata.clone();
+                drop(
+                    self.store
+                        .service
+                        .set_queue_metadata(ACCOUNT, name, old)
+                        .unwrap(),
+                );
+            }
+            None => {
+                assert!(matches!(result, Err(Error::QueueNotFound)));
+                assert!(matches!(read, Err(Error::QueueNotFound)));
+            }
+        }
+    }
+
+    fn put(&mut self, name: &'static str) {
+        let now = self.store.now;
+        let text = format!("text {}", self.random.below(1_000_000));
+        let ttl = *self
+            .random
+            .pick(&[None, Some(1), Some(3), Some(20), Some(60), Some(-1)]);
+        let longest = ttl.filter(|ttl| *ttl > 0).unwrap_or(90) as u64;
+        let visibility = if self.random.one_in(3) {
+            self.random.below(longest)
+        } else {
+            0
+        };
+        let request = PutMessage {
+            text: &text,
+            ttl_seconds: ttl,
+            visibility_seconds: Some(visibility as i64),
+        };
+        let result = self.store.service.put_message(ACCOUNT, name, request, now);
+        let lifetime = match ttl {
+            None => Some(604_800),
+            Some(-1) => None,
+            Some(seconds) => Some(seconds as u64),
+        };
+        match self.queue(name) {
+            Some(queue) => queue.put(&result.unwrap().0, &text, now, (visibility, lifetime)),
+            None => assert!(matches!(result, Err(Error::QueueNotFound))),
+        }
+    }
+
+    fn get(&mut self, name: &'static str) {
+        let now = self.store.now;
+        let count = 1 + self.random.below(32) * self.random.below(2);
+        let seconds = 1 + self.random.below(30);
+        let request = GetMessages {
+            count: Some(count as i64),
+            visibility_seconds: Some(seconds as i64),
+        };
+        let result = self.store.service.get_messages(ACCOUNT, name, request, now);
+        match self.queue(name) {
+            Some(queue) => {
+                reference::check_get(queue, &result.unwrap().0, count as usize, seconds, now);
+            }
+            None => assert!(matches!(result, Err(Error::QueueNotFound))),
+        }
+    }
+
+    fn peek(&mut self, name: &'static str) {
+        let now = self.store.now;
+        let count = 1 + self.random.below(32) as usize;
+        let result = self
+            .store
+            .service
+            .peek_messages(ACCOUNT, name, Some(count as i64), now);
+        match self.queue(name) {
+            Some(queue) => reference::check_peek(queue, &result.unwrap(), count, now),
+            None => assert!(matches!(result, Err(Error::QueueNotFound))),
+        }
+    }
+
+    fn count(&mut self, name: &'static str) {
+        let result = self
+            .store
+            .service
+            .get_queue_metadata(ACCOUNT, name, self.store.now);
+        match self.queue(name) {
+            Some(queue) => {
+                let count = result.unwrap().approximate_message_count;
+                assert_eq!(count, queue.messages.len() as u64);
+            }
+            None => assert!(matches!(result, Err(Error::QueueNotFound))),
+        }
+    }
+
+    /// A message of any queue, also an expired one, with the current or an older receipt, or that of another message.
+    fn claim(&mut self, name: &'static str) -> Option<(String, String)> {
+        let messages = &self.queues.get(name)?.messages;
+        if messages.is_empty() {
+            return None;
+        }
+        let message = self.random.pick(messages);
+        let receipt = match self.random.below(6) {
+            0 => self.random.pick(&message.receipts),
+            1 => self.random.pick(messages).receipts.last().unwrap(),
+            _ => message.receipts.last().unwrap(),
+        };
+        Some((message.id.clone(), receipt.clone()))
+    }
+
+    fn update(&mut self, name: &'static str) {
+        let now = self.store.now;
+        let Some((id, receipt)) = self.claim(name) else {
+            return;
+        };
+        let seconds = if self.random.one_in(3) {
+            0
+        } else {
+            self.random.below(40)
+        };
+        let text = self
+            .random
+            .one_in(2)
+            .then(|| format!("new {}", self.random.below(99)));
+        let request = UpdateMessage {
+            message_id: &id,
+            pop_receipt: &receipt,
+            visibility_seconds: seconds as i64,
+            text: text.as_deref(),
+        };
+        let result = self
+            .store
+            .service
+            .update_message(ACCOUNT, name, request, now);
+        let queue = self.queue(name).expect("`claim` found it");
+        let (hold, index) = queue.hold(&id, &receipt);
+        match hold {
+            Hold::NotFound => assert!(matches!(result, Err(Error::MessageNotFound))),
+            Hold::Mismatch => assert!(matches!(result, Err(Error::PopReceiptMismatch))),
+            Hold::Held => {
+                let message = &mut queue.messages[index];
+                let visible_at = now + Duration::from_secs(seconds);
+                if visible_at > message.expires_at {
+                    assert!(matches!(
+                        result,
+                        Err(Error::InvalidQueryParameterValue {
+                            name: "visibilitytimeout",
+                            ..
+                        })
+                    ));
+                    return;
+                }
+                let (update, _) = result.unwrap();
+                assert_eq!(update.visible_at, visible_at);
+                message.visible_at = visible_at;
+                message.receipts.push(update.pop_receipt);
+                if let Some(text) = text {
+                    message.text = text;
+                }
+            }
+        }
+    }
+
+    fn delete(&mut self, name: &'static str) {
+        let now = self.store.now;
+        let Some((id, receipt)) = self.claim(name) else {
+            return;
+        };
+        let result = self
+            .store
+            .service
+            .delete_message(ACCOUNT, name, &id, &receipt, now);
+        let queue = self.queue(name).expect("`claim` found it");
+        let (hold, index) = queue.hold(&id, &receipt);
+        match hold {
+            Hold::NotFound => assert!(matches!(result, Err(Error::MessageNotFound))),
+            Hold::Mismatch => assert!(matches!(result, Err(Error::PopReceiptMismatch))),
+            Hold::Held => {
+                drop(result.unwrap());
+                queue.messages.remove(index);
+            }
+        }
+    }
+}
