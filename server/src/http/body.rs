@@ -5,9 +5,10 @@ use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, Incoming};
+use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 /// Most that a batch, or one entity with its envelope, may come to. Source: Performing Entity Group Transactions,
 /// "Requirements".
@@ -50,35 +51,33 @@ pub async fn next_chunk(body: &mut Incoming) -> Result<Option<Bytes>> {
     Ok(None)
 }
 
-/// The sending half of a streamed response: a thread reads chunks, the connection takes them as fast as the client does.
-#[derive(Debug)]
-pub struct ChunkSender(mpsc::Sender<std::io::Result<Bytes>>);
-
-impl ChunkSender {
-    /// Blocks until the connection has room. `false` once the client has gone.
-    pub fn send(&self, chunk: std::io::Result<Bytes>) -> bool {
-        self.0.blocking_send(chunk).is_ok()
-    }
+/// Reads the next chunk of a response; `None` at its end. Blocks for the disk.
+pub trait ChunkSource: Send + 'static {
+    fn next_chunk(&mut self) -> Result<Option<Bytes>>;
 }
 
-/// A body of `length` bytes that comes in chunks. Two chunks wait at most: memory per download is bounded by them.
-pub fn streamed(length: u64) -> (ChunkSender, Body) {
-    let (sender, receiver) = mpsc::channel(2);
-    (
-        ChunkSender(sender),
-        Body::new(Streamed {
-            receiver,
-            remaining: length,
-        }),
-    )
+/// A body of `length` bytes: `first`, then what `source` has. A chunk is read when the connection has room for it, so a
+/// slow client holds one chunk and no thread.
+pub fn streamed<S: ChunkSource>(first: Bytes, source: S, length: u64) -> Body {
+    Body::new(Streamed {
+        state: State::Ready(Some(first), source),
+        remaining: length,
+    })
 }
 
-struct Streamed {
-    receiver: mpsc::Receiver<std::io::Result<Bytes>>,
+struct Streamed<S> {
+    state: State<S>,
     remaining: u64,
 }
 
-impl HttpBody for Streamed {
+enum State<S> {
+    /// A chunk to go out now, if there is one, and the source of those after it.
+    Ready(Option<Bytes>, S),
+    Reading(JoinHandle<(Result<Option<Bytes>>, S)>),
+    Ended,
+}
+
+impl<S: ChunkSource + Unpin> HttpBody for Streamed<S> {
     type Data = Bytes;
     type Error = std::io::Error;
 
@@ -86,16 +85,51 @@ impl HttpBody for Streamed {
         mut self: Pin<&mut Self>,
         task: &mut Context<'_>,
     ) -> Poll<Option<std::result::Result<Frame<Bytes>, std::io::Error>>> {
-        self.receiver.poll_recv(task).map(|chunk| {
-            let chunk = chunk?;
-            Some(chunk.map(|bytes| {
-                self.remaining = self.remaining.saturating_sub(bytes.len() as u64);
-                Frame::data(bytes)
-            }))
-        })
+        loop {
+            match std::mem::replace(&mut self.state, State::Ended) {
+                State::Ended => return Poll::Ready(None),
+                State::Ready(Some(chunk), source) => {
+                    self.remaining = self.remaining.saturating_sub(chunk.len() as u64);
+                    if self.remaining > 0 {
+                        self.state = State::Ready(None, source);
+                    }
+                    return Poll::Ready(Some(Ok(Frame::data(chunk))));
+                }
+                State::Ready(None, mut source) => {
+                    self.state = State::Reading(tokio::task::spawn_blocking(move || {
+                        (source.next_chunk(), source)
+                    }));
+                }
+                State::Reading(mut reading) => match Pin::new(&mut reading).poll(task) {
+                    Poll::Pending => {
+                        self.state = State::Reading(reading);
+                        return Poll::Pending;
+                    }
+                    Poll::Ready(Ok((Ok(Some(chunk)), source))) => {
+                        self.state = State::Ready(Some(chunk), source)
+                    }
+                    // The status has been sent: all that is left is to end the connection before the promised length.
+                    Poll::Ready(outcome) => {
+                        return Poll::Ready(Some(Err(broken_off(outcome.map(|read| read.0)))));
+                    }
+                },
+            }
+        }
     }
 
     fn size_hint(&self) -> hyper::body::SizeHint {
         hyper::body::SizeHint::with_exact(self.remaining)
     }
+}
+
+fn broken_off(
+    outcome: std::result::Result<Result<Option<Bytes>>, tokio::task::JoinError>,
+) -> std::io::Error {
+    let reason = match outcome {
+        Ok(Ok(_)) => "the content ended before its length".to_owned(),
+        Ok(Err(failure)) => failure.message.into_owned(),
+        Err(panic) => panic.to_string(),
+    };
+    tracing::error!(reason, "a download broke off");
+    std::io::Error::other(reason)
 }

@@ -1,6 +1,6 @@
 //! Bodies on their way out, and the properties that go with them.
 
-use super::super::body::streamed;
+use super::super::body::{ChunkSource, streamed};
 use super::super::error::{Failure, Result};
 use super::super::headers::{empty, put, put_metadata};
 use super::{Request, cross};
@@ -12,8 +12,8 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use lazurite_blob::{Blob, BlobReader, BlobType, ByteRange};
 
-/// Bytes of a body that wait for a slow client at a time, twice.
-const DOWNLOAD_CHUNK_BYTES: usize = 256 << 10;
+/// Bytes of a body that wait for a slow client at a time.
+const DOWNLOAD_CHUNK_BYTES: usize = 128 << 10;
 /// Longest range whose MD5 is computed. Source: Get Blob, "Request headers", `x-ms-range-get-content-md5`.
 const RANGE_MD5_BYTES_MAX: u64 = 4 << 20;
 
@@ -172,27 +172,21 @@ fn read_up_to(reader: &mut BlobReader, wanted: usize) -> Result<Bytes> {
 
 /// The first bytes, followed by the rest as the client takes it.
 fn body(begun: Begun) -> Body {
-    let mut rest = begun.rest;
-    if rest.remaining() == 0 {
-        return Body::from(begun.first);
-    }
-    let (sender, body) = streamed(begun.first.len() as u64 + rest.remaining());
-    tokio::task::spawn_blocking(move || {
-        let mut open = sender.send(Ok(begun.first));
-        while open {
-            open = match rest.next_chunk(DOWNLOAD_CHUNK_BYTES) {
-                Ok(Some(chunk)) => sender.send(Ok(chunk)),
-                Ok(None) => false,
-                Err(error) => {
-                    // The status has been sent; all that is left is to end the connection before the promised length.
-                    tracing::error!(%error, "a download broke off");
-                    let _ = sender.send(Err(std::io::Error::other(error)));
-                    false
-                }
-            };
+    match begun.rest.remaining() {
+        0 => Body::from(begun.first),
+        remaining => {
+            let length = begun.first.len() as u64 + remaining;
+            streamed(begun.first, Rest(begun.rest), length)
         }
-    });
-    body
+    }
+}
+
+struct Rest(BlobReader);
+
+impl ChunkSource for Rest {
+    fn next_chunk(&mut self) -> Result<Option<Bytes>> {
+        Ok(self.0.next_chunk(DOWNLOAD_CHUNK_BYTES)?)
+    }
 }
 
 fn put_blob_headers(response: &mut Response<Body>, blob: &Blob) {
