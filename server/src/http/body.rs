@@ -52,7 +52,7 @@ pub async fn next_chunk(body: &mut Incoming) -> Result<Option<Bytes>> {
 }
 
 /// Reads the next chunk of a response; `None` at its end. Blocks for the disk.
-pub trait ChunkSource: Send + 'static {
+pub trait ChunkSource: Send + Unpin + 'static {
     fn next_chunk(&mut self) -> Result<Option<Bytes>>;
 }
 
@@ -77,7 +77,7 @@ enum State<S> {
     Ended,
 }
 
-impl<S: ChunkSource + Unpin> HttpBody for Streamed<S> {
+impl<S: ChunkSource> HttpBody for Streamed<S> {
     type Data = Bytes;
     type Error = std::io::Error;
 
