@@ -201,10 +201,10 @@ fn position_row(queue: QueueId, kind: u8, position: Position) -> Vec<u8> {
     key
 }
 
-fn positions_from(queue: QueueId, kind: u8, start: Position) -> KeyRange {
+fn position_rows(queue: QueueId, kind: u8, start: Position, end: Position) -> KeyRange {
     KeyRange {
         start: position_row(queue, kind, start),
-        end: KeyRange::prefix(&row(queue, kind)).end,
+        end: Some(position_row(queue, kind, end)),
     }
 }
 
@@ -230,9 +230,9 @@ pub(crate) fn delivery(queue: QueueId, position: Position) -> Vec<u8> {
     position_row(queue, DELIVERY, position)
 }
 
-/// The order of delivery from `start` to the end.
-pub(crate) fn deliveries_from(queue: QueueId, start: Position) -> KeyRange {
-    positions_from(queue, DELIVERY, start)
+/// The order of delivery from `start` to before `end`.
+pub(crate) fn deliveries(queue: QueueId, start: Position, end: Position) -> KeyRange {
+    position_rows(queue, DELIVERY, start, end)
 }
 
 /// The message's row by id.
@@ -254,9 +254,9 @@ pub(crate) fn expiry(queue: QueueId, position: Position) -> Vec<u8> {
     position_row(queue, EXPIRY, position)
 }
 
-/// The order of expiry from `start` to the end.
-pub(crate) fn expiries_from(queue: QueueId, start: Position) -> KeyRange {
-    positions_from(queue, EXPIRY, start)
+/// The order of expiry from `start` to before `end`.
+pub(crate) fn expiries(queue: QueueId, start: Position, end: Position) -> KeyRange {
+    position_rows(queue, EXPIRY, start, end)
 }
 
 /// The position at the end of a key of the order of delivery or of expiry; `None` if the key is too short.
@@ -338,8 +338,8 @@ mod tests {
         ] {
             assert!(key >= all.start);
         }
-        let range = deliveries_from(QueueId(7), Position::MIN);
-        assert!(delivery(QueueId(7), Position::MAX) < range.end.unwrap());
+        let range = everything(QueueId(7));
+        assert!(expiry(QueueId(7), Position::MAX) < range.end.unwrap());
     }
 
     #[test]

@@ -11,9 +11,10 @@
 //! deliveries do not rewrite; and its place in the order of expiry. Then:
 //!
 //! - **Get** walks the order of delivery from the *frontier*, the place before which nothing can be delivered
-//!   (`frontier.rs`), and moves what it takes to the new time of visibility. It reads what it returns and one row more,
-//!   at any depth, and steps on no tombstone. When nothing is due it reads nothing. After a restart the frontier is found
-//!   by the first scan, once.
+//!   (`frontier.rs`), to the present at most, and moves what it takes to the new time of visibility. It reads what it
+//!   returns, at any depth, and steps neither on the tombstones behind the frontier nor on those ahead of the present,
+//!   left by holders that deleted in time. When nothing is due it reads nothing. After a restart the first scan finds the
+//!   frontier, once.
 //! - **Put** writes; it reads nothing and takes no lock that a consumer holds.
 //! - **Update** and **Delete** find the message by its id and check the receipt there.
 //! - **Clear** and **Delete Queue** are one range delete, and what comes after has a new queue id: nothing waits for the
@@ -38,6 +39,7 @@ mod live;
 mod model;
 mod operations;
 mod receipt;
+mod rows;
 mod sweep;
 mod time;
 mod visibility;

@@ -7,7 +7,7 @@ use crate::codec;
 use crate::keys::{self, Position};
 use crate::live::Live;
 use crate::model::Sweep;
-use crate::operations::position_in;
+use crate::rows::position_in;
 use crate::time::Ticks;
 use crate::{Error, QueueService, Result};
 use lazurite_engine::{Batch, Direction, Ticket};
@@ -20,7 +20,7 @@ const MESSAGES_PER_QUEUE: usize = 256;
 /// What one batch of a sweep removes.
 struct Expired {
     messages: Vec<Position>,
-    /// The first place in the order of expiry that is left.
+    /// All before this place in the order of expiry is in `messages`.
     end: Position,
 }
 
@@ -103,25 +103,26 @@ impl QueueService {
         Ok((count, ticket))
     }
 
+    /// Ends at the present by its range, as the scan for delivery does.
     fn find_expired(&self, live: &Live, start: Position, now: Ticks) -> Result<Expired> {
-        let range = keys::expiries_from(live.id, start);
+        let present = Position::after(now);
+        let range = keys::expiries(live.id, start, present);
         let snapshot = self.db.snapshot();
         let mut scan = snapshot.scan(&self.messages, range, Direction::Forward);
-        let mut messages = Vec::new();
-        while scan.advance()? {
+        let mut expired = Expired {
+            messages: Vec::new(),
+            end: start,
+        };
+        while expired.messages.len() < MESSAGES_PER_QUEUE {
+            if !scan.advance()? {
+                expired.end = present;
+                break;
+            }
             self.examined(1);
             let position = position_in(scan.key())?;
-            if position.at > now || messages.len() == MESSAGES_PER_QUEUE {
-                return Ok(Expired {
-                    messages,
-                    end: position,
-                });
-            }
-            messages.push(position);
+            expired.end = position.next();
+            expired.messages.push(position);
         }
-        Ok(Expired {
-            messages,
-            end: Position::MAX,
-        })
+        Ok(expired)
     }
 }

@@ -4,29 +4,15 @@
 //! after it, from the snapshot taken under it.
 
 use crate::codec::{self, CounterRow, DeliveryRow, MessageRow};
-use crate::frontier::ScanFrom;
-use crate::keys::{self, MessageId, Position, REMOVED_CELL};
+use crate::keys::{self, MessageId, Position};
 use crate::live::Live;
 use crate::model::*;
 use crate::receipt::Receipt;
+use crate::rows::{Deliverable, expiry_position};
 use crate::time::Ticks;
 use crate::{Error, QueueService, Result, visibility};
-use lazurite_engine::{Batch, Direction, Snapshot, Ticket};
-use std::sync::atomic::Ordering;
+use lazurite_engine::{Batch, Snapshot, Ticket};
 use std::time::SystemTime;
-
-/// A message that may be delivered, and where it stands.
-struct Deliverable {
-    position: Position,
-    row: DeliveryRow,
-}
-
-/// What a scan of the order of delivery found.
-struct Found {
-    messages: Vec<Deliverable>,
-    /// All before this place is either in `messages` or expired.
-    end: Position,
-}
 
 impl QueueService {
     /// Adds a message. Source: Put Message.
@@ -220,41 +206,6 @@ impl QueueService {
         Ok((id, ticket))
     }
 
-    /// Walks the order of delivery to the first `count` messages that are visible.
-    fn find_deliverable(
-        &self,
-        live: &Live,
-        snapshot: &Snapshot,
-        from: ScanFrom,
-        count: usize,
-    ) -> Result<Found> {
-        let mut messages = Vec::new();
-        let mut end = from.start;
-        if end.at > from.now {
-            return Ok(Found { messages, end });
-        }
-        let range = keys::deliveries_from(live.id, from.start);
-        let mut scan = snapshot.scan(&self.messages, range, Direction::Forward);
-        while messages.len() < count {
-            if !scan.advance()? {
-                end = Position::MAX;
-                break;
-            }
-            self.examined(1);
-            let position = position_in(scan.key())?;
-            if position.at > from.now {
-                end = position;
-                break;
-            }
-            end = position.next();
-            let row = DeliveryRow::decode(&scan.value()?)?;
-            if row.expires_at > from.now {
-                messages.push(Deliverable { position, row });
-            }
-        }
-        Ok(Found { messages, end })
-    }
-
     /// Moves messages to `visible_at`, each with a new receipt and one delivery more.
     fn take(&self, live: &Live, messages: &[Deliverable], visible_at: Ticks) -> Result<Taken> {
         let mut batch = Batch::new();
@@ -325,103 +276,12 @@ impl QueueService {
         };
         Ok((position, row))
     }
-
-    pub(crate) fn message_row(&self, live: &Live, id: MessageId) -> Result<Option<MessageRow>> {
-        let value = self.db.get(&self.messages, &keys::message(live.id, id))?;
-        Ok(value.map(|value| MessageRow::decode(&value)).transpose()?)
-    }
-
-    fn delivery_row(&self, live: &Live, position: Position) -> Result<DeliveryRow> {
-        let key = keys::delivery(live.id, position);
-        let value = self.db.get(&self.messages, &key)?;
-        let value = value.ok_or_else(|| codec::corrupt("a delivery", 0, "is missing"))?;
-        Ok(DeliveryRow::decode(&value)?)
-    }
-
-    fn text(&self, live: &Live, snapshot: &Snapshot, id: MessageId) -> Result<String> {
-        let value = snapshot.get(&self.messages, &keys::text(live.id, id))?;
-        let value = value.ok_or_else(|| codec::corrupt("a text", 0, "is missing"))?;
-        Ok(codec::decode_text(value)?)
-    }
-
-    /// Puts the two rows that say where a message stands.
-    fn put_standing(
-        &self,
-        batch: &mut Batch,
-        live: &Live,
-        position: Position,
-        row: MessageRow,
-        delivery: DeliveryRow,
-    ) {
-        let mut put = |key: &[u8], value: &[u8]| batch.put(&self.messages, key, value);
-        put(&keys::delivery(live.id, position), &delivery.encode());
-        put(&keys::message(live.id, position.id), &row.encode());
-    }
-
-    /// Moves a message to where `row` says; answers its new place, which may be the old one.
-    fn put_moved(
-        &self,
-        batch: &mut Batch,
-        live: &Live,
-        from: Position,
-        row: MessageRow,
-        delivery: DeliveryRow,
-    ) -> Position {
-        let to = Position {
-            at: row.visible_at,
-            id: from.id,
-        };
-        batch.delete(&self.messages, &keys::delivery(live.id, from));
-        self.put_standing(batch, live, to, row, delivery);
-        to
-    }
-
-    /// Removes every row of one message.
-    pub(crate) fn delete_rows(
-        &self,
-        batch: &mut Batch,
-        live: &Live,
-        position: Position,
-        expires_at: Ticks,
-    ) {
-        let mut delete = |key: &[u8]| batch.delete(&self.messages, key);
-        delete(&keys::delivery(live.id, position));
-        delete(&keys::message(live.id, position.id));
-        delete(&keys::text(live.id, position.id));
-        if expires_at < Ticks::NEVER {
-            let expiry = expiry_position(position.id, expires_at);
-            delete(&keys::expiry(live.id, expiry));
-        }
-    }
-
-    pub(crate) fn put_removed_count(&self, batch: &mut Batch, live: &Live, messages: u64) {
-        let row = CounterRow {
-            messages,
-            last_sequence: 0,
-        };
-        let key = keys::counter(live.id, REMOVED_CELL);
-        batch.put(&self.messages, &key, &row.encode());
-    }
-
-    pub(crate) fn examined(&self, rows: u64) {
-        self.rows_examined.fetch_add(rows, Ordering::Relaxed);
-    }
 }
 
 /// Where messages went, with their new receipts, and the write that moved them.
 struct Taken {
     positions: Vec<(Position, Receipt)>,
     ticket: Ticket,
-}
-
-fn expiry_position(id: MessageId, expires_at: Ticks) -> Position {
-    Position { at: expires_at, id }
-}
-
-/// The position in a key of one of the two orders.
-pub(crate) fn position_in(key: &[u8]) -> Result<Position> {
-    Ok(keys::position(key)
-        .ok_or_else(|| codec::corrupt("a position", 0, "its key is too short"))?)
 }
 
 /// Source: Put Message, "Remarks".

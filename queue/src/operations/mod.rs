@@ -3,5 +3,3 @@
 mod message;
 mod queue;
 mod service;
-
-pub(crate) use message::position_in;

@@ -200,8 +200,7 @@ impl QueueService {
         if target < counted.0 {
             *counted = (Position::MIN, 0);
         }
-        let mut range = keys::expiries_from(live.id, counted.0);
-        range.end = Some(keys::expiry(live.id, target));
+        let range = keys::expiries(live.id, counted.0, target);
         let mut rows = 0;
         if !range.is_empty() {
             let snapshot = self.db.snapshot();
