@@ -289,14 +289,14 @@ impl<'a> Reader<'a> {
 
     fn varint(&mut self) -> Result<usize> {
         let mut value = 0;
-        for shift in [0, 7, 14, 21] {
+        for shift in [0, 7, 14] {
             let byte = self.u8()?;
             value |= usize::from(byte & 0x7f) << shift;
             if byte < 0x80 {
                 return Ok(value);
             }
         }
-        Err(self.error("a length is over 256 MiB"))
+        Err(self.error("a length is over 2 MiB"))
     }
 
     fn u8(&mut self) -> Result<u8> {

@@ -179,3 +179,46 @@ fn units(text: &str) -> usize {
         text.encode_utf16().count()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DateTime, Guid};
+
+    #[test]
+    fn every_type_has_its_size() {
+        for (value, bytes) in [
+            (Value::String("é😀".into()), 6 + 4),
+            (Value::Binary(vec![0; 3]), 3 + 4),
+            (Value::Int32(0), 4),
+            (Value::Int64(0), 8),
+            (Value::Double(0.0), 8),
+            (Value::DateTime(DateTime::MIN), 8),
+            (Value::Guid(Guid([0; 16])), 16),
+            (Value::Boolean(true), 1),
+        ] {
+            assert_eq!(
+                property_bytes("näme", (&value).into()),
+                8 + 8 + bytes,
+                "{value:?}"
+            );
+        }
+        assert_eq!(key_bytes("p", "é😀"), 4 + 2 * 4);
+    }
+
+    #[test]
+    fn five_policies_of_short_distinct_ids_and_known_letters_are_kept() {
+        let policy = |id: &str, permission: &str| SignedIdentifier {
+            id: id.into(),
+            permission: Some(permission.into()),
+            ..SignedIdentifier::default()
+        };
+        let check = |policies: &[SignedIdentifier]| check_acl(policies).is_ok();
+        let many: Vec<_> = (0..6).map(|id| policy(&id.to_string(), "r")).collect();
+        assert!(check(&many[..5]) && !check(&many));
+        assert!(check(&[policy(&"é".repeat(64), "raud")]));
+        assert!(!check(&[policy(&"é".repeat(65), "")]));
+        assert!(!check(&[policy("a", ""), policy("a", "")]));
+        assert!(!check(&[policy("a", "rx")]));
+    }
+}

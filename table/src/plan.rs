@@ -447,6 +447,31 @@ mod tests {
     }
 
     #[test]
+    fn ranges_that_meet_are_read_as_one() {
+        let either = |a: &str, b: &str| plan(&format!("PartitionKey eq 'p' and ({a} or {b})"));
+        for (a, b, kind) in [
+            ("RowKey eq 'a'", "RowKey ge 'a'", RowRange),
+            ("RowKey eq 'a'", "RowKey gt 'a'", RowRange),
+            ("RowKey lt 'c'", "RowKey gt 'b'", RowRange),
+            ("RowKey eq 'a'", "RowKey eq 'a'", Point),
+        ] {
+            for plan in [either(a, b), either(b, a)] {
+                assert_eq!((plan.kind(), plan.accesses.len()), (kind, 1), "{a} or {b}");
+            }
+        }
+    }
+
+    #[test]
+    fn clipped_scan_is_no_table_scan() {
+        let mut plan = plan("");
+        plan.clip(&KeyRange {
+            start: vec![b'a'],
+            end: None,
+        });
+        assert_eq!(plan.kind(), PartitionRange);
+    }
+
+    #[test]
     fn only_what_the_ranges_leave_open_is_evaluated() {
         let plan = plan("PartitionKey eq 'p' and Age gt 5 and RowKey lt 'r'");
         let residual = plan.residual.unwrap().expression;

@@ -753,29 +753,76 @@ fn readers_never_see_half_a_transaction() {
 }
 
 #[test]
+fn tables_created_at_once_share_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let service = TableService::open(&open(&directory)).unwrap();
+    const EACH: usize = 1000;
+    let create = |thread: usize| {
+        for at in 0..EACH {
+            service
+                .create_table(ACCOUNT, &format!("t{thread}x{at}"))
+                .unwrap()
+                .wait()
+                .unwrap();
+        }
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            scope.spawn(move || create(thread));
+        }
+    });
+    let names = (0..4).flat_map(|thread| (0..EACH).map(move |at| format!("t{thread}x{at}")));
+    for table in names.clone() {
+        let entity = Entity::new("p", &table, Vec::new());
+        done(
+            service
+                .insert_entity(ACCOUNT, &table, &entity, UNIX_EPOCH)
+                .unwrap(),
+        );
+    }
+    for table in names {
+        let page = service
+            .query_entities(ACCOUNT, &table, &Query::default(), &|| false)
+            .unwrap();
+        let row_keys: Vec<&str> = page
+            .entities
+            .iter()
+            .map(|entity| &*entity.row_key)
+            .collect();
+        assert_eq!(row_keys, [&*table]);
+    }
+}
+
+#[test]
 fn deleted_tables_leave_no_rows_behind_concurrent_writers() {
     let directory = tempfile::tempdir().unwrap();
     let db = open(&directory);
     let service = TableService::open(&db).unwrap();
     let writing = AtomicBool::new(true);
+    let written = AtomicI32::new(0);
     let write = || {
         while writing.load(Ordering::Relaxed) {
             let entity = counter("r", 0);
-            let written =
-                service.insert_or_replace_entity(ACCOUNT, "fleeting", &entity, UNIX_EPOCH);
-            match written {
-                Ok(written) => drop(done(written)),
+            match service.insert_or_replace_entity(ACCOUNT, "fleeting", &entity, UNIX_EPOCH) {
+                Ok(outcome) => {
+                    done(outcome);
+                    written.fetch_add(1, Ordering::Relaxed);
+                }
                 Err(error) => assert_eq!(code(&error), "TableNotFound"),
             }
         }
     };
     let recreate = || {
-        for _ in 0..5000 {
+        for _ in 0..300 {
             service
                 .create_table(ACCOUNT, "Fleeting")
                 .unwrap()
                 .wait()
                 .unwrap();
+            let before = written.load(Ordering::Relaxed);
+            while written.load(Ordering::Relaxed) == before {
+                std::thread::yield_now();
+            }
             service
                 .delete_table(ACCOUNT, "FLEETING")
                 .unwrap()

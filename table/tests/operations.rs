@@ -1,6 +1,6 @@
 //! One behaviour of the protocol per test, by example: limits, errors, pages and their cost.
 
-use lazurite_engine::{Config, Db, Durability, Ticket};
+use lazurite_engine::{Config, Db, Direction, Durability, KeyRange, KeyspaceOptions, Ticket};
 use lazurite_table::{
     AccessKind, Entity, Error, IfMatch, InvalidInput, Operation, OutOfRangeInput, PAGE_BYTES_MAX,
     Page, Query, Result, SignedIdentifier, TableQuery, TableService, Value, Write,
@@ -12,6 +12,7 @@ const ACCOUNT: &str = "account";
 const NOW: SystemTime = UNIX_EPOCH;
 
 struct Fixture {
+    db: Db,
     service: TableService,
     _directory: tempfile::TempDir,
 }
@@ -39,6 +40,7 @@ fn fixture() -> Fixture {
         .wait()
         .unwrap();
     Fixture {
+        db,
         service,
         _directory: directory,
     }
@@ -127,6 +129,35 @@ fn table_names_are_checked_and_found_in_any_case() {
         service.get_entity(ACCOUNT, "none", "p", "r"),
         Err(Error::TableNotFound)
     ));
+}
+
+#[test]
+fn deleted_table_leaves_nothing_in_the_store() {
+    let service = fixture();
+    service.insert(&entity("r", &[])).unwrap();
+    let policy = SignedIdentifier {
+        id: "pol".into(),
+        ..Default::default()
+    };
+    wait(service.set_table_acl(ACCOUNT, "people", &[policy])).unwrap();
+    let keys = |keyspace: &str| {
+        let keyspace = service
+            .db
+            .keyspace(keyspace, KeyspaceOptions::default())
+            .unwrap();
+        let mut scan = service
+            .db
+            .snapshot()
+            .scan(&keyspace, KeyRange::all(), Direction::Forward);
+        std::iter::from_fn(|| scan.advance().unwrap().then_some(())).count()
+    };
+    assert_eq!((keys("table.catalog"), keys("table.entities")), (3, 1));
+    wait(service.delete_table(ACCOUNT, "people")).unwrap();
+    assert_eq!(
+        (keys("table.catalog"), keys("table.entities")),
+        (1, 0),
+        "but the next table id"
+    );
 }
 
 #[test]

@@ -88,13 +88,11 @@ fn number_value(text: &str) -> Option<Value> {
         None => (text, false),
     };
     if suffixed || digits.contains(['.', 'e', 'E']) {
-        // Otherwise Rust would read `-infinity` as well.
-        let decimal =
-            !digits.contains(|c: char| c.is_ascii_alphabetic() && !matches!(c, 'e' | 'E'));
+        // Rust reads `-infinity` as well, and rounds what is too large to an infinity: neither is a literal.
         let number = digits
             .parse()
             .ok()
-            .filter(|number: &f64| decimal && number.is_finite())?;
+            .filter(|number: &f64| number.is_finite())?;
         return Some(Value::Double(number));
     }
     let number: i64 = digits.parse().ok()?;
