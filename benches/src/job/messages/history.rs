@@ -1,0 +1,176 @@
+//! What happened to every message, as its producers and consumers saw it, and what must be true of that.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use super::deaths;
+use crate::client::Message;
+use crate::job::stage::Stage;
+use crate::report::thousands;
+
+/// A message may come back this much before its time: the server's clock and ours are read at different moments.
+const EARLY_MAX: Duration = Duration::from_millis(100);
+
+/// The history of all messages. Threads share it.
+#[derive(Default)]
+pub(super) struct History(Mutex<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    /// By message id: a number may have several messages, if a put was in doubt.
+    messages: HashMap<String, Track>,
+    /// By number, the ids whose put was acknowledged.
+    put: HashMap<usize, String>,
+    puts_in_doubt: HashMap<usize, usize>,
+    /// Lost answers of Get Messages, and how many messages each may have counted as delivered.
+    gets_in_doubt: u32,
+    deliveries_in_doubt: u32,
+    numbers_deleted: HashSet<usize>,
+}
+
+/// One message.
+#[derive(Default)]
+struct Track {
+    number: usize,
+    /// The dequeue count of each delivery that was seen, in the order they were seen.
+    dequeue_counts: Vec<u32>,
+    last: Option<(Instant, String)>,
+    deleted_at: Option<Instant>,
+}
+
+/// What a delivery brings to light.
+pub(super) struct Delivery {
+    pub(super) complaints: Vec<String>,
+    /// The pop receipt of the delivery before this one.
+    pub(super) old_receipt: Option<String>,
+}
+
+impl History {
+    pub(super) fn put(&self, number: usize, id: String) {
+        self.0.lock().unwrap().put.insert(number, id);
+    }
+
+    pub(super) fn put_in_doubt(&self, number: usize) {
+        *self
+            .0
+            .lock()
+            .unwrap()
+            .puts_in_doubt
+            .entry(number)
+            .or_default() += 1;
+    }
+
+    pub(super) fn get_in_doubt(&self, messages_max: u32) {
+        let mut inner = self.0.lock().unwrap();
+        inner.gets_in_doubt += 1;
+        inner.deliveries_in_doubt += messages_max;
+    }
+
+    /// Records a delivery asked for at `sent`, and checks it against those before.
+    pub(super) fn delivered(
+        &self,
+        number: usize,
+        message: &Message,
+        sent: Instant,
+        visibility: Duration,
+    ) -> Delivery {
+        let mut inner = self.0.lock().unwrap();
+        let track = inner.messages.entry(message.id.clone()).or_default();
+        let mut complaints = Vec::new();
+        if track.deleted_at.is_some_and(|at| at < sent) {
+            complaints.push(format!("{} came back after it was deleted", message.id));
+        }
+        let previous = track.last.replace((sent, message.pop_receipt.clone()));
+        if let Some((before, _)) = &previous {
+            let gap = before.elapsed() + EARLY_MAX;
+            if gap < visibility {
+                complaints.push(format!("{} came back after {gap:?}", message.id));
+            }
+        }
+        track.number = number;
+        track.dequeue_counts.push(message.dequeue_count);
+        Delivery {
+            complaints,
+            old_receipt: previous.map(|(_, receipt)| receipt),
+        }
+    }
+
+    /// Records that the server has deleted the message. True if it is the first of its number.
+    pub(super) fn deleted(&self, number: usize, message: &Message) -> bool {
+        let mut inner = self.0.lock().unwrap();
+        if let Some(track) = inner.messages.get_mut(&message.id) {
+            track.deleted_at = Some(Instant::now());
+        }
+        inner.numbers_deleted.insert(number)
+    }
+
+    /// Checks what must be true once the queue is empty.
+    pub(super) fn check(&self, stage: &Stage) {
+        let inner = self.0.lock().unwrap();
+        for (number, id) in &inner.put {
+            let deleted = inner
+                .messages
+                .get(id)
+                .is_some_and(|track| track.deleted_at.is_some());
+            stage.check(deleted, || {
+                format!("message {number} was put as {id} and never processed")
+            });
+        }
+        let mut ids = HashMap::<usize, usize>::new();
+        for track in inner.messages.values() {
+            *ids.entry(track.number).or_default() += 1;
+        }
+        for (number, found) in ids {
+            let possible = 1 + inner.puts_in_doubt.get(&number).copied().unwrap_or(0);
+            stage.check(found <= possible, || {
+                format!("message {number} exists {found} times")
+            });
+        }
+        let mut unseen = 0;
+        for (id, track) in &inner.messages {
+            unseen += inner.check_counts(stage, id, track);
+        }
+        let possible = inner.deliveries_in_doubt;
+        stage.check(unseen <= possible, || {
+            format!("{unseen} deliveries were counted that nobody saw, {possible} can be")
+        });
+    }
+
+    /// How many deliveries there were, in words.
+    pub(super) fn summary(&self) -> String {
+        let inner = self.0.lock().unwrap();
+        let again = |track: &Track| (track.dequeue_counts.len() as u64).saturating_sub(1);
+        let redelivered: u64 = inner.messages.values().map(again).sum();
+        format!(
+            "messages redelivered: {}; puts in doubt: {}, gets in doubt: {}",
+            thousands(redelivered),
+            inner.puts_in_doubt.values().sum::<usize>(),
+            inner.gets_in_doubt
+        )
+    }
+}
+
+impl Inner {
+    /// The counts must be 1, 2, 3 and so on. A gap is a delivery that nobody saw, which only a lost answer explains; returns how many
+    /// there were. A message that was to die must have been delivered often enough.
+    fn check_counts(&self, stage: &Stage, id: &str, track: &Track) -> u32 {
+        let mut counts = track.dequeue_counts.clone();
+        counts.sort_unstable();
+        let distinct = counts.windows(2).all(|pair| pair[0] < pair[1]);
+        let last = counts.last().copied().unwrap_or(0);
+        let unseen = last.saturating_sub(counts.len() as u32);
+        let what = || {
+            format!(
+                "message {} ({id}) was delivered with the dequeue counts {counts:?}",
+                track.number
+            )
+        };
+        stage.check(distinct && unseen <= self.gets_in_doubt, what);
+        stage.check(
+            track.deleted_at.is_none() || last > deaths(track.number),
+            what,
+        );
+        unseen
+    }
+}

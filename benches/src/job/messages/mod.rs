@@ -1,0 +1,290 @@
+//! The queue part: messages put by producers and taken by four consumers, some of whose deliveries die before they delete.
+
+mod history;
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::Job;
+use super::flights::Flights;
+use super::stage::Stage;
+use crate::cli::JobArgs;
+use crate::client::{Client, Error, Message, Outage};
+use crate::ledger::{Found, Ledger};
+use crate::report::Outcome;
+
+use history::History;
+
+const CONSUME: &str = "queue: put, get, delete";
+
+/// The phases of this part.
+pub(super) const PHASES: &[&str] = &[CONSUME];
+
+const PRODUCERS: usize = 2;
+/// Messages that each consumer asks for at a time.
+const CONSUMERS: [u32; 4] = [1, 5, 32, 32];
+/// How long a taken message stays hidden; what a dead consumer held comes back after it.
+const VISIBILITY: Duration = Duration::from_secs(3);
+/// A queue that gives nothing for so long, although messages are missing, has lost them.
+const STALLED_MAX: Duration = Duration::from_secs(30);
+
+/// Puts and consumes the messages. Returns the queue's name.
+pub(super) fn run(job: &mut Job, args: &JobArgs, flights: &Flights) -> Outcome<String> {
+    let queue = format!("messages-{}", job.run);
+    job.client.patiently(|| job.client.create_queue(&queue))?;
+    let count = job.scaled(args.messages);
+    let stage = job.stage(CONSUME, "messages", count);
+    let work = Work {
+        client: &job.client,
+        stage: &stage,
+        queue: &queue,
+        history: History::default(),
+        puts: Ledger::new("messages put"),
+        deletes: Ledger::new("messages deleted"),
+        producing: AtomicUsize::new(PRODUCERS),
+        failed: AtomicBool::new(false),
+    };
+    work.run(count, flights)?;
+    let Work {
+        history,
+        puts,
+        deletes,
+        ..
+    } = work;
+    history.check(&stage);
+    let summary = history.summary();
+    let phase = stage.into_phase();
+    job.report.finish(phase);
+    job.remark_ledger(&puts);
+    job.remark_ledger(&deletes);
+    job.report.remark(summary);
+    Ok(queue)
+}
+
+/// After the last restart: no message has come back.
+pub(super) fn verify(job: &mut Job, queue: &str) -> Outcome<()> {
+    let stage = job.stage("queue: after all", "messages", 0);
+    let count = job
+        .client
+        .patiently(|| job.client.approximate_messages_count(queue))?;
+    let left = job.client.get_messages(queue, 32, 1)?;
+    stage.check(count == 0 && left.is_empty(), || {
+        format!(
+            "{count} messages are still there, such as {:?}",
+            left.first()
+        )
+    });
+    let phase = stage.into_phase();
+    job.report.finish(phase);
+    Ok(())
+}
+
+/// Deliveries of message `number` after which its consumer dies: it neither deletes nor updates, and never comes back.
+fn deaths(number: usize) -> u32 {
+    match number {
+        number if number % 100 == 0 => 2,
+        number if number % 10 == 0 => 1,
+        _ => 0,
+    }
+}
+
+/// What producers and consumers share.
+struct Work<'a> {
+    client: &'a Client,
+    stage: &'a Stage<'a>,
+    queue: &'a str,
+    history: History,
+    puts: Ledger,
+    deletes: Ledger,
+    /// Producers still at work.
+    producing: AtomicUsize,
+    failed: AtomicBool,
+}
+
+impl Work<'_> {
+    fn run(&self, count: usize, flights: &Flights) -> Result<(), Error> {
+        thread::scope(|scope| {
+            let producer = |index: usize| move || self.ends(self.produce(index, count, flights));
+            let producers = (0..PRODUCERS).map(|index| scope.spawn(producer(index)));
+            let consumer = |batch: u32| move || self.ends(self.consume(batch));
+            let consumers = CONSUMERS
+                .into_iter()
+                .map(|batch| scope.spawn(consumer(batch)));
+            let threads: Vec<_> = producers.chain(consumers).collect();
+            let results = threads
+                .into_iter()
+                .map(|thread| thread.join().expect("a worker does not panic"));
+            results.collect::<Vec<_>>().into_iter().collect()
+        })
+    }
+
+    /// The first failure ends all threads.
+    fn ends(&self, result: Result<(), Error>) -> Result<(), Error> {
+        if result.is_err() {
+            self.failed.store(true, Ordering::Relaxed);
+        }
+        result
+    }
+
+    /// Puts every message whose number falls to producer `index`. A put whose answer is lost is repeated, so that the message may be
+    /// there twice; nobody can tell, for a queue cannot be searched.
+    fn produce(&self, index: usize, count: usize, flights: &Flights) -> Result<(), Error> {
+        for number in (index..count).step_by(PRODUCERS) {
+            let text = format!("{number};{}", flights.line(number));
+            let mut outage = Outage::default();
+            loop {
+                match self
+                    .stage
+                    .time(|| self.client.put_message(self.queue, &text))
+                {
+                    Ok(id) => {
+                        self.puts.acknowledged();
+                        self.history.put(number, id);
+                        break;
+                    }
+                    Err(error @ Error::InDoubt(_)) => {
+                        self.history.put_in_doubt(number);
+                        outage.wait(error)?;
+                    }
+                    Err(error) if error.is_outage() => outage.wait(error)?,
+                    Err(error) => return Err(error),
+                }
+                if self.failed.load(Ordering::Relaxed) {
+                    return Ok(());
+                }
+            }
+        }
+        self.producing.fetch_sub(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Takes messages, `batch` at a time, until all are deleted and the queue is empty.
+    fn consume(&self, batch: u32) -> Result<(), Error> {
+        let mut idle_since = Instant::now();
+        let mut outage = Outage::default();
+        while !self.failed.load(Ordering::Relaxed) {
+            let sent = Instant::now();
+            let get = || {
+                self.client
+                    .get_messages(self.queue, batch, VISIBILITY.as_secs())
+            };
+            match self.stage.time(get) {
+                Ok(messages) if messages.is_empty() => {
+                    if self.is_over(idle_since)? {
+                        return Ok(());
+                    }
+                    thread::sleep(Duration::from_millis(50));
+                }
+                Ok(messages) => {
+                    idle_since = Instant::now();
+                    for message in messages {
+                        self.handle(&message, sent)?;
+                    }
+                }
+                Err(error) if error.is_outage() => {
+                    if matches!(error, Error::InDoubt(_)) {
+                        self.history.get_in_doubt(batch);
+                    }
+                    outage.wait(error)?;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            }
+            outage = Outage::default();
+        }
+        Ok(())
+    }
+
+    /// Whether everything is deleted, or the rest is taken for lost.
+    fn is_over(&self, idle_since: Instant) -> Result<bool, Error> {
+        if self.producing.load(Ordering::Relaxed) > 0 {
+            return Ok(false);
+        }
+        let left = self
+            .client
+            .patiently(|| self.client.approximate_messages_count(self.queue))?;
+        Ok(left == 0 || idle_since.elapsed() > STALLED_MAX)
+    }
+
+    /// One delivery: die if the message's number says so, else delete it. A message that died before is first deleted with its old
+    /// pop receipt, as a consumer would that wakes up too late; that must be refused.
+    fn handle(&self, message: &Message, sent: Instant) -> Result<(), Error> {
+        let number = message
+            .text
+            .split(';')
+            .next()
+            .and_then(|number| number.parse().ok());
+        let number: usize =
+            number.ok_or_else(|| Error::Nonsense(format!("a message says {:?}", message.text)))?;
+        let delivery = self.history.delivered(number, message, sent, VISIBILITY);
+        delivery
+            .complaints
+            .into_iter()
+            .for_each(|what| self.stage.mismatch(what));
+        if let Some(old) = delivery.old_receipt {
+            self.delete_with_old_receipt(message, &old)?;
+        }
+        match message.dequeue_count > deaths(number) {
+            true => self.delete(number, message, sent),
+            false => Ok(()),
+        }
+    }
+
+    fn delete_with_old_receipt(&self, message: &Message, old: &str) -> Result<(), Error> {
+        let delete = || self.client.delete_message(self.queue, &message.id, old);
+        match self.client.patiently(delete) {
+            Err(error) if error.is("PopReceiptMismatch") => Ok(()),
+            Err(error) if error.is_outage() => Err(error),
+            other => {
+                let what = other.map_or_else(|error| error.to_string(), |()| "accepted".into());
+                self.stage
+                    .mismatch(format!("an old pop receipt of {}: {what}", message.id));
+                Ok(())
+            }
+        }
+    }
+
+    /// Deletes for certain. When an answer was lost, a message that is not found any more has been deleted.
+    fn delete(&self, number: usize, message: &Message, sent: Instant) -> Result<(), Error> {
+        let mut outage = Outage::default();
+        let mut in_doubt = false;
+        loop {
+            let delete = || {
+                self.client
+                    .delete_message(self.queue, &message.id, &message.pop_receipt)
+            };
+            match self.stage.time(delete) {
+                Ok(()) => {
+                    self.deletes.acknowledged();
+                    if in_doubt {
+                        self.deletes.settled(Found::NotDone);
+                    }
+                    break;
+                }
+                Err(error) if error.is("MessageNotFound") && in_doubt => {
+                    self.deletes.settled(Found::Done);
+                    break;
+                }
+                // While the server was away the message became visible, and now another consumer has it, or had it.
+                Err(error) if sent.elapsed() >= VISIBILITY && is_too_late(&error) => return Ok(()),
+                Err(error) if error.is_outage() => {
+                    in_doubt |= matches!(error, Error::InDoubt(_));
+                    outage.wait(error)?;
+                }
+                Err(error) => {
+                    self.stage.mismatch(error.to_string());
+                    return Ok(());
+                }
+            }
+        }
+        if self.history.deleted(number, message) {
+            self.stage.done(1);
+        }
+        Ok(())
+    }
+}
+
+fn is_too_late(error: &Error) -> bool {
+    error.is("PopReceiptMismatch") || error.is("MessageNotFound")
+}

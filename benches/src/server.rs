@@ -1,0 +1,190 @@
+//! A server process of our own: started on a data directory, killed, stopped, started again on the same ports, and measured.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::client::Account;
+use crate::report::Outcome;
+
+/// A server that is not ready by then never will be.
+const READY_MAX: Duration = Duration::from_secs(30);
+/// What a clean stop may take.
+const STOP_MAX: Duration = Duration::from_secs(5);
+
+/// Where the three services listen; zero lets the server choose.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Ports {
+    blob: u16,
+    queue: u16,
+    table: u16,
+}
+
+/// A running server, killed when dropped.
+pub(crate) struct Server {
+    binary: PathBuf,
+    data: PathBuf,
+    child: Child,
+    ports: Ports,
+    /// From the start of the process to the port file.
+    ready_after: Duration,
+    /// Highest resident size over all lives of the server, in KiB.
+    peak_kib: u64,
+}
+
+/// Resident memory in KiB, from `/proc/PID/status`; zero where there is no such file.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Memory {
+    pub(crate) resident_kib: u64,
+    pub(crate) peak_kib: u64,
+}
+
+impl Server {
+    /// Starts `binary` on `data` (created if absent), on ports it chooses, and waits until it says that it listens.
+    pub(crate) fn start(binary: &Path, data: &Path) -> Outcome<Server> {
+        fs::create_dir_all(data)?;
+        let (binary, data) = (binary.to_owned(), data.to_owned());
+        let (child, ports, ready_after) = launch(&binary, &data, Ports::default())?;
+        Ok(Server {
+            binary,
+            data,
+            child,
+            ports,
+            ready_after,
+            peak_kib: 0,
+        })
+    }
+
+    /// The development account on this server's ports.
+    pub(crate) fn account(&self) -> Account {
+        Account::development(self.ports.blob, self.ports.queue, self.ports.table)
+    }
+
+    /// From the start of the process until it listened, the last time it was started.
+    pub(crate) fn ready_after(&self) -> Duration {
+        self.ready_after
+    }
+
+    /// Kills the process with SIGKILL and starts it again on the same ports. Returns once it listens.
+    pub(crate) fn kill_and_restart(&mut self) -> Outcome<()> {
+        self.peak_kib = self.memory().peak_kib;
+        self.child.kill()?;
+        self.child.wait()?;
+        self.restart()
+    }
+
+    /// Stops the process with SIGTERM and starts it again on the same ports. Returns how it ended; an error if it did not within five seconds.
+    pub(crate) fn stop_and_restart(&mut self) -> Outcome<ExitStatus> {
+        self.peak_kib = self.memory().peak_kib;
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
+        let asked = Instant::now();
+        let status = loop {
+            match self.child.try_wait()? {
+                Some(status) => break status,
+                None if asked.elapsed() > STOP_MAX => {
+                    return Err("the server does not stop on SIGTERM".into());
+                }
+                None => thread::sleep(Duration::from_millis(5)),
+            }
+        };
+        self.restart()?;
+        Ok(status)
+    }
+
+    /// Resident memory now, and the highest it has been over all lives of the server.
+    pub(crate) fn memory(&self) -> Memory {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = fs::read_to_string(path).unwrap_or_default();
+        let kib = |field| status_kib(&status, field).unwrap_or(0);
+        let peak_kib = self.peak_kib.max(kib("VmHWM:"));
+        Memory {
+            resident_kib: kib("VmRSS:"),
+            peak_kib,
+        }
+    }
+
+    fn restart(&mut self) -> Outcome<()> {
+        (self.child, self.ports, self.ready_after) = launch(&self.binary, &self.data, self.ports)?;
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Errors mean that the process is gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Starts the process and waits for its port file. Its log goes to `server.log` in the data directory's parent.
+fn launch(binary: &Path, data: &Path, ports: Ports) -> Outcome<(Child, Ports, Duration)> {
+    let beside = |extension: &str| data.with_extension(extension);
+    let (port_file, log) = (beside("ports.json"), beside("log"));
+    match fs::remove_file(&port_file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+        _ => {}
+    }
+    let started = Instant::now();
+    let mut child = Command::new(binary)
+        .arg("--silent")
+        .arg("--location")
+        .arg(data)
+        .args(["--blobPort", &ports.blob.to_string()])
+        .args(["--queuePort", &ports.queue.to_string()])
+        .args(["--tablePort", &ports.table.to_string()])
+        .arg("--port-file")
+        .arg(&port_file)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(File::options().create(true).append(true).open(&log)?)
+        .spawn()
+        .map_err(|error| format!("{} cannot be started: {error}", binary.display()))?;
+    loop {
+        if let Some(ports) = read_ports(&port_file) {
+            return Ok((child, ports, started.elapsed()));
+        }
+        let ended = child.try_wait()?;
+        if ended.is_some() || started.elapsed() > READY_MAX {
+            let _ = child.kill();
+            let state = ended.map_or("is not ready after 30 s".into(), |status| {
+                format!("ended ({status})")
+            });
+            return Err(format!("the server {state}; its log is {}", log.display()).into());
+        }
+        thread::sleep(Duration::from_micros(500));
+    }
+}
+
+/// The three ports, once the server has written them all.
+fn read_ports(path: &Path) -> Option<Ports> {
+    let json: serde_json::Value = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    let port = |service: &str| u16::try_from(json.get(service)?.as_u64()?).ok();
+    Some(Ports {
+        blob: port("blob")?,
+        queue: port("queue")?,
+        table: port("table")?,
+    })
+}
+
+/// The number after `field` in the text of `/proc/PID/status`.
+fn status_kib(status: &str, field: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
+    line.trim().trim_end_matches(" kB").parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_read_from_the_status_file() {
+        let status = "Name:\tx\nVmHWM:\t   20480 kB\nVmRSS:\t   10240 kB\n";
+        assert_eq!(status_kib(status, "VmHWM:"), Some(20480));
+        assert_eq!(status_kib(status, "VmSwap:"), None);
+    }
+}
