@@ -14,9 +14,9 @@ use crate::keys::Position;
 use crate::time::Ticks;
 use std::sync::{Mutex, MutexGuard};
 
-/// How far behind `since` the time of a scan may be and still be taken for a request that was overtaken by a younger one:
-/// 1 s in ticks. Further back, the clock was set.
-const OVERTAKEN_TICKS: u64 = 10_000_000;
+/// How far behind `since` the time of a request may be for it to have been overtaken by a younger one: 60 s, twice what the
+/// slowest request may take. Further back, the clock was set.
+const OVERTAKEN_SECONDS: u64 = 60;
 
 /// See the top of the file.
 #[derive(Debug)]
@@ -47,18 +47,24 @@ impl Frontier {
         }))
     }
 
-    /// Begins a scan for a request that arrived at `now`. A request overtaken by a younger one scans as of the younger
-    /// one's time, which has passed as well; when the clock was set back, everything is scanned again.
+    /// The time that holds for a request that arrived at `now`. If a younger one has overtaken it, that is the younger
+    /// one's, which has passed as well: what has become visible or has expired stays so.
+    pub(crate) fn time(&self, now: Ticks) -> Ticks {
+        self.bounds().time(now)
+    }
+
+    /// Begins a scan for a request that arrived at `now`. If the clock was set back, everything is scanned again.
     pub(crate) fn begin(&self, now: Ticks) -> ScanFrom {
         let mut bounds = self.bounds();
-        if now.0.saturating_add(OVERTAKEN_TICKS) < bounds.since.0 {
+        let now = bounds.time(now);
+        if now < bounds.since {
             bounds.start = Position::MIN;
             bounds.since = now;
         }
         bounds.added = Position::MAX;
         ScanFrom {
             start: bounds.start,
-            now: now.max(bounds.since),
+            now,
         }
     }
 
@@ -78,6 +84,16 @@ impl Frontier {
 
     fn bounds(&self) -> MutexGuard<'_, Bounds> {
         self.0.lock().expect("nothing panics under this lock")
+    }
+}
+
+impl Bounds {
+    fn time(&self, now: Ticks) -> Ticks {
+        if now.plus_seconds(OVERTAKEN_SECONDS) < self.since {
+            now
+        } else {
+            now.max(self.since)
+        }
     }
 }
 
@@ -124,18 +140,21 @@ mod tests {
     #[test]
     fn a_request_overtaken_by_a_younger_one_scans_as_of_its_time() {
         let frontier = Frontier::new();
-        let scan = frontier.begin(Ticks(50_000_000));
+        let noon = Ticks(0).plus_seconds(3600);
+        let scan = frontier.begin(noon);
         frontier.finish(scan, at(7));
-        let late = frontier.begin(Ticks(49_000_000));
-        assert_eq!((late.start, late.now), (at(7), Ticks(50_000_000)));
+        let late = frontier.begin(Ticks(0).plus_seconds(3600 - 60));
+        assert_eq!((late.start, late.now), (at(7), noon));
     }
 
     #[test]
     fn a_clock_set_back_forgets_the_start() {
         let frontier = Frontier::new();
-        let scan = frontier.begin(Ticks(50_000_000));
+        let scan = frontier.begin(Ticks(0).plus_seconds(3600));
         frontier.finish(scan, at(7));
-        let scan = frontier.begin(Ticks(30_000_000));
-        assert_eq!((scan.start, scan.now), (Position::MIN, Ticks(30_000_000)));
+        let back = Ticks(0).plus_seconds(3600 - 61);
+        assert_eq!(frontier.time(back), back);
+        let scan = frontier.begin(back);
+        assert_eq!((scan.start, scan.now), (Position::MIN, back));
     }
 }

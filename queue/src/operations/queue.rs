@@ -98,7 +98,7 @@ impl QueueService {
             let State::Present(live) = &**state else {
                 return Err(Error::QueueNotFound);
             };
-            let expired = self.count_expired(live, now)?;
+            let expired = self.count_expired(live, live.head.time(now))?;
             Ok(QueueProperties {
                 metadata: row.metadata,
                 approximate_message_count: live.stored_messages().saturating_sub(expired),

@@ -415,22 +415,22 @@ fn clock_set_back_hides_nothing_for_good() {
 fn clock_set_back_over_an_expiry_gives_one_answer_everywhere() {
     let mut store = Store::with_queue();
     let noon = store.now;
-    store.put_with("a", Some(60), None).unwrap();
-    store.pass(60);
-    assert_eq!((store.count(), store.peek(1).len()), (0, 0));
+    let hour = Duration::from_secs(3600);
+    let count_and_peek = |store: &Store| (store.count(), store.peek(32).len());
+    store.put_with("a", Some(7200), None).unwrap();
+    store.now = noon + 2 * hour;
+    assert_eq!(count_and_peek(&store), (0, 0));
     store.now = noon;
-    assert_eq!((store.count(), store.peek(1).len()), (1, 1));
-    store.now = noon - Duration::from_secs(30);
-    store.put_with("b", Some(31), None).unwrap();
-    assert_eq!(
-        (store.count(), store.peek(32).len()),
-        (2, 1),
-        "a becomes visible at noon"
-    );
+    assert_eq!(count_and_peek(&store), (1, 1), "not expired any more");
+    store.now = noon - hour;
+    store.put_with("b", Some(3601), None).unwrap();
+    assert_eq!(count_and_peek(&store), (2, 1), "a is visible from noon on");
     store.now = noon;
-    assert_eq!((store.count(), store.peek(32).len()), (2, 2));
+    assert_eq!(count_and_peek(&store), (2, 2));
     store.pass(1);
-    assert_eq!((store.count(), store.peek(32).len()), (1, 1), "b expired");
+    assert_eq!(count_and_peek(&store), (1, 1), "b expired");
+    store.now = noon - Duration::from_secs(30);
+    assert_eq!(count_and_peek(&store), (1, 1), "a request overtaken");
 }
 
 #[test]
