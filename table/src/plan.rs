@@ -34,8 +34,9 @@ impl Plan {
     /// Plans a filter whose key components are the properties of these names; a key of one component has one name.
     pub(crate) fn new(filter: Option<Filter>, key_names: &[&str]) -> Plan {
         let Some(mut filter) = filter else {
+            let (table, _) = Region::all().to_access();
             return Plan {
-                accesses: vec![Region::all().to_access().0],
+                accesses: vec![table],
                 residual: None,
             };
         };
@@ -45,21 +46,20 @@ impl Plan {
             Expression::And(terms) => terms,
             one => vec![one],
         };
-        let covers: Vec<Cover> = terms
-            .iter()
-            .map(|term| planner.cover(term, false))
-            .collect();
+        let covers = planner.covers(&terms, false);
         let (regions, complete) = intersect_all(&covers);
         let (accesses, exact): (Vec<Access>, Vec<bool>) =
             regions.iter().map(Region::to_access).unzip();
-        let decided = complete && exact.iter().all(|exact| *exact);
-        let mut covers = covers.iter();
-        terms.retain(|_| covers.next().is_some_and(|cover| !(decided && cover.exact)));
+        if complete && exact.iter().all(|exact| *exact) {
+            // What is read satisfies every term that says nothing but where to read.
+            let mut covers = covers.iter();
+            terms.retain(|_| covers.next().is_some_and(|cover| !cover.exact));
+        }
+        let open = !terms.is_empty();
         filter.expression = Expression::And(terms);
-        let decided = matches!(&filter.expression, Expression::And(terms) if terms.is_empty());
         Plan {
             accesses: join(accesses),
-            residual: (!decided).then_some(filter),
+            residual: open.then_some(filter),
         }
     }
 
@@ -174,23 +174,22 @@ fn rows_within(partition: &KeyRange, rows: &KeyRange) -> KeyRange {
 fn join(mut accesses: Vec<Access>) -> Vec<Access> {
     accesses.sort_by(|a, b| a.range.start.cmp(&b.range.start));
     let mut joined: Vec<Access> = Vec::new();
-    for access in accesses {
-        match joined.last_mut() {
-            Some(last)
-                if last
-                    .range
-                    .end
-                    .as_ref()
-                    .is_none_or(|end| access.range.start <= *end) =>
-            {
-                last.kind = last.kind.max(access.kind);
-                last.range.end = match (last.range.end.take(), access.range.end) {
-                    (Some(a), Some(b)) => Some(a.max(b)),
-                    _ => None,
-                };
-            }
-            _ => joined.push(access),
-        }
+    for Access { range, kind } in accesses {
+        let meets = |last: &&mut Access| {
+            last.range
+                .end
+                .as_ref()
+                .is_none_or(|end| range.start <= *end)
+        };
+        let Some(last) = joined.last_mut().filter(meets) else {
+            joined.push(Access { range, kind });
+            continue;
+        };
+        last.kind = last.kind.max(kind);
+        last.range.end = match (last.range.end.take(), range.end) {
+            (Some(a), Some(b)) => Some(a.max(b)),
+            _ => None,
+        };
     }
     joined
 }
@@ -204,15 +203,20 @@ struct Cover {
 }
 
 impl Cover {
+    /// Of a term that is the same for every entity.
     fn constant(truth: bool) -> Cover {
-        let regions = if truth {
-            vec![Region::all()]
-        } else {
-            Vec::new()
-        };
+        let regions = Vec::from_iter(truth.then(Region::all));
         Cover {
             regions,
             exact: true,
+        }
+    }
+
+    /// Of a term on something other than keys.
+    fn unknown() -> Cover {
+        Cover {
+            regions: vec![Region::all()],
+            exact: false,
         }
     }
 }
@@ -240,29 +244,31 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    /// The cover of a term, or of its negation. Keys always exist and are Strings, so a negated comparison of theirs is the
-    /// comparison by the opposite operator.
+    /// The cover of a term, or of its negation.
     fn cover(&self, term: &Expression, negated: bool) -> Cover {
         match (term, negated) {
             (Expression::Not(term), _) => self.cover(term, !negated),
             (Expression::And(terms), false) | (Expression::Or(terms), true) => {
-                let covers: Vec<Cover> =
-                    terms.iter().map(|term| self.cover(term, negated)).collect();
+                let covers = self.covers(terms, negated);
                 let (regions, complete) = intersect_all(&covers);
                 let exact = complete && covers.iter().all(|cover| cover.exact);
                 Cover { regions, exact }
             }
-            (Expression::And(terms) | Expression::Or(terms), _) => {
-                let covers: Vec<Cover> =
-                    terms.iter().map(|term| self.cover(term, negated)).collect();
+            (Expression::Or(terms) | Expression::And(terms), _) => {
+                let covers = self.covers(terms, negated);
                 let exact = covers.iter().all(|cover| cover.exact);
-                let regions = covers.into_iter().flat_map(|cover| cover.regions).collect();
-                Cover { regions, exact }
+                let regions = covers.into_iter().flat_map(|cover| cover.regions);
+                Cover {
+                    regions: regions.collect(),
+                    exact,
+                }
             }
             (Expression::Constant(truth), _) => Cover::constant(*truth != negated),
-            (Expression::IsTrue(property), _) if self.column(*property).is_some() => {
-                Cover::constant(negated)
-            }
+            (Expression::IsTrue(property), _) => match self.column(*property) {
+                // Keys are Strings.
+                Some(_) => Cover::constant(negated),
+                None => Cover::unknown(),
+            },
             (
                 Expression::Compare {
                     property,
@@ -270,46 +276,41 @@ impl Planner<'_> {
                     literal,
                 },
                 _,
-            ) if self.column(*property).is_some() => {
-                let operator = if negated {
-                    operator.negated()
-                } else {
-                    *operator
-                };
-                self.cover_comparison(*property, operator, literal)
-            }
-            (Expression::IsTrue(_) | Expression::Compare { .. }, _) => Cover {
-                regions: vec![Region::all()],
-                exact: false,
+            ) => match self.column(*property) {
+                // Keys always exist, so the negated comparison is the one by the opposite operator.
+                Some(column) if negated => cover_comparison(column, operator.negated(), literal),
+                Some(column) => cover_comparison(column, *operator, literal),
+                None => Cover::unknown(),
             },
         }
+    }
+
+    fn covers(&self, terms: &[Expression], negated: bool) -> Vec<Cover> {
+        terms.iter().map(|term| self.cover(term, negated)).collect()
     }
 
     /// Which component of the key a property is.
     fn column(&self, property: usize) -> Option<usize> {
         self.columns.iter().position(|slot| *slot == Some(property))
     }
+}
 
-    fn cover_comparison(&self, property: usize, operator: Operator, literal: &Value) -> Cover {
-        let Value::String(text) = literal else {
-            return Cover::constant(operator.holds(Comparison::Mismatch));
-        };
-        let column = self
-            .column(property)
-            .expect("the caller has asked for the column");
-        let region = |span: KeyRange| {
-            let mut region = Region::all();
-            region.spans[column] = intersect(&span, &all_components());
-            region
-        };
-        let regions = spans(operator, text)
-            .into_iter()
-            .filter(|span| !span.is_empty())
-            .map(region);
-        Cover {
-            regions: regions.collect(),
-            exact: true,
-        }
+/// The cover of a comparison with one component of the key.
+fn cover_comparison(column: usize, operator: Operator, literal: &Value) -> Cover {
+    let Value::String(text) = literal else {
+        return Cover::constant(operator.holds(Comparison::Mismatch));
+    };
+    let region = |span| {
+        let mut region = Region::all();
+        region.spans[column] = span;
+        region
+    };
+    let spans = spans(operator, text)
+        .into_iter()
+        .filter(|span| !span.is_empty());
+    Cover {
+        regions: spans.map(region).collect(),
+        exact: true,
     }
 }
 
