@@ -225,9 +225,10 @@ impl QueueService {
             let to = self.put_moved(&mut batch, live, message.position, row, delivery);
             positions.push((to, row.receipt));
         }
-        let ticket = match batch.is_empty() {
-            true => Ticket::ready(),
-            false => self.write(live, batch)?,
+        let ticket = if batch.is_empty() {
+            Ticket::ready()
+        } else {
+            self.write(live, batch)?
         };
         Ok(Taken { positions, ticket })
     }

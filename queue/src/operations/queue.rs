@@ -63,11 +63,11 @@ impl QueueService {
             queues: Vec::new(),
             next_marker: None,
         };
-        if request.prefix.len() > *QUEUE_NAME_LENGTH.end() {
-            return Ok(page);
-        }
         let mut range = keys::queues(account, request.prefix);
         range.start = range.start.max(keys::queue(account, first));
+        if range.is_empty() || request.prefix.len() > *QUEUE_NAME_LENGTH.end() {
+            return Ok(page);
+        }
         let snapshot = self.db.snapshot();
         let mut scan = snapshot.scan(&self.queues, range, Direction::Forward);
         while scan.advance()? {
