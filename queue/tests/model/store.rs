@@ -1,9 +1,10 @@
 //! A store to test on, with a clock that only tests move.
 
-use lazurite_engine::{CountingIds, Db, Direction, KeyRange, KeyspaceOptions};
+use lazurite_engine::{Config, CountingIds, Db, Direction, KeyRange, KeyspaceOptions};
 use lazurite_queue::*;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime};
+use tempfile::TempDir;
 
 /// The account of every test.
 pub(crate) const ACCOUNT: &str = "devstoreaccount1";
@@ -12,22 +13,29 @@ pub(crate) const QUEUE: &str = "orders";
 
 /// The service on a store of its own, and what is needed to open it again.
 pub(crate) struct Store {
+    directory: TempDir,
     db: Db,
     ids: Arc<CountingIds>,
     pub(crate) service: QueueService,
     pub(crate) now: SystemTime,
 }
 
+/// Memtables so small that tests of a second flush and compact.
+fn small() -> Config {
+    Config {
+        memtable_bytes_max: 256 << 10,
+        ..Config::default()
+    }
+}
+
 impl Store {
     pub(crate) fn new() -> Store {
-        let db = Db::open(
-            std::path::Path::new("unused"),
-            lazurite_engine::Config::default(),
-        )
-        .unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let db = Db::open(directory.path(), small()).unwrap();
         let ids = Arc::new(CountingIds::default());
         Store {
             service: QueueService::open(&db, ids.clone()).unwrap(),
+            directory,
             db,
             ids,
             now: SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000),
@@ -41,8 +49,18 @@ impl Store {
         store
     }
 
-    /// Forgets all that is in memory.
+    /// Closes the store and opens it again: nothing may differ afterwards.
     pub(crate) fn reopen(&mut self) {
+        if !store_keeps_data() {
+            return self.forget();
+        }
+        self.db.close().unwrap();
+        self.db = Db::open(self.directory.path(), small()).unwrap();
+        self.forget();
+    }
+
+    /// Forgets all that the service keeps in memory.
+    pub(crate) fn forget(&mut self) {
         self.service = QueueService::open(&self.db, self.ids.clone()).unwrap();
     }
 
@@ -180,6 +198,18 @@ impl Random {
     pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len() as u64) as usize]
     }
+}
+
+/// Whether the engine underneath persists anything; an interim one may not.
+fn store_keeps_data() -> bool {
+    static KEEPS: LazyLock<bool> = LazyLock::new(|| {
+        let mut store = Store::with_queue();
+        store.db.close().unwrap();
+        store.db = Db::open(store.directory.path(), small()).unwrap();
+        store.forget();
+        store.create(QUEUE).unwrap() == Creation::AlreadyThere
+    });
+    *KEEPS
 }
 
 /// A number from the environment, so that long runs use the same tests.
