@@ -182,6 +182,7 @@ fn done<T>((outcome, ticket): (T, Ticket)) -> T {
 
 struct Run {
     random: Random,
+    db: Db,
     service: TableService,
     model: Model,
     now: SystemTime,
@@ -196,6 +197,9 @@ impl Run {
             0 => self.now -= Duration::from_millis(5),
             1..10 => self.now += Duration::from_micros(3),
             _ => {}
+        }
+        if self.random.one_in(500) {
+            self.restart();
         }
         let table = self.random.choose(&["tab", "table", "TABLE", "Other"]);
         match self.random.below(100) {
@@ -220,6 +224,12 @@ impl Run {
             30..40 => self.transaction(table),
             _ => self.write(table),
         }
+    }
+
+    /// A service that remembers nothing but what it stored.
+    fn restart(&mut self) {
+        self.service = TableService::open(&self.db).unwrap();
+        self.now += Duration::from_secs(1);
     }
 
     fn partition_key(&mut self) -> &'static str {
@@ -571,10 +581,12 @@ fn random_operations_do_what_the_protocol_says() {
     for seed in first..first + 4 {
         let _seed = PrintSeed(seed);
         let directory = tempfile::tempdir().unwrap();
-        let service = TableService::open(&open(&directory)).unwrap();
+        let db = open(&directory);
+        let service = TableService::open(&db).unwrap();
         let now = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
         let mut run = Run {
             random: Random(seed),
+            db,
             service,
             model: Model::default(),
             now,
