@@ -16,14 +16,21 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
-/// Slots kept before unused ones are forgotten: a few megabytes.
-const SLOTS_MAX: usize = 8 * 1024;
+/// How many slots are added before those not used in the meantime are forgotten. Up to twice as many are kept, besides
+/// those in use: a few megabytes.
+const SLOTS_PER_ROUND: usize = 4 * 1024;
 
 const HOLDERS_DO_NOT_PANIC: &str = "holders of queue locks do not panic";
 
 /// The slots of all queues in use, by the key of their row.
 #[derive(Debug, Default)]
-pub(crate) struct Slots(Mutex<HashMap<Box<[u8]>, Arc<Slot>>>);
+pub(crate) struct Slots(Mutex<Round>);
+
+#[derive(Debug, Default)]
+struct Round {
+    slots: HashMap<Box<[u8]>, Arc<Slot>>,
+    added: usize,
+}
 
 /// What is known about the queue of one name.
 #[derive(Debug, Default)]
@@ -47,25 +54,33 @@ pub(crate) enum State {
 impl Slots {
     /// The slot of a name; the same for everyone who holds one at the same time.
     pub(crate) fn get(&self, key: &[u8]) -> Arc<Slot> {
-        let mut slots = self.0.lock().expect(HOLDERS_DO_NOT_PANIC);
-        let slot = match slots.get(key) {
+        let mut round = self.0.lock().expect(HOLDERS_DO_NOT_PANIC);
+        let slot = match round.slots.get(key) {
             Some(slot) => slot.clone(),
-            None => {
-                if slots.len() >= SLOTS_MAX {
-                    forget_unused(&mut slots);
-                }
-                slots.entry(key.into()).or_default().clone()
-            }
+            None => round.add(key),
         };
         slot.used.store(true, Ordering::Relaxed);
         slot
     }
 }
 
-/// Drops slots that nobody holds and nobody asked for since the last time. A held one must stay: two slots of one name
-/// would be two locks.
-fn forget_unused(slots: &mut HashMap<Box<[u8]>, Arc<Slot>>) {
-    slots.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.used.swap(false, Ordering::Relaxed));
+impl Round {
+    fn add(&mut self, key: &[u8]) -> Arc<Slot> {
+        if self.added == SLOTS_PER_ROUND {
+            self.forget_unused();
+            self.added = 0;
+        }
+        self.added += 1;
+        self.slots.entry(key.into()).or_default().clone()
+    }
+
+    /// Drops slots that nobody holds and nobody asked for in this round. A held one must stay: two slots of one name would
+    /// be two locks.
+    fn forget_unused(&mut self) {
+        self.slots.retain(|_, slot| {
+            Arc::strong_count(slot) > 1 || slot.used.swap(false, Ordering::Relaxed)
+        });
+    }
 }
 
 /// One generation of a queue.
@@ -204,11 +219,14 @@ mod tests {
     fn slots_in_use_survive_when_unused_ones_are_forgotten() {
         let slots = Slots::default();
         let held = slots.get(b"held");
-        for number in 0..3 * SLOTS_MAX {
+        let known = Arc::downgrade(&slots.get(b"asked for"));
+        for number in 0..5 * SLOTS_PER_ROUND {
             slots.get(&number.to_be_bytes());
+            slots.get(b"asked for");
         }
         assert!(Arc::ptr_eq(&held, &slots.get(b"held")));
-        assert!(slots.0.lock().unwrap().len() <= SLOTS_MAX);
+        assert!(known.upgrade().is_some());
+        assert!(slots.0.lock().unwrap().slots.len() <= 2 * SLOTS_PER_ROUND + 2);
     }
 
     #[test]
