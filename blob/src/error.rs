@@ -9,7 +9,8 @@ use std::time::SystemTime;
 /// The result of every call of the service.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A protocol error. The variant's name is the code on the wire, but for [`Error::NotModified`] and [`Error::Engine`].
+/// A protocol error. The variant's name is the code on the wire, but for [`Error::NotModified`], [`Error::ResourceNameLength`]
+/// and [`Error::Engine`].
 #[derive(Debug, Clone, thiserror::Error)]
 #[allow(
     missing_docs,
@@ -98,6 +99,9 @@ pub enum Error {
     },
     #[error("The request body is too large and exceeds the maximum permissible limit.")]
     RequestBodyTooLarge { limit: u64 },
+    /// Code `OutOfRangeInput` too, of a container's name.
+    #[error("The specified resource name length is not within the permissible limits.")]
+    ResourceNameLength,
     #[error("The request includes an unsatisfiable condition for this operation.")]
     UnsatisfiableCondition,
     /// The store failed; see [`lazurite_engine::Error`] for what the caller can do.

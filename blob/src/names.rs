@@ -19,9 +19,7 @@ pub(crate) fn check_container_name(name: &str) -> Result<()> {
         return Ok(());
     }
     if !(3..=63).contains(&name.chars().count()) {
-        return Err(Error::OutOfRangeInput {
-            reason: "a container's name has 3 to 63 characters",
-        });
+        return Err(Error::ResourceNameLength);
     }
     let allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
     let hyphens_inside = !name.starts_with('-') && !name.ends_with('-') && !name.contains("--");
@@ -114,7 +112,7 @@ mod tests {
         }
         for bad in ["", "ab", &"a".repeat(64)] {
             let error = check_container_name(bad).unwrap_err();
-            assert!(matches!(error, Error::OutOfRangeInput { .. }), "{bad}");
+            assert!(matches!(error, Error::ResourceNameLength), "{bad}");
         }
     }
 

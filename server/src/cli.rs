@@ -145,6 +145,10 @@ pub struct Cli {
     #[arg(long = "disableProductStyleUrl", help_heading = "Network")]
     pub path_style_only: bool,
 
+    /// A host name, beside localhost and IP addresses, under which requests may come; can be repeated
+    #[arg(long = "allowed-host", value_name = "HOST", help_heading = "Network")]
+    pub allowed_hosts: Vec<String>,
+
     /// Ignore headers and parameters of unsupported features instead of answering 501
     #[arg(short = 'L', long, help_heading = "Protocol")]
     pub loose: bool,

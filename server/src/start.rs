@@ -16,7 +16,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 /// Threads that wait for the disk on behalf of requests; more requests than that wait for a thread.
@@ -55,14 +55,9 @@ async fn run_until_signal(
             (log, Some(writer))
         }
     };
-    let app = Arc::new(App::open(
-        accounts,
-        db.clone(),
-        cli.durability(),
-        cli.loose,
-        access_log,
-    )?);
+    let app = Arc::new(App::open(cli, accounts, db.clone(), access_log)?);
     let (stop, stopped) = watch::channel(false);
+    let mut signals = Signals::watch()?;
     announce(cli, &app.accounts, &listeners)?;
     let mut serving = tokio::task::JoinSet::new();
     for (service, listener) in listeners {
@@ -76,7 +71,7 @@ async fn run_until_signal(
         ));
     }
     let sweeper = tokio::spawn(sweep_expired_messages(app.clone()));
-    wait_for_signal().await?;
+    signals.wait().await;
     sweeper.abort();
     say(services, "service is closing...");
     let _ = stop.send(true);
@@ -123,14 +118,8 @@ fn open_store(cli: &Cli) -> Result<Db, String> {
 
 impl App {
     /// The services on an open store.
-    fn open(
-        accounts: Accounts,
-        db: Db,
-        durability: Durability,
-        loose: bool,
-        access_log: AccessLog,
-    ) -> Result<App, String> {
-        let durability = match durability {
+    fn open(cli: &Cli, accounts: Accounts, db: Db, access_log: AccessLog) -> Result<App, String> {
+        let durability = match cli.durability() {
             Durability::Memory => "memory",
             Durability::Process => "process",
             Durability::Disk => "disk",
@@ -147,7 +136,8 @@ impl App {
             queues,
             tables,
             durability,
-            loose,
+            loose: cli.loose,
+            allowed_hosts: cli.allowed_hosts.clone(),
             access_log,
             request_ids,
         })
@@ -171,7 +161,8 @@ async fn sweep_expired_messages(app: Arc<App>) {
     }
 }
 
-/// The lines that tools wait for, the port file, and a banner for people.
+/// The port file, the lines that tools wait for, and a banner for people. The file comes first: whoever has seen the
+/// lines may read it.
 fn announce(
     cli: &Cli,
     accounts: &Accounts,
@@ -181,6 +172,14 @@ fn announce(
         .iter()
         .map(|(service, listener)| (*service, host_and_port(listener)))
         .collect();
+    if let Some(path) = &cli.port_file {
+        let ports: serde_json::Map<_, _> = addresses
+            .iter()
+            .map(|(service, (_, port))| (service.label().to_owned(), (*port).into()))
+            .collect();
+        write_whole(path, &serde_json::Value::from(ports).to_string())
+            .map_err(|error| format!("cannot write the port file {}: {error}", path.display()))?;
+    }
     let mut out = std::io::stdout().lock();
     for (service, (host, port)) in &addresses {
         let title = service.title();
@@ -196,15 +195,7 @@ fn announce(
     let _ = out.flush();
     drop(out);
     banner(cli, accounts, &addresses);
-    let Some(path) = &cli.port_file else {
-        return Ok(());
-    };
-    let ports: serde_json::Map<_, _> = addresses
-        .iter()
-        .map(|(service, (_, port))| (service.label().to_owned(), (*port).into()))
-        .collect();
-    write_whole(path, &serde_json::Value::from(ports).to_string())
-        .map_err(|error| format!("cannot write the port file {}: {error}", path.display()))
+    Ok(())
 }
 
 fn host_and_port(listener: &TcpListener) -> (String, u16) {
@@ -261,17 +252,29 @@ fn say(services: &[ServiceKind], what: &str) {
     let _ = out.flush();
 }
 
-async fn wait_for_signal() -> Result<(), String> {
-    let handler = |kind| signal(kind).map_err(|error| format!("cannot watch for signals: {error}"));
-    let (mut interrupt, mut terminate) = (
-        handler(SignalKind::interrupt())?,
-        handler(SignalKind::terminate())?,
-    );
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
+/// The signals that end the program in good order.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    /// From here on a signal no longer kills the program.
+    fn watch() -> Result<Signals, String> {
+        let handler =
+            |kind| signal(kind).map_err(|error| format!("cannot watch for signals: {error}"));
+        Ok(Signals {
+            interrupt: handler(SignalKind::interrupt())?,
+            terminate: handler(SignalKind::terminate())?,
+        })
     }
-    Ok(())
+
+    async fn wait(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
 }
 
 /// The log of `--debug`. Without the flag nothing is logged but warnings, to standard error.

@@ -4,7 +4,7 @@
 
 use super::error::{Failure, Result, known};
 use crate::accounts::Accounts;
-use axum::http::header::{HOST, HeaderMap, HeaderValue};
+use axum::http::header::{CONNECTION, HOST, HeaderMap, HeaderValue};
 use axum::http::{Method, request::Parts};
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
@@ -266,7 +266,7 @@ fn version(headers: &HeaderMap, query: &Query) -> Result<ApiVersion> {
     ApiVersion::parse(&text).ok_or_else(|| Failure::header(name, text))
 }
 
-fn host(parts: &Parts) -> Result<String> {
+pub fn host(parts: &Parts) -> Result<String> {
     let mut hosts = parts.headers.get_all(HOST).iter();
     let host = hosts
         .next()
@@ -274,11 +274,13 @@ fn host(parts: &Parts) -> Result<String> {
         .or_else(|| parts.uri.authority().map(|authority| authority.to_string()));
     match (host, hosts.next()) {
         (Some(host), None) if !host.is_empty() => Ok(host),
-        _ => Err(Failure::new(
-            400,
-            "HostInformationNotPresent",
-            "The required host information is not present, or twice.",
-        )),
+        _ => {
+            let message =
+                "The required host information is not present in the request, or is there twice.";
+            let close = HeaderValue::from_static("close");
+            Err(Failure::new(400, "HostInformationNotPresent", message)
+                .with_header(CONNECTION, close))
+        }
     }
 }
 

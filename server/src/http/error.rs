@@ -364,6 +364,7 @@ impl From<lazurite_blob::Error> for Failure {
             Error::RequestBodyTooLarge { limit } => {
                 answer(413, "RequestBodyTooLarge").with("MaxLimit", limit.to_string())
             }
+            Error::ResourceNameLength => answer(400, "OutOfRangeInput"),
             Error::UnsatisfiableCondition => answer(400, "UnsatisfiableCondition"),
             Error::Engine(error) => error.into(),
         }

@@ -3,6 +3,7 @@
 
 mod blob;
 pub mod body;
+mod browser;
 pub mod context;
 pub mod error;
 mod head_case;
@@ -40,7 +41,7 @@ const TARGET_BYTES_MAX: usize = 64 * 1024;
 /// Most that all headers of a request may come to, in bytes.
 const HEADER_BYTES_MAX: usize = 32 * 1024;
 /// What the library may hold of a head: a target, the headers, and room to tell which of them is too long.
-const HEAD_BYTES_MAX: usize = 120 * 1024;
+const HEAD_BYTES_MAX: usize = 256 * 1024;
 /// How long requests under way may take to end once the server is asked to stop.
 const DRAIN_SECONDS_MAX: u64 = 3;
 
@@ -54,6 +55,8 @@ pub struct App {
     pub tables: TableService,
     pub durability: &'static str,
     pub loose: bool,
+    /// Host names that requests may come under, beside those that only lead to this machine.
+    pub allowed_hosts: Vec<String>,
     pub access_log: AccessLog,
     pub request_ids: RequestIds,
 }
@@ -189,10 +192,11 @@ async fn respond(
     now: SystemTime,
 ) -> Result<Response<Body>> {
     check_framing(&request, &raw)?;
-    if request.uri().path() == "/_lazurite/health" {
+    let (parts, body) = request.into_parts();
+    browser::check(&parts, &context::host(&parts)?, &app.allowed_hosts)?;
+    if parts.uri.path() == "/_lazurite/health" {
         return Ok(health(app));
     }
-    let (parts, body) = request.into_parts();
     let mut context = Context::new(
         service,
         &app.accounts,

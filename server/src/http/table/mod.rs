@@ -273,23 +273,25 @@ fn not_allowed() -> Failure {
     )
 }
 
-/// Source: Create an account SAS, "Table service"; Create a service SAS, "Permissions for a table". Azurite asks for
-/// resource type `c` where the page asks for `o`; either will do.
+/// Source: Create an account SAS, "Table service"; Create a service SAS, "Permissions for a table". For Query
+/// Entities Azurite asks for resource type `c` and the page for `o`; either will do.
 fn needs(operation: &Operation) -> Needs {
     use Letters::{All, Any};
     match operation {
-        Operation::QueryTables | Operation::GetTable(_) => Needs::account_only("c", Any("lr")),
+        Operation::QueryTables => Needs::account_only("c", Any("l")),
+        Operation::GetTable(_) => Needs::account_only("c", Any("lr")),
         Operation::CreateTable => Needs::account_only("c", Any("cw")),
         Operation::DeleteTable(_) => Needs::account_only("c", Any("d")),
-        Operation::QueryEntities | Operation::GetEntity(_) => Needs::same("oc", Any("r")),
-        Operation::InsertEntity => Needs::same("oc", Any("a")),
-        Operation::UpdateEntity(..) | Operation::MergeEntity(..) => Needs::same("oc", Any("u")),
+        Operation::QueryEntities => Needs::same("oc", Any("r")),
+        Operation::GetEntity(_) => Needs::same("o", Any("r")),
+        Operation::InsertEntity => Needs::same("o", Any("a")),
+        Operation::UpdateEntity(..) | Operation::MergeEntity(..) => Needs::same("o", Any("u")),
         Operation::InsertOrReplaceEntity(_) | Operation::InsertOrMergeEntity(_) => {
-            Needs::same("oc", All("au"))
+            Needs::same("o", All("au"))
         }
-        Operation::DeleteEntity(..) => Needs::same("oc", Any("d")),
+        Operation::DeleteEntity(..) => Needs::same("o", Any("d")),
         // Each operation inside has its own needs.
-        Operation::Batch => Needs::same("oc", Any("raud")),
+        Operation::Batch => Needs::same("o", Any("raud")),
         Operation::GetTableAcl | Operation::SetTableAcl => Needs::OWNER,
         Operation::GetServiceProperties => Needs::account_only("s", Any("r")),
     }
