@@ -1,0 +1,616 @@
+"""The Blob service through azure-storage-blob."""
+
+import base64
+import hashlib
+import io
+import random
+from datetime import datetime, timedelta, timezone
+
+from azure.core import MatchConditions
+from azure.core.exceptions import ResourceExistsError, ResourceModifiedError, ResourceNotFoundError
+from azure.storage.blob import (
+    AccessPolicy,
+    BlobBlock,
+    BlobClient,
+    BlobPrefix,
+    BlobServiceClient,
+    ContainerClient,
+    ContentSettings,
+    CorsRule,
+)
+
+import harness
+from harness import CONNECTION, ONCE, Headers, unique
+
+KIB = 1024
+MIB = 1024 * KIB
+
+service = BlobServiceClient.from_connection_string(CONNECTION, **ONCE)
+# The same client with small pieces, so that small data takes the ways of large data.
+pieces = BlobServiceClient.from_connection_string(
+    CONNECTION, max_single_put_size=64 * KIB, max_block_size=16 * KIB, max_single_get_size=32 * KIB, max_chunk_get_size=10_000, **ONCE
+)
+
+
+def noise(length, seed=1):
+    return random.Random(seed).randbytes(length)
+
+
+def block_id(number):
+    return base64.b64encode(f"{number:06}".encode()).decode()
+
+
+class Containers(harness.Test):
+    def test_create_get_and_delete(self):
+        headers = Headers()
+        container = service.get_container_client(unique("container"))
+        container.create_container(metadata={"Colour": "red"}, raw_response_hook=headers)
+        self.assertEqual(headers.status, 201)
+        self.assertRegex(headers["ETag"], '^"0x[0-9A-F]+"$')
+        with self.fails(409, "ContainerAlreadyExists", "The specified container already exists.") as caught:
+            container.create_container()
+        self.assertIsInstance(caught.error, ResourceExistsError)
+        found = container.get_container_properties()
+        self.assertEqual((found.name, found.metadata), (container.container_name, {"Colour": "red"}))
+        self.assertEqual(found.etag, headers["ETag"])
+        self.assertEqual((found.lease.state, found.lease.status, found.public_access), ("available", "unlocked", None))
+        self.assertFalse(found.has_immutability_policy)
+        self.assertTrue(container.exists())
+        container.delete_container(raw_response_hook=headers)
+        self.assertEqual(headers.status, 202)
+        self.assertFalse(container.exists())
+        with self.fails(404, "ContainerNotFound", "The specified container does not exist.") as caught:
+            container.delete_container()
+        self.assertIsInstance(caught.error, ResourceNotFoundError)
+
+    def test_list(self):
+        prefix = unique("list-") + "-"
+        for letter in "cab":
+            service.create_container(prefix + letter, metadata={"Letter": letter})
+        names = [prefix + letter for letter in "abc"]
+        self.assertEqual([c.name for c in service.list_containers(name_starts_with=prefix)], names)
+        listed = list(service.list_containers(name_starts_with=prefix, include_metadata=True))
+        self.assertEqual([c.metadata for c in listed], [{"Letter": letter} for letter in "abc"])
+        self.assertEqual(listed[0].etag, service.get_container_client(names[0]).get_container_properties().etag)
+        pages = service.list_containers(name_starts_with=prefix, results_per_page=1).by_page()
+        self.assertEqual([[c.name for c in page] for page in pages], [[name] for name in names])
+        first = service.list_containers(name_starts_with=prefix, results_per_page=2).by_page()
+        next(first)
+        rest = service.list_containers(name_starts_with=prefix).by_page(first.continuation_token)
+        self.assertEqual([[c.name for c in page] for page in rest], [names[2:]])
+
+    def test_metadata(self):
+        container = service.create_container(unique("metadata"), metadata={"old": "1"})
+        before = container.get_container_properties()
+        container.set_container_metadata({"New": "with blank", "_x": "2"})
+        after = container.get_container_properties()
+        self.assertEqual(after.metadata, {"New": "with blank", "_x": "2"})
+        self.assertNotEqual(after.etag, before.etag)
+        container.set_container_metadata()
+        self.assertEqual(container.get_container_properties().metadata, {})
+
+    def test_dates_as_conditions(self):
+        container = service.create_container(unique("dates"))
+        now = datetime.now(timezone.utc)
+        with self.fails(412, "ConditionNotMet"):
+            container.delete_container(if_modified_since=now + timedelta(hours=1))
+        with self.fails(412, "ConditionNotMet"):
+            container.delete_container(if_unmodified_since=now - timedelta(hours=1))
+        container.delete_container(if_modified_since=now - timedelta(hours=1))
+        container.create_container()
+        container.delete_container(if_unmodified_since=now + timedelta(hours=1))
+
+    def test_access_policies(self):
+        container = service.create_container(unique("policies"))
+        self.assertEqual(container.get_container_access_policy(), {"public_access": None, "signed_identifiers": []})
+        start = datetime(2024, 3, 1, tzinfo=timezone.utc)
+        full = AccessPolicy(permission="rwdl", start=start, expiry=start + timedelta(days=1))
+        container.set_container_access_policy({"full": full, "empty": None}, public_access="blob")
+        found = container.get_container_access_policy()
+        self.assertEqual(found["public_access"], "blob")
+        policies = {identifier.id: identifier.access_policy for identifier in found["signed_identifiers"]}
+        self.assertEqual(sorted(policies), ["empty", "full"])
+        self.assertEqual(policies["full"].permission, "rwdl")
+        self.assertEqual(container.get_container_properties().public_access, "blob")
+        with self.assertRaises(ValueError):
+            container.set_container_access_policy({str(n): full for n in range(6)})
+        container.set_container_access_policy({})
+        self.assertEqual(container.get_container_access_policy(), {"public_access": None, "signed_identifiers": []})
+
+    def test_public_access(self):
+        container = service.create_container(unique("public"), public_access="blob")
+        container.upload_blob("b", b"for all")
+        anyone = BlobClient.from_blob_url(container.get_blob_client("b").url, **ONCE)
+        self.assertEqual(anyone.download_blob().readall(), b"for all")
+        anonymous = ContainerClient.from_container_url(container.url, **ONCE)
+        with self.assertRaises(Exception):
+            list(anonymous.list_blobs())
+        container.set_container_access_policy({}, public_access="container")
+        self.assertEqual([b.name for b in anonymous.list_blobs()], ["b"])
+        with self.assertRaises(Exception):
+            anyone.upload_blob(b"not by all", overwrite=True)
+        container.set_container_access_policy({})
+        with self.assertRaises(Exception):
+            anyone.download_blob()
+
+    def test_a_missing_container_is_named_by_every_operation(self):
+        missing = service.get_container_client("no-such-container")
+        blob = missing.get_blob_client("b")
+        operations = [
+            missing.get_container_properties,
+            missing.set_container_metadata,
+            missing.get_container_access_policy,
+            lambda: missing.set_container_access_policy({}),
+            lambda: list(missing.list_blobs()),
+            lambda: list(missing.walk_blobs()),
+            lambda: blob.upload_blob(b"x"),
+            lambda: blob.stage_block(block_id(1), b"x"),
+            lambda: blob.commit_block_list([]),
+            blob.get_block_list,
+            blob.download_blob,
+            blob.get_blob_properties,
+            blob.set_http_headers,
+            blob.set_blob_metadata,
+            blob.delete_blob,
+        ]
+        for operation in operations:
+            with self.fails(404, "ContainerNotFound"):
+                operation()
+
+    def test_a_recreated_container_is_empty(self):
+        container = service.create_container(unique("again"))
+        container.upload_blob("b", b"x")
+        container.get_blob_client("staged").stage_block(block_id(1), b"x")
+        container.delete_container()
+        container.create_container()
+        self.assertEqual(list(container.list_blobs(include=["uncommittedblobs"])), [])
+        self.assertFalse(container.get_blob_client("b").exists())
+
+    def test_account_information(self):
+        found = service.get_account_information()
+        self.assertEqual(found["account_kind"], "StorageV2")
+        self.assertFalse(found["is_hns_enabled"])
+
+
+class BlobTest(harness.Test):
+    @classmethod
+    def setUpClass(cls):
+        cls.container = service.create_container(unique("blobs"))
+        cls.pieces = pieces.get_container_client(cls.container.container_name)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.container.delete_container()
+
+    def blob(self, data=None, **options):
+        blob = self.container.get_blob_client(unique("blob"))
+        if data is not None:
+            blob.upload_blob(data, **options)
+        return blob
+
+
+class Uploads(BlobTest):
+    def test_in_one_piece(self):
+        for data in [b"", b"x", noise(64 * KIB), noise(3 * MIB)]:
+            blob, headers = self.blob(), Headers()
+            answer = blob.upload_blob(data, raw_response_hook=headers)
+            self.assertEqual(headers.status, 201)
+            self.assertRegex(answer["etag"], '^"0x[0-9A-F]+"$')
+            self.assertEqual(headers["x-ms-request-server-encrypted"], "true")
+            self.assertEqual(base64.b64decode(headers["Content-MD5"]), hashlib.md5(data).digest())
+            self.assertEqual(blob.download_blob().readall(), data)
+            found = blob.get_blob_properties()
+            self.assertEqual((found.size, found.etag, found.blob_type), (len(data), answer["etag"], "BlockBlob"))
+            self.assertEqual(found.last_modified, answer["last_modified"])
+            self.assertEqual(bytes(found.content_settings.content_md5), hashlib.md5(data).digest())
+            self.assertEqual(found.content_settings.content_type, "application/octet-stream")
+
+    def test_in_blocks(self):
+        for length in (64 * KIB + 1, 100_000, 16 * KIB * 20):
+            for concurrency in (1, 4):
+                data = noise(length)
+                blob = self.pieces.get_blob_client(unique("pieces"))
+                blob.upload_blob(data, max_concurrency=concurrency)
+                committed, uncommitted = blob.get_block_list("all")
+                self.assertEqual(sum(b.size for b in committed), length)
+                self.assertEqual(len(committed), -(-length // (16 * KIB)))
+                self.assertEqual(uncommitted, [])
+                self.assertEqual(blob.download_blob(max_concurrency=concurrency).readall(), data)
+                self.assertEqual(b"".join(blob.download_blob().chunks()), data)
+
+    def test_of_a_large_blob_with_the_default_sizes(self):
+        data = noise(72 * MIB)
+        blob = self.blob()
+        blob.upload_blob(data, max_concurrency=4)
+        self.assertEqual(len(blob.get_block_list("committed")[0]), 18)
+        digest = hashlib.sha256()
+        for chunk in blob.download_blob().chunks():
+            digest.update(chunk)
+        self.assertEqual(digest.digest(), hashlib.sha256(data).digest())
+        self.assertEqual(blob.download_blob(offset=40 * MIB - 5, length=10).readall(), data[40 * MIB - 5 : 40 * MIB + 5])
+        self.assertEqual(blob.download_blob(max_concurrency=4).readall(), data)
+
+    def test_of_a_stream_and_of_text(self):
+        data = noise(200_000)
+        blob = self.pieces.get_blob_client(unique("stream"))
+        blob.upload_blob(io.BytesIO(data))
+        self.assertEqual(blob.download_blob().readall(), data)
+        blob.upload_blob((data[n : n + 1000] for n in range(0, len(data), 1000)), overwrite=True)
+        self.assertEqual(blob.download_blob().readall(), data)
+        blob.upload_blob("Größe 🦀", overwrite=True)
+        self.assertEqual(blob.download_blob(encoding="utf-8").readall(), "Größe 🦀")
+
+    def test_over_an_existing_blob(self):
+        blob = self.blob(b"old", metadata={"old": "1"}, content_settings=ContentSettings(content_type="text/plain"))
+        before = blob.get_blob_properties()
+        with self.fails(409, "BlobAlreadyExists", "The specified blob already exists.") as caught:
+            blob.upload_blob(b"new")
+        self.assertIsInstance(caught.error, ResourceExistsError)
+        large = self.pieces.get_blob_client(blob.blob_name)
+        with self.fails(409, "BlobAlreadyExists"):
+            large.upload_blob(noise(100_000))
+        blob.upload_blob(b"new", overwrite=True)
+        after = blob.get_blob_properties()
+        self.assertEqual(after.metadata, {})
+        self.assertEqual(after.content_settings.content_type, "application/octet-stream")
+        self.assertEqual(after.creation_time, before.creation_time)
+        self.assertEqual(blob.download_blob().readall(), b"new")
+
+    def test_checked_by_md5(self):
+        data = noise(100_000)
+        blob = self.blob(data, validate_content=True)
+        self.assertEqual(blob.download_blob(validate_content=True).readall(), data)
+        large = self.pieces.get_blob_client(unique("checked"))
+        large.upload_blob(data, validate_content=True, max_concurrency=2)
+        self.assertEqual(large.download_blob(validate_content=True, max_concurrency=2).readall(), data)
+        wrong = ContentSettings(content_md5=bytearray(hashlib.md5(b"other").digest()))
+        with self.fails(400, "Md5Mismatch", "The MD5 value specified in the request did not match"):
+            self.blob().upload_blob(data, content_settings=wrong)
+
+    def test_properties_given_with_the_upload(self):
+        settings = ContentSettings(
+            content_type="text/x-thing; charset=utf-8", content_encoding="identity", content_language="de",
+            content_disposition='attachment; filename="x.txt"', cache_control="no-store",
+        )
+        for blob in (self.container.get_blob_client(unique("small")), self.pieces.get_blob_client(unique("large"))):
+            blob.upload_blob(noise(70_000), content_settings=settings, metadata={"Key": "Value", "_2": "a b"})
+            found = blob.get_blob_properties()
+            self.assertEqual(found.metadata, {"Key": "Value", "_2": "a b"})
+            for name in ("content_type", "content_encoding", "content_language", "content_disposition", "cache_control"):
+                self.assertEqual(found.content_settings[name], settings[name])
+            downloaded = blob.download_blob()
+            self.assertEqual(downloaded.properties.metadata, {"Key": "Value", "_2": "a b"})
+            self.assertEqual(downloaded.properties.content_settings.content_language, "de")
+
+
+class Blocks(BlobTest):
+    def test_stage_and_commit(self):
+        blob = self.blob()
+        for number, data in enumerate([b"aa", b"bbb", b"c"]):
+            blob.stage_block(block_id(number), data)
+        with self.fails(404, "BlobNotFound"):
+            blob.get_blob_properties()
+        with self.fails(404, "BlobNotFound"):
+            blob.download_blob()
+        with self.fails(404, "BlobNotFound"):
+            blob.delete_blob()
+        committed, uncommitted = blob.get_block_list("all")
+        self.assertEqual(committed, [])
+        self.assertEqual([(b.id, b.size) for b in uncommitted], [(block_id(0), 2), (block_id(1), 3), (block_id(2), 1)])
+        self.assertEqual([b.name for b in self.container.list_blobs(name_starts_with=blob.blob_name)], [])
+        listed = self.container.list_blobs(name_starts_with=blob.blob_name, include=["uncommittedblobs"])
+        self.assertEqual([b.name for b in listed], [blob.blob_name])
+        blob.commit_block_list([BlobBlock(block_id(2)), BlobBlock(block_id(0))], metadata={"m": "1"})
+        self.assertEqual(blob.download_blob().readall(), b"caa")
+        committed, uncommitted = blob.get_block_list("all")
+        self.assertEqual([(b.id, b.size) for b in committed], [(block_id(2), 1), (block_id(0), 2)])
+        self.assertEqual(uncommitted, [])
+        self.assertEqual(blob.get_blob_properties().metadata, {"m": "1"})
+
+    def test_commit_mixes_old_and_new(self):
+        blob = self.blob()
+        blob.stage_block(block_id(1), b"one")
+        blob.stage_block(block_id(2), b"two")
+        blob.commit_block_list([block_id(1), block_id(2)], content_settings=ContentSettings(content_type="text/plain"))
+        blob.stage_block(block_id(2), b"TWO")
+        blob.stage_block(block_id(3), b"three")
+        self.assertEqual(blob.download_blob().readall(), b"onetwo", "staging changes nothing")
+        blob.commit_block_list([BlobBlock(block_id(2)), BlobBlock(block_id(1)), BlobBlock(block_id(3))])
+        self.assertEqual(blob.download_blob().readall(), b"TWOonethree")
+        self.assertEqual(blob.get_blob_properties().content_settings.content_type, "application/octet-stream")
+        blob.commit_block_list([BlobBlock(block_id(1))])
+        self.assertEqual(blob.download_blob().readall(), b"one")
+        with self.fails(400, "InvalidBlockList"):
+            blob.commit_block_list([BlobBlock(block_id(2))])
+
+    def test_a_block_staged_again_replaces_itself(self):
+        blob = self.blob()
+        blob.stage_block(block_id(1), b"old")
+        blob.stage_block(block_id(1), b"newer")
+        blob.commit_block_list([block_id(1)])
+        self.assertEqual(blob.download_blob().readall(), b"newer")
+
+    def test_unknown_block(self):
+        blob = self.blob(b"whole")
+        with self.fails(400, "InvalidBlockList", "The specified block list is invalid."):
+            blob.commit_block_list([block_id(1)])
+        self.assertEqual(blob.download_blob().readall(), b"whole")
+        self.assertEqual(blob.get_block_list("all"), ([], []))
+
+    def test_an_empty_list_makes_an_empty_blob(self):
+        blob = self.blob()
+        blob.commit_block_list([])
+        self.assertEqual(blob.download_blob().readall(), b"")
+
+    def test_an_upload_drops_what_was_staged(self):
+        blob = self.blob()
+        blob.stage_block(block_id(1), b"x")
+        blob.upload_blob(b"whole")
+        self.assertEqual(blob.get_block_list("all"), ([], []))
+
+    def test_block_ids(self):
+        blob = self.blob()
+        blob.stage_block("AAAA", b"x")
+        with self.fails(400, "InvalidBlobOrBlock", "The specified blob or block content is invalid."):
+            blob.stage_block("AAAAAAAA", b"x")
+        blob.stage_block("aaaa", b"y")
+        self.assertEqual(len(blob.get_block_list("uncommitted")[1]), 2)
+
+    def test_a_block_is_answered_with_its_md5(self):
+        blob, headers = self.blob(), Headers()
+        blob.stage_block(block_id(1), b"x", validate_content=True, raw_response_hook=headers)
+        self.assertEqual(base64.b64decode(headers["Content-MD5"]), hashlib.md5(b"x").digest())
+
+    def test_a_missing_blob_has_no_block_list(self):
+        with self.fails(404, "BlobNotFound"):
+            self.blob().get_block_list("all")
+
+    def test_commit_under_a_condition(self):
+        blob = self.blob(b"there")
+        blob.stage_block(block_id(1), b"x")
+        with self.fails(412, "ConditionNotMet"):
+            blob.commit_block_list([block_id(1)], etag='"0x1"', match_condition=MatchConditions.IfNotModified)
+        with self.fails(409, "BlobAlreadyExists"):
+            blob.commit_block_list([block_id(1)], match_condition=MatchConditions.IfMissing)
+        etag = blob.get_blob_properties().etag
+        blob.commit_block_list([block_id(1)], etag=etag, match_condition=MatchConditions.IfNotModified)
+        self.assertEqual(blob.download_blob().readall(), b"x")
+
+
+class Downloads(BlobTest):
+    def test_ranges(self):
+        data = noise(1000)
+        blob = self.blob(data)
+        for offset, length in [(0, 1), (0, 1000), (10, 20), (999, 1), (990, 100), (500, None)]:
+            expected = data[offset : offset + length if length else None]
+            self.assertEqual(blob.download_blob(offset=offset, length=length).readall(), expected)
+        headers = Headers()
+        blob.download_blob(offset=10, length=20, raw_response_hook=headers).readall()
+        self.assertEqual((headers.status, headers["Content-Range"], headers["Content-Length"]), (206, "bytes 10-29/1000", "20"))
+        self.assertEqual(headers["Accept-Ranges"], "bytes")
+        with self.fails(416, "InvalidRange", "The range specified is invalid for the current size of the resource."):
+            blob.download_blob(offset=1000, length=1)
+
+    def test_in_chunks_that_must_belong_together(self):
+        data = noise(100_000)
+        blob = self.pieces.get_blob_client(unique("chunks"))
+        blob.upload_blob(data)
+        chunks = list(blob.download_blob().chunks())
+        self.assertEqual(b"".join(chunks), data)
+        self.assertGreater(len(chunks), 5)
+        stream = blob.download_blob()
+        blob.upload_blob(data, overwrite=True)
+        with self.fails(412, "ConditionNotMet") as caught:
+            stream.readall()
+        self.assertIsInstance(caught.error, ResourceModifiedError)
+
+    def test_into_a_stream(self):
+        data = noise(50_000)
+        into = io.BytesIO()
+        self.blob(data).download_blob().readinto(into)
+        self.assertEqual(into.getvalue(), data)
+
+    def test_missing(self):
+        blob = self.blob()
+        for operation in (blob.download_blob, blob.get_blob_properties, blob.delete_blob, blob.set_blob_metadata, blob.set_http_headers):
+            with self.fails(404, "BlobNotFound") as caught:
+                operation()
+            self.assertIsInstance(caught.error, ResourceNotFoundError)
+        self.assertFalse(blob.exists())
+        self.assertTrue(self.blob(b"").exists())
+
+
+class Properties(BlobTest):
+    def test_http_headers_are_replaced_as_a_whole(self):
+        blob = self.blob(b"x", content_settings=ContentSettings(content_type="text/plain", cache_control="no-cache"))
+        before = blob.get_blob_properties()
+        blob.set_http_headers(ContentSettings(content_language="fr", content_disposition="inline"))
+        after = blob.get_blob_properties()
+        self.assertEqual(after.content_settings.content_language, "fr")
+        self.assertEqual(after.content_settings.content_disposition, "inline")
+        self.assertIsNone(after.content_settings.cache_control)
+        self.assertNotEqual(after.content_settings.content_type, "text/plain")
+        self.assertNotEqual(after.etag, before.etag)
+        self.assertEqual(blob.download_blob().readall(), b"x")
+
+    def test_metadata_is_replaced_as_a_whole(self):
+        blob = self.blob(b"x", metadata={"old": "1"})
+        before = blob.get_blob_properties().etag
+        answer = blob.set_blob_metadata({"New": "with blank", "UPPER": "2"})
+        found = blob.get_blob_properties()
+        self.assertEqual(found.metadata, {"New": "with blank", "UPPER": "2"})
+        self.assertEqual(found.etag, answer["etag"])
+        self.assertNotEqual(found.etag, before)
+        blob.set_blob_metadata()
+        self.assertEqual(blob.get_blob_properties().metadata, {})
+        with self.fails(400, "InvalidMetadata"):
+            blob.set_blob_metadata({"not-a-name": "1"})
+        with self.fails(400, "MetadataTooLarge", "The metadata specified exceeds the maximum permissible limit (8KB)."):
+            blob.set_blob_metadata({f"m{n}": "x" * 1000 for n in range(9)})
+
+    def test_what_is_always_there(self):
+        found = self.blob(b"abc").get_blob_properties()
+        self.assertEqual((found.lease.state, found.lease.status), ("available", "unlocked"))
+        self.assertTrue(found.server_encrypted)
+        self.assertEqual(found.blob_tier, "Hot")
+        self.assertLess(abs(datetime.now(timezone.utc) - found.last_modified), timedelta(minutes=1))
+        self.assertLessEqual(found.creation_time, found.last_modified)
+
+    def test_delete(self):
+        blob, headers = self.blob(b"x"), Headers()
+        blob.delete_blob(raw_response_hook=headers)
+        self.assertEqual(headers.status, 202)
+        with self.fails(404, "BlobNotFound", "The specified blob does not exist."):
+            blob.delete_blob()
+
+
+class Conditions(BlobTest):
+    def setUp(self):
+        self.target = self.blob(b"content")
+        found = self.target.get_blob_properties()
+        self.etag, self.modified = found.etag, found.last_modified
+        self.same = {"etag": self.etag, "match_condition": MatchConditions.IfNotModified}
+        self.other = {"etag": '"0x123"', "match_condition": MatchConditions.IfNotModified}
+        self.changed = {"etag": self.etag, "match_condition": MatchConditions.IfModified}
+        self.hour = timedelta(hours=1)
+
+    def test_reads(self):
+        for read in (self.target.download_blob, self.target.get_blob_properties):
+            read(**self.same)
+            read(if_modified_since=self.modified - self.hour)
+            read(if_unmodified_since=self.modified + self.hour)
+            read(etag='"0x123"', match_condition=MatchConditions.IfModified)
+            with self.fails(412, "ConditionNotMet"):
+                read(**self.other)
+            with self.fails(412, "ConditionNotMet"):
+                read(if_unmodified_since=self.modified - self.hour)
+            with self.fails(304, "ConditionNotMet"):
+                read(**self.changed)
+            with self.fails(304, "ConditionNotMet"):
+                read(if_modified_since=self.modified + self.hour)
+
+    def test_writes(self):
+        writes = [
+            lambda **condition: self.target.upload_blob(b"new", overwrite=True, **condition),
+            lambda **condition: self.target.set_blob_metadata({"a": "1"}, **condition),
+            lambda **condition: self.target.set_http_headers(ContentSettings(content_type="text/plain"), **condition),
+            lambda **condition: self.target.commit_block_list([], **condition),
+            lambda **condition: self.target.delete_blob(**condition),
+        ]
+        message = "The condition specified using HTTP conditional header(s) is not met."
+        for write in writes:
+            for condition in (self.other, self.changed, {"if_modified_since": self.modified + self.hour},
+                              {"if_unmodified_since": self.modified - self.hour}):
+                with self.fails(412, "ConditionNotMet", message) as caught:
+                    write(**condition)
+                self.assertIsInstance(caught.error, ResourceModifiedError)
+        self.assertEqual(self.target.download_blob().readall(), b"content")
+        for write in writes:
+            etag = self.target.get_blob_properties().etag
+            write(etag=etag, match_condition=MatchConditions.IfNotModified)
+        self.assertFalse(self.target.exists())
+
+    def test_of_a_missing_blob(self):
+        missing = self.blob()
+        with self.fails(412, "ConditionNotMet"):
+            missing.upload_blob(b"x", overwrite=True, **self.same)
+        with self.fails(412, "ConditionNotMet"):
+            missing.upload_blob(b"x", overwrite=True, match_condition=MatchConditions.IfPresent)
+        with self.fails(404, "BlobNotFound"):
+            missing.get_blob_properties(**self.same)
+        missing.upload_blob(b"x", match_condition=MatchConditions.IfMissing)
+
+    def test_every_change_has_a_new_etag(self):
+        etags = [self.target.upload_blob(b"x", overwrite=True)["etag"] for _ in range(20)]
+        self.assertEqual(len(set(etags)), 20)
+
+
+class Lists(BlobTest):
+    NAMES = ["A", "a", "a/b/c", "a/b/d", "a/c", "b", "dir/", "dir/x", "z/1", "z/2", "ä", "日本語/🦀"]
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        for name in cls.NAMES:
+            cls.container.upload_blob(name, name.encode(), metadata={"Length": str(len(name))})
+
+    def names(self, **options):
+        return [b.name for b in self.container.list_blobs(**options)]
+
+    def test_flat(self):
+        self.assertEqual(self.names(), self.NAMES)
+        self.assertEqual(list(self.container.list_blob_names()), self.NAMES)
+        self.assertEqual(self.names(name_starts_with="a/"), ["a/b/c", "a/b/d", "a/c"])
+        self.assertEqual(self.names(name_starts_with="日"), ["日本語/🦀"])
+        self.assertEqual(self.names(name_starts_with="none"), [])
+
+    def test_pages(self):
+        for size in (1, 2, 5, 11, 12, 13):
+            pages = [[b.name for b in page] for page in self.container.list_blobs(results_per_page=size).by_page()]
+            self.assertEqual(sum(pages, []), self.NAMES)
+            self.assertTrue(all(len(page) == size for page in pages[:-1]))
+            self.assertTrue(pages[-1], "no page follows the last name")
+        first = self.container.list_blobs(results_per_page=4).by_page()
+        next(first)
+        rest = self.container.list_blobs(results_per_page=100).by_page(first.continuation_token)
+        self.assertEqual([[b.name for b in page] for page in rest], [self.NAMES[4:]])
+
+    def test_by_delimiter(self):
+        walk = lambda **options: [(type(b) is BlobPrefix, b.name) for b in self.container.walk_blobs(**options)]
+        top = [(False, "A"), (False, "a"), (True, "a/"), (False, "b"), (True, "dir/"), (True, "z/"), (False, "ä"), (True, "日本語/")]
+        self.assertEqual(sorted(walk()), sorted(top))
+        self.assertEqual(sorted(walk(name_starts_with="a/")), [(False, "a/c"), (True, "a/b/")])
+        self.assertEqual(walk(name_starts_with="dir/"), [(False, "dir/"), (False, "dir/x")])
+        self.assertEqual(sorted(walk(delimiter="/b")), sorted([(False, n) for n in self.NAMES if "/b" not in n] + [(True, "a/b")]))
+        for size in (1, 2, 3, 7):
+            self.assertEqual(sorted(walk(results_per_page=size)), sorted(top))
+
+    def test_properties(self):
+        listed = {b.name: b for b in self.container.list_blobs(include=["metadata"])}
+        for name in self.NAMES:
+            self.assertEqual(listed[name].size, len(name.encode()))
+            self.assertEqual(listed[name].metadata, {"Length": str(len(name))})
+            self.assertEqual(bytes(listed[name].content_settings.content_md5), hashlib.md5(name.encode()).digest())
+        found = self.container.get_blob_client("A").get_blob_properties()
+        self.assertEqual(listed["A"].etag, found.etag.strip('"'))
+        self.assertEqual(listed["A"].last_modified, found.last_modified)
+        self.assertEqual(listed["A"].creation_time, found.creation_time)
+        self.assertEqual(listed["A"].blob_type, "BlockBlob")
+        self.assertIsNone(next(iter(self.container.list_blobs())).metadata or None)
+
+    def test_names(self):
+        names = ["a b", "a+b", "a%20b", "100%", "#hash", "question?", "(paren)", "it's", "a&b=c", "semi;colon", "a//b", "a/", "[x]",
+                 "emoji 🦀", "dot.", "quote\"", "<xml>", "comma,name", "tilde~", "n" * 1024]
+        container = service.create_container(unique("names"))
+        for name in names:
+            container.upload_blob(name, name.encode())
+        self.assertEqual([b.name for b in container.list_blobs()], sorted(names, key=lambda n: n.encode()))
+        for name in names:
+            blob = container.get_blob_client(name)
+            self.assertEqual(blob.download_blob().readall(), name.encode())
+            blob.set_blob_metadata({"a": "1"})
+            self.assertEqual([b.name for b in container.list_blobs(name_starts_with=name)][0], name)
+        for name in names:
+            container.delete_blob(name)
+        self.assertEqual(list(container.list_blobs()), [])
+
+
+class Clients(harness.Test):
+    def test_a_blob_client_from_the_connection_string(self):
+        name = unique("direct")
+        ContainerClient.from_connection_string(CONNECTION, name, **ONCE).create_container()
+        blob = BlobClient.from_connection_string(CONNECTION, name, "b", **ONCE)
+        blob.upload_blob(b"x")
+        same = BlobClient.from_blob_url(blob.url, credential=harness.KEY_CREDENTIAL, **ONCE)
+        self.assertEqual(same.download_blob().readall(), b"x")
+
+    def test_answers_carry_version_and_identifiers(self):
+        headers = Headers()
+        service.get_account_information(raw_response_hook=headers)
+        self.assertEqual(headers["x-ms-version"], headers.request.headers["x-ms-version"])
+        self.assertEqual(headers["x-ms-client-request-id"], headers.request.headers["x-ms-client-request-id"])
+        self.assertRegex(headers["x-ms-request-id"], r"^[0-9a-f-]{36}$")
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,78 @@
+"""What the Python scripts share: where the server is, names nobody else uses, and checks on errors."""
+
+import contextlib
+import itertools
+import os
+import time
+import unittest
+
+from azure.core.exceptions import HttpResponseError
+
+CONNECTION = os.environ["AZURE_STORAGE_CONNECTION_STRING"]
+SETTINGS = dict(part.split("=", 1) for part in CONNECTION.strip(";").split(";"))
+ACCOUNT = SETTINGS["AccountName"]
+KEY = SETTINGS["AccountKey"]
+KEY_CREDENTIAL = {"account_name": ACCOUNT, "account_key": KEY}
+
+# A 500 must fail the test, not be tried again for half a minute.
+ONCE = {"retry_total": 0}
+
+_numbers = itertools.count(1)
+
+
+def unique(prefix):
+    """A name no other test uses, legal for tables, queues and containers."""
+    return f"{prefix}{os.getpid()}n{next(_numbers)}"
+
+
+class Caught:
+    """The error a `with fails(...)` block ended with."""
+
+    error = None
+
+
+class Test(unittest.TestCase):
+    maxDiff = None
+
+    @contextlib.contextmanager
+    def fails(self, status, code, message=None):
+        """The block must end with this status and error code, and with this text somewhere in the message."""
+        caught = Caught()
+        try:
+            yield caught
+        except HttpResponseError as error:
+            caught.error = error
+            found = error.error_code if hasattr(error, "error_code") else error.response.headers.get("x-ms-error-code")
+            found = getattr(found, "value", found)
+            self.assertEqual((error.status_code, found), (status, code), error)
+            if message is not None:
+                self.assertIn(message, str(error))
+        else:
+            self.fail(f"expected {status} {code}, but it succeeded")
+
+
+class Headers:
+    """Keeps status and headers of the last answer: pass as `raw_response_hook=headers`."""
+
+    def __call__(self, response):
+        self.status = response.http_response.status_code
+        self.request = response.http_request
+        self.headers = response.http_response.headers
+
+    def __getitem__(self, name):
+        return self.headers[name]
+
+
+def eventually(what, seconds=20):
+    """Asks `what()` until it answers something true: for what only the server's clock can bring about."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        answer = what()
+        if answer:
+            return answer
+        time.sleep(0.05)
+    raise AssertionError(f"it did not happen within {seconds} s")
+
+
+def main():
+    unittest.main(verbosity=2)

@@ -1,0 +1,247 @@
+//! Who may ask: signatures, dates, accounts and versions that are wrong, and the probes people send without any.
+
+use std::time::{Duration, SystemTime};
+
+use crate::http::{Request, Response};
+use crate::server::{ACCOUNT, KEY, Launch, Server, Service};
+
+const REFUSED: &str = "Server failed to authenticate the request. Make sure the value of the Authorization header is formed correctly \
+                       including the signature.";
+
+/// A harmless request to each service.
+fn list(service: Service) -> Request {
+    Request::new(
+        service,
+        "GET",
+        if service == Service::Table {
+            "/Tables"
+        } else {
+            "/?comp=list"
+        },
+    )
+}
+
+#[test]
+fn a_wrong_signature_is_refused_with_the_string_to_sign() {
+    let server = Server::fresh();
+    for service in Service::ALL {
+        let signature = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+        let refused = list(service)
+            .header("Authorization", &format!("SharedKey {ACCOUNT}:{signature}"))
+            .send(&server);
+        assert_eq!(
+            (refused.status, refused.code().as_str()),
+            (403, "AuthenticationFailed"),
+            "{}",
+            refused.text()
+        );
+        assert!(
+            refused.message().starts_with(REFUSED),
+            "{}",
+            refused.message()
+        );
+        let text = refused.text();
+        assert!(
+            text.contains(signature) && text.contains("Server used following string to sign"),
+            "{text}"
+        );
+        assert!(
+            text.contains("GET") && text.contains(&format!("/{ACCOUNT}/{ACCOUNT}/")),
+            "{text}"
+        );
+    }
+    let detail = list(Service::Blob)
+        .header("Authorization", &format!("SharedKey {ACCOUNT}:AAAA"))
+        .send(&server);
+    detail.is_error(403, "AuthenticationFailed", REFUSED);
+    assert!(
+        detail
+            .element("AuthenticationErrorDetail")
+            .unwrap()
+            .starts_with("The MAC signature found in the HTTP request 'AAAA'")
+    );
+}
+
+#[test]
+fn a_request_from_another_time_is_refused() {
+    let server = Server::fresh();
+    let now = SystemTime::now();
+    for service in Service::ALL {
+        let minutes = |count: u64| Duration::from_secs(count * 60);
+        for date in [now - minutes(16), now + minutes(16)] {
+            let refused = list(service).dated(date).send(&server);
+            assert_eq!(
+                (refused.status, refused.code().as_str()),
+                (403, "AuthenticationFailed")
+            );
+            assert!(
+                refused.message().starts_with(REFUSED),
+                "{}",
+                refused.message()
+            );
+        }
+        list(service).dated(now - minutes(14)).send(&server).is(200);
+        list(service).dated(now + minutes(14)).send(&server).is(200);
+    }
+    let undated = list(Service::Blob).header("x-ms-date", "").send(&server);
+    assert_eq!(
+        (undated.status, undated.code().as_str()),
+        (403, "AuthenticationFailed")
+    );
+}
+
+#[test]
+fn an_authorization_that_is_none_is_refused() {
+    let server = Server::fresh();
+    let malformed = "Authentication information is not given in the correct format. Check the value of Authorization header.";
+    for service in Service::ALL {
+        for value in [
+            "nonsense",
+            "SharedKey",
+            "SharedKey devstoreaccount1",
+            "Basic dXNlcjpwYXNz",
+        ] {
+            let refused = list(service).header("Authorization", value).send(&server);
+            refused.is_error(400, "InvalidAuthenticationInfo", malformed);
+        }
+        let other = list(service)
+            .header("Authorization", "SharedKey otheraccount:AAAA")
+            .send(&server);
+        assert_eq!(
+            (other.status, other.code().as_str()),
+            (403, "AuthenticationFailed"),
+            "{service:?}: {}",
+            other.text()
+        );
+    }
+}
+
+#[test]
+fn an_unknown_account_is_named() {
+    let server = Server::fresh();
+    for (service, target) in [
+        (Service::Blob, "/someone/?comp=list"),
+        (Service::Queue, "/someone/?comp=list"),
+        (Service::Table, "/someone/Tables"),
+    ] {
+        let refused = Request::exactly(service, "GET", target).send(&server);
+        assert_eq!(
+            (refused.status, refused.code().as_str()),
+            (404, "ResourceNotFound")
+        );
+        assert!(
+            refused.message().contains("someone"),
+            "{}",
+            refused.message()
+        );
+    }
+}
+
+#[test]
+fn probes_without_credentials() {
+    let server = Server::fresh();
+    for service in [Service::Blob, Service::Queue] {
+        let root = Request::exactly(service, "GET", "/")
+            .unsigned()
+            .send(&server);
+        assert_eq!(
+            (root.status, root.code().as_str()),
+            (400, "InvalidQueryParameterValue"),
+            "{service:?}"
+        );
+        let list = Request::exactly(service, "GET", "/devstoreaccount1?comp=list")
+            .unsigned()
+            .send(&server);
+        list.is(403);
+    }
+    Request::exactly(Service::Table, "GET", "/")
+        .unsigned()
+        .send(&server)
+        .is(400);
+    let tables = Request::exactly(Service::Table, "GET", "/devstoreaccount1/Tables")
+        .unsigned()
+        .send(&server);
+    tables.is(403);
+    let write = Request::new(Service::Blob, "PUT", "/con?restype=container")
+        .unsigned()
+        .send(&server);
+    write.is(403);
+}
+
+#[test]
+fn any_date_is_a_version_and_nothing_else_is() {
+    let server = Server::fresh();
+    let with = |service: Service, version: &str| {
+        list(service).header("x-ms-version", version).send(&server)
+    };
+    for service in Service::ALL {
+        for version in ["2015-04-05", "2019-02-02", "2026-12-06", "2099-01-01"] {
+            with(service, version)
+                .is(200)
+                .has_header("x-ms-version", version);
+        }
+        for version in [
+            "nonsense",
+            "2026",
+            "2026-13-01",
+            "2026-10-06-preview",
+            "2001-01-01",
+        ] {
+            let refused = with(service, version);
+            let message = "The value for one of the HTTP headers is not in the correct format.";
+            refused.is_error(400, "InvalidHeaderValue", message);
+            if service != Service::Table {
+                refused
+                    .has_element("HeaderName", "x-ms-version")
+                    .has_element("HeaderValue", version);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_answer_identifies_itself() {
+    let server = Server::fresh();
+    let identified = |answer: &Response| {
+        assert_eq!(
+            answer.header("x-ms-request-id").map(str::len),
+            Some(36),
+            "{:?}",
+            answer.headers
+        );
+        answer.has_header("x-ms-client-request-id", "my-own-id");
+        httpdate::parse_http_date(answer.header("Date").unwrap()).unwrap();
+        assert!(answer.header("Server").is_some() && answer.header("x-ms-version").is_some());
+    };
+    for service in Service::ALL {
+        identified(
+            &list(service)
+                .header("x-ms-client-request-id", "my-own-id")
+                .send(&server),
+        );
+        let refused = list(service)
+            .header("x-ms-client-request-id", "my-own-id")
+            .header("Authorization", "SharedKey x:y");
+        identified(&refused.send(&server));
+    }
+}
+
+#[test]
+fn other_accounts_may_be_given() {
+    let location = tempfile::TempDir::new().unwrap();
+    let server = Launch::on(location.path())
+        .environment(
+            "AZURITE_ACCOUNTS",
+            "someone:AAAA:BBBB;devstoreaccount1:QUFBQQ==",
+        )
+        .start();
+    let known = Request::exactly(Service::Blob, "GET", "/someone?comp=list")
+        .header("Authorization", "SharedKey someone:AAAA");
+    assert_eq!(known.send(&server).code(), "AuthenticationFailed");
+    assert_eq!(
+        list(Service::Blob).send(&server).code(),
+        "AuthenticationFailed",
+        "the well-known key has been replaced"
+    );
+    assert!(!server.log().contains(KEY));
+}

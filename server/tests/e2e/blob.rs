@@ -1,0 +1,466 @@
+//! The Blob service by raw requests: the exact XML and headers of its answers, and its answers to input no client would
+//! send.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
+use crate::http::{Connection, Request, Response};
+use crate::server::{Server, Service};
+
+const UNMET: &str = "The condition specified using HTTP conditional header(s) is not met.";
+const INVALID_PARAMETER: &str =
+    "Value for one of the query parameters specified in the request URI is invalid.";
+
+fn request(method: &str, target: &str) -> Request {
+    Request::new(Service::Blob, method, target)
+}
+
+/// A server with one empty container named `con`.
+fn with_container() -> Server {
+    let server = Server::fresh();
+    request("PUT", "/con?restype=container")
+        .send(&server)
+        .is(201);
+    server
+}
+
+fn put_blob(name: &str, data: &str) -> Request {
+    request("PUT", &format!("/con/{name}"))
+        .header("x-ms-blob-type", "BlockBlob")
+        .body(data)
+}
+
+fn put_block(server: &Server, name: &str, id: &str, data: &str) -> Response {
+    request(
+        "PUT",
+        &format!("/con/{name}?comp=block&blockid={}", id.replace('=', "%3D")),
+    )
+    .body(data)
+    .send(server)
+}
+
+fn put_block_list(server: &Server, name: &str, elements: &str) -> Response {
+    let body =
+        format!("<?xml version=\"1.0\" encoding=\"utf-8\"?><BlockList>{elements}</BlockList>");
+    request("PUT", &format!("/con/{name}?comp=blocklist"))
+        .body(body)
+        .send(server)
+}
+
+#[test]
+fn put_and_get() {
+    let server = with_container();
+    let put = put_blob("b", "content")
+        .header("Content-Type", "text/plain")
+        .header("x-ms-meta-MixedCase", "v")
+        .send(&server);
+    put.is(201)
+        .has_header("Content-MD5", "mgNkuembtIDdJeHwKEyFVQ==")
+        .has_header("x-ms-request-server-encrypted", "true");
+    let etag = put.header("ETag").unwrap();
+    let get = request("GET", "/con/b").send(&server);
+    get.is(200)
+        .has_header("ETag", etag)
+        .has_header("Content-Type", "text/plain")
+        .has_header("Content-Length", "7");
+    get.has_header("x-ms-blob-type", "BlockBlob")
+        .has_header("Accept-Ranges", "bytes")
+        .has_header("x-ms-server-encrypted", "true");
+    get.has_header("x-ms-lease-state", "available")
+        .has_header("x-ms-lease-status", "unlocked");
+    assert_eq!(get.text(), "content");
+    assert!(
+        get.headers
+            .iter()
+            .any(|(name, value)| name == "x-ms-meta-MixedCase" && value == "v"),
+        "{:?}",
+        get.headers
+    );
+    let head = request("HEAD", "/con/b").send(&server);
+    head.is(200)
+        .has_header("Content-Length", "7")
+        .has_header("ETag", etag);
+    let missing = request("GET", "/con/missing").send(&server);
+    missing
+        .is_error(404, "BlobNotFound", "The specified blob does not exist.")
+        .has_header("x-ms-error-code", "BlobNotFound");
+    missing.has_header("Content-Type", "application/xml");
+    request("HEAD", "/con/missing")
+        .send(&server)
+        .is(404)
+        .has_header("x-ms-error-code", "BlobNotFound");
+}
+
+#[test]
+fn ranges() {
+    let server = with_container();
+    put_blob("b", "0123456789").send(&server).is(201);
+    put_blob("empty", "").send(&server).is(201);
+    let get = |range: &str| {
+        request("GET", "/con/b")
+            .header("Range", range)
+            .send(&server)
+    };
+    for (range, content, header) in [
+        ("bytes=0-0", "0", "bytes 0-0/10"),
+        ("bytes=3-", "3456789", "bytes 3-9/10"),
+        ("bytes=8-100", "89", "bytes 8-9/10"),
+        ("bytes=0-9", "0123456789", "bytes 0-9/10"),
+    ] {
+        let part = get(range);
+        part.is(206).has_header("Content-Range", header);
+        assert_eq!(part.text(), content);
+        assert!(
+            part.header("Content-MD5").is_none(),
+            "the MD5 of the whole does not belong to a part"
+        );
+    }
+    for range in [
+        "nonsense",
+        "bytes=",
+        "bytes=x-y",
+        "bytes=5-2",
+        "chars=0-1",
+        "bytes=0-1,3-4",
+    ] {
+        assert_eq!(get(range).is(200).text(), "0123456789", "{range}");
+    }
+    let both = request("GET", "/con/b")
+        .header("Range", "bytes=0-0")
+        .header("x-ms-range", "bytes=9-9")
+        .send(&server);
+    assert_eq!(both.is(206).text(), "9");
+    let beyond = "The range specified is invalid for the current size of the resource.";
+    get("bytes=10-")
+        .is_error(416, "InvalidRange", beyond)
+        .has_header("Content-Range", "bytes */10");
+    let empty = request("GET", "/con/empty")
+        .header("x-ms-range", "bytes=0-99")
+        .send(&server);
+    empty
+        .is_error(416, "InvalidRange", beyond)
+        .has_header("Content-Range", "bytes */0");
+    request("GET", "/con/empty")
+        .send(&server)
+        .is(200)
+        .has_header("Content-Length", "0");
+}
+
+#[test]
+fn conditions() {
+    let server = with_container();
+    let etag = put_blob("b", "x")
+        .send(&server)
+        .header("ETag")
+        .unwrap()
+        .to_string();
+    let get = |name: &str, value: &str| request("GET", "/con/b").header(name, value).send(&server);
+    let unchanged = get("If-None-Match", &etag);
+    unchanged
+        .is(304)
+        .has_header("x-ms-error-code", "ConditionNotMet")
+        .has_header("ETag", &etag);
+    get("If-None-Match", &etag.replace('"', "")).is(304);
+    get("If-None-Match", &format!("\"0x1\", {etag}")).is(304);
+    get("If-Match", &format!("\"0x1\", {etag}")).is(200);
+    get("If-Match", "\"0x1\"").is_error(412, "ConditionNotMet", UNMET);
+    let unsatisfiable = "The request includes an unsatisfiable condition for this operation.";
+    get("If-None-Match", "*").is_error(400, "UnsatisfiableCondition", unsatisfiable);
+    let past = "Sat, 01 Jan 2000 00:00:00 GMT";
+    get("If-Unmodified-Since", past).is_error(412, "ConditionNotMet", UNMET);
+    let either = request("GET", "/con/b")
+        .header("If-None-Match", &etag)
+        .header("If-Modified-Since", past)
+        .send(&server);
+    either.is(200);
+    let format = "The value for one of the HTTP headers is not in the correct format.";
+    get("If-Modified-Since", "yesterday")
+        .is_error(400, "InvalidHeaderValue", format)
+        .has_element("HeaderValue", "yesterday");
+    let exists = "The specified blob already exists.";
+    put_blob("b", "y")
+        .header("If-None-Match", "*")
+        .send(&server)
+        .is_error(409, "BlobAlreadyExists", exists);
+    put_blob("b", "y")
+        .header("If-None-Match", &etag)
+        .send(&server)
+        .is_error(412, "ConditionNotMet", UNMET);
+    put_blob("new", "y")
+        .header("If-Match", "*")
+        .send(&server)
+        .is_error(412, "ConditionNotMet", UNMET);
+    let three = put_blob("b", "y")
+        .header("If-Match", &etag)
+        .header("If-None-Match", "\"0x1\"")
+        .send(&server);
+    three.is_error(
+        400,
+        "MultipleConditionHeadersNotSupported",
+        "Multiple condition headers are not supported.",
+    );
+    assert_eq!(request("GET", "/con/b").send(&server).text(), "x");
+}
+
+#[test]
+fn checksums() {
+    let server = with_container();
+    let wrong = BASE64.encode([0; 16]);
+    let mismatch = "The MD5 value specified in the request did not match with the MD5 value calculated by the server.";
+    let refused = put_blob("b", "x")
+        .header("Content-MD5", &wrong)
+        .send(&server);
+    refused
+        .is_error(400, "Md5Mismatch", mismatch)
+        .has_element("UserSpecifiedMd5", &wrong);
+    refused.has_element("ServerCalculatedMd5", "ndTkYSaMgDT1yFZOFVxnpg==");
+    let invalid = "The MD5 value specified in the request is invalid. The MD5 value must be 128 bits and Base64-encoded.";
+    put_blob("b", "x")
+        .header("Content-MD5", "short")
+        .send(&server)
+        .is_error(400, "InvalidMd5", invalid);
+    request("GET", "/con/b").send(&server).is(404);
+}
+
+#[test]
+fn block_lists_that_name_what_is_not_there() {
+    let server = with_container();
+    put_blob("b", "old").send(&server).is(201);
+    let invalid = "The specified block list is invalid.";
+    put_block_list(&server, "b", "<Latest>AAAA</Latest>").is_error(
+        400,
+        "InvalidBlockList",
+        invalid,
+    );
+    put_block(&server, "b", "AAAA", "one").is(201);
+    put_block_list(&server, "b", "<Committed>AAAA</Committed>").is_error(
+        400,
+        "InvalidBlockList",
+        invalid,
+    );
+    let malformed = "XML specified is not syntactically valid.";
+    let post = |body: &str| {
+        request("PUT", "/con/b?comp=blocklist")
+            .body(body)
+            .send(&server)
+    };
+    for body in [
+        "nonsense",
+        "<BlockList>",
+        "<!DOCTYPE x><BlockList></BlockList>",
+        "<BlockList><Latest>AAAA</BlockList>",
+    ] {
+        post(body).is_error(400, "InvalidXmlDocument", malformed);
+    }
+    assert_eq!(request("GET", "/con/b").send(&server).text(), "old");
+    put_block(&server, "b", "BBBB", "two").is(201);
+    put_block_list(
+        &server,
+        "b",
+        "<Uncommitted>BBBB</Uncommitted><Latest>AAAA</Latest><Latest>BBBB</Latest>",
+    )
+    .is(201);
+    assert_eq!(request("GET", "/con/b").send(&server).text(), "twoonetwo");
+    let list = request("GET", "/con/b?comp=blocklist&blocklisttype=all").send(&server);
+    let block = |name: &str| format!("<Block><Name>{name}</Name><Size>3</Size></Block>");
+    let committed = format!(
+        "<CommittedBlocks>{}{}{}</CommittedBlocks>",
+        block("BBBB"),
+        block("AAAA"),
+        block("BBBB")
+    );
+    assert!(list.is(200).text().contains(&committed), "{}", list.text());
+    let message = "The specified blob or block content is invalid.";
+    put_block(&server, "b", "AAAAAAAA", "x").is_error(400, "InvalidBlobOrBlock", message);
+    put_block(&server, "b", "***", "x").is_error(
+        400,
+        "InvalidQueryParameterValue",
+        INVALID_PARAMETER,
+    );
+    let long = BASE64.encode([0; 65]);
+    assert_eq!(
+        put_block(&server, "new", &long, "x").is(400).code(),
+        "OutOfRangeInput"
+    );
+    let empty = put_block(&server, "new", "AAAA", "");
+    assert_eq!(
+        (empty.status, empty.code().as_str()),
+        (400, "InvalidHeaderValue")
+    );
+}
+
+#[test]
+fn metadata_breaking_the_rules() {
+    let server = with_container();
+    let invalid = "The metadata specified is invalid. It has characters that are not permitted.";
+    put_blob("b", "x")
+        .header("x-ms-meta-not-a-name", "v")
+        .send(&server)
+        .is_error(400, "InvalidMetadata", invalid);
+    put_blob("b", "x")
+        .header("x-ms-meta-1st", "v")
+        .send(&server)
+        .is_error(400, "InvalidMetadata", invalid);
+    let large = "The metadata specified exceeds the maximum permissible limit (8KB).";
+    put_blob("b", "x")
+        .header("x-ms-meta-a", &"v".repeat(8_192))
+        .send(&server)
+        .is_error(400, "MetadataTooLarge", large);
+    let empty = "The key for one of the metadata key-value pairs is empty.";
+    put_blob("b", "x")
+        .header("x-ms-meta-", "v")
+        .send(&server)
+        .is_error(400, "EmptyMetadataKey", empty);
+}
+
+#[test]
+fn lists_as_xml() {
+    let server = with_container();
+    for name in ["a", "b/1", "b/2", "c", "%26%3C%3E"] {
+        put_blob(name, "x").send(&server).is(201);
+    }
+    let base = server.endpoint(Service::Blob);
+    let list = |parameters: &str| {
+        request(
+            "GET",
+            &format!("/con?restype=container&comp=list{parameters}"),
+        )
+        .send(&server)
+    };
+    let all = list("").text();
+    let head = format!(
+        r#"<?xml version="1.0" encoding="utf-8"?><EnumerationResults ServiceEndpoint="{base}/" ContainerName="con">"#
+    );
+    assert!(all.starts_with(&head), "{all}");
+    let names = |text: &str| -> Vec<String> {
+        text.split("<Name>")
+            .skip(1)
+            .map(|rest| rest.split("</Name>").next().unwrap().to_string())
+            .collect()
+    };
+    assert_eq!(names(&all), ["&amp;&lt;&gt;", "a", "b/1", "b/2", "c"]);
+    let tree = list("&delimiter=%2F").text();
+    assert_eq!(
+        names(&tree),
+        ["&amp;&lt;&gt;", "a", "b/", "c"],
+        "blobs and prefixes stand in one order"
+    );
+    assert!(tree.contains("<BlobPrefix><Name>b/</Name>"), "{tree}");
+    let mut found = Vec::new();
+    let mut marker = String::new();
+    loop {
+        let page = list(&format!("&delimiter=%2F&maxresults=1{marker}"));
+        found.extend(names(&page.is(200).text()));
+        match page.element("NextMarker") {
+            Some(next) if !next.is_empty() => {
+                marker = format!("&marker={}", next.replace('=', "%3D").replace('/', "%2F"))
+            }
+            _ => break,
+        }
+    }
+    assert_eq!(found, ["&amp;&lt;&gt;", "a", "b/", "c"]);
+    let range = "One of the query parameters specified in the request URI is outside the permissible range.";
+    list("&maxresults=0").is_error(400, "OutOfRangeQueryParameterValue", range);
+    list("&maxresults=x").is_error(400, "InvalidQueryParameterValue", INVALID_PARAMETER);
+    list("&include=nonsense").is_error(400, "InvalidQueryParameterValue", INVALID_PARAMETER);
+    let comp = request("GET", "/con?restype=container&comp=nonsense").send(&server);
+    comp.is_error(400, "InvalidQueryParameterValue", INVALID_PARAMETER);
+}
+
+#[test]
+fn names_mean_what_they_say() {
+    let server = with_container();
+    for (sent, stored) in [
+        ("a%2Fb", "a/b"),
+        ("a%2520b", "a%20b"),
+        ("a+b", "a+b"),
+        ("/lead", "/lead"),
+        ("x//y", "x//y"),
+        ("z/", "z/"),
+    ] {
+        put_blob(sent, stored).send(&server).is(201);
+        assert_eq!(
+            request("GET", &format!("/con/{sent}")).send(&server).text(),
+            stored
+        );
+    }
+    assert_eq!(request("GET", "/con/a/b").send(&server).text(), "a/b");
+    request("GET", "/con/x/y").send(&server).is(404);
+    request("GET", "/con/z").send(&server).is(404);
+    request("PUT", "/con/%FF%FE")
+        .header("x-ms-blob-type", "BlockBlob")
+        .body("x")
+        .send(&server)
+        .is(400);
+    let long = put_blob(&"n".repeat(1025), "x").send(&server);
+    assert_eq!(long.status, 400, "{}", long.text());
+}
+
+#[test]
+fn a_body_in_chunks_and_a_body_asked_for() {
+    let server = with_container();
+    let target = "/con/chunked";
+    let chunked = request("PUT", target)
+        .header("x-ms-blob-type", "BlockBlob")
+        .header("Transfer-Encoding", "chunked");
+    let mut bytes = chunked.header("Content-Length", "").bytes();
+    let head = String::from_utf8(std::mem::take(&mut bytes))
+        .unwrap()
+        .replace("Content-Length: \r\n", "");
+    let body = "3\r\nabc\r\n4;extension=1\r\ndefg\r\n0\r\n\r\n";
+    let mut connection = Connection::open(&server, Service::Blob).unwrap();
+    connection
+        .send_bytes(format!("{head}{body}").as_bytes(), "PUT")
+        .unwrap()
+        .is(201);
+    assert_eq!(request("GET", target).send(&server).text(), "abcdefg");
+
+    let expecting = put_blob("expected", "content")
+        .header("Expect", "100-continue")
+        .bytes();
+    let head = expecting.len() - "content".len();
+    let mut connection = Connection::open(&server, Service::Blob).unwrap();
+    connection
+        .send_bytes(&expecting[..head], "PUT")
+        .unwrap()
+        .is(100);
+    connection
+        .send_bytes(&expecting[head..], "PUT")
+        .unwrap()
+        .is(201);
+    let refused = put_blob("expected", "content")
+        .header("Expect", "100-continue")
+        .header("Authorization", "SharedKey x:y")
+        .bytes();
+    let mut connection = Connection::open(&server, Service::Blob).unwrap();
+    connection
+        .send_bytes(&refused[..refused.len() - "content".len()], "PUT")
+        .unwrap()
+        .is(403);
+}
+
+#[test]
+fn an_upload_cut_short_leaves_what_was_there() {
+    let server = with_container();
+    put_blob("b", "old").send(&server).is(201);
+    let bytes = put_blob("b", &"new".repeat(100_000)).bytes();
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", server.ports.blob)).unwrap();
+    std::io::Write::write_all(&mut stream, &bytes[..bytes.len() / 2]).unwrap();
+    drop(stream);
+    assert_eq!(request("GET", "/con/b").send(&server).text(), "old");
+}
+
+#[test]
+fn what_is_not_supported_is_named() {
+    let server = with_container();
+    put_blob("b", "x").send(&server).is(201);
+    let query = request("POST", "/con/b?comp=query")
+        .body("<QueryRequest/>")
+        .send(&server);
+    query.is(501);
+    assert!(
+        query.message().contains("Query Blob Contents"),
+        "{}",
+        query.message()
+    );
+}

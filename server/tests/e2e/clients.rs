@@ -1,0 +1,205 @@
+//! The official clients, unmodified: made once under the target directory from the pinned lists in `tests/clients`, then
+//! run against a server with the connection string in `AZURE_STORAGE_CONNECTION_STRING`.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use crate::server::Server;
+
+const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients");
+const PYTHON_MISSING: &str = "The tests of the official clients need Python 3.10 or newer with its venv module: install \
+                              it (on Debian and Ubuntu: apt install python3 python3-venv).";
+const NODE_MISSING: &str = "The tests of the official clients need Node.js 20 or newer with npm: install it (on Debian \
+                            and Ubuntu: apt install nodejs npm).";
+const INSTALL_TIME_MAX: Duration = Duration::from_secs(600);
+const SCRIPT_TIME_MAX: Duration = Duration::from_secs(240);
+
+#[test]
+fn python_tables() {
+    run_python("tables.py");
+}
+
+#[test]
+fn python_queues() {
+    run_python("queues.py");
+}
+
+#[test]
+fn python_blobs() {
+    run_python("blobs.py");
+}
+
+#[test]
+fn python_signatures() {
+    run_python("signatures.py");
+}
+
+#[test]
+fn javascript_tables() {
+    run_node("tables.js");
+}
+
+#[test]
+fn javascript_queues() {
+    run_node("queues.js");
+}
+
+#[test]
+fn javascript_blobs() {
+    run_node("blobs.js");
+}
+
+#[test]
+fn javascript_signatures() {
+    run_node("signatures.js");
+}
+
+fn run_python(script: &str) {
+    let mut command = Command::new(python().join("bin/python"));
+    command.arg("-B");
+    run(command, script);
+}
+
+fn run_node(script: &str) {
+    let mut command = Command::new("node");
+    command.env("NODE_PATH", node().join("node_modules"));
+    run(command, script);
+}
+
+fn run(mut command: Command, script: &str) {
+    let server = Server::fresh();
+    command.arg(Path::new(SOURCES).join(script));
+    command.env(
+        "AZURE_STORAGE_CONNECTION_STRING",
+        server.connection_string(),
+    );
+    let output = finish(
+        &mut command,
+        SCRIPT_TIME_MAX,
+        "the client cannot be started",
+    );
+    assert!(
+        output.status.success(),
+        "{script} failed:\n{}",
+        text(&output)
+    );
+}
+
+/// The virtual environment with the Python clients.
+fn python() -> PathBuf {
+    let version = finish(
+        Command::new("python3").arg("--version"),
+        INSTALL_TIME_MAX,
+        PYTHON_MISSING,
+    );
+    made_once("venv", &["requirements.txt"], &version, |directory| {
+        succeed(
+            Command::new("python3").args(["-m", "venv"]).arg(directory),
+            PYTHON_MISSING,
+        );
+        let mut pip = Command::new(directory.join("bin/python"));
+        pip.args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--requirement",
+        ]);
+        succeed(pip.arg(directory.join("requirements.txt")), PYTHON_MISSING);
+    })
+}
+
+/// The directory whose `node_modules` holds the JavaScript clients.
+fn node() -> PathBuf {
+    let version = finish(
+        Command::new("node").arg("--version"),
+        INSTALL_TIME_MAX,
+        NODE_MISSING,
+    );
+    made_once(
+        "node",
+        &["package.json", "package-lock.json"],
+        &version,
+        |directory| {
+            let mut npm = Command::new("npm");
+            npm.args([
+                "ci",
+                "--ignore-scripts",
+                "--no-audit",
+                "--no-fund",
+                "--loglevel=error",
+            ]);
+            succeed(npm.current_dir(directory), NODE_MISSING);
+        },
+    )
+}
+
+/// `target/clients/NAME`, filled by `make` with the pinned lists already in it. A stamp of what it was made from is
+/// written last, so an interrupted or outdated one is made again; the lock keeps other test processes waiting meanwhile.
+fn made_once(name: &str, lists: &[&str], version: &Output, make: impl FnOnce(&Path)) -> PathBuf {
+    let clients = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("clients");
+    fs::create_dir_all(&clients).unwrap();
+    let lock = File::create(clients.join(format!("{name}.lock"))).unwrap();
+    lock.lock().unwrap();
+    let directory = clients.join(name);
+    let mut stamp = text(version) + &directory.display().to_string() + "\n";
+    for list in lists {
+        stamp += &fs::read_to_string(Path::new(SOURCES).join(list)).unwrap();
+    }
+    if fs::read_to_string(directory.join("stamp")).is_ok_and(|found| found == stamp) {
+        return directory;
+    }
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir_all(&directory).unwrap();
+    for list in lists {
+        fs::copy(Path::new(SOURCES).join(list), directory.join(list)).unwrap();
+    }
+    make(&directory);
+    fs::write(directory.join("stamp"), stamp).unwrap();
+    directory
+}
+
+fn succeed(command: &mut Command, missing: &str) {
+    let output = finish(command, INSTALL_TIME_MAX, missing);
+    assert!(
+        output.status.success(),
+        "{command:?} failed:\n{}\n{missing}",
+        text(&output)
+    );
+}
+
+/// Runs a program to its end, and kills it when that takes longer than `time_max`. `missing` is said when there is no
+/// such program.
+fn finish(command: &mut Command, time_max: Duration, missing: &str) -> Output {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => panic!("{missing}"),
+        Err(error) => panic!("{command:?}: {error}"),
+    };
+    let pid = child.id();
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || sender.send(child.wait_with_output()));
+    match receiver.recv_timeout(time_max) {
+        Ok(output) => output.unwrap(),
+        Err(_) => {
+            let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
+            let output = receiver.recv().unwrap().unwrap();
+            panic!(
+                "{command:?} was killed after {time_max:?}:\n{}",
+                text(&output)
+            );
+        }
+    }
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}

@@ -1,0 +1,81 @@
+//! Attacks on the framing of HTTP, and requests too large to be honest: each is answered, and the connection closed.
+
+use crate::http::{Connection, Request, Response};
+use crate::server::{Server, Service};
+
+/// Sends bytes to the Blob service. What follows on the connection must be its end.
+#[track_caller]
+fn refused(server: &Server, bytes: &[u8]) -> Response {
+    let mut connection = Connection::open(server, Service::Blob).unwrap();
+    let answer = connection.send_bytes(bytes, "GET").unwrap();
+    assert!(
+        connection.is_closed(),
+        "the connection stays open after {} to {:?}",
+        answer.status,
+        String::from_utf8_lossy(bytes)
+    );
+    answer
+}
+
+#[test]
+fn bodies_of_two_lengths_are_refused() {
+    let server = Server::fresh();
+    let smuggled = "GET /_lazurite/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+    let framings = [
+        "Content-Length: 5\r\nContent-Length: 6\r\n",
+        "Content-Length: 5, 6\r\n",
+        "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+        "Content-Length: +5\r\n",
+        "Content-Length: -1\r\n",
+        "Content-Length: 0x5\r\n",
+        "Content-Length: 99999999999999999999999\r\n",
+        "Transfer-Encoding: identity, chunked\r\nContent-Length: 5\r\n",
+    ];
+    for framing in framings {
+        let request = format!(
+            "PUT /devstoreaccount1/con/b HTTP/1.1\r\nHost: 127.0.0.1\r\n{framing}\r\n0\r\n\r\n{smuggled}"
+        );
+        refused(&server, request.as_bytes()).is(400);
+    }
+}
+
+#[test]
+fn a_declared_length_costs_nothing_before_authentication() {
+    let server = Server::fresh();
+    let head = "PUT /devstoreaccount1/con/b HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-version: 2026-10-06\r\nx-ms-blob-type: BlockBlob\r\n\
+                Content-Length: 4294967296\r\nAuthorization: SharedKey devstoreaccount1:AAAA\r\nx-ms-date: Sat, 01 Jan 2000 00:00:00 GMT\r\n\r\n";
+    let mut connection = Connection::open(&server, Service::Blob).unwrap();
+    connection
+        .send_bytes(head.as_bytes(), "PUT")
+        .unwrap()
+        .is(403);
+}
+
+#[test]
+fn requests_follow_one_another_on_a_connection() {
+    let server = Server::fresh();
+    for service in Service::ALL {
+        let mut connection = Connection::open(&server, service).unwrap();
+        let target = if service == Service::Table {
+            "/Tables"
+        } else {
+            "/?comp=list"
+        };
+        for _ in 0..3 {
+            connection
+                .send(&Request::new(service, "GET", target))
+                .unwrap()
+                .is(200);
+        }
+        // A body nobody wanted is read or the connection closed: it is never taken for the next request.
+        let post = Request::new(service, "PUT", "/no/such/thing?comp=nonsense");
+        let unread = connection
+            .send(&post.body("GET / HTTP/1.1\r\n\r\n"))
+            .unwrap();
+        assert!(unread.status >= 400, "{}", unread.text());
+        if let Ok(next) = connection.send(&Request::new(service, "GET", target)) {
+            next.is(200);
+        }
+    }
+}

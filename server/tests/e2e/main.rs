@@ -1,0 +1,16 @@
+//! The server from outside: the real binary on free ports and a fresh directory, driven by the official clients and,
+//! where bytes matter, by raw requests.
+//!
+//! `server` starts and stops the binary, `http` speaks to it byte by byte, `clients` makes the clients and runs their
+//! scripts, which stand in `tests/clients`. The other modules are the tests, one per service or concern.
+
+mod clients;
+mod http;
+mod server;
+
+mod auth;
+mod blob;
+mod framing;
+mod process;
+mod queue;
+mod table;

@@ -1,0 +1,197 @@
+//! The program as a process: what it prints, how it stops, and when it refuses to start.
+
+use std::net::TcpListener;
+use std::os::unix::fs::symlink;
+
+use tempfile::TempDir;
+
+use crate::http::{Connection, Request};
+use crate::server::{Launch, Ports, Server, Service};
+
+#[test]
+fn ready_and_closing_lines_are_those_people_wait_for() {
+    for signal in ["TERM", "INT"] {
+        let server = Server::fresh();
+        let ports = server.ports;
+        let mut idle = Connection::open(&server, Service::Blob).unwrap();
+        idle.send(&Request::new(Service::Blob, "GET", "/?comp=list"))
+            .unwrap()
+            .is(200);
+        let (status, printed) = server.signal(signal);
+        assert_eq!(status.code(), Some(0), "{signal}: {status}");
+        for service in Service::ALL {
+            let address = format!("http://127.0.0.1:{}", ports.of(service));
+            let lines = [
+                format!("Azurite {service:?} service is starting at {address}"),
+                format!("Azurite {service:?} service is successfully listening at {address}"),
+                format!("Azurite {service:?} service is closing..."),
+                format!("Azurite {service:?} service successfully closed"),
+            ];
+            let position = |line: &String| printed.iter().position(|found| found == line);
+            let positions: Option<Vec<usize>> = lines.iter().map(position).collect();
+            assert!(
+                positions.is_some_and(|found| found.is_sorted()),
+                "{lines:#?} in {printed:#?}"
+            );
+        }
+        let others = printed.iter().filter(|line| !line.starts_with("Azurite "));
+        assert!(
+            others
+                .clone()
+                .all(|line| line.contains("\"GET /devstoreaccount1/?comp=list HTTP/1.1\" 200 ")),
+            "{printed:#?}"
+        );
+    }
+}
+
+#[test]
+fn the_access_log_has_the_common_format() {
+    let mut server = Server::fresh();
+    Request::new(Service::Queue, "PUT", "/logged")
+        .send(&server)
+        .is(201);
+    let line = server.wait_for_line("PUT /devstoreaccount1/logged");
+    let (head, tail) = line.split_once('[').unwrap();
+    assert_eq!(head, "127.0.0.1 - - ");
+    let (date, tail) = tail.split_once("] ").unwrap();
+    assert_eq!(date.len(), "21/Nov/2026:03:58:31 +0000".len(), "{line}");
+    assert!(date.ends_with(" +0000"), "{line}");
+    assert!(
+        tail.starts_with("\"PUT /devstoreaccount1/logged HTTP/1.1\" 201 "),
+        "{line}"
+    );
+}
+
+#[test]
+fn silence_is_kept_when_asked_for() {
+    let location = TempDir::new().unwrap();
+    let server = Launch::on(location.path()).argument("--silent").start();
+    Request::new(Service::Queue, "PUT", "/unlogged")
+        .send(&server)
+        .is(201);
+    let (_, printed) = server.signal("TERM");
+    assert!(
+        printed.iter().all(|line| line.starts_with("Azurite ")),
+        "{printed:#?}"
+    );
+}
+
+#[test]
+fn signatures_are_not_logged() {
+    let mut server = Server::fresh();
+    let target = "/?comp=list&sv=2026-10-06&ss=b&srt=s&sp=l&se=2099-01-01&sig=c2VjcmV0";
+    Request::new(Service::Blob, "GET", target)
+        .unsigned()
+        .send(&server)
+        .is(403);
+    let line = server.wait_for_line("comp=list");
+    assert!(!line.contains("c2VjcmV0"), "{line}");
+    assert!(!server.log().contains("c2VjcmV0"));
+}
+
+#[test]
+fn health_is_open_to_all() {
+    let server = Server::fresh();
+    for service in Service::ALL {
+        let health = Request::exactly(service, "GET", "/_lazurite/health")
+            .unsigned()
+            .send(&server);
+        health.is(200);
+        let json = health.json();
+        assert_eq!(json["durability"], "process", "{json}");
+    }
+}
+
+#[test]
+fn flags_of_azurite_are_accepted() {
+    let location = TempDir::new().unwrap();
+    let mut launch = Launch::on(location.path());
+    for flag in [
+        "--skipApiVersionCheck",
+        "--disableProductStyleUrl",
+        "--disableTelemetry",
+        "--loose",
+        "--blobKeepAliveTimeout=7",
+    ] {
+        launch = launch.argument(flag);
+    }
+    let server = launch
+        .environment("AZURITE_SKIP_API_VERSION_CHECK", "true")
+        .start();
+    Request::new(Service::Blob, "GET", "/?comp=list")
+        .send(&server)
+        .is(200);
+}
+
+#[test]
+fn nothing_is_written_in_memory_mode() {
+    let location = TempDir::new().unwrap();
+    let server = Launch::on(location.path())
+        .argument("--inMemoryPersistence")
+        .start();
+    Request::new(Service::Queue, "PUT", "/fleeting")
+        .send(&server)
+        .is(201);
+    server.signal("TERM");
+    assert_eq!(std::fs::read_dir(location.path()).unwrap().count(), 0);
+}
+
+/// Checks that a refusal is one sentence with these words in it, and not a success.
+#[track_caller]
+fn is_refusal(refusal: (std::process::ExitStatus, String), words: &[&str]) {
+    let (status, text) = refusal;
+    assert!(
+        status.code().is_some_and(|code| code != 0),
+        "{status}: {text}"
+    );
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    assert_eq!(lines.len(), 1, "{text}");
+    for word in words {
+        assert!(lines[0].contains(word), "{word:?} in {text}");
+    }
+    assert!(!text.contains("panicked"), "{text}");
+}
+
+#[test]
+fn a_port_in_use_is_named() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let location = TempDir::new().unwrap();
+    let ports = Ports {
+        queue: port,
+        ..Ports::default()
+    };
+    is_refusal(
+        Launch::on(location.path()).ports(ports).refused(),
+        &[&port.to_string(), "use"],
+    );
+}
+
+#[test]
+fn a_database_server_is_refused() {
+    let location = TempDir::new().unwrap();
+    let refused = Launch::on(location.path())
+        .environment("AZURITE_DB", "mysql://localhost/azurite")
+        .refused();
+    is_refusal(refused, &["AZURITE_DB"]);
+}
+
+#[test]
+fn a_name_of_one_service_starts_that_service() {
+    let directory = TempDir::new().unwrap();
+    let program = directory.path().join("azurite-queue");
+    symlink(env!("CARGO_BIN_EXE_lazurite"), &program).unwrap();
+    let server = Launch::on(&directory.path().join("data"))
+        .program(&program)
+        .start_services(1);
+    let (_, lines) = server.signal("TERM");
+    assert!(
+        lines
+            .iter()
+            .all(|line| line.starts_with("Azurite Queue service ")),
+        "{lines:#?}"
+    );
+}

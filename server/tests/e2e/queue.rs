@@ -1,0 +1,348 @@
+//! The Queue service by raw requests: the exact XML of its answers, and its answers to input no client would send.
+
+use crate::http::{Request, Response};
+use crate::server::{Server, Service};
+
+const OUT_OF_RANGE: &str =
+    "One of the query parameters specified in the request URI is outside the permissible range.";
+const INVALID_PARAMETER: &str =
+    "Value for one of the query parameters specified in the request URI is invalid.";
+const TOO_LARGE: &str = "The request body is too large and exceeds the maximum permissible limit.";
+
+fn request(method: &str, target: &str) -> Request {
+    Request::new(Service::Queue, method, target)
+}
+
+/// A server with one empty queue named `q-1`.
+fn with_queue() -> Server {
+    let server = Server::fresh();
+    request("PUT", "/q-1").send(&server).is(201);
+    server
+}
+
+fn put_message(server: &Server, parameters: &str, text: &str) -> Response {
+    let body = format!("<QueueMessage><MessageText>{text}</MessageText></QueueMessage>");
+    request("POST", &format!("/q-1/messages{parameters}"))
+        .body(body)
+        .send(server)
+}
+
+#[test]
+fn messages_as_xml() {
+    let server = with_queue();
+    let put = put_message(&server, "", "a &lt;b&gt; &amp;amp;");
+    put.is(201).has_header("Content-Type", "application/xml");
+    let element = |answer: &Response, name: &str| {
+        answer
+            .element(name)
+            .unwrap_or_else(|| panic!("{name} in {}", answer.text()))
+    };
+    let (id, inserted) = (element(&put, "MessageId"), element(&put, "InsertionTime"));
+    let (expires, receipt) = (element(&put, "ExpirationTime"), element(&put, "PopReceipt"));
+    httpdate::parse_http_date(&inserted).unwrap();
+    let week = httpdate::parse_http_date(&expires)
+        .unwrap()
+        .duration_since(httpdate::parse_http_date(&inserted).unwrap());
+    assert_eq!(week.unwrap().as_secs(), 7 * 24 * 60 * 60);
+    let xml = |elements: &str| {
+        let head = r#"<?xml version="1.0" encoding="utf-8"?>"#;
+        format!(
+            "{head}<QueueMessagesList><QueueMessage>{elements}</QueueMessage></QueueMessagesList>"
+        )
+    };
+    let common = format!(
+        "<MessageId>{id}</MessageId><InsertionTime>{inserted}</InsertionTime><ExpirationTime>{expires}</ExpirationTime>"
+    );
+    let visible =
+        format!("<PopReceipt>{receipt}</PopReceipt><TimeNextVisible>{inserted}</TimeNextVisible>");
+    assert_eq!(put.text(), xml(&format!("{common}{visible}")));
+
+    let peeked = request("GET", "/q-1/messages?peekonly=true").send(&server);
+    let text = "<DequeueCount>0</DequeueCount><MessageText>a &lt;b&gt; &amp;amp;</MessageText>";
+    assert_eq!(peeked.is(200).text(), xml(&format!("{common}{text}")));
+
+    let got = request("GET", "/q-1/messages?visibilitytimeout=600").send(&server);
+    let (receipt, next) = (
+        element(&got, "PopReceipt"),
+        element(&got, "TimeNextVisible"),
+    );
+    let visible =
+        format!("<PopReceipt>{receipt}</PopReceipt><TimeNextVisible>{next}</TimeNextVisible>");
+    let text = text.replace("<DequeueCount>0", "<DequeueCount>1");
+    assert_eq!(got.is(200).text(), xml(&format!("{common}{visible}{text}")));
+
+    let none = request("GET", "/q-1/messages").send(&server);
+    none.is(200);
+    assert_eq!(none.element("QueueMessagesList").as_deref(), Some(""));
+    let update = request(
+        "PUT",
+        &format!("/q-1/messages/{id}?popreceipt={receipt}&visibilitytimeout=60"),
+    )
+    .send(&server);
+    update.is(204);
+    let receipt = update.header("x-ms-popreceipt").unwrap();
+    assert!(
+        receipt
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_=".contains(&byte)),
+        "{receipt}"
+    );
+    httpdate::parse_http_date(update.header("x-ms-time-next-visible").unwrap()).unwrap();
+    request(
+        "DELETE",
+        &format!("/q-1/messages/{id}?popreceipt={receipt}"),
+    )
+    .send(&server)
+    .is(204);
+}
+
+#[test]
+fn malformed_xml_is_refused() {
+    let server = with_queue();
+    let post = |body: &str| request("POST", "/q-1/messages").body(body).send(&server);
+    let malformed = "XML specified is not syntactically valid.";
+    let deep = format!("{}{}", "<a>".repeat(10_000), "</a>".repeat(10_000));
+    let bombs = "<!DOCTYPE x [<!ENTITY a \"aaaa\">]><QueueMessage><MessageText>&a;</MessageText></QueueMessage>";
+    let unknown_entity = "<QueueMessage><MessageText>&nbsp;</MessageText></QueueMessage>";
+    for body in [
+        "",
+        "nonsense",
+        "<QueueMessage>",
+        "<QueueMessage><MessageText>x</QueueMessage>",
+        &deep,
+        bombs,
+        unknown_entity,
+    ] {
+        post(body).is_error(400, "InvalidXmlDocument", malformed);
+    }
+    let missing = post("<QueueMessage></QueueMessage>");
+    missing.is_error(
+        400,
+        "MissingRequiredXmlNode",
+        "A required XML node was not specified in the request body.",
+    );
+    let count = request("GET", "/q-1?comp=metadata").send(&server);
+    count.has_header("x-ms-approximate-messages-count", "0");
+}
+
+#[test]
+fn a_message_of_one_byte_too_many() {
+    let server = with_queue();
+    put_message(&server, "", &"x".repeat(65_536)).is(201);
+    put_message(&server, "", &"&lt;".repeat(65_536)).is(201);
+    for text in [
+        "x".repeat(65_537),
+        "&lt;".repeat(65_537),
+        "ä".repeat(32_769),
+    ] {
+        put_message(&server, "", &text)
+            .is_error(413, "RequestBodyTooLarge", TOO_LARGE)
+            .has_element("MaxLimit", "65536");
+    }
+    let huge = request("POST", "/q-1/messages")
+        .body("x".repeat(5 << 20))
+        .send(&server);
+    huge.is_error(413, "RequestBodyTooLarge", TOO_LARGE);
+}
+
+#[test]
+fn parameters_out_of_range() {
+    let server = with_queue();
+    let out_of_range = |answer: &Response, name: &str, value: &str, limits: (&str, &str)| {
+        answer.is_error(400, "OutOfRangeQueryParameterValue", OUT_OF_RANGE);
+        answer
+            .has_element("QueryParameterName", name)
+            .has_element("QueryParameterValue", value);
+        answer
+            .has_element("MinimumAllowed", limits.0)
+            .has_element("MaximumAllowed", limits.1);
+    };
+    let get =
+        |parameters: &str| request("GET", &format!("/q-1/messages?{parameters}")).send(&server);
+    for value in ["0", "33", "-1"] {
+        out_of_range(
+            &get(&format!("numofmessages={value}")),
+            "numofmessages",
+            value,
+            ("1", "32"),
+        );
+        out_of_range(
+            &get(&format!("peekonly=true&numofmessages={value}")),
+            "numofmessages",
+            value,
+            ("1", "32"),
+        );
+    }
+    for value in ["0", "604801", "-1"] {
+        out_of_range(
+            &get(&format!("visibilitytimeout={value}")),
+            "visibilitytimeout",
+            value,
+            ("1", "604800"),
+        );
+    }
+    for value in ["604801", "-1"] {
+        let answer = put_message(&server, &format!("?visibilitytimeout={value}"), "x");
+        out_of_range(&answer, "visibilitytimeout", value, ("0", "604800"));
+    }
+    for value in ["0", "5001", "-1"] {
+        let list = request("GET", &format!("/?comp=list&maxresults={value}")).send(&server);
+        out_of_range(&list, "maxresults", value, ("1", "5000"));
+    }
+    for parameters in [
+        "numofmessages=x",
+        "visibilitytimeout=1.5",
+        "numofmessages=99999999999999999999",
+    ] {
+        let answer = get(parameters);
+        assert_eq!(answer.status, 400, "{parameters}: {}", answer.text());
+    }
+    get("numofmessages=x").is_error(400, "InvalidQueryParameterValue", INVALID_PARAMETER);
+    for parameters in [
+        "?messagettl=0",
+        "?messagettl=-2",
+        "?messagettl=x",
+        "?messagettl=10&visibilitytimeout=10",
+    ] {
+        put_message(&server, parameters, "x").is_error(
+            400,
+            "InvalidQueryParameterValue",
+            INVALID_PARAMETER,
+        );
+    }
+    request("GET", "/?comp=list&maxresults=x")
+        .send(&server)
+        .is_error(400, "InvalidQueryParameterValue", INVALID_PARAMETER);
+    request("GET", "/q-1?comp=nonsense").send(&server).is_error(
+        400,
+        "InvalidQueryParameterValue",
+        INVALID_PARAMETER,
+    );
+}
+
+#[test]
+fn receipts_that_do_not_fit() {
+    let server = with_queue();
+    put_message(&server, "", "x").is(201);
+    let first = request("GET", "/q-1/messages").send(&server);
+    let (id, old) = (
+        first.element("MessageId").unwrap(),
+        first.element("PopReceipt").unwrap(),
+    );
+    let message = format!("/q-1/messages/{id}");
+    let missing = "A query parameter that's mandatory for this request is not specified.";
+    request("DELETE", &message).send(&server).is_error(
+        400,
+        "MissingRequiredQueryParameter",
+        missing,
+    );
+    let without = request("PUT", &format!("{message}?popreceipt={old}")).send(&server);
+    without.is_error(400, "MissingRequiredQueryParameter", missing);
+    request("PUT", &format!("{message}?visibilitytimeout=1"))
+        .send(&server)
+        .is_error(400, "MissingRequiredQueryParameter", missing);
+    request(
+        "PUT",
+        &format!("{message}?popreceipt={old}&visibilitytimeout=0"),
+    )
+    .send(&server)
+    .is(204);
+    let mismatch =
+        "The specified pop receipt did not match the pop receipt for a dequeued message.";
+    request("DELETE", &format!("{message}?popreceipt={old}"))
+        .send(&server)
+        .is_error(400, "PopReceiptMismatch", mismatch);
+    let garbage = request("DELETE", &format!("{message}?popreceipt=garbage!")).send(&server);
+    garbage
+        .is_error(400, "InvalidQueryParameterValue", INVALID_PARAMETER)
+        .has_element("QueryParameterName", "popreceipt");
+    garbage
+        .has_element("QueryParameterValue", "garbage!")
+        .has_element("Reason", "Invalid pop receipt format.");
+    let unknown = format!("/q-1/messages/5974b586-0df3-4e2d-ad0c-18e3892bfca2?popreceipt={old}");
+    request("DELETE", &unknown).send(&server).is_error(
+        404,
+        "MessageNotFound",
+        "The specified message does not exist.",
+    );
+}
+
+#[test]
+fn names_breaking_the_rules() {
+    let server = Server::fresh();
+    for name in [
+        "Upper",
+        "under_score",
+        "-a-",
+        "double--hyphen",
+        "a.b.c",
+        "%C3%A4bc",
+    ] {
+        let message = "The specified resource name contains invalid characters.";
+        request("PUT", &format!("/{name}")).send(&server).is_error(
+            400,
+            "InvalidResourceName",
+            message,
+        );
+    }
+    for name in ["ab", &"a".repeat(64)] {
+        let message = "The specified resource name length is not within the permissible limits.";
+        request("PUT", &format!("/{name}"))
+            .send(&server)
+            .is_error(400, "OutOfRangeInput", message);
+    }
+    let missing = "The specified queue does not exist.";
+    request("GET", "/missing?comp=metadata")
+        .send(&server)
+        .is_error(404, "QueueNotFound", missing);
+    let head = request("HEAD", "/missing?comp=metadata").send(&server);
+    head.is(404).has_header("x-ms-error-code", "QueueNotFound");
+}
+
+#[test]
+fn create_again_and_list_as_xml() {
+    let server = Server::fresh();
+    let create = |value: &str| {
+        request("PUT", "/list-1")
+            .header("x-ms-meta-Colour", value)
+            .send(&server)
+    };
+    create("Red").is(201);
+    create("Red").is(204);
+    create("blue").is_error(
+        409,
+        "QueueAlreadyExists",
+        "The specified queue already exists.",
+    );
+    request("PUT", "/list-2").send(&server).is(201);
+    let base = server.endpoint(Service::Queue);
+    let list = |parameters: &str| {
+        request("GET", &format!("/?comp=list{parameters}"))
+            .send(&server)
+            .text()
+    };
+    let head = format!(
+        r#"<?xml version="1.0" encoding="utf-8"?><EnumerationResults ServiceEndpoint="{base}/">"#
+    );
+    let all = list("");
+    assert!(all.starts_with(&head), "{all}");
+    assert!(
+        all.contains(
+            "<Queues><Queue><Name>list-1</Name></Queue><Queue><Name>list-2</Name></Queue></Queues>"
+        ),
+        "{all}"
+    );
+    let with_metadata = list("&include=metadata&prefix=list-1");
+    assert!(
+        with_metadata.contains("<Metadata><Colour>Red</Colour></Metadata>"),
+        "{with_metadata}"
+    );
+    let page = request("GET", "/?comp=list&maxresults=1").send(&server);
+    page.has_element("MaxResults", "1");
+    let marker = page.element("NextMarker").unwrap().replace('/', "%2F");
+    let rest = list(&format!("&marker={marker}"));
+    assert!(
+        rest.contains("<Name>list-2</Name>") && !rest.contains("<Name>list-1</Name>"),
+        "{rest}"
+    );
+}

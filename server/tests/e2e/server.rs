@@ -1,0 +1,307 @@
+//! One running server: the binary under test, its ports, the lines it printed. Killed when dropped.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// How long the server may take for anything before a test calls it hung.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The account every start without `AZURITE_ACCOUNTS` has, and its well-known key.
+pub(crate) const ACCOUNT: &str = "devstoreaccount1";
+pub(crate) const KEY: &str =
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+const STDERR: &str = "stderr.txt";
+const PORTS: &str = "ports.json";
+
+/// The three services, in the order of the default ports.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Service {
+    Blob,
+    Queue,
+    Table,
+}
+
+impl Service {
+    pub(crate) const ALL: [Service; 3] = [Service::Blob, Service::Queue, Service::Table];
+}
+
+/// Port numbers by service; 0 asks for any free port.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Ports {
+    pub(crate) blob: u16,
+    pub(crate) queue: u16,
+    pub(crate) table: u16,
+}
+
+impl Ports {
+    pub(crate) fn of(self, service: Service) -> u16 {
+        match service {
+            Service::Blob => self.blob,
+            Service::Queue => self.queue,
+            Service::Table => self.table,
+        }
+    }
+
+    /// What the ready lines say.
+    fn in_lines(lines: &[String]) -> Ports {
+        let of = |service: Service| {
+            let start = format!("Azurite {service:?} service is successfully listening at ");
+            let address = lines.iter().find_map(|line| line.strip_prefix(&start));
+            address.map_or(0, |address| {
+                let (_, port) = address.rsplit_once(':').expect("an address has a port");
+                port.parse().expect("a port is a number")
+            })
+        };
+        Ports {
+            blob: of(Service::Blob),
+            queue: of(Service::Queue),
+            table: of(Service::Table),
+        }
+    }
+}
+
+/// What to start: the flags every test needs, and those it adds.
+pub(crate) struct Launch {
+    location: PathBuf,
+    ports: Ports,
+    arguments: Vec<String>,
+    environment: Vec<(String, String)>,
+    program: PathBuf,
+}
+
+impl Launch {
+    pub(crate) fn on(location: &Path) -> Launch {
+        Launch {
+            location: location.to_path_buf(),
+            ports: Ports::default(),
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            program: PathBuf::from(env!("CARGO_BIN_EXE_lazurite")),
+        }
+    }
+
+    pub(crate) fn ports(mut self, ports: Ports) -> Launch {
+        self.ports = ports;
+        self
+    }
+
+    pub(crate) fn argument(mut self, argument: &str) -> Launch {
+        self.arguments.push(argument.to_string());
+        self
+    }
+
+    pub(crate) fn environment(mut self, name: &str, value: &str) -> Launch {
+        self.environment.push((name.to_string(), value.to_string()));
+        self
+    }
+
+    /// The same program under another name.
+    pub(crate) fn program(mut self, program: &Path) -> Launch {
+        self.program = program.to_path_buf();
+        self
+    }
+
+    fn command(&self, port_file: &Path) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .arg("--location")
+            .arg(&self.location)
+            .arg("--port-file")
+            .arg(port_file);
+        command.args(["--blobPort", &self.ports.blob.to_string()]);
+        command.args(["--queuePort", &self.ports.queue.to_string()]);
+        command.args(["--tablePort", &self.ports.table.to_string()]);
+        command
+            .args(&self.arguments)
+            .envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// Starts the server and returns once all three services listen.
+    pub(crate) fn start(self) -> Server {
+        self.start_services(3)
+    }
+
+    /// Starts the server and returns once so many services listen.
+    pub(crate) fn start_services(self, count: usize) -> Server {
+        let scratch = TempDir::new().unwrap();
+        let port_file = scratch.path().join(PORTS);
+        let mut child = self
+            .command(&port_file)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(std::fs::File::create(scratch.path().join(STDERR)).unwrap())
+            .spawn()
+            .unwrap();
+        let lines = lines_of(child.stdout.take().expect("stdout is piped"));
+        let mut server = Server {
+            child,
+            ports: self.ports,
+            lines,
+            printed: Vec::new(),
+            scratch,
+            location: None,
+        };
+        while server
+            .printed
+            .iter()
+            .filter(|line| line.contains(" is successfully listening at "))
+            .count()
+            < count
+        {
+            if !server.read_line() {
+                panic!(
+                    "the server did not get ready; it printed {:#?} and {}",
+                    server.printed,
+                    server.log()
+                );
+            }
+        }
+        server.ports = Ports::in_lines(&server.printed);
+        server
+    }
+
+    /// Starts a server that is expected to refuse, and waits for it to exit: its status, and what it wrote to standard
+    /// error.
+    pub(crate) fn refused(self) -> (ExitStatus, String) {
+        let scratch = TempDir::new().unwrap();
+        let port_file = scratch.path().join(PORTS);
+        let mut child = self
+            .command(&port_file)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let errors = lines_of(child.stderr.take().expect("stderr is piped"));
+        let mut text = String::new();
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match errors.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(line) => text.push_str(&(line + "\n")),
+                Err(RecvTimeoutError::Disconnected) => return (child.wait().unwrap(), text),
+                Err(RecvTimeoutError::Timeout) => {
+                    child.kill().unwrap();
+                    child.wait().unwrap();
+                    panic!("the server started although it should have refused: {text}");
+                }
+            }
+        }
+    }
+}
+
+fn lines_of(output: impl std::io::Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// A server that listens on all three ports.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) ports: Ports,
+    lines: Receiver<String>,
+    printed: Vec<String>,
+    /// The port file and what the server wrote to standard error.
+    scratch: TempDir,
+    /// The data directory, when it is this server's own.
+    location: Option<TempDir>,
+}
+
+impl Server {
+    /// A server on free ports and an empty directory of its own.
+    pub(crate) fn fresh() -> Server {
+        let location = TempDir::new().unwrap();
+        let mut server = Launch::on(location.path()).start();
+        server.location = Some(location);
+        server
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it wrote to standard error so far.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.scratch.path().join(STDERR)).unwrap_or_default()
+    }
+
+    /// `http://127.0.0.1:PORT/devstoreaccount1`.
+    pub(crate) fn endpoint(&self, service: Service) -> String {
+        format!("http://127.0.0.1:{}/{ACCOUNT}", self.ports.of(service))
+    }
+
+    pub(crate) fn connection_string(&self) -> String {
+        let mut text =
+            format!("DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={KEY};");
+        for service in Service::ALL {
+            text += &format!("{service:?}Endpoint={};", self.endpoint(service));
+        }
+        text
+    }
+
+    /// Sends the named signal, waits for the exit: the status, and every line standard output ever held.
+    pub(crate) fn signal(mut self, name: &str) -> (ExitStatus, Vec<String>) {
+        let sent = Command::new("kill")
+            .args([format!("-{name}"), self.pid().to_string()])
+            .status()
+            .unwrap();
+        assert!(sent.success());
+        while self.read_line() {}
+        (
+            self.child.wait().unwrap(),
+            std::mem::take(&mut self.printed),
+        )
+    }
+
+    /// Waits for a line of standard output that holds `part`.
+    pub(crate) fn wait_for_line(&mut self, part: &str) -> String {
+        loop {
+            if let Some(line) = self.printed.iter().find(|line| line.contains(part)) {
+                return line.clone();
+            }
+            assert!(
+                self.read_line(),
+                "standard output ended without {part:?}: {:#?}",
+                self.printed
+            );
+        }
+    }
+
+    /// False when standard output has ended.
+    fn read_line(&mut self) -> bool {
+        match self.lines.recv_timeout(PATIENCE) {
+            Ok(line) => self.printed.push(line),
+            Err(RecvTimeoutError::Disconnected) => return false,
+            Err(RecvTimeoutError::Timeout) => panic!(
+                "no line for {PATIENCE:?} after {:#?}; {}",
+                self.printed,
+                self.log()
+            ),
+        }
+        true
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Already gone after `kill` and `signal`.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("the server's standard error:\n{}", self.log());
+        }
+    }
+}
