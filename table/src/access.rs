@@ -2,7 +2,6 @@
 
 use crate::keys::{self, component, skip_component};
 use lazurite_engine::KeyRange;
-use std::fmt;
 
 /// How a query reaches its rows, from cheap to dear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,21 +20,6 @@ pub enum AccessKind {
     PartitionRange,
     /// The whole table.
     Table,
-}
-
-/// In words, for logs.
-impl fmt::Display for AccessKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            AccessKind::Nothing => "nothing",
-            AccessKind::Point => "point",
-            AccessKind::Points => "points",
-            AccessKind::RowRange => "row range",
-            AccessKind::Partition => "partition",
-            AccessKind::PartitionRange => "partition range",
-            AccessKind::Table => "table",
-        })
-    }
 }
 
 /// The stretch of (PartitionKey, RowKey) that a shared access signature covers, both ends included; `None` is unbounded. A
