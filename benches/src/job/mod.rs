@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
 
 use crate::cli::{JobArgs, Part};
-use crate::client::{Account, Client};
+use crate::client::{Account, Client, Error};
 use crate::kills::Kills;
 use crate::ledger::Ledger;
 use crate::random::Random;
@@ -34,9 +34,20 @@ struct Job {
 }
 
 impl Job {
-    /// Starts a phase of about `expected` items, with its share of the kills.
-    fn stage(&self, name: &'static str, unit: &'static str, expected: usize) -> Stage<'_> {
-        Stage::start(name, unit, expected, &self.kills)
+    /// Runs one phase of about `expected` items, with its share of the kills, and keeps its figures. An error means that the server
+    /// stayed away; every other failure is a mismatch.
+    fn phase(
+        &mut self,
+        name: &'static str,
+        unit: &'static str,
+        expected: usize,
+        work: impl FnOnce(&Job, &Stage) -> Result<(), Error>,
+    ) -> Outcome<()> {
+        let stage = Stage::start(name, unit, expected, &self.kills);
+        let result = stage.absorb(work(self, &stage));
+        let phase = stage.into_phase();
+        self.report.finish(phase);
+        Ok(result?)
     }
 
     /// A generator for the samples of one phase.

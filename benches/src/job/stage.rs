@@ -36,8 +36,19 @@ impl<'a> Stage<'a> {
         self.kills.strike(&self.due, done);
     }
 
-    /// Does `work` for every item on `connections` threads. A refusal or a senseless answer is a mismatch and the work goes on; a
-    /// server that stays away ends it.
+    /// Turns a refusal or a senseless answer into a mismatch; what is left is a server that stays away.
+    pub(super) fn absorb(&self, result: Result<(), Error>) -> Result<(), Error> {
+        match result {
+            Err(error) if !error.is_outage() => {
+                self.mismatch(error.to_string());
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// Does `work` for every item on `connections` threads. A refusal or a senseless answer is a mismatch and the
+    /// work goes on; a server that stays away ends it.
     pub(super) fn in_parallel<T: Sync>(
         &self,
         connections: usize,
@@ -48,15 +59,12 @@ impl<'a> Stage<'a> {
         let failure = Mutex::new(None);
         let run = || {
             while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
-                match work(item) {
-                    _ if failed.load(Ordering::Relaxed) => return,
-                    Ok(()) => {}
-                    Err(error) if error.is_outage() => {
-                        failed.store(true, Ordering::Relaxed);
-                        *failure.lock().unwrap() = Some(error);
-                        return;
-                    }
-                    Err(error) => self.mismatch(error.to_string()),
+                if failed.load(Ordering::Relaxed) {
+                    return;
+                }
+                if let Err(error) = self.absorb(work(item)) {
+                    failed.store(true, Ordering::Relaxed);
+                    *failure.lock().unwrap() = Some(error);
                 }
             }
         };

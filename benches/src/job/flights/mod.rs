@@ -1,6 +1,7 @@
 //! The table part: the flights loaded in entity group transactions, then asked about in every way a key or a property allows.
 
 mod data;
+mod load;
 mod questions;
 mod source;
 
@@ -12,8 +13,7 @@ pub(super) use source::call;
 use super::Job;
 use super::stage::Stage;
 use crate::cli::{JobArgs, Part};
-use crate::client::{Client, Entity, Error, Outage, Query};
-use crate::ledger::{Found, Ledger};
+use crate::client::{Client, Entity, Error, Query};
 use crate::report::Outcome;
 
 use data::{DEP_DELAY, DISTANCE, Flight, TAILNUM};
@@ -29,8 +29,6 @@ const FILTERS: &str = "table: filters";
 /// The phases of this part in order, the writing one first.
 pub(super) const PHASES: &[&str] = &[LOAD, SCAN, COUNTS, POINTS, RANGES, FILTERS];
 
-/// The most operations a transaction may have. Source: Performing entity group transactions, "Requirements".
-const TRANSACTION_ENTITIES_MAX: usize = 100;
 const POINT_READS: usize = 20_000;
 const RANGE_READS: usize = 1_000;
 
@@ -56,7 +54,7 @@ pub(super) fn run(job: &mut Job, flights: &Flights) -> Outcome<String> {
             Err(error) if error.is("TableAlreadyExists") => Ok(()),
             answer => answer,
         })?;
-    load(job, flights, &table)?;
+    load::load(job, flights, &table)?;
     scan(job, flights, &table, SCAN)?;
     read_partitions(job, flights, &table)?;
     read_points(job, flights, &table)?;
@@ -70,114 +68,39 @@ pub(super) fn verify(job: &mut Job, flights: &Flights, table: &str) -> Outcome<(
     scan(job, flights, table, "table: after all")
 }
 
-fn load(job: &mut Job, flights: &Flights, table: &str) -> Outcome<()> {
-    let ledger = Ledger::new("entity group transactions");
-    let batches = flights
-        .partitions
-        .iter()
-        .flat_map(|range| flights.of(range).chunks(TRANSACTION_ENTITIES_MAX));
-    let batches: Vec<&[Flight]> = batches.collect();
-    let stage = job.stage(LOAD, "entities", flights.all.len());
-    stage.in_parallel(job.connections, &batches, |batch| {
-        insert(&job.client, &stage, &ledger, table, batch)?;
-        stage.done(batch.len());
-        Ok(())
-    })?;
-    let phase = stage.into_phase();
-    job.report.finish(phase);
-    job.remark_ledger(&ledger);
-    Ok(())
-}
-
-/// Inserts a batch for certain: when the answer is lost, looks whether it is there, and sends it again only if it is not.
-fn insert(
-    client: &Client,
-    stage: &Stage,
-    ledger: &Ledger,
-    table: &str,
-    batch: &[Flight],
-) -> Result<(), Error> {
-    let entities: Vec<_> = batch.iter().map(Flight::entity).collect();
-    let mut outage = Outage::default();
-    loop {
-        match stage.time(|| client.insert_together(table, &entities)) {
-            Ok(()) => {
-                ledger.acknowledged();
-                return Ok(());
-            }
-            Err(Error::InDoubt(reason)) => {
-                let found = look(client, stage, table, batch)?;
-                ledger.settled(found);
-                stage.check(found != Found::Half, || {
-                    format!("half a transaction is there: {}", batch[0].row)
-                });
-                match found {
-                    Found::NotDone => outage.wait(Error::InDoubt(reason))?,
-                    Found::Done | Found::Half => return Ok(()),
-                }
-            }
-            Err(error) if error.is_outage() => outage.wait(error)?,
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// How much of `batch` is in the table. Its rows are neighbours, so a range of RowKeys holds them and nothing else.
-fn look(client: &Client, stage: &Stage, table: &str, batch: &[Flight]) -> Result<Found, Error> {
-    let (first, last) = (&batch[0], &batch[batch.len() - 1]);
-    let query = Query {
-        filter: format!(
-            "PartitionKey eq '{}' and RowKey ge '{}' and RowKey le '{}'",
-            first.partition, first.row, last.row
-        ),
-        select: "RowKey".into(),
-    };
-    let mut found = 0;
-    each_page(client, stage, table, &query, |page| found += page.len())?;
-    Ok(match found {
-        0 => Found::NotDone,
-        all if all == batch.len() => Found::Done,
-        _ => Found::Half,
-    })
-}
-
 fn scan(job: &mut Job, flights: &Flights, table: &str, name: &'static str) -> Outcome<()> {
-    let stage = job.stage(name, "entities", flights.all.len());
-    let whole = |flight: &Flight, entity: &Entity| flight.difference(entity);
-    expect(
-        &job.client,
-        &stage,
-        table,
-        &Query::default(),
-        flights.all.iter(),
-        &whole,
-    )?;
-    let phase = stage.into_phase();
-    job.report.finish(phase);
-    Ok(())
+    job.phase(name, "entities", flights.all.len(), |job, stage| {
+        let whole = |flight: &Flight, entity: &Entity| flight.difference(entity);
+        expect(
+            &job.client,
+            stage,
+            table,
+            &Query::default(),
+            flights.all.iter(),
+            &whole,
+        )
+    })
 }
 
 /// Each partition by itself, with three properties selected, one of which not every flight has.
 fn read_partitions(job: &mut Job, flights: &Flights, table: &str) -> Outcome<()> {
-    let stage = job.stage(COUNTS, "entities", flights.all.len());
-    stage.in_parallel(job.connections, &flights.partitions, |range| {
-        let partition = flights.of(range);
-        let query = Query {
-            filter: format!("PartitionKey eq '{}'", partition[0].partition),
-            select: "tailnum,dep_delay,distance".into(),
-        };
-        expect(
-            &job.client,
-            &stage,
-            table,
-            &query,
-            partition.iter(),
-            &projection_difference,
-        )
-    })?;
-    let phase = stage.into_phase();
-    job.report.finish(phase);
-    Ok(())
+    job.phase(COUNTS, "entities", flights.all.len(), |job, stage| {
+        stage.in_parallel(job.connections, &flights.partitions, |range| {
+            let partition = flights.of(range);
+            let query = Query {
+                filter: format!("PartitionKey eq '{}'", partition[0].partition),
+                select: "tailnum,dep_delay,distance".into(),
+            };
+            expect(
+                &job.client,
+                stage,
+                table,
+                &query,
+                partition.iter(),
+                &projection_difference,
+            )
+        })
+    })
 }
 
 /// A projection has the selected properties and no other; what the entity does not have is null.
@@ -203,99 +126,85 @@ fn read_points(job: &mut Job, flights: &Flights, table: &str) -> Outcome<()> {
     let mut random = job.random(POINTS);
     let count = job.scaled(POINT_READS);
     let picks: Vec<u64> = (0..count).map(|_| random.next()).collect();
-    let stage = job.stage(POINTS, "entities", count);
-    stage.in_parallel(job.connections, &picks, |pick| {
-        let flight = &flights.all[(pick % flights.all.len() as u64) as usize];
-        // One key in sixteen belongs to nobody.
-        let absent = pick >> 60 == 0;
-        let row = format!("{}{}", flight.row, if absent { "x" } else { "" });
-        let get = || job.client.get_entity(table, &flight.partition, &row);
-        match job.client.patiently(|| stage.time(get))? {
-            Some(entity) if !absent => {
-                let difference = flight.difference(&entity);
-                stage.check(difference.is_none(), || difference.unwrap_or_default());
+    job.phase(POINTS, "entities", count, |job, stage| {
+        stage.in_parallel(job.connections, &picks, |pick| {
+            let flight = &flights.all[(pick % flights.all.len() as u64) as usize];
+            // One key in sixteen belongs to nobody.
+            let absent = pick >> 60 == 0;
+            let row = format!("{}{}", flight.row, if absent { "x" } else { "" });
+            let get = || job.client.get_entity(table, &flight.partition, &row);
+            match job.client.patiently(|| stage.time(get))? {
+                Some(entity) if !absent => {
+                    let difference = flight.difference(&entity);
+                    stage.check(difference.is_none(), || difference.unwrap_or_default());
+                }
+                found => stage.check(absent && found.is_none(), || {
+                    format!("{row}: there is {found:?}")
+                }),
             }
-            found => stage.check(absent && found.is_none(), || {
-                format!("{row}: there is {found:?}")
-            }),
-        }
-        stage.done(1);
-        Ok(())
-    })?;
-    let phase = stage.into_phase();
-    job.report.finish(phase);
-    Ok(())
+            stage.done(1);
+            Ok(())
+        })
+    })
 }
 
 fn read_ranges(job: &mut Job, flights: &Flights, table: &str) -> Outcome<()> {
     let mut random = job.random(RANGES);
-    let ranges: Vec<Range<usize>> = (0..job.scaled(RANGE_READS))
-        .map(|_| {
-            let partition =
-                &flights.partitions[random.below(flights.partitions.len() as u64) as usize];
-            let start = partition.start + random.below(partition.len() as u64) as usize;
-            start..(start + 1 + random.below(200) as usize).min(partition.end)
+    let mut range = || {
+        let partition = random.below(flights.partitions.len() as u64) as usize;
+        let partition = &flights.partitions[partition];
+        let start = partition.start + random.below(partition.len() as u64) as usize;
+        start..(start + 1 + random.below(200) as usize).min(partition.end)
+    };
+    let ranges: Vec<Range<usize>> = (0..job.scaled(RANGE_READS)).map(|_| range()).collect();
+    let rows = ranges.iter().map(Range::len).sum();
+    job.phase(RANGES, "entities", rows, |job, stage| {
+        stage.in_parallel(job.connections, &ranges, |range| {
+            let rows = flights.of(range);
+            let query = Query {
+                filter: row_range(rows),
+                select: String::new(),
+            };
+            let whole = |flight: &Flight, entity: &Entity| flight.difference(entity);
+            expect(&job.client, stage, table, &query, rows.iter(), &whole)
         })
-        .collect();
-    let stage = job.stage(RANGES, "entities", ranges.iter().map(Range::len).sum());
-    stage.in_parallel(job.connections, &ranges, |range| {
-        let rows = flights.of(range);
-        let filter = format!(
-            "PartitionKey eq '{}' and RowKey ge '{}' and RowKey lt '{}~'",
-            rows[0].partition,
-            rows[0].row,
-            rows[rows.len() - 1].row
-        );
-        let query = Query {
-            filter,
-            select: String::new(),
-        };
-        let whole = |flight: &Flight, entity: &Entity| flight.difference(entity);
-        expect(&job.client, &stage, table, &query, rows.iter(), &whole)
-    })?;
-    let phase = stage.into_phase();
-    job.report.finish(phase);
-    Ok(())
+    })
 }
 
 fn ask_questions(job: &mut Job, flights: &Flights, table: &str) -> Outcome<()> {
-    let stage = job.stage(FILTERS, "questions", QUESTIONS.len());
-    stage.in_parallel(job.connections.min(2), &QUESTIONS, |question| {
-        let expected: Vec<&Flight> = flights
-            .all
-            .iter()
-            .filter(|flight| (question.keep)(flight))
-            .collect();
-        let query = Query {
-            filter: question.filter.into(),
-            select: String::new(),
-        };
-        let mut found = Vec::new();
-        each_page(&job.client, &stage, table, &query, |page| {
-            found.extend(page)
-        })?;
-        let same = found.len() == expected.len();
-        let difference = expected
-            .iter()
-            .zip(&found)
-            .find_map(|(flight, entity)| flight.difference(entity));
-        stage.check(same, || {
-            format!(
-                "{}: {} entities instead of {}",
-                question.filter,
-                found.len(),
-                expected.len()
-            )
-        });
-        stage.check(!same || difference.is_none(), || {
-            format!("{}: {}", question.filter, difference.unwrap_or_default())
-        });
-        stage.done(1);
-        Ok(())
-    })?;
-    let phase = stage.into_phase();
-    job.report.finish(phase);
-    Ok(())
+    job.phase(FILTERS, "questions", QUESTIONS.len(), |job, stage| {
+        stage.in_parallel(job.connections.min(2), &QUESTIONS, |question| {
+            let expected: Vec<&Flight> = flights
+                .all
+                .iter()
+                .filter(|flight| (question.keep)(flight))
+                .collect();
+            let query = Query {
+                filter: question.filter.into(),
+                select: String::new(),
+            };
+            let mut found = Vec::new();
+            each_page(&job.client, stage, table, &query, |page| found.extend(page))?;
+            let same = found.len() == expected.len();
+            let difference = expected
+                .iter()
+                .zip(&found)
+                .find_map(|(flight, entity)| flight.difference(entity));
+            stage.check(same, || {
+                format!(
+                    "{}: {} entities instead of {}",
+                    question.filter,
+                    found.len(),
+                    expected.len()
+                )
+            });
+            stage.check(!same || difference.is_none(), || {
+                format!("{}: {}", question.filter, difference.unwrap_or_default())
+            });
+            stage.done(1);
+            Ok(())
+        })
+    })
 }
 
 /// Compares what `query` finds with `expected`, one by one and in order; counts the entities found as done.
@@ -326,6 +235,15 @@ fn expect<'f>(
         )
     });
     Ok(())
+}
+
+/// A filter for the rows of one partition from the first of `rows` to the last.
+fn row_range(rows: &[Flight]) -> String {
+    let (first, last) = (&rows[0], &rows[rows.len() - 1]);
+    format!(
+        "PartitionKey eq '{}' and RowKey ge '{}' and RowKey le '{}'",
+        first.partition, first.row, last.row
+    )
 }
 
 /// Hands every page of `query` to `consume`.

@@ -34,50 +34,45 @@ pub(super) fn run(job: &mut Job, args: &JobArgs, flights: &Flights) -> Outcome<S
     let queue = format!("messages-{}", job.run);
     job.client.patiently(|| job.client.create_queue(&queue))?;
     let count = job.scaled(args.messages);
-    let stage = job.stage(CONSUME, "messages", count);
-    let work = Work {
-        client: &job.client,
-        stage: &stage,
-        queue: &queue,
-        history: History::default(),
-        puts: Ledger::new("messages put"),
-        deletes: Ledger::new("messages deleted"),
-        producing: AtomicUsize::new(PRODUCERS),
-        failed: AtomicBool::new(false),
-    };
-    work.run(count, flights)?;
-    let Work {
-        history,
-        puts,
-        deletes,
-        ..
-    } = work;
-    history.check(&stage);
-    let summary = history.summary();
-    let phase = stage.into_phase();
-    job.report.finish(phase);
+    let history = History::default();
+    let puts = Ledger::new("messages put");
+    let deletes = Ledger::new("messages deleted");
+    job.phase(CONSUME, "messages", count, |job, stage| {
+        let work = Work {
+            client: &job.client,
+            stage,
+            queue: &queue,
+            history: &history,
+            puts: &puts,
+            deletes: &deletes,
+            producing: AtomicUsize::new(PRODUCERS),
+            failed: AtomicBool::new(false),
+        };
+        work.run(count, flights)?;
+        history.check(stage);
+        Ok(())
+    })?;
     job.remark_ledger(&puts);
     job.remark_ledger(&deletes);
-    job.report.remark(summary);
+    job.report.remark(history.summary());
     Ok(queue)
 }
 
 /// After the last restart: no message has come back.
 pub(super) fn verify(job: &mut Job, queue: &str) -> Outcome<()> {
-    let stage = job.stage("queue: after all", "messages", 0);
-    let count = job
-        .client
-        .patiently(|| job.client.approximate_messages_count(queue))?;
-    let left = job.client.get_messages(queue, 32, 1)?;
-    stage.check(count == 0 && left.is_empty(), || {
-        format!(
-            "{count} messages are still there, such as {:?}",
-            left.first()
-        )
-    });
-    let phase = stage.into_phase();
-    job.report.finish(phase);
-    Ok(())
+    job.phase("queue: after all", "messages", 0, |job, stage| {
+        let count = job
+            .client
+            .patiently(|| job.client.approximate_messages_count(queue))?;
+        let left = job.client.get_messages(queue, 32, 1)?;
+        stage.check(count == 0 && left.is_empty(), || {
+            format!(
+                "{count} messages are still there, such as {:?}",
+                left.first()
+            )
+        });
+        Ok(())
+    })
 }
 
 /// Deliveries of message `number` after which its consumer dies: it neither deletes nor updates, and never comes back.
@@ -94,9 +89,9 @@ struct Work<'a> {
     client: &'a Client,
     stage: &'a Stage<'a>,
     queue: &'a str,
-    history: History,
-    puts: Ledger,
-    deletes: Ledger,
+    history: &'a History,
+    puts: &'a Ledger,
+    deletes: &'a Ledger,
     /// Producers still at work.
     producing: AtomicUsize,
     failed: AtomicBool,

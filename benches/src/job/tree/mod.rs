@@ -79,15 +79,14 @@ pub(super) fn verify(job: &mut Job, files: &[File], container: &str) -> Outcome<
 
 fn upload(job: &mut Job, files: &[File], container: &str) -> Outcome<()> {
     let ledger = Ledger::new("blobs put");
-    let stage = job.stage(UPLOAD, "files", files.len());
-    stage.in_parallel(job.connections, files, |file| {
-        put(&job.client, &stage, &ledger, container, file)?;
-        stage.add_bytes(file.length);
-        stage.done(1);
-        Ok(())
+    job.phase(UPLOAD, "files", files.len(), |job, stage| {
+        stage.in_parallel(job.connections, files, |file| {
+            put(&job.client, stage, &ledger, container, file)?;
+            stage.add_bytes(file.length);
+            stage.done(1);
+            Ok(())
+        })
     })?;
-    let phase = stage.into_phase();
-    job.report.finish(phase);
     job.remark_ledger(&ledger);
     Ok(())
 }
@@ -162,26 +161,24 @@ fn download(job: &mut Job, files: &[File], container: &str) -> Outcome<()> {
 }
 
 fn download_as(job: &mut Job, files: &[File], container: &str, name: &'static str) -> Outcome<()> {
-    let stage = job.stage(name, "files", files.len());
-    stage.in_parallel(job.connections, files, |file| {
-        let content = read(file)?;
-        let same = job.client.patiently(|| {
-            stage.time(|| match job.client.get_blob(container, &file.name)? {
-                Some(body) => same_bytes(body, &content),
-                None => Err(Error::Nonsense(format!(
-                    "{}: the blob is missing",
-                    file.name
-                ))),
-            })
-        })?;
-        stage.check(same, || format!("{}: other bytes came back", file.name));
-        stage.add_bytes(file.length);
-        stage.done(1);
-        Ok(())
-    })?;
-    let phase = stage.into_phase();
-    job.report.finish(phase);
-    Ok(())
+    job.phase(name, "files", files.len(), |job, stage| {
+        stage.in_parallel(job.connections, files, |file| {
+            let content = read(file)?;
+            let same = job.client.patiently(|| {
+                stage.time(|| match job.client.get_blob(container, &file.name)? {
+                    Some(body) => same_bytes(body, &content),
+                    None => Err(Error::Nonsense(format!(
+                        "{}: the blob is missing",
+                        file.name
+                    ))),
+                })
+            })?;
+            stage.check(same, || format!("{}: other bytes came back", file.name));
+            stage.add_bytes(file.length);
+            stage.done(1);
+            Ok(())
+        })
+    })
 }
 
 /// Whether `body` is `content`, byte for byte and to its end.
@@ -206,16 +203,15 @@ fn read(file: &File) -> Result<Vec<u8>, Error> {
 }
 
 fn list_flat(job: &mut Job, files: &[File], container: &str, name: &'static str) -> Outcome<()> {
-    let stage = job.stage(name, "names", files.len());
-    let list = ListBlobs {
-        results_max: FLAT_RESULTS_MAX,
-        ..ListBlobs::default()
-    };
-    let listing = list_all(&job.client, &stage, container, &list)?;
-    check_blobs(&stage, "/", &listing, files.iter());
-    let phase = stage.into_phase();
-    job.report.finish(phase);
-    Ok(())
+    job.phase(name, "names", files.len(), |job, stage| {
+        let list = ListBlobs {
+            results_max: FLAT_RESULTS_MAX,
+            ..ListBlobs::default()
+        };
+        let listing = list_all(&job.client, stage, container, &list)?;
+        check_blobs(stage, "/", &listing, files.iter());
+        Ok(())
+    })
 }
 
 /// Every directory as a prefix, without delimiter: everything below it, at any depth.
@@ -225,45 +221,48 @@ fn list_by_prefix(job: &mut Job, files: &[File], container: &str) -> Outcome<()>
         .iter()
         .map(|prefix| walk::below(files, prefix).len())
         .sum();
-    let stage = job.stage(BY_PREFIX, "names", expected);
-    stage.in_parallel(job.connections, &prefixes, |prefix| {
-        let list = ListBlobs {
-            prefix: prefix.clone(),
-            results_max: RESULTS_MAX * 3,
-            ..ListBlobs::default()
-        };
-        let listing = list_all(&job.client, &stage, container, &list)?;
-        check_blobs(&stage, prefix, &listing, walk::below(files, prefix).iter());
-        Ok(())
-    })?;
-    let phase = stage.into_phase();
-    job.report.finish(phase);
-    Ok(())
+    job.phase(BY_PREFIX, "names", expected, |job, stage| {
+        stage.in_parallel(job.connections, &prefixes, |prefix| {
+            let list = ListBlobs {
+                prefix: prefix.clone(),
+                results_max: RESULTS_MAX * 3,
+                ..ListBlobs::default()
+            };
+            let listing = list_all(&job.client, stage, container, &list)?;
+            check_blobs(stage, prefix, &listing, walk::below(files, prefix).iter());
+            Ok(())
+        })
+    })
 }
 
 /// Every directory with the delimiter `/`: its own files, and its subdirectories as prefixes.
 fn list_by_directory(job: &mut Job, files: &[File], container: &str) -> Outcome<()> {
     let directories = walk::directories(files);
-    let stage = job.stage(BY_DIRECTORY, "names", files.len() + directories.len() - 1);
-    stage.in_parallel(job.connections, &directories, |directory| {
-        let list = ListBlobs {
-            prefix: directory.clone(),
-            delimiter: "/".into(),
-            results_max: RESULTS_MAX,
-        };
-        let listing = list_all(&job.client, &stage, container, &list)?;
-        let (blobs, prefixes) = walk::children(files, directory);
-        check_blobs(&stage, directory, &listing, blobs.into_iter());
-        stage.check(listing.prefixes == prefixes, || {
-            format!(
-                "{directory}: the directories are {:?}, not {prefixes:?}",
-                listing.prefixes
-            )
-        });
-        Ok(())
-    })?;
-    let phase = stage.into_phase();
-    job.report.finish(phase);
+    job.phase(
+        BY_DIRECTORY,
+        "names",
+        files.len() + directories.len() - 1,
+        |job, stage| {
+            stage.in_parallel(job.connections, &directories, |directory| {
+                let list = ListBlobs {
+                    prefix: directory.clone(),
+                    delimiter: "/".into(),
+                    results_max: RESULTS_MAX,
+                };
+                let listing = list_all(&job.client, stage, container, &list)?;
+                let (blobs, prefixes) = walk::children(files, directory);
+                check_blobs(stage, directory, &listing, blobs.into_iter());
+                stage.check(listing.prefixes == prefixes, || {
+                    format!(
+                        "{directory}: the directories are {:?}, not {prefixes:?}",
+                        listing.prefixes
+                    )
+                });
+                Ok(())
+            })?;
+            Ok(())
+        },
+    )?;
     Ok(())
 }
 
