@@ -1,7 +1,8 @@
 //! Random operations on the service and on a map that obeys the protocol, compared after each; and what must hold when
 //! many threads write at once.
 //!
-//! `LAZURITE_MODEL_OPERATIONS` scales the random run, `LAZURITE_MODEL_SEED` replays one; a failure prints its seed.
+//! `LAZURITE_MODEL_OPERATIONS` and `LAZURITE_MODEL_TRANSACTIONS` scale the runs, `LAZURITE_MODEL_SEED` replays a random one;
+//! a failure prints its seed.
 
 use lazurite_engine::{Config, Db, Direction, Durability, KeyRange, KeyspaceOptions, Ticket};
 use lazurite_table::{
@@ -704,33 +705,51 @@ fn concurrent_transactions_with_if_match_lose_nothing() {
     }
 }
 
+/// Every transaction writes its number to the rows from 0 to its size, which row 0 tells: so a reader knows what the last
+/// one must have left. One in seven is poisoned at its end, and must leave nothing.
 #[test]
 fn readers_never_see_half_a_transaction() {
+    const ROWS: usize = 100;
+    let transactions = environment("LAZURITE_MODEL_TRANSACTIONS").unwrap_or(1000);
     let directory = tempfile::tempdir().unwrap();
     let service = TableService::open(&open(&directory)).unwrap();
     service
-        .create_table(ACCOUNT, "pairs")
+        .create_table(ACCOUNT, "rows")
         .unwrap()
         .wait()
         .unwrap();
+    let operations = |number: i32, size: usize| {
+        let row = |at: usize| {
+            let mut entity = counter(&format!("{at:03}"), number);
+            entity
+                .properties
+                .push(("Size".into(), Value::Int32(size as i32)));
+            Operation {
+                write: Write::InsertOrReplace,
+                entity,
+            }
+        };
+        (0..size).map(row).collect::<Vec<_>>()
+    };
+    done(
+        service
+            .execute_transaction(ACCOUNT, "rows", &operations(0, ROWS), UNIX_EPOCH)
+            .unwrap(),
+    );
     let next = AtomicI32::new(1);
     let writing = AtomicBool::new(true);
-    let write = || {
-        for _ in 0..300 {
+    let write = |seed: u64| {
+        let mut random = Random(seed);
+        for _ in 0..transactions / 2 {
             let number = next.fetch_add(1, Ordering::Relaxed);
-            let row = |at: i32| Operation {
-                write: Write::InsertOrReplace,
-                entity: counter(&at.to_string(), number),
-            };
-            let mut operations: Vec<Operation> = (0..10).map(row).collect();
-            let poisoned = number % 7 == 0;
+            let mut operations = operations(number, 2 + random.below(ROWS - 1));
+            let poisoned = random.one_in(7);
             if poisoned {
-                operations[9].write = Write::Insert;
+                operations.last_mut().unwrap().write = Write::Insert;
             }
-            let written = service.execute_transaction(ACCOUNT, "pairs", &operations, UNIX_EPOCH);
-            match written {
-                Ok(written) => drop(done(written)),
-                Err(error) => assert!(poisoned && error.index == 9, "{error}"),
+            match service.execute_transaction(ACCOUNT, "rows", &operations, UNIX_EPOCH) {
+                Ok(written) => assert!(!poisoned && done(written).len() == operations.len()),
+                Err(error) => assert!(poisoned && error.index + 1 == operations.len(), "{error}"),
             }
         }
     };
@@ -741,18 +760,20 @@ fn readers_never_see_half_a_transaction() {
                 ..Query::default()
             };
             let page = service
-                .query_entities(ACCOUNT, "pairs", &query, &|| false)
+                .query_entities(ACCOUNT, "rows", &query, &|| false)
                 .unwrap();
-            let numbers: Vec<i32> = page.entities.iter().map(number).collect();
-            assert!(numbers.len() == 10 || numbers.is_empty(), "{numbers:?}");
+            let Some(Value::Int32(size)) = page.entities[0].property("Size") else {
+                panic!("row 0 tells the size of the last transaction");
+            };
+            let numbers: Vec<i32> = page.entities[..*size as usize].iter().map(number).collect();
             assert!(
-                numbers.windows(2).all(|pair| pair[0] == pair[1]),
+                numbers.iter().all(|number| *number == numbers[0]),
                 "{numbers:?}"
             );
         }
     };
     std::thread::scope(|scope| {
-        let writers = [scope.spawn(write), scope.spawn(write)];
+        let writers = [1, 2].map(|seed| scope.spawn(move || write(seed)));
         let readers = [scope.spawn(read), scope.spawn(read)];
         writers
             .into_iter()
