@@ -236,4 +236,11 @@ describe("blobs", () => {
   });
 });
 
-describe("the service", () => {});
+describe("the service", () => {
+  it("has properties to read, refuses by name to set them, and tells of the account", async () => {
+    assert.equal((await service.getProperties()).hourMetrics.enabled, false);
+    await fails(() => service.setProperties({ cors: [] }), 501, "NotImplemented", "Set Blob Service Properties");
+    const account = await service.getAccountInfo();
+    assert.deepEqual([account.accountKind, account.isHierarchicalNamespaceEnabled], ["StorageV2", false]);
+  });
+});

@@ -79,6 +79,16 @@ class Containers(harness.Test):
         rest = service.list_containers(name_starts_with=prefix).by_page(first.continuation_token)
         self.assertEqual([[c.name for c in page] for page in rest], [names[2:]])
 
+    def test_bad_names(self):
+        for name in ["ab", "a" * 64]:
+            with self.fails(400, "OutOfRangeInput", "The specified resource name length is not within the permissible limits."):
+                service.create_container(name)
+        for name in ["Upper", "under_score", "edge-", "double--hyphen"]:
+            with self.fails(400, "InvalidResourceName", "The specified resource name contains invalid characters."):
+                service.create_container(name)
+            with self.fails(400, "InvalidResourceName"):
+                service.get_container_client(name).get_container_properties()
+
     def test_metadata(self):
         container = service.create_container(unique("metadata"), metadata={"old": "1"})
         before = container.get_container_properties()
@@ -165,6 +175,12 @@ class Containers(harness.Test):
         container.create_container()
         self.assertEqual(list(container.list_blobs(include=["uncommittedblobs"])), [])
         self.assertFalse(container.get_blob_client("b").exists())
+
+    def test_service_properties_are_read_and_setting_them_is_refused_by_name(self):
+        found = service.get_service_properties()
+        self.assertEqual((found["cors"], found["hour_metrics"].enabled, found["delete_retention_policy"].enabled), ([], False, False))
+        with self.fails(501, "NotImplemented", "Set Blob Service Properties"):
+            service.set_service_properties(cors=[CorsRule(["*"], ["GET"])])
 
     def test_account_information(self):
         found = service.get_account_information()

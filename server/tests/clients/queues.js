@@ -98,6 +98,11 @@ describe("queues", () => {
     await queue.setAccessPolicy([]);
     assert.deepEqual((await queue.getAccessPolicy()).signedIdentifiers, []);
   });
+
+  it("have service properties to read; setting them is refused by name", async () => {
+    assert.equal((await service.getProperties()).hourMetrics.enabled, false);
+    await fails(() => service.setProperties({ cors: [] }), 501, "NotImplemented", "Set Queue Service Properties");
+  });
 });
 
 describe("messages", () => {

@@ -10,11 +10,8 @@ from azure.storage.queue import (
     BinaryBase64DecodePolicy,
     BinaryBase64EncodePolicy,
     CorsRule,
-    Metrics,
-    QueueAnalyticsLogging,
     QueueClient,
     QueueServiceClient,
-    RetentionPolicy,
     TextBase64DecodePolicy,
     TextBase64EncodePolicy,
 )
@@ -118,6 +115,12 @@ class Queues(harness.Test):
             queue.set_queue_access_policy({str(n): full for n in range(6)})
         queue.set_queue_access_policy({})
         self.assertEqual(queue.get_queue_access_policy(), {})
+
+    def test_service_properties_are_read_and_setting_them_is_refused_by_name(self):
+        found = service.get_service_properties()
+        self.assertEqual((found["cors"], found["hour_metrics"].enabled, found["analytics_logging"].write), ([], False, False))
+        with self.fails(501, "NotImplemented", "Set Queue Service Properties"):
+            service.set_service_properties(cors=[CorsRule(["*"], ["GET"])])
 
     def test_a_recreated_queue_is_empty(self):
         queue = new_queue()

@@ -62,6 +62,49 @@ describe("account signatures", () => {
     await tableClient(sas).createTable(name + "x");
     await tableClient(sas).deleteTable(name + "x");
   });
+
+  it("refuse what they do not permit", async () => {
+    const sas = accountSas("r");
+    for (const attempt of [
+      () => blobClient(sas).createContainer("never"),
+      () => all(blobClient(sas).listContainers()),
+      () => blobClient(sas).getContainerClient(name).uploadBlockBlob("b", "y", 1),
+      () => queueClient(sas).getQueueClient(name).sendMessage("y"),
+      () => queueClient(sas).getQueueClient(name).receiveMessages(),
+      () => entities(sas, name).createEntity({ partitionKey: "p", rowKey: "r" }),
+      () => all(tableClient(sas).listTables()),
+    ]) {
+      await fails(attempt, 403, "AuthorizationPermissionMismatch", permission);
+    }
+  });
+
+  it("are bound to services, resource types and time", async () => {
+    const all3 = (options) => [
+      () => all(blobClient(accountSas("rwdlacup", options)).listContainers()),
+      () => all(queueClient(accountSas("rwdlacup", options)).listQueues()),
+      () => entities(accountSas("rwdlacup", options), name).createEntity({ partitionKey: "p", rowKey: "never" }),
+    ];
+    await fails(all3({ services: "qt" })[0], 403, "AuthorizationServiceMismatch");
+    await fails(all3({ services: "bt" })[1], 403, "AuthorizationServiceMismatch");
+    await fails(all3({ services: "bq" })[2], 403, "AuthorizationServiceMismatch");
+    await fails(all3({ types: "co" })[0], 403, "AuthorizationResourceTypeMismatch");
+    await fails(all3({ types: "co" })[1], 403, "AuthorizationResourceTypeMismatch");
+    await fails(all3({ types: "sc" })[2], 403, "AuthorizationResourceTypeMismatch");
+    for (const times of [{ expiresOn: inHours(-1) }, { startsOn: inHours(1), expiresOn: inHours(2) }]) {
+      for (const attempt of all3(times)) {
+        await fails(attempt, 403, "AuthenticationFailed");
+      }
+    }
+  });
+
+  it("are made by the queue and table clients too", async () => {
+    const expiry = inHours(1);
+    const queueSas = queueService.generateAccountSasUrl(expiry, queues.AccountSASPermissions.parse("l"), "s").split("?")[1];
+    await all(queueClient(queueSas).listQueues());
+    const tableSas = tables.generateAccountSas(tableKey, { expiresOn: expiry, permissions: { list: true }, resourceTypes: "c" });
+    await all(tableClient(tableSas).listTables());
+    await fails(() => entities(tableSas, name).createEntity({ partitionKey: "p", rowKey: "r" }), 403, "AuthorizationResourceTypeMismatch");
+  });
 });
 
 describe("service signatures", () => {

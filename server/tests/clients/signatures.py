@@ -108,6 +108,38 @@ class AccountSignatures(harness.Test):
         self.assertIn(name, [t.name for t in table_client(sas).list_tables()])
         table_client(sas).delete_table(name)
 
+    def test_refuse_what_they_do_not_permit(self):
+        name = unique("refused")
+        blob_service.create_container(name).upload_blob("b", b"x")
+        queue_service.create_queue(name).send_message("x")
+        table_service.create_table(name).create_entity({"PartitionKey": "p", "RowKey": "r"})
+        read, write = account_sas("r"), account_sas("w")
+        reads_only = [
+            lambda: blob_client(read).create_container("never"),
+            lambda: list(blob_client(read).list_containers()),
+            lambda: list(blob_client(read).get_container_client(name).list_blobs()),
+            lambda: blob_client(read).get_blob_client(name, "b").upload_blob(b"y", overwrite=True),
+            lambda: blob_client(read).get_blob_client(name, "b").delete_blob(),
+            lambda: queue_client(read).create_queue("never"),
+            lambda: queue_client(read).get_queue_client(name).send_message("y"),
+            lambda: queue_client(read).get_queue_client(name).receive_message(),
+            lambda: queue_client(read).get_queue_client(name).clear_messages(),
+            lambda: table_client(read).create_table("never"),
+            lambda: list(table_client(read).list_tables()),
+            lambda: table_client(read).get_table_client(name).create_entity({"PartitionKey": "p", "RowKey": "s"}),
+            lambda: table_client(read).get_table_client(name).update_entity({"PartitionKey": "p", "RowKey": "r"}),
+            lambda: table_client(read).get_table_client(name).delete_entity("p", "r"),
+            lambda: blob_client(write).get_blob_client(name, "b").download_blob(),
+            lambda: queue_client(write).get_queue_client(name).peek_messages(),
+            lambda: table_client(write).get_table_client(name).get_entity("p", "r"),
+        ]
+        for number, attempt in enumerate(reads_only):
+            with self.subTest(number), self.fails(403, "AuthorizationPermissionMismatch", PERMISSION):
+                attempt()
+        self.assertEqual(blob_client(read).get_blob_client(name, "b").download_blob().readall(), b"x")
+        self.assertEqual(queue_client(read).get_queue_client(name).peek_messages()[0].content, "x")
+        self.assertEqual(table_client(read).get_table_client(name).get_entity("p", "r")["RowKey"], "r")
+
     def test_a_transaction_needs_what_each_operation_needs(self):
         table = table_service.create_table(unique("parts"))
         adds = table_client(account_sas("a")).get_table_client(table.table_name)
@@ -126,6 +158,25 @@ class AccountSignatures(harness.Test):
         for services, attempt in attempts.items():
             with self.fails(403, "AuthorizationServiceMismatch", SERVICE):
                 attempt(account_sas("rwdlacup", services=services))
+
+    def test_only_for_the_resource_types_they_name(self):
+        name = unique("types")
+        blob_service.create_container(name)
+        queue_service.create_queue(name)
+        table_service.create_table(name)
+        attempts = [
+            ("co", lambda sas: list(blob_client(sas).list_containers())),
+            ("so", lambda sas: list(blob_client(sas).get_container_client(name).list_blobs())),
+            ("sc", lambda sas: blob_client(sas).get_blob_client(name, "b").upload_blob(b"x")),
+            ("co", lambda sas: list(queue_client(sas).list_queues())),
+            ("so", lambda sas: queue_client(sas).create_queue("never")),
+            ("sc", lambda sas: queue_client(sas).get_queue_client(name).send_message("x")),
+            ("so", lambda sas: table_client(sas).create_table("never")),
+            ("sc", lambda sas: table_client(sas).get_table_client(name).create_entity({"PartitionKey": "p", "RowKey": "r"})),
+        ]
+        for number, (resource_types, attempt) in enumerate(attempts):
+            with self.subTest(number), self.fails(403, "AuthorizationResourceTypeMismatch", RESOURCE_TYPE):
+                attempt(account_sas("rwdlacup", resource_types))
 
     def test_only_in_their_time(self):
         for times in ({"expiry": now() - HOUR}, {"start": now() + HOUR, "expiry": now() + 2 * HOUR}):

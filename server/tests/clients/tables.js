@@ -79,6 +79,11 @@ describe("tables", () => {
     await table.setAccessPolicy([]);
     assert.deepEqual(await table.getAccessPolicy(), []);
   });
+
+  it("have service properties to read; setting them is refused by name", async () => {
+    assert.equal((await service.getProperties()).hourMetrics.enabled, false);
+    await fails(() => service.setProperties({ cors: [] }), 501, "NotImplemented", "Set Table Service Properties");
+  });
 });
 
 describe("entities", () => {

@@ -12,11 +12,8 @@ from azure.data.tables import (
     EntityProperty,
     RequestTooLargeError,
     TableAccessPolicy,
-    TableAnalyticsLogging,
     TableClient,
     TableCorsRule,
-    TableMetrics,
-    TableRetentionPolicy,
     TableServiceClient,
     TableTransactionError,
     UpdateMode,
@@ -139,6 +136,14 @@ class Tables(harness.Test):
             table.set_table_access_policy({str(n): policy for n in range(6)})
         table.set_table_access_policy({})
         self.assertEqual(table.get_table_access_policy(), {})
+
+    def test_service_properties_are_read_and_setting_them_is_refused_by_name(self):
+        found = service.get_service_properties()
+        self.assertEqual((found["cors"], found["hour_metrics"].enabled, found["analytics_logging"].write), ([], False, False))
+        with self.fails(501, "NotImplemented", "Set Table Service Properties"):
+            service.set_service_properties(cors=[TableCorsRule(["*"], ["GET"])])
+
+
 
 class Entities(TableTest):
     def test_insert_answers_the_entity_and_its_etag(self):

@@ -48,6 +48,38 @@ fn put_block_list(server: &Server, name: &str, elements: &str) -> Response {
 }
 
 #[test]
+fn names_breaking_the_rules() {
+    let server = Server::fresh();
+    for name in ["Upper", "under_score", "-ab", "double--hyphen"] {
+        let message = "The specified resource name contains invalid characters.";
+        request("PUT", &format!("/{name}?restype=container"))
+            .send(&server)
+            .is_error(400, "InvalidResourceName", message);
+        request("GET", &format!("/{name}?restype=container"))
+            .send(&server)
+            .is_error(400, "InvalidResourceName", message);
+    }
+    for name in ["ab", &"a".repeat(64)] {
+        let message = "The specified resource name length is not within the permissible limits.";
+        request("PUT", &format!("/{name}?restype=container"))
+            .send(&server)
+            .is_error(400, "OutOfRangeInput", message);
+    }
+    let missing = "The specified container does not exist.";
+    request("GET", "/missing?restype=container")
+        .send(&server)
+        .is_error(404, "ContainerNotFound", missing);
+    let head = request("HEAD", "/missing?restype=container").send(&server);
+    head.is(404)
+        .has_header("x-ms-error-code", "ContainerNotFound");
+    let kind = "An HTTP header that's mandatory for this request is not specified.";
+    request("PUT", "/missing/b")
+        .send(&server)
+        .is_error(400, "MissingRequiredHeader", kind)
+        .has_element("HeaderName", "x-ms-blob-type");
+}
+
+#[test]
 fn put_and_get() {
     let server = with_container();
     let put = put_blob("b", "content")

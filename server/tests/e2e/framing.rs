@@ -41,6 +41,47 @@ fn bodies_of_two_lengths_are_refused() {
 }
 
 #[test]
+fn heads_that_are_read_differently_by_others_are_refused() {
+    let server = Server::fresh();
+    let heads: [&[u8]; 8] = [
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: localhost\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-meta-a: b\r\n folded\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-meta-a: b\rc\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-meta-a: b\0c\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost : 127.0.0.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET  / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+    ];
+    for head in heads {
+        refused(&server, head).is(400);
+    }
+}
+
+#[test]
+fn heads_without_measure_are_refused() {
+    let server = Server::fresh();
+    let header = format!(
+        "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-meta-a: {}\r\n\r\n",
+        "a".repeat(64 * 1024)
+    );
+    refused(&server, header.as_bytes()).is(431);
+    let headers: String = (0..2000)
+        .map(|n| format!("x-ms-meta-{n}: {n}\r\n"))
+        .collect();
+    refused(
+        &server,
+        format!("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n{headers}\r\n").as_bytes(),
+    )
+    .is(431);
+    let target = format!(
+        "GET /{} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+        "a".repeat(128 * 1024)
+    );
+    refused(&server, target.as_bytes()).is(414);
+}
+
+#[test]
 fn a_declared_length_costs_nothing_before_authentication() {
     let server = Server::fresh();
     let head = "PUT /devstoreaccount1/con/b HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-version: 2026-10-06\r\nx-ms-blob-type: BlockBlob\r\n\
@@ -50,6 +91,58 @@ fn a_declared_length_costs_nothing_before_authentication() {
         .send_bytes(head.as_bytes(), "PUT")
         .unwrap()
         .is(403);
+}
+
+#[test]
+fn browsers_are_kept_out() {
+    let server = Server::fresh();
+    let list = || Request::new(Service::Blob, "GET", "/?comp=list");
+    list().header("Host", "evil.example").send(&server).is(403);
+    list()
+        .header("Host", "evil.example:10000")
+        .send(&server)
+        .is(403);
+    for host in [
+        "localhost",
+        "127.0.0.1:10000",
+        "[::1]:10000",
+        "storage",
+        "devstoreaccount1.blob.localhost",
+        "host.docker.internal",
+    ] {
+        let answer = list().header("Host", host).send(&server);
+        assert_ne!(answer.status, 400, "{host}: {}", answer.text());
+        let found = answer.code();
+        assert!(
+            answer.status == 200 || found == "AuthenticationFailed",
+            "{host}: {} {found}",
+            answer.status
+        );
+    }
+    let write = || Request::new(Service::Blob, "PUT", "/con?restype=container");
+    write()
+        .header("Origin", "http://evil.example")
+        .send(&server)
+        .is(403);
+    write()
+        .header("Sec-Fetch-Site", "cross-site")
+        .send(&server)
+        .is(403);
+    write().send(&server).is(201);
+    let preflight = Request::new(Service::Blob, "OPTIONS", "/con")
+        .unsigned()
+        .header("Origin", "http://evil.example");
+    let preflight = preflight
+        .header("Access-Control-Request-Method", "PUT")
+        .send(&server);
+    let message = "CORS not enabled or no matching rule found for this request.";
+    preflight.is_error(403, "CorsPreflightFailure", message);
+    assert!(
+        !preflight
+            .headers
+            .iter()
+            .any(|(name, _)| name.to_lowercase().starts_with("access-control-"))
+    );
 }
 
 #[test]

@@ -45,6 +45,14 @@ fn ready_and_closing_lines_are_those_people_wait_for() {
 }
 
 #[test]
+fn the_port_file_is_there_when_the_ready_lines_are() {
+    let server = Server::fresh();
+    let Ports { blob, queue, table } = server.ports;
+    let expected = serde_json::json!({ "blob": blob, "queue": queue, "table": table });
+    assert_eq!(server.port_file(), expected);
+}
+
+#[test]
 fn the_access_log_has_the_common_format() {
     let mut server = Server::fresh();
     Request::new(Service::Queue, "PUT", "/logged")

@@ -238,6 +238,12 @@ impl Server {
         std::fs::read_to_string(self.scratch.path().join(STDERR)).unwrap_or_default()
     }
 
+    /// The content of the port file.
+    pub(crate) fn port_file(&self) -> serde_json::Value {
+        let text = std::fs::read_to_string(self.scratch.path().join(PORTS)).unwrap();
+        serde_json::from_str(&text).unwrap()
+    }
+
     /// `http://127.0.0.1:PORT/devstoreaccount1`.
     pub(crate) fn endpoint(&self, service: Service) -> String {
         format!("http://127.0.0.1:{}/{ACCOUNT}", self.ports.of(service))

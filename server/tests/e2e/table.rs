@@ -712,6 +712,14 @@ fn access_policies_as_xml() {
         .is_error(404, "TableNotFound", NO_TABLE);
 }
 
+#[test]
+fn statistics_are_not_on_the_primary() {
+    let server = Server::fresh();
+    let refused = request("GET", "/?restype=service&comp=stats").send(&server);
+    let found = (refused.status, refused.code());
+    assert_eq!(found, (400, "InvalidQueryParameterValue".to_string()));
+}
+
 /// One change of a transaction.
 fn change(method: &str, target: &str, headers: &str, body: &str) -> String {
     format!(
