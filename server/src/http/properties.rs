@@ -1,7 +1,9 @@
-//! Service properties. They cannot be set yet, so what is answered is what is true: everything is off.
+//! Service properties and statistics. Properties cannot be set yet, so what is answered is what is true: everything is
+//! off.
 
 use super::context::{Context, ServiceKind};
 use super::error::{Failure, Result};
+use crate::codec::date;
 use crate::codec::xml::Writer;
 
 /// The document of an account that has changed nothing. Source: Get Blob Service Properties, "Response body".
@@ -39,10 +41,23 @@ fn retention_off(document: &mut Writer, name: &str) {
     document.close(name);
 }
 
-/// Statistics of replication are a matter of the secondary endpoint.
-pub fn stats_refused<T>(context: &Context) -> Result<T> {
+/// The copy at the secondary endpoint is the primary itself, so it is always up to date.
+/// Source: Get Blob Service Stats, "Response body".
+pub fn stats(context: &Context) -> String {
+    let mut document = Writer::new();
+    document.open("StorageServiceStats");
+    document.open("GeoReplication");
+    document.element("Status", "live");
+    document.element("LastSyncTime", &date::rfc1123(context.now));
+    document.close("GeoReplication");
+    document.close("StorageServiceStats");
+    document.finish()
+}
+
+/// Statistics are a matter of the secondary endpoint. Source: Get Blob Service Stats, "Request".
+pub fn check_secondary(context: &Context) -> Result<()> {
     match context.secondary {
-        true => Err(Failure::unsupported("Get Service Stats")),
+        true => Ok(()),
         false => Err(Failure::parameter(
             "comp",
             "stats",

@@ -23,6 +23,7 @@ use std::sync::Arc;
 enum Operation {
     ListQueues,
     GetServiceProperties,
+    GetServiceStats,
     CreateQueue,
     DeleteQueue,
     GetQueueMetadata,
@@ -62,6 +63,7 @@ pub async fn handle(
     };
     match operation {
         Operation::ListQueues => list_queues(request).await,
+        Operation::GetServiceStats => Ok(xml(200, super::properties::stats(&request.context))),
         Operation::GetServiceProperties => Ok(xml(
             200,
             super::properties::disabled(request.context.service),
@@ -159,7 +161,10 @@ fn route_service(context: &Context, comp: &str) -> Result<Operation> {
         (&Method::GET, "", "list") => Ok(Operation::ListQueues),
         (&Method::GET, "service", "properties") => Ok(Operation::GetServiceProperties),
         (_, "service", "properties") => Err(Failure::unsupported("Set Queue Service Properties")),
-        (_, "service", "stats") => super::properties::stats_refused(context),
+        (&Method::GET, "service", "stats") => {
+            super::properties::check_secondary(context)?;
+            Ok(Operation::GetServiceStats)
+        }
         (_, "service", "userdelegationkey") => Err(Failure::unsupported("Get User Delegation Key")),
         _ => Err(Failure::parameter(
             "comp",
@@ -197,7 +202,9 @@ fn needs(operation: Operation) -> Needs {
     };
     match operation {
         Operation::ListQueues => Needs::account_only("s", Any("l")),
-        Operation::GetServiceProperties => Needs::account_only("s", Any("r")),
+        Operation::GetServiceProperties | Operation::GetServiceStats => {
+            Needs::account_only("s", Any("r"))
+        }
         Operation::CreateQueue => Needs::account_only("c", Any("cw")),
         Operation::DeleteQueue => Needs::account_only("c", Any("d")),
         Operation::GetQueueMetadata => both("c", Any("r"), Any("r")),

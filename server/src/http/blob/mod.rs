@@ -25,6 +25,7 @@ use std::time::SystemTime;
 enum Operation {
     ListContainers,
     GetServiceProperties,
+    GetServiceStats,
     GetAccountInformation,
     CreateContainer,
     GetContainerProperties,
@@ -83,6 +84,10 @@ pub async fn handle(
     };
     match operation {
         Operation::ListContainers => list::list_containers(request).await,
+        Operation::GetServiceStats => Ok(super::headers::xml(
+            200,
+            super::properties::stats(&request.context),
+        )),
         Operation::GetServiceProperties => Ok(super::headers::xml(
             200,
             super::properties::disabled(request.context.service),
@@ -204,7 +209,10 @@ fn route_account(context: &Context, restype: &str, comp: &str) -> Result<Operati
         (&Method::GET, "", "list") => Ok(Operation::ListContainers),
         (&Method::GET, "service", "properties") => Ok(Operation::GetServiceProperties),
         (_, "service", "properties") => Err(Failure::unsupported("Set Blob Service Properties")),
-        (_, "service", "stats") => super::properties::stats_refused(context),
+        (&Method::GET, "service", "stats") => {
+            super::properties::check_secondary(context)?;
+            Ok(Operation::GetServiceStats)
+        }
         (_, "service", "userdelegationkey") => Err(Failure::unsupported("Get User Delegation Key")),
         (_, _, "batch") => Err(Failure::unsupported("Blob Batch")),
         (_, _, "blobs") => Err(Failure::unsupported("Find Blobs by Tags")),
@@ -357,7 +365,9 @@ fn needs(operation: Operation) -> Needs {
     use Letters::Any;
     match operation {
         Operation::ListContainers => Needs::account_only("s", Any("l")),
-        Operation::GetServiceProperties => Needs::account_only("s", Any("r")),
+        Operation::GetServiceProperties | Operation::GetServiceStats => {
+            Needs::account_only("s", Any("r"))
+        }
         Operation::GetAccountInformation => Needs::same("sco", Any("rwdlacupitfxyme")),
         Operation::CreateContainer => Needs::account_only("c", Any("cw")),
         Operation::GetContainerProperties => Needs::account_only("c", Any("r")),

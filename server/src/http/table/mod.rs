@@ -43,6 +43,7 @@ enum Operation {
     GetTableAcl,
     SetTableAcl,
     GetServiceProperties,
+    GetServiceStats,
 }
 
 /// A request whose operation is known.
@@ -100,6 +101,7 @@ pub async fn handle(
         Operation::Batch => batch::execute(request, caller, body).await,
         Operation::GetTableAcl => get_table_acl(request).await,
         Operation::SetTableAcl => set_table_acl(request, body).await,
+        Operation::GetServiceStats => Ok(xml(200, super::properties::stats(&request.context))),
         Operation::GetServiceProperties => Ok(xml(
             200,
             super::properties::disabled(request.context.service),
@@ -256,7 +258,10 @@ fn route_service(context: &Context) -> Result<Operation> {
     ) {
         (&Method::GET, "service", "properties") => Ok(Operation::GetServiceProperties),
         (_, "service", "properties") => Err(Failure::unsupported("Set Table Service Properties")),
-        (_, "service", "stats") => super::properties::stats_refused(context),
+        (&Method::GET, "service", "stats") => {
+            super::properties::check_secondary(context)?;
+            Ok(Operation::GetServiceStats)
+        }
         (_, _, comp) => Err(Failure::parameter(
             "comp",
             comp,
@@ -293,7 +298,9 @@ fn needs(operation: &Operation) -> Needs {
         // Each operation inside has its own needs.
         Operation::Batch => Needs::same("o", Any("raud")),
         Operation::GetTableAcl | Operation::SetTableAcl => Needs::OWNER,
-        Operation::GetServiceProperties => Needs::account_only("s", Any("r")),
+        Operation::GetServiceProperties | Operation::GetServiceStats => {
+            Needs::account_only("s", Any("r"))
+        }
     }
 }
 
