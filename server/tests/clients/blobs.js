@@ -197,6 +197,24 @@ describe("blobs", () => {
     await put(blob, "y", { conditions: { ifNoneMatch: "*" } });
   });
 
+  it("refuse by name what is to come", async () => {
+    const blob = newBlob();
+    await put(blob, "kept");
+    for (const [name, attempt] of [
+      ["Lease Blob", () => blob.getBlobLeaseClient().acquireLease(15)],
+      ["Snapshot Blob", () => blob.createSnapshot()],
+      ["Set Blob Tier", () => blob.setAccessTier("Cool")],
+      ["Blob Tags", () => blob.setTags({ a: "b" })],
+      ["Copy Blob", () => newBlob().beginCopyFromURL(blob.url)],
+      ["append blob", () => container.getAppendBlobClient("other").create()],
+      ["page blob", () => container.getPageBlobClient("other").create(512)],
+      ["Blob Batch", () => container.getBlobBatchClient().deleteBlobs([blob])],
+    ]) {
+      await fails(attempt, 501, "NotImplemented", name);
+    }
+    assert.equal(await content(blob), "kept");
+  });
+
   it("are listed flat and by delimiter", async () => {
     const list = await newContainer();
     const names = ["A", "a", "a/b/c", "a/b/d", "a/c", "b", "dir/x", "ä", "日本語/🦀"];

@@ -17,6 +17,7 @@ from azure.storage.blob import (
     ContainerClient,
     ContentSettings,
     CorsRule,
+    StandardBlobTier,
 )
 
 import harness
@@ -609,6 +610,35 @@ class Lists(BlobTest):
         for name in names:
             container.delete_blob(name)
         self.assertEqual(list(container.list_blobs()), [])
+
+
+class Unsupported(BlobTest):
+    def test_features_to_come_are_refused_by_name(self):
+        blob = self.blob(b"kept")
+        other = self.container.get_blob_client("other")
+        operations = {
+            "Lease Blob": blob.acquire_lease,
+            "Lease Container": self.container.acquire_lease,
+            "Snapshot Blob": blob.create_snapshot,
+            "Set Blob Tier": lambda: blob.set_standard_blob_tier("Cool"),
+            "An access tier": lambda: blob.upload_blob(b"x", overwrite=True, standard_blob_tier=StandardBlobTier.COOL),
+            "Blob tags": lambda: blob.upload_blob(b"x", overwrite=True, tags={"a": "b"}),
+            "Blob Tags": lambda: blob.set_blob_tags({"a": "b"}),
+            "Find Blobs by Tags": lambda: list(service.find_blobs_by_tags("\"a\"='b'")),
+            "Undelete Blob": blob.undelete_blob,
+            "Copy Blob": lambda: other.start_copy_from_url(blob.url),
+            "append blob": other.create_append_blob,
+            "page blob": lambda: other.create_page_blob(512),
+            "Query Blob Contents": lambda: blob.query_blob("SELECT * from BlobStorage"),
+            "Blob Batch": lambda: list(self.container.delete_blobs(blob.blob_name)),
+            "snapshot": lambda: self.container.get_blob_client(blob.blob_name, snapshot="2024-01-01T00:00:00.0000000Z").download_blob(),
+        }
+        for name, operation in operations.items():
+            with self.subTest(name), self.fails(501, "NotImplemented", name):
+                operation()
+        self.assertEqual(blob.download_blob().readall(), b"kept")
+        self.assertFalse(other.exists())
+        blob.delete_blob(delete_snapshots="include")
 
 
 class Clients(harness.Test):

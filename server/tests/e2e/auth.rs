@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::http::{Request, Response};
+use crate::http::{BLOB_VERSION, Request, Response, sign};
 use crate::server::{ACCOUNT, KEY, Launch, Server, Service};
 
 const REFUSED: &str = "Server failed to authenticate the request. Make sure the value of the Authorization header is formed correctly \
@@ -224,6 +224,46 @@ fn every_answer_identifies_itself() {
             .header("Authorization", "SharedKey x:y");
         identified(&refused.send(&server));
     }
+}
+
+#[test]
+fn the_secondary_is_read_only() {
+    let server = Server::fresh();
+    let secondary = |method: &str, target: &str| {
+        Request::exactly(
+            Service::Blob,
+            method,
+            &format!("/{ACCOUNT}-secondary{target}"),
+        )
+    };
+    secondary("GET", "/?comp=list").send(&server).is(200);
+    let write = secondary("PUT", "/con?restype=container").send(&server);
+    assert_eq!(
+        (write.status, write.code().as_str()),
+        (403, "WriteOperationNotSupportedOnSecondary")
+    );
+    for service in Service::ALL {
+        let statistics = format!("/{ACCOUNT}-secondary/?restype=service&comp=stats");
+        let found = Request::exactly(service, "GET", &statistics).send(&server);
+        found.is(200).has_element("Status", "live");
+    }
+}
+
+#[test]
+fn the_lite_scheme_is_understood() {
+    let server = Server::fresh();
+    let now = SystemTime::now();
+    let date = httpdate::fmt_http_date(now);
+    let sent = |service: Service, target: &str, text: String| {
+        let authorization = format!("SharedKeyLite {ACCOUNT}:{}", sign(&text));
+        let request = Request::new(service, "GET", target).header("Authorization", &authorization);
+        request.dated(now).send(&server)
+    };
+    let resource = format!("/{ACCOUNT}/{ACCOUNT}/Tables");
+    sent(Service::Table, "/Tables", format!("{date}\n{resource}")).is(200);
+    let headers = format!("x-ms-date:{date}\nx-ms-version:{BLOB_VERSION}\n");
+    let text = format!("GET\n\n\n\n{headers}/{ACCOUNT}/{ACCOUNT}/?comp=list");
+    sent(Service::Queue, "/?comp=list", text).is(200);
 }
 
 #[test]

@@ -132,6 +132,21 @@ fn flags_of_azurite_are_accepted() {
 }
 
 #[test]
+fn features_to_come_are_passed_over_only_when_asked_for() {
+    let location = TempDir::new().unwrap();
+    let put = Request::new(Service::Blob, "PUT", "/con/b")
+        .header("x-ms-blob-type", "BlockBlob")
+        .header("x-ms-access-tier", "Cool");
+    let create = Request::new(Service::Blob, "PUT", "/con?restype=container");
+    let server = Launch::on(location.path()).argument("--loose").start();
+    create.send(&server).is(201);
+    put.send(&server).is(201);
+    let strict = Server::fresh();
+    create.send(&strict).is(201);
+    put.send(&strict).is(501);
+}
+
+#[test]
 fn nothing_is_written_in_memory_mode() {
     let location = TempDir::new().unwrap();
     let server = Launch::on(location.path())
