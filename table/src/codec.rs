@@ -423,6 +423,61 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn catalog_bytes_are_those_of_the_format() {
+        let record = TableRecord {
+            id: 0x0102,
+            name: "Tab".into(),
+        };
+        assert_eq!(
+            record.encode(),
+            [1, 2, 1, 0, 0, 0, 0, 0, 0, 3, b'T', b'a', b'b']
+        );
+        let identifier = SignedIdentifier {
+            id: "p".into(),
+            start: None,
+            expiry: DateTime::from_ticks(3),
+            permission: Some("r".into()),
+        };
+        let expected = [1, 1, b'p', 0, 1, 3, 0, 0, 0, 0, 0, 0, 0, 1, 1, b'r'];
+        assert_eq!(encode_acl(&[identifier]), expected);
+    }
+
+    #[test]
+    fn every_type_keeps_its_tag() {
+        let properties = [
+            ("", Value::String(String::new())),
+            ("", Value::Int32(1)),
+            ("", Value::Int64(2)),
+            ("", Value::Double(-0.0)),
+            ("", Value::Boolean(false)),
+            ("", Value::Boolean(true)),
+            ("", Value::DateTime(DateTime::MIN)),
+            ("", Value::Guid(Guid([7; 16]))),
+            ("", Value::Binary(vec![8])),
+        ];
+        let row = encode(
+            DateTime::MIN,
+            &properties.map(|(name, value)| (name.to_owned(), value)),
+        );
+        let values: [&[u8]; 9] = [
+            &[1, 0],
+            &[2, 1, 0, 0, 0],
+            &[3, 2, 0, 0, 0, 0, 0, 0, 0],
+            &[4, 0, 0, 0, 0, 0, 0, 0, 0x80],
+            &[5],
+            &[6],
+            &[7, 0, 0, 0, 0, 0, 0, 0, 0],
+            &[8, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7],
+            &[9, 1, 8],
+        ];
+        let expected: Vec<u8> = values
+            .iter()
+            .flat_map(|value| [&[0], *value].concat())
+            .collect();
+        assert_eq!(row[9..], expected);
+    }
+
+    #[test]
     fn unknown_version_is_refused_by_name() {
         let error = Row::decode(&[9, 0]).unwrap_err().to_string();
         assert!(

@@ -224,6 +224,16 @@ mod tests {
     }
 
     #[test]
+    fn key_bytes_are_those_of_the_format() {
+        assert_eq!(table("a", "Tab"), b"\x02a\x00\x01tab\x00\x01");
+        assert_eq!(acl(0x0102), b"\x03\0\0\0\0\0\0\x01\x02");
+        assert_eq!(service_properties("a"), b"\x04a\x00\x01");
+        let key = entity(0x0102, "p\0", "\u{e000}😀");
+        let expected = b"\0\0\0\0\0\0\x01\x02p\x00\xff\x00\x01\xf3\x80\x80\xee\x9f\x98\x80\x00\x01";
+        assert_eq!(key, expected);
+    }
+
+    #[test]
     fn names_that_begin_alike_share_no_prefix() {
         assert!(!table("acct", "table").starts_with(&table("acct", "tab")));
         assert!(!tables("acct2").starts_with(&tables("acct")));
