@@ -38,6 +38,11 @@ fn python_signatures() {
 }
 
 #[test]
+fn python_patterns() {
+    run_python("patterns.py");
+}
+
+#[test]
 fn javascript_tables() {
     run_node("tables.js");
 }

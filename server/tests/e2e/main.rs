@@ -13,4 +13,5 @@ mod blob;
 mod framing;
 mod process;
 mod queue;
+mod races;
 mod table;
