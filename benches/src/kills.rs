@@ -9,12 +9,20 @@ use crate::report::Outcome;
 use crate::server::Server;
 
 /// One planned kill: in the phase called `phase`, when `share` of its items are done.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 struct Kill {
     phase: &'static str,
     share: f64,
+    blow: Blow,
+}
+
+/// How a kill is carried out.
+#[derive(Clone, Copy, Debug)]
+struct Blow {
     /// So that a kill does not always fall right behind an acknowledgement.
     delay: Duration,
+    /// Kill the server once more, this long after its start. One kill in four does.
+    again_after: Option<Duration>,
 }
 
 /// The plan, the server it is carried out on, and the restarts under way.
@@ -27,33 +35,21 @@ pub(crate) struct Kills {
 
 /// The kills of one phase, as numbers of items done at which they fall due. Sorted.
 pub(crate) struct Due {
-    at: Mutex<Vec<(u64, Duration)>>,
+    at: Mutex<Vec<(u64, Blow)>>,
 }
 
 impl Kills {
-    /// Plans `count` kills. `services` names each service's phases, the one that writes first: each service is hit in that phase
-    /// before any other phase is.
+    /// Plans `count` kills of `server`; none if there is no server of our own.
     pub(crate) fn plan(
         count: usize,
         services: &[&[&'static str]],
         random: &mut Random,
         server: Option<Arc<Mutex<Server>>>,
     ) -> Kills {
-        let mut kill = |index: usize| {
-            let phases = services[index % services.len()];
-            let any = random.below(phases.len() as u64) as usize;
-            Kill {
-                phase: phases[if index < services.len() { 0 } else { any }],
-                share: 0.05 + 0.9 * random.unit(),
-                delay: Duration::from_micros(random.below(20_000)),
-            }
+        let plan = match server {
+            Some(_) => plan(count, services, random),
+            None => Vec::new(),
         };
-        let count = if server.is_some() && !services.is_empty() {
-            count
-        } else {
-            0
-        };
-        let plan = (0..count).map(&mut kill).collect();
         Kills {
             plan,
             server,
@@ -64,24 +60,19 @@ impl Kills {
     /// The kills that fall into `phase`, which has `total` items.
     pub(crate) fn due_in(&self, phase: &str, total: usize) -> Due {
         let mine = self.plan.iter().filter(|kill| kill.phase == phase);
-        let at = |kill: &Kill| ((total as f64 * kill.share) as u64, kill.delay);
+        let at = |kill: &Kill| ((total as f64 * kill.share) as u64, kill.blow);
         let mut at: Vec<_> = mine.map(at).collect();
-        at.sort_unstable();
+        at.sort_unstable_by_key(|(items, _)| *items);
         Due { at: Mutex::new(at) }
     }
 
     /// Kills the server in the background, and starts it again, for every kill due now that `done` items are done.
     pub(crate) fn strike(&self, due: &Due, done: u64) {
         let mut at = due.at.lock().unwrap();
-        while let Some((_, delay)) = at.first().copied().filter(|(items, _)| *items <= done) {
+        while let Some((_, blow)) = at.first().copied().filter(|(items, _)| *items <= done) {
             at.remove(0);
             if let Some(server) = self.server.clone() {
-                let strike = thread::spawn(move || {
-                    thread::sleep(delay);
-                    let mut server = server.lock().unwrap();
-                    server.kill_and_restart()?;
-                    Ok(server.ready_after())
-                });
+                let strike = thread::spawn(move || blow.carry_out(&server));
                 self.running.lock().unwrap().push(strike);
             }
         }
@@ -97,9 +88,64 @@ impl Kills {
     }
 }
 
+impl Blow {
+    /// How long the last start took.
+    fn carry_out(self, server: &Mutex<Server>) -> Outcome<Duration> {
+        thread::sleep(self.delay);
+        let mut server = server.lock().unwrap();
+        server.kill_and_restart(self.again_after)?;
+        Ok(server.ready_after())
+    }
+}
+
+/// `services` names each service's phases, the one that writes first: each service is hit in that phase before any is hit again.
+fn plan(count: usize, services: &[&[&'static str]], random: &mut Random) -> Vec<Kill> {
+    let mut kill = |index: usize| {
+        let phases = services[index % services.len()];
+        let any = random.below(phases.len() as u64) as usize;
+        Kill {
+            phase: phases[if index < services.len() { 0 } else { any }],
+            share: 0.05 + 0.9 * random.unit(),
+            blow: Blow {
+                delay: Duration::from_micros(random.below(20_000)),
+                again_after: (random.below(4) == 0)
+                    .then(|| Duration::from_micros(random.below(10_000))),
+            },
+        }
+    };
+    (0..count).map(&mut kill).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const SERVICES: &[&[&str]] = &[&["a write", "a read"], &["b write"]];
+
+    #[test]
+    fn every_service_is_hit_while_it_is_written_to() {
+        let plan = plan(4, SERVICES, &mut Random::new(5));
+        let phases: Vec<_> = plan.iter().map(|kill| kill.phase).collect();
+        assert_eq!(phases[..2], ["a write", "b write"]);
+        assert!(SERVICES[0].contains(&phases[2]));
+        assert!(plan.iter().all(|kill| kill.share < 1.0));
+    }
+
+    #[test]
+    fn a_kill_is_due_once_when_its_share_of_the_items_is_done() {
+        let plan = plan(1, SERVICES, &mut Random::new(5));
+        let expected = (plan[0].share * 1000.0) as u64;
+        let kills = Kills {
+            plan,
+            ..Kills::default()
+        };
+        let due = kills.due_in("a write", 1000);
+        kills.strike(&due, expected - 1);
+        assert_eq!(due.at.lock().unwrap().len(), 1);
+        kills.strike(&due, expected + 1);
+        assert!(due.at.lock().unwrap().is_empty());
+        assert!(kills.due_in("a read", 1000).at.lock().unwrap().is_empty());
+    }
 
     #[test]
     fn nothing_is_planned_without_a_server_of_our_own() {

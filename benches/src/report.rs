@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Mismatches of one phase that are printed in words; beyond that they are only counted.
-const MISMATCHES_SHOWN_MAX: usize = 10;
+const MISMATCHES_SHOWN_MAX: usize = 5;
 
 /// A result of the whole program, its error ready to be printed.
 pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -167,6 +167,15 @@ impl Report {
 
     /// Prints the table and the remarks on standard output.
     pub(crate) fn print(&self) {
+        if !self.rows.is_empty() {
+            self.print_rows();
+        }
+        for remark in &self.remarks {
+            println!("{remark}");
+        }
+    }
+
+    fn print_rows(&self) {
         println!(
             "\n{:22} {:>9} {:12} {:>8} {:>9} {:>8} {:>9} {:>8} {:>8} {:>10}",
             "phase",
@@ -182,9 +191,6 @@ impl Report {
         );
         for row in &self.rows {
             println!("{}", row.line());
-        }
-        for remark in &self.remarks {
-            println!("{remark}");
         }
     }
 }

@@ -23,10 +23,15 @@ struct Ports {
     table: u16,
 }
 
-/// A running server, killed when dropped.
-pub(crate) struct Server {
+/// What is started, and on what.
+struct Program {
     binary: PathBuf,
     data: PathBuf,
+}
+
+/// A running server, killed when dropped.
+pub(crate) struct Server {
+    program: Program,
     child: Child,
     ports: Ports,
     /// From the start of the process to the port file.
@@ -46,14 +51,18 @@ impl Server {
     /// Starts `binary` on `data` (created if absent), on ports it chooses, and waits until it says that it listens.
     pub(crate) fn start(binary: &Path, data: &Path) -> Outcome<Server> {
         fs::create_dir_all(data)?;
-        let (binary, data) = (binary.to_owned(), data.to_owned());
-        let (child, ports, ready_after) = launch(&binary, &data, Ports::default())?;
+        let program = Program {
+            binary: binary.to_owned(),
+            data: data.to_owned(),
+        };
+        let started = Instant::now();
+        let mut child = program.spawn(Ports::default())?;
+        let ports = program.wait_ready(&mut child)?;
         Ok(Server {
-            binary,
-            data,
+            program,
             child,
             ports,
-            ready_after,
+            ready_after: started.elapsed(),
             peak_kib: 0,
         })
     }
@@ -68,11 +77,16 @@ impl Server {
         self.ready_after
     }
 
-    /// Kills the process with SIGKILL and starts it again on the same ports. Returns once it listens.
-    pub(crate) fn kill_and_restart(&mut self) -> Outcome<()> {
+    /// Kills the process with SIGKILL and starts it again on the same ports; with `again_after`, kills it once more that long after
+    /// its start, which is in the midst of recovery. Returns once it listens.
+    pub(crate) fn kill_and_restart(&mut self, again_after: Option<Duration>) -> Outcome<()> {
         self.peak_kib = self.memory().peak_kib;
-        self.child.kill()?;
-        self.child.wait()?;
+        end(&mut self.child)?;
+        if let Some(delay) = again_after {
+            self.child = self.program.spawn(self.ports)?;
+            thread::sleep(delay);
+            end(&mut self.child)?;
+        }
         self.restart()
     }
 
@@ -108,55 +122,79 @@ impl Server {
     }
 
     fn restart(&mut self) -> Outcome<()> {
-        (self.child, self.ports, self.ready_after) = launch(&self.binary, &self.data, self.ports)?;
+        let started = Instant::now();
+        self.child = self.program.spawn(self.ports)?;
+        self.ports = self.program.wait_ready(&mut self.child)?;
+        self.ready_after = started.elapsed();
         Ok(())
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Errors mean that the process is gone already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        // An error means that the process is gone already.
+        let _ = end(&mut self.child);
     }
 }
 
-/// Starts the process and waits for its port file. Its log goes to `server.log` in the data directory's parent.
-fn launch(binary: &Path, data: &Path, ports: Ports) -> Outcome<(Child, Ports, Duration)> {
-    let beside = |extension: &str| data.with_extension(extension);
-    let (port_file, log) = (beside("ports.json"), beside("log"));
-    match fs::remove_file(&port_file) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
-        _ => {}
+/// SIGKILL, and until the process is gone.
+fn end(child: &mut Child) -> io::Result<()> {
+    child.kill()?;
+    child.wait().map(|_| ())
+}
+
+impl Program {
+    /// Starts the process. Its port file and its log stand beside the data directory.
+    fn spawn(&self, ports: Ports) -> Outcome<Child> {
+        match fs::remove_file(self.port_file()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+        let log = File::options().create(true).append(true).open(self.log())?;
+        let child = Command::new(&self.binary)
+            .arg("--silent")
+            .arg("--location")
+            .arg(&self.data)
+            .args(["--blobPort", &ports.blob.to_string()])
+            .args(["--queuePort", &ports.queue.to_string()])
+            .args(["--tablePort", &ports.table.to_string()])
+            .arg("--port-file")
+            .arg(self.port_file())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn();
+        let binary = self.binary.display();
+        Ok(child.map_err(|error| format!("{binary} cannot be started: {error}"))?)
     }
-    let started = Instant::now();
-    let mut child = Command::new(binary)
-        .arg("--silent")
-        .arg("--location")
-        .arg(data)
-        .args(["--blobPort", &ports.blob.to_string()])
-        .args(["--queuePort", &ports.queue.to_string()])
-        .args(["--tablePort", &ports.table.to_string()])
-        .arg("--port-file")
-        .arg(&port_file)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(File::options().create(true).append(true).open(&log)?)
-        .spawn()
-        .map_err(|error| format!("{} cannot be started: {error}", binary.display()))?;
-    loop {
-        if let Some(ports) = read_ports(&port_file) {
-            return Ok((child, ports, started.elapsed()));
+
+    /// Waits for the port file, which the server writes when it listens. Kills a server that is not ready in time.
+    fn wait_ready(&self, child: &mut Child) -> Outcome<Ports> {
+        let started = Instant::now();
+        loop {
+            if let Some(ports) = read_ports(&self.port_file()) {
+                return Ok(ports);
+            }
+            let ended = child.try_wait()?;
+            if ended.is_some() || started.elapsed() > READY_MAX {
+                let _ = end(child);
+                let state = ended.map_or("is not ready after 30 s".into(), |status| {
+                    format!("ended ({status})")
+                });
+                let log = fs::read_to_string(self.log()).unwrap_or_default();
+                let last = log.lines().next_back().unwrap_or("nothing");
+                return Err(format!("the server {state}; its log ends with: {last}").into());
+            }
+            thread::sleep(Duration::from_micros(500));
         }
-        let ended = child.try_wait()?;
-        if ended.is_some() || started.elapsed() > READY_MAX {
-            let _ = child.kill();
-            let state = ended.map_or("is not ready after 30 s".into(), |status| {
-                format!("ended ({status})")
-            });
-            return Err(format!("the server {state}; its log is {}", log.display()).into());
-        }
-        thread::sleep(Duration::from_micros(500));
+    }
+
+    fn port_file(&self) -> PathBuf {
+        self.data.with_extension("ports.json")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.data.with_extension("log")
     }
 }
 

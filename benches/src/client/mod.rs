@@ -252,8 +252,14 @@ fn refusal(request: &Request, answer: http::Response<ureq::Body>) -> Result<Erro
         code: code
             .or_else(|| table::error_code(&body))
             .unwrap_or_default(),
-        message: body.chars().take(300).collect(),
+        message: one_line(&body),
     })
+}
+
+/// The beginning of an error body, fit for a line of a report.
+fn one_line(body: &str) -> String {
+    let line = body.replace(['\r', '\n'], " ");
+    line.chars().take(200).collect()
 }
 
 #[cfg(test)]

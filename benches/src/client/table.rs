@@ -143,12 +143,13 @@ fn check_changeset(answer: &Answer, operations: usize) -> Result<(), Error> {
             );
         }
     }
+    let json = body.trim_start_matches(|c| c != '{');
     match &statuses[..] {
         [Some(status)] if *status >= 300 => Err(Error::Refused {
             operation: "entity group transaction".into(),
             status: *status,
-            code: error_code(body.trim_start_matches(|c| c != '{')).unwrap_or_default(),
-            message: body.chars().take(800).collect(),
+            code: error_code(json).unwrap_or_default(),
+            message: super::one_line(json),
         }),
         all if all.len() == operations && all.iter().all(|status| *status == Some(204)) => Ok(()),
         other => Err(Error::Nonsense(format!(

@@ -174,3 +174,78 @@ impl Inner {
         unseen
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kills::Kills;
+    use crate::report::Report;
+
+    const NUMBER: usize = 1;
+    const NO_TIME: Duration = Duration::ZERO;
+
+    fn message(dequeue_count: u32) -> Message {
+        Message {
+            id: "id".into(),
+            pop_receipt: format!("receipt {dequeue_count}"),
+            dequeue_count,
+            text: String::new(),
+        }
+    }
+
+    /// A message that was put, delivered with these dequeue counts, and deleted.
+    fn history(number: usize, dequeue_counts: &[u32]) -> History {
+        let history = History::default();
+        history.put(number, "id".into());
+        for count in dequeue_counts {
+            let delivery = history.delivered(number, &message(*count), Instant::now(), NO_TIME);
+            assert!(delivery.complaints.is_empty());
+        }
+        history.deleted(number, &message(0));
+        history
+    }
+
+    fn mismatches(history: &History) -> usize {
+        let kills = Kills::default();
+        let stage = Stage::start("test", "messages", 1, &kills);
+        history.check(&stage);
+        let mut report = Report::default();
+        report.finish(stage.into_phase());
+        report.mismatches()
+    }
+
+    #[test]
+    fn dequeue_counts_without_gap_or_repetition_are_right() {
+        assert_eq!(mismatches(&history(NUMBER, &[1])), 0);
+        assert_eq!(mismatches(&history(NUMBER, &[1, 2, 3])), 0);
+        assert!(mismatches(&history(NUMBER, &[1, 1])) > 0);
+        assert!(mismatches(&history(NUMBER, &[2])) > 0);
+    }
+
+    #[test]
+    fn a_lost_answer_explains_as_many_gaps_as_it_could_deliver_messages() {
+        let history = history(NUMBER, &[1, 3]);
+        assert!(mismatches(&history) > 0);
+        history.get_in_doubt(1);
+        assert_eq!(mismatches(&history), 0);
+    }
+
+    #[test]
+    fn a_message_never_processed_and_one_processed_too_soon_are_seen() {
+        let lost = History::default();
+        lost.put(NUMBER, "id".into());
+        assert_eq!(mismatches(&lost), 1);
+        let must_die_once = 10;
+        assert_eq!(mismatches(&history(must_die_once, &[1, 2])), 0);
+        assert_eq!(mismatches(&history(must_die_once, &[1])), 1);
+    }
+
+    #[test]
+    fn a_delivery_after_the_delete_or_before_its_time_is_seen() {
+        let history = history(NUMBER, &[1]);
+        let hidden = Duration::from_secs(60);
+        let delivery = history.delivered(NUMBER, &message(2), Instant::now(), hidden);
+        assert_eq!(delivery.complaints.len(), 2);
+        assert_eq!(delivery.old_receipt.as_deref(), Some("receipt 1"));
+    }
+}
