@@ -1,68 +1,20 @@
-//! The public surface of the engine, over an ordered map in memory until the real tree lands.
+//! Db: open, write, get, scan, snapshot, close.
+//!
+//! A write: `Db::write` -> large values to the value log -> group commit (`commit.rs`): log, memtable, visible -> ticket.
+//! A read: `Db::get` -> active memtable, sealed ones newest first, level 0 newest first, one SSTable per deeper level.
 
-use crate::{Error, Result};
+use crate::config::{Background, Config, Durability, Environment, KeyspaceOptions};
+use crate::key::Kind;
+use crate::keyspace::{Keyspace, Tree};
+use crate::recovery;
+use crate::store::{Job, Store, lock};
+use crate::value_log::{LargeValue, ValueWriter};
+use crate::version::{Field, Version, VersionEdit};
+use crate::{Batch, Error, Result, Snapshot, Ticket};
 use bytes::Bytes;
-use std::collections::BTreeMap;
-use std::future::Future;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::ops::Bound;
 use std::path::Path;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::{Context, Poll};
-
-/// Longest key the engine takes, in bytes.
-pub const KEY_BYTES_MAX: usize = 32 * 1024;
-
-/// What an acknowledged write survives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Durability {
-    /// Nothing: the store lives in memory.
-    Memory,
-    /// The death of the process; a power cut may take at most the last 250 ms, as a suffix.
-    Process,
-    /// A power cut.
-    Disk,
-}
-
-/// Sizes, limits and intervals as plain data with defaults.
-#[derive(Debug, Clone)]
-pub struct Config {
-    /// When a write counts as acknowledged. Default: `Process`.
-    pub durability: Durability,
-    /// Bytes of memtable after which it is sealed and flushed. Default: 16 MiB.
-    pub memtable_bytes_max: usize,
-    /// Bytes of the block cache of the whole process. Default: 64 MiB.
-    pub cache_bytes_max: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Config {
-            durability: Durability::Process,
-            memtable_bytes_max: 16 << 20,
-            cache_bytes_max: 64 << 20,
-        }
-    }
-}
-
-/// Choices of one keyspace, fixed in code and given at each open.
-#[derive(Debug, Clone, Default)]
-pub struct KeyspaceOptions {}
-
-/// A named, independent, ordered set of keys; a cheap handle.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Keyspace {
-    id: u32,
-    name: Arc<str>,
-}
-
-impl Keyspace {
-    /// The name it was opened under.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-}
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 
 /// Keys from `start` (inclusive) to `end` (exclusive; `None` is the end of the keyspace), in byte order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -104,427 +56,282 @@ impl KeyRange {
     }
 }
 
-/// Which way a scan walks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    /// From the smallest key to the largest.
-    Forward,
-    /// From the largest key to the smallest.
-    Backward,
-}
-
-#[derive(Debug, Clone)]
-enum Change {
-    Put(u32, Bytes, Bytes),
-    Delete(u32, Bytes),
-    DeleteRange(u32, KeyRange),
-}
-
-/// What becomes visible, and survives, together; may span keyspaces. Later changes win over earlier ones of one key.
-#[derive(Debug, Default)]
-pub struct Batch {
-    changes: Vec<Change>,
-}
-
-impl Batch {
-    /// An empty batch.
-    pub fn new() -> Batch {
-        Batch::default()
-    }
-
-    /// Sets `key` to `value`. Values over the separation threshold go to the value log by themselves.
-    pub fn put(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8]) {
-        self.changes.push(Change::Put(
-            keyspace.id,
-            Bytes::copy_from_slice(key),
-            Bytes::copy_from_slice(value),
-        ));
-    }
-
-    /// Sets `key` to a value that a [`ValueWriter`] has streamed into the value log.
-    pub fn put_large(&mut self, keyspace: &Keyspace, key: &[u8], value: LargeValue) {
-        self.changes.push(Change::Put(
-            keyspace.id,
-            Bytes::copy_from_slice(key),
-            value.bytes,
-        ));
-    }
-
-    /// Removes `key`; no error if it is absent.
-    pub fn delete(&mut self, keyspace: &Keyspace, key: &[u8]) {
-        self.changes
-            .push(Change::Delete(keyspace.id, Bytes::copy_from_slice(key)));
-    }
-
-    /// Removes every key of `range`: one record, whatever it covers.
-    pub fn delete_range(&mut self, keyspace: &Keyspace, range: KeyRange) {
-        self.changes.push(Change::DeleteRange(keyspace.id, range));
-    }
-
-    /// Whether nothing would change.
-    pub fn is_empty(&self) -> bool {
-        self.changes.is_empty()
-    }
-}
-
-/// Completes when a write has reached its durability level. Wait on it (a thread) or await it (a task).
-#[derive(Debug)]
-#[must_use = "a write is acknowledged only once its ticket has completed"]
-pub struct Ticket(Result<()>);
-
-impl Ticket {
-    /// A ticket for a write that changed nothing.
-    pub fn ready() -> Ticket {
-        Ticket(Ok(()))
-    }
-
-    /// Blocks until the write is durable.
-    pub fn wait(self) -> Result<()> {
-        self.0
-    }
-}
-
-impl Future for Ticket {
-    type Output = Result<()>;
-
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<()>> {
-        Poll::Ready(self.0.clone())
-    }
-}
-
-type Tree = BTreeMap<Bytes, Bytes>;
-
-#[derive(Debug, Default)]
-struct State {
-    names: Vec<Arc<str>>,
-    trees: Vec<Arc<Tree>>,
-}
-
 /// An open store: keyspaces on one write-ahead log. A cheap handle; the last one dropped closes it.
 #[derive(Debug, Clone)]
-pub struct Db {
-    state: Arc<Mutex<State>>,
+pub struct Db(Arc<Handle>);
+
+#[derive(Debug)]
+struct Handle {
+    store: Arc<Store>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// Figures of an open store, for status pages and tests.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Bytes of all memtables.
+    pub memtable_bytes: u64,
+    /// Memtables that wait to be flushed.
+    pub sealed_memtables: u64,
+    /// SSTables by level, over all keyspaces.
+    pub sstables: Vec<u64>,
+    /// Bytes of all SSTables.
+    pub sstable_bytes: u64,
+    /// Segments of the write-ahead log.
+    pub wal_segments: u64,
+    /// Bytes of the value log, garbage included.
+    pub value_log_bytes: u64,
+    /// Bytes of the value log that something refers to.
+    pub value_log_live_bytes: u64,
+    /// Snapshots held, scans included.
+    pub snapshots: u64,
+    /// Number of the last change that is visible.
+    pub last_sequence: u64,
 }
 
 impl Db {
     /// Opens the store in `directory`, creating it if absent. Blocks while the log is replayed.
-    pub fn open(directory: &Path, _config: Config) -> Result<Db> {
-        let _ = directory;
-        Ok(Db {
-            state: Arc::default(),
-        })
+    pub fn open(directory: &Path, config: Config) -> Result<Db> {
+        let environment = Environment::system(config.durability);
+        Db::open_with(directory, config, environment)
+    }
+
+    /// Opens the store in `directory` of the given environment.
+    pub fn open_with(directory: &Path, config: Config, environment: Environment) -> Result<Db> {
+        let store = Arc::new(recovery::open(directory, config, environment)?);
+        store.note_versions();
+        let handle = Handle {
+            threads: Mutex::new(Vec::new()),
+            store,
+        };
+        handle.start_threads();
+        Ok(Db(Arc::new(handle)))
     }
 
     /// Opens the keyspace of that name, creating it if absent; durable on return.
     pub fn keyspace(&self, name: &str, _options: KeyspaceOptions) -> Result<Keyspace> {
-        let mut state = self.state();
-        let id = state
-            .names
-            .iter()
-            .position(|known| **known == *name)
-            .unwrap_or_else(|| {
-                state.names.push(name.into());
-                state.trees.push(Arc::default());
-                state.names.len() - 1
-            });
-        Ok(Keyspace {
-            id: id as u32,
-            name: name.into(),
-        })
+        let store = self.store();
+        store.check_open()?;
+        let mut trees = store.trees.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tree) = trees.iter().find(|tree| *tree.name == *name) {
+            return Ok(Keyspace::new(tree.clone()));
+        }
+        store.check_writable()?;
+        let id = trees.len() as u32;
+        let fields = vec![Field::Keyspace(id, name.to_owned())];
+        let appended = lock(&store.manifest).append(VersionEdit { fields });
+        appended.inspect_err(|error| {
+            if !matches!(error, Error::NoSpace { .. }) {
+                store.fail(error);
+            }
+        })?;
+        let tree = Arc::new(Tree::new(id, name, Version::default(), store.clock.now()));
+        trees.push(tree.clone());
+        Ok(Keyspace::new(tree))
     }
 
     /// Makes `batch` visible, whole, to every read that starts after the return; the ticket says when it is durable.
-    /// A caller that holds a key lock may release it now and wait afterwards.
+    /// A caller that holds a key lock may release it now and wait afterwards. Waits while flushes or compactions lag far
+    /// behind. Errors: `TooLarge`; `NoSpace`, after which the batch is not there and later ones may succeed; `ReadOnly`; any
+    /// other error leaves it open whether the batch will be there after a restart.
     pub fn write(&self, batch: Batch) -> Result<Ticket> {
-        let mut state = self.state();
-        for change in batch.changes {
-            match change {
-                Change::Put(id, key, value) => {
-                    Arc::make_mut(&mut state.trees[id as usize]).insert(key, value);
-                }
-                Change::Delete(id, key) => {
-                    Arc::make_mut(&mut state.trees[id as usize]).remove(&key);
-                }
-                Change::DeleteRange(id, range) => {
-                    Arc::make_mut(&mut state.trees[id as usize]).retain(|key, _| {
-                        key[..] < range.start[..]
-                            || range.end.as_ref().is_some_and(|end| key[..] >= end[..])
-                    });
-                }
-            }
+        let store = self.store();
+        store.check_writable()?;
+        if batch.is_empty() {
+            return Ok(Ticket::ready());
         }
-        Ok(Ticket(Ok(())))
+        batch.check_keys()?;
+        let threshold = store.config.value_bytes_separated;
+        let batch = batch.separate_values(threshold, |value| self.separate(value))?;
+        batch.check()?;
+        assert!(
+            store.tree(batch.keyspace_id_max).is_some(),
+            "a batch names keyspaces of the store it is written to"
+        );
+        store.throttle()?;
+        let sequence = store.commit(batch)?;
+        Ok(store.ticket(sequence))
+    }
+
+    fn separate(&self, value: &[u8]) -> Result<LargeValue> {
+        let mut writer = self.value_writer()?;
+        writer.write(value)?;
+        writer.finish()
     }
 
     /// The newest value of `key`. Never waits for writers. A large value is read whole: see [`Snapshot::open_value`].
     pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Bytes>> {
-        Ok(self.state().trees[keyspace.id as usize].get(key).cloned())
+        let store = self.store();
+        store.check_open()?;
+        let published = || store.snapshots.published();
+        let Some(entry) = keyspace.tree().find(&store.cache, key, published)? else {
+            return Ok(None);
+        };
+        match entry.kind {
+            Kind::Delete => Ok(None),
+            Kind::Put => Ok(Some(entry.value)),
+            // Only a snapshot keeps the value from being collected between the lookup and the read.
+            Kind::Large => self.snapshot().get(keyspace, key),
+        }
     }
 
     /// The store as it is now, for as long as the handle lives.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot {
-            trees: self.state().trees.clone(),
-        }
+        Snapshot::new(self.store().clone())
     }
 
     /// Begins a large value; see [`ValueWriter`].
     pub fn value_writer(&self) -> Result<ValueWriter> {
-        Ok(ValueWriter { bytes: Vec::new() })
+        self.store().check_writable()?;
+        Ok(ValueWriter::new(self.store().value_log.clone()))
     }
 
     /// Flushes, marks the directory as cleanly closed and releases it. Later calls answer [`Error::Closed`].
     pub fn close(&self) -> Result<()> {
-        Ok(())
+        self.0.close()
     }
 
     /// `None` while writes are taken; otherwise the failure that made the store read-only.
     pub fn failure(&self) -> Option<Error> {
-        None
+        self.store().failure().cloned()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no panic happens under this lock")
-    }
-}
-
-/// The store at one sequence number. Cheap to clone; old ones pin disk space.
-#[derive(Debug, Clone)]
-pub struct Snapshot {
-    trees: Vec<Arc<Tree>>,
-}
-
-impl Snapshot {
-    /// The value of `key` as of this snapshot.
-    pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Bytes>> {
-        Ok(self.trees[keyspace.id as usize].get(key).cloned())
+    /// `Some` while background work fails for lack of space; it is tried again every second.
+    pub fn space_failure(&self) -> Option<Error> {
+        lock(&self.store().no_space).clone()
     }
 
-    /// A reader over the value of `key`, large or small, without reading it. It keeps the value's bytes on disk for as
-    /// long as it lives, whatever happens to the key.
-    pub fn open_value(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<ValueReader>> {
-        Ok(self.get(keyspace, key)?.map(|bytes| ValueReader { bytes }))
+    /// What an acknowledged write survives here.
+    pub fn durability(&self) -> Durability {
+        self.store().config.durability
     }
 
-    /// Walks the keys of `range`. Cheap to make; reads as it advances.
-    pub fn scan(&self, keyspace: &Keyspace, range: KeyRange, direction: Direction) -> Scan {
-        let tree = self.trees[keyspace.id as usize].clone();
-        Scan {
-            tree,
-            next_from: None,
-            range,
-            direction,
-            current: None,
+    /// Makes everything written so far durable. Blocks for the disk.
+    pub fn sync(&self) -> Result<()> {
+        self.store().sync_all()
+    }
+
+    /// Writes the memtables of the keyspace to SSTables. Blocks for the disk.
+    pub fn flush(&self, keyspace: &Keyspace) -> Result<()> {
+        let store = self.store();
+        store.check_writable()?;
+        store.seal(keyspace.tree());
+        while !keyspace.tree().view().sealed.is_empty() {
+            store.run_flush()?;
         }
-    }
-}
-
-/// A position in a range of keys. Starts before the first entry.
-#[derive(Debug)]
-pub struct Scan {
-    tree: Arc<Tree>,
-    range: KeyRange,
-    direction: Direction,
-    next_from: Option<Bound<Bytes>>,
-    current: Option<(Bytes, Bytes)>,
-}
-
-impl Scan {
-    /// Moves to the next entry in the scan's direction; `false` at the end of the range, and from then on.
-    pub fn advance(&mut self) -> Result<bool> {
-        let start = Bound::Included(Bytes::copy_from_slice(&self.range.start));
-        let end = self.range.end.as_ref().map_or(Bound::Unbounded, |end| {
-            Bound::Excluded(Bytes::copy_from_slice(end))
-        });
-        let bounds = match (self.direction, self.next_from.clone()) {
-            (Direction::Forward, from) => (from.unwrap_or(start), end),
-            (Direction::Backward, from) => (start, from.unwrap_or(end)),
-        };
-        let empty = match (&bounds.0, &bounds.1) {
-            (Bound::Included(a), Bound::Included(b)) => a > b,
-            (Bound::Included(a) | Bound::Excluded(a), Bound::Excluded(b) | Bound::Included(b)) => {
-                a >= b
-            }
-            _ => false,
-        };
-        self.current = if empty {
-            None
-        } else {
-            let mut entries = self.tree.range(bounds);
-            let entry = if self.direction == Direction::Forward {
-                entries.next()
-            } else {
-                entries.next_back()
-            };
-            entry.map(|(key, value)| (key.clone(), value.clone()))
-        };
-        if let Some((key, _)) = &self.current {
-            self.next_from = Some(Bound::Excluded(key.clone()));
-        }
-        Ok(self.current.is_some())
-    }
-
-    /// The next `advance` goes to the first entry at or beyond `key` in the scan's direction, within the range.
-    pub fn seek(&mut self, key: &[u8]) {
-        let beyond_end = self.range.end.as_ref().is_some_and(|end| key >= &end[..]);
-        self.next_from = match self.direction {
-            Direction::Forward if key > &self.range.start[..] => {
-                Some(Bound::Included(Bytes::copy_from_slice(key)))
-            }
-            Direction::Backward if !beyond_end => {
-                Some(Bound::Included(Bytes::copy_from_slice(key)))
-            }
-            _ => None,
-        };
-    }
-
-    /// The key at the position. Panics unless the last `advance` answered `true`.
-    pub fn key(&self) -> &[u8] {
-        &self
-            .current
-            .as_ref()
-            .expect("the scan stands on an entry")
-            .0
-    }
-
-    /// The value at the position; a large one is read now.
-    pub fn value(&self) -> Result<Bytes> {
-        Ok(self
-            .current
-            .as_ref()
-            .expect("the scan stands on an entry")
-            .1
-            .clone())
-    }
-}
-
-/// Streams a value of any size into the value log in bounded memory. Dropped unfinished, or never put in a batch, its
-/// bytes are garbage and collected.
-#[derive(Debug)]
-pub struct ValueWriter {
-    bytes: Vec<u8>,
-}
-
-impl ValueWriter {
-    /// Appends to the value. Blocks for the disk.
-    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.bytes.extend_from_slice(bytes);
         Ok(())
     }
 
-    /// Ends the value. It is with the operating system on return; the batch that names it makes it as durable as itself.
-    pub fn finish(self) -> Result<LargeValue> {
-        Ok(LargeValue {
-            bytes: self.bytes.into(),
-        })
+    /// Runs one pending piece of background work, if any, and answers which. For tests, and for embedders who
+    /// chose [`Background::Stepped`].
+    pub fn step(&self) -> Result<Option<Job>> {
+        self.store().step()
+    }
+
+    /// Figures of the store as it is now.
+    pub fn stats(&self) -> Stats {
+        self.store().stats()
+    }
+
+    fn store(&self) -> &Arc<Store> {
+        &self.0.store
     }
 }
 
-/// A value that lies in the value log and waits for the one batch that refers to it.
-#[derive(Debug)]
-pub struct LargeValue {
-    bytes: Bytes,
-}
+impl Handle {
+    fn start_threads(&self) {
+        if self.store.background == Background::Stepped {
+            return;
+        }
+        let mut loops: Vec<(&str, fn(&Store))> = vec![
+            ("flush", Store::flush_loop),
+            ("compaction", Store::maintenance_loop),
+        ];
+        if self.store.config.durability != Durability::Memory {
+            loops.push(("sync", Store::sync_loop));
+        }
+        for (name, run) in loops {
+            let store = self.store.clone();
+            let thread = std::thread::Builder::new().name(name.to_owned());
+            let started = thread.spawn(move || run(&store));
+            lock(&self.threads).push(started.expect("the operating system starts a thread"));
+        }
+    }
 
-impl LargeValue {
-    /// Length in bytes.
-    pub fn length(&self) -> u64 {
-        self.bytes.len() as u64
+    fn close(&self) -> Result<()> {
+        if !self.store.mark_closed() {
+            return Ok(());
+        }
+        self.store.sync.close();
+        for thread in lock(&self.threads).drain(..) {
+            // A thread that panicked has nothing left to stop.
+            let _ = thread.join();
+        }
+        let finished = self.store.finish();
+        *lock(&self.store.lock) = None;
+        finished
     }
 }
 
-/// Reads one value, any part of it, verifying checksums on the way.
-#[derive(Debug, Clone)]
-pub struct ValueReader {
-    bytes: Bytes,
-}
-
-impl ValueReader {
-    /// Length of the whole value in bytes.
-    pub fn length(&self) -> u64 {
-        self.bytes.len() as u64
-    }
-
-    /// Some bytes from `offset` on: at least one and at most `length_max`, as many as are cheap to return at once; empty
-    /// only at the end of the value. Blocks for the disk.
-    pub fn read_at(&self, offset: u64, length_max: usize) -> Result<Bytes> {
-        let start = (offset as usize).min(self.bytes.len());
-        Ok(self
-            .bytes
-            .slice(start..(start + length_max).min(self.bytes.len())))
-    }
-}
-
-/// Striped locks that a caller holds across read, check and write. They are not held across the wait for the disk.
-#[derive(Debug)]
-pub struct KeyLocks {
-    stripes: Box<[Mutex<()>]>,
-}
-
-/// Holds the stripes of the keys it was made for.
-#[derive(Debug)]
-pub struct KeyGuard<'a>(#[allow(dead_code, reason = "held, not read")] Vec<MutexGuard<'a, ()>>);
-
-impl Default for KeyLocks {
-    fn default() -> Self {
-        KeyLocks {
-            stripes: (0..1024).map(|_| Mutex::new(())).collect(),
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if let Err(error) = self.close() {
+            tracing::warn!(%error, "the store was not closed cleanly; the next open recovers it");
         }
     }
 }
 
-impl KeyLocks {
-    /// Locks one key; blocks while another holder has it.
-    pub fn lock(&self, key: &[u8]) -> KeyGuard<'_> {
-        self.lock_all([key])
+impl Store {
+    /// Leaves nothing in the log and nothing half done, and says so in the manifest.
+    fn finish(&self) -> Result<()> {
+        if let Some(failure) = self.failure() {
+            return Err(failure.clone());
+        }
+        if self.is_in_memory() {
+            return Ok(());
+        }
+        self.sync_all()?;
+        // No commit begins any more; the one that was under way ends before the lock is ours.
+        for tree in self.trees() {
+            self.seal(&tree);
+        }
+        while self.run_flush()? {}
+        self.value_log.retire_active();
+        self.value_log.seal_retired()?;
+        let mut log = lock(&self.commit.log);
+        let mut manifest = lock(&self.manifest);
+        let wals: Vec<u64> = manifest.state.wals.keys().copied().collect();
+        let mut fields: Vec<Field> = wals.iter().map(|&wal| Field::RemoveWal(wal)).collect();
+        fields.push(Field::LastSequence(log.last_sequence));
+        fields.push(Field::Closed);
+        manifest.append(VersionEdit { fields })?;
+        log.wal = None;
+        self.remove_wals(&wals);
+        Ok(())
     }
 
-    /// Locks several keys at once, in an order that cannot deadlock. The same key may be given twice.
-    pub fn lock_all<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]>) -> KeyGuard<'_> {
-        let mut stripes: Vec<usize> = keys.into_iter().map(|key| self.stripe(key)).collect();
-        stripes.sort_unstable();
-        stripes.dedup();
-        KeyGuard(
-            stripes
-                .into_iter()
-                .map(|stripe| self.stripes[stripe].lock().expect("holders do not panic"))
-                .collect(),
-        )
-    }
-
-    fn stripe(&self, key: &[u8]) -> usize {
-        let mut hasher = DefaultHasher::new();
-        key.hash(&mut hasher);
-        hasher.finish() as usize % self.stripes.len()
+    fn stats(&self) -> Stats {
+        let mut stats = Stats {
+            sstables: vec![0; crate::version::LEVELS],
+            wal_segments: lock(&self.manifest).state.wals.len() as u64,
+            value_log_bytes: self.value_log.bytes(),
+            value_log_live_bytes: self.value_references().values().sum(),
+            snapshots: self.snapshots.count() as u64,
+            last_sequence: self.snapshots.published(),
+            ..Stats::default()
+        };
+        for tree in self.trees() {
+            let view = tree.view();
+            let memtables = view.sealed.iter().chain([&view.active]);
+            stats.memtable_bytes += memtables
+                .map(|memtable| memtable.bytes() as u64)
+                .sum::<u64>();
+            stats.sealed_memtables += view.sealed.len() as u64;
+            for (level, file) in view.version.files() {
+                stats.sstables[level] += 1;
+                stats.sstable_bytes += file.meta.size;
+            }
+        }
+        stats
     }
 }
-
-/// Where ids come from; tests give one that counts.
-pub trait IdSource: Send + Sync + std::fmt::Debug {
-    /// 128 bits that no other call has returned or will return.
-    fn next_id(&self) -> u128;
-}
-
-/// Ids from the operating system's randomness.
-#[derive(Debug, Default)]
-pub struct RandomIds;
-
-impl IdSource for RandomIds {
-    fn next_id(&self) -> u128 {
-        let mut bytes = [0; 16];
-        getrandom::fill(&mut bytes).expect("the operating system gives randomness");
-        u128::from_le_bytes(bytes)
-    }
-}
-
-/// Ids that count up from a seed: the same run gives the same ids.
-#[derive(Debug, Default)]
-pub struct CountingIds(std::sync::atomic::AtomicU64);
-
-impl IdSource for CountingIds {
-    fn next_id(&self) -> u128 {
-        u128::from(self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) + 1
-    }
-}
-
-const _: fn(Error) = |_| {};

@@ -2,7 +2,8 @@
 //!
 //! Absence is `None`, never an error. Errors are cheap to clone, because one failed sync is reported to everyone waiting.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The result of every fallible engine call.
@@ -74,4 +75,28 @@ pub enum Error {
     /// The `Db` was closed.
     #[error("the store is closed")]
     Closed,
+}
+
+impl Error {
+    /// The operating system's refusal of `action` on `path`; a full disk is told apart, because it passes.
+    pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Error {
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::NoSpace {
+                path: path.to_path_buf(),
+            },
+            _ => Error::Io {
+                action,
+                path: path.to_path_buf(),
+                source: Arc::new(source),
+            },
+        }
+    }
+
+    pub(crate) fn corrupt(path: &Path, offset: u64, reason: impl Into<String>) -> Error {
+        Error::Corrupt {
+            path: path.to_path_buf(),
+            offset,
+            reason: reason.into(),
+        }
+    }
 }

@@ -1,0 +1,246 @@
+//! Batch: what becomes visible together; its encoding is the WAL payload.
+//!
+//! The payload is the changes one after another, each with its own sequence number, counted up from the batch's first:
+//!
+//! | bytes | field |
+//! | --- | --- |
+//! | 1 | 1 delete, 2 put, 3 put of a value in the value log, 4 delete range |
+//! | varint | keyspace id |
+//! | varint + n | key; for 4: start |
+//! | varint + n | for 2: value; for 3: [`ValuePointer`](crate::value_log::ValuePointer) |
+//! | 1 + varint + n | for 4: `0` for no end, or `1` and the end |
+
+use crate::codec::{Decoder, put_bytes, put_optional, put_varint};
+use crate::config::{BATCH_BYTES_MAX, KEY_BYTES_MAX};
+use crate::key::Kind;
+use crate::value_log::{LargeValue, Pin};
+use crate::{Error, KeyRange, Keyspace, Result};
+use bytes::Bytes;
+
+const DELETE_RANGE: u8 = 4;
+
+/// What becomes visible, and survives, together; may span keyspaces. Later changes win over earlier ones of one key.
+#[derive(Debug, Default)]
+pub struct Batch {
+    pub(crate) payload: Vec<u8>,
+    pub(crate) count: u64,
+    /// Keeps the segments of large values until the memtable refers to them.
+    pub(crate) pins: Vec<Pin>,
+    pub(crate) value_length_max: usize,
+    pub(crate) keyspace_id_max: u32,
+    key_length_max: usize,
+}
+
+impl Batch {
+    /// An empty batch.
+    pub fn new() -> Batch {
+        Batch::default()
+    }
+
+    /// Sets `key` to `value`. Values over the separation threshold go to the value log by themselves.
+    pub fn put(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8]) {
+        self.value_length_max = self.value_length_max.max(value.len());
+        self.push(Kind::Put as u8, keyspace.id(), key);
+        put_bytes(&mut self.payload, value);
+    }
+
+    /// Sets `key` to a value that a [`ValueWriter`](crate::ValueWriter) has streamed into the value log.
+    pub fn put_large(&mut self, keyspace: &Keyspace, key: &[u8], value: LargeValue) {
+        self.push_pointer(keyspace.id(), key, value);
+    }
+
+    /// Removes `key`; no error if it is absent.
+    pub fn delete(&mut self, keyspace: &Keyspace, key: &[u8]) {
+        self.push(Kind::Delete as u8, keyspace.id(), key);
+    }
+
+    /// Removes every key of `range`: one record, whatever it covers.
+    pub fn delete_range(&mut self, keyspace: &Keyspace, range: KeyRange) {
+        if range.is_empty() {
+            return;
+        }
+        let end_length = range.end.as_ref().map_or(0, Vec::len);
+        self.key_length_max = self.key_length_max.max(end_length);
+        self.push(DELETE_RANGE, keyspace.id(), &range.start);
+        put_optional(&mut self.payload, range.end.as_deref());
+    }
+
+    /// Whether nothing would change.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    fn push(&mut self, tag: u8, keyspace: u32, key: &[u8]) {
+        self.key_length_max = self.key_length_max.max(key.len());
+        self.keyspace_id_max = self.keyspace_id_max.max(keyspace);
+        self.count += 1;
+        self.payload.push(tag);
+        put_varint(&mut self.payload, u64::from(keyspace));
+        put_bytes(&mut self.payload, key);
+    }
+
+    fn push_pointer(&mut self, keyspace: u32, key: &[u8], value: LargeValue) {
+        self.push(Kind::Large as u8, keyspace, key);
+        put_bytes(&mut self.payload, &value.pointer.encode());
+        self.pins.extend(value.pins);
+    }
+
+    /// Refuses keys over the limit.
+    pub(crate) fn check_keys(&self) -> Result<()> {
+        // One more byte, so that the range which holds the longest key alone can be deleted.
+        check("key", self.key_length_max, KEY_BYTES_MAX + 1)
+    }
+
+    /// Refuses keys and batches over the limits.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.check_keys()?;
+        check("batch", self.payload.len(), BATCH_BYTES_MAX)
+    }
+
+    /// The same batch with every value of at least `threshold` bytes moved to where `separate` puts it.
+    pub(crate) fn separate_values(
+        self,
+        threshold: usize,
+        mut separate: impl FnMut(&[u8]) -> Result<LargeValue>,
+    ) -> Result<Batch> {
+        if self.value_length_max < threshold {
+            return Ok(self);
+        }
+        let payload = Bytes::from(self.payload);
+        let mut batch = Batch {
+            pins: self.pins,
+            ..Batch::default()
+        };
+        for change in Changes::new(&payload) {
+            match change.expect("the payload was encoded by this batch") {
+                Change::Set {
+                    keyspace,
+                    key,
+                    kind: Kind::Put,
+                    value,
+                } if value.len() >= threshold => {
+                    batch.push_pointer(keyspace, &key, separate(&value)?);
+                }
+                Change::Set {
+                    keyspace,
+                    key,
+                    kind,
+                    value,
+                } => {
+                    batch.push(kind as u8, keyspace, &key);
+                    if kind != Kind::Delete {
+                        put_bytes(&mut batch.payload, &value);
+                    }
+                }
+                Change::DeleteRange {
+                    keyspace,
+                    start,
+                    end,
+                } => {
+                    batch.push(DELETE_RANGE, keyspace, &start);
+                    put_optional(&mut batch.payload, end.as_deref());
+                }
+            }
+        }
+        Ok(batch)
+    }
+}
+
+fn check(what: &'static str, length: usize, limit: usize) -> Result<()> {
+    match length <= limit {
+        true => Ok(()),
+        false => Err(Error::TooLarge {
+            what,
+            length: length as u64,
+            limit: limit as u64,
+        }),
+    }
+}
+
+/// One decoded change; its bytes are slices of the payload.
+#[derive(Debug, Clone)]
+pub(crate) enum Change {
+    Set {
+        keyspace: u32,
+        key: Bytes,
+        kind: Kind,
+        value: Bytes,
+    },
+    DeleteRange {
+        keyspace: u32,
+        start: Bytes,
+        end: Option<Bytes>,
+    },
+}
+
+impl Change {
+    pub(crate) fn keyspace(&self) -> u32 {
+        match self {
+            Change::Set { keyspace, .. } | Change::DeleteRange { keyspace, .. } => *keyspace,
+        }
+    }
+}
+
+/// Decodes a payload, change by change; `Err` once and then nothing when the bytes are not a payload.
+#[derive(Debug)]
+pub(crate) struct Changes<'a> {
+    payload: &'a Bytes,
+    position: usize,
+}
+
+/// The payload is not one that a batch encodes.
+#[derive(Debug)]
+pub(crate) struct Malformed;
+
+impl<'a> Changes<'a> {
+    pub(crate) fn new(payload: &'a Bytes) -> Changes<'a> {
+        Changes {
+            payload,
+            position: 0,
+        }
+    }
+
+    fn decode(&mut self) -> Option<Change> {
+        let mut decoder = Decoder::new(&self.payload[self.position..]);
+        let tag = decoder.u8()?;
+        let keyspace = u32::try_from(decoder.varint()?).ok()?;
+        let key = self.payload.slice_ref(decoder.bytes()?);
+        let change = if tag == DELETE_RANGE {
+            let end = decoder.optional()?;
+            Change::DeleteRange {
+                keyspace,
+                start: key,
+                end: end.map(|end| self.payload.slice_ref(end)),
+            }
+        } else {
+            let kind = Kind::decode(tag)?;
+            let value = match kind {
+                Kind::Delete => Bytes::new(),
+                Kind::Put | Kind::Large => self.payload.slice_ref(decoder.bytes()?),
+            };
+            Change::Set {
+                keyspace,
+                key,
+                kind,
+                value,
+            }
+        };
+        self.position += decoder.position();
+        Some(change)
+    }
+}
+
+impl Iterator for Changes<'_> {
+    type Item = std::result::Result<Change, Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.position == self.payload.len() {
+            return None;
+        }
+        let change = self.decode().ok_or(Malformed);
+        if change.is_err() {
+            self.position = self.payload.len();
+        }
+        Some(change)
+    }
+}

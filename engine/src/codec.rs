@@ -1,0 +1,158 @@
+//! Fixed integers, varints, length-prefixed bytes and checksums: the letters of every format.
+//!
+//! Integers are little-endian. Decoding never panics: `None` means the bytes are not what was written, and the caller,
+//! who knows the file and the offset, turns it into `Corrupt`.
+
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+/// Appends `value` in groups of seven bits, low first; the high bit says that another group follows.
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Appends a varint length and the bytes.
+pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+/// Appends `0`, or `1` and the bytes with their length.
+pub(crate) fn put_optional(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
+    match bytes {
+        None => out.push(0),
+        Some(bytes) => {
+            out.push(1);
+            put_bytes(out, bytes);
+        }
+    }
+}
+
+/// The hash of a whole key, as filters use it.
+pub(crate) fn hash(key: &[u8]) -> u64 {
+    xxh3_64(key)
+}
+
+/// The checksum of the unit at `offset` of file `number`. Keyed by both, so a unit that strayed fails its check.
+pub(crate) fn checksum(number: u64, offset: u64, parts: &[&[u8]]) -> u64 {
+    let seed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ offset;
+    let mut state = Xxh3::with_seed(seed);
+    for part in parts {
+        state.update(part);
+    }
+    state.digest()
+}
+
+/// Reads what the functions above wrote.
+#[derive(Debug, Clone)]
+pub(crate) struct Decoder<'a> {
+    bytes: &'a [u8],
+    position: usize,
+}
+
+impl<'a> Decoder<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Decoder<'a> {
+        Decoder { bytes, position: 0 }
+    }
+
+    /// How many bytes have been read.
+    pub(crate) fn position(&self) -> usize {
+        self.position
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.position == self.bytes.len()
+    }
+
+    pub(crate) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let end = self.position.checked_add(length)?;
+        let taken = self.bytes.get(self.position..end)?;
+        self.position = end;
+        Some(taken)
+    }
+
+    pub(crate) fn u8(&mut self) -> Option<u8> {
+        Some(self.take(1)?[0])
+    }
+
+    pub(crate) fn u32(&mut self) -> Option<u32> {
+        Some(u32::from_le_bytes(self.take(4)?.try_into().ok()?))
+    }
+
+    pub(crate) fn u64(&mut self) -> Option<u64> {
+        Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
+    }
+
+    pub(crate) fn u128(&mut self) -> Option<u128> {
+        Some(u128::from_le_bytes(self.take(16)?.try_into().ok()?))
+    }
+
+    pub(crate) fn varint(&mut self) -> Option<u64> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.u8()?;
+            let bits = u64::from(byte & 0x7f);
+            if shift == 63 && bits > 1 {
+                return None;
+            }
+            value |= bits << shift;
+            if byte < 0x80 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    pub(crate) fn length(&mut self) -> Option<usize> {
+        usize::try_from(self.varint()?).ok()
+    }
+
+    pub(crate) fn bytes(&mut self) -> Option<&'a [u8]> {
+        let length = self.length()?;
+        self.take(length)
+    }
+
+    pub(crate) fn optional(&mut self) -> Option<Option<&'a [u8]>> {
+        match self.u8()? {
+            0 => Some(None),
+            1 => Some(Some(self.bytes()?)),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn decoding_a_varint_gives_back_what_was_encoded(value: u64) {
+            let mut out = Vec::new();
+            put_varint(&mut out, value);
+            let mut decoder = Decoder::new(&out);
+            prop_assert_eq!(decoder.varint(), Some(value));
+            prop_assert!(decoder.is_empty());
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
+            let mut decoder = Decoder::new(&bytes);
+            while decoder.bytes().is_some() {}
+            let _ = (decoder.varint(), decoder.optional(), decoder.u128());
+        }
+    }
+
+    #[test]
+    fn the_checksum_depends_on_file_offset_and_bytes() {
+        let base = checksum(1, 2, &[b"ab", b"c"]);
+        assert_eq!(base, checksum(1, 2, &[b"abc"]));
+        assert_ne!(base, checksum(2, 2, &[b"abc"]));
+        assert_ne!(base, checksum(1, 3, &[b"abc"]));
+        assert_ne!(base, checksum(1, 2, &[b"abd"]));
+    }
+}

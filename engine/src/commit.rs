@@ -1,0 +1,457 @@
+//! Group commit: one leader logs, syncs and applies for everyone waiting.
+//!
+//! Writers queue their batches and line up for the log. Who gets it commits the whole queue: numbers the batches, appends them
+//! to the WAL in one write, applies them to the memtables, publishes the last sequence number. The others find their
+//! batch done. While a leader is at the disk the next group forms. Syncs are shared the same way: one covers everyone whose
+//! batch was appended before it began.
+//!
+//! Invariant: what is published has been handed to the operating system (unless the store lives in memory), in the order of
+//! the sequence numbers; after a failed write or sync of the log nothing is written any more.
+
+use crate::batch::{Change, Changes};
+use crate::config::{Background, Durability};
+use crate::files::OpenFile;
+use crate::key::SequenceNumber;
+use crate::keyspace::Tree;
+use crate::store::{Store, lock};
+use crate::value_log::Pin;
+use crate::version::{Field, VersionEdit, WalMeta};
+use crate::wal::WalWriter;
+use crate::{Batch, Error, Result};
+use bytes::Bytes;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin as FuturePin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// Bytes of batches that one leader takes at once: more would make its followers wait for strangers.
+const GROUP_BYTES_MAX: usize = 4 << 20;
+
+/// One batch in the queue.
+#[derive(Debug)]
+struct Request {
+    payload: Bytes,
+    count: u64,
+    /// Kept until the memtable refers to the values.
+    _pins: Vec<Pin>,
+    outcome: OnceLock<Result<SequenceNumber>>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Commit {
+    queue: Mutex<Vec<Arc<Request>>>,
+    pub(crate) log: Mutex<Log>,
+}
+
+/// What the leader holds.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    /// `None` until the first write, and always when the store lives in memory.
+    pub(crate) wal: Option<WalWriter>,
+    pub(crate) last_sequence: SequenceNumber,
+    group: Vec<u8>,
+}
+
+/// How far the log is synced, and who waits for more.
+#[derive(Debug, Default)]
+pub(crate) struct SyncState {
+    progress: Mutex<Progress>,
+    changed: Condvar,
+    durable: AtomicU64,
+    /// The most SSTables that any keyspace has in level 0.
+    pub(crate) level0_files_most: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Progress {
+    appended: SequenceNumber,
+    durable: SequenceNumber,
+    /// The segment that holds what was appended last.
+    file: Option<OpenFile>,
+    running: bool,
+    wakers: Vec<(SequenceNumber, Waker)>,
+    closed: bool,
+}
+
+impl SyncState {
+    fn wait<'a>(
+        &self,
+        guard: std::sync::MutexGuard<'a, Progress>,
+    ) -> std::sync::MutexGuard<'a, Progress> {
+        self.changed
+            .wait(guard)
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until something is not durable.
+    pub(crate) fn wait_for_dirt(&self) {
+        let mut progress = lock(&self.progress);
+        while !progress.closed && progress.appended == progress.durable {
+            progress = self.wait(progress);
+        }
+    }
+
+    /// Waits until a task awaits a sync.
+    pub(crate) fn wait_for_request(&self) {
+        let mut progress = lock(&self.progress);
+        while !progress.closed && progress.wakers.is_empty() {
+            progress = self.wait(progress);
+        }
+    }
+
+    pub(crate) fn close(&self) {
+        lock(&self.progress).closed = true;
+        self.changed.notify_all();
+    }
+
+    /// Everything up to `sequence` is durable, as recovery found it.
+    pub(crate) fn start(&self, sequence: SequenceNumber) {
+        let mut progress = lock(&self.progress);
+        progress.appended = sequence;
+        progress.durable = sequence;
+        self.durable.store(sequence, Ordering::Release);
+    }
+
+    fn appended(&self, sequence: SequenceNumber, file: &OpenFile) {
+        let mut progress = lock(&self.progress);
+        let was_clean = progress.appended == progress.durable;
+        progress.appended = sequence;
+        progress.file = Some(file.clone());
+        if was_clean {
+            self.changed.notify_all();
+        }
+    }
+
+    pub(crate) fn durable(&self) -> SequenceNumber {
+        self.durable.load(Ordering::Acquire)
+    }
+}
+
+impl Store {
+    /// Commits a batch; on return it is visible. Answers its last sequence number.
+    pub(crate) fn commit(&self, batch: Batch) -> Result<SequenceNumber> {
+        let request = Arc::new(Request {
+            payload: batch.payload.into(),
+            count: batch.count,
+            _pins: batch.pins,
+            outcome: OnceLock::new(),
+        });
+        lock(&self.commit.queue).push(request.clone());
+        let mut log = lock(&self.commit.log);
+        loop {
+            if let Some(outcome) = request.outcome.get() {
+                return outcome.clone();
+            }
+            let group = self.take_group();
+            self.commit_group(&mut log, &group);
+        }
+    }
+
+    fn take_group(&self) -> Vec<Arc<Request>> {
+        let mut queue = lock(&self.commit.queue);
+        let mut bytes = 0;
+        let fits = |request: &&Arc<Request>| {
+            let before = bytes;
+            bytes += request.payload.len();
+            before < GROUP_BYTES_MAX
+        };
+        let count = queue.iter().take_while(fits).count();
+        queue.drain(..count).collect()
+    }
+
+    fn commit_group(&self, log: &mut Log, group: &[Arc<Request>]) {
+        let first = log.last_sequence + 1;
+        let logged = self.check_writable().and_then(|()| self.append(log, group));
+        if let Err(error) = logged {
+            group
+                .iter()
+                .for_each(|request| answer(request, Err(error.clone())));
+            return;
+        }
+        let mut next = first;
+        for request in group {
+            self.apply(request, next);
+            next += request.count;
+        }
+        self.snapshots.publish(next - 1);
+        for request in group {
+            answer(request, Ok(next - 1));
+        }
+        self.seal_full();
+    }
+
+    /// Numbers the batches and hands them to the operating system.
+    fn append(&self, log: &mut Log, group: &[Arc<Request>]) -> Result<()> {
+        let mut next = log.last_sequence + 1;
+        if self.is_in_memory() {
+            log.last_sequence += group.iter().map(|request| request.count).sum::<u64>();
+            return Ok(());
+        }
+        self.prepare_wal(log)?;
+        let wal = log.wal.as_mut().expect("prepare_wal left one");
+        log.group.clear();
+        for request in group {
+            wal.frame(&mut log.group, next, self.sync.durable(), &request.payload);
+            next += request.count;
+        }
+        // The numbers are used up even if this fails: what a failed write left behind must not look like what follows.
+        log.last_sequence = next - 1;
+        if let Err(error) = wal.append(&log.group) {
+            if !matches!(error, Error::NoSpace { .. }) || wal.file().set_length(wal.end()).is_err()
+            {
+                self.fail(&error);
+            }
+            return Err(error);
+        }
+        if log.group.capacity() > GROUP_BYTES_MAX {
+            log.group = Vec::new();
+        }
+        self.sync.appended(next - 1, wal.file());
+        Ok(())
+    }
+
+    /// Begins a segment if there is none or it is full.
+    fn prepare_wal(&self, log: &mut Log) -> Result<()> {
+        let full = self.config.wal_segment_bytes as u64;
+        if log.wal.as_ref().is_some_and(|wal| wal.end() < full) {
+            return Ok(());
+        }
+        let begun = self.begin_wal(log);
+        if let Err(error) = &begun
+            && !matches!(error, Error::NoSpace { .. })
+        {
+            self.fail(error);
+        }
+        begun
+    }
+
+    fn begin_wal(&self, log: &mut Log) -> Result<()> {
+        // The old segment must be whole before the manifest says where it ends, or a power cut would look like damage.
+        self.sync_all()?;
+        let number = lock(&self.manifest).next_file();
+        let wal = WalWriter::create(&self.directory, self.store_id, number)?;
+        self.directory.sync()?;
+        let mut manifest = lock(&self.manifest);
+        let mut fields = Vec::new();
+        if let Some(old) = &log.wal {
+            let mut meta = manifest.state.wals[&old.number()];
+            meta.end = Some(old.end());
+            fields.push(Field::AddWal(old.number(), meta));
+        }
+        let base = log.last_sequence;
+        fields.push(Field::AddWal(number, WalMeta { base, end: None }));
+        manifest.append(VersionEdit { fields })?;
+        log.wal = Some(wal);
+        Ok(())
+    }
+
+    fn apply(&self, request: &Request, first: SequenceNumber) {
+        let changes = Changes::new(&request.payload);
+        let changes = changes.map(|change| change.expect("the payload was encoded by a batch"));
+        self.apply_changes((first..).zip(changes));
+    }
+
+    /// Applies numbered changes to the memtables, runs of one keyspace at a time. The caller holds the log.
+    pub(crate) fn apply_changes(
+        &self,
+        changes: impl IntoIterator<Item = (SequenceNumber, Change)>,
+    ) {
+        let floor = self.snapshots.floor();
+        let mut run: Vec<(SequenceNumber, Change)> = Vec::new();
+        for (sequence, change) in changes {
+            let other = run
+                .first()
+                .is_some_and(|(_, first)| first.keyspace() != change.keyspace());
+            if other || matches!(change, Change::DeleteRange { .. }) {
+                self.apply_run(&mut run, floor);
+            }
+            if let Change::DeleteRange {
+                keyspace,
+                start,
+                end,
+            } = &change
+            {
+                let tree = self.tree(*keyspace).expect("the batch was checked");
+                if tree.view().active.covers_many(start, end.as_ref()) {
+                    tree.seal(self.clock.now());
+                }
+            }
+            run.push((sequence, change));
+        }
+        self.apply_run(&mut run, floor);
+    }
+
+    fn apply_run(&self, run: &mut Vec<(SequenceNumber, Change)>, floor: SequenceNumber) {
+        let Some((_, change)) = run.first() else {
+            return;
+        };
+        let tree = self.tree(change.keyspace()).expect("the batch was checked");
+        let bytes = tree.view().active.apply(run, floor);
+        self.memtable_bytes.fetch_add(bytes, Ordering::Relaxed);
+        run.clear();
+    }
+
+    /// Seals memtables that are full. The caller holds the log.
+    pub(crate) fn seal_full(&self) {
+        let mut sealed = false;
+        for tree in self.trees() {
+            let view = tree.view();
+            let full = view.active.bytes() >= self.config.memtable_bytes_max;
+            sealed |= full && tree.seal(self.clock.now());
+        }
+        if sealed {
+            self.notify();
+        }
+    }
+
+    /// Makes everything that was appended before the call durable: the value log first, because a pointer that survives
+    /// a crash must find its value.
+    pub(crate) fn sync_all(&self) -> Result<()> {
+        let target = lock(&self.sync.progress).appended;
+        self.sync_through(target)
+    }
+
+    /// Returns once everything up to `sequence` is durable; shares a sync that is under way.
+    pub(crate) fn sync_through(&self, sequence: SequenceNumber) -> Result<()> {
+        let mut progress = lock(&self.sync.progress);
+        loop {
+            if progress.durable >= sequence {
+                return Ok(());
+            }
+            if let Some(failure) = self.failure() {
+                return Err(failure.clone());
+            }
+            if progress.running {
+                progress = self.sync.wait(progress);
+                continue;
+            }
+            progress.running = true;
+            let target = progress.appended;
+            let file = progress.file.clone();
+            drop(progress);
+            let synced = self
+                .value_log
+                .sync()
+                .and_then(|()| file.map_or(Ok(()), |file| file.sync()));
+            if let Err(error) = &synced {
+                self.fail(error);
+            }
+            progress = lock(&self.sync.progress);
+            progress.running = false;
+            if synced.is_ok() {
+                progress.durable = progress.durable.max(target);
+                self.sync.durable.store(progress.durable, Ordering::Release);
+            }
+            wake(&mut progress, synced.is_err());
+            self.sync.changed.notify_all();
+            synced?;
+        }
+    }
+
+    fn poll_sync(&self, sequence: SequenceNumber, waker: &Waker) -> Poll<Result<()>> {
+        if self.sync.durable() >= sequence {
+            return Poll::Ready(Ok(()));
+        }
+        if self.background == Background::Stepped {
+            return Poll::Ready(self.sync_through(sequence));
+        }
+        let mut progress = lock(&self.sync.progress);
+        if progress.durable >= sequence {
+            return Poll::Ready(Ok(()));
+        }
+        if let Some(failure) = self.failure() {
+            return Poll::Ready(Err(failure.clone()));
+        }
+        if progress.closed {
+            drop(progress);
+            return Poll::Ready(self.sync_through(sequence));
+        }
+        progress.wakers.push((sequence, waker.clone()));
+        self.sync.changed.notify_all();
+        Poll::Pending
+    }
+
+    /// The ticket of the batch whose last sequence number this is.
+    pub(crate) fn ticket(self: &Arc<Self>, sequence: SequenceNumber) -> Ticket {
+        match self.config.durability {
+            Durability::Memory | Durability::Process => Ticket::ready(),
+            Durability::Disk => Ticket(Some((self.clone(), sequence))),
+        }
+    }
+
+    /// Keyspaces are sealed by who holds the log; this is for everyone else.
+    pub(crate) fn seal(&self, tree: &Tree) {
+        let _log = lock(&self.commit.log);
+        tree.seal(self.clock.now());
+    }
+
+    /// Seals the keyspace that uses the most memory, unless there is a sealed memtable to flush already.
+    pub(crate) fn seal_largest(&self) {
+        let _log = lock(&self.commit.log);
+        let trees = self.trees();
+        if trees.iter().any(|tree| !tree.view().sealed.is_empty()) {
+            return;
+        }
+        if let Some(tree) = trees.iter().max_by_key(|tree| tree.view().active.bytes()) {
+            tree.seal(self.clock.now());
+        }
+    }
+}
+
+fn answer(request: &Request, outcome: Result<SequenceNumber>) {
+    request
+        .outcome
+        .set(outcome)
+        .expect("a batch is in one group");
+}
+
+fn wake(progress: &mut Progress, all: bool) {
+    let durable = progress.durable;
+    let (ready, waiting) = progress
+        .wakers
+        .drain(..)
+        .partition(|(sequence, _)| all || *sequence <= durable);
+    progress.wakers = waiting;
+    let ready: Vec<(SequenceNumber, Waker)> = ready;
+    ready.into_iter().for_each(|(_, waker)| waker.wake());
+}
+
+/// Completes when a write has reached its durability level. Wait on it (a thread) or await it (a task).
+#[must_use = "a write is acknowledged only once its ticket has completed"]
+pub struct Ticket(Option<(Arc<Store>, SequenceNumber)>);
+
+impl fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ticket")
+            .field("is_ready", &self.0.is_none())
+            .finish()
+    }
+}
+
+impl Ticket {
+    /// A ticket for a write that changed nothing.
+    pub fn ready() -> Ticket {
+        Ticket(None)
+    }
+
+    /// Blocks until the write is durable.
+    pub fn wait(self) -> Result<()> {
+        match self.0 {
+            None => Ok(()),
+            Some((store, sequence)) => store.sync_through(sequence),
+        }
+    }
+}
+
+impl Future for Ticket {
+    type Output = Result<()>;
+
+    fn poll(self: FuturePin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        match &self.0 {
+            None => Poll::Ready(Ok(())),
+            Some((store, sequence)) => store.poll_sync(*sequence, context.waker()),
+        }
+    }
+}

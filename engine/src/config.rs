@@ -1,0 +1,133 @@
+//! Config: sizes, limits and intervals as plain data with defaults; and the environment they run in.
+
+use crate::fs::{Clock, DiskFs, Fs, MemoryFs, SystemClock};
+use crate::{IdSource, RandomIds};
+use std::sync::Arc;
+
+/// Longest key the engine takes, in bytes.
+pub const KEY_BYTES_MAX: usize = 32 * 1024;
+
+/// Largest batch the engine takes, in encoded bytes, values under the separation threshold included.
+pub const BATCH_BYTES_MAX: usize = 64 << 20;
+
+/// What an acknowledged write survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// Nothing: the store lives in memory.
+    Memory,
+    /// The death of the process; a power cut may take at most the last 250 ms, as a suffix.
+    Process,
+    /// A power cut.
+    Disk,
+}
+
+/// Sizes, limits and intervals as plain data with defaults.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// When a write counts as acknowledged. Default: `Process`.
+    pub durability: Durability,
+    /// Bytes of one keyspace's memtable after which it is sealed and flushed. Default: 16 MiB. Raised: more memory, fewer
+    /// and larger flushes, longer recovery. Lowered: more compaction.
+    pub memtable_bytes_max: usize,
+    /// Bytes of all memtables of all keyspaces, sealed ones included, at which writers wait for flushes. Default: 64 MiB.
+    /// Raised: more memory. Lowered: writers wait sooner.
+    pub memory_bytes_max: usize,
+    /// Bytes of the block cache of the whole process. Default: 64 MiB. Raised: more memory, fewer reads.
+    pub cache_bytes_max: usize,
+    /// SSTables held open at once. Default: 256. Raised: more file handles. Lowered: more opens.
+    pub open_files_max: usize,
+    /// Bytes of a WAL segment after which the next is begun. Default: 32 MiB. Lowered: more files and more manifest edits.
+    pub wal_segment_bytes: usize,
+    /// Bytes of all WAL segments after which the oldest memtable is flushed to free them. Default: 128 MiB. Raised:
+    /// longer recovery. Lowered: idle keyspaces are flushed in smaller pieces.
+    pub wal_bytes_max: u64,
+    /// Bytes of a data block before compression. Default: 4 KiB. Raised: better compression, more read per key.
+    pub block_bytes: usize,
+    /// Bytes of an SSTable after which the next is begun. Default: 16 MiB. Raised: larger steps of compaction.
+    pub sstable_bytes: u64,
+    /// Bytes of level 1; each deeper level holds `level_ratio` times more. Default: 64 MiB.
+    pub level_bytes_base: u64,
+    /// How many times larger a level is than the one above it. Default: 10. Raised: fewer levels, more write amplification.
+    pub level_ratio: u64,
+    /// SSTables in level 0 at which they are compacted. Default: 4. Raised: slower reads, less write amplification.
+    pub level0_files_max: usize,
+    /// SSTables in level 0 at which writers wait for compaction. Default: 24.
+    pub level0_files_stop: usize,
+    /// Values of at least this many bytes go to the value log. Default: 32 KiB. Raised: more is rewritten by compaction.
+    pub value_bytes_separated: usize,
+    /// Bytes of a chunk in the value log: the unit of its checksums. Default: 256 KiB. Raised: more read for a small part.
+    pub value_chunk_bytes: usize,
+    /// Bytes of a value-log segment after which the next is begun. Default: 64 MiB. Raised: space comes back later.
+    pub value_segment_bytes: u64,
+    /// Milliseconds between background syncs at durability `Process`. Default: 50. Raised: a power cut takes more.
+    pub sync_milliseconds: u64,
+    /// Seconds after which a memtable that hides older data is flushed, so that its space comes back. Default: 10.
+    pub memtable_seconds_max: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            durability: Durability::Process,
+            memtable_bytes_max: 16 << 20,
+            memory_bytes_max: 64 << 20,
+            cache_bytes_max: 64 << 20,
+            open_files_max: 256,
+            wal_segment_bytes: 32 << 20,
+            wal_bytes_max: 128 << 20,
+            block_bytes: 4 << 10,
+            sstable_bytes: 16 << 20,
+            level_bytes_base: 64 << 20,
+            level_ratio: 10,
+            level0_files_max: 4,
+            level0_files_stop: 1 << 20,
+            value_bytes_separated: 32 << 10,
+            value_chunk_bytes: 256 << 10,
+            value_segment_bytes: 64 << 20,
+            sync_milliseconds: 50,
+            memtable_seconds_max: 10,
+        }
+    }
+}
+
+/// Who runs flushes, compactions, collections and syncs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Background {
+    /// Threads of the engine's own.
+    Threads,
+    /// The caller, one [`crate::Db::step`] at a time. A writer that would have to wait for a job runs it itself.
+    Stepped,
+}
+
+/// Everything the engine reaches outside itself.
+#[derive(Debug, Clone)]
+pub struct Environment {
+    /// Where files are.
+    pub fs: Arc<dyn Fs>,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// Where the id of a new store comes from.
+    pub ids: Arc<dyn IdSource>,
+    /// Who runs the background work.
+    pub background: Background,
+}
+
+impl Environment {
+    /// The real one: the disk (or memory, at `Durability::Memory`), the system's clock and randomness, threads.
+    pub fn system(durability: Durability) -> Environment {
+        let fs: Arc<dyn Fs> = match durability {
+            Durability::Memory => Arc::new(MemoryFs::volatile()),
+            Durability::Process | Durability::Disk => Arc::new(DiskFs),
+        };
+        Environment {
+            fs,
+            clock: Arc::new(SystemClock::default()),
+            ids: Arc::new(RandomIds),
+            background: Background::Threads,
+        }
+    }
+}
+
+/// Choices of one keyspace, fixed in code and given at each open.
+#[derive(Debug, Clone, Default)]
+pub struct KeyspaceOptions {}

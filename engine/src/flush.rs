@@ -1,0 +1,240 @@
+//! Flush: a sealed memtable becomes a level-0 SSTable.
+//!
+//! Order: the log is synced up to the memtable's last change (else a power cut could keep these changes and lose older
+//! ones of other keyspaces), the SSTable is synced, then the manifest names it and lets the log go.
+
+use crate::compaction::Retention;
+use crate::files::{FileKind, FileName};
+use crate::key::SequenceNumber;
+use crate::keyspace::Tree;
+use crate::manifest::Manifest;
+use crate::memtable::Memtable;
+use crate::range_tombstones::Fragment;
+use crate::sstable::{Compression, SstableOptions, SstableWriter};
+use crate::store::{Store, lock};
+use crate::version::{Field, FileMeta, LiveFile, VersionEdit};
+use crate::{Error, Result};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Keys copied out of a memtable under one hold of its lock.
+const KEYS_PER_FETCH: usize = 256;
+
+impl Store {
+    /// Seals active memtables that hide older data for too long, that hold much in the value log, or that keep the log
+    /// from being removed.
+    pub(crate) fn seal_aged(&self) {
+        let trees = self.trees();
+        let aged: Vec<_> = trees.iter().filter(|tree| self.is_aged(tree)).collect();
+        if aged.is_empty() {
+            return;
+        }
+        let _log = lock(&self.commit.log);
+        for tree in aged {
+            tree.seal(self.clock.now());
+        }
+    }
+
+    fn is_aged(&self, tree: &Tree) -> bool {
+        let view = tree.view();
+        if view.active.is_empty() {
+            return false;
+        }
+        let summary = view.active.summary();
+        let age = self.clock.now().saturating_sub(summary.created);
+        let hides = summary.deletions > 0 || summary.value_bytes > 0;
+        let old = age >= Duration::from_secs(self.config.memtable_seconds_max);
+        let pins_log = summary
+            .first_sequence
+            .is_some_and(|first| first <= self.log_limit());
+        (hides && old && view.version.files().next().is_some())
+            || summary.value_bytes > self.config.value_segment_bytes
+            || pins_log
+    }
+
+    /// Changes up to here should be flushed, because the log behind them has grown too long.
+    fn log_limit(&self) -> SequenceNumber {
+        let manifest = lock(&self.manifest);
+        let wals: Vec<_> = manifest.state.wals.values().collect();
+        let segments = self.config.wal_bytes_max / (self.config.wal_segment_bytes as u64).max(1);
+        let first_kept = wals.len().saturating_sub(segments.max(1) as usize);
+        if first_kept == 0 {
+            0
+        } else {
+            wals[first_kept].base
+        }
+    }
+
+    /// Flushes the oldest sealed memtable of any keyspace. Answers whether there was one. Called under `flushing`.
+    pub(crate) fn flush_one(&self) -> Result<bool> {
+        let oldest = |tree: Arc<Tree>| Some((tree.view().sealed.last()?.clone(), tree));
+        let pending = self.trees().into_iter().filter_map(oldest);
+        let Some((memtable, tree)) =
+            pending.min_by_key(|(memtable, _)| memtable.summary().first_sequence)
+        else {
+            return Ok(false);
+        };
+        self.flush(&tree, &memtable)?;
+        Ok(true)
+    }
+
+    fn flush(&self, tree: &Tree, memtable: &Arc<Memtable>) -> Result<()> {
+        let started = self.clock.now();
+        let summary = memtable.summary();
+        if !self.is_in_memory() {
+            self.sync_through(summary.last_sequence)?;
+            self.value_log
+                .sync()
+                .inspect_err(|error| self.fail(error))?;
+        }
+        let meta = self.write_memtable(memtable)?;
+        let (size, entries) = (meta.size, meta.entries);
+        self.install_flush(tree, memtable, meta)?;
+        self.memtable_bytes
+            .fetch_sub(memtable.bytes(), Ordering::Relaxed);
+        self.note_versions();
+        tracing::info!(
+            keyspace = &*tree.name,
+            entries,
+            bytes = size,
+            milliseconds = self.clock.now().saturating_sub(started).as_millis() as u64,
+            "flushed a memtable"
+        );
+        Ok(())
+    }
+
+    /// Writes the SSTable of a memtable; the name is durable too.
+    fn write_memtable(&self, memtable: &Memtable) -> Result<FileMeta> {
+        let number = lock(&self.manifest).next_file();
+        let written = self
+            .write_level0(number, memtable)
+            .and_then(|meta| self.directory.sync().map(|()| meta));
+        if written.is_err() {
+            self.remove_sstable(number);
+        }
+        written
+    }
+
+    fn write_level0(&self, number: u64, memtable: &Memtable) -> Result<FileMeta> {
+        let retention = Retention::new(self.snapshots.boundaries());
+        let options = SstableOptions {
+            block_bytes: self.config.block_bytes,
+            compression: Compression::None,
+        };
+        let mut writer = SstableWriter::create(&self.directory, self.store_id, number, options)?;
+        let fragments = memtable.fragments();
+        let mut covering = Covering::new(&fragments);
+        let mut last = None;
+        loop {
+            let keys = memtable.versions(last.as_ref(), KEYS_PER_FETCH);
+            let Some((key, _)) = keys.last() else { break };
+            last = Some(key.clone());
+            for (key, mut versions) in keys {
+                retention.keep(&mut versions, covering.of(&key), false);
+                for entry in versions {
+                    writer.add(&key, entry.sequence, entry.kind, &entry.value)?;
+                }
+            }
+        }
+        let kept = fragments
+            .into_iter()
+            .filter_map(|fragment| retention.keep_fragment(fragment, false));
+        writer.finish(&kept.collect::<Vec<_>>())
+    }
+
+    fn install_flush(&self, tree: &Tree, memtable: &Arc<Memtable>, meta: FileMeta) -> Result<()> {
+        let number = meta.number;
+        let mut manifest = lock(&self.manifest);
+        let summary = memtable.summary();
+        let unneeded = self.unneeded_wals(&manifest, memtable);
+        let mut fields = vec![
+            Field::AddFile(tree.id, 0, meta.clone()),
+            Field::Flushed(tree.id, summary.last_sequence),
+            Field::LastSequence(self.snapshots.published().max(summary.last_sequence)),
+        ];
+        fields.extend(unneeded.iter().map(|&wal| Field::RemoveWal(wal)));
+        self.append_or_remove(&mut manifest, VersionEdit { fields }, &[number])?;
+        let file = LiveFile::new(meta, self.cache.clone(), self.directory.clone());
+        let version = tree.view().version.with(&[], vec![(0, Arc::new(file))]);
+        tree.install(version, Some(memtable));
+        drop(manifest);
+        self.remove_wals(&unneeded);
+        Ok(())
+    }
+
+    /// Removes segments that the manifest no longer lists.
+    pub(crate) fn remove_wals(&self, numbers: &[u64]) {
+        for &number in numbers {
+            // A file that cannot be removed now is an orphan that the next open removes.
+            let _ = self
+                .directory
+                .remove(FileName::Numbered(FileKind::Wal, number));
+        }
+    }
+
+    /// Appends an edit that adds the SSTables `added`. If the disk is full the edit is certainly not there, and neither
+    /// need they be. After any other failure nobody knows: they stay, and writing stops.
+    pub(crate) fn append_or_remove(
+        &self,
+        manifest: &mut Manifest,
+        edit: VersionEdit,
+        added: &[u64],
+    ) -> Result<()> {
+        let appended = manifest.append(edit);
+        match &appended {
+            Err(Error::NoSpace { .. }) => {
+                added.iter().for_each(|&number| self.remove_sstable(number))
+            }
+            Err(error) => self.fail(error),
+            Ok(()) => {}
+        }
+        appended
+    }
+
+    pub(crate) fn remove_sstable(&self, number: u64) {
+        let _ = self
+            .directory
+            .remove(FileName::Numbered(FileKind::Sstable, number));
+    }
+
+    /// Segments of the log, but for the last, of which every change is in an SSTable once `flushed` is.
+    fn unneeded_wals(&self, manifest: &Manifest, flushed: &Arc<Memtable>) -> Vec<u64> {
+        let first_needed = |tree: Arc<Tree>| {
+            let view = tree.view();
+            let memtables = view.sealed.iter().chain([&view.active]);
+            let others = memtables.filter(|memtable| !Arc::ptr_eq(memtable, flushed));
+            others
+                .filter_map(|memtable| memtable.summary().first_sequence)
+                .min()
+        };
+        let first = self.trees().into_iter().filter_map(first_needed).min();
+        let wals: Vec<_> = manifest.state.wals.iter().collect();
+        let unneeded = wals.windows(2).take_while(|pair| {
+            let last_inside = pair[1].1.base;
+            first.is_none_or(|first| last_inside < first)
+        });
+        unneeded.map(|pair| *pair[0].0).collect()
+    }
+}
+
+/// Finds the fragment that holds a key, for keys that come in order.
+pub(crate) struct Covering<'a> {
+    fragments: &'a [Fragment],
+}
+
+impl<'a> Covering<'a> {
+    pub(crate) fn new(fragments: &'a [Fragment]) -> Covering<'a> {
+        Covering { fragments }
+    }
+
+    pub(crate) fn of(&mut self, key: &[u8]) -> Option<&'a Fragment> {
+        while let Some((first, rest)) = self.fragments.split_first() {
+            if crate::key::is_before_end(key, first.end.as_deref()) {
+                return (first.start[..] <= *key).then_some(first);
+            }
+            self.fragments = rest;
+        }
+        None
+    }
+}

@@ -1,0 +1,156 @@
+//! The real file system and clock: the only file of the engine that calls `std::fs`.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "this is the seam that the rest of the engine goes through"
+)]
+
+use super::{Clock, File, Fs, Lock, LockGuard};
+use std::fs::{self, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Files on disk.
+#[derive(Debug)]
+pub struct DiskFs;
+
+impl Fs for DiskFs {
+    fn create_directory(&self, path: &Path) -> io::Result<()> {
+        fs::create_dir_all(path)
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<String>> {
+        fs::read_dir(path)?
+            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+            .collect()
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(true);
+        Ok(Arc::new(DiskFile(file.open(path)?)))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        Ok(Arc::new(DiskFile(fs::File::open(path)?)))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    #[cfg(unix)]
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        fs::File::open(path)?.sync_all()
+    }
+
+    /// Windows keeps directory entries durable by itself and has no call for it.
+    #[cfg(not(unix))]
+    fn sync_directory(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Lock> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let mut file = options.open(path)?;
+        match file.try_lock() {
+            Ok(()) => {
+                file.set_len(0)?;
+                file.seek(SeekFrom::Start(0))?;
+                writeln!(file, "{}", std::process::id())?;
+                Ok(Lock::Taken(Box::new(DiskLock { _file: file })))
+            }
+            Err(TryLockError::WouldBlock) => {
+                let mut owner = String::new();
+                file.read_to_string(&mut owner)?;
+                Ok(Lock::Held(owner.trim().parse().unwrap_or(0)))
+            }
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+/// The lock goes when the file is closed, also by the death of the process.
+#[derive(Debug)]
+struct DiskLock {
+    _file: fs::File,
+}
+
+impl LockGuard for DiskLock {}
+
+#[derive(Debug)]
+struct DiskFile(fs::File);
+
+#[cfg(unix)]
+impl File for DiskFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        std::os::unix::fs::FileExt::read_at(&self.0, buffer, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        std::os::unix::fs::FileExt::write_all_at(&self.0, bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn set_length(&self, length: u64) -> io::Result<()> {
+        self.0.set_len(length)
+    }
+}
+
+#[cfg(windows)]
+impl File for DiskFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        std::os::windows::fs::FileExt::seek_read(&self.0, buffer, offset)
+    }
+
+    fn write_at(&self, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let written = std::os::windows::fs::FileExt::seek_write(&self.0, bytes, offset)?;
+            bytes = &bytes[written..];
+            offset += written as u64;
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn set_length(&self, length: u64) -> io::Result<()> {
+        self.0.set_len(length)
+    }
+}
+
+/// The monotonic clock of the operating system.
+#[derive(Debug)]
+pub struct SystemClock(Instant);
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        SystemClock(Instant::now())
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> Duration {
+        self.0.elapsed()
+    }
+}

@@ -1,0 +1,187 @@
+//! A file system that fails on cue: the n-th call of a kind, once or from then on.
+
+use super::{File, Fs, Lock};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A kind of call that can fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are those of the calls")]
+pub enum Operation {
+    CreateDirectory,
+    List,
+    Create,
+    Open,
+    Rename,
+    Remove,
+    SyncDirectory,
+    Lock,
+    Read,
+    Write,
+    Sync,
+    Length,
+    SetLength,
+}
+
+/// Which calls fail, and how.
+#[derive(Debug, Clone)]
+pub struct Fault {
+    /// Only calls of this kind count; `None`: all.
+    pub operation: Option<Operation>,
+    /// Only calls on paths that contain this count.
+    pub path: String,
+    /// Which of the calls that count fails first; the first is 1.
+    pub nth: u64,
+    /// What the call answers. A failed write has written its first half.
+    pub error: io::ErrorKind,
+    /// Whether all later calls that count fail too.
+    pub sticky: bool,
+}
+
+/// Wraps another file system. A cheap handle.
+#[derive(Debug, Clone)]
+pub struct FaultFs {
+    inner: Arc<dyn Fs>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    fault: Option<Fault>,
+    counted: u64,
+    fired: bool,
+}
+
+impl FaultFs {
+    /// Passes everything on until a fault is set.
+    pub fn new(inner: Arc<dyn Fs>) -> FaultFs {
+        FaultFs {
+            inner,
+            state: Arc::default(),
+        }
+    }
+
+    /// Sets or clears the fault and counts from the beginning.
+    pub fn set(&self, fault: Option<Fault>) {
+        *self.state() = State {
+            fault,
+            ..State::default()
+        };
+    }
+
+    /// How many calls counted since [`FaultFs::set`], and whether one has failed.
+    pub fn seen(&self) -> (u64, bool) {
+        let state = self.state();
+        (state.counted, state.fired)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn check(&self, operation: Operation, path: &Path) -> io::Result<()> {
+        let state = &mut *self.state();
+        let Some(fault) = &state.fault else {
+            return Ok(());
+        };
+        let other = fault.operation.is_some_and(|wanted| wanted != operation);
+        if other || !path.to_string_lossy().contains(&fault.path) {
+            return Ok(());
+        }
+        state.counted += 1;
+        let fails = state.counted == fault.nth || (fault.sticky && state.counted > fault.nth);
+        state.fired |= fails;
+        match fails {
+            true => Err(fault.error.into()),
+            false => Ok(()),
+        }
+    }
+
+    fn wrap(&self, path: &Path, file: Arc<dyn File>) -> Arc<dyn File> {
+        Arc::new(FaultFile {
+            fs: self.clone(),
+            path: path.to_path_buf(),
+            file,
+        })
+    }
+}
+
+impl Fs for FaultFs {
+    fn create_directory(&self, path: &Path) -> io::Result<()> {
+        self.check(Operation::CreateDirectory, path)?;
+        self.inner.create_directory(path)
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<String>> {
+        self.check(Operation::List, path)?;
+        self.inner.list(path)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        self.check(Operation::Create, path)?;
+        Ok(self.wrap(path, self.inner.create(path)?))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        self.check(Operation::Open, path)?;
+        Ok(self.wrap(path, self.inner.open(path)?))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.check(Operation::Rename, to)?;
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.check(Operation::Remove, path)?;
+        self.inner.remove(path)
+    }
+
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        self.check(Operation::SyncDirectory, path)?;
+        self.inner.sync_directory(path)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Lock> {
+        self.check(Operation::Lock, path)?;
+        self.inner.lock(path)
+    }
+}
+
+#[derive(Debug)]
+struct FaultFile {
+    fs: FaultFs,
+    path: PathBuf,
+    file: Arc<dyn File>,
+}
+
+impl File for FaultFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.fs.check(Operation::Read, &self.path)?;
+        self.file.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        if let Err(error) = self.fs.check(Operation::Write, &self.path) {
+            self.file.write_at(&bytes[..bytes.len() / 2], offset)?;
+            return Err(error);
+        }
+        self.file.write_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.fs.check(Operation::Sync, &self.path)?;
+        self.file.sync()
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        self.fs.check(Operation::Length, &self.path)?;
+        self.file.length()
+    }
+
+    fn set_length(&self, length: u64) -> io::Result<()> {
+        self.fs.check(Operation::SetLength, &self.path)?;
+        self.file.set_length(length)
+    }
+}

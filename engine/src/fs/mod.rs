@@ -1,0 +1,88 @@
+//! The seam between the engine and everything outside: files and time.
+//!
+//! Every byte of the engine goes through [`Fs`], so that a test can fail any call or cut the power after it. Errors are the
+//! operating system's own here; `files.rs` adds what was attempted and on which file.
+
+mod disk;
+mod fault;
+mod memory;
+
+pub use disk::{DiskFs, SystemClock};
+pub use fault::{Fault, FaultFs, Operation};
+pub use memory::{Keep, MemoryFs};
+
+use std::fmt::Debug;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// A file system, as far as the engine needs one. All calls block.
+pub trait Fs: Send + Sync + Debug {
+    /// Creates the directory and its parents; no error if it exists.
+    fn create_directory(&self, path: &Path) -> io::Result<()>;
+    /// The names in a directory, in no order.
+    fn list(&self, path: &Path) -> io::Result<Vec<String>>;
+    /// Creates a file for reading and writing; what was there before is gone. The name is durable after `sync_directory`.
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>>;
+    /// Opens a file for reading.
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn File>>;
+    /// Renames over whatever has the new name.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file; those who have it open may read on.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Makes creations, renames and removals in the directory durable.
+    fn sync_directory(&self, path: &Path) -> io::Result<()>;
+    /// Takes the lock file at `path` for this process, until the guard is dropped; answers who has it otherwise.
+    fn lock(&self, path: &Path) -> io::Result<Lock>;
+}
+
+/// The answer of [`Fs::lock`].
+#[derive(Debug)]
+pub enum Lock {
+    /// Ours until dropped.
+    Taken(Box<dyn LockGuard>),
+    /// Another holder has it: its process id, 0 when unknown.
+    Held(u32),
+}
+
+/// Holds a lock file until dropped.
+pub trait LockGuard: Send + Sync + Debug {}
+
+/// An open file. All calls block and may be made from several threads.
+pub trait File: Send + Sync + Debug {
+    /// Reads at most `buffer.len()` bytes; 0 at the end of the file.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Writes all of `bytes`, extending the file if needed. After an error any part of them may have been written.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+    /// Makes the contents and the length durable.
+    fn sync(&self) -> io::Result<()>;
+    /// The length in bytes.
+    fn length(&self) -> io::Result<u64>;
+    /// Cuts or extends (with zeros) the file to `length` bytes.
+    fn set_length(&self, length: u64) -> io::Result<()>;
+}
+
+/// What time it is, as the time since some fixed moment; never goes back.
+pub trait Clock: Send + Sync + Debug {
+    /// The time now.
+    fn now(&self) -> Duration;
+}
+
+/// A clock that a test moves by hand.
+#[derive(Debug, Default)]
+pub struct ManualClock(AtomicU64);
+
+impl ManualClock {
+    /// Moves the clock forward.
+    pub fn advance(&self, by: Duration) {
+        self.0.fetch_add(by.as_nanos() as u64, Ordering::Relaxed);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Duration {
+        Duration::from_nanos(self.0.load(Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,60 @@
+//! What makes one stored version of a key: user key, sequence number, kind; and the order of the three.
+//!
+//! Everywhere in the engine versions are ordered by user key ascending, then by sequence number descending, so that the
+//! newest version of a key comes first.
+
+use bytes::Bytes;
+
+/// Position of one change in the order of all writes of a `Db`. The first is 1; below 2^62.
+pub(crate) type SequenceNumber = u64;
+
+/// Later than every write there will be.
+pub(crate) const SEQUENCE_MAX: SequenceNumber = (1 << 62) - 1;
+
+/// What a version says about its key. The numbers are on disk: never reordered, never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The key is absent.
+    Delete = 1,
+    /// The value follows.
+    Put = 2,
+    /// A pointer into the value log follows.
+    Large = 3,
+}
+
+impl Kind {
+    pub(crate) fn decode(byte: u8) -> Option<Kind> {
+        match byte {
+            1 => Some(Kind::Delete),
+            2 => Some(Kind::Put),
+            3 => Some(Kind::Large),
+            _ => None,
+        }
+    }
+}
+
+/// One version of a key, without the key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) sequence: SequenceNumber,
+    pub(crate) kind: Kind,
+    pub(crate) value: Bytes,
+}
+
+/// The exclusive end of a span of keys; `None` lies behind every key.
+pub(crate) fn is_before_end(key: &[u8], end: Option<&[u8]>) -> bool {
+    end.is_none_or(|end| key < end)
+}
+
+/// The smallest key behind `key`: the exclusive end of the span that holds `key` alone.
+pub(crate) fn successor(key: &[u8]) -> Vec<u8> {
+    let mut next = Vec::with_capacity(key.len() + 1);
+    next.extend_from_slice(key);
+    next.push(0);
+    next
+}
+
+/// The later of two exclusive ends.
+pub(crate) fn later_end<'a>(a: Option<&'a [u8]>, b: Option<&'a [u8]>) -> Option<&'a [u8]> {
+    Some(a?.max(b?))
+}

@@ -1,0 +1,167 @@
+//! Keyspace: a named LSM tree; all share WAL, manifest, cache and background work.
+
+use crate::Result;
+use crate::cache::Cache;
+use crate::codec::hash;
+use crate::key::{Entry, SequenceNumber};
+use crate::memtable::Memtable;
+use crate::version::{Version, file_of};
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+/// Everything a reader of a keyspace looks at; immutable but for the active memtable.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) active: Arc<Memtable>,
+    /// Newest first.
+    pub(crate) sealed: Vec<Arc<Memtable>>,
+    pub(crate) version: Arc<Version>,
+}
+
+/// The LSM tree of a keyspace.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    pub(crate) id: u32,
+    pub(crate) name: Arc<str>,
+    view: RwLock<Arc<View>>,
+}
+
+impl Tree {
+    pub(crate) fn new(id: u32, name: &str, version: Version, now: Duration) -> Tree {
+        let view = View {
+            active: Arc::new(Memtable::new(now)),
+            sealed: Vec::new(),
+            version: Arc::new(version),
+        };
+        Tree {
+            id,
+            name: name.into(),
+            view: RwLock::new(Arc::new(view)),
+        }
+    }
+
+    pub(crate) fn view(&self) -> Arc<View> {
+        self.view
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn change(&self, change: impl FnOnce(&View) -> View) {
+        let mut view = self.view.write().unwrap_or_else(PoisonError::into_inner);
+        *view = Arc::new(change(&view));
+    }
+
+    /// Begins a new active memtable unless the present one is empty. Only for who applies commits.
+    pub(crate) fn seal(&self, now: Duration) -> bool {
+        if self.view().active.is_empty() {
+            return false;
+        }
+        self.change(|view| {
+            let mut sealed = vec![view.active.clone()];
+            sealed.extend(view.sealed.iter().cloned());
+            View {
+                active: Arc::new(Memtable::new(now)),
+                sealed,
+                version: view.version.clone(),
+            }
+        });
+        true
+    }
+
+    /// Replaces the version; `flushed` is the sealed memtable that it now contains.
+    pub(crate) fn install(&self, version: Version, flushed: Option<&Arc<Memtable>>) {
+        let version = Arc::new(version);
+        self.change(|view| {
+            let mut sealed = view.sealed.clone();
+            if let Some(flushed) = flushed {
+                sealed.retain(|memtable| !Arc::ptr_eq(memtable, flushed));
+            }
+            View {
+                active: view.active.clone(),
+                sealed,
+                version,
+            }
+        });
+    }
+
+    /// The newest version of `key` at the sequence number that `at` answers, searched from the newest source down. A
+    /// tombstone ends the search too.
+    pub(crate) fn find(
+        &self,
+        cache: &Cache,
+        key: &[u8],
+        at: impl Fn() -> SequenceNumber,
+    ) -> Result<Option<Entry>> {
+        let view = self.view();
+        for memtable in std::iter::once(&view.active).chain(&view.sealed) {
+            let found = memtable.find(key, &at);
+            if found.entry.is_some() || found.deleted > 0 {
+                return Ok(found.entry.filter(|entry| entry.sequence > found.deleted));
+            }
+        }
+        find_in_files(cache, &view.version, key, at())
+    }
+}
+
+fn find_in_files(
+    cache: &Cache,
+    version: &Version,
+    key: &[u8],
+    at: SequenceNumber,
+) -> Result<Option<Entry>> {
+    let hash = hash(key);
+    let newest = version.levels[0]
+        .iter()
+        .filter(|file| file.meta.contains(key));
+    let deeper = version.levels[1..]
+        .iter()
+        .filter_map(|files| file_of(files, key));
+    for file in newest.chain(deeper) {
+        let reader = cache.reader(&file.meta)?;
+        let deleted = reader.cover(key, at).map_or(0, |cover| cover.sequence);
+        let entry = reader.get(cache, key, hash, at)?;
+        if entry.is_some() || deleted > 0 {
+            return Ok(entry.filter(|entry| entry.sequence > deleted));
+        }
+    }
+    Ok(None)
+}
+
+/// A named, independent, ordered set of keys; a cheap handle.
+#[derive(Clone)]
+pub struct Keyspace(Arc<Tree>);
+
+impl Keyspace {
+    pub(crate) fn new(tree: Arc<Tree>) -> Keyspace {
+        Keyspace(tree)
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id
+    }
+
+    pub(crate) fn tree(&self) -> &Arc<Tree> {
+        &self.0
+    }
+
+    /// The name it was opened under.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+}
+
+impl fmt::Debug for Keyspace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Keyspace").field(&self.0.name).finish()
+    }
+}
+
+impl PartialEq for Keyspace {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Keyspace {}

@@ -1,0 +1,239 @@
+//! Manifest: the log of VersionEdits, and CURRENT, which names it.
+//!
+//! After the file header come records: `u32` length, `u64` checksum over the length and the edit, keyed by file number and
+//! offset; then the edit. The first makes the whole state. Each edit is synced before the next begins, so at most the last
+//! record can be torn, and a bad record before a good one is corruption.
+//!
+//! CURRENT is the line `lazurite 1 MANIFEST-000007 <checksum of "MANIFEST-000007" in 16 hex digits>`. Invariant: it names a
+//! manifest that was whole and durable when CURRENT was switched.
+
+use crate::codec::{Decoder, checksum};
+use crate::files::{
+    Directory, FileKind, FileName, HEADER_BYTES, OpenFile, check_header, encode_header,
+};
+use crate::version::{State, VersionEdit};
+use crate::{Error, Result};
+use std::path::Path;
+
+const RECORD_HEADER_BYTES: usize = 12;
+/// The manifest is rewritten when it is this many times its first record, and over this size.
+const REWRITE_RATIO: u64 = 4;
+const REWRITE_BYTES_MIN: u64 = 256 << 10;
+
+/// The manifest being written.
+#[derive(Debug)]
+pub(crate) struct Manifest {
+    directory: Directory,
+    store: u128,
+    number: u64,
+    /// `None` until the first is written: recovery reads everything before it writes anything.
+    file: Option<OpenFile>,
+    length: u64,
+    first_length: u64,
+    pub(crate) state: State,
+}
+
+impl Manifest {
+    /// A manifest of `state` that is not written yet.
+    pub(crate) fn draft(directory: &Directory, store: u128, state: State) -> Manifest {
+        Manifest {
+            directory: directory.clone(),
+            store,
+            number: 0,
+            file: None,
+            length: 0,
+            first_length: 0,
+            state,
+        }
+    }
+
+    /// Writes the state to a new manifest and makes it the current one.
+    pub(crate) fn write_new(&mut self) -> Result<()> {
+        let number = self.next_file();
+        let name = FileName::Numbered(FileKind::Manifest, number);
+        let file = self.directory.create(name)?;
+        let mut bytes = encode_header(FileKind::Manifest, self.store, number);
+        bytes.extend_from_slice(&encode_record(number, HEADER_BYTES, &self.state.as_edit()));
+        file.write(&bytes, 0)?;
+        file.sync()?;
+        write_current(&self.directory, name)?;
+        self.number = number;
+        self.file = Some(file);
+        self.length = bytes.len() as u64;
+        self.first_length = self.length;
+        Ok(())
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// A number for a new file.
+    pub(crate) fn next_file(&mut self) -> u64 {
+        let number = self.state.next_file;
+        self.state.next_file += 1;
+        number
+    }
+
+    /// Makes `edit` durable and applies it. Fails with the manifest unchanged if the disk is full; after any other failure
+    /// nobody knows whether the edit will be found, and the caller must stop writing.
+    pub(crate) fn append(&mut self, mut edit: VersionEdit) -> Result<()> {
+        use crate::version::Field;
+        edit.fields.push(Field::NextFile(self.state.next_file));
+        let record = encode_record(self.number, self.length, &edit);
+        let too_long = self.length + record.len() as u64
+            > (self.first_length * REWRITE_RATIO).max(REWRITE_BYTES_MIN);
+        if too_long {
+            return self.rewrite(&edit);
+        }
+        let file = self
+            .file
+            .as_ref()
+            .expect("recovery writes a manifest before anything is changed");
+        if let Err(error) = file.write(&record, self.length) {
+            // The torn record must be gone before anything it names may be removed.
+            if matches!(error, Error::NoSpace { .. }) {
+                file.set_length(self.length)
+                    .and_then(|()| file.sync())
+                    .map_err(not_full)?;
+            }
+            return Err(error);
+        }
+        file.sync().map_err(not_full)?;
+        self.length += record.len() as u64;
+        apply(&mut self.state, &edit);
+        Ok(())
+    }
+
+    fn rewrite(&mut self, edit: &VersionEdit) -> Result<()> {
+        let old = self.number;
+        let before = self.state.clone();
+        apply(&mut self.state, edit);
+        if let Err(error) = self.write_new() {
+            // CURRENT was not switched: the old manifest is in force, and the new one an orphan whose number is skipped.
+            let next_file = self.state.next_file;
+            self.state = State {
+                next_file,
+                ..before
+            };
+            return Err(error);
+        }
+        // If it cannot be removed it is an orphan, and the next open removes it.
+        let _ = self
+            .directory
+            .remove(FileName::Numbered(FileKind::Manifest, old));
+        Ok(())
+    }
+}
+
+/// A disk too full to undo or to sync is no longer a failure that passes.
+fn not_full(error: Error) -> Error {
+    match error {
+        Error::NoSpace { path } => Error::Io {
+            action: "sync",
+            path,
+            source: std::sync::Arc::new(std::io::ErrorKind::StorageFull.into()),
+        },
+        error => error,
+    }
+}
+
+fn apply(state: &mut State, edit: &VersionEdit) {
+    state
+        .apply(edit)
+        .expect("edits of this process fit the state they are made for");
+}
+
+fn encode_record(number: u64, offset: u64, edit: &VersionEdit) -> Vec<u8> {
+    let payload = edit.encode();
+    let length = (payload.len() as u32).to_le_bytes();
+    let sum = checksum(number, offset, &[&length, &payload]);
+    let mut out = Vec::with_capacity(RECORD_HEADER_BYTES + payload.len());
+    out.extend_from_slice(&length);
+    out.extend_from_slice(&sum.to_le_bytes());
+    out.extend_from_slice(&payload);
+    out
+}
+
+/// The payload of the record at `offset`, if a whole and unharmed one stands there.
+fn record_at(bytes: &[u8], number: u64, offset: usize) -> Option<&[u8]> {
+    let mut decoder = Decoder::new(bytes.get(offset..)?);
+    let length = decoder.u32()?;
+    let sum = decoder.u64()?;
+    let payload = decoder.take(length as usize)?;
+    (length > 0 && sum == checksum(number, offset as u64, &[&length.to_le_bytes(), payload]))
+        .then_some(payload)
+}
+
+fn write_current(directory: &Directory, name: FileName) -> Result<()> {
+    let name = name.to_string();
+    let line = format!(
+        "lazurite 1 {name} {:016x}\n",
+        checksum(0, 0, &[name.as_bytes()])
+    );
+    let file = directory.create(FileName::CurrentNew)?;
+    file.write(line.as_bytes(), 0)?;
+    file.sync()?;
+    directory.rename(FileName::CurrentNew, FileName::Current)?;
+    directory.sync().map_err(not_full)
+}
+
+/// Reads CURRENT and the manifest it names: the store id and the state.
+pub(crate) fn read(directory: &Directory) -> Result<(u128, State)> {
+    let number = read_current(directory)?;
+    let file = directory.open(FileName::Numbered(FileKind::Manifest, number))?;
+    let length = file.length()?;
+    let bytes = file.read_exact(0, length as usize)?;
+    let header = &bytes[..bytes.len().min(HEADER_BYTES as usize)];
+    let store = check_header(header, FileKind::Manifest, number, file.path())?;
+    Ok((store, replay(&bytes, number, file.path())?))
+}
+
+fn replay(bytes: &[u8], number: u64, path: &Path) -> Result<State> {
+    let mut state = State::default();
+    let mut offset = HEADER_BYTES as usize;
+    while let Some(payload) = record_at(bytes, number, offset) {
+        let edit = VersionEdit::decode(payload);
+        let edit =
+            edit.ok_or_else(|| Error::corrupt(path, offset as u64, "the edit does not decode"))?;
+        let applied = state.apply(&edit);
+        applied.map_err(|reason| Error::corrupt(path, offset as u64, reason))?;
+        offset += RECORD_HEADER_BYTES + payload.len();
+    }
+    let torn_first = offset == HEADER_BYTES as usize;
+    let followed = (offset + 1..bytes.len()).any(|later| record_at(bytes, number, later).is_some());
+    if torn_first || followed {
+        return Err(Error::corrupt(
+            path,
+            offset as u64,
+            "the checksum of the edit does not match",
+        ));
+    }
+    Ok(state)
+}
+
+fn read_current(directory: &Directory) -> Result<u64> {
+    let file = directory.open(FileName::Current)?;
+    let length = file.length()?.min(256) as usize;
+    let bytes = file.read_exact(0, length)?;
+    let line = String::from_utf8_lossy(&bytes);
+    let corrupt = || file.corrupt(0, "the line does not name a manifest");
+    let words: Vec<&str> = line.trim_end_matches('\n').split(' ').collect();
+    let [program, version, name, sum] = words[..] else {
+        return Err(corrupt());
+    };
+    if program != "lazurite" || sum != format!("{:016x}", checksum(0, 0, &[name.as_bytes()])) {
+        return Err(corrupt());
+    }
+    if version != "1" {
+        return Err(Error::UnknownFormat {
+            path: file.path().to_path_buf(),
+            found: format!("format version {version}"),
+            supported: "format version 1".into(),
+        });
+    }
+    match FileName::parse(name) {
+        Some(FileName::Numbered(FileKind::Manifest, number)) => Ok(number),
+        _ => Err(corrupt()),
+    }
+}

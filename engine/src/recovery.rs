@@ -1,0 +1,373 @@
+//! Recovery: directory -> Store: lock, manifest, then WAL, then removal of orphan files.
+//!
+//! Nothing is removed before all has been read and found whole, so an open that fails leaves the directory as it was.
+
+use crate::batch::{Change, Changes};
+use crate::cache::Cache;
+use crate::config::{Config, Environment};
+use crate::files::{Directory, FileKind, FileName};
+use crate::fs::{Lock, LockGuard};
+use crate::key::{Kind, SequenceNumber};
+use crate::keyspace::Tree;
+use crate::manifest::{self, Manifest};
+use crate::store::{Parts, Store, lock};
+use crate::value_log::{self, ValueLog, ValuePointer, ValueReader};
+use crate::version::{LiveFile, State, Version};
+use crate::wal::{self, Frame, Segment};
+use crate::{Error, Result};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+/// Opens the store in `path`, creating it if absent.
+pub(crate) fn open(path: &Path, config: Config, environment: Environment) -> Result<Store> {
+    let started = environment.clock.now();
+    let directory = Directory::new(environment.fs.clone(), path);
+    directory.make()?;
+    Found::list(&directory)?;
+    let lock_guard = take_lock(&directory)?;
+    // Listed again, because an owner before us may have been at work until now.
+    let found = Found::list(&directory)?;
+    let (store_id, mut state) = match found.has_current {
+        true => manifest::read(&directory)?,
+        false => (environment.ids.next_id(), State::default()),
+    };
+    state.next_file = state.next_file.max(found.last_number() + 1);
+    let segments = read_wals(&directory, store_id, &state)?;
+    adopt_segments(&directory, store_id, &found, &mut state)?;
+    let recovery = Recovery {
+        config,
+        environment,
+        directory,
+        store_id,
+        lock: lock_guard,
+    };
+    let store = recovery.build(state)?;
+    store.check_files(&found)?;
+    let replayed = store.replay(&segments)?;
+    store.check_references()?;
+    lock(&store.manifest).write_new()?;
+    store.remove_orphans(&found);
+    tracing::info!(
+        batches = replayed.batches,
+        bytes = replayed.bytes,
+        torn = replayed.torn,
+        milliseconds = store.clock.now().saturating_sub(started).as_millis() as u64,
+        "recovered the store"
+    );
+    Ok(store)
+}
+
+/// What lies in the directory.
+struct Found {
+    names: Vec<FileName>,
+    has_current: bool,
+}
+
+impl Found {
+    /// Refuses a directory that holds files of others, or ours without CURRENT.
+    fn list(directory: &Directory) -> Result<Found> {
+        let listed = directory.list()?;
+        let mut names = Vec::new();
+        let mut foreign = Vec::new();
+        for name in listed {
+            match FileName::parse(&name) {
+                Some(name) => names.push(name),
+                None => foreign.push(name),
+            }
+        }
+        let has_current = names.contains(&FileName::Current);
+        if !has_current && let Some(name) = foreign.iter().min() {
+            return Err(Error::UnknownFormat {
+                path: directory.path().to_path_buf(),
+                found: format!("files that are not ours ({name})"),
+                supported: "an empty directory, or one that it created".into(),
+            });
+        }
+        let holds_data = |name: &FileName| matches!(name, FileName::Numbered(kind, _) if *kind != FileKind::Manifest);
+        if !has_current && names.iter().any(holds_data) {
+            let path = directory.path_of(FileName::Current);
+            return Err(Error::corrupt(&path, 0, "the file is missing"));
+        }
+        Ok(Found { names, has_current })
+    }
+
+    fn numbered(&self) -> impl Iterator<Item = (FileKind, u64)> {
+        self.names.iter().filter_map(|name| match name {
+            FileName::Numbered(kind, number) => Some((*kind, *number)),
+            _ => None,
+        })
+    }
+
+    fn last_number(&self) -> u64 {
+        self.numbered().map(|(_, number)| number).max().unwrap_or(0)
+    }
+}
+
+fn take_lock(directory: &Directory) -> Result<Box<dyn LockGuard>> {
+    match directory.lock()? {
+        Lock::Taken(guard) => Ok(guard),
+        Lock::Held(process_id) => Err(Error::Locked {
+            path: directory.path().to_path_buf(),
+            process_id,
+        }),
+    }
+}
+
+/// Reads the log segments that the manifest lists; only the last may be torn.
+fn read_wals(directory: &Directory, store: u128, state: &State) -> Result<Vec<Segment>> {
+    let wals = state.wals.iter();
+    let segments: Result<Vec<Segment>> = wals
+        .map(|(&number, &meta)| wal::read(directory, store, number, meta))
+        .collect();
+    let segments = segments?;
+    if state.closed && segments.iter().any(|segment| segment.torn) {
+        let torn = segments
+            .iter()
+            .find(|segment| segment.torn)
+            .expect("one was found");
+        return Err(torn
+            .file
+            .corrupt(torn.end, "the checksum of the record does not match"));
+    }
+    Ok(segments)
+}
+
+/// Takes over the value-log segments that were being written when the process ended.
+fn adopt_segments(
+    directory: &Directory,
+    store: u128,
+    found: &Found,
+    state: &mut State,
+) -> Result<()> {
+    for (kind, number) in found.numbered() {
+        if kind == FileKind::ValueLog
+            && !state.segments.contains_key(&number)
+            && let Some(meta) = value_log::adopt(directory, store, number)?
+        {
+            state.segments.insert(number, meta);
+        }
+    }
+    Ok(())
+}
+
+struct Recovery {
+    config: Config,
+    environment: Environment,
+    directory: Directory,
+    store_id: u128,
+    lock: Box<dyn LockGuard>,
+}
+
+/// What replay found.
+#[derive(Debug, Default)]
+struct Replayed {
+    batches: u64,
+    bytes: u64,
+    /// Whether a tail was dropped.
+    torn: bool,
+}
+
+impl Recovery {
+    fn build(self, state: State) -> Result<Store> {
+        let (config, directory) = (self.config, self.directory);
+        let cache = Cache::new(
+            directory.clone(),
+            self.store_id,
+            config.cache_bytes_max,
+            config.open_files_max,
+        );
+        let cache = Arc::new(cache);
+        let now = self.environment.clock.now();
+        let mut trees = Vec::new();
+        for (&id, keyspace) in &state.keyspaces {
+            let live = |(level, meta): &(u32, _)| {
+                let file = LiveFile::new(Clone::clone(meta), cache.clone(), directory.clone());
+                (*level as usize, Arc::new(file))
+            };
+            let files = keyspace.files.values().map(live).collect();
+            if id as usize != trees.len() {
+                return Err(Error::corrupt(
+                    directory.path(),
+                    0,
+                    "the ids of the keyspaces have a gap",
+                ));
+            }
+            let version = Version::default().with(&[], files);
+            trees.push(Arc::new(Tree::new(id, &keyspace.name, version, now)));
+        }
+        let manifest = Manifest::draft(&directory, self.store_id, state);
+        let manifest = Arc::new(Mutex::new(manifest));
+        let value_log = ValueLog::new(directory.clone(), self.store_id, &config, manifest.clone());
+        Ok(Store::new(Parts {
+            config,
+            background: self.environment.background,
+            clock: self.environment.clock,
+            directory,
+            store_id: self.store_id,
+            cache,
+            manifest,
+            value_log: Arc::new(value_log),
+            trees,
+            lock: self.lock,
+        }))
+    }
+}
+
+impl Store {
+    /// Applies the log to the memtables, and notes in the manifest's state where each segment ends.
+    fn replay(&self, segments: &[Segment]) -> Result<Replayed> {
+        let mut replayed = Replayed::default();
+        let mut last = lock(&self.manifest).state.last_sequence;
+        self.snapshots.publish(last);
+        let durable = segments
+            .iter()
+            .map(|segment| segment.durable)
+            .max()
+            .unwrap_or(0);
+        for segment in segments {
+            let mut end = segment.end;
+            replayed.torn |= segment.torn;
+            for frame in &segment.frames {
+                let changes = decode(segment, frame)?;
+                // Behind the last sync the system may have kept a pointer and lost its value: the log ends there.
+                if !segment.sealed && frame.first > durable && !self.has_all_values(&changes)? {
+                    replayed.torn = true;
+                    end = frame.offset;
+                    break;
+                }
+                last = last.max(self.replay_frame(segment, frame, changes)?);
+                replayed.batches += 1;
+                self.snapshots.publish(last);
+            }
+            replayed.bytes += end;
+            segment.file.sync()?;
+            let state = &mut lock(&self.manifest).state;
+            let meta = state
+                .wals
+                .get_mut(&segment.number)
+                .expect("the manifest listed it");
+            meta.end = Some(end);
+        }
+        lock(&self.manifest).state.last_sequence = last;
+        lock(&self.commit.log).last_sequence = last;
+        self.sync.start(last);
+        Ok(replayed)
+    }
+
+    fn replay_frame(
+        &self,
+        segment: &Segment,
+        frame: &Frame,
+        changes: Vec<Change>,
+    ) -> Result<SequenceNumber> {
+        let last = frame.first + (changes.len() as u64).max(1) - 1;
+        let mut unflushed = Vec::new();
+        for (sequence, change) in (frame.first..).zip(changes) {
+            let keyspaces = &lock(&self.manifest).state.keyspaces;
+            let Some(keyspace) = keyspaces.get(&change.keyspace()) else {
+                return Err(segment.file.corrupt(
+                    frame.offset,
+                    "the record names a keyspace that does not exist",
+                ));
+            };
+            if sequence > keyspace.flushed {
+                unflushed.push((sequence, change));
+            }
+        }
+        self.apply_changes(unflushed);
+        self.seal_full();
+        Ok(last)
+    }
+
+    /// Whether every value that the changes point to can be read.
+    fn has_all_values(&self, changes: &[Change]) -> Result<bool> {
+        for change in changes {
+            let Change::Set {
+                kind: Kind::Large,
+                value,
+                ..
+            } = change
+            else {
+                continue;
+            };
+            let Some(pointer) = ValuePointer::decode(value) else {
+                return Ok(false);
+            };
+            match read_through(ValueReader::open(self.value_log.clone(), pointer)) {
+                Err(Error::Corrupt { .. }) => return Ok(false),
+                read => read?,
+            }
+        }
+        Ok(true)
+    }
+
+    /// Every file that the manifest lists must be there.
+    fn check_files(&self, found: &Found) -> Result<()> {
+        let state = &lock(&self.manifest).state;
+        let files = state
+            .keyspaces
+            .values()
+            .flat_map(|keyspace| keyspace.files.keys());
+        let sstables = files.map(|&number| FileName::Numbered(FileKind::Sstable, number));
+        let segments = state
+            .segments
+            .keys()
+            .map(|&number| FileName::Numbered(FileKind::ValueLog, number));
+        match sstables
+            .chain(segments)
+            .find(|name| !found.names.contains(name))
+        {
+            Some(missing) => Err(Error::corrupt(
+                &self.directory.path_of(missing),
+                0,
+                "the file is missing",
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Every segment that a value lies in must be there.
+    fn check_references(&self) -> Result<()> {
+        self.value_references()
+            .keys()
+            .try_for_each(|&number| self.value_log.contains(number))
+    }
+
+    /// Removes files that nothing refers to. One that cannot be removed is left for the next time.
+    fn remove_orphans(&self, found: &Found) {
+        let manifest = lock(&self.manifest);
+        let state = &manifest.state;
+        let is_live = |name: &FileName| match name {
+            FileName::Numbered(FileKind::Wal, number) => state.wals.contains_key(number),
+            FileName::Numbered(FileKind::ValueLog, number) => state.segments.contains_key(number),
+            FileName::Numbered(FileKind::Manifest, number) => *number == manifest.number(),
+            FileName::Numbered(FileKind::Sstable, number) => state
+                .keyspaces
+                .values()
+                .any(|keyspace| keyspace.files.contains_key(number)),
+            FileName::CurrentNew => false,
+            FileName::Current | FileName::Lock => true,
+        };
+        for name in found.names.iter().filter(|name| !is_live(name)) {
+            let _ = self.directory.remove(*name);
+        }
+    }
+}
+
+fn decode(segment: &Segment, frame: &Frame) -> Result<Vec<Change>> {
+    let changes: std::result::Result<Vec<Change>, _> = Changes::new(&frame.payload).collect();
+    changes.map_err(|_| {
+        segment
+            .file
+            .corrupt(frame.offset, "the record does not decode")
+    })
+}
+
+fn read_through(reader: Result<ValueReader>) -> Result<()> {
+    let reader = reader?;
+    let mut offset = 0;
+    while offset < reader.length() {
+        offset += reader.read_at(offset, usize::MAX)?.len() as u64;
+    }
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! SSTable: an immutable sorted file of versions.
+//!
+//! | where | what |
+//! | --- | --- |
+//! | 0 | file header, 48 bytes (`files.rs`) |
+//! | … | data blocks; index partitions; index root; filter; range tombstones: each payload with a 13-byte trailer |
+//! | end − 112 | footer: handles of index root, filter and range tombstones, counts, depth of the index, checksum, magic |
+//!
+//! A block trailer is: compression (0 none, 1 zstd), `u32` length before compression, `u64` checksum over payload and these
+//! five bytes, keyed by file number and offset. Invariant: all versions of one user key lie in one SSTable of a level.
+
+pub(crate) mod block;
+mod filter;
+mod reader;
+mod writer;
+
+pub(crate) use reader::{SstableCursor, SstableReader};
+pub(crate) use writer::{SstableOptions, SstableWriter};
+
+use crate::Error;
+use crate::codec::{Decoder, put_varint};
+use bytes::Bytes;
+
+const TRAILER_BYTES: usize = 13;
+const FOOTER_BYTES: usize = 112;
+const FOOTER_MAGIC: &[u8; 8] = b"LZSSTEND";
+/// More than any block can hold: a batch is 64 MiB at most, and range tombstones are cut into batches of memtable size.
+const BLOCK_BYTES_MAX: u32 = 1 << 30;
+
+/// Whether the blocks of a file are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Compression {
+    None = 0,
+    Zstd = 1,
+}
+
+/// Where a block lies: offset of the payload and its length, without the trailer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct BlockHandle {
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+}
+
+impl BlockHandle {
+    fn encode(self) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_varint(&mut out, self.offset);
+        put_varint(&mut out, self.length);
+        out
+    }
+
+    pub(crate) fn decode(decoder: &mut Decoder) -> Option<BlockHandle> {
+        Some(BlockHandle {
+            offset: decoder.varint()?,
+            length: decoder.varint()?,
+        })
+    }
+}
+
+/// What the end of the file says about the rest. A handle of length 0 stands for an absent block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Footer {
+    index: BlockHandle,
+    filter: BlockHandle,
+    range_tombstones: BlockHandle,
+    /// 1: the root leads to data blocks; 2: to partitions that do.
+    index_depth: u32,
+    entries: u64,
+    tombstones: u64,
+}
+
+/// Packs `payload` unless that saves less than an eighth.
+fn compress(payload: &[u8], compression: Compression) -> (Compression, std::borrow::Cow<'_, [u8]>) {
+    if compression == Compression::Zstd
+        && let Ok(packed) = zstd::bulk::compress(payload, 1)
+        && packed.len() + payload.len() / 8 < payload.len()
+    {
+        return (Compression::Zstd, packed.into());
+    }
+    (Compression::None, payload.into())
+}
+
+/// Undoes `compress`. The checksum has been verified; `Err` says why the bytes are still not a block.
+fn decompress(
+    payload: Bytes,
+    compression: u8,
+    length: u32,
+) -> std::result::Result<Bytes, &'static str> {
+    match compression {
+        0 if payload.len() == length as usize => Ok(payload),
+        1 if length <= BLOCK_BYTES_MAX => {
+            let bytes = zstd::bulk::decompress(&payload, length as usize);
+            let bytes = bytes.map_err(|_| "the block does not decompress")?;
+            match bytes.len() == length as usize {
+                true => Ok(bytes.into()),
+                false => Err("the block decompresses to another length"),
+            }
+        }
+        _ => Err("the block has an unknown compression or a wrong length"),
+    }
+}
+
+fn malformed(path: &std::path::Path, offset: u64) -> impl Fn(block::Malformed) -> Error {
+    move |_| Error::corrupt(path, offset, "the block does not decode")
+}

@@ -1,0 +1,408 @@
+//! Store: what every part of an open `Db` shares, and the background work as jobs.
+//!
+//! Locks are taken in this order: `flushing` or `compacting`, then the log of `commit.rs`, then the segments of the value
+//! log, then the manifest, then the view of a tree. None is held by readers across I/O.
+
+use crate::cache::Cache;
+use crate::commit::{Commit, SyncState};
+use crate::config::{Background, Config, Durability};
+use crate::files::Directory;
+use crate::fs::{Clock, LockGuard};
+use crate::keyspace::Tree;
+use crate::manifest::Manifest;
+use crate::snapshot::Snapshots;
+use crate::value_log::{ValueLog, ValuePointer, ValueReader};
+use crate::{Error, Result};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::time::Duration;
+
+/// How long a thread waits before it tries again what failed for lack of space, or looks at the clock.
+const RETRY: Duration = Duration::from_millis(1000);
+
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) config: Config,
+    pub(crate) background: Background,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) directory: Directory,
+    pub(crate) store_id: u128,
+    pub(crate) cache: Arc<Cache>,
+    pub(crate) manifest: Arc<Mutex<Manifest>>,
+    pub(crate) value_log: Arc<ValueLog>,
+    /// Indexed by keyspace id.
+    pub(crate) trees: RwLock<Vec<Arc<Tree>>>,
+    pub(crate) snapshots: Snapshots,
+    pub(crate) commit: Commit,
+    pub(crate) sync: SyncState,
+    /// Bytes of all memtables, sealed ones included.
+    pub(crate) memtable_bytes: AtomicUsize,
+    pub(crate) flushing: Mutex<()>,
+    pub(crate) compacting: Mutex<()>,
+    failure: OnceLock<Error>,
+    /// The background work that failed for lack of space, until it succeeds.
+    pub(crate) no_space: Mutex<Option<Error>>,
+    closed: AtomicBool,
+    signal: Signal,
+    pub(crate) lock: Mutex<Option<Box<dyn LockGuard>>>,
+}
+
+/// Wakes whoever waits for work, or for work to be done.
+#[derive(Debug, Default)]
+pub(crate) struct Signal {
+    round: Mutex<u64>,
+    changed: Condvar,
+}
+
+impl Signal {
+    pub(crate) fn notify(&self) {
+        *lock(&self.round) += 1;
+        self.changed.notify_all();
+    }
+
+    fn round(&self) -> u64 {
+        *lock(&self.round)
+    }
+
+    /// Waits until notified since `seen`, at most `limit`.
+    fn wait(&self, seen: u64, limit: Duration) {
+        let round = lock(&self.round);
+        let waited = self
+            .changed
+            .wait_timeout_while(round, limit, |round| *round == seen);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a new store is made of.
+pub(crate) struct Parts {
+    pub(crate) config: Config,
+    pub(crate) background: Background,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) directory: Directory,
+    pub(crate) store_id: u128,
+    pub(crate) cache: Arc<Cache>,
+    pub(crate) manifest: Arc<Mutex<Manifest>>,
+    pub(crate) value_log: Arc<ValueLog>,
+    pub(crate) trees: Vec<Arc<Tree>>,
+    pub(crate) lock: Box<dyn LockGuard>,
+}
+
+impl Store {
+    pub(crate) fn new(parts: Parts) -> Store {
+        Store {
+            config: parts.config,
+            background: parts.background,
+            clock: parts.clock,
+            directory: parts.directory,
+            store_id: parts.store_id,
+            cache: parts.cache,
+            manifest: parts.manifest,
+            value_log: parts.value_log,
+            trees: RwLock::new(parts.trees),
+            snapshots: Snapshots::default(),
+            commit: Commit::default(),
+            sync: SyncState::default(),
+            memtable_bytes: AtomicUsize::new(0),
+            flushing: Mutex::default(),
+            compacting: Mutex::default(),
+            failure: OnceLock::new(),
+            no_space: Mutex::default(),
+            closed: AtomicBool::new(false),
+            signal: Signal::default(),
+            lock: Mutex::new(Some(parts.lock)),
+        }
+    }
+
+    pub(crate) fn trees(&self) -> Vec<Arc<Tree>> {
+        self.trees
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    pub(crate) fn tree(&self, id: u32) -> Option<Arc<Tree>> {
+        let trees = self.trees.read().unwrap_or_else(PoisonError::into_inner);
+        trees.get(id as usize).cloned()
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn check_open(&self) -> Result<()> {
+        match self.is_closed() {
+            true => Err(Error::Closed),
+            false => Ok(()),
+        }
+    }
+
+    pub(crate) fn failure(&self) -> Option<&Error> {
+        self.failure.get()
+    }
+
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        self.check_open()?;
+        match self.failure() {
+            Some(failure) => Err(Error::ReadOnly {
+                reason: failure.to_string(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Stops all writing until the store is reopened. The first failure is the one remembered.
+    pub(crate) fn fail(&self, error: &Error) {
+        if self.failure.set(error.clone()).is_ok() {
+            tracing::error!(%error, "the store is read-only until it is reopened");
+        }
+        self.notify();
+    }
+
+    /// Marks the store closed; `false` if it was.
+    pub(crate) fn mark_closed(&self) -> bool {
+        let first = !self.closed.swap(true, Ordering::AcqRel);
+        self.notify();
+        first
+    }
+
+    pub(crate) fn notify(&self) {
+        self.signal.notify();
+    }
+
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.config.durability == Durability::Memory
+    }
+
+    /// A reader over the value that `pointer`, read under a snapshot, points to.
+    pub(crate) fn open_large(&self, pointer: &[u8]) -> Result<ValueReader> {
+        let decoded = ValuePointer::decode(pointer);
+        let pointer = decoded.ok_or_else(|| {
+            Error::corrupt(self.directory.path(), 0, "a value pointer does not decode")
+        })?;
+        ValueReader::open(self.value_log.clone(), pointer)
+    }
+
+    /// Bytes of each value-log segment that memtables and SSTables refer to.
+    pub(crate) fn value_references(&self) -> HashMap<u64, u64> {
+        let mut total = HashMap::new();
+        for tree in self.trees() {
+            let view = tree.view();
+            for memtable in std::iter::once(&view.active).chain(&view.sealed) {
+                memtable.add_references(&mut total);
+            }
+            for (_, file) in view.version.files() {
+                for &(segment, bytes) in &file.meta.references {
+                    *total.entry(segment).or_default() += bytes;
+                }
+            }
+        }
+        total
+    }
+}
+
+/// A piece of background work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Job {
+    /// A sealed memtable becomes an SSTable of level 0.
+    Flush,
+    /// SSTables are merged downwards.
+    Compaction,
+    /// Value-log segments that nothing refers to are removed.
+    Collection,
+}
+
+impl Store {
+    /// Runs one pending flush. Answers whether there was one.
+    pub(crate) fn run_flush(&self) -> Result<bool> {
+        let _guard = lock(&self.flushing);
+        self.seal_aged();
+        let ran = self.note(self.flush_one());
+        self.notify();
+        ran
+    }
+
+    /// Runs one pending compaction or collection. Answers which.
+    pub(crate) fn run_maintenance(&self) -> Result<Option<Job>> {
+        let _guard = lock(&self.compacting);
+        if self.note(self.compact_one())? {
+            self.notify();
+            return Ok(Some(Job::Compaction));
+        }
+        let collected = self.note(self.collect())?;
+        Ok(collected.then_some(Job::Collection))
+    }
+
+    /// Runs one job that is pending, if any.
+    pub(crate) fn step(&self) -> Result<Option<Job>> {
+        self.check_writable()?;
+        if self.run_flush()? {
+            return Ok(Some(Job::Flush));
+        }
+        self.run_maintenance()
+    }
+
+    /// A lack of space passes; any other failure of background work stops writing.
+    fn note<T>(&self, result: Result<T>) -> Result<T> {
+        match &result {
+            Ok(_) => *lock(&self.no_space) = None,
+            Err(error @ Error::NoSpace { .. }) => {
+                *lock(&self.no_space) = Some(error.clone());
+                self.notify();
+            }
+            Err(Error::Closed) => {}
+            Err(error) => self.fail(error),
+        }
+        result
+    }
+
+    /// Removes value-log segments that nothing refers to.
+    fn collect(&self) -> Result<bool> {
+        if !self.value_log.take_collection_request() {
+            return Ok(false);
+        }
+        let collected = self.collect_requested();
+        if collected.is_err() {
+            self.value_log.request_collection();
+        }
+        collected
+    }
+
+    fn collect_requested(&self) -> Result<bool> {
+        let sealed = self.value_log.seal_retired()?;
+        let unpinned = self.value_log.unpinned();
+        let references = self.value_references();
+        self.value_log.retire_wasteful(&references);
+        let dead: Vec<u64> = unpinned
+            .into_iter()
+            .filter(|number| !references.contains_key(number))
+            .collect();
+        if dead.is_empty() {
+            return Ok(sealed);
+        }
+        // What hides the values in these segments may be in the log only: it must not be lost after they are gone.
+        self.sync_all()?;
+        let removed = self.value_log.remove(&dead)?;
+        tracing::info!(
+            segments = removed,
+            "removed value-log segments that nothing refers to"
+        );
+        Ok(sealed || removed > 0)
+    }
+
+    /// The loop of the flush thread.
+    pub(crate) fn flush_loop(&self) {
+        self.work_loop(|| self.run_flush());
+    }
+
+    /// The loop of the compaction thread.
+    pub(crate) fn maintenance_loop(&self) {
+        self.work_loop(|| Ok(self.run_maintenance()?.is_some()));
+    }
+
+    fn work_loop(&self, run: impl Fn() -> Result<bool>) {
+        while !self.is_closed() && self.failure().is_none() {
+            let seen = self.signal.round();
+            if !matches!(run(), Ok(true)) {
+                self.signal.wait(seen, RETRY);
+            }
+        }
+    }
+
+    /// The loop of the sync thread: at `Disk` whenever someone awaits a sync, else at the configured interval while there
+    /// is something to sync.
+    pub(crate) fn sync_loop(&self) {
+        let interval = Duration::from_millis(self.config.sync_milliseconds);
+        while !self.is_closed() && self.failure().is_none() {
+            if self.config.durability == Durability::Disk {
+                self.sync.wait_for_request();
+            } else {
+                self.sync.wait_for_dirt();
+                let seen = self.signal.round();
+                if !self.is_closed() {
+                    self.pause(seen, interval);
+                }
+            }
+            let _ = self.sync_all();
+        }
+    }
+
+    /// Waits for the interval to pass, whatever else is signalled, unless the store closes.
+    fn pause(&self, mut seen: u64, interval: Duration) {
+        let end = self.clock.now() + interval;
+        while let Some(left) = end
+            .checked_sub(self.clock.now())
+            .filter(|left| !left.is_zero())
+            && !self.is_closed()
+        {
+            self.signal.wait(seen, left);
+            seen = self.signal.round();
+        }
+    }
+
+    /// Makes a writer wait, or work, while flushes or compactions lag behind.
+    pub(crate) fn throttle(&self) -> Result<()> {
+        while self.is_over_limit() {
+            self.check_writable()?;
+            let seen = self.signal.round();
+            if !self.is_over_limit() {
+                break;
+            }
+            if let Some(error) = lock(&self.no_space).clone() {
+                // In production the threads try again; who steps the jobs finds out by trying.
+                if self.background == Background::Threads {
+                    return Err(error);
+                }
+            }
+            match self.background {
+                Background::Stepped => {
+                    self.seal_largest();
+                    if self.step()?.is_none() {
+                        break;
+                    }
+                }
+                Background::Threads => {
+                    self.seal_largest();
+                    self.signal.wait(seen, RETRY);
+                }
+            }
+        }
+        if self.is_near_limit() && self.background == Background::Threads {
+            self.signal
+                .wait(self.signal.round(), Duration::from_micros(500));
+        }
+        Ok(())
+    }
+
+    fn is_over_limit(&self) -> bool {
+        self.memtable_bytes.load(Ordering::Relaxed) > self.config.memory_bytes_max
+            || self.level0_files_most() >= self.config.level0_files_stop
+    }
+
+    fn is_near_limit(&self) -> bool {
+        self.memtable_bytes.load(Ordering::Relaxed) > self.config.memory_bytes_max / 4 * 3
+            || self.level0_files_most() > self.config.level0_files_stop / 4 * 3
+    }
+
+    fn level0_files_most(&self) -> usize {
+        self.sync.level0_files_most.load(Ordering::Relaxed)
+    }
+
+    /// After every change of versions.
+    pub(crate) fn note_versions(&self) {
+        let most = self
+            .trees()
+            .iter()
+            .map(|tree| tree.view().version.levels[0].len())
+            .max();
+        self.sync
+            .level0_files_most
+            .store(most.unwrap_or(0), Ordering::Relaxed);
+        self.value_log.request_collection();
+    }
+}

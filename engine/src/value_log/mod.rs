@@ -1,0 +1,409 @@
+//! Value log: large values, written once, in append-only segments that many writers share.
+//!
+//! A value is a row of chunks. A chunk record is `u32` length, `u64` checksum over the length and the bytes (keyed by file
+//! number and offset), and the bytes. All chunks of a value have its chunk length but the last. A [`ValuePointer`] names the
+//! extents: stretches of chunk records that lie one after another.
+//!
+//! Invariants: bytes are written before the batch that refers to them is logged, and synced before that log is; a segment is
+//! removed only when no SSTable, memtable, writer or reader refers to it and all that hides its values is durable.
+
+mod gc;
+mod reader;
+mod writer;
+
+pub use reader::ValueReader;
+pub use writer::{LargeValue, ValueWriter};
+
+use crate::codec::{Decoder, put_varint};
+use crate::files::{
+    Directory, FileKind, FileName, HEADER_BYTES, OpenFile, check_header, encode_header,
+};
+use crate::manifest::Manifest;
+use crate::version::{Field, SegmentMeta, VersionEdit};
+use crate::{Config, Error, Result};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Bytes before the payload of a chunk.
+pub(crate) const CHUNK_HEADER_BYTES: usize = 12;
+/// Largest chunk that a pointer may name; what a reader allocates is bounded by it.
+pub(crate) const CHUNK_BYTES_MAX: u64 = 16 << 20;
+
+/// A stretch of chunk records of one value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub(crate) segment: u64,
+    /// Where the first chunk record starts.
+    pub(crate) offset: u64,
+    /// Bytes of the value in the extent.
+    pub(crate) length: u64,
+}
+
+/// Where a value lies; what SSTables and the WAL hold in its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ValuePointer {
+    pub(crate) chunk_bytes: u64,
+    pub(crate) length: u64,
+    pub(crate) extents: Vec<Extent>,
+}
+
+impl ValuePointer {
+    /// Chunk length, length, count of extents; per extent segment, offset, length: all varints.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_varint(&mut out, self.chunk_bytes);
+        put_varint(&mut out, self.length);
+        put_varint(&mut out, self.extents.len() as u64);
+        for extent in &self.extents {
+            put_varint(&mut out, extent.segment);
+            put_varint(&mut out, extent.offset);
+            put_varint(&mut out, extent.length);
+        }
+        out
+    }
+
+    /// `None` if the bytes are not a pointer whose extents add up.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<ValuePointer> {
+        let mut decoder = Decoder::new(bytes);
+        let chunk_bytes = decoder
+            .varint()
+            .filter(|bytes| (1..=CHUNK_BYTES_MAX).contains(bytes))?;
+        let length = decoder.varint()?;
+        let mut extents = Vec::new();
+        let mut left = length;
+        for _ in 0..decoder.length()? {
+            let extent = Extent {
+                segment: decoder.varint()?,
+                offset: decoder.varint()?,
+                length: decoder.varint()?,
+            };
+            left = left.checked_sub(extent.length)?;
+            let whole_chunks = left == 0 || extent.length.is_multiple_of(chunk_bytes);
+            if extent.length == 0 || !whole_chunks {
+                return None;
+            }
+            extents.push(extent);
+        }
+        (decoder.is_empty() && left == 0).then_some(ValuePointer {
+            chunk_bytes,
+            length,
+            extents,
+        })
+    }
+
+    /// For each extent its segment and the bytes it takes there.
+    pub(crate) fn references(&self) -> impl Iterator<Item = (u64, u64)> {
+        let chunk_bytes = self.chunk_bytes;
+        let taken = move |extent: &Extent| {
+            let headers = extent.length.div_ceil(chunk_bytes) * CHUNK_HEADER_BYTES as u64;
+            (extent.segment, extent.length.saturating_add(headers))
+        };
+        self.extents.iter().map(taken)
+    }
+}
+
+/// A segment that takes appends, or took them a moment ago.
+#[derive(Debug)]
+struct Writable {
+    number: u64,
+    file: OpenFile,
+    /// Where the next chunk goes.
+    end: AtomicU64,
+    /// Chunks given a place and not yet written.
+    writing: AtomicU64,
+    /// Bytes written; what of them was synced stands in `synced`, whose lock is held during a sync.
+    written: AtomicU64,
+    synced: Mutex<u64>,
+    checksum: AtomicU64,
+}
+
+impl Writable {
+    fn sync(&self) -> Result<()> {
+        let mut synced = lock(&self.synced);
+        let written = self.written.load(Ordering::Acquire);
+        if *synced < written {
+            self.file.sync()?;
+            *synced = written;
+        }
+        Ok(())
+    }
+}
+
+/// Keeps a segment on disk.
+#[derive(Debug)]
+pub(crate) struct Pin {
+    count: Arc<AtomicU64>,
+    collect: Arc<AtomicBool>,
+}
+
+impl Pin {
+    fn new(count: &Arc<AtomicU64>, collect: &Arc<AtomicBool>) -> Pin {
+        count.fetch_add(1, Ordering::SeqCst);
+        Pin {
+            count: count.clone(),
+            collect: collect.clone(),
+        }
+    }
+}
+
+impl Clone for Pin {
+    fn clone(&self) -> Pin {
+        Pin::new(&self.count, &self.collect)
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, Ordering::SeqCst);
+        self.collect.store(true, Ordering::SeqCst);
+    }
+}
+
+#[derive(Debug)]
+struct Segments {
+    active: Option<Arc<Writable>>,
+    /// Full, but not yet in the manifest.
+    retiring: Vec<Arc<Writable>>,
+    sealed: BTreeMap<u64, SegmentMeta>,
+    pins: HashMap<u64, Arc<AtomicU64>>,
+}
+
+/// The segments of a store.
+#[derive(Debug)]
+pub(crate) struct ValueLog {
+    directory: Directory,
+    store: u128,
+    chunk_bytes: usize,
+    segment_bytes: u64,
+    manifest: Arc<Mutex<Manifest>>,
+    segments: Mutex<Segments>,
+    files: quick_cache::sync::Cache<u64, OpenFile>,
+    /// Something may have become garbage since the last collection.
+    collect: Arc<AtomicBool>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ValueLog {
+    pub(crate) fn new(
+        directory: Directory,
+        store: u128,
+        config: &Config,
+        manifest: Arc<Mutex<Manifest>>,
+    ) -> ValueLog {
+        let sealed = lock(&manifest).state.segments.clone();
+        let pins = sealed
+            .keys()
+            .map(|&number| (number, Arc::default()))
+            .collect();
+        ValueLog {
+            directory,
+            store,
+            chunk_bytes: config.value_chunk_bytes.clamp(1, CHUNK_BYTES_MAX as usize),
+            segment_bytes: config.value_segment_bytes,
+            manifest,
+            segments: Mutex::new(Segments {
+                active: None,
+                retiring: Vec::new(),
+                sealed,
+                pins,
+            }),
+            files: quick_cache::sync::Cache::new(64),
+            collect: Arc::new(AtomicBool::new(true)),
+        }
+    }
+
+    /// Gives a chunk record of `length` bytes its place. The caller writes it and calls `written`.
+    fn reserve(&self, length: u64) -> Result<(Arc<Writable>, u64, Pin)> {
+        let mut segments = lock(&self.segments);
+        let full =
+            |active: &Arc<Writable>| active.end.load(Ordering::Relaxed) >= self.segment_bytes;
+        if segments.active.as_ref().is_none_or(full) {
+            let fresh = Arc::new(self.create_segment()?);
+            segments.pins.insert(fresh.number, Arc::default());
+            let old = segments.active.replace(fresh);
+            segments.retiring.extend(old);
+            self.collect.store(true, Ordering::SeqCst);
+        }
+        let active = segments.active.clone().expect("it was just made");
+        active.writing.fetch_add(1, Ordering::SeqCst);
+        let offset = active.end.fetch_add(length, Ordering::Relaxed);
+        let pin = Pin::new(&segments.pins[&active.number], &self.collect);
+        Ok((active, offset, pin))
+    }
+
+    /// A new segment, durable with its name, so that a synced chunk is never in a file without one.
+    fn create_segment(&self) -> Result<Writable> {
+        let number = lock(&self.manifest).next_file();
+        let file = self
+            .directory
+            .create(FileName::Numbered(FileKind::ValueLog, number))?;
+        file.write(&encode_header(FileKind::ValueLog, self.store, number), 0)?;
+        file.sync()?;
+        self.directory.sync()?;
+        Ok(Writable {
+            number,
+            file,
+            end: AtomicU64::new(HEADER_BYTES),
+            writing: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+            synced: Mutex::new(0),
+            checksum: AtomicU64::new(0),
+        })
+    }
+
+    /// Makes everything written so far durable.
+    pub(crate) fn sync(&self) -> Result<()> {
+        for segment in self.writable() {
+            segment.sync()?;
+        }
+        Ok(())
+    }
+
+    fn writable(&self) -> Vec<Arc<Writable>> {
+        let segments = lock(&self.segments);
+        segments
+            .retiring
+            .iter()
+            .chain(&segments.active)
+            .cloned()
+            .collect()
+    }
+
+    /// Keeps the segments of `pointer`; the caller sees to it that they are there when it calls.
+    fn pin(&self, pointer: &ValuePointer) -> Result<Vec<Pin>> {
+        let segments = lock(&self.segments);
+        let pin = |extent: &Extent| match segments.pins.get(&extent.segment) {
+            Some(count) => Ok(Pin::new(count, &self.collect)),
+            None => Err(self.missing(extent.segment)),
+        };
+        pointer.extents.iter().map(pin).collect()
+    }
+
+    fn missing(&self, number: u64) -> Error {
+        let path = self
+            .directory
+            .path_of(FileName::Numbered(FileKind::ValueLog, number));
+        Error::corrupt(&path, 0, "the segment is missing")
+    }
+
+    /// Whether the segment is there.
+    pub(crate) fn contains(&self, number: u64) -> Result<()> {
+        match lock(&self.segments).pins.contains_key(&number) {
+            true => Ok(()),
+            false => Err(self.missing(number)),
+        }
+    }
+
+    fn file(&self, number: u64) -> Result<OpenFile> {
+        let writable = self
+            .writable()
+            .into_iter()
+            .find(|segment| segment.number == number);
+        if let Some(segment) = writable {
+            return Ok(segment.file.clone());
+        }
+        if let Some(file) = self.files.get(&number) {
+            return Ok(file);
+        }
+        let file = self
+            .directory
+            .open(FileName::Numbered(FileKind::ValueLog, number))?;
+        check_segment(&file, self.store, number)?;
+        self.files.insert(number, file.clone());
+        Ok(file)
+    }
+
+    /// No more will be written for now: the active segment counts as full.
+    pub(crate) fn retire_active(&self) {
+        let mut segments = lock(&self.segments);
+        let active = segments.active.take();
+        segments.retiring.extend(active);
+    }
+
+    /// Enters full segments into the manifest. Answers whether there were any.
+    pub(crate) fn seal_retired(&self) -> Result<bool> {
+        let idle = |segment: &&Arc<Writable>| segment.writing.load(Ordering::SeqCst) == 0;
+        let retired: Vec<Arc<Writable>> = lock(&self.segments)
+            .retiring
+            .iter()
+            .filter(idle)
+            .cloned()
+            .collect();
+        for segment in &retired {
+            segment.sync()?;
+            let meta = SegmentMeta {
+                size: segment.end.load(Ordering::Relaxed),
+                checksum: Some(segment.checksum.load(Ordering::Relaxed)),
+            };
+            let fields = vec![Field::AddSegment(segment.number, meta)];
+            lock(&self.manifest).append(VersionEdit { fields })?;
+            let mut segments = lock(&self.segments);
+            segments
+                .retiring
+                .retain(|other| other.number != segment.number);
+            segments.sealed.insert(segment.number, meta);
+        }
+        Ok(!retired.is_empty())
+    }
+}
+
+fn check_segment(file: &OpenFile, store: u128, number: u64) -> Result<()> {
+    let length = file.length()?.min(HEADER_BYTES) as usize;
+    let header = file.read_exact(0, length)?;
+    match check_header(&header, FileKind::ValueLog, number, file.path())? == store {
+        true => Ok(()),
+        false => Err(file.corrupt(16, "the segment belongs to another store")),
+    }
+}
+
+/// Takes over a segment that no manifest lists: it was being written when the process ended. `None` if not even its header
+/// was; then nothing durable refers to it.
+pub(crate) fn adopt(
+    directory: &Directory,
+    store: u128,
+    number: u64,
+) -> Result<Option<SegmentMeta>> {
+    let file = directory.open(FileName::Numbered(FileKind::ValueLog, number))?;
+    match check_segment(&file, store, number) {
+        Err(Error::Corrupt { .. }) => return Ok(None),
+        checked => checked?,
+    }
+    file.sync()?;
+    Ok(Some(SegmentMeta {
+        size: file.length()?,
+        checksum: None,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn decoding_a_pointer_gives_back_what_was_encoded(
+            extents in proptest::collection::vec((1u64..1000, any::<u32>(), 1u64..50), 0..10),
+            last in 1u64..100,
+        ) {
+            let mut extents: Vec<_> = extents.into_iter().map(|(segment, offset, chunks)| Extent {
+                segment, offset: u64::from(offset), length: chunks * 100,
+            }).collect();
+            extents.push(Extent { segment: 3, offset: 9, length: last });
+            let length = extents.iter().map(|extent| extent.length).sum();
+            let pointer = ValuePointer { chunk_bytes: 100, length, extents };
+            prop_assert_eq!(ValuePointer::decode(&pointer.encode()), Some(pointer));
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
+            if let Some(pointer) = ValuePointer::decode(&bytes) {
+                let _ = pointer.references().count();
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! ValueReader: reads any part of a value, touching only the chunks it needs.
+
+use super::{CHUNK_HEADER_BYTES, Extent, Pin, ValueLog, ValuePointer, lock};
+use crate::Result;
+use crate::codec::checksum;
+use bytes::Bytes;
+use std::sync::{Arc, Mutex};
+
+/// Reads one value, any part of it, verifying checksums on the way.
+#[derive(Debug, Clone)]
+pub struct ValueReader(Source);
+
+#[derive(Debug, Clone)]
+enum Source {
+    Inline(Bytes),
+    Log(Arc<LogValue>),
+}
+
+#[derive(Debug)]
+struct LogValue {
+    log: Arc<ValueLog>,
+    pointer: ValuePointer,
+    _pins: Vec<Pin>,
+    /// The chunk read last, by its offset in the value: small reads come one after another.
+    last: Mutex<Option<(u64, Bytes)>>,
+}
+
+impl ValueReader {
+    pub(crate) fn inline(bytes: Bytes) -> ValueReader {
+        ValueReader(Source::Inline(bytes))
+    }
+
+    /// The caller sees to it that the value is there when it calls; from then on the reader does.
+    pub(crate) fn open(log: Arc<ValueLog>, pointer: ValuePointer) -> Result<ValueReader> {
+        let pins = log.pin(&pointer)?;
+        Ok(ValueReader(Source::Log(Arc::new(LogValue {
+            log,
+            pointer,
+            _pins: pins,
+            last: Mutex::new(None),
+        }))))
+    }
+
+    /// Length of the whole value in bytes.
+    pub fn length(&self) -> u64 {
+        match &self.0 {
+            Source::Inline(bytes) => bytes.len() as u64,
+            Source::Log(value) => value.pointer.length,
+        }
+    }
+
+    /// Some bytes from `offset` on: at least one and at most `length_max`, as many as are cheap to return at once; empty
+    /// only at the end of the value. Blocks for the disk.
+    pub fn read_at(&self, offset: u64, length_max: usize) -> Result<Bytes> {
+        if offset >= self.length() || length_max == 0 {
+            return Ok(Bytes::new());
+        }
+        let (start, chunk) = match &self.0 {
+            Source::Inline(bytes) => (0, bytes.clone()),
+            Source::Log(value) => value.chunk_of(offset)?,
+        };
+        let from = (offset - start) as usize;
+        Ok(chunk.slice(from..from.saturating_add(length_max).min(chunk.len())))
+    }
+
+    /// The whole value.
+    pub(crate) fn read_all(&self) -> Result<Bytes> {
+        if let Source::Inline(bytes) = &self.0 {
+            return Ok(bytes.clone());
+        }
+        let mut all = Vec::new();
+        while (all.len() as u64) < self.length() {
+            let part = self.read_at(all.len() as u64, usize::MAX)?;
+            if all.is_empty() && part.len() as u64 == self.length() {
+                return Ok(part);
+            }
+            all.extend_from_slice(&part);
+        }
+        Ok(all.into())
+    }
+}
+
+impl LogValue {
+    /// The chunk that holds `offset`, and where in the value it starts.
+    fn chunk_of(&self, offset: u64) -> Result<(u64, Bytes)> {
+        let start = offset - offset % self.pointer.chunk_bytes;
+        if let Some((known, chunk)) = &*lock(&self.last)
+            && *known == start
+        {
+            return Ok((start, chunk.clone()));
+        }
+        let chunk = self.read_chunk(start)?;
+        *lock(&self.last) = Some((start, chunk.clone()));
+        Ok((start, chunk))
+    }
+
+    fn read_chunk(&self, start: u64) -> Result<Bytes> {
+        let mut before = 0;
+        for extent in &self.pointer.extents {
+            if start < before + extent.length {
+                return read_chunk(&self.log, extent, self.pointer.chunk_bytes, start - before);
+            }
+            before += extent.length;
+        }
+        unreachable!("the extents add up to the length, which the caller has checked")
+    }
+}
+
+/// The chunk that starts `inside` bytes behind the start of the extent; `inside` is a multiple of the chunk length.
+fn read_chunk(log: &ValueLog, extent: &Extent, chunk_bytes: u64, inside: u64) -> Result<Bytes> {
+    let file = log.file(extent.segment)?;
+    let headers = inside / chunk_bytes * CHUNK_HEADER_BYTES as u64;
+    let offset = extent
+        .offset
+        .checked_add(inside)
+        .and_then(|offset| offset.checked_add(headers));
+    let offset = offset.ok_or_else(|| file.corrupt(0, "a pointer names a chunk out of bounds"))?;
+    let length = chunk_bytes.min(extent.length - inside) as usize;
+    let mut bytes = Bytes::from(file.read_exact(offset, CHUNK_HEADER_BYTES + length)?);
+    let head = bytes.split_to(CHUNK_HEADER_BYTES);
+    let sum = u64::from_le_bytes(head[4..].try_into().expect("eight bytes follow"));
+    let right_length = head[..4] == (length as u32).to_le_bytes();
+    match right_length && sum == checksum(extent.segment, offset, &[&head[..4], &bytes]) {
+        true => Ok(bytes),
+        false => Err(file.corrupt(offset, "the checksum of the chunk does not match")),
+    }
+}

@@ -1,0 +1,272 @@
+//! Random operations on the engine and on plain maps, compared after each; with reopens and crashes in between.
+
+mod common;
+
+use common::{Change, Choices, Model, Store, in_range, open, random_changes, scale, tiny_config};
+use lazurite_engine::fs::{Keep, MemoryFs};
+use lazurite_engine::{Config, Direction, Durability, Snapshot};
+use std::sync::Arc;
+
+const OPERATIONS: f64 = 100_000.0;
+const OPERATIONS_PER_RUN: u64 = 5_000;
+
+/// One history: the store, the model, and what is known to be durable.
+struct Run {
+    choices: Choices,
+    config: Config,
+    fs: MemoryFs,
+    store: Store,
+    model: Model,
+    durable: Model,
+    since: Vec<Vec<Change>>,
+    snapshots: Vec<(Snapshot, Model)>,
+}
+
+impl Run {
+    fn new(seed: u64) -> Run {
+        let mut choices = Choices(seed);
+        let durability = match choices.below(2) {
+            0 => Durability::Process,
+            _ => Durability::Disk,
+        };
+        let config = tiny_config(&mut choices, durability);
+        println!("seed {seed}: {config:?}");
+        let fs = MemoryFs::crashable();
+        let store = open(Arc::new(fs.clone()), &config).unwrap();
+        Run {
+            choices,
+            config,
+            fs,
+            store,
+            model: Model::default(),
+            durable: Model::default(),
+            since: Vec::new(),
+            snapshots: Vec::new(),
+        }
+    }
+
+    fn step(&mut self) {
+        match self.choices.below(1000) {
+            0..400 => self.write(),
+            400..600 => self.get(),
+            600..760 => self.scan(),
+            760..800 => self.seek(),
+            800..850 => self.read_part(),
+            850..930 => {
+                let _ = self.store.db.step().unwrap();
+            }
+            930..950 => {
+                let keyspace = self.choices.below(3) as usize;
+                self.store
+                    .db
+                    .flush(&self.store.keyspaces[keyspace])
+                    .unwrap();
+            }
+            950..970 => self.take_snapshot(),
+            970..985 => {
+                if !self.snapshots.is_empty() {
+                    let index = self.choices.below(self.snapshots.len() as u64) as usize;
+                    self.snapshots.swap_remove(index);
+                }
+            }
+            985..990 => {
+                self.store.db.sync().unwrap();
+                self.all_is_durable();
+            }
+            990..994 => self.abandon_upload(),
+            994..997 => self.reopen(),
+            _ => self.crash(),
+        }
+    }
+
+    fn all_is_durable(&mut self) {
+        self.durable = self.model.clone();
+        self.since.clear();
+    }
+
+    fn write(&mut self) {
+        let changes = random_changes(&mut self.choices);
+        self.store.write(&changes).unwrap();
+        self.model.apply(&changes);
+        if self.config.durability == Durability::Disk {
+            self.durable.apply(&changes);
+        } else {
+            self.since.push(changes);
+        }
+    }
+
+    fn get(&mut self) {
+        let (keyspace, key) = (self.choices.below(3) as usize, self.choices.key());
+        let found = self
+            .store
+            .db
+            .get(&self.store.keyspaces[keyspace], &key)
+            .unwrap();
+        let expected = self.model.maps[keyspace].get(&key);
+        assert_eq!(
+            found.as_deref(),
+            expected.map(|value| &value[..]),
+            "get {keyspace} {key:?}"
+        );
+        if let Some((snapshot, model)) = self.snapshots.first() {
+            let found = snapshot.get(&self.store.keyspaces[keyspace], &key).unwrap();
+            let expected = model.maps[keyspace].get(&key);
+            assert_eq!(
+                found.as_deref(),
+                expected.map(|value| &value[..]),
+                "get by snapshot"
+            );
+        }
+    }
+
+    fn direction(&mut self) -> Direction {
+        match self.choices.below(2) {
+            0 => Direction::Forward,
+            _ => Direction::Backward,
+        }
+    }
+
+    fn scan(&mut self) {
+        let (keyspace, range) = (self.choices.below(3) as usize, self.choices.range());
+        let limit = if self.choices.one_in(10) {
+            usize::MAX
+        } else {
+            20
+        };
+        let direction = self.direction();
+        let snapshot = self.store.db.snapshot();
+        self.model
+            .check_scan(&self.store, &snapshot, keyspace, &range, direction, limit);
+        if let Some((snapshot, model)) = self.snapshots.last() {
+            model.check_scan(&self.store, snapshot, keyspace, &range, direction, limit);
+        }
+    }
+
+    fn seek(&mut self) {
+        let (keyspace, range) = (self.choices.below(3) as usize, self.choices.range());
+        let direction = self.direction();
+        let snapshot = self.store.db.snapshot();
+        let mut scan = snapshot.scan(&self.store.keyspaces[keyspace], range.clone(), direction);
+        for _ in 0..4 {
+            let target = self.choices.key();
+            scan.seek(&target);
+            let mut rows = self.model.maps[keyspace]
+                .keys()
+                .filter(|key| in_range(key, &range));
+            let expected = match direction {
+                Direction::Forward => rows.find(|key| **key >= target),
+                Direction::Backward => rows.rfind(|key| **key <= target),
+            };
+            let found = scan.advance().unwrap().then(|| scan.key().to_vec());
+            assert_eq!(
+                found.as_ref(),
+                expected,
+                "seek {target:?} in {range:?} {direction:?}"
+            );
+        }
+    }
+
+    fn read_part(&mut self) {
+        let (keyspace, key) = (self.choices.below(3) as usize, self.choices.key());
+        let snapshot = self.store.db.snapshot();
+        let reader = snapshot
+            .open_value(&self.store.keyspaces[keyspace], &key)
+            .unwrap();
+        drop(snapshot);
+        let expected = self.model.maps[keyspace].get(&key);
+        assert_eq!(reader.is_some(), expected.is_some());
+        let (Some(reader), Some(expected)) = (reader, expected) else {
+            return;
+        };
+        assert_eq!(reader.length(), expected.len() as u64);
+        let offset = self.choices.below(expected.len() as u64 + 1);
+        let part = reader.read_at(offset, 30).unwrap();
+        assert!(part.len() <= 30 && (!part.is_empty() || offset == reader.length()));
+        assert_eq!(
+            part,
+            expected[offset as usize..offset as usize + part.len()]
+        );
+    }
+
+    fn take_snapshot(&mut self) {
+        if self.snapshots.len() < 4 {
+            self.snapshots
+                .push((self.store.db.snapshot(), self.model.clone()));
+        }
+    }
+
+    fn abandon_upload(&mut self) {
+        let mut writer = self.store.db.value_writer().unwrap();
+        writer
+            .write(&vec![7; self.choices.below(1000) as usize])
+            .unwrap();
+        if self.choices.one_in(2) {
+            writer.finish().unwrap();
+        }
+    }
+
+    fn reopen(&mut self) {
+        self.snapshots.clear();
+        self.store.db.close().unwrap();
+        self.config = tiny_config(&mut self.choices, self.config.durability);
+        self.store = open(Arc::new(self.fs.clone()), &self.config).unwrap();
+        self.all_is_durable();
+        assert!(
+            self.store.dump().unwrap() == self.model,
+            "the store differs after a reopen"
+        );
+    }
+
+    fn crash(&mut self) {
+        let keep = match self.choices.below(4) {
+            0 => Keep::Nothing,
+            1 => Keep::Prefix,
+            2 => Keep::Sectors,
+            _ => Keep::Everything,
+        };
+        self.snapshots.clear();
+        self.fs = self.fs.crash(self.choices.next(), keep);
+        self.config = tiny_config(&mut self.choices, self.config.durability);
+        self.store = open(Arc::new(self.fs.clone()), &self.config)
+            .unwrap_or_else(|error| panic!("open after a crash that kept {keep:?}: {error}"));
+        let found = self.store.dump().unwrap();
+        let mut expected = self.durable.clone();
+        if keep == Keep::Everything {
+            self.since
+                .iter()
+                .for_each(|changes| expected.apply(changes));
+            self.since.clear();
+            assert!(found == expected, "the store differs after a kill");
+        }
+        for changes in std::mem::take(&mut self.since) {
+            if found == expected {
+                break;
+            }
+            expected.apply(&changes);
+        }
+        assert!(
+            found == expected,
+            "what survived a crash that kept {keep:?} is no prefix"
+        );
+        self.model = expected;
+        self.all_is_durable();
+    }
+}
+
+fn runs() -> u64 {
+    (OPERATIONS * scale()) as u64 / OPERATIONS_PER_RUN
+}
+
+#[test]
+fn the_engine_answers_like_plain_maps() {
+    let first = std::env::var("LAZURITE_TEST_SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok());
+    let (first, runs) = first.map_or((1, runs().max(1)), |seed| (seed, 1));
+    for seed in first..first + runs {
+        let mut run = Run::new(seed);
+        for _ in 0..OPERATIONS_PER_RUN {
+            run.step();
+        }
+    }
+}
