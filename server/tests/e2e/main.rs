@@ -10,6 +10,7 @@ mod server;
 
 mod auth;
 mod blob;
+mod crash;
 mod framing;
 mod process;
 mod queue;

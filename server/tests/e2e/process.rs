@@ -159,6 +159,25 @@ fn nothing_is_written_in_memory_mode() {
     assert_eq!(std::fs::read_dir(location.path()).unwrap().count(), 0);
 }
 
+#[test]
+fn data_is_there_after_a_clean_stop() {
+    let location = TempDir::new().unwrap();
+    let server = Launch::on(location.path()).start();
+    Request::new(Service::Queue, "PUT", "/lasting")
+        .send(&server)
+        .is(201);
+    let ports = server.ports;
+    server.signal("TERM");
+    let server = Launch::on(location.path()).ports(ports).start();
+    assert_eq!(
+        server.ports, ports,
+        "the ports asked for are the ports listened on"
+    );
+    Request::new(Service::Queue, "GET", "/lasting?comp=metadata")
+        .send(&server)
+        .is(200);
+}
+
 /// Checks that a refusal is one sentence with these words in it, and not a success.
 #[track_caller]
 fn is_refusal(refusal: (std::process::ExitStatus, String), words: &[&str]) {
@@ -190,6 +209,48 @@ fn a_port_in_use_is_named() {
     is_refusal(
         Launch::on(location.path()).ports(ports).refused(),
         &[&port.to_string(), "use"],
+    );
+}
+
+#[test]
+fn a_directory_in_use_names_the_process_that_has_it() {
+    let location = TempDir::new().unwrap();
+    let server = Launch::on(location.path()).start();
+    let pid = server.pid().to_string();
+    is_refusal(
+        Launch::on(location.path()).refused(),
+        &[&pid, &location.path().display().to_string()],
+    );
+    Request::new(Service::Blob, "GET", "/?comp=list")
+        .send(&server)
+        .is(200);
+}
+
+#[test]
+fn a_directory_of_an_unknown_format_is_refused_and_left_alone() {
+    let location = TempDir::new().unwrap();
+    let server = Launch::on(location.path()).start();
+    Request::new(Service::Queue, "PUT", "/here")
+        .send(&server)
+        .is(201);
+    server.signal("TERM");
+    let current = location.path().join("CURRENT");
+    let original = std::fs::read(&current).unwrap();
+    std::fs::write(&current, "something else\n").unwrap();
+    is_refusal(Launch::on(location.path()).refused(), &["CURRENT"]);
+    std::fs::write(&current, original).unwrap();
+    let server = Launch::on(location.path()).start();
+    Request::new(Service::Queue, "GET", "/here?comp=metadata")
+        .send(&server)
+        .is(200);
+}
+
+#[test]
+fn a_location_that_cannot_be_is_refused() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    is_refusal(
+        Launch::on(file.path()).refused(),
+        &[&file.path().display().to_string()],
     );
 }
 

@@ -167,6 +167,25 @@ impl Launch {
         server
     }
 
+    /// Starts the server, and kills it as `kill -9` does when it has printed so many lines.
+    pub(crate) fn killed_after(self, lines: usize) {
+        let scratch = TempDir::new().unwrap();
+        let mut command = self.command(&scratch.path().join(PORTS));
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let printed = lines_of(child.stdout.take().expect("stdout is piped"));
+        for _ in 0..lines {
+            printed
+                .recv_timeout(PATIENCE)
+                .expect("a server that starts prints lines");
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
     /// Starts a server that is expected to refuse, and waits for it to exit: its status, and what it wrote to standard
     /// error.
     pub(crate) fn refused(self) -> (ExitStatus, String) {
@@ -256,6 +275,12 @@ impl Server {
             text += &format!("{service:?}Endpoint={};", self.endpoint(service));
         }
         text
+    }
+
+    /// Kills it as `kill -9` does: no handler runs, nothing is flushed.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 
     /// Sends the named signal, waits for the exit: the status, and every line standard output ever held.
