@@ -676,7 +676,7 @@ impl Writer for Blocks {
             commits => found.status == 200 && found.body == Blocks::committed(commits - 1),
         };
         let next = self.acknowledged + 1;
-        let committed_in_doubt = self.pending && next % 4 == 0 && is(next);
+        let committed_in_doubt = self.pending && next.is_multiple_of(4) && is(next);
         assert!(
             is(self.acknowledged) || committed_in_doubt,
             "{} bytes, {}",
