@@ -1,8 +1,11 @@
 //! A store to test on, with a clock that only tests move.
 
-use lazurite_engine::{Config, CountingIds, Db, Direction, KeyRange, KeyspaceOptions};
+use lazurite_engine::fs::{Keep, MemoryFs};
+use lazurite_engine::{
+    Config, CountingIds, Db, Direction, Durability, Environment, KeyRange, KeyspaceOptions, Ticket,
+};
 use lazurite_queue::*;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
@@ -14,28 +17,49 @@ pub(crate) const QUEUE: &str = "orders";
 /// The service on a store of its own, and what is needed to open it again.
 pub(crate) struct Store {
     directory: TempDir,
+    /// The disk of a store whose power can be cut; else it is on the real one.
+    disk: Option<MemoryFs>,
+    durability: Durability,
     db: Db,
     ids: Arc<CountingIds>,
     pub(crate) service: QueueService,
     pub(crate) now: SystemTime,
 }
 
-/// Memtables so small that tests of a second flush and compact.
-fn small() -> Config {
-    Config {
-        memtable_bytes_max: 256 << 10,
+/// Opens a store with memtables so small that tests of a second flush and compact.
+fn open(directory: &TempDir, disk: Option<&MemoryFs>, durability: Durability) -> Db {
+    let config = Config {
+        durability,
+        memtable_bytes_max: 64 << 10,
         ..Config::default()
+    };
+    let mut environment = Environment::system(durability);
+    if let Some(disk) = disk {
+        environment.fs = Arc::new(disk.clone());
     }
+    Db::open_with(directory.path(), config, environment).unwrap()
 }
 
 impl Store {
+    /// On the real disk.
     pub(crate) fn new() -> Store {
+        Store::with(None, Durability::Process)
+    }
+
+    /// On a disk whose power can be cut.
+    pub(crate) fn crashable(durability: Durability) -> Store {
+        Store::with(Some(MemoryFs::crashable()), durability)
+    }
+
+    fn with(disk: Option<MemoryFs>, durability: Durability) -> Store {
         let directory = tempfile::tempdir().unwrap();
-        let db = Db::open(directory.path(), small()).unwrap();
+        let db = open(&directory, disk.as_ref(), durability);
         let ids = Arc::new(CountingIds::default());
         Store {
             service: QueueService::open(&db, ids.clone()).unwrap(),
             directory,
+            disk,
+            durability,
             db,
             ids,
             now: SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000),
@@ -51,16 +75,19 @@ impl Store {
 
     /// Closes the store and opens it again: nothing may differ afterwards.
     pub(crate) fn reopen(&mut self) {
-        if !store_keeps_data() {
-            return self.forget();
-        }
         self.db.close().unwrap();
-        self.db = Db::open(self.directory.path(), small()).unwrap();
-        self.forget();
+        self.open();
     }
 
-    /// Forgets all that the service keeps in memory.
-    pub(crate) fn forget(&mut self) {
+    /// Cuts the power: goes on with what the disk kept.
+    pub(crate) fn crash(&mut self, seed: u64, keep: Keep) {
+        let disk = self.disk.as_ref().expect("the store is crashable");
+        self.disk = Some(disk.crash(seed, keep));
+        self.open();
+    }
+
+    fn open(&mut self) {
+        self.db = open(&self.directory, self.disk.as_ref(), self.durability);
         self.service = QueueService::open(&self.db, self.ids.clone()).unwrap();
     }
 
@@ -176,6 +203,18 @@ impl Store {
     }
 }
 
+/// The outcome of a write, once it is durable.
+pub(crate) fn acknowledged<T>(result: Result<(T, Ticket)>) -> Result<T> {
+    let (outcome, ticket) = result?;
+    ticket.wait()?;
+    Ok(outcome)
+}
+
+/// The end of a write that has no other outcome, once it is durable.
+pub(crate) fn done(result: Result<Ticket>) -> Result<()> {
+    Ok(result?.wait()?)
+}
+
 /// Seeded numbers (xorshift), so that a failing run can be repeated.
 pub(crate) struct Random(u64);
 
@@ -198,18 +237,6 @@ impl Random {
     pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len() as u64) as usize]
     }
-}
-
-/// Whether the engine underneath persists anything; an interim one may not.
-fn store_keeps_data() -> bool {
-    static KEEPS: LazyLock<bool> = LazyLock::new(|| {
-        let mut store = Store::with_queue();
-        store.db.close().unwrap();
-        store.db = Db::open(store.directory.path(), small()).unwrap();
-        store.forget();
-        store.create(QUEUE).unwrap() == Creation::AlreadyThere
-    });
-    *KEEPS
 }
 
 /// A number from the environment, so that long runs use the same tests.

@@ -1,14 +1,25 @@
 //! Random operations on the service and on the reference, compared after each; a seed names a run.
 
 use crate::reference::{self, Hold, Queue};
-use crate::store::{ACCOUNT, Random, Store, scale};
+use crate::store::{ACCOUNT, Random, Store, acknowledged, done, scale};
+use lazurite_engine::Durability;
+use lazurite_engine::fs::Keep;
 use lazurite_queue::*;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 const NAMES: [&str; 3] = ["alpha", "beta", "beta-2"];
 
+/// What happens to the store now and then.
+#[derive(Clone, Copy)]
+enum Interruption {
+    Reopen,
+    PowerCut,
+    ProcessDeath,
+}
+
 struct Walk {
+    interruption: Interruption,
     store: Store,
     queues: BTreeMap<&'static str, Queue>,
     random: Random,
@@ -16,16 +27,34 @@ struct Walk {
 
 #[test]
 fn random_operations_agree_with_the_reference() {
-    let steps = scale("LAZURITE_QUEUE_STEPS", 1_500);
-    for seed in 0..scale("LAZURITE_QUEUE_SEEDS", 24) {
+    walks(Interruption::Reopen, 24);
+}
+
+#[test]
+fn acknowledged_operations_survive_power_cuts() {
+    walks(Interruption::PowerCut, 12);
+}
+
+#[test]
+fn acknowledged_operations_survive_the_death_of_the_process() {
+    walks(Interruption::ProcessDeath, 12);
+}
+
+fn walks(interruption: Interruption, seeds: u64) {
+    for seed in 0..scale("LAZURITE_QUEUE_SEEDS", seeds) {
         // Printed by the harness only if the run fails; the last line names the seed.
         println!("seed {seed}");
         let mut walk = Walk {
-            store: Store::new(),
+            interruption,
+            store: match interruption {
+                Interruption::Reopen => Store::new(),
+                Interruption::PowerCut => Store::crashable(Durability::Disk),
+                Interruption::ProcessDeath => Store::crashable(Durability::Process),
+            },
             queues: BTreeMap::new(),
             random: Random::new(seed + 1),
         };
-        for _ in 0..steps {
+        for _ in 0..scale("LAZURITE_QUEUE_STEPS", 1_500) {
             walk.step();
         }
     }
@@ -41,14 +70,26 @@ impl Walk {
             5 => self.list(),
             6..=7 => self.metadata(name),
             8..=14 => self.pass(),
-            15 if self.random.one_in(3) => self.store.reopen(),
-            16 => drop(self.store.service.sweep(self.store.now).unwrap()),
+            15 if self.random.one_in(3) => self.interrupt(),
+            16 => drop(acknowledged(self.store.service.sweep(self.store.now)).unwrap()),
             17..=45 => self.put(name),
             46..=63 => self.get(name),
             64..=71 => self.peek(name),
             72..=81 => self.update(name),
             82..=93 => self.delete(name),
             _ => self.count(name),
+        }
+    }
+
+    fn interrupt(&mut self) {
+        let seed = self.random.below(u64::MAX);
+        match self.interruption {
+            Interruption::Reopen => self.store.reopen(),
+            Interruption::PowerCut => {
+                let keep = [Keep::Nothing, Keep::Prefix, Keep::Sectors];
+                self.store.crash(seed, *self.random.pick(&keep));
+            }
+            Interruption::ProcessDeath => self.store.crash(seed, Keep::Everything),
         }
     }
 
@@ -73,13 +114,14 @@ impl Walk {
             1 => vec![("Color".into(), "red".into())],
             _ => vec![("COLOR".into(), "red".into())],
         };
-        let result = self
-            .store
-            .service
-            .create_queue(ACCOUNT, name, metadata.clone());
+        let result = acknowledged(
+            self.store
+                .service
+                .create_queue(ACCOUNT, name, metadata.clone()),
+        );
         match self.queues.get(name) {
             None => {
-                assert_eq!(result.unwrap().0, Creation::Created);
+                assert_eq!(result.unwrap(), Creation::Created);
                 let queue = Queue {
                     metadata,
                     ..Queue::default()
@@ -87,26 +129,26 @@ impl Walk {
                 self.queues.insert(name, queue);
             }
             Some(queue) if queue.metadata.is_empty() == metadata.is_empty() => {
-                assert_eq!(result.unwrap().0, Creation::AlreadyThere);
+                assert_eq!(result.unwrap(), Creation::AlreadyThere);
             }
             Some(_) => assert!(matches!(result, Err(Error::QueueAlreadyExists))),
         }
     }
 
     fn delete_queue(&mut self, name: &'static str) {
-        let result = self.store.service.delete_queue(ACCOUNT, name);
+        let result = done(self.store.service.delete_queue(ACCOUNT, name));
         match self.queues.remove(name) {
-            Some(_) => drop(result.unwrap()),
+            Some(_) => result.unwrap(),
             None => assert!(matches!(result, Err(Error::QueueNotFound))),
         }
     }
 
     fn clear(&mut self, name: &'static str) {
-        let result = self.store.service.clear_messages(ACCOUNT, name);
+        let result = done(self.store.service.clear_messages(ACCOUNT, name));
         match self.queue(name) {
             Some(queue) => {
                 queue.messages.clear();
-                drop(result.unwrap());
+                result.unwrap();
             }
             None => assert!(matches!(result, Err(Error::QueueNotFound))),
         }
@@ -150,10 +192,11 @@ impl Walk {
             0 => vec![],
             _ => vec![("Size".into(), "L".into()), ("color".into(), "blue".into())],
         };
-        let result = self
-            .store
-            .service
-            .set_queue_metadata(ACCOUNT, name, metadata.clone());
+        let result = done(
+            self.store
+                .service
+                .set_queue_metadata(ACCOUNT, name, metadata.clone()),
+        );
         let read = self
             .store
             .service
@@ -161,15 +204,10 @@ impl Walk {
         match self.queue(name) {
             Some(queue) => {
                 // Reset at once: `create` knows two sets only.
-                drop(result.unwrap());
+                result.unwrap();
                 assert_eq!(read.unwrap().metadata, metadata);
                 let old = queue.metadata.clone();
-                drop(
-                    self.store
-                        .service
-                        .set_queue_metadata(ACCOUNT, name, old)
-                        .unwrap(),
-                );
+                done(self.store.service.set_queue_metadata(ACCOUNT, name, old)).unwrap();
             }
             None => {
                 assert!(matches!(result, Err(Error::QueueNotFound)));
@@ -195,14 +233,14 @@ impl Walk {
             ttl_seconds: ttl,
             visibility_seconds: Some(visibility as i64),
         };
-        let result = self.store.service.put_message(ACCOUNT, name, request, now);
+        let result = acknowledged(self.store.service.put_message(ACCOUNT, name, request, now));
         let lifetime = match ttl {
             None => Some(604_800),
             Some(-1) => None,
             Some(seconds) => Some(seconds as u64),
         };
         match self.queue(name) {
-            Some(queue) => queue.put(&result.unwrap().0, &text, now, (visibility, lifetime)),
+            Some(queue) => queue.put(&result.unwrap(), &text, now, (visibility, lifetime)),
             None => assert!(matches!(result, Err(Error::QueueNotFound))),
         }
     }
@@ -215,10 +253,10 @@ impl Walk {
             count: Some(count as i64),
             visibility_seconds: Some(seconds as i64),
         };
-        let result = self.store.service.get_messages(ACCOUNT, name, request, now);
+        let result = acknowledged(self.store.service.get_messages(ACCOUNT, name, request, now));
         match self.queue(name) {
             Some(queue) => {
-                reference::check_get(queue, &result.unwrap().0, count as usize, seconds, now);
+                reference::check_get(queue, &result.unwrap(), count as usize, seconds, now);
             }
             None => assert!(matches!(result, Err(Error::QueueNotFound))),
         }
@@ -286,10 +324,11 @@ impl Walk {
             visibility_seconds: seconds as i64,
             text: text.as_deref(),
         };
-        let result = self
-            .store
-            .service
-            .update_message(ACCOUNT, name, request, now);
+        let result = acknowledged(
+            self.store
+                .service
+                .update_message(ACCOUNT, name, request, now),
+        );
         let queue = self.queue(name).expect("`claim` found it");
         let (hold, index) = queue.hold(&id, &receipt);
         match hold {
@@ -308,7 +347,7 @@ impl Walk {
                     ));
                     return;
                 }
-                let (update, _) = result.unwrap();
+                let update = result.unwrap();
                 assert_eq!(update.visible_at, visible_at);
                 message.visible_at = visible_at;
                 message.receipts.push(update.pop_receipt);
@@ -324,17 +363,18 @@ impl Walk {
         let Some((id, receipt)) = self.claim(name) else {
             return;
         };
-        let result = self
-            .store
-            .service
-            .delete_message(ACCOUNT, name, &id, &receipt, now);
+        let result = done(
+            self.store
+                .service
+                .delete_message(ACCOUNT, name, &id, &receipt, now),
+        );
         let queue = self.queue(name).expect("`claim` found it");
         let (hold, index) = queue.hold(&id, &receipt);
         match hold {
             Hold::NotFound => assert!(matches!(result, Err(Error::MessageNotFound))),
             Hold::Mismatch => assert!(matches!(result, Err(Error::PopReceiptMismatch))),
             Hold::Held => {
-                drop(result.unwrap());
+                result.unwrap();
                 queue.messages.remove(index);
             }
         }
