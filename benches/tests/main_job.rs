@@ -1,0 +1,48 @@
+//! The main job at a small scale, on real input, against the server of this tree, which is killed three times meanwhile.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const BENCH: &str = env!("CARGO_BIN_EXE_lazurite-bench");
+
+/// The server built from this tree with the profile and into the directory of this test.
+///
+/// Cargo tells a test where the programs of its own package are, but not those of another. So the server is asked for where it
+/// must be, beside our program, after cargo has had the chance to bring it up to date; as part of a workspace's tests it is.
+fn server() -> PathBuf {
+    let directory = Path::new(BENCH)
+        .parent()
+        .expect("cargo builds into a directory");
+    let target = directory
+        .parent()
+        .expect("a profile has a directory in the target directory");
+    let profile = match directory.file_name().and_then(|name| name.to_str()) {
+        Some("debug") | None => "dev",
+        Some(other) => other,
+    };
+    // The whole workspace, of which only this one program is built: the same features of the dependencies as its tests have.
+    let built = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["build", "--quiet", "--offline", "--workspace"])
+        .args(["--bin", "lazurite", "--profile", profile, "--target-dir"])
+        .arg(target)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status();
+    assert!(built.is_ok_and(|status| status.success()));
+    directory.join("lazurite")
+}
+
+#[test]
+fn main_job_is_right_on_real_input_though_the_server_is_killed_three_times() {
+    let output = Command::new(BENCH)
+        .args(["job", "--scale", "0.03", "--kills", "3", "--spawn"])
+        .arg(server())
+        .output()
+        .expect("the program was built for this test");
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert!(output.status.success(), "{err}\n{out}");
+    assert!(out.contains("server killed 3 times"), "{out}");
+}
