@@ -1,5 +1,6 @@
 //! `kill -9` under load, again and again on one directory: whatever was acknowledged is there afterwards, whatever was
-//! under way is there whole or not at all. Some restarts are killed too, while they recover.
+//! under way is there whole or not at all. Some restarts are killed too, while they recover. A stop by signal under the
+//! same load loses nothing either.
 //!
 //! `LAZURITE_KILLS` sets how often (3 unless given), `LAZURITE_SEED` repeats a run.
 //!
@@ -9,12 +10,16 @@
 use std::collections::BTreeMap;
 use std::io::Result;
 use std::sync::mpsc::{Sender, channel};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::http::{Connection, Request, Response};
 use crate::server::{Launch, Ports, Server, Service};
+
+/// How long a stop may take while requests come in.
+const STOPPING_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// One kind of work, and what it knows to be true of the store.
 trait Writer: Send {
@@ -44,15 +49,7 @@ fn nothing_acknowledged_is_lost_to_kill_9() {
     let mut random = Random(seed);
     let location = TempDir::new().unwrap();
     let mut ports = Ports::default();
-    let mut writers: Vec<Box<dyn Writer>> = vec![
-        Box::new(Inserts::default()),
-        Box::new(Transactions::default()),
-        Box::new(Counter::default()),
-        Box::new(Producer::default()),
-        Box::new(Consumer::default()),
-        Box::new(Overwrites::default()),
-        Box::new(Blocks::default()),
-    ];
+    let mut writers = Writers::all();
     for round in 0..=kills {
         let launch = || Launch::on(location.path()).ports(ports);
         if round > 0 && random.below(4) == 0 {
@@ -60,46 +57,84 @@ fn nothing_acknowledged_is_lost_to_kill_9() {
         }
         let server = launch().start();
         ports = server.ports;
-        for writer in &mut writers {
-            let mut connection = Connection::open(&server, writer.service()).unwrap();
-            if round == 0 {
-                writer.prepare(&mut connection).unwrap();
-            }
-            writer.verify(&mut connection).unwrap();
-        }
+        writers.verify(&server);
         if round < kills {
             let acknowledgements = 1000 + random.below(4000);
-            writers = work_until_killed(server, writers, acknowledgements);
+            writers.work_until(server, acknowledgements, Server::kill);
         }
     }
 }
 
-/// Lets all writers work at once, and kills the server when so many requests have been acknowledged.
-fn work_until_killed(
-    server: Server,
+#[test]
+fn nothing_acknowledged_is_lost_to_a_stop_under_load() {
+    let location = TempDir::new().unwrap();
+    let mut writers = Writers::all();
+    let server = Launch::on(location.path()).start();
+    writers.verify(&server);
+    writers.work_until(server, 1000, |server| {
+        let asked = Instant::now();
+        let (status, _) = server.signal("TERM");
+        assert_eq!(status.code(), Some(0));
+        assert!(asked.elapsed() < STOPPING_TIME_MAX, "{:?}", asked.elapsed());
+    });
+    writers.verify(&Launch::on(location.path()).start());
+}
+
+/// Every kind of work, each once.
+struct Writers {
     writers: Vec<Box<dyn Writer>>,
-    acknowledgements: u64,
-) -> Vec<Box<dyn Writer>> {
-    let (sender, receiver) = channel();
-    let threads: Vec<_> = writers
-        .into_iter()
-        .map(|writer| {
+    prepared: bool,
+}
+
+impl Writers {
+    fn all() -> Writers {
+        let writers: Vec<Box<dyn Writer>> = vec![
+            Box::new(Inserts::default()),
+            Box::new(Transactions::default()),
+            Box::new(Counter::default()),
+            Box::new(Producer::default()),
+            Box::new(Consumer::default()),
+            Box::new(Overwrites::default()),
+            Box::new(Blocks::default()),
+        ];
+        Writers {
+            writers,
+            prepared: false,
+        }
+    }
+
+    /// Compares the store with what is known; the first time, makes what the writers work on.
+    fn verify(&mut self, server: &Server) {
+        for writer in &mut self.writers {
+            let mut connection = Connection::open(server, writer.service()).unwrap();
+            if !self.prepared {
+                writer.prepare(&mut connection).unwrap();
+            }
+            writer.verify(&mut connection).unwrap();
+        }
+        self.prepared = true;
+    }
+
+    /// Lets all work at once, and ends the server when so many requests have been acknowledged.
+    fn work_until(&mut self, server: Server, acknowledgements: u64, end: impl FnOnce(Server)) {
+        let (sender, receiver) = channel();
+        let mut threads = Vec::new();
+        for writer in self.writers.drain(..) {
             let connection = Connection::open(&server, writer.service()).unwrap();
             let sender = sender.clone();
-            std::thread::spawn(move || work(writer, connection, &sender))
-        })
-        .collect();
-    drop(sender);
-    for _ in 0..acknowledgements {
-        receiver
-            .recv()
-            .expect("writers work until the server is killed");
+            threads.push(std::thread::spawn(move || {
+                work(writer, connection, &sender)
+            }));
+        }
+        drop(sender);
+        for _ in 0..acknowledgements {
+            let acknowledged = receiver.recv();
+            acknowledged.expect("writers work until the server is gone");
+        }
+        end(server);
+        let joined = threads.into_iter().map(|thread| thread.join().unwrap());
+        self.writers.extend(joined);
     }
-    server.kill();
-    threads
-        .into_iter()
-        .map(|thread| thread.join().unwrap())
-        .collect()
 }
 
 fn work(

@@ -245,6 +245,11 @@ impl Connection {
         self.send_bytes(&request.bytes(), &request.method)
     }
 
+    /// Sends bytes without waiting for an answer.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.stream.get_mut().write_all(bytes)
+    }
+
     /// Sends what may be no request at all. An error of the sending is passed over: the server may have answered and
     /// closed before it had read everything.
     pub(crate) fn send_bytes(&mut self, bytes: &[u8], method: &str) -> Result<Response> {

@@ -178,6 +178,44 @@ fn data_is_there_after_a_clean_stop() {
         .is(200);
 }
 
+/// The most memory the server ever had resident, in MiB.
+#[cfg(target_os = "linux")]
+fn peak_mebibytes(server: &Server) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kibibytes = line.unwrap().trim().trim_end_matches(" kB");
+    kibibytes.parse::<u64>().unwrap() / 1024
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn large_bodies_pass_through_little_memory() {
+    const MEBIBYTES: usize = 384;
+    let server = Server::fresh();
+    let create = Request::new(Service::Blob, "PUT", "/con?restype=container");
+    create.send(&server).is(201);
+    let put = Request::new(Service::Blob, "PUT", "/con/large")
+        .header("x-ms-blob-type", "BlockBlob")
+        .header("Content-Length", &(MEBIBYTES << 20).to_string());
+    let mut connection = Connection::open(&server, Service::Blob).unwrap();
+    let chunk = vec![7; 1 << 20];
+    connection.write(&put.bytes()).unwrap();
+    for _ in 0..MEBIBYTES - 1 {
+        connection.write(&chunk).unwrap();
+    }
+    connection.send_bytes(&chunk, "PUT").unwrap().is(201);
+    let get = Request::new(Service::Blob, "GET", "/con/large");
+    for _ in 0..2 {
+        let found = get.send(&server);
+        assert_eq!(found.is(200).body.len(), MEBIBYTES << 20);
+    }
+    let peak = peak_mebibytes(&server);
+    assert!(
+        peak < 128,
+        "{peak} MiB resident for a body of {MEBIBYTES} MiB"
+    );
+}
+
 /// Checks that a refusal is one sentence with these words in it, and not a success.
 #[track_caller]
 fn is_refusal(refusal: (std::process::ExitStatus, String), words: &[&str]) {
