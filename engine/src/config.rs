@@ -80,7 +80,7 @@ impl Default for Config {
             level_bytes_base: 64 << 20,
             level_ratio: 10,
             level0_files_max: 4,
-            level0_files_stop: 1 << 20,
+            level0_files_stop: 24,
             value_bytes_separated: 32 << 10,
             value_chunk_bytes: 256 << 10,
             value_segment_bytes: 64 << 20,

@@ -10,7 +10,7 @@ use crate::recovery;
 use crate::store::{Job, Store, lock};
 use crate::value_log::{LargeValue, ValueWriter};
 use crate::version::{Field, Version, VersionEdit};
-use crate::{Batch, Error, Result, Snapshot, Ticket};
+use crate::{Batch, Direction, Error, Result, Snapshot, Ticket};
 use bytes::Bytes;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -87,6 +87,17 @@ pub struct Stats {
     pub snapshots: u64,
     /// Number of the last change that is visible.
     pub last_sequence: u64,
+}
+
+/// What [`Db::verify`] has read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// SSTables, each read whole.
+    pub sstables: u64,
+    /// Live rows.
+    pub rows: u64,
+    /// Bytes of their values, those in the value log included.
+    pub value_bytes: u64,
 }
 
 impl Db {
@@ -222,10 +233,35 @@ impl Db {
         Ok(())
     }
 
+    /// Flushes the keyspace and merges all its SSTables into one run. Blocks for as long as that takes.
+    pub fn compact(&self, keyspace: &Keyspace) -> Result<()> {
+        self.flush(keyspace)?;
+        self.store().compact_all(keyspace.tree())
+    }
+
     /// Runs one pending piece of background work, if any, and answers which. For tests, and for embedders who
     /// chose [`Background::Stepped`].
     pub fn step(&self) -> Result<Option<Job>> {
         self.store().step()
+    }
+
+    /// Reads everything and checks every checksum. Blocks for as long as that takes. The first damage found is the error.
+    pub fn verify(&self) -> Result<Verified> {
+        let mut verified = Verified::default();
+        let snapshot = self.snapshot();
+        for tree in self.store().trees() {
+            for (_, file) in tree.view().version.files() {
+                let reader = self.store().cache.reader(&file.meta)?;
+                reader.verify(&self.store().cache, &file.meta)?;
+                verified.sstables += 1;
+            }
+            let mut scan = snapshot.scan(&Keyspace::new(tree), KeyRange::all(), Direction::Forward);
+            while scan.advance()? {
+                verified.rows += 1;
+                verified.value_bytes += scan.verify_value()?;
+            }
+        }
+        Ok(verified)
     }
 
     /// Figures of the store as it is now.
@@ -243,8 +279,8 @@ impl Handle {
         if self.store.background == Background::Stepped {
             return;
         }
-        let mut loops: Vec<(&str, fn(&Store))> = vec![
-            ("flush", Store::flush_loop),
+        let mut loops = vec![
+            ("flush", Store::flush_loop as fn(&Store)),
             ("compaction", Store::maintenance_loop),
         ];
         if self.store.config.durability != Durability::Memory {

@@ -45,7 +45,7 @@ pub use commit::Ticket;
 pub use config::{
     BATCH_BYTES_MAX, Background, Config, Durability, Environment, KEY_BYTES_MAX, KeyspaceOptions,
 };
-pub use db::{Db, KeyRange, Stats};
+pub use db::{Db, KeyRange, Stats, Verified};
 pub use error::{Error, Result};
 pub use id::{CountingIds, IdSource, RandomIds};
 pub use iter::{Direction, Scan};

@@ -293,10 +293,11 @@ impl Store {
             let Some(pointer) = ValuePointer::decode(value) else {
                 return Ok(false);
             };
-            match read_through(ValueReader::open(self.value_log.clone(), pointer)) {
+            let reader = ValueReader::open(self.value_log.clone(), pointer);
+            match reader.and_then(|reader| reader.read_through()) {
                 Err(Error::Corrupt { .. }) => return Ok(false),
                 read => read?,
-            }
+            };
         }
         Ok(true)
     }
@@ -361,13 +362,4 @@ fn decode(segment: &Segment, frame: &Frame) -> Result<Vec<Change>> {
             .file
             .corrupt(frame.offset, "the record does not decode")
     })
-}
-
-fn read_through(reader: Result<ValueReader>) -> Result<()> {
-    let reader = reader?;
-    let mut offset = 0;
-    while offset < reader.length() {
-        offset += reader.read_at(offset, usize::MAX)?.len() as u64;
-    }
-    Ok(())
 }

@@ -1,7 +1,7 @@
 //! Snapshot: a pinned sequence number; the oldest one that compaction must respect.
 
 use crate::iter::{Rows, ScanRange};
-use crate::key::{Kind, SequenceNumber};
+use crate::key::SequenceNumber;
 use crate::store::Store;
 use crate::value_log::ValueReader;
 use crate::{Direction, KeyRange, Keyspace, Result, Scan};
@@ -112,15 +112,7 @@ impl Snapshot {
     pub fn open_value(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<ValueReader>> {
         let store = &self.0.store;
         store.check_open()?;
-        let sequence = self.0.sequence;
-        let Some(entry) = keyspace.tree().find(&store.cache, key, || sequence)? else {
-            return Ok(None);
-        };
-        match entry.kind {
-            Kind::Delete => Ok(None),
-            Kind::Put => Ok(Some(ValueReader::inline(entry.value))),
-            Kind::Large => store.open_large(&entry.value).map(Some),
-        }
+        store.open_value(keyspace.tree(), key, self.0.sequence)
     }
 
     /// Walks the keys of `range`. Cheap to make; reads as it advances.
@@ -133,7 +125,7 @@ impl Snapshot {
             self.0.sequence,
             range,
         );
-        Scan::new(self.clone(), rows)
+        Scan::new(self.clone(), keyspace.clone(), rows)
     }
 
     pub(crate) fn store(&self) -> &Arc<Store> {

@@ -8,11 +8,13 @@ use crate::commit::{Commit, SyncState};
 use crate::config::{Background, Config, Durability};
 use crate::files::Directory;
 use crate::fs::{Clock, LockGuard};
+use crate::key::{Kind, SequenceNumber};
 use crate::keyspace::Tree;
 use crate::manifest::Manifest;
 use crate::snapshot::Snapshots;
 use crate::value_log::{ValueLog, ValuePointer, ValueReader};
 use crate::{Error, Result};
+use bytes::Bytes;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
@@ -179,13 +181,45 @@ impl Store {
         self.config.durability == Durability::Memory
     }
 
-    /// A reader over the value that `pointer`, read under a snapshot, points to.
-    pub(crate) fn open_large(&self, pointer: &[u8]) -> Result<ValueReader> {
+    /// A reader over the value that `pointer` points to; `None` if the value was moved after the pointer was read.
+    pub(crate) fn open_large(&self, pointer: &[u8]) -> Result<Option<ValueReader>> {
+        let pointer = self.decode_pointer(pointer)?;
+        Ok(ValueReader::try_open(self.value_log.clone(), pointer))
+    }
+
+    fn decode_pointer(&self, pointer: &[u8]) -> Result<ValuePointer> {
         let decoded = ValuePointer::decode(pointer);
-        let pointer = decoded.ok_or_else(|| {
+        decoded.ok_or_else(|| {
             Error::corrupt(self.directory.path(), 0, "a value pointer does not decode")
-        })?;
-        ValueReader::open(self.value_log.clone(), pointer)
+        })
+    }
+
+    /// A reader over the value of `key` at a sequence number that is held by a snapshot. A collection may move the value
+    /// between the lookup and the opening: then the key is looked up again.
+    pub(crate) fn open_value(
+        &self,
+        tree: &Tree,
+        key: &[u8],
+        at: SequenceNumber,
+    ) -> Result<Option<ValueReader>> {
+        let mut moved = Bytes::new();
+        loop {
+            let Some(entry) = tree.find(&self.cache, key, || at)? else {
+                return Ok(None);
+            };
+            match entry.kind {
+                Kind::Delete => return Ok(None),
+                Kind::Put => return Ok(Some(ValueReader::inline(entry.value))),
+                Kind::Large if entry.value == moved => {
+                    let pointer = self.decode_pointer(&moved)?;
+                    return ValueReader::open(self.value_log.clone(), pointer).map(Some);
+                }
+                Kind::Large => match self.open_large(&entry.value)? {
+                    Some(reader) => return Ok(Some(reader)),
+                    None => moved = entry.value,
+                },
+            }
+        }
     }
 
     /// Bytes of each value-log segment that memtables and SSTables refer to.

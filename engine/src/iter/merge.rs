@@ -45,7 +45,7 @@ impl Rows {
         let version = &view.version;
         let mut add = |level, files| {
             let run = RunRows::new(cache.clone(), version.clone(), level, files, at, direction);
-            sources.push(Source::Run(run));
+            sources.push(Source::Run(Box::new(run)));
         };
         for (index, file) in version.levels[0].iter().enumerate() {
             if file.meta.overlaps(&scan.range) {

@@ -7,7 +7,7 @@ mod visible;
 pub(crate) use merge::{Rows, ScanRange};
 
 use crate::key::Kind;
-use crate::{Result, Snapshot};
+use crate::{Keyspace, Result, Snapshot, ValueReader};
 use bytes::Bytes;
 use std::fmt;
 
@@ -23,6 +23,7 @@ pub enum Direction {
 /// A position in a range of keys. Starts before the first entry.
 pub struct Scan {
     snapshot: Snapshot,
+    keyspace: Keyspace,
     rows: Rows,
 }
 
@@ -33,8 +34,12 @@ impl fmt::Debug for Scan {
 }
 
 impl Scan {
-    pub(crate) fn new(snapshot: Snapshot, rows: Rows) -> Scan {
-        Scan { snapshot, rows }
+    pub(crate) fn new(snapshot: Snapshot, keyspace: Keyspace, rows: Rows) -> Scan {
+        Scan {
+            snapshot,
+            keyspace,
+            rows,
+        }
     }
 
     /// Moves to the next entry in the scan's direction; `false` at the end of the range, and from then on. After an error
@@ -56,14 +61,24 @@ impl Scan {
 
     /// The value at the position; a large one is read now. Panics unless the last `advance` answered `true`.
     pub fn value(&self) -> Result<Bytes> {
+        self.open_value()?.read_all()
+    }
+
+    /// A reader over the value at the position, without reading it. Panics unless the last `advance` answered `true`.
+    pub fn open_value(&self) -> Result<ValueReader> {
         let row = self.rows.row().expect("the scan stands on an entry");
-        match row.entry.kind {
-            Kind::Large => self
-                .snapshot
-                .store()
-                .open_large(&row.entry.value)?
-                .read_all(),
-            Kind::Put | Kind::Delete => Ok(row.entry.value.clone()),
+        if row.entry.kind != Kind::Large {
+            return Ok(ValueReader::inline(row.entry.value.clone()));
         }
+        if let Some(reader) = self.snapshot.store().open_large(&row.entry.value)? {
+            return Ok(reader);
+        }
+        let moved = self.snapshot.open_value(&self.keyspace, &row.key)?;
+        Ok(moved.expect("a snapshot keeps its rows"))
+    }
+
+    /// Reads the value through, a chunk at a time. Answers its length.
+    pub(crate) fn verify_value(&self) -> Result<u64> {
+        self.open_value()?.read_through()
     }
 }

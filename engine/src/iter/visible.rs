@@ -24,7 +24,7 @@ pub(crate) struct Row {
 /// One source, positioned on a row or at its end.
 pub(crate) enum Source {
     Memtable(MemtableRows),
-    Run(RunRows),
+    Run(Box<RunRows>),
 }
 
 impl Source {

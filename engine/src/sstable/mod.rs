@@ -20,6 +20,8 @@ pub(crate) use writer::{SstableOptions, SstableWriter};
 use crate::Error;
 use crate::codec::{Decoder, put_varint};
 use bytes::Bytes;
+use std::borrow::Cow;
+use std::cell::RefCell;
 
 const TRAILER_BYTES: usize = 13;
 const FOOTER_BYTES: usize = 112;
@@ -69,10 +71,34 @@ struct Footer {
     tombstones: u64,
 }
 
+thread_local! {
+    // Setting up a context costs more than packing a block.
+    static PACKER: RefCell<Option<zstd::bulk::Compressor<'static>>> = const { RefCell::new(None) };
+    static UNPACKER: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
+}
+
+fn pack(payload: &[u8]) -> std::io::Result<Vec<u8>> {
+    PACKER.with_borrow_mut(|packer| match packer {
+        Some(packer) => packer.compress(payload),
+        None => packer
+            .insert(zstd::bulk::Compressor::new(1)?)
+            .compress(payload),
+    })
+}
+
+fn unpack(payload: &[u8], length: usize) -> std::io::Result<Vec<u8>> {
+    UNPACKER.with_borrow_mut(|unpacker| match unpacker {
+        Some(unpacker) => unpacker.decompress(payload, length),
+        None => unpacker
+            .insert(zstd::bulk::Decompressor::new()?)
+            .decompress(payload, length),
+    })
+}
+
 /// Packs `payload` unless that saves less than an eighth.
-fn compress(payload: &[u8], compression: Compression) -> (Compression, std::borrow::Cow<'_, [u8]>) {
+fn compress(payload: &[u8], compression: Compression) -> (Compression, Cow<'_, [u8]>) {
     if compression == Compression::Zstd
-        && let Ok(packed) = zstd::bulk::compress(payload, 1)
+        && let Ok(packed) = pack(payload)
         && packed.len() + payload.len() / 8 < payload.len()
     {
         return (Compression::Zstd, packed.into());
@@ -88,14 +114,10 @@ fn decompress(
 ) -> std::result::Result<Bytes, &'static str> {
     match compression {
         0 if payload.len() == length as usize => Ok(payload),
-        1 if length <= BLOCK_BYTES_MAX => {
-            let bytes = zstd::bulk::decompress(&payload, length as usize);
-            let bytes = bytes.map_err(|_| "the block does not decompress")?;
-            match bytes.len() == length as usize {
-                true => Ok(bytes.into()),
-                false => Err("the block decompresses to another length"),
-            }
-        }
+        1 if length <= BLOCK_BYTES_MAX => match unpack(&payload, length as usize) {
+            Ok(bytes) if bytes.len() == length as usize => Ok(bytes.into()),
+            _ => Err("the block does not decompress to its length"),
+        },
         _ => Err("the block has an unknown compression or a wrong length"),
     }
 }

@@ -224,10 +224,6 @@ impl SstableCursor {
         }
     }
 
-    pub(crate) fn reader(&self) -> &Arc<SstableReader> {
-        &self.reader
-    }
-
     /// The user key at the position; `None` when on none.
     pub(crate) fn key(&self) -> Option<&[u8]> {
         self.data.as_ref().map(BlockCursor::key)
@@ -256,11 +252,14 @@ impl SstableCursor {
             |block| block.seek(key, SequenceNumber::MAX),
             |block| block.seek(key, at),
         )?;
-        // A shortened separator may lie behind all versions of its block.
-        match &self.data {
-            Some(data) if !data.is_on_entry() => self.next_block(cache),
-            _ => Ok(()),
+        // A shortened separator may lie behind all versions of its block, and a key's versions may fill several blocks.
+        if self.data.as_ref().is_some_and(|data| !data.is_on_entry()) {
+            self.next_block(cache)?;
         }
+        while self.key() == Some(key) && self.sequence() > at {
+            self.next(cache)?;
+        }
+        Ok(())
     }
 
     /// To the last version of the last key before `key`; to the last of all when `None`.

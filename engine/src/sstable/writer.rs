@@ -78,10 +78,6 @@ impl SstableWriter {
         self.written + (self.buffer.len() + self.data.bytes()) as u64
     }
 
-    pub(crate) fn last_key(&self) -> &[u8] {
-        &self.last_key
-    }
-
     /// Adds a version; they come in order.
     pub(crate) fn add(
         &mut self,

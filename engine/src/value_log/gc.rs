@@ -21,10 +21,6 @@ impl ValueLog {
         self.collect.swap(false, Ordering::SeqCst)
     }
 
-    pub(crate) fn has_collection_request(&self) -> bool {
-        self.collect.load(Ordering::SeqCst)
-    }
-
     /// Sealed segments without pins. To be asked before references are counted: whatever is released later has
     /// references that the count sees.
     pub(crate) fn unpinned(&self) -> Vec<u64> {

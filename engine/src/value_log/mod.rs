@@ -273,17 +273,15 @@ impl ValueLog {
             .collect()
     }
 
-    /// Keeps the segments of `pointer`; the caller sees to it that they are there when it calls.
-    fn pin(&self, pointer: &ValuePointer) -> Result<Vec<Pin>> {
+    /// Keeps the segments of `pointer`; `None` if one is gone, because the value was moved.
+    fn pin(&self, pointer: &ValuePointer) -> Option<Vec<Pin>> {
         let segments = lock(&self.segments);
-        let pin = |extent: &Extent| match segments.pins.get(&extent.segment) {
-            Some(count) => Ok(Pin::new(count, &self.collect)),
-            None => Err(self.missing(extent.segment)),
-        };
+        let pin =
+            |extent: &Extent| Some(Pin::new(segments.pins.get(&extent.segment)?, &self.collect));
         pointer.extents.iter().map(pin).collect()
     }
 
-    fn missing(&self, number: u64) -> Error {
+    pub(crate) fn missing(&self, number: u64) -> Error {
         let path = self
             .directory
             .path_of(FileName::Numbered(FileKind::ValueLog, number));

@@ -30,10 +30,17 @@ impl ValueReader {
         ValueReader(Source::Inline(bytes))
     }
 
-    /// The caller sees to it that the value is there when it calls; from then on the reader does.
+    /// Keeps the value from now on. `Corrupt` if a segment is missing.
     pub(crate) fn open(log: Arc<ValueLog>, pointer: ValuePointer) -> Result<ValueReader> {
+        let first = pointer.extents.first().map_or(0, |extent| extent.segment);
+        let missing = log.missing(first);
+        ValueReader::try_open(log, pointer).ok_or(missing)
+    }
+
+    /// Keeps the value from now on. `None` if a segment is gone, because the value was moved after the pointer was read.
+    pub(crate) fn try_open(log: Arc<ValueLog>, pointer: ValuePointer) -> Option<ValueReader> {
         let pins = log.pin(&pointer)?;
-        Ok(ValueReader(Source::Log(Arc::new(LogValue {
+        Some(ValueReader(Source::Log(Arc::new(LogValue {
             log,
             pointer,
             _pins: pins,
@@ -61,6 +68,15 @@ impl ValueReader {
         };
         let from = (offset - start) as usize;
         Ok(chunk.slice(from..from.saturating_add(length_max).min(chunk.len())))
+    }
+
+    /// Reads the value through, verifying it, without keeping it. Answers its length.
+    pub(crate) fn read_through(&self) -> Result<u64> {
+        let mut offset = 0;
+        while offset < self.length() {
+            offset += self.read_at(offset, usize::MAX)?.len() as u64;
+        }
+        Ok(offset)
     }
 
     /// The whole value.

@@ -1,0 +1,423 @@
+//! Compaction jobs: merge, drop, write, install.
+
+use super::Retention;
+use super::picker::{self, Plan};
+use crate::cache::Cache;
+use crate::flush::Covering;
+use crate::key::{Entry, Kind, SEQUENCE_MAX};
+use crate::keyspace::Tree;
+use crate::range_tombstones::{Fragment, RangeTombstones, clip};
+use crate::sstable::{Compression, SstableCursor, SstableOptions, SstableWriter};
+use crate::store::{Store, lock};
+use crate::value_log::{Pin, ValuePointer, ValueReader, ValueWriter};
+use crate::version::{Field, FileMeta, LiveFile, Version, VersionEdit};
+use crate::{Error, Result};
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// A merge reads each block once: it must not push out what readers use.
+const CACHE_BYTES: usize = 256 << 10;
+
+impl Store {
+    /// Does the most urgent compaction of any keyspace. Answers whether there was one. Called under `compacting`.
+    pub(crate) fn compact_one(&self) -> Result<bool> {
+        let retention = Retention::new(self.snapshots.boundaries());
+        for tree in self.trees() {
+            if let Some(plan) = self.pick(&tree, &retention)? {
+                self.run_plan(&tree, plan, &[])?;
+                return Ok(true);
+            }
+        }
+        self.rewrite_wasteful()
+    }
+
+    /// Merges all SSTables of the keyspace into one run.
+    pub(crate) fn compact_all(&self, tree: &Tree) -> Result<()> {
+        let _guard = lock(&self.compacting);
+        match picker::everything(&tree.view().version) {
+            Some(plan) => self
+                .run_plan(tree, plan, &[])
+                .inspect_err(|error| self.note_failure(error)),
+            None => Ok(()),
+        }
+    }
+
+    fn pick(&self, tree: &Tree, retention: &Retention) -> Result<Option<Plan>> {
+        let version = tree.view().version.clone();
+        let mut spans = Vec::new();
+        for (level, file) in version
+            .files()
+            .filter(|(_, file)| file.meta.range_tombstones > 0)
+        {
+            let reader = self.cache.reader(&file.meta)?;
+            spans.extend(picker::deleted_spans(level, reader.fragments(), retention));
+        }
+        Ok(picker::pick(&version, &spans, retention, &self.config))
+    }
+
+    /// Rewrites an SSTable that refers to a value-log segment which is mostly garbage, copying its values.
+    fn rewrite_wasteful(&self) -> Result<bool> {
+        if self.value_log.bytes() == 0 {
+            return Ok(false);
+        }
+        let wasteful = self.value_log.wasteful(&self.value_references());
+        if wasteful.is_empty() {
+            return Ok(false);
+        }
+        for tree in self.trees() {
+            if let Some(plan) = picker::referring(&tree.view().version, &wasteful) {
+                self.run_plan(&tree, plan, &wasteful)?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn run_plan(&self, tree: &Tree, plan: Plan, relocate: &[u64]) -> Result<()> {
+        let started = self.clock.now();
+        let (kind, inputs, outputs) = match plan {
+            Plan::Drop(files) => {
+                self.install(tree, &files, Vec::new())?;
+                ("drop", files, Vec::new())
+            }
+            Plan::Move(files, level) => {
+                let metas = files.iter().map(|file| (level, file.clone())).collect();
+                self.install_moved(tree, &files, metas)?;
+                ("move", files, Vec::new())
+            }
+            Plan::Merge(runs, level) => {
+                let outputs = self.merge(tree, &runs, level, relocate)?;
+                ("merge", runs.into_iter().flatten().collect(), outputs)
+            }
+        };
+        self.note_versions();
+        tracing::info!(
+            keyspace = &*tree.name,
+            kind,
+            files_in = inputs.len(),
+            bytes_in = inputs.iter().map(|file| file.meta.size).sum::<u64>(),
+            entries_in = inputs.iter().map(|file| file.meta.entries).sum::<u64>(),
+            files_out = outputs.len(),
+            bytes_out = outputs.iter().map(|meta: &FileMeta| meta.size).sum::<u64>(),
+            entries_out = outputs.iter().map(|meta| meta.entries).sum::<u64>(),
+            milliseconds = self.clock.now().saturating_sub(started).as_millis() as u64,
+            "compacted"
+        );
+        Ok(())
+    }
+
+    fn merge(
+        &self,
+        tree: &Tree,
+        runs: &[Vec<Arc<LiveFile>>],
+        level: usize,
+        relocate: &[u64],
+    ) -> Result<Vec<FileMeta>> {
+        let mut merge = Merge {
+            store: self,
+            version: tree.view().version.clone(),
+            level,
+            retention: Retention::new(self.snapshots.boundaries()),
+            relocate,
+            cache: Cache::new(self.directory.clone(), self.store_id, CACHE_BYTES, 1),
+            fragments: Vec::new(),
+            writer: None,
+            cut: None,
+            numbers: Vec::new(),
+            outputs: Vec::new(),
+            pins: Vec::new(),
+        };
+        if let Err(error) = merge.run(runs) {
+            merge
+                .numbers
+                .iter()
+                .for_each(|&number| self.remove_sstable(number));
+            return Err(error);
+        }
+        let inputs: Vec<Arc<LiveFile>> = runs.iter().flatten().cloned().collect();
+        let added = merge
+            .outputs
+            .iter()
+            .map(|meta| (level, meta.clone()))
+            .collect();
+        self.install(tree, &inputs, added)?;
+        Ok(merge.outputs)
+    }
+
+    /// Replaces `removed` by `added`, in the manifest and then for readers; the removed files go with their last reader.
+    fn install(
+        &self,
+        tree: &Tree,
+        removed: &[Arc<LiveFile>],
+        added: Vec<(usize, FileMeta)>,
+    ) -> Result<()> {
+        let live = |(level, meta): (usize, FileMeta)| {
+            let file = LiveFile::new(meta, self.cache.clone(), self.directory.clone());
+            (level, Arc::new(file))
+        };
+        let added = added.into_iter().map(live).collect();
+        self.install_moved(tree, removed, added)?;
+        removed.iter().for_each(|file| file.mark_obsolete());
+        Ok(())
+    }
+
+    fn install_moved(
+        &self,
+        tree: &Tree,
+        removed: &[Arc<LiveFile>],
+        added: Vec<(usize, Arc<LiveFile>)>,
+    ) -> Result<()> {
+        let numbers: Vec<u64> = removed.iter().map(|file| file.meta.number).collect();
+        let is_new = |number: &u64| !numbers.contains(number);
+        let new: Vec<u64> = added
+            .iter()
+            .map(|(_, file)| file.meta.number)
+            .filter(is_new)
+            .collect();
+        let mut fields: Vec<Field> = numbers
+            .iter()
+            .map(|&number| Field::RemoveFile(tree.id, number))
+            .collect();
+        let add = |(level, file): &(usize, Arc<LiveFile>)| {
+            Field::AddFile(tree.id, *level as u32, file.meta.clone())
+        };
+        fields.extend(added.iter().map(add));
+        let mut manifest = lock(&self.manifest);
+        self.append_or_remove(&mut manifest, VersionEdit { fields }, &new)?;
+        let version = tree.view().version.with(&numbers, added);
+        tree.install(version, None);
+        Ok(())
+    }
+}
+
+/// One merge under way.
+struct Merge<'a> {
+    store: &'a Store,
+    version: Arc<Version>,
+    level: usize,
+    retention: Retention,
+    relocate: &'a [u64],
+    cache: Cache,
+    /// The deleted spans of all inputs.
+    fragments: Vec<Fragment>,
+    writer: Option<SstableWriter>,
+    /// Where the present output begins; `None` for the first.
+    cut: Option<Bytes>,
+    numbers: Vec<u64>,
+    outputs: Vec<FileMeta>,
+    /// Keep the copies of relocated values until an installed SSTable refers to them.
+    pins: Vec<Pin>,
+}
+
+impl Merge<'_> {
+    fn run(&mut self, runs: &[Vec<Arc<LiveFile>>]) -> Result<()> {
+        self.fragments = self.merge_fragments(runs)?;
+        let fragments = self.fragments.clone();
+        let mut covering = Covering::new(&fragments);
+        let mut inputs = Vec::new();
+        for run in runs.iter().filter(|run| !run.is_empty()) {
+            inputs.push(RunVersions::open(self.store, &self.cache, run)?);
+        }
+        while let Some(key) = smallest(&inputs) {
+            self.store.check_mergeable()?;
+            let mut versions = Vec::new();
+            for input in &mut inputs {
+                input.take(&self.cache, &key, &mut versions)?;
+            }
+            versions.sort_by_key(|version| std::cmp::Reverse(version.sequence));
+            let bottom = picker::is_bottom(&self.version, self.level, &key);
+            self.retention
+                .keep(&mut versions, covering.of(&key), bottom);
+            if !versions.is_empty() {
+                self.write(&key, versions)?;
+            }
+        }
+        self.finish_output(None)?;
+        if !self.pins.is_empty() {
+            self.store
+                .value_log
+                .sync()
+                .inspect_err(|error| self.store.fail(error))?;
+        }
+        self.store.directory.sync()
+    }
+
+    /// The deleted spans of all inputs that are still needed for what lies below. What they cover among the inputs goes
+    /// by all of them, so the dropped ones are kept until the merge ends; `finish_output` sorts them out.
+    fn merge_fragments(&self, runs: &[Vec<Arc<LiveFile>>]) -> Result<Vec<Fragment>> {
+        let mut all = RangeTombstones::default();
+        for file in runs
+            .iter()
+            .flatten()
+            .filter(|file| file.meta.range_tombstones > 0)
+        {
+            for fragment in self.store.cache.reader(&file.meta)?.fragments() {
+                for &sequence in &fragment.sequences {
+                    all.insert(&fragment.start, fragment.end.as_ref(), sequence, 0);
+                }
+            }
+        }
+        Ok(all.fragments())
+    }
+
+    fn write(&mut self, key: &Bytes, versions: Vec<Entry>) -> Result<()> {
+        let full = |writer: &SstableWriter| writer.bytes() >= self.store.config.sstable_bytes;
+        if self.writer.as_ref().is_some_and(full) {
+            self.finish_output(Some(key))?;
+        }
+        for mut entry in versions {
+            if entry.kind == Kind::Large {
+                self.relocate(&mut entry)?;
+            }
+            self.writer()?
+                .add(key, entry.sequence, entry.kind, &entry.value)?;
+        }
+        Ok(())
+    }
+
+    fn writer(&mut self) -> Result<&mut SstableWriter> {
+        if self.writer.is_none() {
+            let number = lock(&self.store.manifest).next_file();
+            let options = SstableOptions {
+                block_bytes: self.store.config.block_bytes,
+                compression: if self.level == 0 {
+                    Compression::None
+                } else {
+                    Compression::Zstd
+                },
+            };
+            self.numbers.push(number);
+            let writer =
+                SstableWriter::create(&self.store.directory, self.store.store_id, number, options)?;
+            self.writer = Some(writer);
+        }
+        Ok(self.writer.as_mut().expect("it was just made"))
+    }
+
+    /// Ends the present output before `next`, the first key of the next one.
+    fn finish_output(&mut self, next: Option<&Bytes>) -> Result<()> {
+        let parts = clip(
+            &self.fragments,
+            self.cut.as_deref(),
+            next.map(|next| &next[..]),
+        );
+        let keep = |fragment: Fragment| {
+            let bottom = picker::is_bottom_span(&self.version, self.level, &fragment);
+            self.retention.keep_fragment(fragment, bottom)
+        };
+        let parts: Vec<Fragment> = parts.into_iter().filter_map(keep).collect();
+        if self.writer.is_some() || !parts.is_empty() {
+            self.writer()?;
+            let writer = self.writer.take().expect("it was just made");
+            self.outputs.push(writer.finish(&parts)?);
+        }
+        self.cut = next.cloned();
+        Ok(())
+    }
+
+    /// Copies the value to the end of the value log if it lies in a segment that shall become free.
+    fn relocate(&mut self, entry: &mut Entry) -> Result<()> {
+        let Some(pointer) = ValuePointer::decode(&entry.value) else {
+            return Ok(());
+        };
+        if !pointer
+            .references()
+            .any(|(segment, _)| self.relocate.contains(&segment))
+        {
+            return Ok(());
+        }
+        let log = &self.store.value_log;
+        let reader = ValueReader::open(log.clone(), pointer)?;
+        let mut writer = ValueWriter::new(log.clone());
+        let mut offset = 0;
+        while offset < reader.length() {
+            let part = reader.read_at(offset, usize::MAX)?;
+            writer.write(&part)?;
+            offset += part.len() as u64;
+        }
+        let copy = writer.finish()?;
+        entry.value = copy.pointer.encode().into();
+        self.pins.extend(copy.pins);
+        Ok(())
+    }
+}
+
+/// All versions of a run of files, in order.
+struct RunVersions<'a> {
+    store: &'a Store,
+    files: std::slice::Iter<'a, Arc<LiveFile>>,
+    cursor: Option<SstableCursor>,
+}
+
+impl<'a> RunVersions<'a> {
+    fn open(
+        store: &'a Store,
+        cache: &Cache,
+        files: &'a [Arc<LiveFile>],
+    ) -> Result<RunVersions<'a>> {
+        let files = files.iter();
+        let mut run = RunVersions {
+            store,
+            files,
+            cursor: None,
+        };
+        run.settle(cache)?;
+        Ok(run)
+    }
+
+    fn key(&self) -> Option<&[u8]> {
+        self.cursor.as_ref().and_then(SstableCursor::key)
+    }
+
+    /// Goes to the next file while the present one has ended.
+    fn settle(&mut self, cache: &Cache) -> Result<()> {
+        while self.key().is_none() {
+            let Some(file) = self.files.next() else {
+                self.cursor = None;
+                return Ok(());
+            };
+            let mut cursor = SstableCursor::new(self.store.cache.reader(&file.meta)?);
+            cursor.seek(cache, &[], SEQUENCE_MAX)?;
+            self.cursor = Some(cursor);
+        }
+        Ok(())
+    }
+
+    /// Moves all versions of `key` to `out`, if this run stands on it.
+    fn take(&mut self, cache: &Cache, key: &[u8], out: &mut Vec<Entry>) -> Result<()> {
+        while let Some(cursor) = self
+            .cursor
+            .as_mut()
+            .filter(|cursor| cursor.key() == Some(key))
+        {
+            out.push(cursor.entry());
+            cursor.next(cache)?;
+        }
+        self.settle(cache)
+    }
+}
+
+fn smallest(inputs: &[RunVersions<'_>]) -> Option<Bytes> {
+    inputs
+        .iter()
+        .filter_map(RunVersions::key)
+        .min()
+        .map(Bytes::copy_from_slice)
+}
+
+impl Store {
+    /// Stops a merge when the store closes or has failed.
+    fn check_mergeable(&self) -> Result<()> {
+        self.check_open()?;
+        match self.failure() {
+            Some(failure) => Err(failure.clone()),
+            None => Ok(()),
+        }
+    }
+
+    fn note_failure(&self, error: &Error) {
+        if !matches!(error, Error::NoSpace { .. } | Error::Closed) {
+            self.fail(error);
+        }
+    }
+}

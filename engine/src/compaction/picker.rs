@@ -1,0 +1,266 @@
+//! Picker: what to compact next. Pure: it looks at a version and at limits, and does no I/O.
+//!
+//! In order of urgency: files that a newer range tombstone covers wholly (dropped unread); too many files in level 0; a
+//! level over its size; files full of tombstones, which slow down scans. A level weighs its SSTables and the values
+//! in the value log that they refer to: so overwritten pointers meet, and garbage in the value log is found, as soon as
+//! if the values stood in the SSTables.
+
+use super::Retention;
+use crate::key::{SequenceNumber, is_before_end, later_end};
+use crate::range_tombstones::Fragment;
+use crate::version::{LEVELS, LiveFile, Version};
+use crate::{Config, KeyRange};
+use bytes::Bytes;
+use std::sync::Arc;
+
+type File = Arc<LiveFile>;
+
+/// What to do.
+#[derive(Debug)]
+pub(crate) enum Plan {
+    /// Remove files, all of whose contents are deleted.
+    Drop(Vec<File>),
+    /// Put files into a deeper level as they are.
+    Move(Vec<File>, usize),
+    /// Merge files into a level. The inputs are runs, each a list of files in key order.
+    Merge(Vec<Vec<File>>, usize),
+}
+
+/// A span that a file says is deleted, as all readers see it.
+#[derive(Debug)]
+pub(crate) struct DeletedSpan {
+    level: usize,
+    start: Bytes,
+    end: Option<Bytes>,
+    /// Everything in the span with a smaller sequence number is deleted.
+    sequence: SequenceNumber,
+}
+
+/// The spans of one file that all readers see as deleted; neighbours are joined.
+pub(crate) fn deleted_spans(
+    level: usize,
+    fragments: &[Fragment],
+    retention: &Retention,
+) -> Vec<DeletedSpan> {
+    let mut spans: Vec<DeletedSpan> = Vec::new();
+    for fragment in fragments {
+        let seen = fragment
+            .sequences
+            .iter()
+            .copied()
+            .find(|&sequence| retention.is_seen_by_all(sequence));
+        let Some(sequence) = seen else { continue };
+        match spans.last_mut() {
+            Some(last) if last.end.as_ref() == Some(&fragment.start) => {
+                last.end = fragment.end.clone();
+                last.sequence = last.sequence.min(sequence);
+            }
+            _ => spans.push(DeletedSpan {
+                level,
+                start: fragment.start.clone(),
+                end: fragment.end.clone(),
+                sequence,
+            }),
+        }
+    }
+    spans
+}
+
+impl DeletedSpan {
+    fn covers(&self, file: &File) -> bool {
+        let range = &file.meta.range;
+        let ends_inside = match (&self.end, &range.end) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(span), Some(file)) => file[..] <= span[..],
+        };
+        self.start[..] <= range.start[..] && ends_inside && file.meta.sequence_max < self.sequence
+    }
+}
+
+/// The next thing to do, if any.
+pub(crate) fn pick(
+    version: &Version,
+    spans: &[DeletedSpan],
+    retention: &Retention,
+    config: &Config,
+) -> Option<Plan> {
+    covered(version, spans)
+        .or_else(|| full_level0(version, config))
+        .or_else(|| full_level(version, config))
+        .or_else(|| tombstones(version, retention, config))
+}
+
+fn covered(version: &Version, spans: &[DeletedSpan]) -> Option<Plan> {
+    let is_covered = |(level, file): &(usize, &File)| {
+        let mut above = spans
+            .iter()
+            .filter(|span| span.level < *level || *level == 0);
+        above.any(|span| span.covers(file))
+    };
+    if spans.is_empty() {
+        return None;
+    }
+    let files: Vec<File> = version
+        .files()
+        .filter(is_covered)
+        .map(|(_, file)| file.clone())
+        .collect();
+    (!files.is_empty()).then_some(Plan::Drop(files))
+}
+
+fn full_level0(version: &Version, config: &Config) -> Option<Plan> {
+    (version.levels[0].len() >= config.level0_files_max.max(1))
+        .then(|| down_from_level0(version, config))
+}
+
+/// Merges all of level 0 into level 1, or moves it there if nothing overlaps and the files are of a fair size.
+fn down_from_level0(version: &Version, config: &Config) -> Plan {
+    let files = &version.levels[0];
+    let below = overlapping(&version.levels[1], &union(files));
+    let disjoint = || {
+        let pairs = files.iter().enumerate();
+        pairs.clone().all(|(i, a)| {
+            files[i + 1..]
+                .iter()
+                .all(|b| !a.meta.overlaps(&b.meta.range))
+        })
+    };
+    let fair = |file: &File| file.meta.size >= config.sstable_bytes / 4 && is_plain(file);
+    if below.is_empty() && files.iter().all(fair) && disjoint() {
+        return Plan::Move(files.clone(), 1);
+    }
+    let mut runs: Vec<Vec<File>> = files.iter().map(|file| vec![file.clone()]).collect();
+    runs.push(below);
+    Plan::Merge(runs, 1)
+}
+
+/// Whether there is nothing in the file that a merge would drop at the bottom.
+fn is_plain(file: &File) -> bool {
+    file.meta.tombstones == 0 && file.meta.range_tombstones == 0
+}
+
+fn weight(file: &File) -> u64 {
+    file.meta.size + file.meta.value_bytes()
+}
+
+fn full_level(version: &Version, config: &Config) -> Option<Plan> {
+    let mut limit = config.level_bytes_base;
+    for level in 1..LEVELS - 1 {
+        let files = &version.levels[level];
+        if files.iter().map(weight).sum::<u64>() > limit {
+            // The file that is cheapest to merge for what it takes off the level.
+            let cost = |file: &&File| {
+                let below = overlapping(&version.levels[level + 1], &file.meta.range);
+                let below: u64 = below.iter().map(|file| file.meta.size).sum();
+                (u128::from(below) << 20) / u128::from(weight(file).max(1))
+            };
+            return files
+                .iter()
+                .min_by_key(cost)
+                .map(|file| down(version, level, file));
+        }
+        limit = limit.saturating_mul(config.level_ratio.max(2));
+    }
+    None
+}
+
+fn down(version: &Version, level: usize, file: &File) -> Plan {
+    let below = overlapping(&version.levels[level + 1], &file.meta.range);
+    let last = version.levels[level + 2..].iter().all(Vec::is_empty);
+    if below.is_empty() && (!last || is_plain(file)) {
+        return Plan::Move(vec![file.clone()], level + 1);
+    }
+    Plan::Merge(vec![vec![file.clone()], below], level + 1)
+}
+
+/// Files whose tombstones slow down scans, and that all readers see: they go down, and vanish at the bottom.
+fn tombstones(version: &Version, retention: &Retention, config: &Config) -> Option<Plan> {
+    let is_dense = |file: &&File| {
+        let meta = &file.meta;
+        let dense = meta.tombstones > 0 && meta.tombstones * 2 >= meta.entries;
+        (dense || meta.range_tombstones > 0) && retention.is_seen_by_all(meta.sequence_max)
+    };
+    if version.levels[0].iter().any(|file| is_dense(&file)) {
+        return Some(down_from_level0(version, config));
+    }
+    for level in 1..LEVELS {
+        let Some(file) = version.levels[level].iter().find(is_dense) else {
+            continue;
+        };
+        let deeper = &version.levels[level + 1..];
+        let is_bottom = deeper
+            .iter()
+            .all(|files| overlapping(files, &file.meta.range).is_empty());
+        return Some(match is_bottom {
+            true => Plan::Merge(vec![vec![file.clone()]], level),
+            false => down(version, level, file),
+        });
+    }
+    None
+}
+
+/// Everything into one run at the deepest level in use.
+pub(crate) fn everything(version: &Version) -> Option<Plan> {
+    let deepest = version.files().map(|(level, _)| level).max()?.max(1);
+    let mut runs: Vec<Vec<File>> = version.levels[0]
+        .iter()
+        .map(|file| vec![file.clone()])
+        .collect();
+    runs.extend(
+        version.levels[1..]
+            .iter()
+            .filter(|files| !files.is_empty())
+            .cloned(),
+    );
+    Some(Plan::Merge(runs, deepest))
+}
+
+/// A file that refers to one of these value-log segments, to be rewritten where it is.
+pub(crate) fn referring(version: &Version, segments: &[u64]) -> Option<Plan> {
+    let refers = |(_, file): &(usize, &File)| {
+        let mut references = file.meta.references.iter();
+        references.any(|(segment, _)| segments.contains(segment))
+    };
+    let (level, file) = version.files().find(refers)?;
+    Some(Plan::Merge(vec![vec![file.clone()]], level))
+}
+
+fn overlapping(files: &[File], range: &KeyRange) -> Vec<File> {
+    files
+        .iter()
+        .filter(|file| file.meta.overlaps(range))
+        .cloned()
+        .collect()
+}
+
+fn union(files: &[File]) -> KeyRange {
+    let start = files.iter().map(|file| &file.meta.range.start).min();
+    let mut end: Option<&[u8]> = Some(&[]);
+    for file in files {
+        end = later_end(end, file.meta.range.end.as_deref());
+    }
+    KeyRange {
+        start: start.cloned().unwrap_or_default(),
+        end: end.map(<[u8]>::to_vec),
+    }
+}
+
+/// Whether no level below `level` can hold an older version of `key`.
+pub(crate) fn is_bottom(version: &Version, level: usize, key: &[u8]) -> bool {
+    // A file of level 0 may be older than another: there nothing is known to be the oldest.
+    level > 0
+        && version.levels[level + 1..]
+            .iter()
+            .all(|files| crate::version::file_of(files, key).is_none())
+}
+
+/// Whether no level below `level` can hold older versions in the span of the fragment.
+pub(crate) fn is_bottom_span(version: &Version, level: usize, fragment: &Fragment) -> bool {
+    let overlaps = |file: &File| {
+        let range = &file.meta.range;
+        is_before_end(&fragment.start, range.end.as_deref())
+            && is_before_end(&range.start, fragment.end.as_deref())
+    };
+    level > 0 && !version.levels[level + 1..].iter().flatten().any(overlaps)
+}

@@ -1,0 +1,190 @@
+//! The engine with its own threads on a real disk: writers, readers and background work at once.
+
+mod common;
+
+use common::Choices;
+use lazurite_engine::{Batch, Config, Db, Direction, Durability, KeyRange, KeyspaceOptions};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Waker};
+use std::thread;
+
+const WRITERS: u64 = 4;
+
+fn config(durability: Durability) -> Config {
+    Config {
+        durability,
+        memtable_bytes_max: 32 << 10,
+        memory_bytes_max: 256 << 10,
+        wal_segment_bytes: 64 << 10,
+        wal_bytes_max: 512 << 10,
+        sstable_bytes: 32 << 10,
+        level_bytes_base: 64 << 10,
+        value_bytes_separated: 1 << 10,
+        value_chunk_bytes: 1 << 10,
+        value_segment_bytes: 64 << 10,
+        ..Config::default()
+    }
+}
+
+fn key(writer: u64, index: u64) -> Vec<u8> {
+    format!("{writer}/{index:06}").into_bytes()
+}
+
+/// Each batch puts the same number under two keys in two keyspaces; every reader must find them equal.
+fn write(db: &Db, writer: u64, count: u64, large: bool) {
+    let (a, b) = keyspaces(db);
+    let mut choices = Choices(writer);
+    for number in 1..=count {
+        let key = key(writer, choices.below(200));
+        let mut value = number.to_le_bytes().to_vec();
+        if large && number % 50 == 0 {
+            value.resize(3000, number as u8);
+        }
+        let mut batch = Batch::new();
+        batch.put(&a, &key, &value);
+        batch.put(&b, &key, &value);
+        if number % 97 == 0 {
+            let range = KeyRange {
+                start: self::key(writer, 0),
+                end: Some(self::key(writer, 50)),
+            };
+            batch.delete_range(&a, range.clone());
+            batch.delete_range(&b, range);
+        }
+        let ticket = db.write(batch).unwrap();
+        if number % 10 == 0 {
+            ticket.wait().unwrap();
+        }
+    }
+}
+
+fn keyspaces(db: &Db) -> (lazurite_engine::Keyspace, lazurite_engine::Keyspace) {
+    let open = |name| db.keyspace(name, KeyspaceOptions::default()).unwrap();
+    (open("a"), open("b"))
+}
+
+fn check_equal(db: &Db, direction: Direction) -> u64 {
+    let (a, b) = keyspaces(db);
+    let snapshot = db.snapshot();
+    let mut left = snapshot.scan(&a, KeyRange::all(), direction);
+    let mut right = snapshot.scan(&b, KeyRange::all(), direction);
+    let mut rows = 0;
+    loop {
+        let more = left.advance().unwrap();
+        assert_eq!(more, right.advance().unwrap());
+        if !more {
+            return rows;
+        }
+        assert_eq!(left.key(), right.key());
+        assert_eq!(left.value().unwrap(), right.value().unwrap());
+        assert_eq!(
+            snapshot.get(&a, left.key()).unwrap().unwrap(),
+            right.value().unwrap()
+        );
+        rows += 1;
+    }
+}
+
+fn readers_see_whole_batches(durability: Durability, count: u64) {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), config(durability)).unwrap();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                let db = &db;
+                scope.spawn(move || write(db, writer, count, true))
+            })
+            .collect();
+        for direction in [Direction::Forward, Direction::Backward] {
+            let (db, done) = (&db, &done);
+            scope.spawn(move || {
+                while !done.load(Ordering::Relaxed) {
+                    check_equal(db, direction);
+                }
+            });
+        }
+        writers
+            .into_iter()
+            .for_each(|writer| writer.join().unwrap());
+        done.store(true, Ordering::Relaxed);
+    });
+    let rows = check_equal(&db, Direction::Forward);
+    assert!(rows > 0);
+    assert_eq!(db.failure().map(|failure| failure.to_string()), None);
+    if durability == Durability::Memory {
+        return;
+    }
+    db.close().unwrap();
+    let db = Db::open(directory.path(), config(durability)).unwrap();
+    assert_eq!(check_equal(&db, Direction::Backward), rows);
+    assert_eq!(
+        db.stats().memtable_bytes,
+        0,
+        "a clean close leaves nothing to replay"
+    );
+}
+
+#[test]
+fn readers_see_whole_batches_at_process() {
+    readers_see_whole_batches(Durability::Process, 3000);
+}
+
+#[test]
+fn readers_see_whole_batches_at_disk() {
+    readers_see_whole_batches(Durability::Disk, 500);
+}
+
+#[test]
+fn readers_see_whole_batches_in_memory() {
+    readers_see_whole_batches(Durability::Memory, 3000);
+}
+
+#[test]
+fn a_ticket_can_be_awaited_without_a_runtime() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), config(Durability::Disk)).unwrap();
+    let (a, _) = keyspaces(&db);
+    let mut batch = Batch::new();
+    batch.put(&a, b"k", b"v");
+    let mut ticket = std::pin::pin!(db.write(batch).unwrap());
+    let mut context = Context::from_waker(Waker::noop());
+    while ticket
+        .as_mut()
+        .poll(&mut context)
+        .map(Result::unwrap)
+        .is_pending()
+    {
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn a_second_process_is_told_who_has_the_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), config(Durability::Process)).unwrap();
+    match Db::open(directory.path(), config(Durability::Process)) {
+        Err(lazurite_engine::Error::Locked { process_id, .. }) => {
+            assert_eq!(process_id, std::process::id())
+        }
+        other => panic!("{other:?}"),
+    }
+    drop(db);
+    Db::open(directory.path(), config(Durability::Process)).unwrap();
+}
+
+#[test]
+fn a_directory_of_others_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the files of others are not ours to write through `Fs`"
+    )]
+    std::fs::write(directory.path().join("__azurite_db_blob__.json"), "{}").unwrap();
+    match Db::open(directory.path(), config(Durability::Process)) {
+        Err(lazurite_engine::Error::UnknownFormat { found, .. }) => {
+            assert!(found.contains("not ours"))
+        }
+        other => panic!("{other:?}"),
+    }
+}
