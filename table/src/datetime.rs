@@ -90,6 +90,12 @@ impl DateTime {
 }
 
 /// The nearest tick at or before the instant, clamped to the protocol's range.
+impl From<DateTime> for SystemTime {
+    fn from(instant: DateTime) -> SystemTime {
+        instant.to_system_time()
+    }
+}
+
 impl From<SystemTime> for DateTime {
     fn from(time: SystemTime) -> DateTime {
         let ticks = |duration: Duration| duration.as_nanos() / 100;

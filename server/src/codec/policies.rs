@@ -14,6 +14,37 @@ pub struct SignedIdentifier {
     pub permission: Option<String>,
 }
 
+/// The services keep policies in their own words, which mean the same.
+macro_rules! same_as {
+    ($stored:ty) => {
+        impl From<$stored> for SignedIdentifier {
+            fn from(stored: $stored) -> SignedIdentifier {
+                SignedIdentifier {
+                    id: stored.id,
+                    start: stored.start.map(SystemTime::from),
+                    expiry: stored.expiry.map(SystemTime::from),
+                    permission: stored.permission,
+                }
+            }
+        }
+
+        impl From<SignedIdentifier> for $stored {
+            fn from(identifier: SignedIdentifier) -> $stored {
+                Self {
+                    id: identifier.id,
+                    start: identifier.start.map(Into::into),
+                    expiry: identifier.expiry.map(Into::into),
+                    permission: identifier.permission,
+                }
+            }
+        }
+    };
+}
+
+same_as!(lazurite_blob::StoredPolicy);
+same_as!(lazurite_queue::StoredPolicy);
+same_as!(lazurite_table::SignedIdentifier);
+
 /// Reads the document; `None` when it is not one. Limits of number and length are the services' business.
 pub fn read(root: &Element) -> Option<Vec<SignedIdentifier>> {
     if root.name != "SignedIdentifiers" {

@@ -17,6 +17,7 @@ use lazurite_queue::{
     Creation, GetMessages, ListQueues, PutMessage, QueueService, StoredPolicy, UpdateMessage,
 };
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// Every operation of the service that is served, by its REST name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -334,7 +335,7 @@ async fn get_queue_acl(request: Request) -> Result<Response<Body>> {
             .get_queue_acl(request.account(), &request.queue)?)
     })
     .await?;
-    let identifiers: Vec<_> = policies.into_iter().map(identifier).collect();
+    let identifiers: Vec<_> = policies.into_iter().map(SignedIdentifier::from).collect();
     let mut response = xml(200, policies::write(&identifiers));
     put(&mut response, "cache-control", "no-cache");
     Ok(response)
@@ -343,41 +344,11 @@ async fn get_queue_acl(request: Request) -> Result<Response<Body>> {
 async fn set_queue_acl(request: Request, body: Incoming) -> Result<Response<Body>> {
     let bytes = collect(body, DOCUMENT_BYTES_MAX).await?;
     let identifiers = super::headers::parse_policies(&bytes)?;
-    let policies = identifiers.into_iter().map(policy).collect();
+    let policies = identifiers.into_iter().map(StoredPolicy::from).collect();
     write(request, move |queues, r| {
         queues.set_queue_acl(r.account(), &r.queue, policies)
     })
     .await
-}
-
-fn identifier(policy: StoredPolicy) -> SignedIdentifier {
-    let StoredPolicy {
-        id,
-        start,
-        expiry,
-        permission,
-    } = policy;
-    SignedIdentifier {
-        id,
-        start,
-        expiry,
-        permission,
-    }
-}
-
-fn policy(identifier: SignedIdentifier) -> StoredPolicy {
-    let SignedIdentifier {
-        id,
-        start,
-        expiry,
-        permission,
-    } = identifier;
-    StoredPolicy {
-        id,
-        start,
-        expiry,
-        permission,
-    }
 }
 
 async fn put_message(request: Request, body: Incoming) -> Result<Response<Body>> {
@@ -399,17 +370,14 @@ async fn put_message(request: Request, body: Incoming) -> Result<Response<Body>>
     })
     .await?;
     ticket.await?;
-    let mut document = Writer::new();
-    document.open("QueueMessagesList");
-    document.open("QueueMessage");
-    document.element("MessageId", &message.message_id);
-    document.element("InsertionTime", &date::rfc1123(message.inserted_at));
-    document.element("ExpirationTime", &date::rfc1123(message.expires_at));
-    document.element("PopReceipt", &message.pop_receipt);
-    document.element("TimeNextVisible", &date::rfc1123(message.visible_at));
-    document.close("QueueMessage");
-    document.close("QueueMessagesList");
-    Ok(xml(201, document.finish()))
+    let shown = Shown {
+        id: &message.message_id,
+        inserted_at: message.inserted_at,
+        expires_at: message.expires_at,
+        holder: Some((&message.pop_receipt, message.visible_at)),
+        content: None,
+    };
+    Ok(xml(201, messages_document([shown])))
 }
 
 /// The text of a `QueueMessage` document. White space is content.
@@ -420,6 +388,40 @@ fn message_text(bytes: &[u8]) -> Result<String> {
     }
     let text = root.child("MessageText").map(|text| text.text.clone());
     text.ok_or_else(|| known::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", "MessageText"))
+}
+
+/// What an answer shows of a message: Put and Get name its holder's receipt, Get and Peek its content.
+struct Shown<'a> {
+    id: &'a str,
+    inserted_at: SystemTime,
+    expires_at: SystemTime,
+    /// Pop receipt, and when others may take the message.
+    holder: Option<(&'a str, SystemTime)>,
+    /// Dequeue count and text.
+    content: Option<(u32, &'a str)>,
+}
+
+/// Source: Get Messages, "Response body".
+fn messages_document<'a>(messages: impl IntoIterator<Item = Shown<'a>>) -> String {
+    let mut document = Writer::new();
+    document.open("QueueMessagesList");
+    for message in messages {
+        document.open("QueueMessage");
+        document.element("MessageId", message.id);
+        document.element("InsertionTime", &date::rfc1123(message.inserted_at));
+        document.element("ExpirationTime", &date::rfc1123(message.expires_at));
+        if let Some((pop_receipt, visible_at)) = message.holder {
+            document.element("PopReceipt", pop_receipt);
+            document.element("TimeNextVisible", &date::rfc1123(visible_at));
+        }
+        if let Some((dequeue_count, text)) = message.content {
+            document.element("DequeueCount", &dequeue_count.to_string());
+            document.element("MessageText", text);
+        }
+        document.close("QueueMessage");
+    }
+    document.close("QueueMessagesList");
+    document.finish()
 }
 
 async fn get_messages(request: Request) -> Result<Response<Body>> {
@@ -438,21 +440,14 @@ async fn get_messages(request: Request) -> Result<Response<Body>> {
     })
     .await?;
     ticket.await?;
-    let mut document = Writer::new();
-    document.open("QueueMessagesList");
-    for message in &messages {
-        document.open("QueueMessage");
-        document.element("MessageId", &message.message_id);
-        document.element("InsertionTime", &date::rfc1123(message.inserted_at));
-        document.element("ExpirationTime", &date::rfc1123(message.expires_at));
-        document.element("PopReceipt", &message.pop_receipt);
-        document.element("TimeNextVisible", &date::rfc1123(message.visible_at));
-        document.element("DequeueCount", &message.dequeue_count.to_string());
-        document.element("MessageText", &message.text);
-        document.close("QueueMessage");
-    }
-    document.close("QueueMessagesList");
-    Ok(uncached(xml(200, document.finish())))
+    let shown = messages.iter().map(|message| Shown {
+        id: &message.message_id,
+        inserted_at: message.inserted_at,
+        expires_at: message.expires_at,
+        holder: Some((&message.pop_receipt, message.visible_at)),
+        content: Some((message.dequeue_count, &message.text)),
+    });
+    Ok(uncached(xml(200, messages_document(shown))))
 }
 
 async fn peek_messages(request: Request) -> Result<Response<Body>> {
@@ -465,19 +460,14 @@ async fn peek_messages(request: Request) -> Result<Response<Body>> {
             .peek_messages(request.account(), &request.queue, count, now)?)
     };
     let messages = cross(work).await?;
-    let mut document = Writer::new();
-    document.open("QueueMessagesList");
-    for message in &messages {
-        document.open("QueueMessage");
-        document.element("MessageId", &message.message_id);
-        document.element("InsertionTime", &date::rfc1123(message.inserted_at));
-        document.element("ExpirationTime", &date::rfc1123(message.expires_at));
-        document.element("DequeueCount", &message.dequeue_count.to_string());
-        document.element("MessageText", &message.text);
-        document.close("QueueMessage");
-    }
-    document.close("QueueMessagesList");
-    Ok(uncached(xml(200, document.finish())))
+    let shown = messages.iter().map(|message| Shown {
+        id: &message.message_id,
+        inserted_at: message.inserted_at,
+        expires_at: message.expires_at,
+        holder: None,
+        content: Some((message.dequeue_count, &message.text)),
+    });
+    Ok(uncached(xml(200, messages_document(shown))))
 }
 
 async fn update_message(request: Request, body: Incoming) -> Result<Response<Body>> {

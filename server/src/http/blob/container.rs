@@ -63,7 +63,11 @@ pub async fn get_container_acl(request: Request) -> Result<Response<Body>> {
         .await?;
     let written = validators(&container);
     let access = container.public_access;
-    let identifiers: Vec<_> = container.policies.into_iter().map(identifier).collect();
+    let identifiers: Vec<_> = container
+        .policies
+        .into_iter()
+        .map(SignedIdentifier::from)
+        .collect();
     let mut response = with_validators(xml(200, policies::write(&identifiers)), &written);
     put_access(&mut response, access);
     Ok(response)
@@ -72,7 +76,7 @@ pub async fn get_container_acl(request: Request) -> Result<Response<Body>> {
 pub async fn set_container_acl(request: Request, body: Incoming) -> Result<Response<Body>> {
     let (access, conditions) = (public_access(&request)?, request.conditions()?);
     let identifiers = parse_policies(&collect(body, DOCUMENT_BYTES_MAX).await?)?;
-    let policies = identifiers.into_iter().map(policy).collect();
+    let policies = identifiers.into_iter().map(StoredPolicy::from).collect();
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
         blobs.set_container_acl(
             r.account(),
@@ -142,35 +146,5 @@ fn public_access(request: &Request) -> Result<PublicAccess> {
         Some("blob") => Ok(PublicAccess::Blob),
         Some("container" | "true") => Ok(PublicAccess::Container),
         Some(other) => Err(Failure::header("x-ms-blob-public-access", other)),
-    }
-}
-
-fn identifier(policy: StoredPolicy) -> SignedIdentifier {
-    let StoredPolicy {
-        id,
-        start,
-        expiry,
-        permission,
-    } = policy;
-    SignedIdentifier {
-        id,
-        start,
-        expiry,
-        permission,
-    }
-}
-
-fn policy(identifier: SignedIdentifier) -> StoredPolicy {
-    let SignedIdentifier {
-        id,
-        start,
-        expiry,
-        permission,
-    } = identifier;
-    StoredPolicy {
-        id,
-        start,
-        expiry,
-        permission,
     }
 }

@@ -368,15 +368,7 @@ async fn get_table_acl(request: Request) -> Result<Response<Body>> {
             .tables
             .get_table_acl(request.account(), &request.table)?)
     };
-    let identifiers = cross(work)
-        .await?
-        .into_iter()
-        .map(|stored| SignedIdentifier {
-            id: stored.id,
-            start: stored.start.map(DateTime::to_system_time),
-            expiry: stored.expiry.map(DateTime::to_system_time),
-            permission: stored.permission,
-        });
+    let identifiers = cross(work).await?.into_iter().map(SignedIdentifier::from);
     Ok(uncached(xml(
         200,
         policies::write(&identifiers.collect::<Vec<_>>()),
@@ -385,15 +377,10 @@ async fn get_table_acl(request: Request) -> Result<Response<Body>> {
 
 async fn set_table_acl(request: Request, body: Incoming) -> Result<Response<Body>> {
     let identifiers = super::headers::parse_policies(&collect(body, DOCUMENT_BYTES_MAX).await?)?;
-    let stored = identifiers
+    let stored: Vec<_> = identifiers
         .into_iter()
-        .map(|identifier| lazurite_table::SignedIdentifier {
-            id: identifier.id,
-            start: identifier.start.map(DateTime::from),
-            expiry: identifier.expiry.map(DateTime::from),
-            permission: identifier.permission,
-        });
-    let stored: Vec<_> = stored.collect();
+        .map(lazurite_table::SignedIdentifier::from)
+        .collect();
     write(request, move |service, r| {
         service.set_table_acl(r.account(), &r.table, &stored)
     })
