@@ -14,7 +14,7 @@
 //!   (`frontier.rs`), to the present at most, and moves what it takes to the new time of visibility. It reads what it
 //!   returns, at any depth, and steps neither on the tombstones behind the frontier nor on those ahead of the present,
 //!   left by holders that deleted in time. When nothing is due it reads nothing. After a restart the first scan finds the
-//!   frontier, once.
+//!   frontier, once; now and then a range delete covers what lies behind it, so that even that scan is short.
 //! - **Put** writes; it reads nothing and takes no lock that a consumer holds.
 //! - **Update** and **Delete** find the message by its id and check the receipt there.
 //! - **Clear** and **Delete Queue** are one range delete, and what comes after has a new queue id: nothing waits for the
@@ -126,10 +126,18 @@ impl QueueService {
     ) -> Result<T> {
         check::queue_name(queue)?;
         let key = keys::queue(account, queue);
-        let slot = self.slots.get(&key);
+        self.with_queue_alone_at(&key, |state| operate(&key, state))
+    }
+
+    fn with_queue_alone_at<T>(
+        &self,
+        key: &[u8],
+        operate: impl FnOnce(&mut RwLockWriteGuard<'_, State>) -> Result<T>,
+    ) -> Result<T> {
+        let slot = self.slots.get(key);
         let mut state = slot.state.write().expect("operations do not panic");
-        self.read_if_unknown(&key, &mut state)?;
-        operate(&key, &mut state)
+        self.read_if_unknown(key, &mut state)?;
+        operate(&mut state)
     }
 
     fn read_if_unknown(&self, key: &[u8], state: &mut State) -> Result<()> {

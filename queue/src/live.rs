@@ -93,6 +93,8 @@ pub(crate) struct Live {
     pub(crate) next_expiry: Frontier,
     /// How many rows at the front of the order of expiry have been counted.
     pub(crate) expired: ExpiredRows,
+    /// Rows taken from the head since the tombstones behind it were last covered by a range delete.
+    pub(crate) consumed_rows: AtomicU64,
     last_sequence: AtomicU64,
     next_cell: AtomicUsize,
     /// Messages added, one number per cell; the queue's total is their sum less `removed`.
@@ -121,6 +123,7 @@ impl Live {
             head: Frontier::new(),
             next_expiry: Frontier::new(),
             expired: ExpiredRows::default(),
+            consumed_rows: AtomicU64::new(0),
             last_sequence: AtomicU64::new(last_sequence.unwrap_or(0)),
             next_cell: AtomicUsize::new(0),
             added: std::array::from_fn(|cell| messages(cell as u8)),

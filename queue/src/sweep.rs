@@ -1,21 +1,26 @@
 //! The sweep: removes the rows of messages that have expired.
 //!
 //! Nothing a client sees depends on it, for operations look at the expiry themselves. It bounds the space that expired
-//! messages hold, and the work of the first scan after a restart.
+//! messages hold, and the work of the first scan after a restart: the rows of expired messages go, and the tombstones that
+//! consumed ones left behind the head are covered by one range delete, past which a scan goes in one step.
 
 use crate::codec;
 use crate::keys::{self, Position};
-use crate::live::Live;
+use crate::live::{Live, State};
 use crate::model::Sweep;
 use crate::rows::position_in;
 use crate::time::Ticks;
 use crate::{Error, QueueService, Result};
 use lazurite_engine::{Batch, Direction, Ticket};
+use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 /// Queues looked at in one call, and messages removed from one of them: a call takes a few milliseconds.
 const QUEUES_PER_SWEEP: usize = 64;
 const MESSAGES_PER_QUEUE: usize = 256;
+
+/// Rows consumed at the head of a queue after which the tombstones behind it are covered.
+const CONSUMED_ROWS_COVERED: u64 = 10_000;
 
 /// What one batch of a sweep removes.
 struct Expired {
@@ -35,16 +40,13 @@ impl QueueService {
         };
         let mut last_ticket = Ticket::ready();
         for key in self.next_queues_to_sweep()? {
-            let swept = self.with_queue_at(&key, |live| self.sweep_queue(live, now));
-            match swept {
-                Ok((0, _)) | Err(Error::QueueNotFound) => {}
-                Ok((removed, ticket)) => {
-                    sweep.removed += removed as u64;
-                    sweep.more |= removed == MESSAGES_PER_QUEUE;
-                    last_ticket = ticket;
-                }
-                Err(error) => return Err(error),
-            }
+            let (removed, ticket) = match self.sweep_queue(&key, now) {
+                Err(Error::QueueNotFound) => continue,
+                swept => swept?,
+            };
+            sweep.removed += removed as u64;
+            sweep.more |= removed == MESSAGES_PER_QUEUE;
+            last_ticket = ticket.unwrap_or(last_ticket);
         }
         Ok((sweep, last_ticket))
     }
@@ -71,15 +73,65 @@ impl QueueService {
         Ok(queues)
     }
 
-    fn sweep_queue(&self, live: &Live, now: Ticks) -> Result<(usize, Ticket)> {
+    /// How many messages were removed, and the ticket if anything was written.
+    fn sweep_queue(&self, key: &[u8], now: Ticks) -> Result<(usize, Option<Ticket>)> {
+        let (swept, consumed_rows) = self.with_queue_at(key, |live| {
+            let consumed_rows = live.consumed_rows.load(Ordering::Relaxed);
+            Ok((self.remove_expired(live, now)?, consumed_rows))
+        })?;
+        if swept.0 == MESSAGES_PER_QUEUE || consumed_rows < CONSUMED_ROWS_COVERED {
+            return Ok(swept);
+        }
+        Ok((swept.0, Some(self.cover_consumed(key, now)?)))
+    }
+
+    /// Covers what lies before the two frontiers. Nobody writes meanwhile, so no row there is of use: those of the order
+    /// of delivery are gone or have expired, those of the order of expiry are gone.
+    fn cover_consumed(&self, key: &[u8], now: Ticks) -> Result<Ticket> {
+        self.with_queue_alone_at(key, |state| {
+            let State::Present(live) = &**state else {
+                return Err(Error::QueueNotFound);
+            };
+            let (head, expiry) = (live.head.begin(now), live.next_expiry.begin(now));
+            let delivered = keys::deliveries(live.id, Position::MIN, head.start);
+            let expired = keys::expiries(live.id, Position::MIN, expiry.start);
+            let mut batch = Batch::new();
+            for range in [delivered, expired] {
+                if !range.is_empty() {
+                    batch.delete_range(&self.messages, range);
+                }
+            }
+            let ticket = self.write(live, batch)?;
+            live.consumed_rows.store(0, Ordering::Relaxed);
+            Ok(ticket)
+        })
+    }
+
+    fn remove_expired(&self, live: &Live, now: Ticks) -> Result<(usize, Option<Ticket>)> {
         let mut removed = live.lock_consumer();
         let scan = live.next_expiry.begin(now);
         if scan.start.at > now {
-            return Ok((0, Ticket::ready()));
+            return Ok((0, None));
         }
         let expired = self.find_expired(live, scan.start, now)?;
-        let mut batch = Batch::new();
+        let count = expired.messages.len();
+        let mut ticket = None;
+        if count > 0 {
+            let mut batch = self.removal_of(live, &expired.messages)?;
+            self.put_removed_count(&mut batch, live, *removed + count as u64);
+            ticket = Some(self.write(live, batch)?);
+            *removed += count as u64;
+        }
+        live.next_expiry.finish(scan, expired.end);
         for expiry in &expired.messages {
+            live.expired.removed(*expiry);
+        }
+        Ok((count, ticket))
+    }
+
+    fn removal_of(&self, live: &Live, expired: &[Position]) -> Result<Batch> {
+        let mut batch = Batch::new();
+        for expiry in expired {
             let row = self
                 .message_row(live, expiry.id)?
                 .ok_or_else(|| codec::corrupt("a message", 0, "is missing"))?;
@@ -89,18 +141,7 @@ impl QueueService {
             };
             self.delete_rows(&mut batch, live, position, row.expires_at);
         }
-        let count = expired.messages.len();
-        let mut ticket = Ticket::ready();
-        if count > 0 {
-            self.put_removed_count(&mut batch, live, *removed + count as u64);
-            ticket = self.write(live, batch)?;
-            *removed += count as u64;
-        }
-        live.next_expiry.finish(scan, expired.end);
-        for expiry in &expired.messages {
-            live.expired.removed(*expiry);
-        }
-        Ok((count, ticket))
+        Ok(batch)
     }
 
     /// Ends at the present by its range, as the scan for delivery does.

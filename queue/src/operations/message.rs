@@ -12,6 +12,7 @@ use crate::rows::{Deliverable, expiry_position};
 use crate::time::Ticks;
 use crate::{Error, QueueService, Result, visibility};
 use lazurite_engine::{Batch, Snapshot, Ticket};
+use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 impl QueueService {
@@ -62,6 +63,8 @@ impl QueueService {
             let found = self.find_deliverable(live, &snapshot, scan, count)?;
             let taken = self.take(live, &found.messages, scan.now.plus_seconds(seconds))?;
             live.head.finish(scan, found.end);
+            live.consumed_rows
+                .fetch_add(found.messages.len() as u64, Ordering::Relaxed);
             for (position, _) in &taken.positions {
                 live.head.added(*position);
             }

@@ -451,3 +451,42 @@ fn put_of_a_request_long_under_way_is_counted_and_swept_like_any_other() {
     assert_eq!(store.sweep(), 1);
     assert_eq!(store.count(), 0);
 }
+
+#[test]
+fn stretch_of_consumed_messages_is_covered_without_touching_what_is_left() {
+    let mut store = Store::with_queue();
+    for number in 0..10_040 {
+        store
+            .put_with(&number.to_string(), Some(600), None)
+            .unwrap();
+    }
+    let mut kept = store.get(20, 30);
+    for _ in 0..500 {
+        for message in store.get(20, 60) {
+            store
+                .delete(&message.message_id, &message.pop_receipt)
+                .unwrap();
+        }
+    }
+    assert_eq!(store.sweep(), 0);
+    store.now -= Duration::from_secs(2);
+    store.put("late");
+    store.pass(2);
+    kept.extend(store.get(1, 30));
+    assert_eq!(kept.pop().unwrap().text, "late");
+    assert_eq!(store.sweep(), 0);
+    store.reopen();
+    assert_eq!(store.count(), 41);
+    assert_eq!(store.get(32, 30)[0].text, "10020", "the first never taken");
+    store.pass(30);
+    let again: Vec<_> = store
+        .get(20, 30)
+        .into_iter()
+        .map(|m| m.message_id)
+        .collect();
+    let before: Vec<_> = kept.into_iter().map(|m| m.message_id).collect();
+    assert_eq!(again, before, "those whose holders let go");
+    store.pass(600);
+    assert_eq!(store.sweep(), 40);
+    assert_eq!(store.count(), 1);
+}
