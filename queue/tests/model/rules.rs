@@ -1,6 +1,8 @@
 //! Single rules of the protocol, one sentence each.
 
 use crate::store::{ACCOUNT, QUEUE, Store};
+use lazurite_engine::Durability;
+use lazurite_engine::fs::{Fault, Keep, Operation};
 use lazurite_queue::*;
 use std::time::Duration;
 
@@ -489,4 +491,33 @@ fn stretch_of_consumed_messages_is_covered_without_touching_what_is_left() {
     store.pass(600);
     assert_eq!(store.sweep(), 40);
     assert_eq!(store.count(), 1);
+}
+
+#[test]
+fn counts_and_receipts_hold_after_writes_that_found_the_disk_full() {
+    let mut store = Store::crashable(Durability::Disk);
+    store.create(QUEUE).unwrap();
+    let kept = store.put("a");
+    store.faults.as_ref().unwrap().set(Some(Fault {
+        operation: Some(Operation::Write),
+        path: String::new(),
+        nth: 1,
+        error: std::io::ErrorKind::StorageFull,
+        sticky: true,
+    }));
+    for _ in 0..3 {
+        assert!(matches!(
+            store.put_with("b", None, None),
+            Err(Error::Engine(_))
+        ));
+        let delete = store.delete(&kept.message_id, &kept.pop_receipt);
+        assert!(matches!(delete, Err(Error::Engine(_))));
+        assert_eq!(store.peek(32).len(), 1);
+        assert_eq!(store.count(), 1);
+    }
+    store.crash(1, Keep::Prefix);
+    assert_eq!((store.count(), store.peek(32).len()), (1, 1));
+    store.delete(&kept.message_id, &kept.pop_receipt).unwrap();
+    store.put("c");
+    assert_eq!((store.count(), store.peek(32)[0].text.as_str()), (1, "c"));
 }

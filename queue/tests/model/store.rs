@@ -1,6 +1,6 @@
 //! A store to test on, with a clock that only tests move.
 
-use lazurite_engine::fs::{Keep, MemoryFs};
+use lazurite_engine::fs::{FaultFs, Keep, MemoryFs};
 use lazurite_engine::{
     Config, CountingIds, Db, Direction, Durability, Environment, KeyRange, KeyspaceOptions, Ticket,
 };
@@ -19,6 +19,8 @@ pub(crate) struct Store {
     directory: TempDir,
     /// The disk of a store whose power can be cut; else it is on the real one.
     disk: Option<MemoryFs>,
+    /// Lies over the disk whose power can be cut.
+    pub(crate) faults: Option<FaultFs>,
     durability: Durability,
     db: Db,
     ids: Arc<CountingIds>,
@@ -27,15 +29,15 @@ pub(crate) struct Store {
 }
 
 /// Opens a store with memtables so small that tests of a second flush and compact.
-fn open(directory: &TempDir, disk: Option<&MemoryFs>, durability: Durability) -> Db {
+fn open(directory: &TempDir, faults: Option<&FaultFs>, durability: Durability) -> Db {
     let config = Config {
         durability,
         memtable_bytes_max: 64 << 10,
         ..Config::default()
     };
     let mut environment = Environment::system(durability);
-    if let Some(disk) = disk {
-        environment.fs = Arc::new(disk.clone());
+    if let Some(faults) = faults {
+        environment.fs = Arc::new(faults.clone());
     }
     Db::open_with(directory.path(), config, environment).unwrap()
 }
@@ -53,12 +55,14 @@ impl Store {
 
     fn with(disk: Option<MemoryFs>, durability: Durability) -> Store {
         let directory = tempfile::tempdir().unwrap();
-        let db = open(&directory, disk.as_ref(), durability);
+        let faults = disk.clone().map(|disk| FaultFs::new(Arc::new(disk)));
+        let db = open(&directory, faults.as_ref(), durability);
         let ids = Arc::new(CountingIds::default());
         Store {
             service: QueueService::open(&db, ids.clone()).unwrap(),
             directory,
             disk,
+            faults,
             durability,
             db,
             ids,
@@ -82,12 +86,14 @@ impl Store {
     /// Cuts the power: goes on with what the disk kept.
     pub(crate) fn crash(&mut self, seed: u64, keep: Keep) {
         let disk = self.disk.as_ref().expect("the store is crashable");
-        self.disk = Some(disk.crash(seed, keep));
+        let disk = disk.crash(seed, keep);
+        self.faults = Some(FaultFs::new(Arc::new(disk.clone())));
+        self.disk = Some(disk);
         self.open();
     }
 
     fn open(&mut self) {
-        self.db = open(&self.directory, self.disk.as_ref(), self.durability);
+        self.db = open(&self.directory, self.faults.as_ref(), self.durability);
         self.service = QueueService::open(&self.db, self.ids.clone()).unwrap();
     }
 

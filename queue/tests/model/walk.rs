@@ -27,7 +27,7 @@ struct Walk {
 
 #[test]
 fn random_operations_agree_with_the_reference() {
-    walks(Interruption::Reopen, 24);
+    walks(Interruption::Reopen, 8);
 }
 
 #[test]
