@@ -1,5 +1,8 @@
 //! The Blob service by raw requests: the exact XML and headers of its answers, and its answers to input no client would
-//! send.
+//! send. Blocks and lists have modules of their own.
+
+mod blocks;
+mod lists;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -8,15 +11,15 @@ use crate::http::{Connection, Request, Response};
 use crate::server::{Server, Service};
 
 const UNMET: &str = "The condition specified using HTTP conditional header(s) is not met.";
-const INVALID_PARAMETER: &str =
+pub(super) const INVALID_PARAMETER: &str =
     "Value for one of the query parameters specified in the request URI is invalid.";
 
-fn request(method: &str, target: &str) -> Request {
+pub(super) fn request(method: &str, target: &str) -> Request {
     Request::new(Service::Blob, method, target)
 }
 
 /// A server with one empty container named `con`.
-fn with_container() -> Server {
+pub(super) fn with_container() -> Server {
     let server = Server::fresh();
     request("PUT", "/con?restype=container")
         .send(&server)
@@ -24,27 +27,19 @@ fn with_container() -> Server {
     server
 }
 
-fn put_blob(name: &str, data: &str) -> Request {
+pub(super) fn put_blob(name: &str, data: &str) -> Request {
     request("PUT", &format!("/con/{name}"))
         .header("x-ms-blob-type", "BlockBlob")
         .body(data)
 }
 
-fn put_block(server: &Server, name: &str, id: &str, data: &str) -> Response {
+pub(super) fn put_block(server: &Server, name: &str, id: &str, data: &str) -> Response {
     request(
         "PUT",
         &format!("/con/{name}?comp=block&blockid={}", id.replace('=', "%3D")),
     )
     .body(data)
     .send(server)
-}
-
-fn put_block_list(server: &Server, name: &str, elements: &str) -> Response {
-    let body =
-        format!("<?xml version=\"1.0\" encoding=\"utf-8\"?><BlockList>{elements}</BlockList>");
-    request("PUT", &format!("/con/{name}?comp=blocklist"))
-        .body(body)
-        .send(server)
 }
 
 #[test]
@@ -255,73 +250,6 @@ fn checksums() {
 }
 
 #[test]
-fn block_lists_that_name_what_is_not_there() {
-    let server = with_container();
-    put_blob("b", "old").send(&server).is(201);
-    let invalid = "The specified block list is invalid.";
-    put_block_list(&server, "b", "<Latest>AAAA</Latest>").is_error(
-        400,
-        "InvalidBlockList",
-        invalid,
-    );
-    put_block(&server, "b", "AAAA", "one").is(201);
-    put_block_list(&server, "b", "<Committed>AAAA</Committed>").is_error(
-        400,
-        "InvalidBlockList",
-        invalid,
-    );
-    let malformed = "XML specified is not syntactically valid.";
-    let post = |body: &str| {
-        request("PUT", "/con/b?comp=blocklist")
-            .body(body)
-            .send(&server)
-    };
-    for body in [
-        "nonsense",
-        "<BlockList>",
-        "<!DOCTYPE x><BlockList></BlockList>",
-        "<BlockList><Latest>AAAA</BlockList>",
-    ] {
-        post(body).is_error(400, "InvalidXmlDocument", malformed);
-    }
-    assert_eq!(request("GET", "/con/b").send(&server).text(), "old");
-    put_block(&server, "b", "BBBB", "two").is(201);
-    put_block_list(
-        &server,
-        "b",
-        "<Uncommitted>BBBB</Uncommitted><Latest>AAAA</Latest><Latest>BBBB</Latest>",
-    )
-    .is(201);
-    assert_eq!(request("GET", "/con/b").send(&server).text(), "twoonetwo");
-    let list = request("GET", "/con/b?comp=blocklist&blocklisttype=all").send(&server);
-    let block = |name: &str| format!("<Block><Name>{name}</Name><Size>3</Size></Block>");
-    let committed = format!(
-        "<CommittedBlocks>{}{}{}</CommittedBlocks>",
-        block("BBBB"),
-        block("AAAA"),
-        block("BBBB")
-    );
-    assert!(list.is(200).text().contains(&committed), "{}", list.text());
-    let message = "The specified blob or block content is invalid.";
-    put_block(&server, "b", "AAAAAAAA", "x").is_error(400, "InvalidBlobOrBlock", message);
-    put_block(&server, "b", "***", "x").is_error(
-        400,
-        "InvalidQueryParameterValue",
-        INVALID_PARAMETER,
-    );
-    let long = BASE64.encode([0; 65]);
-    assert_eq!(
-        put_block(&server, "new", &long, "x").is(400).code(),
-        "OutOfRangeInput"
-    );
-    let empty = put_block(&server, "new", "AAAA", "");
-    assert_eq!(
-        (empty.status, empty.code().as_str()),
-        (400, "InvalidHeaderValue")
-    );
-}
-
-#[test]
 fn metadata_breaking_the_rules() {
     let server = with_container();
     let invalid = "The metadata specified is invalid. It has characters that are not permitted.";
@@ -343,89 +271,6 @@ fn metadata_breaking_the_rules() {
         .header("x-ms-meta-", "v")
         .send(&server)
         .is_error(400, "EmptyMetadataKey", empty);
-}
-
-#[test]
-fn lists_as_xml() {
-    let server = with_container();
-    for name in ["a", "b/1", "b/2", "c", "%26%3C%3E"] {
-        put_blob(name, "x").send(&server).is(201);
-    }
-    let base = server.endpoint(Service::Blob);
-    let list = |parameters: &str| {
-        request(
-            "GET",
-            &format!("/con?restype=container&comp=list{parameters}"),
-        )
-        .send(&server)
-    };
-    let all = list("").text();
-    let head = format!(
-        r#"<?xml version="1.0" encoding="utf-8"?><EnumerationResults ServiceEndpoint="{base}/" ContainerName="con">"#
-    );
-    assert!(all.starts_with(&head), "{all}");
-    let names = |text: &str| -> Vec<String> {
-        text.split("<Name>")
-            .skip(1)
-            .map(|rest| rest.split("</Name>").next().unwrap().to_string())
-            .collect()
-    };
-    assert_eq!(names(&all), ["&amp;&lt;&gt;", "a", "b/1", "b/2", "c"]);
-    let tree = list("&delimiter=%2F").text();
-    assert_eq!(
-        names(&tree),
-        ["&amp;&lt;&gt;", "a", "b/", "c"],
-        "blobs and prefixes stand in one order"
-    );
-    assert!(tree.contains("<BlobPrefix><Name>b/</Name>"), "{tree}");
-    let mut found = Vec::new();
-    let mut marker = String::new();
-    loop {
-        let page = list(&format!("&delimiter=%2F&maxresults=1{marker}"));
-        found.extend(names(&page.is(200).text()));
-        match page.element("NextMarker") {
-            Some(next) if !next.is_empty() => {
-                marker = format!("&marker={}", next.replace('=', "%3D").replace('/', "%2F"))
-            }
-            _ => break,
-        }
-    }
-    assert_eq!(found, ["&amp;&lt;&gt;", "a", "b/", "c"]);
-    let range = "One of the query parameters specified in the request URI is outside the permissible range.";
-    list("&maxresults=0").is_error(400, "OutOfRangeQueryParameterValue", range);
-    list("&maxresults=x").is_error(400, "InvalidQueryParameterValue", INVALID_PARAMETER);
-    list("&include=nonsense").is_error(400, "InvalidQueryParameterValue", INVALID_PARAMETER);
-    let comp = request("GET", "/con?restype=container&comp=nonsense").send(&server);
-    comp.is_error(400, "InvalidQueryParameterValue", INVALID_PARAMETER);
-}
-
-#[test]
-fn names_mean_what_they_say() {
-    let server = with_container();
-    for (sent, stored) in [
-        ("a%2Fb", "a/b"),
-        ("a%2520b", "a%20b"),
-        ("a+b", "a+b"),
-        ("/lead", "/lead"),
-        ("x//y", "x//y"),
-        ("z/", "z/"),
-    ] {
-        put_blob(sent, stored).send(&server).is(201);
-        assert_eq!(
-            request("GET", &format!("/con/{sent}")).send(&server).text(),
-            stored
-        );
-    }
-    assert_eq!(request("GET", "/con/a/b").send(&server).text(), "a/b");
-    request("GET", "/con/x/y").send(&server).is(404);
-    request("GET", "/con/z").send(&server).is(404);
-    request("PUT", "/con/%FF%FE")
-        .header("x-ms-blob-type", "BlockBlob")
-        .body("x")
-        .send(&server)
-        .is(400);
-    let long = put_blob(&"n".repeat(1025), "x").send(&server);
-    assert_eq!(long.status, 400, "{}", long.text());
 }
 
 #[test]
@@ -518,17 +363,6 @@ fn the_md5_of_a_range() {
         .has_header("Content-MD5", "z80ghJXVZe9m59/5+Ydk2g==")
         .has_header("x-ms-blob-content-md5", "eB5eJF1ptWaXm4bijSPyxw==");
     assert_eq!(get.send(&server).status, 400, "it is for ranges only");
-}
-
-#[test]
-fn more_blocks_than_there_may_be() {
-    let server = with_container();
-    let elements = "<Latest>AAAA</Latest>".repeat(50_001);
-    let refused = put_block_list(&server, "b", &elements);
-    assert_eq!(
-        (refused.status, refused.code().as_str()),
-        (400, "BlockListTooLong")
-    );
 }
 
 #[test]

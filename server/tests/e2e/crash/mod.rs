@@ -1,0 +1,174 @@
+//! `kill -9` under load, again and again on one directory: whatever was acknowledged is there afterwards, whatever was
+//! under way is there whole or not at all. Some restarts are killed too, while they recover. A stop by signal under the
+//! same load loses nothing either.
+//!
+//! `LAZURITE_KILLS` sets how often (3 unless given), `LAZURITE_SEED` repeats a run.
+//!
+//! Each writer is a thread with a connection of its own. It sets `pending` before a request and moves it to what it
+//! knows when the answer has come; so after a kill at most one request of each writer is in doubt.
+
+mod blobs;
+mod queues;
+mod tables;
+
+use std::io::Result;
+use std::sync::mpsc::{Sender, channel};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::http::{Connection, Response};
+use crate::server::{Launch, Ports, Server, Service};
+
+/// How long a stop may take while requests come in.
+const STOPPING_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// One kind of work, and what it knows to be true of the store.
+trait Writer: Send {
+    fn service(&self) -> Service;
+
+    /// Makes the table, queue or container; called once.
+    fn prepare(&mut self, connection: &mut Connection) -> Result<()>;
+
+    /// One request. An error means that the server is gone.
+    fn step(&mut self, connection: &mut Connection) -> Result<()>;
+
+    /// Compares the store with what is known, and learns what became of the request in doubt.
+    fn verify(&mut self, connection: &mut Connection) -> Result<()>;
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_to_kill_9() {
+    let number = |name: &str, default: u64| match std::env::var(name) {
+        Ok(text) => text
+            .parse()
+            .unwrap_or_else(|_| panic!("{name} is a number")),
+        Err(_) => default,
+    };
+    let kills = number("LAZURITE_KILLS", 3);
+    let seed = number("LAZURITE_SEED", u64::from(std::process::id()));
+    eprintln!("LAZURITE_SEED={seed} LAZURITE_KILLS={kills}");
+    let mut random = Random(seed);
+    let location = TempDir::new().unwrap();
+    let mut ports = Ports::default();
+    let mut writers = Writers::all();
+    for round in 0..=kills {
+        let launch = || Launch::on(location.path()).ports(ports);
+        if round > 0 && random.below(4) == 0 {
+            launch().killed_after(random.below(6) as usize);
+        }
+        let server = launch().start();
+        ports = server.ports;
+        writers.verify(&server);
+        if round < kills {
+            let acknowledgements = 1000 + random.below(4000);
+            writers.work_until(server, acknowledgements, Server::kill);
+        }
+    }
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_to_a_stop_under_load() {
+    let location = TempDir::new().unwrap();
+    let mut writers = Writers::all();
+    let server = Launch::on(location.path()).start();
+    writers.verify(&server);
+    writers.work_until(server, 1000, |server| {
+        let asked = Instant::now();
+        let (status, _) = server.signal("TERM");
+        assert_eq!(status.code(), Some(0));
+        assert!(asked.elapsed() < STOPPING_TIME_MAX, "{:?}", asked.elapsed());
+    });
+    writers.verify(&Launch::on(location.path()).start());
+}
+
+/// Every kind of work, each once.
+struct Writers {
+    writers: Vec<Box<dyn Writer>>,
+    prepared: bool,
+}
+
+impl Writers {
+    fn all() -> Writers {
+        let writers: Vec<Box<dyn Writer>> = vec![
+            Box::new(tables::Inserts::default()),
+            Box::new(tables::Transactions::default()),
+            Box::new(tables::Counter::default()),
+            Box::new(queues::Producer::default()),
+            Box::new(queues::Consumer::default()),
+            Box::new(blobs::Overwrites::default()),
+            Box::new(blobs::Blocks::default()),
+        ];
+        Writers {
+            writers,
+            prepared: false,
+        }
+    }
+
+    /// Compares the store with what is known; the first time, makes what the writers work on.
+    fn verify(&mut self, server: &Server) {
+        for writer in &mut self.writers {
+            let mut connection = Connection::open(server, writer.service()).unwrap();
+            if !self.prepared {
+                writer.prepare(&mut connection).unwrap();
+            }
+            writer.verify(&mut connection).unwrap();
+        }
+        self.prepared = true;
+    }
+
+    /// Lets all work at once, and ends the server when so many requests have been acknowledged.
+    fn work_until(&mut self, server: Server, acknowledgements: u64, end: impl FnOnce(Server)) {
+        let (sender, receiver) = channel();
+        let mut threads = Vec::new();
+        for writer in self.writers.drain(..) {
+            let connection = Connection::open(&server, writer.service()).unwrap();
+            let sender = sender.clone();
+            threads.push(std::thread::spawn(move || {
+                work(writer, connection, &sender)
+            }));
+        }
+        drop(sender);
+        for _ in 0..acknowledgements {
+            let acknowledged = receiver.recv();
+            acknowledged.expect("writers work until the server is gone");
+        }
+        end(server);
+        let joined = threads.into_iter().map(|thread| thread.join().unwrap());
+        self.writers.extend(joined);
+    }
+}
+
+fn work(
+    mut writer: Box<dyn Writer>,
+    mut connection: Connection,
+    acknowledged: &Sender<()>,
+) -> Box<dyn Writer> {
+    while writer.step(&mut connection).is_ok() {
+        // Nobody counts any more once the kill is decided.
+        let _ = acknowledged.send(());
+    }
+    writer
+}
+
+/// Splitmix64: repeatable from its seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % limit
+    }
+}
+
+/// The texts of one element in all messages of an answer.
+fn each(answer: &Response, element: &str) -> Vec<String> {
+    let text = answer.text();
+    let (open, close) = (format!("<{element}>"), format!("</{element}>"));
+    text.split(&open)
+        .skip(1)
+        .map(|rest| rest.split(&close).next().unwrap().to_string())
+        .collect()
+}

@@ -1,0 +1,272 @@
+//! Entity group transactions: the parts of their answers, which operation failed, and that nothing was done then.
+
+use serde_json::{Value, json};
+
+use super::{NO_METADATA, insert, request, with_table};
+use crate::http::Response;
+use crate::server::Server;
+
+/// One change of a transaction.
+fn change(method: &str, target: &str, headers: &str, body: &str) -> String {
+    format!(
+        "--changeset_1\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
+         {method} http://any.host:1/devstoreaccount1{target} HTTP/1.1\r\nContent-Type: application/json\r\n{headers}\r\n{body}\r\n"
+    )
+}
+
+fn insert_change(partition: &str, row: &str) -> String {
+    let body = json!({ "PartitionKey": partition, "RowKey": row }).to_string();
+    change("POST", "/T1x", "Prefer: return-no-content\r\n", &body)
+}
+
+fn transaction(server: &Server, changes: &str) -> Response {
+    let body = format!(
+        "--batch_1\r\nContent-Type: multipart/mixed; boundary=changeset_1\r\n\r\n{changes}--changeset_1--\r\n--batch_1--\r\n"
+    );
+    request("POST", "/$batch")
+        .header("Content-Type", "multipart/mixed; boundary=batch_1")
+        .body(body)
+        .send(server)
+}
+
+/// Checks that a transaction failed: the status line, code and message of its one sub-answer.
+#[track_caller]
+fn fails(answer: &Response, status: &str, code: &str, message: &str) {
+    answer.is(202);
+    let text = answer.text();
+    assert_eq!(text.matches("HTTP/1.1 ").count(), 1, "{text}");
+    assert!(text.contains(&format!("HTTP/1.1 {status}\r\n")), "{text}");
+    let json = &text[text.find('{').expect("an error has a body")..=text.rfind('}').unwrap()];
+    let error = &serde_json::from_str::<Value>(json).unwrap()["odata.error"];
+    let value = error["message"]["value"].as_str().unwrap();
+    assert_eq!(
+        (
+            error["code"].as_str().unwrap(),
+            value.split("\nRequestId:").next().unwrap()
+        ),
+        (code, message)
+    );
+}
+
+fn rows(server: &Server) -> Vec<String> {
+    let found = request("GET", "/T1x()").send(server).json();
+    found["value"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|e| e["RowKey"].as_str().unwrap().to_string())
+        .collect()
+}
+
+#[test]
+fn a_transaction_answers_part_by_part() {
+    let server = with_table();
+    insert(&server, &json!({ "PartitionKey": "p", "RowKey": "old" })).is(201);
+    let with_body = change(
+        "POST",
+        "/T1x",
+        "Accept: application/json;odata=nometadata\r\n",
+        r#"{"PartitionKey":"p","RowKey":"b"}"#,
+    );
+    let delete = change(
+        "DELETE",
+        "/T1x(PartitionKey='p',RowKey='old')",
+        "If-Match: *\r\n",
+        "",
+    );
+    let answer = transaction(&server, &(insert_change("p", "a") + &with_body + &delete));
+    answer.is(202);
+    let kind = answer.header("Content-Type").unwrap();
+    let boundary = kind.strip_prefix("multipart/mixed; boundary=").unwrap();
+    assert!(boundary.starts_with("batchresponse_"));
+    let text = answer.text();
+    assert!(
+        text.starts_with(&format!(
+            "--{boundary}\r\nContent-Type: multipart/mixed; boundary=changesetresponse_"
+        )),
+        "{text}"
+    );
+    assert!(
+        text.trim_end().ends_with(&format!("--{boundary}--")),
+        "{text}"
+    );
+    let parts: Vec<&str> = text.split("--changesetresponse_").collect();
+    assert_eq!(parts.len(), 5, "{text}");
+    assert!(parts[1].contains("\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\nHTTP/1.1 204 No Content\r\n"));
+    assert!(
+        parts[1].contains("\r\nPreference-Applied: return-no-content\r\n"),
+        "{}",
+        parts[1]
+    );
+    assert!(
+        parts[1].contains("/T1x(PartitionKey='p',RowKey='a')\r\n"),
+        "{}",
+        parts[1]
+    );
+    assert!(parts[1].contains("\r\nETag: W/\"datetime'"), "{}", parts[1]);
+    assert!(
+        parts[1].ends_with("\r\n\r\n\r\n") || parts[1].ends_with("\r\n\r\n"),
+        "{:?}",
+        parts[1]
+    );
+    assert!(
+        parts[2].contains("HTTP/1.1 201 Created\r\n")
+            && parts[2].contains(r#"{"PartitionKey":"p","RowKey":"b""#),
+        "{}",
+        parts[2]
+    );
+    assert!(
+        parts[3].contains("HTTP/1.1 204 No Content\r\n") && !parts[3].contains("ETag"),
+        "{}",
+        parts[3]
+    );
+    assert_eq!(rows(&server), ["a", "b"]);
+}
+
+#[test]
+fn a_transaction_that_fails_names_its_operation_and_does_nothing() {
+    let server = with_table();
+    insert(&server, &json!({ "PartitionKey": "p", "RowKey": "there" })).is(201);
+    let first = insert_change("p", "new");
+    let target = |row: &str| format!("/T1x(PartitionKey='p',RowKey='{row}')");
+    let missing = change("MERGE", &target("absent"), "If-Match: *\r\n", "{}");
+    let stale = change(
+        "PUT",
+        &target("there"),
+        "If-Match: W/\"datetime'2001-01-01T00%3A00%3A00.0000000Z'\"\r\n",
+        "{}",
+    );
+    let cases = [
+        (
+            insert_change("p", "there"),
+            "409 Conflict",
+            "EntityAlreadyExists",
+            "1:The specified entity already exists.",
+        ),
+        (
+            missing,
+            "404 Not Found",
+            "ResourceNotFound",
+            "1:The specified resource does not exist.",
+        ),
+        (
+            stale,
+            "412 Precondition Failed",
+            "UpdateConditionNotSatisfied",
+            "1:The update condition specified in the request was not satisfied.",
+        ),
+        (
+            insert_change("other", "r"),
+            "400 Bad Request",
+            "CommandsInBatchActOnDifferentPartitions",
+            "1:All commands in a batch must operate on same entity group.",
+        ),
+        (
+            insert_change("p", "new"),
+            "400 Bad Request",
+            "InvalidDuplicateRow",
+            "1:The batch request contains multiple changes with same row key. An entity can appear only once in a batch request.",
+        ),
+    ];
+    for (second, status, code, message) in cases {
+        fails(
+            &transaction(&server, &(first.clone() + &second)),
+            status,
+            code,
+            message,
+        );
+        assert_eq!(rows(&server), ["there"]);
+    }
+    let elsewhere = change(
+        "POST",
+        "/nosuch",
+        "",
+        r#"{"PartitionKey":"p","RowKey":"r"}"#,
+    );
+    fails(
+        &transaction(&server, &elsewhere),
+        "404 Not Found",
+        "TableNotFound",
+        "0:The table specified does not exist.",
+    );
+    let many: String = (0..101)
+        .map(|n| insert_change("p", &n.to_string()))
+        .collect();
+    let message = "99:The batch request operation exceeds the maximum 100 changes per change set.";
+    fails(
+        &transaction(&server, &many),
+        "400 Bad Request",
+        "InvalidInput",
+        message,
+    );
+    assert_eq!(rows(&server), ["there"]);
+}
+
+#[test]
+fn a_malformed_batch_is_refused_as_a_whole() {
+    let server = with_table();
+    let post = |kind: &str, body: &str| {
+        request("POST", "/$batch")
+            .header("Content-Type", kind)
+            .body(body)
+            .send(&server)
+    };
+    let multipart = "multipart/mixed; boundary=batch_1";
+    for (kind, body) in [
+        (multipart, ""),
+        (multipart, "nonsense"),
+        (multipart, "--batch_1\r\n\r\n\r\n--batch_1--\r\n"),
+        ("multipart/mixed", "--batch_1--\r\n"),
+        ("application/json", "{}"),
+        (
+            multipart,
+            "--batch_1\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c\r\nContent-Type: application/http\r\n\r\nNONSENSE\r\n--c--\r\n--batch_1--\r\n",
+        ),
+    ] {
+        let answer = post(kind, body);
+        assert_eq!(
+            (answer.status, answer.code().as_str()),
+            (400, "InvalidInput"),
+            "{kind} {body:?}: {}",
+            answer.text()
+        );
+    }
+    let message = "The request body is too large and exceeds the maximum permissible limit.";
+    post(multipart, &"x".repeat((4 << 20) + 1)).is_error(413, "RequestBodyTooLarge", message);
+}
+
+#[test]
+fn a_batch_may_be_one_get() {
+    let server = with_table();
+    insert(
+        &server,
+        &json!({ "PartitionKey": "p", "RowKey": "it's", "a": 1 }),
+    )
+    .is(201);
+    let get = |row: &str| {
+        let inner = format!(
+            "GET /devstoreaccount1/T1x(PartitionKey='p',RowKey='{row}') HTTP/1.1\r\nAccept: {NO_METADATA}\r\n"
+        );
+        let body = format!(
+            "--batch_1\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n{inner}\r\n\r\n--batch_1--\r\n"
+        );
+        request("POST", "/$batch")
+            .header("Content-Type", "multipart/mixed; boundary=\"batch_1\"")
+            .body(body)
+            .send(&server)
+    };
+    let found = get("it%27%27s");
+    found.is(202);
+    let text = found.text();
+    assert!(
+        text.contains("HTTP/1.1 200 OK\r\n")
+            && text.contains(r#""RowKey":"it's""#)
+            && text.contains(r#""a":1"#),
+        "{text}"
+    );
+    let missing = get("none").text();
+    assert!(
+        missing.contains("HTTP/1.1 404 Not Found\r\n") && missing.contains("ResourceNotFound"),
+        "{missing}"
+    );
+}
