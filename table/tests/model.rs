@@ -183,6 +183,7 @@ fn done<T>((outcome, ticket): (T, Ticket)) -> T {
 
 struct Run {
     random: Random,
+    directory: tempfile::TempDir,
     db: Db,
     service: TableService,
     model: Model,
@@ -199,7 +200,7 @@ impl Run {
             1..10 => self.now += Duration::from_micros(3),
             _ => {}
         }
-        if self.random.one_in(500) {
+        if self.random.one_in(2000) {
             self.restart();
         }
         let table = self.random.choose(&["tab", "table", "TABLE", "Other"]);
@@ -227,8 +228,10 @@ impl Run {
         }
     }
 
-    /// A service that remembers nothing but what it stored.
+    /// The same directory, closed and opened again with another size of memtable.
     fn restart(&mut self) {
+        self.db.close().unwrap();
+        self.db = reopen(&self.directory, 4 << (10 + self.random.below(6)));
         self.service = TableService::open(&self.db).unwrap();
         self.now += Duration::from_secs(1);
     }
@@ -549,6 +552,16 @@ fn check<T: std::fmt::Debug>(found: Result<T>, expected: Result<(), Code>) -> Op
     }
 }
 
+/// A store that outlives its `Db`.
+fn reopen(directory: &tempfile::TempDir, memtable_bytes_max: usize) -> Db {
+    let config = Config {
+        memtable_bytes_max,
+        ..Config::default()
+    };
+    Db::open(directory.path(), config).unwrap()
+}
+
+/// A store in memory.
 fn open(directory: &tempfile::TempDir) -> Db {
     let config = Config {
         durability: Durability::Memory,
@@ -582,11 +595,12 @@ fn random_operations_do_what_the_protocol_says() {
     for seed in first..first + 4 {
         let _seed = PrintSeed(seed);
         let directory = tempfile::tempdir().unwrap();
-        let db = open(&directory);
+        let db = reopen(&directory, 64 << 10);
         let service = TableService::open(&db).unwrap();
         let now = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
         let mut run = Run {
             random: Random(seed),
+            directory,
             db,
             service,
             model: Model::default(),
