@@ -257,7 +257,10 @@ impl Store {
         let _guard = lock(&self.flushing);
         self.seal_aged();
         let ran = self.note(self.flush_one());
-        self.notify();
+        // Only what changed something is told: a round without work would wake the threads for another one.
+        if !matches!(ran, Ok(false)) {
+            self.notify();
+        }
         ran
     }
 
