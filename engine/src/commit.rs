@@ -231,8 +231,11 @@ impl Store {
         // The old segment must be whole before the manifest says where it ends, or a power cut would look like damage.
         self.sync_all()?;
         let number = lock(&self.manifest).next_file();
-        let wal = WalWriter::create(&self.directory, self.store_id, number)?;
-        self.directory.sync()?;
+        let created = WalWriter::create(&self.directory, self.store_id, number);
+        let wal = created.inspect_err(|_| self.remove_wals(&[number]))?;
+        self.directory
+            .sync()
+            .inspect_err(|error| self.fail(error))?;
         let mut manifest = lock(&self.manifest);
         let mut fields = Vec::new();
         if let Some(old) = &log.wal {
@@ -242,7 +245,11 @@ impl Store {
         }
         let base = log.last_sequence;
         fields.push(Field::AddWal(number, WalMeta { base, end: None }));
-        manifest.append(VersionEdit { fields })?;
+        let appended = manifest.append(VersionEdit { fields });
+        if matches!(appended, Err(Error::NoSpace { .. })) {
+            self.remove_wals(&[number]);
+        }
+        appended?;
         log.wal = Some(wal);
         Ok(())
     }

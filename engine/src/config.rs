@@ -41,6 +41,8 @@ pub struct Config {
     /// Bytes of all WAL segments after which the oldest memtable is flushed to free them. Default: 128 MiB. Raised:
     /// longer recovery. Lowered: idle keyspaces are flushed in smaller pieces.
     pub wal_bytes_max: u64,
+    /// Bytes of a manifest below which it is not rewritten; above, when it is four times its live size. Default: 256 KiB.
+    pub manifest_bytes_min: u64,
     /// Bytes of a data block before compression. Default: 4 KiB. Raised: better compression, more read per key.
     pub block_bytes: usize,
     /// Bytes of an SSTable after which the next is begun. Default: 16 MiB. Raised: larger steps of compaction.
@@ -75,6 +77,7 @@ impl Default for Config {
             open_files_max: 256,
             wal_segment_bytes: 32 << 20,
             wal_bytes_max: 128 << 20,
+            manifest_bytes_min: 256 << 10,
             block_bytes: 4 << 10,
             sstable_bytes: 16 << 20,
             level_bytes_base: 64 << 20,

@@ -340,7 +340,8 @@ impl Store {
         let mut fields: Vec<Field> = wals.iter().map(|&wal| Field::RemoveWal(wal)).collect();
         fields.push(Field::LastSequence(log.last_sequence));
         fields.push(Field::Closed);
-        manifest.append(VersionEdit { fields })?;
+        // Written anew, so that CURRENT vouches for all of it: a shortened manifest would look like an older one.
+        manifest.rewrite(&VersionEdit { fields })?;
         log.wal = None;
         self.remove_wals(&wals);
         Ok(())

@@ -151,7 +151,7 @@ impl Store {
         let mut fields = vec![
             Field::AddFile(tree.id, 0, meta.clone()),
             Field::Flushed(tree.id, summary.last_sequence),
-            Field::LastSequence(self.snapshots.published().max(summary.last_sequence)),
+            Field::LastSequence(self.sync.durable().max(summary.last_sequence)),
         ];
         fields.extend(unneeded.iter().map(|&wal| Field::RemoveWal(wal)));
         self.append_or_remove(&mut manifest, VersionEdit { fields }, &[number])?;

@@ -4,8 +4,8 @@
 //! offset; then the edit. The first makes the whole state. Each edit is synced before the next begins, so at most the last
 //! record can be torn, and a bad record before a good one is corruption.
 //!
-//! CURRENT is the line `lazurite 1 MANIFEST-000007 <checksum of "MANIFEST-000007" in 16 hex digits>`. Invariant: it names a
-//! manifest that was whole and durable when CURRENT was switched.
+//! CURRENT is the line `lazurite 1 MANIFEST-000007 <length> <checksum>`: the bytes of the manifest when CURRENT was switched,
+//! and the checksum, in 16 hex digits, of all before it. Invariant: it names a manifest that was whole and durable then.
 
 use crate::codec::{Decoder, checksum};
 use crate::files::{
@@ -16,9 +16,8 @@ use crate::{Error, Result};
 use std::path::Path;
 
 const RECORD_HEADER_BYTES: usize = 12;
-/// The manifest is rewritten when it is this many times its first record, and over this size.
+/// The manifest is rewritten when it is this many times as long as it was after its first record.
 const REWRITE_RATIO: u64 = 4;
-const REWRITE_BYTES_MIN: u64 = 256 << 10;
 
 /// The manifest being written.
 #[derive(Debug)]
@@ -30,12 +29,18 @@ pub(crate) struct Manifest {
     file: Option<OpenFile>,
     length: u64,
     first_length: u64,
+    bytes_min: u64,
     pub(crate) state: State,
 }
 
 impl Manifest {
     /// A manifest of `state` that is not written yet.
-    pub(crate) fn draft(directory: &Directory, store: u128, state: State) -> Manifest {
+    pub(crate) fn draft(
+        directory: &Directory,
+        store: u128,
+        bytes_min: u64,
+        state: State,
+    ) -> Manifest {
         Manifest {
             directory: directory.clone(),
             store,
@@ -43,6 +48,7 @@ impl Manifest {
             file: None,
             length: 0,
             first_length: 0,
+            bytes_min,
             state,
         }
     }
@@ -50,13 +56,23 @@ impl Manifest {
     /// Writes the state to a new manifest and makes it the current one.
     pub(crate) fn write_new(&mut self) -> Result<()> {
         let number = self.next_file();
+        let written = self.write_numbered(number);
+        if matches!(written, Err(Error::NoSpace { .. })) {
+            // Not yet the current one: an orphan that only takes space.
+            let name = FileName::Numbered(FileKind::Manifest, number);
+            let _ = self.directory.remove(name);
+        }
+        written
+    }
+
+    fn write_numbered(&mut self, number: u64) -> Result<()> {
         let name = FileName::Numbered(FileKind::Manifest, number);
         let file = self.directory.create(name)?;
         let mut bytes = encode_header(FileKind::Manifest, self.store, number);
         bytes.extend_from_slice(&encode_record(number, HEADER_BYTES, &self.state.as_edit()));
         file.write(&bytes, 0)?;
-        file.sync()?;
-        write_current(&self.directory, name)?;
+        file.sync().map_err(not_full)?;
+        write_current(&self.directory, name, bytes.len() as u64)?;
         self.number = number;
         self.file = Some(file);
         self.length = bytes.len() as u64;
@@ -82,7 +98,7 @@ impl Manifest {
         edit.fields.push(Field::NextFile(self.state.next_file));
         let record = encode_record(self.number, self.length, &edit);
         let too_long = self.length + record.len() as u64
-            > (self.first_length * REWRITE_RATIO).max(REWRITE_BYTES_MIN);
+            > (self.first_length * REWRITE_RATIO).max(self.bytes_min);
         if too_long {
             return self.rewrite(&edit);
         }
@@ -105,7 +121,8 @@ impl Manifest {
         Ok(())
     }
 
-    fn rewrite(&mut self, edit: &VersionEdit) -> Result<()> {
+    /// Applies `edit` by writing a whole new manifest, which CURRENT vouches for.
+    pub(crate) fn rewrite(&mut self, edit: &VersionEdit) -> Result<()> {
         let old = self.number;
         let before = self.state.clone();
         apply(&mut self.state, edit);
@@ -165,24 +182,27 @@ fn record_at(bytes: &[u8], number: u64, offset: usize) -> Option<&[u8]> {
         .then_some(payload)
 }
 
-fn write_current(directory: &Directory, name: FileName) -> Result<()> {
-    let name = name.to_string();
-    let line = format!(
-        "lazurite 1 {name} {:016x}\n",
-        checksum(0, 0, &[name.as_bytes()])
-    );
+fn write_current(directory: &Directory, manifest: FileName, length: u64) -> Result<()> {
+    let mut line = format!("lazurite 1 {manifest} {length} ");
+    line += &format!("{:016x}\n", checksum(0, 0, &[line.as_bytes()]));
     let file = directory.create(FileName::CurrentNew)?;
     file.write(line.as_bytes(), 0)?;
-    file.sync()?;
-    directory.rename(FileName::CurrentNew, FileName::Current)?;
-    directory.sync().map_err(not_full)
+    file.sync().map_err(not_full)?;
+    let renamed = directory.rename(FileName::CurrentNew, FileName::Current);
+    renamed.and_then(|()| directory.sync()).map_err(not_full)
 }
 
 /// Reads CURRENT and the manifest it names: the store id and the state.
 pub(crate) fn read(directory: &Directory) -> Result<(u128, State)> {
-    let number = read_current(directory)?;
+    let (number, length_min) = read_current(directory)?;
     let file = directory.open(FileName::Numbered(FileKind::Manifest, number))?;
     let length = file.length()?;
+    if length < length_min {
+        return Err(file.corrupt(
+            length,
+            format!("the file ends early: CURRENT knows {length_min} bytes of it"),
+        ));
+    }
     let bytes = file.read_exact(0, length as usize)?;
     let header = &bytes[..bytes.len().min(HEADER_BYTES as usize)];
     let store = check_header(header, FileKind::Manifest, number, file.path())?;
@@ -212,17 +232,19 @@ fn replay(bytes: &[u8], number: u64, path: &Path) -> Result<State> {
     Ok(state)
 }
 
-fn read_current(directory: &Directory) -> Result<u64> {
+/// The number of the current manifest, and the length it had at least.
+fn read_current(directory: &Directory) -> Result<(u64, u64)> {
     let file = directory.open(FileName::Current)?;
     let length = file.length()?.min(256) as usize;
     let bytes = file.read_exact(0, length)?;
-    let line = String::from_utf8_lossy(&bytes);
     let corrupt = || file.corrupt(0, "the line does not name a manifest");
-    let words: Vec<&str> = line.trim_end_matches('\n').split(' ').collect();
-    let [program, version, name, sum] = words[..] else {
+    let line = str::from_utf8(&bytes).map_err(|_| corrupt())?;
+    let words: Vec<&str> = line.split(' ').collect();
+    let [program, version, name, length, sum] = words[..] else {
         return Err(corrupt());
     };
-    if program != "lazurite" || sum != format!("{:016x}", checksum(0, 0, &[name.as_bytes()])) {
+    let summed = &line[..line.len() - sum.len()];
+    if program != "lazurite" || sum != format!("{:016x}\n", checksum(0, 0, &[summed.as_bytes()])) {
         return Err(corrupt());
     }
     if version != "1" {
@@ -232,8 +254,8 @@ fn read_current(directory: &Directory) -> Result<u64> {
             supported: "format version 1".into(),
         });
     }
-    match FileName::parse(name) {
-        Some(FileName::Numbered(FileKind::Manifest, number)) => Ok(number),
+    match (FileName::parse(name), length.parse()) {
+        (Some(FileName::Numbered(FileKind::Manifest, number)), Ok(length)) => Ok((number, length)),
         _ => Err(corrupt()),
     }
 }

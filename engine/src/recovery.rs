@@ -5,7 +5,7 @@
 use crate::batch::{Change, Changes};
 use crate::cache::Cache;
 use crate::config::{Config, Environment};
-use crate::files::{Directory, FileKind, FileName};
+use crate::files::{Directory, FileKind, FileName, HEADER_BYTES};
 use crate::fs::{Lock, LockGuard};
 use crate::key::{Kind, SequenceNumber};
 use crate::keyspace::Tree;
@@ -16,7 +16,7 @@ use crate::version::{LiveFile, State, Version};
 use crate::wal::{self, Frame, Segment};
 use crate::{Error, Result};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// Opens the store in `path`, creating it if absent.
 pub(crate) fn open(path: &Path, config: Config, environment: Environment) -> Result<Store> {
@@ -31,6 +31,7 @@ pub(crate) fn open(path: &Path, config: Config, environment: Environment) -> Res
         true => manifest::read(&directory)?,
         false => (environment.ids.next_id(), State::default()),
     };
+    refuse_unknown_wals(&directory, &found, &state)?;
     state.next_file = state.next_file.max(found.last_number() + 1);
     let segments = read_wals(&directory, store_id, &state)?;
     adopt_segments(&directory, store_id, &found, &mut state)?;
@@ -41,6 +42,8 @@ pub(crate) fn open(path: &Path, config: Config, environment: Environment) -> Res
         store_id,
         lock: lock_guard,
     };
+    // The mark of the last close is spent.
+    state.closed = false;
     let store = recovery.build(state)?;
     store.check_files(&found)?;
     let replayed = store.replay(&segments)?;
@@ -120,6 +123,15 @@ fn read_wals(directory: &Directory, store: u128, state: &State) -> Result<Vec<Se
         .map(|(&number, &meta)| wal::read(directory, store, number, meta))
         .collect();
     let segments = segments?;
+    // What an SSTable holds was durable in the log first: a log that ends before it has been cut short.
+    if let Some(last) = segments
+        .last()
+        .filter(|last| last.last_sequence < state.last_sequence)
+    {
+        return Err(last
+            .file
+            .corrupt(last.end, "the log ends before what is known to be durable"));
+    }
     if state.closed && segments.iter().any(|segment| segment.torn) {
         let torn = segments
             .iter()
@@ -130,6 +142,24 @@ fn read_wals(directory: &Directory, store: u128, state: &State) -> Result<Vec<Se
             .corrupt(torn.end, "the checksum of the record does not match"));
     }
     Ok(segments)
+}
+
+/// A log segment of a later time than the manifest, with records in it, means that the manifest has been cut short: records
+/// are written only after the manifest lists their segment.
+fn refuse_unknown_wals(directory: &Directory, found: &Found, state: &State) -> Result<()> {
+    for (kind, number) in found.numbered() {
+        let unknown = kind == FileKind::Wal && number >= state.next_file;
+        if unknown && !state.wals.contains_key(&number) {
+            let file = directory.open(FileName::Numbered(kind, number))?;
+            if file.length()? > HEADER_BYTES {
+                return Err(file.corrupt(
+                    HEADER_BYTES,
+                    "the manifest does not list this segment, which holds records",
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Takes over the value-log segments that were being written when the process ended.
@@ -195,9 +225,16 @@ impl Recovery {
             let version = Version::default().with(&[], files);
             trees.push(Arc::new(Tree::new(id, &keyspace.name, version, now)));
         }
-        let manifest = Manifest::draft(&directory, self.store_id, state);
+        let manifest = Manifest::draft(&directory, self.store_id, config.manifest_bytes_min, state);
         let manifest = Arc::new(Mutex::new(manifest));
-        let value_log = ValueLog::new(directory.clone(), self.store_id, &config, manifest.clone());
+        let failure = Arc::new(OnceLock::new());
+        let value_log = ValueLog::new(
+            directory.clone(),
+            self.store_id,
+            &config,
+            manifest.clone(),
+            failure.clone(),
+        );
         Ok(Store::new(Parts {
             config,
             background: self.environment.background,
@@ -208,6 +245,7 @@ impl Recovery {
             manifest,
             value_log: Arc::new(value_log),
             trees,
+            failure,
             lock: self.lock,
         }))
     }

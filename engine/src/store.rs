@@ -42,7 +42,7 @@ pub(crate) struct Store {
     pub(crate) memtable_bytes: AtomicUsize,
     pub(crate) flushing: Mutex<()>,
     pub(crate) compacting: Mutex<()>,
-    failure: OnceLock<Error>,
+    failure: Arc<OnceLock<Error>>,
     /// The background work that failed for lack of space, until it succeeds.
     pub(crate) no_space: Mutex<Option<Error>>,
     closed: AtomicBool,
@@ -92,6 +92,7 @@ pub(crate) struct Parts {
     pub(crate) manifest: Arc<Mutex<Manifest>>,
     pub(crate) value_log: Arc<ValueLog>,
     pub(crate) trees: Vec<Arc<Tree>>,
+    pub(crate) failure: Arc<OnceLock<Error>>,
     pub(crate) lock: Box<dyn LockGuard>,
 }
 
@@ -113,7 +114,7 @@ impl Store {
             memtable_bytes: AtomicUsize::new(0),
             flushing: Mutex::default(),
             compacting: Mutex::default(),
-            failure: OnceLock::new(),
+            failure: parts.failure,
             no_space: Mutex::default(),
             closed: AtomicBool::new(false),
             signal: Signal::default(),

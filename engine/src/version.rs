@@ -430,6 +430,7 @@ impl State {
                 .iter()
                 .map(|(&number, &meta)| Field::AddSegment(number, meta)),
         );
+        fields.extend(self.closed.then_some(Field::Closed));
         VersionEdit { fields }
     }
 }

@@ -105,6 +105,8 @@ pub(crate) struct Segment {
     pub(crate) file: OpenFile,
     pub(crate) frames: Vec<Frame>,
     pub(crate) end: u64,
+    /// The number of the last change in it, or before it if it is empty.
+    pub(crate) last_sequence: SequenceNumber,
     /// The last sequence number that frames of this segment say was durable.
     pub(crate) durable: SequenceNumber,
     /// Whether bytes behind the end were dropped.
@@ -136,25 +138,29 @@ pub(crate) fn read(
         last = frame.first;
         frames.push(frame);
     }
+    let changes = frames
+        .last()
+        .map(|frame| frame.first + count_changes(&frame.payload).max(1) - 1);
     let durable = frames.iter().map(|frame| frame.durable).max().unwrap_or(0);
     let segment = Segment {
         number,
         file,
         frames,
         end: offset as u64,
+        last_sequence: changes.unwrap_or(meta.base),
         durable,
         torn: offset < bytes.len(),
         sealed: meta.end.is_some(),
     };
-    segment.check_end(&bytes, last, meta)?;
+    segment.check_end(&bytes, meta)?;
     Ok(segment)
 }
 
 impl Segment {
-    fn check_end(&self, bytes: &Bytes, last: SequenceNumber, meta: WalMeta) -> Result<()> {
+    fn check_end(&self, bytes: &Bytes, meta: WalMeta) -> Result<()> {
         let wrong = match meta.end {
             Some(end) => self.end != end,
-            None => self.is_followed_by_durable(bytes, last),
+            None => self.is_followed_by_durable(bytes),
         };
         match wrong {
             true => Err(self
@@ -165,16 +171,11 @@ impl Segment {
     }
 
     /// Whether a later frame says that more than the good frames was durable.
-    fn is_followed_by_durable(&self, bytes: &Bytes, last: SequenceNumber) -> bool {
-        let end = self.end as usize;
-        let changes = self
-            .frames
-            .last()
-            .map_or(0, |frame| count_changes(&frame.payload));
-        let last_change = last + changes.saturating_sub(1);
+    fn is_followed_by_durable(&self, bytes: &Bytes) -> bool {
+        let offsets = self.end as usize + 1..bytes.len();
         let mut later =
-            (end + 1..bytes.len()).filter_map(|offset| frame_at(bytes, self.number, offset, last));
-        later.any(|frame| frame.durable > last_change)
+            offsets.filter_map(|offset| frame_at(bytes, self.number, offset, self.last_sequence));
+        later.any(|frame| frame.durable > self.last_sequence)
     }
 }
 

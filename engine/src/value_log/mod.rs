@@ -23,7 +23,7 @@ use crate::version::{Field, SegmentMeta, VersionEdit};
 use crate::{Config, Error, Result};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Bytes before the payload of a chunk.
 pub(crate) const CHUNK_HEADER_BYTES: usize = 12;
@@ -178,6 +178,8 @@ pub(crate) struct ValueLog {
     segment_bytes: u64,
     manifest: Arc<Mutex<Manifest>>,
     segments: Mutex<Segments>,
+    /// The failure that stopped all writing of the store, if any.
+    failure: Arc<OnceLock<Error>>,
     files: quick_cache::sync::Cache<u64, OpenFile>,
     /// Something may have become garbage since the last collection.
     collect: Arc<AtomicBool>,
@@ -193,6 +195,7 @@ impl ValueLog {
         store: u128,
         config: &Config,
         manifest: Arc<Mutex<Manifest>>,
+        failure: Arc<OnceLock<Error>>,
     ) -> ValueLog {
         let sealed = lock(&manifest).state.segments.clone();
         let pins = sealed
@@ -211,6 +214,7 @@ impl ValueLog {
                 sealed,
                 pins,
             }),
+            failure,
             files: quick_cache::sync::Cache::new(64),
             collect: Arc::new(AtomicBool::new(true)),
         }
@@ -238,12 +242,18 @@ impl ValueLog {
     /// A new segment, durable with its name, so that a synced chunk is never in a file without one.
     fn create_segment(&self) -> Result<Writable> {
         let number = lock(&self.manifest).next_file();
-        let file = self
-            .directory
-            .create(FileName::Numbered(FileKind::ValueLog, number))?;
-        file.write(&encode_header(FileKind::ValueLog, self.store, number), 0)?;
-        file.sync()?;
-        self.directory.sync()?;
+        let name = FileName::Numbered(FileKind::ValueLog, number);
+        let header = encode_header(FileKind::ValueLog, self.store, number);
+        let file = self.directory.create(name)?;
+        if let Err(error) = file.write(&header, 0) {
+            let _ = self.directory.remove(name);
+            return Err(error);
+        }
+        let synced = file.sync().and_then(|()| self.directory.sync());
+        synced.inspect_err(|error| {
+            // Nobody knows what the disk kept, and a sync is never tried again.
+            let _ = self.failure.set(error.clone());
+        })?;
         Ok(Writable {
             number,
             file,

@@ -82,6 +82,7 @@ pub fn tiny_config(choices: &mut Choices, durability: Durability) -> Config {
         cache_bytes_max: 1 << (8 + choices.below(12)),
         open_files_max: 1 + choices.below(8) as usize,
         wal_segment_bytes: 1 << (9 + choices.below(6)),
+        manifest_bytes_min: 1 << (9 + choices.below(5)),
         wal_bytes_max: 1 << (12 + choices.below(5)),
         block_bytes: 1 << (5 + choices.below(6)),
         sstable_bytes: 1 << (9 + choices.below(5)),

@@ -1,0 +1,318 @@
+//! The power fails, or a call fails, at each call of the file system in turn: during a script that covers flush, compaction,
+//! manifest switch, WAL rotation and value-log roll. Nothing acknowledged is lost, batches are there whole or not at all.
+
+mod common;
+
+use common::{Change, Choices, Model, Store, open, random_changes, scale, tiny_config};
+use lazurite_engine::fs::{Fault, FaultFs, Keep, MemoryFs, Operation};
+use lazurite_engine::{Config, Durability, Error};
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+/// How a write of the script ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Acknowledged,
+    /// It may or may not be there after a restart.
+    InDoubt,
+}
+
+/// A script that runs until the store can write no more.
+struct Script {
+    choices: Choices,
+    config: Config,
+    memory: MemoryFs,
+    faults: FaultFs,
+    history: Vec<(Vec<Change>, Outcome)>,
+    /// The index in `history` before which everything is durable.
+    durable: usize,
+}
+
+impl Script {
+    fn new(seed: u64, durability: Durability) -> Script {
+        let mut choices = Choices(seed);
+        let config = tiny_config(&mut choices, durability);
+        let config = Config {
+            memtable_bytes_max: 2 << 10,
+            wal_segment_bytes: 2 << 10,
+            value_segment_bytes: 1 << 10,
+            manifest_bytes_min: 1 << 10,
+            level0_files_max: 2,
+            ..config
+        };
+        let memory = MemoryFs::crashable();
+        let faults = FaultFs::new(Arc::new(memory.clone()));
+        Script {
+            choices,
+            config,
+            memory,
+            faults,
+            history: Vec::new(),
+            durable: 0,
+        }
+    }
+
+    fn open(&self) -> Result<Store, Error> {
+        open(Arc::new(self.faults.clone()), &self.config)
+    }
+
+    /// Runs to the end or to the first failure that stops writing. Answers the store as it is then.
+    fn run(&mut self, steps: u64) -> Result<Store, Error> {
+        let mut store = self.open()?;
+        for step in 0..steps {
+            if store.db.failure().is_some() {
+                break;
+            }
+            self.write(&store);
+            if self.choices.one_in(3) {
+                let _ = store.db.step();
+            }
+            if step % 40 == 20 {
+                let _ = store.db.compact(&store.keyspaces[0]);
+            }
+            if step % 50 == 49 {
+                let closed = store.db.close();
+                drop(store);
+                if closed.is_ok() {
+                    self.durable = self.history.len();
+                }
+                store = self.open()?;
+            }
+        }
+        Ok(store)
+    }
+
+    fn write(&mut self, store: &Store) {
+        let changes = random_changes(&mut self.choices);
+        let written = store.write(&changes);
+        match written {
+            Ok(()) => {
+                self.history.push((changes, Outcome::Acknowledged));
+                if self.config.durability == Durability::Disk {
+                    self.durable = self.history.len();
+                }
+            }
+            // These promise that nothing was written.
+            Err(Error::NoSpace { .. } | Error::ReadOnly { .. } | Error::Closed) => {}
+            Err(_) => self.history.push((changes, Outcome::InDoubt)),
+        }
+    }
+
+    /// Whether `found` is what the history says, from some moment at or behind `durable` on; in doubt is either way.
+    fn explains(&self, found: &Model, durable: usize) -> bool {
+        let mut states = vec![Model::default()];
+        for (index, (changes, outcome)) in self.history.iter().enumerate() {
+            if index >= durable && states.contains(found) {
+                return true;
+            }
+            let before = states.clone();
+            states.iter_mut().for_each(|state| state.apply(changes));
+            if *outcome == Outcome::InDoubt {
+                states.extend(before);
+            }
+        }
+        states.contains(found)
+    }
+
+    /// Cuts the power, opens what is left, and compares.
+    fn check_after_crash(&self, context: &str, keep: Keep, seed: u64) {
+        let fs = self.memory.crash(seed, keep);
+        let store = open(Arc::new(fs.clone()), &self.config);
+        let store = store.unwrap_or_else(|error| panic!("{context}, {keep:?}: open: {error}"));
+        let found = store
+            .dump()
+            .unwrap_or_else(|error| panic!("{context}, {keep:?}: {error}"));
+        let durable = match keep {
+            Keep::Everything => self.history.len(),
+            _ => self.durable,
+        };
+        assert!(
+            self.explains(&found, durable),
+            "{context}, {keep:?}: lost or torn"
+        );
+        store
+            .write(&[Change::Put(0, b"more".to_vec(), b"v".to_vec())])
+            .unwrap();
+        store
+            .db
+            .verify()
+            .unwrap_or_else(|error| panic!("{context}, {keep:?}: {error}"));
+        store.db.close().unwrap();
+        drop(store);
+        let again = open(Arc::new(fs), &self.config).unwrap();
+        let mut expected = found;
+        expected.apply(&[Change::Put(0, b"more".to_vec(), b"v".to_vec())]);
+        assert!(
+            again.dump().unwrap() == expected,
+            "{context}, {keep:?}: differs after a second open"
+        );
+    }
+}
+
+fn steps() -> u64 {
+    (90.0 * scale().min(4.0)) as u64
+}
+
+fn seeds() -> std::ops::Range<u64> {
+    1..1 + scale().max(1.0) as u64
+}
+
+/// Runs the script with the fault at the first, second, third … call until it no longer fires.
+fn at_every_call(
+    seed: u64,
+    durability: Durability,
+    fault: &Fault,
+    check: impl Fn(Script, Result<Store, Error>, &str),
+) {
+    for nth in 1.. {
+        let mut script = Script::new(seed, durability);
+        script.faults.set(Some(Fault {
+            nth,
+            ..fault.clone()
+        }));
+        let ended = script.run(steps());
+        let (calls, fired) = script.faults.seen();
+        let context = format!("seed {seed}, {durability:?}, call {nth} of {fault:?}");
+        if !fired {
+            assert!(calls < nth && nth > 1, "{context}: never fires");
+            println!("{context}: {calls} calls, {} writes", script.history.len());
+            return;
+        }
+        check(script, ended, &context);
+    }
+}
+
+fn fault(operation: Option<Operation>, error: ErrorKind, sticky: bool) -> Fault {
+    Fault {
+        operation,
+        path: String::new(),
+        nth: 1,
+        error,
+        sticky,
+    }
+}
+
+#[test]
+fn the_power_may_fail_at_every_call() {
+    for seed in seeds() {
+        for durability in [Durability::Disk, Durability::Process] {
+            at_every_call(
+                seed,
+                durability,
+                &fault(None, ErrorKind::Other, true),
+                |script, ended, context| {
+                    drop(ended);
+                    let seed = script.history.len() as u64;
+                    for keep in [Keep::Nothing, Keep::Prefix, Keep::Sectors, Keep::Everything] {
+                        script.check_after_crash(context, keep, seed);
+                    }
+                },
+            );
+        }
+    }
+}
+
+#[test]
+fn every_call_may_fail_once() {
+    for seed in seeds() {
+        at_every_call(
+            seed,
+            Durability::Disk,
+            &fault(None, ErrorKind::Other, false),
+            |script, ended, context| {
+                if let Ok(store) = ended {
+                    let found = store
+                        .dump()
+                        .unwrap_or_else(|error| panic!("{context}: reads stop: {error}"));
+                    assert!(
+                        script.explains(&found, script.history.len()),
+                        "{context}: wrong before a restart"
+                    );
+                    std::mem::forget(store);
+                }
+                script.check_after_crash(context, Keep::Nothing, 1);
+                script.check_after_crash(context, Keep::Everything, 1);
+            },
+        );
+    }
+}
+
+#[test]
+fn every_sync_may_fail_and_is_not_tried_again() {
+    for seed in seeds() {
+        at_every_call(
+            seed,
+            Durability::Disk,
+            &fault(Some(Operation::Sync), ErrorKind::Other, false),
+            |script, ended, context| {
+                if let Ok(store) = ended {
+                    store
+                        .dump()
+                        .unwrap_or_else(|error| panic!("{context}: reads stop: {error}"));
+                    if store.db.failure().is_some() {
+                        let refused = store.write(&[Change::Delete(0, vec![1])]);
+                        assert!(
+                            matches!(refused, Err(Error::ReadOnly { .. })),
+                            "{context}: {refused:?}"
+                        );
+                    }
+                    std::mem::forget(store);
+                }
+                script.check_after_crash(context, Keep::Nothing, 1);
+                script.check_after_crash(context, Keep::Prefix, 1);
+            },
+        );
+    }
+}
+
+#[test]
+fn a_full_disk_loses_nothing_and_passes() {
+    for seed in seeds() {
+        for operation in [Operation::Write, Operation::Create] {
+            let full = fault(Some(operation), ErrorKind::StorageFull, true);
+            at_every_call(
+                seed,
+                Durability::Disk,
+                &full,
+                |mut script, ended, context| {
+                    let Ok(store) = ended else {
+                        // The disk was full at an open; with space it opens.
+                        script.faults.set(None);
+                        script.check_after_crash(context, Keep::Everything, 1);
+                        return;
+                    };
+                    let found = store
+                        .dump()
+                        .unwrap_or_else(|error| panic!("{context}: reads stop: {error}"));
+                    assert!(
+                        script.explains(&found, script.history.len()),
+                        "{context}: wrong while full"
+                    );
+                    assert!(
+                        store.db.failure().is_none(),
+                        "{context}: {:?}",
+                        store.db.failure()
+                    );
+                    script.faults.set(None);
+                    let before = script.history.len();
+                    for _ in 0..20 {
+                        script.write(&store);
+                        store.db.step().unwrap();
+                    }
+                    assert_eq!(
+                        script.history.len(),
+                        before + 20,
+                        "{context}: writes do not resume"
+                    );
+                    let found = store.dump().unwrap();
+                    assert!(
+                        script.explains(&found, script.history.len()),
+                        "{context}: wrong after it was full"
+                    );
+                    std::mem::forget(store);
+                    script.check_after_crash(context, Keep::Nothing, 1);
+                },
+            );
+        }
+    }
+}

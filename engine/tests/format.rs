@@ -1,0 +1,270 @@
+//! The bytes on disk: golden files of every format version open, and any damage to any file is noticed.
+
+mod common;
+
+use common::{Change, DIRECTORY, Model, Store, open};
+use lazurite_engine::fs::{Fs, Keep, MemoryFs};
+use lazurite_engine::{Config, Durability, Error, KeyRange, Result};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+type Files = Vec<(PathBuf, Vec<u8>)>;
+
+fn config() -> Config {
+    Config {
+        durability: Durability::Disk,
+        block_bytes: 128,
+        sstable_bytes: 2 << 10,
+        level0_files_max: 100,
+        value_bytes_separated: 200,
+        value_chunk_bytes: 100,
+        value_segment_bytes: 500,
+        ..Config::default()
+    }
+}
+
+/// A history that leaves files of every kind; the state after it, and the state before its last batch.
+fn example() -> Vec<Vec<Change>> {
+    let put = |keyspace, key: &str, value: &[u8]| Change::Put(keyspace, key.into(), value.to_vec());
+    let mut history = Vec::new();
+    for i in 0..40u8 {
+        history.push(vec![
+            put(0, &format!("row/{i:03}"), &[i; 20]),
+            put(1, &format!("copy/{i:03}"), format!("text {i}").as_bytes()),
+        ]);
+    }
+    history.push(vec![
+        put(0, "large", &[7; 450]),
+        put(1, "other large", &[8; 333]),
+    ]);
+    history.push(vec![Change::Delete(0, b"row/003".to_vec())]);
+    history.push(vec![Change::DeleteRange(0, KeyRange::prefix(b"row/01"))]);
+    history.push(vec![
+        put(2, "after", b"the flush"),
+        put(0, "row/001", b"again"),
+    ]);
+    history.push(vec![put(0, "large", &[9; 250])]);
+    history.push(vec![put(2, "last", b"batch")]);
+    history
+}
+
+/// Flushes and compacts after the deletions, so that some of the history is in SSTables of two levels and some in the log.
+fn write_example(fs: &MemoryFs) -> (Store, Vec<Model>) {
+    let store = open(Arc::new(fs.clone()), &config()).unwrap();
+    let mut models = vec![Model::default()];
+    for (index, changes) in example().into_iter().enumerate() {
+        store.write(&changes).unwrap();
+        let mut model = models[index].clone();
+        model.apply(&changes);
+        models.push(model);
+        match index {
+            10 | 20 => store.db.flush(&store.keyspaces[0]).unwrap(),
+            30 => store.db.compact(&store.keyspaces[0]).unwrap(),
+            42 => store
+                .keyspaces
+                .iter()
+                .for_each(|keyspace| store.db.flush(keyspace).unwrap()),
+            _ => {}
+        }
+    }
+    (store, models)
+}
+
+/// The files of a store that was closed, and of one whose process died; and what both hold.
+fn examples() -> (Files, Files, Vec<Model>) {
+    let fs = MemoryFs::crashable();
+    let (store, models) = write_example(&fs);
+    let unclean = fs.crash(1, Keep::Everything).files();
+    store.db.close().unwrap();
+    (fs.files(), unclean, models)
+}
+
+fn fs_of(files: &Files) -> MemoryFs {
+    let fs = MemoryFs::volatile();
+    fs.create_directory(Path::new(DIRECTORY)).unwrap();
+    for (path, bytes) in files {
+        fs.create(path).unwrap().write_at(bytes, 0).unwrap();
+    }
+    fs
+}
+
+/// Opens the files and reads everything, once all at once and then key by key.
+fn read(files: &Files, models: &[Model], context: &str) -> Result<()> {
+    let store = open(Arc::new(fs_of(files)), &config())?;
+    let last = &models[models.len() - 1];
+    // Every single key must be right or an error too, whatever other keys are.
+    for (keyspace, map) in last.maps.iter().enumerate() {
+        for key in map.keys() {
+            let found = store.db.get(&store.keyspaces[keyspace], key);
+            let right = |found: &Option<bytes::Bytes>| {
+                models.iter().any(|model| {
+                    model.maps[keyspace].get(key).map(|value| &value[..]) == found.as_deref()
+                })
+            };
+            if let Ok(found) = &found {
+                assert!(
+                    right(found),
+                    "{context}: wrong value of {:?}",
+                    String::from_utf8_lossy(key)
+                );
+            }
+        }
+    }
+    let found = store.dump()?;
+    assert!(
+        models.contains(&found),
+        "{context}: the store is wrong, and nobody noticed"
+    );
+    Ok(())
+}
+
+/// An error must be a refusal that names a file.
+fn check_damaged(files: &Files, models: &[Model], context: &str) {
+    match read(files, models, context) {
+        Ok(()) | Err(Error::Corrupt { .. } | Error::UnknownFormat { .. }) => {}
+        Err(other) => panic!("{context}: {other}"),
+    }
+}
+
+/// Damages each file in every way; `models` are the states that may be found, `cut` those that a shortened log may leave.
+fn damage_everything(files: &Files, models: &[Model], cut: &[Model]) {
+    for index in 0..files.len() {
+        let name = files[index].0.display().to_string();
+        let mut damaged = files.clone();
+        for offset in 0..files[index].1.len() {
+            let bit = 1 << (offset % 8);
+            damaged[index].1[offset] ^= bit;
+            check_damaged(
+                &damaged,
+                models,
+                &format!("{name}: bit {bit} of byte {offset} flipped"),
+            );
+            damaged[index].1[offset] ^= bit;
+        }
+        for start in (0..files[index].1.len()).step_by(64) {
+            let mut damaged = files.clone();
+            damaged[index].1.truncate(start);
+            let after_cut = if name.ends_with(".wal") { cut } else { models };
+            check_damaged(&damaged, after_cut, &format!("{name}: cut at {start}"));
+            let mut damaged = files.clone();
+            damaged[index].1[start..]
+                .iter_mut()
+                .take(64)
+                .for_each(|byte| *byte = 0);
+            check_damaged(&damaged, after_cut, &format!("{name}: zeros at {start}"));
+        }
+        let mut damaged = files.clone();
+        damaged.remove(index);
+        check_damaged(&damaged, models, &format!("{name}: removed"));
+    }
+}
+
+#[test]
+fn damage_to_a_closed_store_is_noticed() {
+    let (clean, _, models) = examples();
+    read(&clean, &models[models.len() - 1..], "whole").unwrap();
+    damage_everything(&clean, &models[models.len() - 1..], &[]);
+}
+
+#[test]
+fn damage_to_a_store_that_was_not_closed_is_noticed_but_for_its_last_batch() {
+    let (_, unclean, models) = examples();
+    read(&unclean, &models[models.len() - 1..], "whole").unwrap();
+    // The flush after change 42 made all before it durable; a log cut behind that looks like a torn one.
+    damage_everything(&unclean, &models[models.len() - 2..], &models[43..]);
+}
+
+#[test]
+fn files_of_another_store_are_refused() {
+    let (clean, unclean, models) = examples();
+    for (index, (path, _)) in clean.iter().enumerate() {
+        if path.extension().is_none() {
+            continue;
+        }
+        let mut mixed = clean.clone();
+        // The store id stands at 16 in every header; its checksum is made to fit.
+        let foreign = with_store_id(&mixed[index].1, 99);
+        mixed[index].1 = foreign;
+        check_damaged(
+            &mixed,
+            &models[models.len() - 1..],
+            &format!("{} of another store", path.display()),
+        );
+        assert!(
+            read(&mixed, &models[models.len() - 1..], "whole").is_err(),
+            "{}",
+            path.display()
+        );
+    }
+    drop(unclean);
+}
+
+fn with_store_id(bytes: &[u8], id: u128) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    bytes[16..32].copy_from_slice(&id.to_le_bytes());
+    let number = u64::from_le_bytes(bytes[32..40].try_into().unwrap());
+    let seed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let sum = xxhash_rust::xxh3::xxh3_64_with_seed(&bytes[..40], seed);
+    bytes[40..48].copy_from_slice(&sum.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn a_missing_current_beside_data_is_not_an_empty_directory() {
+    let (clean, ..) = examples();
+    let files = clean
+        .into_iter()
+        .filter(|(path, _)| !path.ends_with("CURRENT"))
+        .collect();
+    let refused = open(Arc::new(fs_of(&files)), &config());
+    assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
+}
+
+// Golden files: one directory per format version and state, as written by the release that introduced the version.
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name)
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "golden files are read as files, not as a store"
+)]
+fn read_golden(name: &str) -> Files {
+    let entries = std::fs::read_dir(golden(name)).unwrap();
+    let file = |entry: std::io::Result<std::fs::DirEntry>| {
+        let path = entry.unwrap().path();
+        let bytes = std::fs::read(&path).unwrap();
+        (Path::new(DIRECTORY).join(path.file_name().unwrap()), bytes)
+    };
+    entries.map(file).collect()
+}
+
+#[test]
+fn golden_files_of_every_version_open() {
+    let (.., models) = examples();
+    for name in ["v1-closed", "v1-killed"] {
+        let files = read_golden(name);
+        read(&files, &models[models.len() - 1..], "whole")
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+}
+
+/// Writes the golden files of the present version; run by hand once per version, before its release.
+#[test]
+#[ignore = "writes into the source tree"]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "golden files are written as files, not as a store"
+)]
+fn write_golden_files() {
+    let (clean, unclean, _) = examples();
+    for (name, files) in [("v1-closed", clean), ("v1-killed", unclean)] {
+        std::fs::create_dir_all(golden(name)).unwrap();
+        for (path, bytes) in files.iter().filter(|(path, _)| !path.ends_with("LOCK")) {
+            std::fs::write(golden(name).join(path.file_name().unwrap()), bytes).unwrap();
+        }
+    }
+}
