@@ -213,12 +213,17 @@ async fn apply(
                 Ok(Ok((answers.collect::<Vec<_>>(), ticket)))
             }
             Err(error) => {
+                let failure = Failure::from(error.error);
+                if failure.status.is_server_error() {
+                    // No fault of any operation, so none is named.
+                    return Err(failure);
+                }
                 let level = rest
                     .get(error.index)
                     .map_or(Level::Minimal, |(_, level)| *level);
                 Ok(Err(FailedChange {
                     index: error.index,
-                    failure: error.error.into(),
+                    failure,
                     level,
                 }))
             }
