@@ -17,7 +17,7 @@ pub(crate) const BLOB_VERSION: &str = "2026-10-06";
 pub(crate) const TABLE_VERSION: &str = "2019-02-02";
 
 /// How long after a refusal a connection may stay open.
-const CLOSING_TIME_MAX: Duration = Duration::from_secs(2);
+const CLOSING_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// A request to one service. It is signed with the well-known key unless it carries `Authorization` or is `unsigned`.
 #[derive(Clone)]

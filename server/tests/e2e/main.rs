@@ -2,16 +2,18 @@
 //! where bytes matter, by raw requests.
 //!
 //! `server` starts and stops the binary, `http` speaks to it byte by byte, `clients` makes the clients and runs their
-//! scripts, which stand in `tests/clients`. The other modules are the tests, one per service or concern.
+//! scripts, which stand in `tests/clients`; `random` repeats itself from a seed. The other modules are the tests, one per service or concern.
 
 mod clients;
 mod http;
+mod random;
 mod server;
 
 mod auth;
 mod blob;
 mod crash;
 mod framing;
+mod nonsense;
 mod process;
 mod queue;
 mod races;

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::Result;
 
-use super::{Random, Writer, each};
+use super::{Writer, each};
 use crate::http::{Connection, Request};
+use crate::random::Random;
 use crate::server::Service;
 
 fn blob(method: &str, target: &str) -> Request {

@@ -1,0 +1,33 @@
+//! Randomness that repeats itself from its seed.
+
+/// Splitmix64.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    /// A number from 0 to below `limit`.
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % limit
+    }
+
+    pub(crate) fn one_of<'a>(&mut self, choices: &[&'a str]) -> &'a str {
+        choices[self.below(choices.len() as u64) as usize]
+    }
+
+    /// True in so many of a hundred cases.
+    pub(crate) fn percent(&mut self, share: u64) -> bool {
+        self.below(100) < share
+    }
+}
+
+/// The number in an environment variable, or `default`.
+pub(crate) fn environment_number(name: &str, default: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) => text
+            .parse()
+            .unwrap_or_else(|_| panic!("{name} is a number")),
+        Err(_) => default,
+    }
+}
