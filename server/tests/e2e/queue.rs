@@ -346,3 +346,59 @@ fn create_again_and_list_as_xml() {
         "{rest}"
     );
 }
+
+#[test]
+fn requests_that_mean_nothing() {
+    let server = with_queue();
+    let verb = "The resource doesn't support the specified HTTP verb.";
+    for (method, target) in [
+        ("POST", "/q-1"),
+        ("PUT", "/q-1/messages"),
+        ("GET", "/q-1/messages/x"),
+    ] {
+        let refused = request(method, target).send(&server);
+        refused.is_error(405, "UnsupportedHttpVerb", verb);
+    }
+    let marker = request("GET", "/?comp=list&marker=nonsense%21").send(&server);
+    marker.is_error(400, "InvalidMarker", "The specified marker is invalid.");
+    let invalid = "The metadata specified is invalid. It has characters that are not permitted.";
+    let named = request("PUT", "/q-2").header("x-ms-meta-not-a-name", "v");
+    named
+        .send(&server)
+        .is_error(400, "InvalidMetadata", invalid);
+    let large = "The metadata specified exceeds the maximum permissible limit (8KB).";
+    let named = request("PUT", "/q-2").header("x-ms-meta-a", &"v".repeat(9_000));
+    named.send(&server).is_error(400, "MetadataTooLarge", large);
+}
+
+#[test]
+fn policies_breaking_the_rules() {
+    let server = with_queue();
+    let policy = |id: &str, start: &str, permission: &str| {
+        let times = format!("<Start>{start}</Start><Expiry>2099-01-01</Expiry>");
+        let policy =
+            format!("<AccessPolicy>{times}<Permission>{permission}</Permission></AccessPolicy>");
+        format!("<SignedIdentifier><Id>{id}</Id>{policy}</SignedIdentifier>")
+    };
+    let set = |policies: &str| {
+        let body = format!("<SignedIdentifiers>{policies}</SignedIdentifiers>");
+        request("PUT", "/q-1?comp=acl").body(body).send(&server)
+    };
+    let good = policy("a", "2024-01-01", "raup");
+    set(&good).is(204);
+    for bad in [
+        policy("a", "yesterday", "r"),
+        policy("a", "2024-01-01", "zz"),
+        policy(&"i".repeat(65), "2024-01-01", "r"),
+        format!("{good}{good}"),
+        (0..6)
+            .map(|number| policy(&number.to_string(), "2024-01-01", "r"))
+            .collect(),
+    ] {
+        let refused = set(&bad);
+        let message = "XML specified is not syntactically valid.";
+        refused.is_error(400, "InvalidXmlDocument", message);
+    }
+    let kept = request("GET", "/q-1?comp=acl").send(&server);
+    kept.is(200).has_element("Permission", "raup");
+}

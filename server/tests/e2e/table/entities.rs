@@ -330,3 +330,42 @@ fn methods_through_x_http_method() {
         assert_eq!((answer.status, answer.code().as_str()), (400, code));
     }
 }
+
+#[test]
+fn addresses_that_mean_nothing() {
+    let server = with_table();
+    let syntax = "Bad Request - Error in query syntax.";
+    for keys in [
+        "PartitionKey='a%2Fb',RowKey='r'",
+        "PartitionKey='a%5Cb',RowKey='r'",
+        "PartitionKey='a'",
+        "nonsense",
+    ] {
+        let refused = request("GET", &format!("/T1x({keys})")).send(&server);
+        refused.is_error(400, "InvalidInput", syntax);
+    }
+    let range = "One of the request inputs is out of range.";
+    for key in ["a%23b", "a%3Fb", "a%09b", "a%7Fb"] {
+        let target = format!("/T1x(PartitionKey='{key}',RowKey='r')");
+        let refused = request("GET", &target).send(&server);
+        refused.is_error(400, "OutOfRangeInput", range);
+    }
+    let method = "The requested method is not allowed on the specified resource.";
+    for (verb, target) in [
+        ("POST", "/Tables('x')"),
+        ("PUT", "/T1x()"),
+        ("DELETE", "/T1x"),
+    ] {
+        let refused = request(verb, target).send(&server);
+        refused.is_error(405, "MethodNotAllowed", method);
+    }
+    let other = request("PUT", "/T1x(PartitionKey='a',RowKey='r')").json(r#"{"PartitionKey":"b"}"#);
+    let refused = other.send(&server);
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (400, "InvalidInput")
+    );
+    request("GET", "/T1x(PartitionKey='b',RowKey='r')")
+        .send(&server)
+        .is(404);
+}

@@ -125,6 +125,20 @@ fn bad_queries_are_refused() {
         json!([])
     );
     query("NextPartitionKey=1!4!----&NextRowKey=1!4!----").is(400);
+    for option in [
+        "$orderby=a",
+        "$skip=1",
+        "$inlinecount=allpages",
+        "$expand=a",
+    ] {
+        let refused = query(option);
+        assert_eq!(
+            (refused.status, refused.code().as_str()),
+            (501, "NotImplemented")
+        );
+        let name = option.split('=').next().unwrap();
+        assert!(refused.message().contains(name), "{}", refused.message());
+    }
     let deep = format!("$filter={}a%20eq%201{}", "(".repeat(1000), ")".repeat(1000));
     query(&deep).is(400);
     request("GET", "/nosuch()")
