@@ -250,6 +250,20 @@ fn the_secondary_is_read_only() {
 }
 
 #[test]
+fn the_account_may_stand_in_the_host() {
+    let server = Server::fresh();
+    let list = |host: &str| {
+        Request::exactly(Service::Blob, "GET", "/?comp=list")
+            .header("Host", host)
+            .send(&server)
+    };
+    list("devstoreaccount1.blob.localhost").is(200);
+    list("devstoreaccount1.blob.localhost:10000").is(200);
+    list("devstoreaccount1-secondary.blob.localhost").is(200);
+    assert_ne!(list("someone.blob.localhost").status, 200);
+}
+
+#[test]
 fn the_lite_scheme_is_understood() {
     let server = Server::fresh();
     let now = SystemTime::now();

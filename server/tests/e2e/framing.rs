@@ -1,7 +1,7 @@
 //! Attacks on the framing of HTTP, and requests too large to be honest: each is answered, and the connection closed.
 
 use crate::http::{Connection, Request, Response};
-use crate::server::{Server, Service};
+use crate::server::{Launch, Server, Service};
 
 /// Sends bytes to the Blob service. What follows on the connection must be its end.
 #[track_caller]
@@ -143,6 +143,20 @@ fn browsers_are_kept_out() {
             .iter()
             .any(|(name, _)| name.to_lowercase().starts_with("access-control-"))
     );
+}
+
+#[test]
+fn a_host_may_be_allowed() {
+    let location = tempfile::TempDir::new().unwrap();
+    let server = Launch::on(location.path())
+        .argument("--allowed-host=storage.example")
+        .start();
+    let list = Request::new(Service::Blob, "GET", "/?comp=list");
+    list.clone()
+        .header("Host", "storage.example")
+        .send(&server)
+        .is(200);
+    list.header("Host", "evil.example").send(&server).is(403);
 }
 
 #[test]

@@ -113,22 +113,48 @@ fn health_is_open_to_all() {
 #[test]
 fn flags_of_azurite_are_accepted() {
     let location = TempDir::new().unwrap();
-    let mut launch = Launch::on(location.path());
+    let log = location.path().join("debug.log");
+    let mut launch = Launch::on(&location.path().join("data"));
     for flag in [
         "--skipApiVersionCheck",
         "--disableProductStyleUrl",
         "--disableTelemetry",
         "--loose",
         "--blobKeepAliveTimeout=7",
+        "--queueKeepAliveTimeout",
+        "7",
+        "--blobHost",
+        "127.0.0.1",
+        "-s",
+        "-d",
+        &log.display().to_string(),
     ] {
         launch = launch.argument(flag);
     }
     let server = launch
         .environment("AZURITE_SKIP_API_VERSION_CHECK", "true")
         .start();
-    Request::new(Service::Blob, "GET", "/?comp=list")
-        .send(&server)
-        .is(200);
+    let target = "/?comp=list&sv=2026-10-06&ss=b&srt=s&sp=l&se=2099-01-01&sig=c2VjcmV0";
+    let list = Request::new(Service::Blob, "GET", target).unsigned();
+    list.send(&server).is(403);
+    server.signal("TERM");
+    let log = std::fs::read_to_string(log).unwrap();
+    assert!(!log.is_empty() && !log.contains("c2VjcmV0"), "{log}");
+}
+
+#[test]
+fn flags_that_cannot_be_honoured_are_refused() {
+    let location = TempDir::new().unwrap();
+    let refused = |flag: &str| Launch::on(location.path()).argument(flag).refused();
+    is_refusal(refused("--cert=cert.pem"), &["--cert", "HTTPS"]);
+    is_refusal(refused("--oauth=basic"), &["--oauth"]);
+    let accounts = Launch::on(location.path()).environment("AZURITE_ACCOUNTS", "nonsense");
+    is_refusal(accounts.refused(), &["AZURITE_ACCOUNTS"]);
+    let (status, text) = refused("--nonsense");
+    assert!(
+        status.code().is_some_and(|code| code != 0) && text.contains("--nonsense"),
+        "{text}"
+    );
 }
 
 #[test]

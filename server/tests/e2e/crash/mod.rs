@@ -1,6 +1,6 @@
 //! `kill -9` under load, again and again on one directory: whatever was acknowledged is there afterwards, whatever was
-//! under way is there whole or not at all. Some restarts are killed too, while they recover. A stop by signal under the
-//! same load loses nothing either.
+//! under way is there whole or not at all. Some restarts are killed too, while they recover; each may be at another level
+//! of durability. A stop by signal under the same load loses nothing either.
 //!
 //! `LAZURITE_KILLS` sets how often (3 unless given), `LAZURITE_SEED` repeats a run.
 //!
@@ -49,7 +49,12 @@ fn nothing_acknowledged_is_lost_to_kill_9() {
     let mut ports = Ports::default();
     let mut writers = Writers::all();
     for round in 0..=kills {
-        let launch = || Launch::on(location.path()).ports(ports);
+        let durability = random.one_of(&["--durability=process", "--durability=disk"]);
+        let launch = || {
+            Launch::on(location.path())
+                .ports(ports)
+                .argument(durability)
+        };
         if round > 0 && random.below(4) == 0 {
             launch().killed_after(random.below(6) as usize);
         }
