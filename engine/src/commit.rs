@@ -295,6 +295,7 @@ impl Store {
             return;
         };
         let tree = self.tree(change.keyspace()).expect("the batch was checked");
+        tree.gaps.note_puts(run);
         let bytes = tree.view().active.apply(run, floor);
         self.memtable_bytes.fetch_add(bytes, Ordering::Relaxed);
         run.clear();

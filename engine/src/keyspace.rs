@@ -3,6 +3,7 @@
 use crate::Result;
 use crate::cache::Cache;
 use crate::codec::hash;
+use crate::gaps::Gaps;
 use crate::key::{Entry, SequenceNumber};
 use crate::memtable::Memtable;
 use crate::version::{Version, file_of};
@@ -24,6 +25,7 @@ pub(crate) struct View {
 pub(crate) struct Tree {
     pub(crate) id: u32,
     pub(crate) name: Arc<str>,
+    pub(crate) gaps: Arc<Gaps>,
     view: RwLock<Arc<View>>,
 }
 
@@ -37,6 +39,7 @@ impl Tree {
         Tree {
             id,
             name: name.into(),
+            gaps: Arc::default(),
             view: RwLock::new(Arc::new(view)),
         }
     }

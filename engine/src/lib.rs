@@ -24,6 +24,7 @@ mod error;
 mod files;
 mod flush;
 pub mod fs;
+mod gaps;
 mod id;
 mod iter;
 mod key;

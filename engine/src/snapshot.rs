@@ -119,12 +119,7 @@ impl Snapshot {
     pub fn scan(&self, keyspace: &Keyspace, range: KeyRange, direction: Direction) -> Scan {
         let store = &self.0.store;
         let range = ScanRange { range, direction };
-        let rows = Rows::new(
-            keyspace.tree().view(),
-            store.cache.clone(),
-            self.0.sequence,
-            range,
-        );
+        let rows = Rows::new(keyspace.tree(), store.cache.clone(), self.0.sequence, range);
         Scan::new(self.clone(), keyspace.clone(), rows)
     }
 

@@ -89,6 +89,7 @@ pub(crate) fn pick(
         .or_else(|| full_level0(version, config))
         .or_else(|| full_level(version, config))
         .or_else(|| tombstones(version, retention, config))
+        .or_else(|| values(version, config))
 }
 
 fn covered(version: &Version, spans: &[DeletedSpan]) -> Option<Plan> {
@@ -110,8 +111,10 @@ fn covered(version: &Version, spans: &[DeletedSpan]) -> Option<Plan> {
 }
 
 fn full_level0(version: &Version, config: &Config) -> Option<Plan> {
-    (version.levels[0].len() >= config.level0_files_max.max(1))
-        .then(|| down_from_level0(version, config))
+    let files = &version.levels[0];
+    let heavy = files.len() > 1 && files.iter().map(weight).sum::<u64>() > config.level_bytes_base;
+    let many = files.len() >= config.level0_files_max.max(1);
+    (many || heavy).then(|| down_from_level0(version, config))
 }
 
 /// Merges all of level 0 into level 1, or moves it there if nothing overlaps and the files are of a fair size.
@@ -198,6 +201,40 @@ fn tombstones(version: &Version, retention: &Retention, config: &Config) -> Opti
         });
     }
     None
+}
+
+/// Overwritten values keep their space until their pointers meet. While the pointers above the deepest level that has any
+/// stand for more than half of what that level's do, and moving them is cheap, they go down.
+fn values(version: &Version, config: &Config) -> Option<Plan> {
+    let bytes = |files: &Vec<File>| {
+        files
+            .iter()
+            .map(|file| file.meta.value_bytes())
+            .sum::<u64>()
+    };
+    let deepest = (0..LEVELS)
+        .rev()
+        .find(|&level| bytes(&version.levels[level]) > 0)?;
+    let above: u64 = version.levels[..deepest].iter().map(bytes).sum();
+    let cheap = |files: &[File]| files.iter().map(|file| file.meta.size).sum::<u64>() < above / 8;
+    if deepest == 0 || above <= bytes(&version.levels[deepest]) / 2 {
+        return None;
+    }
+    let level = (0..deepest).find(|&level| bytes(&version.levels[level]) > 0)?;
+    let range = union(&version.levels[level]);
+    let below = overlapping(&version.levels[level + 1], &range);
+    if !cheap(&version.levels[level]) || !cheap(&below) {
+        return None;
+    }
+    match level {
+        0 => Some(down_from_level0(version, config)),
+        _ => {
+            let largest = version.levels[level]
+                .iter()
+                .max_by_key(|file| file.meta.value_bytes())?;
+            Some(down(version, level, largest))
+        }
+    }
 }
 
 /// Everything into one run at the deepest level in use.

@@ -7,8 +7,9 @@
 use super::Direction;
 use super::visible::{MemtableRows, Row, RunRows, Source};
 use crate::cache::Cache;
+use crate::gaps::{Gaps, HIDDEN_ROWS_MIN};
 use crate::key::{Kind, SequenceNumber, is_before_end};
-use crate::keyspace::View;
+use crate::keyspace::Tree;
 use crate::range_tombstones::Cover;
 use crate::{KeyRange, Result};
 use std::sync::Arc;
@@ -27,15 +28,23 @@ pub(crate) struct Rows {
     /// Where the next `advance` goes first: inclusive forward, exclusive backward; `None` inside is the end of all keys.
     pending_seek: Option<Option<Vec<u8>>>,
     row: Option<Row>,
+    gaps: Arc<Gaps>,
+    at: SequenceNumber,
+    passed: u64,
+    /// Since the last seek, until a live row is found.
+    search: Option<Search>,
+}
+
+/// A forward walk that has found nothing live yet.
+struct Search {
+    start: Vec<u8>,
+    hidden: usize,
+    exploration: Option<u64>,
 }
 
 impl Rows {
-    pub(crate) fn new(
-        view: Arc<View>,
-        cache: Arc<Cache>,
-        at: SequenceNumber,
-        scan: ScanRange,
-    ) -> Rows {
+    pub(crate) fn new(tree: &Tree, cache: Arc<Cache>, at: SequenceNumber, scan: ScanRange) -> Rows {
+        let view = tree.view();
         let direction = scan.direction;
         let memtables = std::iter::once(&view.active).chain(&view.sealed);
         let memtables = memtables.filter(|memtable| !memtable.is_empty());
@@ -66,6 +75,10 @@ impl Rows {
             scan,
             pending_seek: Some(start),
             row: None,
+            gaps: tree.gaps.clone(),
+            at,
+            passed: 0,
+            search: None,
         }
     }
 
@@ -73,7 +86,12 @@ impl Rows {
         self.row.as_ref()
     }
 
+    pub(crate) fn passed(&self) -> u64 {
+        self.passed
+    }
+
     pub(crate) fn seek(&mut self, key: &[u8]) {
+        self.end_search(None);
         let range = &self.scan.range;
         self.row = None;
         self.pending_seek = Some(match self.scan.direction {
@@ -88,6 +106,7 @@ impl Rows {
     pub(crate) fn advance(&mut self) -> Result<bool> {
         let stepped = self.step();
         if !matches!(stepped, Ok(true)) {
+            self.end_search(None);
             self.row = None;
             self.sources.iter_mut().for_each(Source::exhaust);
         }
@@ -97,6 +116,7 @@ impl Rows {
     fn step(&mut self) -> Result<bool> {
         match (self.pending_seek.take(), self.row.take()) {
             (Some(bound), _) => {
+                let bound = self.begin_search(bound);
                 for source in &mut self.sources {
                     source.seek(bound.as_deref())?;
                 }
@@ -105,27 +125,67 @@ impl Rows {
             (None, None) => return Ok(false),
         }
         while let Some(first) = self.first() {
+            self.passed += 1;
             let row = self.sources[first]
                 .row()
                 .expect("the first source has a row")
                 .clone();
             if !self.is_in_range(&row.key) {
+                let end = self.scan.range.end.clone();
+                self.end_search(end.as_deref());
                 return Ok(false);
             }
             match self.cover(&row.key)? {
                 Some((by, cover))
                     if by < first || (by == first && cover.sequence > row.entry.sequence) =>
                 {
+                    self.note_hidden();
                     self.skip(&row.key, by, &cover)?;
                 }
-                _ if row.entry.kind == Kind::Delete => self.pass(&row.key)?,
+                _ if row.entry.kind == Kind::Delete => {
+                    self.note_hidden();
+                    self.pass(&row.key)?;
+                }
                 _ => {
+                    self.end_search(Some(&row.key));
                     self.row = Some(row);
                     return Ok(true);
                 }
             }
         }
         Ok(false)
+    }
+
+    /// Where a walk that begins at `bound` may as well begin: behind the gap around it.
+    fn begin_search(&mut self, bound: Option<Vec<u8>>) -> Option<Vec<u8>> {
+        if self.scan.direction == Direction::Backward {
+            return bound;
+        }
+        let start = bound.unwrap_or_default();
+        let start = self.gaps.end_around(&start, self.at).unwrap_or(start);
+        self.search = Some(Search {
+            start: start.clone(),
+            hidden: 0,
+            exploration: None,
+        });
+        Some(start)
+    }
+
+    fn note_hidden(&mut self) {
+        if let Some(search) = &mut self.search {
+            search.hidden += 1;
+            if search.hidden == HIDDEN_ROWS_MIN {
+                search.exploration = self.gaps.explore(&search.start, self.at);
+            }
+        }
+    }
+
+    /// The walk has come to `end` without finding anything live before it; `None`: it was broken off.
+    fn end_search(&mut self, end: Option<&[u8]>) {
+        let search = self.search.take();
+        if let Some(id) = search.and_then(|search| search.exploration) {
+            self.gaps.settle(id, end);
+        }
     }
 
     fn is_in_range(&self, key: &[u8]) -> bool {
@@ -192,5 +252,11 @@ impl Rows {
             }
         }
         Ok(())
+    }
+}
+
+impl Drop for Rows {
+    fn drop(&mut self) {
+        self.end_search(None);
     }
 }

@@ -77,6 +77,11 @@ impl Scan {
         Ok(moved.expect("a snapshot keeps its rows"))
     }
 
+    /// How many rows of how many sources the scan has passed so far, deleted and hidden ones included: what it cost.
+    pub fn rows_passed(&self) -> u64 {
+        self.rows.passed()
+    }
+
     /// Reads the value through, a chunk at a time. Answers its length.
     pub(crate) fn verify_value(&self) -> Result<u64> {
         self.open_value()?.read_through()

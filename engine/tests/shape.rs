@@ -1,0 +1,297 @@
+//! Costs that must not grow: a pop behind many deleted rows, a range deletion and the first row behind it, an open.
+
+mod common;
+
+use common::Choices;
+use lazurite_engine::{
+    Batch, Config, Db, Direction, Durability, KeyRange, Keyspace, KeyspaceOptions,
+};
+use std::path::Path;
+
+fn open(path: &Path, config: Config) -> (Db, Keyspace) {
+    let db = Db::open(path, config).unwrap();
+    let keyspace = db.keyspace("rows", KeyspaceOptions::default()).unwrap();
+    (db, keyspace)
+}
+
+fn key(index: u64) -> Vec<u8> {
+    format!("row/{index:012}").into_bytes()
+}
+
+fn fill(db: &Db, keyspace: &Keyspace, range: std::ops::Range<u64>, value: &[u8]) {
+    let mut batch = Batch::new();
+    for index in range {
+        batch.put(keyspace, &key(index), value);
+        if index % 100 == 99 {
+            db.write(std::mem::take(&mut batch))
+                .unwrap()
+                .wait()
+                .unwrap();
+        }
+    }
+    db.write(batch).unwrap().wait().unwrap();
+}
+
+fn first(db: &Db, keyspace: &Keyspace) -> Option<Vec<u8>> {
+    let mut scan = db
+        .snapshot()
+        .scan(keyspace, KeyRange::prefix(b"row/"), Direction::Forward);
+    scan.advance().unwrap().then(|| scan.key().to_vec())
+}
+
+#[test]
+fn the_head_of_a_queue_is_found_without_walking_what_was_taken() {
+    let directory = tempfile::tempdir().unwrap();
+    let (db, keyspace) = open(directory.path(), Config::default());
+    fill(&db, &keyspace, 0..20_000, b"message");
+    for head in 0..19_000 {
+        assert_eq!(first(&db, &keyspace), Some(key(head)));
+        let mut batch = Batch::new();
+        batch.delete(&keyspace, &key(head));
+        batch.put(&keyspace, &key(head + 20_000), b"message");
+        db.write(batch).unwrap().wait().unwrap();
+    }
+    let mut scan = db
+        .snapshot()
+        .scan(&keyspace, KeyRange::prefix(b"row/"), Direction::Forward);
+    assert!(scan.advance().unwrap());
+    assert!(
+        scan.rows_passed() < 100,
+        "{} rows passed for the head",
+        scan.rows_passed()
+    );
+    // A put in front of everything that was taken is found at once.
+    let mut batch = Batch::new();
+    batch.put(&keyspace, &key(5), b"late");
+    db.write(batch).unwrap().wait().unwrap();
+    assert_eq!(first(&db, &keyspace), Some(key(5)));
+}
+
+#[test]
+fn a_deleted_range_is_stepped_over_not_walked() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = Config {
+        memtable_bytes_max: 1 << 20,
+        ..Config::default()
+    };
+    let (db, keyspace) = open(directory.path(), config);
+    fill(&db, &keyspace, 0..100_000, &[7; 50]);
+    let mut batch = Batch::new();
+    let range = KeyRange {
+        start: key(10),
+        end: Some(key(99_990)),
+    };
+    batch.delete_range(&keyspace, range);
+    db.write(batch).unwrap().wait().unwrap();
+    for direction in [Direction::Forward, Direction::Backward] {
+        let mut scan = db.snapshot().scan(&keyspace, KeyRange::all(), direction);
+        let mut rows = 0;
+        while scan.advance().unwrap() {
+            rows += 1;
+        }
+        assert_eq!(rows, 20);
+        assert!(
+            scan.rows_passed() < 1000,
+            "{direction:?}: {} rows passed for 20",
+            scan.rows_passed()
+        );
+    }
+    db.compact(&keyspace).unwrap();
+    let stats = db.stats();
+    assert!(
+        stats.sstable_bytes < 10_000,
+        "the space comes back: {stats:?}"
+    );
+}
+
+#[test]
+fn overwritten_and_abandoned_values_give_their_space_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = Config {
+        memtable_bytes_max: 1 << 20,
+        value_segment_bytes: 1 << 20,
+        level_bytes_base: 4 << 20,
+        ..Config::default()
+    };
+    let (db, keyspace) = open(directory.path(), config.clone());
+    let value = vec![7; 100_000];
+    let mut choices = Choices(1);
+    for _ in 0..20 * 50 {
+        let mut batch = Batch::new();
+        batch.put(&keyspace, &key(choices.below(50)), &value);
+        db.write(batch).unwrap().wait().unwrap();
+        let mut abandoned = db.value_writer().unwrap();
+        abandoned
+            .write(&value[..choices.below(50_000) as usize])
+            .unwrap();
+    }
+    db.close().unwrap();
+    let mut environment = lazurite_engine::Environment::system(Durability::Process);
+    environment.background = lazurite_engine::Background::Stepped;
+    let db = Db::open_with(directory.path(), config, environment).unwrap();
+    while db.step().unwrap().is_some() {}
+    let (stats, live) = (db.stats(), 50 * 100_000);
+    assert!(
+        stats.value_log_bytes < 2 * live,
+        "{} bytes for {live} live: {stats:?}",
+        stats.value_log_bytes
+    );
+    let verified = db.verify().unwrap();
+    assert_eq!((verified.rows, verified.value_bytes), (50, live));
+}
+
+/// Figures for a person to look at: `cargo test --release --test shape -- --ignored --nocapture`.
+#[test]
+#[ignore = "prints figures"]
+#[allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "figures are times"
+)]
+fn figures() {
+    use std::time::Instant;
+    let directory = tempfile::tempdir().unwrap();
+    let time = Instant::now();
+    let (db, keyspace) = open(directory.path(), Config::default());
+    println!("open an empty directory: {:?}", time.elapsed());
+    let rows = 1_000_000u64;
+    let mut choices = Choices(1);
+    let time = Instant::now();
+    let mut worst = std::time::Duration::ZERO;
+    for _ in 0..rows {
+        let put = Instant::now();
+        let mut batch = Batch::new();
+        batch.put(&keyspace, &key(choices.below(rows * 2)), &[7; 100]);
+        db.write(batch).unwrap().wait().unwrap();
+        worst = worst.max(put.elapsed());
+    }
+    println!(
+        "{} random puts/s, worst {worst:?}",
+        (rows as f64 / time.elapsed().as_secs_f64()) as u64
+    );
+    println!("{:?}", db.stats());
+    let time = Instant::now();
+    for _ in 0..200_000 {
+        db.get(&keyspace, &key(choices.below(rows * 2))).unwrap();
+    }
+    println!(
+        "{} random gets/s",
+        (200_000.0 / time.elapsed().as_secs_f64()) as u64
+    );
+    let time = Instant::now();
+    let snapshot = db.snapshot();
+    let mut scan = snapshot.scan(&keyspace, KeyRange::all(), Direction::Forward);
+    let mut count = 0u64;
+    while scan.advance().unwrap() {
+        count += 1;
+    }
+    println!(
+        "{} rows/s scanned of {count}",
+        (count as f64 / time.elapsed().as_secs_f64()) as u64
+    );
+    drop(scan);
+    drop(snapshot);
+    let time = Instant::now();
+    for _ in 0..10_000 {
+        let range = KeyRange {
+            start: key(choices.below(rows * 2)),
+            end: None,
+        };
+        let mut scan = db.snapshot().scan(&keyspace, range, Direction::Forward);
+        for _ in 0..50 {
+            scan.advance().unwrap();
+        }
+    }
+    println!(
+        "{} scans of 50/s",
+        (10_000.0 / time.elapsed().as_secs_f64()) as u64
+    );
+    let time = Instant::now();
+    let mut batch = Batch::new();
+    batch.delete_range(
+        &keyspace,
+        KeyRange {
+            start: key(0),
+            end: Some(key(rows)),
+        },
+    );
+    db.write(batch).unwrap().wait().unwrap();
+    println!("delete of half the rows: {:?}", time.elapsed());
+    let time = Instant::now();
+    println!(
+        "first row behind: {:?} {:?}",
+        first(&db, &keyspace).is_some(),
+        time.elapsed()
+    );
+    let time = Instant::now();
+    db.close().unwrap();
+    println!("close: {:?}", time.elapsed());
+    let time = Instant::now();
+    let (db, keyspace) = open(directory.path(), Config::default());
+    println!("open: {:?} {:?}", time.elapsed(), db.stats());
+    let queue = db.keyspace("queue", KeyspaceOptions::default()).unwrap();
+    fill(&db, &queue, 0..100_000, &[7; 200]);
+    let (mut head, mut tail) = (0, 100_000u64);
+    for round in 0..8 {
+        let time = Instant::now();
+        for _ in 0..20_000 {
+            let mut batch = Batch::new();
+            batch.put(&queue, &key(tail), &[7; 200]);
+            db.write(batch).unwrap().wait().unwrap();
+            tail += 1;
+            let found = first(&db, &queue).unwrap();
+            assert_eq!(found, key(head));
+            head += 1;
+            let mut batch = Batch::new();
+            batch.delete(&queue, &found);
+            db.write(batch).unwrap().wait().unwrap();
+        }
+        println!(
+            "round {round}: {} push+pop/s",
+            (20_000.0 / time.elapsed().as_secs_f64()) as u64
+        );
+    }
+    for size in [64 << 10, 1 << 20] {
+        let time = Instant::now();
+        let bytes = vec![7; size];
+        let count = (256 << 20) / size;
+        for index in 0..count {
+            let mut batch = Batch::new();
+            batch.put(&keyspace, &key(index as u64 % 50), &bytes);
+            db.write(batch).unwrap().wait().unwrap();
+        }
+        println!(
+            "{} MB/s in values of {size}",
+            (268.0 / time.elapsed().as_secs_f64()) as u64
+        );
+    }
+    println!("{:?}", db.stats());
+    drop(db);
+    let directory = tempfile::tempdir().unwrap();
+    let (db, keyspace) = open(
+        directory.path(),
+        Config {
+            durability: Durability::Disk,
+            ..Config::default()
+        },
+    );
+    for threads in [1, 8] {
+        let time = Instant::now();
+        std::thread::scope(|scope| {
+            for thread in 0..threads {
+                let (db, keyspace) = (&db, &keyspace);
+                scope.spawn(move || {
+                    for index in 0..2000 {
+                        let mut batch = Batch::new();
+                        batch.put(keyspace, &key(thread * 10_000 + index), &[7; 100]);
+                        db.write(batch).unwrap().wait().unwrap();
+                    }
+                });
+            }
+        });
+        println!(
+            "{} durable commits/s, {threads} threads",
+            (threads as f64 * 2000.0 / time.elapsed().as_secs_f64()) as u64
+        );
+    }
+}
