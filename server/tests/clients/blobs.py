@@ -273,6 +273,17 @@ class Uploads(BlobTest):
         self.assertEqual(after.creation_time, before.creation_time)
         self.assertEqual(blob.download_blob().readall(), b"new")
 
+    def test_refused_before_its_body_is_read(self):
+        blob = self.blob(b"kept")
+        wrong = BlobServiceClient.from_connection_string(CONNECTION.replace(harness.KEY, "d3Jvbmc="), **ONCE)
+        stranger = wrong.get_blob_client(self.container.container_name, blob.blob_name)
+        for length in (100_000, 20 * MIB):
+            with self.fails(409, "BlobAlreadyExists"):
+                blob.upload_blob(noise(length))
+            with self.fails(403, "AuthenticationFailed"):
+                stranger.upload_blob(noise(length), overwrite=True)
+            self.assertEqual(blob.download_blob().readall(), b"kept")
+
     def test_checked_by_md5(self):
         data = noise(100_000)
         blob = self.blob(data, validate_content=True)
