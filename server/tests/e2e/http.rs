@@ -253,8 +253,19 @@ impl Connection {
     /// Sends what may be no request at all. An error of the sending is passed over: the server may have answered and
     /// closed before it had read everything.
     pub(crate) fn send_bytes(&mut self, bytes: &[u8], method: &str) -> Result<Response> {
-        let sent = self.stream.get_mut().write_all(bytes);
-        Response::read(&mut self.stream, method).map_err(|error| sent.err().unwrap_or(error))
+        let sent = self.write(bytes);
+        self.read(method)
+            .map_err(|error| sent.err().unwrap_or(error))
+    }
+
+    /// Waits until an answer begins, without taking any of it.
+    pub(crate) fn wait(&mut self) -> Result<()> {
+        self.stream.fill_buf().map(|_| ())
+    }
+
+    /// Reads one answer to a request of that method.
+    pub(crate) fn read(&mut self, method: &str) -> Result<Response> {
+        Response::read(&mut self.stream, method)
     }
 
     /// Whether the server closes the connection, without waiting for another request, before it has been idle for long.
