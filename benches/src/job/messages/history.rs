@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use super::deaths;
+use super::{Delivery, deaths};
 use crate::client::Message;
 use crate::job::stage::Stage;
 use crate::report::thousands;
@@ -35,15 +35,9 @@ struct Track {
     number: usize,
     /// The dequeue count of each delivery that was seen, in the order they were seen.
     dequeue_counts: Vec<u32>,
-    last: Option<(Instant, String)>,
+    /// The delivery with the highest dequeue count.
+    last: Option<Delivery>,
     deleted_at: Option<Instant>,
-}
-
-/// What a delivery brings to light.
-pub(super) struct Delivery {
-    pub(super) complaints: Vec<String>,
-    /// The pop receipt of the delivery before this one.
-    pub(super) old_receipt: Option<String>,
 }
 
 impl History {
@@ -67,33 +61,41 @@ impl History {
         inner.deliveries_in_doubt += messages_max;
     }
 
-    /// Records a delivery asked for at `sent`, and checks it against those before.
+    /// Records a delivery and checks it against those before. Returns what is wrong, and the pop receipt that it replaces.
     pub(super) fn delivered(
         &self,
         number: usize,
-        message: &Message,
-        sent: Instant,
+        delivery: &Delivery,
         visibility: Duration,
-    ) -> Delivery {
+    ) -> (Vec<String>, Option<String>) {
+        let Delivery { message, sent } = delivery;
         let mut inner = self.0.lock().unwrap();
         let track = inner.messages.entry(message.id.clone()).or_default();
+        track.number = number;
+        track.dequeue_counts.push(message.dequeue_count);
+        if track
+            .last
+            .as_ref()
+            .is_some_and(|last| last.message.dequeue_count >= message.dequeue_count)
+        {
+            // This thread was so slow that a later delivery was recorded first; the counts are checked at the end.
+            return (Vec::new(), None);
+        }
         let mut complaints = Vec::new();
-        if track.deleted_at.is_some_and(|at| at < sent) {
+        if track.deleted_at.is_some_and(|at| at < *sent) {
             complaints.push(format!("{} came back after it was deleted", message.id));
         }
-        let previous = track.last.replace((sent, message.pop_receipt.clone()));
-        if let Some((before, _)) = &previous {
-            let gap = before.elapsed() + EARLY_MAX;
+        let previous = track.last.replace(delivery.clone());
+        if let Some(previous) = &previous {
+            let gap = previous.sent.elapsed() + EARLY_MAX;
             if gap < visibility {
                 complaints.push(format!("{} came back after {gap:?}", message.id));
             }
         }
-        track.number = number;
-        track.dequeue_counts.push(message.dequeue_count);
-        Delivery {
+        (
             complaints,
-            old_receipt: previous.map(|(_, receipt)| receipt),
-        }
+            previous.map(|previous| previous.message.pop_receipt),
+        )
     }
 
     /// Records that the server has deleted the message. True if it is the first of its number.
@@ -184,13 +186,15 @@ mod tests {
     const NUMBER: usize = 1;
     const NO_TIME: Duration = Duration::ZERO;
 
-    fn message(dequeue_count: u32) -> Message {
-        Message {
+    fn delivery(dequeue_count: u32) -> Delivery {
+        let message = Message {
             id: "id".into(),
             pop_receipt: format!("receipt {dequeue_count}"),
             dequeue_count,
             text: String::new(),
-        }
+        };
+        let sent = Instant::now();
+        Delivery { message, sent }
     }
 
     /// A message that was put, delivered with these dequeue counts, and deleted.
@@ -198,10 +202,10 @@ mod tests {
         let history = History::default();
         history.put(number, "id".into());
         for count in dequeue_counts {
-            let delivery = history.delivered(number, &message(*count), Instant::now(), NO_TIME);
-            assert!(delivery.complaints.is_empty());
+            let (complaints, _) = history.delivered(number, &delivery(*count), NO_TIME);
+            assert!(complaints.is_empty());
         }
-        history.deleted(number, &message(0));
+        history.deleted(number, &delivery(0).message);
         history
     }
 
@@ -220,6 +224,14 @@ mod tests {
         assert_eq!(mismatches(&history(NUMBER, &[1, 2, 3])), 0);
         assert!(mismatches(&history(NUMBER, &[1, 1])) > 0);
         assert!(mismatches(&history(NUMBER, &[2])) > 0);
+    }
+
+    #[test]
+    fn deliveries_recorded_in_the_wrong_order_are_no_defect() {
+        let history = history(NUMBER, &[2]);
+        let late = history.delivered(NUMBER, &delivery(1), Duration::from_secs(60));
+        assert_eq!(late, (Vec::new(), None));
+        assert_eq!(mismatches(&history), 0);
     }
 
     #[test]
@@ -244,8 +256,8 @@ mod tests {
     fn a_delivery_after_the_delete_or_before_its_time_is_seen() {
         let history = history(NUMBER, &[1]);
         let hidden = Duration::from_secs(60);
-        let delivery = history.delivered(NUMBER, &message(2), Instant::now(), hidden);
-        assert_eq!(delivery.complaints.len(), 2);
-        assert_eq!(delivery.old_receipt.as_deref(), Some("receipt 1"));
+        let (complaints, old_receipt) = history.delivered(NUMBER, &delivery(2), hidden);
+        assert_eq!(complaints.len(), 2);
+        assert_eq!(old_receipt.as_deref(), Some("receipt 1"));
     }
 }

@@ -84,6 +84,30 @@ fn deaths(number: usize) -> u32 {
     }
 }
 
+/// A message, and when the request that brought it was sent.
+#[derive(Clone)]
+struct Delivery {
+    message: Message,
+    sent: Instant,
+}
+
+impl Delivery {
+    /// The number that the message carries in front.
+    fn number(&self) -> Result<usize, Error> {
+        let text = &self.message.text;
+        let number = text
+            .split(';')
+            .next()
+            .and_then(|number| number.parse().ok());
+        number.ok_or_else(|| Error::Nonsense(format!("a message says {text:?}")))
+    }
+
+    /// Whether another consumer may have the message by now.
+    fn is_overdue(&self) -> bool {
+        self.sent.elapsed() >= VISIBILITY
+    }
+}
+
 /// What producers and consumers share.
 struct Work<'a> {
     client: &'a Client,
@@ -173,8 +197,15 @@ impl Work<'_> {
                 }
                 Ok(messages) => {
                     idle_since = Instant::now();
-                    for message in messages {
-                        self.handle(&message, sent)?;
+                    let deliveries = messages
+                        .into_iter()
+                        .map(|message| Delivery { message, sent });
+                    let deliveries: Vec<_> = deliveries.collect();
+                    // All are recorded before any is worked on, so that the history sees them in the order of the server.
+                    let replaced = deliveries.iter().map(|delivery| self.record(delivery));
+                    let replaced: Result<Vec<_>, _> = replaced.collect();
+                    for (delivery, old_receipt) in deliveries.iter().zip(replaced?) {
+                        self.handle(delivery, old_receipt)?;
                     }
                 }
                 Err(error) if error.is_outage() => {
@@ -202,46 +233,48 @@ impl Work<'_> {
         Ok(left == 0 || idle_since.elapsed() > STALLED_MAX)
     }
 
-    /// One delivery: die if the message's number says so, else delete it. A message that died before is first deleted with its old
-    /// pop receipt, as a consumer would that wakes up too late; that must be refused.
-    fn handle(&self, message: &Message, sent: Instant) -> Result<(), Error> {
-        let number = message
-            .text
-            .split(';')
-            .next()
-            .and_then(|number| number.parse().ok());
-        let number: usize =
-            number.ok_or_else(|| Error::Nonsense(format!("a message says {:?}", message.text)))?;
-        let delivery = self.history.delivered(number, message, sent, VISIBILITY);
-        delivery
-            .complaints
+    /// Enters a delivery in the history. Returns the pop receipt of the one before it.
+    fn record(&self, delivery: &Delivery) -> Result<Option<String>, Error> {
+        let number = delivery.number()?;
+        let (complaints, old_receipt) = self.history.delivered(number, delivery, VISIBILITY);
+        complaints
             .into_iter()
             .for_each(|what| self.stage.mismatch(what));
-        if let Some(old) = delivery.old_receipt {
-            self.delete_with_old_receipt(message, &old)?;
+        Ok(old_receipt)
+    }
+
+    /// One delivery: die if the message's number says so, else delete it. A message that died before is first deleted with its old
+    /// pop receipt, as a consumer would that wakes up too late; that must be refused.
+    fn handle(&self, delivery: &Delivery, old_receipt: Option<String>) -> Result<(), Error> {
+        if let Some(old) = old_receipt {
+            self.delete_with_old_receipt(delivery, &old)?;
         }
-        match message.dequeue_count > deaths(number) {
-            true => self.delete(number, message, sent),
+        let number = delivery.number()?;
+        match delivery.message.dequeue_count > deaths(number) {
+            true => self.delete(number, delivery),
             false => Ok(()),
         }
     }
 
-    fn delete_with_old_receipt(&self, message: &Message, old: &str) -> Result<(), Error> {
-        let delete = || self.client.delete_message(self.queue, &message.id, old);
+    fn delete_with_old_receipt(&self, delivery: &Delivery, old: &str) -> Result<(), Error> {
+        let id = &delivery.message.id;
+        let delete = || self.client.delete_message(self.queue, id, old);
         match self.client.patiently(delete) {
             Err(error) if error.is("PopReceiptMismatch") => Ok(()),
+            Err(error) if error.is("MessageNotFound") && delivery.is_overdue() => Ok(()),
             Err(error) if error.is_outage() => Err(error),
             other => {
                 let what = other.map_or_else(|error| error.to_string(), |()| "accepted".into());
                 self.stage
-                    .mismatch(format!("an old pop receipt of {}: {what}", message.id));
+                    .mismatch(format!("an old pop receipt of {id}: {what}"));
                 Ok(())
             }
         }
     }
 
     /// Deletes for certain. When an answer was lost, a message that is not found any more has been deleted.
-    fn delete(&self, number: usize, message: &Message, sent: Instant) -> Result<(), Error> {
+    fn delete(&self, number: usize, delivery: &Delivery) -> Result<(), Error> {
+        let message = &delivery.message;
         let mut outage = Outage::default();
         let mut in_doubt = false;
         loop {
@@ -262,7 +295,7 @@ impl Work<'_> {
                     break;
                 }
                 // While the server was away the message became visible, and now another consumer has it, or had it.
-                Err(error) if sent.elapsed() >= VISIBILITY && is_too_late(&error) => return Ok(()),
+                Err(error) if delivery.is_overdue() && is_too_late(&error) => return Ok(()),
                 Err(error) if error.is_outage() => {
                     in_doubt |= matches!(error, Error::InDoubt(_));
                     outage.wait(error)?;
