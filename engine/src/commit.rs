@@ -25,6 +25,7 @@ use std::pin::Pin as FuturePin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 /// Bytes of batches that one leader takes at once: more would make its followers wait for strangers.
 const GROUP_BYTES_MAX: usize = 4 << 20;
@@ -93,12 +94,19 @@ impl SyncState {
         }
     }
 
-    /// Waits until a task awaits a sync.
-    pub(crate) fn wait_for_request(&self) {
-        let mut progress = lock(&self.progress);
-        while !progress.closed && progress.wakers.is_empty() {
-            progress = self.wait(progress);
-        }
+    /// Waits until a task awaits a sync, at most `limit`.
+    pub(crate) fn wait_for_request(&self, limit: Duration) {
+        let idle = |progress: &mut Progress| !progress.closed && progress.wakers.is_empty();
+        let waited = self
+            .changed
+            .wait_timeout_while(lock(&self.progress), limit, idle);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Lets everyone who waits see that the store has failed.
+    pub(crate) fn wake_everyone(&self) {
+        wake(&mut lock(&self.progress), true);
+        self.changed.notify_all();
     }
 
     pub(crate) fn close(&self) {

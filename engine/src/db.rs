@@ -85,6 +85,8 @@ pub struct Stats {
     pub value_log_live_bytes: u64,
     /// Snapshots held, scans included.
     pub snapshots: u64,
+    /// How often background work was woken: a count that grows while nothing is written is a fault.
+    pub signals: u64,
     /// Number of the last change that is visible.
     pub last_sequence: u64,
 }
@@ -123,20 +125,22 @@ impl Db {
     pub fn keyspace(&self, name: &str, _options: KeyspaceOptions) -> Result<Keyspace> {
         let store = self.store();
         store.check_open()?;
-        let mut trees = store.trees.write().unwrap_or_else(PoisonError::into_inner);
+        let mut manifest = lock(&store.manifest);
+        let trees = store.trees();
         if let Some(tree) = trees.iter().find(|tree| *tree.name == *name) {
             return Ok(Keyspace::new(tree.clone()));
         }
         store.check_writable()?;
         let id = trees.len() as u32;
         let fields = vec![Field::Keyspace(id, name.to_owned())];
-        let appended = lock(&store.manifest).append(VersionEdit { fields });
+        let appended = manifest.append(VersionEdit { fields });
         appended.inspect_err(|error| {
             if !matches!(error, Error::NoSpace { .. }) {
                 store.fail(error);
             }
         })?;
         let tree = Arc::new(Tree::new(id, name, Version::default(), store.clock.now()));
+        let mut trees = store.trees.write().unwrap_or_else(PoisonError::into_inner);
         trees.push(tree.clone());
         Ok(Keyspace::new(tree))
     }
@@ -348,12 +352,14 @@ impl Store {
     }
 
     fn stats(&self) -> Stats {
+        let wal_segments = lock(&self.manifest).state.wals.len() as u64;
         let mut stats = Stats {
             sstables: vec![0; crate::version::LEVELS],
-            wal_segments: lock(&self.manifest).state.wals.len() as u64,
+            wal_segments,
             value_log_bytes: self.value_log.bytes(),
             value_log_live_bytes: self.value_references().values().sum(),
             snapshots: self.snapshots.count() as u64,
+            signals: self.signals(),
             last_sequence: self.snapshots.published(),
             ..Stats::default()
         };

@@ -19,6 +19,8 @@ use std::sync::Arc;
 
 /// Bytes of the header of every file but `CURRENT` and `LOCK`.
 pub(crate) const HEADER_BYTES: u64 = 48;
+/// File numbers stay below this.
+pub(crate) const NUMBER_MAX: u64 = 1 << 56;
 const MAGIC: &[u8; 8] = b"LAZURITE";
 const FORMAT_VERSION: u32 = 1;
 
@@ -58,7 +60,7 @@ impl FileName {
     /// `None` if the name is not one of ours.
     pub(crate) fn parse(name: &str) -> Option<FileName> {
         let numbered = |kind, digits: &str| {
-            let number = digits.parse().ok()?;
+            let number = digits.parse().ok().filter(|number| *number < NUMBER_MAX)?;
             let parsed = FileName::Numbered(kind, number);
             (parsed.to_string() == name).then_some(parsed)
         };

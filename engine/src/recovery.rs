@@ -75,6 +75,8 @@ impl Found {
         for name in listed {
             match FileName::parse(&name) {
                 Some(name) => names.push(name),
+                // A volume of its own has this directory at its top.
+                None if name == "lost+found" => {}
                 None => foreign.push(name),
             }
         }

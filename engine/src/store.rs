@@ -1,7 +1,7 @@
 //! Store: what every part of an open `Db` shares, and the background work as jobs.
 //!
 //! Locks are taken in this order: `flushing` or `compacting`, then the log of `commit.rs`, then the segments of the value
-//! log, then the manifest, then the view of a tree. None is held by readers across I/O.
+//! log, then the manifest, then the list of trees, then the view of one. None is held by readers across I/O.
 
 use crate::cache::Cache;
 use crate::commit::{Commit, SyncState};
@@ -164,6 +164,7 @@ impl Store {
         if self.failure.set(error.clone()).is_ok() {
             tracing::error!(%error, "the store is read-only until it is reopened");
         }
+        self.sync.wake_everyone();
         self.notify();
     }
 
@@ -176,6 +177,10 @@ impl Store {
 
     pub(crate) fn notify(&self) {
         self.signal.notify();
+    }
+
+    pub(crate) fn signals(&self) -> u64 {
+        self.signal.round()
     }
 
     pub(crate) fn is_in_memory(&self) -> bool {
@@ -259,7 +264,7 @@ impl Store {
         self.seal_aged();
         let ran = self.note(self.flush_one());
         // Only what changed something is told: a round without work would wake the threads for another one.
-        if !matches!(ran, Ok(false)) {
+        if matches!(ran, Ok(true)) {
             self.notify();
         }
         ran
@@ -346,26 +351,27 @@ impl Store {
     fn work_loop(&self, run: impl Fn() -> Result<bool>) {
         while !self.is_closed() && self.failure().is_none() {
             let seen = self.signal.round();
-            if !matches!(run(), Ok(true)) {
-                self.signal.wait(seen, RETRY);
+            match run() {
+                Ok(true) => {}
+                Ok(false) => self.signal.wait(seen, RETRY),
+                // Whatever is signalled meanwhile does not make space.
+                Err(_) => self.pause(seen, RETRY),
             }
         }
     }
 
-    /// The loop of the sync thread: at `Disk` whenever someone awaits a sync, else at the configured interval while there
-    /// is something to sync.
+    /// The loop of the sync thread: while there is something to sync, at the configured interval, or at `Disk` as soon as
+    /// someone awaits it.
     pub(crate) fn sync_loop(&self) {
         let interval = Duration::from_millis(self.config.sync_milliseconds);
         while !self.is_closed() && self.failure().is_none() {
+            self.sync.wait_for_dirt();
             if self.config.durability == Durability::Disk {
-                self.sync.wait_for_request();
+                self.sync.wait_for_request(interval);
             } else {
-                self.sync.wait_for_dirt();
-                let seen = self.signal.round();
-                if !self.is_closed() {
-                    self.pause(seen, interval);
-                }
+                self.pause(self.signal.round(), interval);
             }
+            // A failure has made the store read-only, and ends this loop.
             let _ = self.sync_all();
         }
     }

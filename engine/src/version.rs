@@ -5,11 +5,14 @@
 use crate::KeyRange;
 use crate::cache::Cache;
 use crate::codec::{Decoder, put_bytes, put_optional, put_varint};
-use crate::files::{Directory, FileKind, FileName};
-use crate::key::{SequenceNumber, is_before_end};
+use crate::files::{Directory, FileKind, FileName, NUMBER_MAX};
+use crate::key::{SEQUENCE_MAX, SequenceNumber, is_before_end};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// More bytes than any file or its values have; sums of less do not overflow.
+const BYTES_MAX: u64 = 1 << 48;
 
 /// How many levels a keyspace can have.
 pub(crate) const LEVELS: usize = 7;
@@ -237,8 +240,8 @@ impl Field {
 
     fn decode(decoder: &mut Decoder) -> Option<Field> {
         Some(match decoder.u8()? {
-            1 => Field::NextFile(decoder.varint()?),
-            2 => Field::LastSequence(decoder.varint()?),
+            1 => Field::NextFile(decoder.varint().filter(|number| *number < NUMBER_MAX)?),
+            2 => Field::LastSequence(decoder.varint().filter(|last| *last < SEQUENCE_MAX)?),
             3 => {
                 let id = id(decoder)?;
                 Field::Keyspace(id, std::str::from_utf8(decoder.bytes()?).ok()?.to_owned())
@@ -304,6 +307,9 @@ impl FileMeta {
 
     fn decode(decoder: &mut Decoder) -> Option<FileMeta> {
         let (number, size, checksum) = (decoder.varint()?, decoder.varint()?, decoder.u64()?);
+        if number >= NUMBER_MAX || size >= BYTES_MAX {
+            return None;
+        }
         let range = KeyRange {
             start: decoder.bytes()?.to_vec(),
             end: decoder.optional()?.map(<[u8]>::to_vec),
@@ -313,7 +319,11 @@ impl FileMeta {
             (decoder.varint()?, decoder.varint()?, decoder.varint()?);
         let mut references = Vec::new();
         for _ in 0..decoder.length()? {
-            references.push((decoder.varint()?, decoder.varint()?));
+            let segment = decoder.varint()?;
+            references.push((
+                segment,
+                decoder.varint().filter(|bytes| *bytes < BYTES_MAX)?,
+            ));
         }
         Some(FileMeta {
             number,

@@ -21,7 +21,7 @@ use crate::config::BATCH_BYTES_MAX;
 use crate::files::{
     Directory, FileKind, FileName, HEADER_BYTES, OpenFile, check_header, encode_header,
 };
-use crate::key::SequenceNumber;
+use crate::key::{SEQUENCE_MAX, SequenceNumber};
 use crate::version::WalMeta;
 use bytes::Bytes;
 
@@ -189,8 +189,8 @@ fn frame_at(bytes: &Bytes, number: u64, offset: usize, last: SequenceNumber) -> 
     let length = decoder.u32()? as usize;
     let kind = decoder.u8()?;
     let (first, durable, sum) = (decoder.u64()?, decoder.u64()?, decoder.u64()?);
-    let plausible =
-        kind == FRAME_BATCH && length <= BATCH_BYTES_MAX && first > last && durable < first;
+    let numbered = first > last && durable < first && first < SEQUENCE_MAX;
+    let plausible = kind == FRAME_BATCH && length <= BATCH_BYTES_MAX && numbered;
     let payload = plausible.then(|| decoder.take(length))??;
     let head = &bytes[offset..offset + FRAME_HEADER_BYTES - 8];
     (sum == checksum(number, offset as u64, &[head, payload])).then(|| Frame {

@@ -188,3 +188,21 @@ fn a_directory_of_others_is_refused() {
         other => panic!("{other:?}"),
     }
 }
+
+#[test]
+fn an_idle_store_uses_no_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), Config::default()).unwrap();
+    let (a, _) = keyspaces(&db);
+    let mut batch = Batch::new();
+    batch.put(&a, b"k", b"v");
+    db.write(batch).unwrap().wait().unwrap();
+    db.flush(&a).unwrap();
+    let rounds = db.stats().signals;
+    // Long enough for a thread that spins to be seen, whatever else the machine does.
+    let (sender, receiver) = std::sync::mpsc::channel::<()>();
+    let _ = receiver.recv_timeout(std::time::Duration::from_millis(300));
+    drop(sender);
+    let signals = db.stats().signals - rounds;
+    assert!(signals < 20, "{signals} signals in 300 ms");
+}

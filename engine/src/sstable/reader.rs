@@ -88,6 +88,8 @@ impl SstableReader {
     pub(crate) fn read_block(&self, handle: BlockHandle) -> Result<Bytes> {
         let corrupt = |reason| self.file.corrupt(handle.offset, reason);
         let with_trailer = handle.length.checked_add(TRAILER_BYTES as u64);
+        let with_trailer =
+            with_trailer.filter(|length| handle.offset.checked_add(*length).is_some());
         let length = with_trailer.filter(|length| *length <= u64::from(super::BLOCK_BYTES_MAX));
         let length = length.ok_or_else(|| corrupt("the length of the block is out of bounds"))?;
         let mut bytes = Bytes::from(self.file.read_exact(handle.offset, length as usize)?);

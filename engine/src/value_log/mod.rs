@@ -69,13 +69,13 @@ impl ValuePointer {
         let chunk_bytes = decoder
             .varint()
             .filter(|bytes| (1..=CHUNK_BYTES_MAX).contains(bytes))?;
-        let length = decoder.varint()?;
+        let length = decoder.varint().filter(|length| *length < 1 << 48)?;
         let mut extents = Vec::new();
         let mut left = length;
         for _ in 0..decoder.length()? {
             let extent = Extent {
                 segment: decoder.varint()?,
-                offset: decoder.varint()?,
+                offset: decoder.varint().filter(|offset| *offset < 1 << 48)?,
                 length: decoder.varint()?,
             };
             left = left.checked_sub(extent.length)?;
