@@ -29,6 +29,7 @@ pub struct Batch {
     pub(crate) value_length_max: usize,
     pub(crate) keyspace_id_max: u32,
     key_length_max: usize,
+    bound_length_max: usize,
 }
 
 impl Batch {
@@ -60,7 +61,8 @@ impl Batch {
             return;
         }
         let end_length = range.end.as_ref().map_or(0, Vec::len);
-        self.key_length_max = self.key_length_max.max(end_length);
+        let length = range.start.len().max(end_length);
+        self.bound_length_max = self.bound_length_max.max(length);
         self.push(DELETE_RANGE, keyspace.id(), &range.start);
         put_optional(&mut self.payload, range.end.as_deref());
     }
@@ -71,7 +73,9 @@ impl Batch {
     }
 
     fn push(&mut self, tag: u8, keyspace: u32, key: &[u8]) {
-        self.key_length_max = self.key_length_max.max(key.len());
+        if tag != DELETE_RANGE {
+            self.key_length_max = self.key_length_max.max(key.len());
+        }
         self.keyspace_id_max = self.keyspace_id_max.max(keyspace);
         self.count += 1;
         self.payload.push(tag);
@@ -87,8 +91,9 @@ impl Batch {
 
     /// Refuses keys over the limit.
     pub(crate) fn check_keys(&self) -> Result<()> {
+        check("key", self.key_length_max, KEY_BYTES_MAX)?;
         // One more byte, so that the range which holds the longest key alone can be deleted.
-        check("key", self.key_length_max, KEY_BYTES_MAX + 1)
+        check("bound of a range", self.bound_length_max, KEY_BYTES_MAX + 1)
     }
 
     /// Refuses keys and batches over the limits.

@@ -41,7 +41,7 @@ pub enum Error {
     /// A key, value or batch is over a limit of the engine.
     #[error("{what} of {length} bytes is over the limit of {limit}")]
     TooLarge {
-        /// What was too large: `key`, `batch`.
+        /// What was too large: `key`, `bound of a range`, `batch`.
         what: &'static str,
         /// Its length in bytes.
         length: u64,

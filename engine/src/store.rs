@@ -42,6 +42,7 @@ pub(crate) struct Store {
     pub(crate) memtable_bytes: AtomicUsize,
     pub(crate) flushing: Mutex<()>,
     pub(crate) compacting: Mutex<()>,
+    pub(crate) compactions: AtomicUsize,
     failure: Arc<OnceLock<Error>>,
     /// The background work that failed for lack of space, until it succeeds.
     pub(crate) no_space: Mutex<Option<Error>>,
@@ -114,6 +115,7 @@ impl Store {
             memtable_bytes: AtomicUsize::new(0),
             flushing: Mutex::default(),
             compacting: Mutex::default(),
+            compactions: AtomicUsize::new(0),
             failure: parts.failure,
             no_space: Mutex::default(),
             closed: AtomicBool::new(false),

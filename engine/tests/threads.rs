@@ -141,6 +141,49 @@ fn readers_see_whole_batches_in_memory() {
 }
 
 #[test]
+fn uploads_that_run_at_once_do_not_mix() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), config(Durability::Process)).unwrap();
+    let (a, _) = keyspaces(&db);
+    let content = |upload: u64| {
+        let mut choices = Choices(upload);
+        let length = 100_000 + choices.below(200_000);
+        (0..length)
+            .map(|_| choices.next() as u8)
+            .collect::<Vec<u8>>()
+    };
+    thread::scope(|scope| {
+        for upload in 0..6 {
+            let (db, a) = (&db, &a);
+            scope.spawn(move || {
+                let mut writer = db.value_writer().unwrap();
+                for part in content(upload).chunks(777) {
+                    writer.write(part).unwrap();
+                }
+                let value = writer.finish().unwrap();
+                let mut batch = Batch::new();
+                batch.put_large(a, &key(upload, 0), value);
+                db.write(batch).unwrap().wait().unwrap();
+            });
+        }
+    });
+    for upload in 0..6 {
+        let expected = content(upload);
+        let reader = db
+            .snapshot()
+            .open_value(&a, &key(upload, 0))
+            .unwrap()
+            .unwrap();
+        assert_eq!(reader.length(), expected.len() as u64);
+        for offset in (0..expected.len()).step_by(9_999) {
+            let part = reader.read_at(offset as u64, 5_000).unwrap();
+            assert!(!part.is_empty());
+            assert_eq!(part, expected[offset..offset + part.len()]);
+        }
+    }
+}
+
+#[test]
 fn a_ticket_can_be_awaited_without_a_runtime() {
     let directory = tempfile::tempdir().unwrap();
     let db = Db::open(directory.path(), config(Durability::Disk)).unwrap();
@@ -157,6 +200,50 @@ fn a_ticket_can_be_awaited_without_a_runtime() {
     {
         thread::yield_now();
     }
+}
+
+#[test]
+fn what_is_too_large_is_refused_and_leaves_nothing() {
+    use lazurite_engine::{BATCH_BYTES_MAX, Error, KEY_BYTES_MAX};
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), Config::default()).unwrap();
+    let (a, _) = keyspaces(&db);
+    let longest = vec![7; KEY_BYTES_MAX];
+    let mut batch = Batch::new();
+    batch.put(&a, &longest, b"v");
+    db.write(batch).unwrap().wait().unwrap();
+    let mut batch = Batch::new();
+    batch.put(&a, b"before", b"v");
+    batch.put(&a, &[&longest[..], b"7"].concat(), b"v");
+    let refused = db.write(batch);
+    assert!(
+        matches!(refused, Err(Error::TooLarge { what: "key", .. })),
+        "{refused:?}"
+    );
+    let mut batch = Batch::new();
+    for index in 0..=BATCH_BYTES_MAX / 30_000 {
+        batch.put(&a, &key(9, index as u64), &[7; 30_000]);
+    }
+    let refused = db.write(batch);
+    assert!(
+        matches!(refused, Err(Error::TooLarge { what: "batch", .. })),
+        "{refused:?}"
+    );
+    assert_eq!(db.get(&a, b"before").unwrap(), None);
+    let mut batch = Batch::new();
+    let end = [&longest[..], &[0]].concat();
+    batch.delete_range(
+        &a,
+        KeyRange {
+            start: longest.clone(),
+            end: Some(end),
+        },
+    );
+    db.write(batch).unwrap().wait().unwrap();
+    assert_eq!(db.get(&a, &longest).unwrap(), None);
+    db.close().unwrap();
+    assert!(matches!(db.get(&a, &longest), Err(Error::Closed)));
+    assert!(matches!(db.write(Batch::new()), Err(Error::Closed)));
 }
 
 #[test]

@@ -14,6 +14,7 @@ use crate::version::{Field, FileMeta, LiveFile, Version, VersionEdit};
 use crate::{Error, Result};
 use bytes::Bytes;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// A merge reads each block once: it must not push out what readers use.
 const CACHE_BYTES: usize = 256 << 10;
@@ -22,7 +23,11 @@ impl Store {
     /// Does the most urgent compaction of any keyspace. Answers whether there was one. Called under `compacting`.
     pub(crate) fn compact_one(&self) -> Result<bool> {
         let retention = Retention::new(self.snapshots.boundaries());
-        for tree in self.trees() {
+        let mut trees = self.trees();
+        // Each time another keyspace is asked first, so that a busy one does not starve the rest.
+        let first = self.compactions.fetch_add(1, Ordering::Relaxed) % trees.len().max(1);
+        trees.rotate_left(first);
+        for tree in trees {
             if let Some(plan) = self.pick(&tree, &retention)? {
                 self.run_plan(&tree, plan, &[])?;
                 return Ok(true);
