@@ -37,7 +37,7 @@ pub struct Cli {
     #[arg(long = "inMemoryPersistence", help_heading = "Storage")]
     pub in_memory: bool,
 
-    /// Most memory for --inMemoryPersistence, in megabytes (default: half of the machine's)
+    /// Most that --inMemoryPersistence keeps, in megabytes (default: half of the machine's memory)
     #[arg(
         long = "extentMemoryLimit",
         value_name = "MB",

@@ -12,6 +12,10 @@ mod start;
 use clap::Parser;
 use std::process::ExitCode;
 
+/// Memory goes back to the system, and stays flat under whole-table scans, where the C library's allocator lets it grow.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
     let program = std::env::args().next().unwrap_or_default();

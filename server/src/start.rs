@@ -9,7 +9,8 @@ use crate::cli::{Cli, LogFormat, LogLevel, is_public};
 use crate::http::context::{RequestIds, ServiceKind};
 use crate::http::{App, cross, serve};
 use lazurite_blob::BlobService;
-use lazurite_engine::{Config, Db, Durability, IdSource, RandomIds};
+use lazurite_engine::fs::MemoryFs;
+use lazurite_engine::{Config, Db, Durability, Environment, IdSource, RandomIds};
 use lazurite_queue::QueueService;
 use lazurite_table::TableService;
 use std::io::Write;
@@ -109,11 +110,40 @@ async fn listen(cli: &Cli, service: ServiceKind) -> Result<TcpListener, String> 
 }
 
 fn open_store(cli: &Cli) -> Result<Db, String> {
+    let durability = cli.durability();
     let config = Config {
-        durability: cli.durability(),
+        durability,
         ..Config::default()
     };
-    Db::open(&cli.location, config).map_err(|error| format!("cannot open the store: {error}"))
+    let mut environment = Environment::system(durability);
+    if cli.in_memory {
+        environment.fs = Arc::new(MemoryFs::volatile_up_to(memory_limit(cli)?));
+    }
+    Db::open_with(&cli.location, config, environment)
+        .map_err(|error| format!("cannot open the store: {error}"))
+}
+
+/// Bytes that a store in memory may hold: as the flag says, else half of the machine's.
+fn memory_limit(cli: &Cli) -> Result<u64, String> {
+    match cli.memory_limit {
+        Some(megabytes) if megabytes > 0.0 && megabytes.is_finite() => {
+            Ok((megabytes * 1048576.0) as u64)
+        }
+        Some(megabytes) => Err(format!(
+            "--extentMemoryLimit {megabytes}: it takes a number of megabytes above 0"
+        )),
+        None => Ok(machine_memory().map_or(u64::MAX, |bytes| bytes / 2)),
+    }
+}
+
+/// Bytes of memory of the machine, where the system tells.
+fn machine_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
 }
 
 impl App {

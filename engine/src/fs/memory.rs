@@ -7,6 +7,7 @@ use super::{File, Fs, Lock, LockGuard};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const PAGE_BYTES: usize = 64 << 10;
@@ -30,7 +31,24 @@ pub enum Keep {
 #[derive(Debug, Clone)]
 pub struct MemoryFs {
     crashable: bool,
+    room: Arc<Room>,
     state: Arc<Mutex<State>>,
+}
+
+/// How much the files of one `MemoryFs` may hold, and hold.
+#[derive(Debug)]
+struct Room {
+    bytes_max: u64,
+    bytes: AtomicU64,
+}
+
+impl Default for Room {
+    fn default() -> Room {
+        Room {
+            bytes_max: u64::MAX,
+            bytes: AtomicU64::new(0),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -58,6 +76,7 @@ enum NameChange {
 #[derive(Debug)]
 struct Node {
     crashable: bool,
+    room: Arc<Room>,
     contents: Mutex<Contents>,
 }
 
@@ -115,6 +134,22 @@ impl Image {
         self.length = self.length.max(offset + bytes.len() as u64);
     }
 
+    /// Bytes of the pages that are there.
+    fn allocated(&self) -> u64 {
+        self.pages.iter().flatten().count() as u64 * PAGE_BYTES as u64
+    }
+
+    /// Bytes of the pages that a write would add.
+    fn growth(&self, length: usize, offset: u64) -> u64 {
+        if length == 0 {
+            return 0;
+        }
+        let (first, _) = place(offset);
+        let (last, _) = place(offset + length as u64 - 1);
+        let absent = |page: &usize| self.pages.get(*page).is_none_or(Option::is_none);
+        (first..=last).filter(absent).count() as u64 * PAGE_BYTES as u64
+    }
+
     fn set_length(&mut self, length: u64) {
         if length < self.length {
             let (page, start) = place(length);
@@ -164,7 +199,17 @@ impl MemoryFs {
     pub fn volatile() -> MemoryFs {
         MemoryFs {
             crashable: false,
+            room: Arc::default(),
             state: Arc::default(),
+        }
+    }
+
+    /// As [`MemoryFs::volatile`], until its files hold `bytes_max` bytes: then it is a full disk, until some are removed.
+    pub fn volatile_up_to(bytes_max: u64) -> MemoryFs {
+        let bytes = AtomicU64::new(0);
+        MemoryFs {
+            room: Arc::new(Room { bytes_max, bytes }),
+            ..MemoryFs::volatile()
         }
     }
 
@@ -172,6 +217,7 @@ impl MemoryFs {
     pub fn crashable() -> MemoryFs {
         MemoryFs {
             crashable: true,
+            room: Arc::default(),
             state: Arc::default(),
         }
     }
@@ -202,6 +248,7 @@ impl MemoryFs {
         }
         MemoryFs {
             crashable: true,
+            room: Arc::default(),
             state: Arc::new(Mutex::new(State {
                 directories,
                 locks: HashSet::new(),
@@ -295,6 +342,7 @@ fn surviving_node(node: &Node, keep: Keep, choices: &mut Choices) -> Node {
     }
     Node {
         crashable: true,
+        room: Arc::default(),
         contents: Mutex::new(Contents {
             now: image.clone(),
             durable: image,
@@ -339,6 +387,7 @@ impl Fs for MemoryFs {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         let node = Arc::new(Node {
             crashable: self.crashable,
+            room: self.room.clone(),
             contents: Mutex::default(),
         });
         let crashable = self.crashable;
@@ -458,9 +507,11 @@ impl File for MemoryFile {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         if self.0.crashable {
             self.change(Change::Write(offset, bytes.to_vec()));
-        } else {
-            lock(&self.0.contents).now.write(bytes, offset);
+            return Ok(());
         }
+        let image = &mut lock(&self.0.contents).now;
+        self.0.room.take(image.growth(bytes.len(), offset))?;
+        image.write(bytes, offset);
         Ok(())
     }
 
@@ -477,14 +528,65 @@ impl File for MemoryFile {
     }
 
     fn set_length(&self, length: u64) -> io::Result<()> {
-        self.change(Change::Length(length));
+        if self.0.crashable {
+            self.change(Change::Length(length));
+            return Ok(());
+        }
+        let image = &mut lock(&self.0.contents).now;
+        let before = image.allocated();
+        image.set_length(length);
+        self.0.room.give_back(before - image.allocated());
         Ok(())
+    }
+}
+
+impl Room {
+    fn take(&self, bytes: u64) -> io::Result<()> {
+        let fits = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.bytes_max);
+        let taken = self
+            .bytes
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
+        taken
+            .map(drop)
+            .map_err(|_| io::ErrorKind::StorageFull.into())
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if !self.crashable {
+            let contents = self.contents.get_mut();
+            let contents = contents.unwrap_or_else(PoisonError::into_inner);
+            self.room.give_back(contents.now.allocated());
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_limited_store_is_full_until_files_are_removed_or_cut() {
+        let fs = MemoryFs::volatile_up_to(4 * PAGE_BYTES as u64);
+        fs.create_directory(Path::new("/d")).unwrap();
+        let file = fs.create(Path::new("/d/a")).unwrap();
+        file.write_at(&vec![1; 3 * PAGE_BYTES], 10).unwrap();
+        file.write_at(b"over what is there", 0).unwrap();
+        let full = file.write_at(b"x", 4 * PAGE_BYTES as u64).unwrap_err();
+        assert_eq!(full.kind(), io::ErrorKind::StorageFull);
+        file.set_length(PAGE_BYTES as u64).unwrap();
+        let other = fs.create(Path::new("/d/b")).unwrap();
+        other.write_at(&vec![2; 3 * PAGE_BYTES], 0).unwrap();
+        assert!(other.write_at(b"x", 3 * PAGE_BYTES as u64).is_err());
+        drop(file);
+        fs.remove(Path::new("/d/a")).unwrap();
+        other.write_at(b"x", 3 * PAGE_BYTES as u64).unwrap();
+    }
 
     fn fs_with_file(path: &Path) -> (MemoryFs, Arc<dyn File>) {
         let fs = MemoryFs::crashable();

@@ -2,27 +2,122 @@
 
 use super::error::{Failure, Result, known};
 use axum::body::Body;
+use axum::http::header::{EXPECT, HeaderMap};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, Incoming};
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::task::JoinHandle;
 
 /// Most that a batch, or one entity with its envelope, may come to. Source: Performing Entity Group Transactions,
 /// "Requirements".
 pub const DOCUMENT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
+/// Most bytes of an unread body that are read and dropped so that the client gets its answer: closing at once would
+/// reset the connection, and the answer with it.
+const LINGER_BYTES_MAX: u64 = 64 << 20;
+/// A body that has no more than this left keeps its connection usable.
+const KEEP_OPEN_BYTES_MAX: u64 = 1 << 20;
+/// How long the rest of a body is waited for.
+const LINGER_SECONDS_MAX: u64 = 10;
+
+/// The body of a request. One that is dropped before its end is read on, and dropped, in the background.
+#[derive(Debug)]
+pub struct RequestBody {
+    body: Option<Incoming>,
+    /// The client sends its body only once it is asked to, which reading does.
+    waits_to_be_asked: bool,
+    asked: bool,
+    must_close: Arc<AtomicBool>,
+}
+
+impl RequestBody {
+    /// `must_close` turns true if the body is dropped so early that the connection cannot be used again.
+    pub fn new(body: Incoming, headers: &HeaderMap, must_close: Arc<AtomicBool>) -> RequestBody {
+        let waits_to_be_asked = headers.contains_key(EXPECT);
+        RequestBody {
+            body: Some(body),
+            waits_to_be_asked,
+            asked: false,
+            must_close,
+        }
+    }
+
+    /// The bytes that are still to come, as far as the request declared them.
+    pub fn length_at_least(&self) -> u64 {
+        self.body
+            .as_ref()
+            .map_or(0, |body| body.size_hint().lower())
+    }
+
+    /// Whether nothing is to come.
+    pub fn is_ended(&self) -> bool {
+        self.body.as_ref().is_none_or(|body| body.is_end_stream())
+    }
+
+    /// The next bytes; `None` at the end. A client that goes away mid-body gets an error nobody reads.
+    pub async fn next_chunk(&mut self) -> Result<Option<Bytes>> {
+        self.asked = true;
+        let Some(body) = &mut self.body else {
+            return Ok(None);
+        };
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|_| {
+                Failure::new(400, "IncompleteBody", "The request's body ended early.")
+            })?;
+            if let Ok(data) = frame.into_data()
+                && !data.is_empty()
+            {
+                return Ok(Some(data));
+            }
+        }
+        self.body = None;
+        Ok(None)
+    }
+}
+
+impl Drop for RequestBody {
+    fn drop(&mut self) {
+        let Some(mut body) = self.body.take().filter(|body| !body.is_end_stream()) else {
+            return;
+        };
+        let left = body.size_hint().upper();
+        let idle = self.waits_to_be_asked && !self.asked;
+        if idle || left.is_none_or(|left| left > KEEP_OPEN_BYTES_MAX) {
+            self.must_close.store(true, Ordering::Relaxed);
+        }
+        if idle || left.is_some_and(|left| left > LINGER_BYTES_MAX) {
+            return;
+        }
+        tokio::spawn(tokio::time::timeout(
+            Duration::from_secs(LINGER_SECONDS_MAX),
+            async move {
+                let mut dropped = 0;
+                while let Some(Ok(frame)) = body.frame().await {
+                    dropped += frame.data_ref().map_or(0, Bytes::len) as u64;
+                    if dropped > LINGER_BYTES_MAX {
+                        break;
+                    }
+                }
+            },
+        ));
+    }
+}
+
 /// Reads a document whole. What is too long is refused by its declared length, or as soon as it has grown past `limit`.
-pub async fn collect(mut body: Incoming, limit: usize) -> Result<Bytes> {
+pub async fn collect(mut body: RequestBody, limit: usize) -> Result<Bytes> {
     let too_large = || known::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit.to_string());
-    if body.size_hint().lower() > limit as u64 {
+    if body.length_at_least() > limit as u64 {
         return Err(too_large());
     }
     let mut first: Option<Bytes> = None;
     let mut rest = BytesMut::new();
-    while let Some(chunk) = next_chunk(&mut body).await? {
+    while let Some(chunk) = body.next_chunk().await? {
         match &first {
             None => first = Some(chunk),
             Some(_) => rest.extend_from_slice(&chunk),
@@ -35,20 +130,6 @@ pub async fn collect(mut body: Incoming, limit: usize) -> Result<Bytes> {
         Some(first) if !rest.is_empty() => Ok([&first[..], &rest[..]].concat().into()),
         first => Ok(first.unwrap_or_default()),
     }
-}
-
-/// The next bytes of a request's body; `None` at its end. A client that goes away mid-body gets an error nobody reads.
-pub async fn next_chunk(body: &mut Incoming) -> Result<Option<Bytes>> {
-    while let Some(frame) = body.frame().await {
-        let frame = frame
-            .map_err(|_| Failure::new(400, "IncompleteBody", "The request's body ended early."))?;
-        if let Ok(data) = frame.into_data()
-            && !data.is_empty()
-        {
-            return Ok(Some(data));
-        }
-    }
-    Ok(None)
 }
 
 /// Reads the next chunk of a response; `None` at its end. Blocks for the disk.

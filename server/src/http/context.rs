@@ -122,6 +122,15 @@ pub fn decode(raw: &str) -> Cow<'_, str> {
     percent_decode_str(raw).decode_utf8_lossy()
 }
 
+/// Where and when a request came in, and the name it was given.
+#[derive(Debug, Clone)]
+pub struct Arrival {
+    pub service: ServiceKind,
+    pub now: SystemTime,
+    pub peer: SocketAddr,
+    pub request_id: String,
+}
+
 /// Everything about a request but its operation and its body.
 #[derive(Debug)]
 pub struct Context {
@@ -148,14 +157,13 @@ pub struct Context {
 
 impl Context {
     /// Reads the head. Errors: the malformed, and an account nobody configured.
-    pub fn new(
-        service: ServiceKind,
-        accounts: &Accounts,
-        parts: &Parts,
-        request_id: String,
-        peer: SocketAddr,
-        now: SystemTime,
-    ) -> Result<Context> {
+    pub fn new(arrival: &Arrival, accounts: &Accounts, parts: &Parts) -> Result<Context> {
+        let Arrival {
+            service,
+            now,
+            peer,
+            request_id,
+        } = arrival.clone();
         let raw_path = parts.uri.path().to_owned();
         let query = Query::parse(parts.uri.query().unwrap_or(""))?;
         let version = version(&parts.headers, &query)?;
@@ -401,7 +409,13 @@ pub mod tests {
         let (parts, ()) = request.body(()).unwrap().into_parts();
         let now = crate::codec::date::parse_http("Fri, 01 Mar 2024 12:34:56 GMT").unwrap();
         let peer = "10.0.0.5:50000".parse().unwrap();
-        Context::new(service, &accounts(), &parts, "id".to_owned(), peer, now).unwrap()
+        let arrival = Arrival {
+            service,
+            now,
+            peer,
+            request_id: "id".to_owned(),
+        };
+        Context::new(&arrival, &accounts(), &parts).unwrap()
     }
 
     fn resolve(host: &str, path: &str) -> Option<(String, bool, bool, String)> {

@@ -19,7 +19,8 @@ use crate::auth::{self, Caller, shared_key::SignedRequest};
 use axum::body::Body;
 use axum::http::header::{CONNECTION, HeaderValue, SERVER};
 use axum::http::{Method, Request, Response, StatusCode};
-use context::{Context, RequestIds, ServiceKind};
+use body::RequestBody;
+use context::{Arrival, Context, RequestIds, ServiceKind};
 use error::{Dialect, Failure, Result, known};
 use head_case::{HeadNotes, HeadTap, RawHead};
 use hyper::body::Incoming;
@@ -32,6 +33,7 @@ use lazurite_table::TableService;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -59,6 +61,20 @@ pub struct App {
     pub allowed_hosts: Vec<String>,
     pub access_log: AccessLog,
     pub request_ids: RequestIds,
+}
+
+impl App {
+    /// A store in memory that is full answers as the emulators do.
+    fn in_terms_of_memory(&self, failure: Failure) -> Failure {
+        match self.durability == "memory" && failure.code == "InsufficientStorage" {
+            true => Failure::new(
+                409,
+                "MemoryExtentStoreAtSizeLimit",
+                "The store in memory is full: see --extentMemoryLimit. Delete something, or start with a higher limit.",
+            ),
+            false => failure,
+        }
+    }
 }
 
 /// Serves one service on one listener until `stop` turns true, then lets requests under way end.
@@ -143,68 +159,69 @@ async fn answer(
     request: Request<Incoming>,
     notes: HeadNotes,
 ) -> Response<Body> {
-    let now = SystemTime::now();
-    let request_id = app.request_ids.next();
+    let (now, request_id) = (SystemTime::now(), app.request_ids.next());
+    let arrival = Arrival {
+        service,
+        now,
+        peer,
+        request_id,
+    };
     let (method, target) = (request.method().clone(), request.uri().to_string());
     let echoed = Echo::of(&request);
     let dialect = dialect(service, &request);
-    let mut response = match respond(
-        &app,
-        service,
-        peer,
-        request,
-        notes.take_head(),
-        &request_id,
-        now,
-    )
-    .await
+    let must_close = Arc::new(AtomicBool::new(false));
+    let mut response = match respond(&app, &arrival, request, notes.take_head(), &must_close).await
     {
         Ok(response) => response,
         Err(failure) => {
+            let failure = app.in_terms_of_memory(failure);
             if failure.status.is_server_error() && failure.status != StatusCode::NOT_IMPLEMENTED {
                 tracing::error!(
-                    request_id,
+                    request_id = arrival.request_id,
                     status = failure.status.as_u16(),
                     "{}: {}",
                     failure.code,
                     failure.message
                 );
             }
-            error::render(failure, dialect, &request_id, now, method == Method::HEAD)
+            error::render(
+                failure,
+                dialect,
+                &arrival.request_id,
+                now,
+                method == Method::HEAD,
+            )
         }
     };
-    echoed.onto(&mut response, &request_id);
+    if must_close.load(Ordering::Relaxed) {
+        response
+            .headers_mut()
+            .insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    echoed.onto(&mut response, &arrival.request_id);
     notes.set_response_names(headers::take_metadata_names(&mut response));
     let status = response.status().as_u16();
     app.access_log
         .request(peer.ip(), now, method.as_str(), &target, status);
-    tracing::info!(request_id, service = service.title(), %method, target = redact(&target), status, "request");
+    tracing::info!(request_id = arrival.request_id, service = service.title(), %method, target = redact(&target), status, "request");
     response
 }
 
 async fn respond(
     app: &Arc<App>,
-    service: ServiceKind,
-    peer: SocketAddr,
+    arrival: &Arrival,
     request: Request<Incoming>,
     raw: RawHead,
-    request_id: &str,
-    now: SystemTime,
+    must_close: &Arc<AtomicBool>,
 ) -> Result<Response<Body>> {
     check_framing(&request, &raw)?;
     let (parts, body) = request.into_parts();
+    let body = RequestBody::new(body, &parts.headers, must_close.clone());
     browser::check(&parts, &context::host(&parts)?, &app.allowed_hosts)?;
     if parts.uri.path() == "/_lazurite/health" {
         return Ok(health(app));
     }
-    let mut context = Context::new(
-        service,
-        &app.accounts,
-        &parts,
-        request_id.to_owned(),
-        peer,
-        now,
-    )?;
+    let mut context = Context::new(arrival, &app.accounts, &parts)?;
     context.metadata_names = raw.metadata_names;
     if context.method == Method::OPTIONS {
         return Err(preflight(&context));
@@ -213,7 +230,7 @@ async fn respond(
     if context.secondary && !matches!(context.method, Method::GET | Method::HEAD) {
         return Err(known::WRITE_ON_SECONDARY.into());
     }
-    match service {
+    match arrival.service {
         ServiceKind::Blob => blob::handle(app, context, &caller, body).await,
         ServiceKind::Queue => queue::handle(app, context, &caller, body).await,
         ServiceKind::Table => table::handle(app, context, &caller, body).await,

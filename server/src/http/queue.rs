@@ -1,6 +1,6 @@
 //! The Queue service on the wire: routes, parameters and XML to operations, outcomes to headers and XML.
 
-use super::body::{DOCUMENT_BYTES_MAX, collect};
+use super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
 use super::context::{Context, decode};
 use super::error::{Failure, Result, known};
 use super::headers::{empty, metadata, parse_xml, put, put_metadata, xml};
@@ -11,7 +11,6 @@ use crate::codec::policies::{self, SignedIdentifier};
 use crate::codec::{date, xml::Writer};
 use axum::body::Body;
 use axum::http::{Method, Response};
-use hyper::body::Incoming;
 use lazurite_engine::Ticket;
 use lazurite_queue::{
     Creation, GetMessages, ListQueues, PutMessage, QueueService, StoredPolicy, UpdateMessage,
@@ -52,7 +51,7 @@ pub async fn handle(
     app: &Arc<App>,
     context: Context,
     caller: &Caller,
-    body: Incoming,
+    body: RequestBody,
 ) -> Result<Response<Body>> {
     let (operation, queue, message_id) = route(&context)?;
     authorize(caller, context.service, &needs(operation))?;
@@ -341,7 +340,7 @@ async fn get_queue_acl(request: Request) -> Result<Response<Body>> {
     Ok(response)
 }
 
-async fn set_queue_acl(request: Request, body: Incoming) -> Result<Response<Body>> {
+async fn set_queue_acl(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let bytes = collect(body, DOCUMENT_BYTES_MAX).await?;
     let identifiers = super::headers::parse_policies(&bytes)?;
     let policies = identifiers.into_iter().map(StoredPolicy::from).collect();
@@ -351,7 +350,7 @@ async fn set_queue_acl(request: Request, body: Incoming) -> Result<Response<Body
     .await
 }
 
-async fn put_message(request: Request, body: Incoming) -> Result<Response<Body>> {
+async fn put_message(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let bytes = collect(body, DOCUMENT_BYTES_MAX).await?;
     let text = message_text(&bytes)?;
     let ttl_seconds = request.context.integer("messagettl")?;
@@ -470,7 +469,7 @@ async fn peek_messages(request: Request) -> Result<Response<Body>> {
     Ok(uncached(xml(200, messages_document(shown))))
 }
 
-async fn update_message(request: Request, body: Incoming) -> Result<Response<Body>> {
+async fn update_message(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let pop_receipt = request.context.required_parameter("popreceipt")?;
     request.context.required_parameter("visibilitytimeout")?;
     let visibility_seconds = request

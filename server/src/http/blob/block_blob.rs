@@ -1,6 +1,6 @@
 //! Bodies on their way in: Put Blob, Put Block; and the lists that make a blob of blocks.
 
-use super::super::body::{collect, next_chunk};
+use super::super::body::{RequestBody, collect};
 use super::super::cross;
 use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, metadata, parse_xml, put, xml};
@@ -13,7 +13,6 @@ use axum::http::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
-use hyper::body::{Body as _, Incoming};
 use lazurite_blob::{
     BlobAddress, BlobBlock, BlobService, BlockChoice, BlockListType, BlockSource, Conditions,
     ETags, PUT_BLOB_BYTES_MAX, PUT_BLOCK_BYTES_MAX, PutBlob, PutBlockList, Upload, UploadKind,
@@ -25,7 +24,7 @@ const BLOCK_LIST_BYTES_MAX: usize = 8 << 20;
 /// Bytes of a body that are gathered before they are handed to the store: memory per upload is bounded by it.
 const UPLOAD_CHUNK_BYTES: usize = 256 << 10;
 
-pub async fn put_blob(request: Request, body: Incoming) -> Result<Response<Body>> {
+pub async fn put_blob(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let mut headers = blob_headers(&request)?;
     // Source: Put Blob, "Request headers": the plain headers stand in for those of the blob.
     let plain = |name: &str| request.context.header(name);
@@ -96,7 +95,7 @@ fn refuse_overwrite(failure: Failure, create_only: bool) -> Failure {
     }
 }
 
-pub async fn put_block(request: Request, body: Incoming) -> Result<Response<Body>> {
+pub async fn put_block(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let id = block_id(&request.context.required_parameter("blockid")?)?;
     let upload = receive(&request, body, UploadKind::PutBlock).await?;
     let call =
@@ -109,12 +108,12 @@ pub async fn put_block(request: Request, body: Incoming) -> Result<Response<Body
 }
 
 /// Takes a body as it comes and hands it on in chunks; waiting for the store slows the client, not the other way round.
-async fn receive(request: &Request, mut body: Incoming, kind: UploadKind) -> Result<Upload> {
+async fn receive(request: &Request, mut body: RequestBody, kind: UploadKind) -> Result<Upload> {
     let limit = match kind {
         UploadKind::PutBlob => PUT_BLOB_BYTES_MAX,
         UploadKind::PutBlock => PUT_BLOCK_BYTES_MAX,
     };
-    if body.size_hint().lower() > limit {
+    if body.length_at_least() > limit {
         return Err(known::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit.to_string()));
     }
     let mut upload = request.app.blobs.begin_upload(kind, claimed(request)?)?;
@@ -129,17 +128,17 @@ async fn receive(request: &Request, mut body: Incoming, kind: UploadKind) -> Res
 }
 
 /// The next [`UPLOAD_CHUNK_BYTES`] of a body, or what is left; `None` at its end.
-async fn gather(body: &mut Incoming) -> Result<Option<Bytes>> {
-    let Some(first) = next_chunk(body).await? else {
+async fn gather(body: &mut RequestBody) -> Result<Option<Bytes>> {
+    let Some(first) = body.next_chunk().await? else {
         return Ok(None);
     };
-    if first.len() >= UPLOAD_CHUNK_BYTES || body.is_end_stream() {
+    if first.len() >= UPLOAD_CHUNK_BYTES || body.is_ended() {
         return Ok(Some(first));
     }
     let mut chunk = BytesMut::with_capacity(UPLOAD_CHUNK_BYTES);
     chunk.extend_from_slice(&first);
     while chunk.len() < UPLOAD_CHUNK_BYTES {
-        match next_chunk(body).await? {
+        match body.next_chunk().await? {
             Some(more) => chunk.extend_from_slice(&more),
             None => break,
         }
@@ -147,7 +146,7 @@ async fn gather(body: &mut Incoming) -> Result<Option<Bytes>> {
     Ok(Some(chunk.freeze()))
 }
 
-pub async fn put_block_list(request: Request, body: Incoming) -> Result<Response<Body>> {
+pub async fn put_block_list(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let (headers, conditions) = (blob_headers(&request)?, request.conditions()?);
     let metadata = metadata(&request.context);
     let claimed = claimed(&request)?;

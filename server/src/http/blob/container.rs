@@ -1,6 +1,6 @@
 //! Operations on containers.
 
-use super::super::body::{DOCUMENT_BYTES_MAX, collect};
+use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
 use super::super::error::{Failure, Result};
 use super::super::headers::{empty, metadata, parse_policies, put, put_metadata, xml};
 use super::Request;
@@ -8,7 +8,6 @@ use crate::codec::date;
 use crate::codec::policies::{self, SignedIdentifier};
 use axum::body::Body;
 use axum::http::Response;
-use hyper::body::Incoming;
 use lazurite_blob::{Container, PublicAccess, StoredPolicy, Written};
 
 pub async fn create_container(request: Request) -> Result<Response<Body>> {
@@ -73,7 +72,7 @@ pub async fn get_container_acl(request: Request) -> Result<Response<Body>> {
     Ok(response)
 }
 
-pub async fn set_container_acl(request: Request, body: Incoming) -> Result<Response<Body>> {
+pub async fn set_container_acl(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let (access, conditions) = (public_access(&request)?, request.conditions()?);
     let identifiers = parse_policies(&collect(body, DOCUMENT_BYTES_MAX).await?)?;
     let policies = identifiers.into_iter().map(StoredPolicy::from).collect();

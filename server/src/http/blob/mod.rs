@@ -6,6 +6,7 @@ mod list;
 mod read;
 mod write;
 
+use super::body::RequestBody;
 use super::context::{Context, decode};
 use super::error::{Failure, Result, known};
 use super::headers::put;
@@ -14,7 +15,6 @@ use crate::auth::policy::{Letters, Needs, authorize};
 use crate::auth::{Caller, sas};
 use axum::body::Body;
 use axum::http::{Method, Response};
-use hyper::body::Incoming;
 use lazurite_blob::{BlobAddress, BlobService, Conditions, ETags, PublicAccess};
 use percent_encoding::percent_decode_str;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ pub async fn handle(
     app: &Arc<App>,
     context: Context,
     caller: &Caller,
-    body: Incoming,
+    body: RequestBody,
 ) -> Result<Response<Body>> {
     let (container, blob) = resource(&context)?;
     let operation = route(&context, &container, &blob)?;

@@ -1,6 +1,6 @@
 //! Entity group transactions. Source: Performing Entity Group Transactions.
 
-use super::super::body::{DOCUMENT_BYTES_MAX, collect};
+use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
 use super::super::error::{Failure, Result, known, table_json_body};
 use super::super::headers::{empty, put};
 use super::address::Address;
@@ -14,7 +14,6 @@ use crate::codec::multipart::{self, Batch, SubRequest, SubResponse};
 use crate::codec::odata::{Frame, Level, entity_path, read_entity};
 use axum::body::Body;
 use axum::http::Response;
-use hyper::body::Incoming;
 use lazurite_table::{DateTime, ETag, Entity, Write};
 
 /// One operation of a changeset, read and allowed.
@@ -32,7 +31,11 @@ struct FailedChange {
     level: Level,
 }
 
-pub async fn execute(request: Request, caller: &Caller, body: Incoming) -> Result<Response<Body>> {
+pub async fn execute(
+    request: Request,
+    caller: &Caller,
+    body: RequestBody,
+) -> Result<Response<Body>> {
     let media_type = request.context.required_header("content-type")?;
     let bytes = collect(body, DOCUMENT_BYTES_MAX).await?;
     let batch = multipart::read(&media_type, &bytes).map_err(|error| {

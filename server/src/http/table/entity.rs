@@ -1,6 +1,6 @@
 //! Operations on entities, one by one and by query.
 
-use super::super::body::{DOCUMENT_BYTES_MAX, collect};
+use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
 use super::super::context::Context;
 use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, put};
@@ -8,7 +8,6 @@ use super::{EntityKeys, Operation, Prefer, Request, cross, json, token, uncached
 use crate::codec::odata::{self, EntityBody, Frame, read_entity};
 use axum::body::Body;
 use axum::http::Response;
-use hyper::body::Incoming;
 use lazurite_table::{
     AccessKind, AccessRange, DateTime, ETag, Entity, IfMatch, Query, TableService, Write,
 };
@@ -117,7 +116,7 @@ pub async fn get_entity(request: Request, keys: EntityKeys) -> Result<Response<B
     .await
 }
 
-pub async fn insert_entity(request: Request, body: Incoming) -> Result<Response<Body>> {
+pub async fn insert_entity(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let prefer = Prefer::parse(request.context.header("prefer").as_deref());
     let body = read_entity(&collect(body, DOCUMENT_BYTES_MAX).await?);
     let answer = match body {
@@ -210,7 +209,7 @@ pub fn addressed(keys: EntityKeys, body: EntityBody) -> Result<Entity> {
 pub async fn write_entity(
     request: Request,
     operation: Operation,
-    body: Incoming,
+    body: RequestBody,
 ) -> Result<Response<Body>> {
     let (write, keys) = match operation {
         Operation::UpdateEntity(keys, if_match) => (Write::Update(if_match), keys),

@@ -6,7 +6,7 @@ mod entity;
 mod tables;
 mod token;
 
-use super::body::{DOCUMENT_BYTES_MAX, collect};
+use super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
 use super::context::Context;
 use super::error::{Failure, Result, known};
 use super::headers::{empty, put, xml};
@@ -19,7 +19,6 @@ use crate::codec::policies::{self, SignedIdentifier};
 use address::{Address, EntityKeys};
 use axum::body::Body;
 use axum::http::{Method, Response};
-use hyper::body::Incoming;
 use lazurite_engine::Ticket;
 use lazurite_table::{AccessRange, DateTime, IfMatch, TableService};
 use std::sync::Arc;
@@ -62,7 +61,7 @@ pub async fn handle(
     app: &Arc<App>,
     context: Context,
     caller: &Caller,
-    body: Incoming,
+    body: RequestBody,
 ) -> Result<Response<Body>> {
     let level = level(&context)?;
     let method = method(&context)?;
@@ -375,7 +374,7 @@ async fn get_table_acl(request: Request) -> Result<Response<Body>> {
     )))
 }
 
-async fn set_table_acl(request: Request, body: Incoming) -> Result<Response<Body>> {
+async fn set_table_acl(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let identifiers = super::headers::parse_policies(&collect(body, DOCUMENT_BYTES_MAX).await?)?;
     let stored: Vec<_> = identifiers
         .into_iter()

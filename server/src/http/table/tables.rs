@@ -1,13 +1,12 @@
 //! Operations on tables as such.
 
-use super::super::body::{DOCUMENT_BYTES_MAX, collect};
+use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
 use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, put};
 use super::{Prefer, Request, cross, json, token, uncached};
 use crate::codec::odata;
 use axum::body::Body;
 use axum::http::Response;
-use hyper::body::Incoming;
 use lazurite_table::TableQuery;
 use std::time::Instant;
 
@@ -61,7 +60,7 @@ pub async fn get_table(request: Request, name: String) -> Result<Response<Body>>
     ))
 }
 
-pub async fn create_table(request: Request, body: Incoming) -> Result<Response<Body>> {
+pub async fn create_table(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let name = table_name(&collect(body, DOCUMENT_BYTES_MAX).await?)?;
     let (level, base_url) = (request.level, request.context.base_url.clone());
     let account = request.account().to_owned();
