@@ -178,3 +178,37 @@ fn list(service: Service) -> Request {
         if is_table { "/Tables" } else { "/?comp=list" },
     )
 }
+
+/// Clients keep connections and send the next request on one that was not said to be closing: if it is closed all the
+/// same, they report an error nobody can explain.
+#[test]
+fn a_refusal_that_leaves_the_body_unread_says_whether_the_connection_goes_on() {
+    let server = Server::fresh();
+    for service in Service::ALL {
+        let refused = |target: &str| Request::new(service, "PUT", target);
+        let requests = [
+            refused("/?restype=service&comp=properties"),
+            refused("/nosuch?comp=acl"),
+            refused("/nosuch/thing?comp=nonsense"),
+            refused("/nosuch").header("Authorization", "SharedKey devstoreaccount1:AAAA"),
+            refused("/nosuch/thing").header("x-ms-version", "nonsense"),
+        ];
+        for bytes in [10, 10_000, 300_000, 3_000_000] {
+            for request in &requests {
+                let request = request.clone().body(vec![b'x'; bytes]);
+                let mut connection = Connection::open(&server, service).unwrap();
+                let answer = connection.send(&request).unwrap();
+                assert!(answer.status >= 400, "{answer:?}");
+                if answer.header("Connection") == Some("close") {
+                    assert!(connection.is_closed());
+                    continue;
+                }
+                let next = connection.send(&list(service));
+                let next = next.unwrap_or_else(|error| {
+                    panic!("{error} after {bytes} bytes of a body and {answer:?}")
+                });
+                next.is(200);
+            }
+        }
+    }
+}
