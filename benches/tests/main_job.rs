@@ -21,10 +21,12 @@ fn server() -> PathBuf {
         Some("debug") | None => "dev",
         Some(other) => other,
     };
-    // The whole workspace, of which only this one program is built: the same features of the dependencies as its tests have.
+    // With a test beside the program, of the whole workspace, dependencies have the features that the workspace's tests gave them:
+    // nothing is built a second time.
     let built = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["build", "--quiet", "--offline", "--workspace"])
-        .args(["--bin", "lazurite", "--profile", profile, "--target-dir"])
+        .args(["--bin", "lazurite", "--test", "main_job"])
+        .args(["--profile", profile, "--target-dir"])
         .arg(target)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .status();
