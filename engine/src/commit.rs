@@ -187,7 +187,6 @@ impl Store {
         for request in group {
             answer(request, Ok(next - 1));
         }
-        self.seal_full();
     }
 
     /// Numbers the batches and hands them to the operating system.
@@ -304,22 +303,14 @@ impl Store {
         };
         let tree = self.tree(change.keyspace()).expect("the batch was checked");
         tree.gaps.note_puts(run);
-        let bytes = tree.view().active.apply(run, floor);
+        let view = tree.view();
+        let bytes = view.active.apply(run, floor);
         self.memtable_bytes.fetch_add(bytes, Ordering::Relaxed);
-        run.clear();
-    }
-
-    /// Seals memtables that are full. The caller holds the log.
-    pub(crate) fn seal_full(&self) {
-        let mut sealed = false;
-        for tree in self.trees() {
-            let view = tree.view();
-            let full = view.active.bytes() >= self.config.memtable_bytes_max;
-            sealed |= full && tree.seal(self.clock.now());
-        }
-        if sealed {
+        if view.active.bytes() >= self.config.memtable_bytes_max {
+            tree.seal(self.clock.now());
             self.notify();
         }
+        run.clear();
     }
 
     /// Makes everything that was appended before the call durable: the value log first, because a pointer that survives

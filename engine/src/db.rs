@@ -336,7 +336,7 @@ impl Store {
             self.seal(&tree);
         }
         while self.run_flush()? {}
-        self.value_log.retire_active();
+        self.value_log.close();
         self.value_log.seal_retired()?;
         let mut log = lock(&self.commit.log);
         let mut manifest = lock(&self.manifest);

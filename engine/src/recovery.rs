@@ -315,7 +315,6 @@ impl Store {
             }
         }
         self.apply_changes(unflushed);
-        self.seal_full();
         Ok(last)
     }
 

@@ -167,6 +167,7 @@ struct Segments {
     retiring: Vec<Arc<Writable>>,
     sealed: BTreeMap<u64, SegmentMeta>,
     pins: HashMap<u64, Arc<AtomicU64>>,
+    closed: bool,
 }
 
 /// The segments of a store.
@@ -213,6 +214,7 @@ impl ValueLog {
                 retiring: Vec::new(),
                 sealed,
                 pins,
+                closed: false,
             }),
             failure,
             files: quick_cache::sync::Cache::new(64),
@@ -223,6 +225,9 @@ impl ValueLog {
     /// Gives a chunk record of `length` bytes its place. The caller writes it and calls `written`.
     fn reserve(&self, length: u64) -> Result<(Arc<Writable>, u64, Pin)> {
         let mut segments = lock(&self.segments);
+        if segments.closed {
+            return Err(Error::Closed);
+        }
         let full =
             |active: &Arc<Writable>| active.end.load(Ordering::Relaxed) >= self.segment_bytes;
         if segments.active.as_ref().is_none_or(full) {
@@ -325,9 +330,10 @@ impl ValueLog {
         Ok(file)
     }
 
-    /// No more will be written for now: the active segment counts as full.
-    pub(crate) fn retire_active(&self) {
+    /// No more will be written: the active segment counts as full, and writers that are left are refused.
+    pub(crate) fn close(&self) {
         let mut segments = lock(&self.segments);
+        segments.closed = true;
         let active = segments.active.take();
         segments.retiring.extend(active);
     }
