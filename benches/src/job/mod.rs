@@ -74,7 +74,8 @@ pub(crate) fn run(args: &JobArgs) -> Outcome<Report> {
     let files = tree::walk_input(args)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
     let seed = args.seed.unwrap_or(now.subsec_nanos().into());
-    let (server, _scratch) = spawn(args)?;
+    // In this order, so that the server is gone before its directory is.
+    let (_scratch, server) = spawn(args)?;
     let mut job = Job {
         client: Client::new(account(args, server.as_deref())?),
         connections: args.connections.into(),
@@ -126,8 +127,8 @@ pub(crate) fn run(args: &JobArgs) -> Outcome<Report> {
 
 type SharedServer = Arc<Mutex<Server>>;
 
-/// The server of our own, if one is asked for, and the temporary directory it lives in, if none was named.
-fn spawn(args: &JobArgs) -> Outcome<(Option<SharedServer>, Option<TempDir>)> {
+/// The server of our own, if one is asked for, behind the temporary directory it lives in, if none was named.
+fn spawn(args: &JobArgs) -> Outcome<(Option<TempDir>, Option<SharedServer>)> {
     let Some(binary) = &args.target.spawn else {
         return Ok((None, None));
     };
@@ -136,10 +137,11 @@ fn spawn(args: &JobArgs) -> Outcome<(Option<SharedServer>, Option<TempDir>)> {
         Ok(Some(Arc::new(Mutex::new(server))))
     };
     match &args.target.data {
-        Some(data) => Ok((start(data)?, None)),
+        Some(data) => Ok((None, start(data)?)),
         None => {
             let scratch = tempfile::tempdir()?;
-            Ok((start(&scratch.path().join("data"))?, Some(scratch)))
+            let server = start(&scratch.path().join("data"))?;
+            Ok((Some(scratch), server))
         }
     }
 }
