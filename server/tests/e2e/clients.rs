@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::server::Server;
 
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients");
-const PYTHON_MISSING: &str = "The tests of the official clients need Python 3.10 or newer with its venv module: install \
+const PYTHON_MISSING: &str = "The tests of the official clients need Python 3.11 or newer with its venv module: install \
                               it (on Debian and Ubuntu: apt install python3 python3-venv).";
 const NODE_MISSING: &str = "The tests of the official clients need Node.js 20 or newer with npm: install it (on Debian \
                             and Ubuntu: apt install nodejs npm).";

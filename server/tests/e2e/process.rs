@@ -186,6 +186,31 @@ fn nothing_is_written_in_memory_mode() {
 }
 
 #[test]
+fn memory_has_the_limit_it_was_given() {
+    let location = TempDir::new().unwrap();
+    let launch = Launch::on(location.path()).argument("--inMemoryPersistence");
+    let server = launch.argument("--extentMemoryLimit=16").start();
+    let request = |method: &str, target: &str| Request::new(Service::Blob, method, target);
+    request("PUT", "/con?restype=container")
+        .send(&server)
+        .is(201);
+    let put = |name: usize| {
+        let put = request("PUT", &format!("/con/{name}")).header("x-ms-blob-type", "BlockBlob");
+        put.body(vec![0; 1 << 20]).send(&server)
+    };
+    let refused = (0..64).find_map(|name| Some(put(name)).filter(|put| put.status != 201));
+    let refused = refused.expect("64 MiB do not fit into 16");
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (409, "MemoryExtentStoreAtSizeLimit")
+    );
+    assert_eq!(
+        request("GET", "/con/0").send(&server).is(200).body.len(),
+        1 << 20
+    );
+}
+
+#[test]
 fn data_is_there_after_a_clean_stop() {
     let location = TempDir::new().unwrap();
     let server = Launch::on(location.path()).start();
