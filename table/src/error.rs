@@ -102,9 +102,9 @@ pub enum InvalidInput {
         filter: String,
     },
     /// A `$filter` that is longer or more deeply nested than the service reads.
-    #[error("The $filter has {what} {found}, more than the maximum of {limit}.")]
+    #[error("The {what} of the $filter is {found}; the most is {limit}.")]
     FilterTooLarge {
-        /// `bytes` or `nesting depth`.
+        /// `length in bytes` or `nesting depth`.
         what: &'static str,
         /// How much of it.
         found: usize,

@@ -14,6 +14,9 @@ use std::time::SystemTime;
 
 /// Most stored access policies of a container.
 const POLICIES_MAX: usize = 5;
+/// Permissions that a stored access policy may grant. Source: Create a service SAS, "Permissions for a directory, container,
+/// or blob".
+const PERMISSION_LETTERS: &str = "racwdxyltfmeopi";
 /// Most characters of a stored access policy's name.
 const POLICY_ID_CHARACTERS_MAX: usize = 64;
 
@@ -182,6 +185,15 @@ fn check_policies(policies: &[StoredPolicy]) -> Result<()> {
         });
     }
     for policy in policies {
+        let letters = policy.permission.as_deref().unwrap_or_default();
+        if !letters
+            .chars()
+            .all(|letter| PERMISSION_LETTERS.contains(letter))
+        {
+            return Err(Error::InvalidXmlDocument {
+                reason: "a stored access policy has a permission that there is not",
+            });
+        }
         if policy.id.chars().count() > POLICY_ID_CHARACTERS_MAX {
             return Err(Error::InvalidXmlDocument {
                 reason: "the id of a stored access policy has more than 64 characters",

@@ -793,6 +793,11 @@ fn access_policy_is_kept_as_set_and_limited() {
         Error::InvalidXmlDocument { .. }
     );
     assert_err!(set(&[policy("a"), policy("a")]), Error::InvalidInput { .. });
+    let unknown = StoredPolicy {
+        permission: Some("rz".to_string()),
+        ..policy("a")
+    };
+    assert_err!(set(&[unknown]), Error::InvalidXmlDocument { .. });
 }
 
 #[test]

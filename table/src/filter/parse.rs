@@ -10,7 +10,7 @@ use crate::model::Value;
 
 /// The expression of a filter and the names of its properties, sorted.
 pub(super) fn parse(text: &str) -> Result<(Expression, Vec<String>)> {
-    limit("bytes", text.len(), FILTER_BYTES_MAX)?;
+    limit("length in bytes", text.len(), FILTER_BYTES_MAX)?;
     let tokens = tokenize(text).map_err(|at| syntax(text, at))?;
     let mut names: Vec<String> = tokens
         .iter()

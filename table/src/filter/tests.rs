@@ -185,7 +185,7 @@ fn size_and_depth_are_limited() {
     );
     let wide = vec!["a eq 1"; 700].join(" or ");
     assert!(Filter::parse(&wide).is_ok());
-    assert!(message(&vec!["a eq 1"; 900].join(" or ")).contains("bytes"));
+    assert!(message(&vec!["a eq 1"; 900].join(" or ")).contains("length in bytes"));
 }
 
 #[test]
