@@ -115,6 +115,12 @@ impl<'a> Sas<'a> {
             ));
         }
         let policy = policy.cloned().unwrap_or_default();
+        if self.kind == Kind::Service
+            && context.service == ServiceKind::Blob
+            && self.optional("sr").is_none()
+        {
+            return Err(failed("sr is mandatory. Cannot be empty"));
+        }
         let permissions = self.either("sp", policy.permission)?;
         let start = self.either_time("st", policy.start)?;
         let expiry = self.either_time("se", policy.expiry)?;
@@ -166,7 +172,8 @@ impl<'a> Sas<'a> {
                 let (container, blob) = path.split_once('/').unwrap_or((&path, ""));
                 match self.field("sr").as_str() {
                     "c" => format!("{prefix}/{container}"),
-                    "d" => {
+                    // Before this version `sr` was not signed: a SAS for one blob could be made one for a directory.
+                    "d" if self.version.is_at_least("2020-02-10") => {
                         let depth = self.field("sdd").parse().unwrap_or(0);
                         let directory = blob.split('/').take(depth).collect::<Vec<_>>().join("/");
                         format!("{prefix}/{container}/{directory}")

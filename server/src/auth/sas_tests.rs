@@ -274,3 +274,27 @@ fn a_policy_gives_what_the_sas_leaves_out_and_contradicts_nothing() {
         "se is mandatory. Cannot be empty"
     );
 }
+
+#[test]
+fn a_sas_for_one_blob_cannot_be_made_one_for_a_directory() {
+    let title = "JavaScript: blob 2015-04-05";
+    let vector = VECTORS.iter().find(|vector| vector.title == title).unwrap();
+    let verify = |path: &str, token: String| {
+        let target = format!("/{path}?{token}");
+        let mut context = request(ServiceKind::Blob, "GET", &target, "myaccount", &[]);
+        context.now = date::parse_iso8601("2024-03-01T12:00Z").unwrap();
+        let sas = Sas::parse(&context)?.unwrap();
+        let accounts = crate::http::context::tests::accounts();
+        sas.verify(&context, accounts.keys("myaccount"), None)
+    };
+    assert!(verify(vector.path, vector.token.to_owned()).is_ok());
+    let directory = vector.token.replace("sr=b", "sr=d&sdd=2");
+    let below = format!("{}/secret", vector.path);
+    assert_eq!(
+        verify(&below, directory).unwrap_err().code,
+        "AuthenticationFailed"
+    );
+    let nothing = vector.token.replace("sr=b&", "");
+    let failure = verify(vector.path, nothing).unwrap_err();
+    assert_eq!(detail(failure), "sr is mandatory. Cannot be empty");
+}

@@ -314,6 +314,8 @@ fn route_put(context: &Context) -> Result<Operation> {
 
 /// Headers and parameters of features to come. None of them is accepted and ignored, unless `--loose` asks for that.
 const UNSERVED: &[(&str, &str)] = &[
+    ("x-ms-copy-source", "Put Block From URL"),
+    ("ses", "An encryption scope"),
     ("snapshot", "A blob snapshot"),
     ("versionid", "A blob version"),
     ("x-ms-if-tags", "A condition on tags"),
@@ -322,6 +324,7 @@ const UNSERVED: &[(&str, &str)] = &[
     ("x-ms-encryption-key", "A customer-provided key"),
     ("x-ms-encryption-scope", "An encryption scope"),
     ("x-ms-default-encryption-scope", "An encryption scope"),
+    ("x-ms-deny-encryption-scope-override", "An encryption scope"),
     (
         "x-ms-immutability-policy-until-date",
         "An immutability policy",

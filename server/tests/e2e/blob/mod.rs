@@ -440,6 +440,11 @@ fn what_is_not_supported_is_named() {
             "copy blob",
         ),
         (
+            blob("PUT", "?comp=block&blockid=AAAA")
+                .header("x-ms-copy-source", "http://127.0.0.1/x"),
+            "put block from url",
+        ),
+        (
             blob("PUT", "").header("x-ms-blob-type", "appendblob"),
             "append blob",
         ),
