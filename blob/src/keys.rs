@@ -1,6 +1,7 @@
 //! Names to engine keys and back; the only file that knows their layout.
 //!
 //! ```text
+//! blob.accounts     01 account                                            -> service properties, as the server wrote them
 //! blob.containers   account 00 01 container                              -> Container
 //! blob.blobs        container-id name 00 01 FF                           -> BlobRecord
 //! blob.blocks       container-id blob-id 00                              -> Staging
@@ -16,11 +17,17 @@
 
 use lazurite_engine::KeyRange;
 
+const SERVICE_PROPERTIES: u8 = 1;
 const NAME_END: [u8; 2] = [0, 1];
 const BASE_BLOB: u8 = 0xff;
 const STAGING: u8 = 0;
 const UNCOMMITTED: u8 = 1;
 const COMMITTED: u8 = 2;
+
+/// The row of an account's service properties.
+pub(crate) fn service_properties(account: &str) -> Vec<u8> {
+    [&[SERVICE_PROPERTIES], account.as_bytes()].concat()
+}
 
 /// The row of a container.
 pub(crate) fn container(account: &str, container: &str) -> Vec<u8> {

@@ -60,6 +60,7 @@ pub struct BlobService {
 /// What the service owns in the store. `keys.rs` says what the keys of each look like.
 #[derive(Debug, Clone)]
 struct Keyspaces {
+    accounts: Keyspace,
     containers: Keyspace,
     blobs: Keyspace,
     blocks: Keyspace,
@@ -74,6 +75,7 @@ impl BlobService {
             db: db.clone(),
             ids,
             keyspaces: Keyspaces {
+                accounts: keyspace("blob.accounts")?,
                 containers: keyspace("blob.containers")?,
                 blobs: keyspace("blob.blobs")?,
                 blocks: keyspace("blob.blocks")?,

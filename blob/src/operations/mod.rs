@@ -4,6 +4,7 @@
 mod blob;
 mod block_blob;
 mod container;
+mod service;
 #[cfg(test)]
 mod tests;
 

@@ -908,3 +908,16 @@ fn pages_without_a_meaning_are_refused() {
         );
     }
 }
+
+#[test]
+fn service_properties_are_kept_by_account() {
+    let store = store();
+    let get = |account| store.service.get_service_properties(account).unwrap();
+    assert_eq!(get(ACCOUNT), None);
+    for properties in [&b"first"[..], b"", b"second"] {
+        let set = store.service.set_service_properties(ACCOUNT, properties);
+        set.unwrap().wait().unwrap();
+        assert_eq!(get(ACCOUNT).as_deref(), Some(properties));
+    }
+    assert_eq!(get("account2"), None);
+}
