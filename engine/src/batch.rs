@@ -15,7 +15,6 @@ use crate::config::{BATCH_BYTES_MAX, KEY_BYTES_MAX};
 use crate::key::Kind;
 use crate::value_log::{LargeValue, Pin};
 use crate::{Error, KeyRange, Keyspace, Result};
-use bytes::Bytes;
 
 const DELETE_RANGE: u8 = 4;
 
@@ -41,6 +40,8 @@ impl Batch {
     /// Sets `key` to `value`. Values over the separation threshold go to the value log by themselves.
     pub fn put(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8]) {
         self.value_length_max = self.value_length_max.max(value.len());
+        // One allocation for the usual batch of one.
+        self.payload.reserve(key.len() + value.len() + 16);
         self.push(Kind::Put as u8, keyspace.id(), key);
         put_bytes(&mut self.payload, value);
     }
@@ -111,7 +112,7 @@ impl Batch {
         if self.value_length_max < threshold {
             return Ok(self);
         }
-        let payload = Bytes::from(self.payload);
+        let payload = self.payload;
         let mut batch = Batch {
             pins: self.pins,
             ..Batch::default()
@@ -124,7 +125,7 @@ impl Batch {
                     kind: Kind::Put,
                     value,
                 } if value.len() >= threshold => {
-                    batch.push_pointer(keyspace, &key, separate(&value)?);
+                    batch.push_pointer(keyspace, key, separate(value)?);
                 }
                 Change::Set {
                     keyspace,
@@ -132,9 +133,9 @@ impl Batch {
                     kind,
                     value,
                 } => {
-                    batch.push(kind as u8, keyspace, &key);
+                    batch.push(kind as u8, keyspace, key);
                     if kind != Kind::Delete {
-                        put_bytes(&mut batch.payload, &value);
+                        put_bytes(&mut batch.payload, value);
                     }
                 }
                 Change::DeleteRange {
@@ -142,8 +143,8 @@ impl Batch {
                     start,
                     end,
                 } => {
-                    batch.push(DELETE_RANGE, keyspace, &start);
-                    put_optional(&mut batch.payload, end.as_deref());
+                    batch.push(DELETE_RANGE, keyspace, start);
+                    put_optional(&mut batch.payload, end);
                 }
             }
         }
@@ -163,22 +164,22 @@ fn check(what: &'static str, length: usize, limit: usize) -> Result<()> {
 }
 
 /// One decoded change; its bytes are slices of the payload.
-#[derive(Debug, Clone)]
-pub(crate) enum Change {
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Change<'a> {
     Set {
         keyspace: u32,
-        key: Bytes,
+        key: &'a [u8],
         kind: Kind,
-        value: Bytes,
+        value: &'a [u8],
     },
     DeleteRange {
         keyspace: u32,
-        start: Bytes,
-        end: Option<Bytes>,
+        start: &'a [u8],
+        end: Option<&'a [u8]>,
     },
 }
 
-impl Change {
+impl Change<'_> {
     pub(crate) fn keyspace(&self) -> u32 {
         match self {
             Change::Set { keyspace, .. } | Change::DeleteRange { keyspace, .. } => *keyspace,
@@ -188,63 +189,53 @@ impl Change {
 
 /// Decodes a payload, change by change; `Err` once and then nothing when the bytes are not a payload.
 #[derive(Debug)]
-pub(crate) struct Changes<'a> {
-    payload: &'a Bytes,
-    position: usize,
-}
+pub(crate) struct Changes<'a>(Decoder<'a>);
 
 /// The payload is not one that a batch encodes.
 #[derive(Debug)]
 pub(crate) struct Malformed;
 
 impl<'a> Changes<'a> {
-    pub(crate) fn new(payload: &'a Bytes) -> Changes<'a> {
-        Changes {
-            payload,
-            position: 0,
-        }
+    pub(crate) fn new(payload: &'a [u8]) -> Changes<'a> {
+        Changes(Decoder::new(payload))
     }
 
-    fn decode(&mut self) -> Option<Change> {
-        let mut decoder = Decoder::new(&self.payload[self.position..]);
+    fn decode(&mut self) -> Option<Change<'a>> {
+        let decoder = &mut self.0;
         let tag = decoder.u8()?;
         let keyspace = u32::try_from(decoder.varint()?).ok()?;
-        let key = self.payload.slice_ref(decoder.bytes()?);
-        let change = if tag == DELETE_RANGE {
-            let end = decoder.optional()?;
-            Change::DeleteRange {
+        let key = decoder.bytes()?;
+        if tag == DELETE_RANGE {
+            return Some(Change::DeleteRange {
                 keyspace,
                 start: key,
-                end: end.map(|end| self.payload.slice_ref(end)),
-            }
-        } else {
-            let kind = Kind::decode(tag)?;
-            let value = match kind {
-                Kind::Delete => Bytes::new(),
-                Kind::Put | Kind::Large => self.payload.slice_ref(decoder.bytes()?),
-            };
-            Change::Set {
-                keyspace,
-                key,
-                kind,
-                value,
-            }
+                end: decoder.optional()?,
+            });
+        }
+        let kind = Kind::decode(tag)?;
+        let value = match kind {
+            Kind::Delete => &[],
+            Kind::Put | Kind::Large => decoder.bytes()?,
         };
-        self.position += decoder.position();
-        Some(change)
+        Some(Change::Set {
+            keyspace,
+            key,
+            kind,
+            value,
+        })
     }
 }
 
-impl Iterator for Changes<'_> {
-    type Item = std::result::Result<Change, Malformed>;
+impl<'a> Iterator for Changes<'a> {
+    type Item = std::result::Result<Change<'a>, Malformed>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.position == self.payload.len() {
+        if self.0.is_empty() {
             return None;
         }
         let change = self.decode().ok_or(Malformed);
         if change.is_err() {
-            self.position = self.payload.len();
+            self.0 = Decoder::new(&[]);
         }
         Some(change)
     }

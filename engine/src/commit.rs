@@ -11,7 +11,7 @@
 use crate::batch::{Change, Changes};
 use crate::config::{Background, Durability};
 use crate::files::OpenFile;
-use crate::key::SequenceNumber;
+use crate::key::{Kind, SequenceNumber};
 use crate::keyspace::Tree;
 use crate::store::{Store, lock};
 use crate::value_log::Pin;
@@ -268,49 +268,51 @@ impl Store {
     }
 
     /// Applies numbered changes to the memtables, runs of one keyspace at a time. The caller holds the log.
-    pub(crate) fn apply_changes(
+    pub(crate) fn apply_changes<'a>(
         &self,
-        changes: impl IntoIterator<Item = (SequenceNumber, Change)>,
+        changes: impl Iterator<Item = (SequenceNumber, Change<'a>)>,
     ) {
         let floor = self.snapshots.floor();
-        let mut run: Vec<(SequenceNumber, Change)> = Vec::new();
-        for (sequence, change) in changes {
-            let other = run
-                .first()
-                .is_some_and(|(_, first)| first.keyspace() != change.keyspace());
-            if other || matches!(change, Change::DeleteRange { .. }) {
-                self.apply_run(&mut run, floor);
-            }
-            if let Change::DeleteRange {
-                keyspace,
-                start,
-                end,
-            } = &change
+        let mut changes = changes.peekable();
+        while let Some(&(_, first)) = changes.peek() {
+            let tree = self.tree(first.keyspace()).expect("the batch was checked");
+            if let Change::DeleteRange { start, end, .. } = first
+                && tree.view().active.covers_many(start, end)
             {
-                let tree = self.tree(*keyspace).expect("the batch was checked");
-                if tree.view().active.covers_many(start, end.as_ref()) {
-                    tree.seal(self.clock.now());
-                }
+                tree.seal(self.clock.now());
             }
-            run.push((sequence, change));
+            // A deletion of a range is always the first of its run, so that it is looked at here.
+            let mut begun = false;
+            let mut belongs = |(_, change): &(SequenceNumber, Change<'_>)| {
+                let is_first = !std::mem::replace(&mut begun, true);
+                let is_range = matches!(change, Change::DeleteRange { .. });
+                is_first || (change.keyspace() == tree.id && !is_range)
+            };
+            let run = std::iter::from_fn(|| changes.next_if(&mut belongs));
+            self.apply_run(&tree, run, floor);
         }
-        self.apply_run(&mut run, floor);
     }
 
-    fn apply_run(&self, run: &mut Vec<(SequenceNumber, Change)>, floor: SequenceNumber) {
-        let Some((_, change)) = run.first() else {
-            return;
-        };
-        let tree = self.tree(change.keyspace()).expect("the batch was checked");
-        tree.gaps.note_puts(run);
+    fn apply_run<'a>(
+        &self,
+        tree: &Tree,
+        run: impl Iterator<Item = (SequenceNumber, Change<'a>)>,
+        floor: SequenceNumber,
+    ) {
+        let noted = run.inspect(|(sequence, change)| {
+            if let Change::Set { kind, key, .. } = change
+                && *kind != Kind::Delete
+            {
+                tree.gaps.note_put(*sequence, key);
+            }
+        });
         let view = tree.view();
-        let bytes = view.active.apply(run, floor);
+        let bytes = view.active.apply(noted, floor);
         self.memtable_bytes.fetch_add(bytes, Ordering::Relaxed);
         if view.active.bytes() >= self.config.memtable_bytes_max {
             tree.seal(self.clock.now());
             self.notify();
         }
-        run.clear();
     }
 
     /// Makes everything that was appended before the call durable: the value log first, because a pointer that survives

@@ -18,9 +18,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Keys copied out of a memtable under one hold of its lock.
-const KEYS_PER_FETCH: usize = 256;
-
 impl Store {
     /// Seals active memtables that hide older data for too long, that hold much in the value log, or that keep the log
     /// from being removed.
@@ -125,22 +122,21 @@ impl Store {
         let mut writer = SstableWriter::create(&self.directory, self.store_id, number, options)?;
         let fragments = memtable.fragments();
         let mut covering = Covering::new(&fragments);
-        let mut last = None;
-        loop {
-            let keys = memtable.versions(last.as_ref(), KEYS_PER_FETCH);
-            let Some((key, _)) = keys.last() else { break };
-            last = Some(key.clone());
-            for (key, mut versions) in keys {
-                retention.keep(&mut versions, covering.of(&key), false);
-                for entry in versions {
-                    writer.add(&key, entry.sequence, entry.kind, &entry.value)?;
+        memtable.for_each(|key, versions| {
+            let covering = covering.of(key);
+            let mut newer = None;
+            for version in versions {
+                let sort = (version.sequence, version.kind);
+                if retention.keeps(&mut newer, sort, covering, || false) {
+                    writer.add(key, version.sequence, version.kind, version.value)?;
                 }
             }
-        }
-        let kept = fragments
-            .into_iter()
-            .filter_map(|fragment| retention.keep_fragment(fragment, false));
-        writer.finish(&kept.collect::<Vec<_>>())
+            Ok(())
+        })?;
+        let fragments = fragments
+            .iter()
+            .filter_map(|fragment| retention.keep_fragment(fragment.clone(), false));
+        writer.finish(&fragments.collect::<Vec<_>>())
     }
 
     fn install_flush(&self, tree: &Tree, memtable: &Arc<Memtable>, meta: FileMeta) -> Result<()> {

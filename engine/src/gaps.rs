@@ -7,8 +7,7 @@
 //! Kept in memory only and found anew by scans, so it cannot be wrong after a crash. Invariant: no put into a known gap has
 //! been applied since its sequence number; known gaps do not overlap.
 
-use crate::batch::Change;
-use crate::key::{Kind, SequenceNumber};
+use crate::key::SequenceNumber;
 use crate::store::lock;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -53,26 +52,12 @@ struct Explored {
 }
 
 impl Gaps {
-    /// To be called before the changes are applied to the memtable.
-    pub(crate) fn note_puts(&self, changes: &[(SequenceNumber, Change)]) {
-        let mut puts = changes
-            .iter()
-            .filter_map(|(sequence, change)| match change {
-                Change::Set {
-                    kind: Kind::Put | Kind::Large,
-                    key,
-                    ..
-                } => Some((*sequence, key)),
-                _ => None,
-            });
-        let Some((sequence, _)) = puts.clone().next_back() else {
-            return;
-        };
+    /// To be called before the put of `key` is applied to the memtable.
+    pub(crate) fn note_put(&self, sequence: SequenceNumber, key: &[u8]) {
         // Before the look at `in_use`: an exploration that this does not see yet sees the number and gives up.
         self.last_put.store(sequence, Ordering::SeqCst);
         if self.in_use.load(Ordering::SeqCst) {
-            let state = &mut *lock(&self.state);
-            puts.by_ref().for_each(|(_, key)| state.note_put(key));
+            lock(&self.state).note_put(key);
         }
     }
 
@@ -167,18 +152,6 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bytes::Bytes;
-
-    fn put(key: &str, sequence: SequenceNumber) -> (SequenceNumber, Change) {
-        let change = Change::Set {
-            keyspace: 0,
-            key: Bytes::copy_from_slice(key.as_bytes()),
-            kind: Kind::Put,
-            value: Bytes::new(),
-        };
-        (sequence, change)
-    }
-
     fn explored(gaps: &Gaps, start: &str, live: &str, at: SequenceNumber) {
         let id = gaps.explore(start.as_bytes(), at).unwrap();
         gaps.settle(id, Some(live.as_bytes()));
@@ -199,10 +172,10 @@ mod tests {
             None,
             "an older reader may see rows there"
         );
-        gaps.note_puts(&[put("f", 6)]);
+        gaps.note_put(6, b"f");
         assert_eq!(end(&gaps, "b", 6).as_deref(), Some("f"));
         assert_eq!(end(&gaps, "g", 6), None);
-        gaps.note_puts(&[put("a", 7)]);
+        gaps.note_put(7, b"a");
         assert_eq!(end(&gaps, "a", 7), None);
     }
 
@@ -220,7 +193,7 @@ mod tests {
     fn a_put_during_the_exploration_counts() {
         let gaps = Gaps::default();
         let id = gaps.explore(b"a", 5).unwrap();
-        gaps.note_puts(&[put("c", 6)]);
+        gaps.note_put(6, b"c");
         gaps.settle(id, Some(b"m"));
         assert_eq!(end(&gaps, "a", 6).as_deref(), Some("c"));
         assert!(

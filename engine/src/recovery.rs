@@ -298,7 +298,7 @@ impl Store {
         &self,
         segment: &Segment,
         frame: &Frame,
-        changes: Vec<Change>,
+        changes: Vec<Change<'_>>,
     ) -> Result<SequenceNumber> {
         let last = frame.first + (changes.len() as u64).max(1) - 1;
         let mut unflushed = Vec::new();
@@ -314,12 +314,12 @@ impl Store {
                 unflushed.push((sequence, change));
             }
         }
-        self.apply_changes(unflushed);
+        self.apply_changes(unflushed.into_iter());
         Ok(last)
     }
 
     /// Whether every value that the changes point to can be read.
-    fn has_all_values(&self, changes: &[Change]) -> Result<bool> {
+    fn has_all_values(&self, changes: &[Change<'_>]) -> Result<bool> {
         for change in changes {
             let Change::Set {
                 kind: Kind::Large,
@@ -394,8 +394,8 @@ impl Store {
     }
 }
 
-fn decode(segment: &Segment, frame: &Frame) -> Result<Vec<Change>> {
-    let changes: std::result::Result<Vec<Change>, _> = Changes::new(&frame.payload).collect();
+fn decode<'a>(segment: &Segment, frame: &'a Frame) -> Result<Vec<Change<'a>>> {
+    let changes: std::result::Result<Vec<Change<'a>>, _> = Changes::new(&frame.payload).collect();
     changes.map_err(|_| {
         segment
             .file

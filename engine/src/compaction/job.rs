@@ -230,9 +230,13 @@ impl Merge<'_> {
                 input.take(&self.cache, &key, &mut versions)?;
             }
             versions.sort_by_key(|version| std::cmp::Reverse(version.sequence));
-            let bottom = picker::is_bottom(&self.version, self.level, &key);
-            self.retention
-                .keep(&mut versions, covering.of(&key), bottom);
+            let covering = covering.of(&key);
+            let mut newer = None;
+            let bottom = || picker::is_bottom(&self.version, self.level, &key);
+            versions.retain(|version| {
+                let sort = (version.sequence, version.kind);
+                self.retention.keeps(&mut newer, sort, covering, bottom)
+            });
             if !versions.is_empty() {
                 self.write(&key, versions)?;
             }

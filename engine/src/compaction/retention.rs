@@ -3,7 +3,7 @@
 //! Readers read at a few sequence numbers, the boundaries. They cut the sequence numbers into stripes; of the versions of
 //! a key in one stripe only the newest can be seen, and a range tombstone hides the older versions of its own stripe.
 
-use crate::key::{Entry, Kind, SequenceNumber};
+use crate::key::{Kind, SequenceNumber};
 use crate::range_tombstones::Fragment;
 
 #[derive(Debug, Clone)]
@@ -28,33 +28,34 @@ impl Retention {
             .partition_point(|&boundary| boundary < sequence)
     }
 
-    /// Keeps what is needed of the versions of one key, newest first; `covering` is the fragment that holds the key. At the
-    /// `bottom` nothing older lies below, and a tombstone that all see has nothing left to hide.
-    pub(crate) fn keep(
+    /// Whether a version of a key is needed. Asked for every version of the key, newest first, with the same `newer`, which
+    /// is `None` for the first; `covering` is the fragment that holds the key. At the `bottom` nothing older lies below, and
+    /// a tombstone that all see has nothing left to hide.
+    pub(crate) fn keeps(
         &self,
-        versions: &mut Vec<Entry>,
+        newer: &mut Option<usize>,
+        (sequence, kind): (SequenceNumber, Kind),
         covering: Option<&Fragment>,
-        bottom: bool,
-    ) {
-        let mut newer = None;
-        versions.retain(|version| {
-            let stripe = self.stripe(version.sequence);
-            let shadowed = newer.replace(stripe) == Some(stripe);
-            !shadowed && !self.is_covered(version, stripe, covering)
-        });
-        let useless =
-            |last: &Entry| last.kind == Kind::Delete && self.is_seen_by_all(last.sequence);
-        if bottom && versions.last().is_some_and(useless) {
-            versions.pop();
-        }
+        bottom: impl FnOnce() -> bool,
+    ) -> bool {
+        let stripe = self.stripe(sequence);
+        let shadowed = newer.replace(stripe) == Some(stripe);
+        !shadowed
+            && !self.is_covered(sequence, stripe, covering)
+            && !(kind == Kind::Delete && stripe == 0 && bottom())
     }
 
-    fn is_covered(&self, version: &Entry, stripe: usize, covering: Option<&Fragment>) -> bool {
-        let newer = |&&sequence: &&SequenceNumber| sequence > version.sequence;
+    fn is_covered(
+        &self,
+        sequence: SequenceNumber,
+        stripe: usize,
+        covering: Option<&Fragment>,
+    ) -> bool {
+        let newer = |&&deletion: &&SequenceNumber| deletion > sequence;
         let mut deletions = covering
             .into_iter()
             .flat_map(|fragment| fragment.sequences.iter().take_while(newer));
-        deletions.any(|&sequence| self.stripe(sequence) == stripe)
+        deletions.any(|&deletion| self.stripe(deletion) == stripe)
     }
 
     /// Keeps what is needed of the deletions of one span; `None` if nothing is.
@@ -73,24 +74,18 @@ mod tests {
     use super::*;
     use bytes::Bytes;
 
-    fn versions(list: &[(u64, Kind)]) -> Vec<Entry> {
-        let entry = |&(sequence, kind): &(u64, Kind)| Entry {
-            sequence,
-            kind,
-            value: Bytes::new(),
-        };
-        list.iter().map(entry).collect()
-    }
-
     fn kept(boundaries: &[u64], list: &[(u64, Kind)], deletions: &[u64], bottom: bool) -> Vec<u64> {
         let fragment = Fragment {
             start: Bytes::new(),
             end: None,
             sequences: deletions.to_vec(),
         };
-        let mut versions = versions(list);
-        Retention::new(boundaries.to_vec()).keep(&mut versions, Some(&fragment), bottom);
-        versions.iter().map(|version| version.sequence).collect()
+        let retention = Retention::new(boundaries.to_vec());
+        let mut newer = None;
+        let kept = list
+            .iter()
+            .filter(|&&version| retention.keeps(&mut newer, version, Some(&fragment), || bottom));
+        kept.map(|(sequence, _)| *sequence).collect()
     }
 
     #[test]

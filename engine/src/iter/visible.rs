@@ -5,13 +5,11 @@ use super::Direction;
 use crate::Result;
 use crate::cache::Cache;
 use crate::key::{Entry, SequenceNumber};
-use crate::memtable::Memtable;
+use crate::memtable::{Fetched, From, Memtable};
 use crate::range_tombstones::Cover;
 use crate::sstable::SstableCursor;
 use crate::version::{LiveFile, Version, first_ending_behind};
 use bytes::Bytes;
-use std::collections::VecDeque;
-use std::ops::Bound;
 use std::sync::Arc;
 
 /// A key and its newest visible version.
@@ -64,7 +62,7 @@ impl Source {
     pub(crate) fn exhaust(&mut self) {
         match self {
             Source::Memtable(rows) => {
-                rows.buffer.clear();
+                rows.fetched.clear();
                 rows.done = true;
                 rows.row = None;
             }
@@ -81,7 +79,9 @@ pub(crate) struct MemtableRows {
     memtable: Arc<Memtable>,
     at: SequenceNumber,
     direction: Direction,
-    buffer: VecDeque<(Bytes, Entry)>,
+    fetched: Fetched,
+    /// Index of the current row among the fetched ones.
+    index: usize,
     fetch: usize,
     done: bool,
     row: Option<Row>,
@@ -100,7 +100,8 @@ impl MemtableRows {
             memtable,
             at,
             direction,
-            buffer: VecDeque::new(),
+            fetched: Fetched::default(),
+            index: 0,
             fetch: FETCH_MIN,
             done: true,
             row: None,
@@ -109,44 +110,35 @@ impl MemtableRows {
 
     fn seek(&mut self, bound: Option<&[u8]>) {
         self.fetch = FETCH_MIN;
-        let bound = match (self.direction, bound) {
-            (Direction::Forward, Some(key)) => Bound::Included(key),
-            (Direction::Backward, Some(key)) => Bound::Excluded(key),
-            (_, None) => Bound::Unbounded,
-        };
-        self.fill(bound);
+        self.fill(bound.map_or(From::Edge, From::Key));
         self.take();
     }
 
     fn next(&mut self) {
-        if self.buffer.is_empty() && !self.done {
+        self.index += 1;
+        if self.index >= self.fetched.len() && !self.done {
             let last = self.row.take().map(|row| row.key);
             let last = last.expect("a source that is not done stands on a row");
             self.fetch = (self.fetch * 4).min(FETCH_MAX);
-            self.fill(Bound::Excluded(&last));
+            self.fill(From::Behind(&last));
         }
         self.take();
     }
 
-    fn fill(&mut self, bound: Bound<&[u8]>) {
-        let mut rows = Vec::with_capacity(self.fetch);
-        match self.direction {
-            Direction::Forward => self
-                .memtable
-                .rows_forward(bound, self.at, self.fetch, &mut rows),
-            Direction::Backward => self
-                .memtable
-                .rows_backward(bound, self.at, self.fetch, &mut rows),
-        }
-        self.done = rows.len() < self.fetch;
-        self.buffer = rows.into();
+    fn fill(&mut self, from: From<'_>) {
+        self.fetched.clear();
+        self.index = 0;
+        self.memtable
+            .fetch(from, self.direction, self.at, self.fetch, &mut self.fetched);
+        self.done = self.fetched.len() < self.fetch;
     }
 
     fn take(&mut self) {
-        self.row = self
-            .buffer
-            .pop_front()
-            .map(|(key, entry)| Row { key, entry });
+        let found = self.index < self.fetched.len();
+        self.row = found.then(|| Row {
+            key: Bytes::copy_from_slice(self.fetched.key(self.index)),
+            entry: self.fetched.entry(self.index).clone(),
+        });
     }
 }
 

@@ -1,0 +1,410 @@
+//! Memtable: a sorted map of the newest writes; active, then sealed, then flushed.
+//!
+//! `arena.rs` holds rows and bytes, `index.rs` the order of the keys. One writer (the leader of a commit) applies changes;
+//! readers hold the lock for a lookup or for a handful of rows. Per key the versions are linked newest first. A version is
+//! unlinked as soon as no reader can see it any more: when a newer one exists at or below `floor`, the oldest sequence
+//! number at which anyone reads.
+
+mod arena;
+mod index;
+
+use crate::batch::Change;
+use crate::key::{Entry, Kind, SequenceNumber, is_before_end};
+use crate::range_tombstones::{Cover, Fragment, RangeTombstones};
+use crate::value_log::ValuePointer;
+use crate::{Direction, Result};
+use arena::{Arena, NO_ROW, ROW_BYTES, Row, RowId};
+use bytes::Bytes;
+use index::{INDEX_BYTES_PER_ROW, Index, Position};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+
+/// Memory of one version beside its bytes.
+const ENTRY_BYTES: usize = ROW_BYTES + INDEX_BYTES_PER_ROW;
+
+/// Rows covered by a range deletion above which the memtable is better sealed first: a scan can seek past a span of an
+/// older memtable, but has to visit the rows of the memtable that holds the tombstone.
+const COVERED_ROWS_MAX: usize = 256;
+
+#[derive(Debug)]
+pub(crate) struct Memtable {
+    rows: RwLock<Rows>,
+    bytes: AtomicUsize,
+    has_range_tombstones: AtomicBool,
+    created: Duration,
+}
+
+#[derive(Debug, Default)]
+struct Rows {
+    index: Index,
+    arena: Arena,
+    range_tombstones: RangeTombstones,
+    first_sequence: Option<SequenceNumber>,
+    last_sequence: SequenceNumber,
+    deletions: u64,
+    /// Bytes of each value-log segment that versions here refer to.
+    references: HashMap<u64, u64>,
+    /// Bytes of all values ever referred to from here.
+    value_bytes: u64,
+}
+
+/// What a memtable knows of a key at a sequence number.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) entry: Option<Entry>,
+    pub(crate) deleted: SequenceNumber,
+}
+
+/// Counts for deciding when to flush, and what.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Summary {
+    pub(crate) first_sequence: Option<SequenceNumber>,
+    pub(crate) last_sequence: SequenceNumber,
+    pub(crate) deletions: u64,
+    pub(crate) value_bytes: u64,
+    pub(crate) created: Duration,
+}
+
+/// One version, borrowed from the memtable.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Version<'a> {
+    pub(crate) sequence: SequenceNumber,
+    pub(crate) kind: Kind,
+    pub(crate) value: &'a [u8],
+}
+
+/// A handful of rows copied out of a memtable; the memory is used again for the next handful.
+#[derive(Debug, Default)]
+pub(crate) struct Fetched {
+    keys: Vec<u8>,
+    /// Where each key ends, and its version.
+    rows: Vec<(usize, Entry)>,
+}
+
+impl Fetched {
+    pub(crate) fn clear(&mut self) {
+        self.keys.clear();
+        self.rows.clear();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub(crate) fn key(&self, index: usize) -> &[u8] {
+        let start = index.checked_sub(1).map_or(0, |before| self.rows[before].0);
+        &self.keys[start..self.rows[index].0]
+    }
+
+    pub(crate) fn entry(&self, index: usize) -> &Entry {
+        &self.rows[index].1
+    }
+}
+
+/// Where a fetch begins.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum From<'a> {
+    /// The first row in the direction of the fetch.
+    Edge,
+    /// Upwards: at or behind the key. Downwards: before it.
+    Key(&'a [u8]),
+    /// Behind the key, in the direction of the fetch.
+    Behind(&'a [u8]),
+}
+
+impl Memtable {
+    pub(crate) fn new(created: Duration) -> Memtable {
+        Memtable {
+            rows: RwLock::default(),
+            bytes: AtomicUsize::new(0),
+            has_range_tombstones: AtomicBool::new(false),
+            created,
+        }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Rows> {
+        self.rows.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Rows> {
+        self.rows.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Memory used, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes() == 0
+    }
+
+    pub(crate) fn summary(&self) -> Summary {
+        let rows = self.read();
+        Summary {
+            first_sequence: rows.first_sequence,
+            last_sequence: rows.last_sequence,
+            deletions: rows.deletions,
+            value_bytes: rows.value_bytes,
+            created: self.created,
+        }
+    }
+
+    /// Adds, for each value-log segment, the bytes that versions here refer to.
+    pub(crate) fn add_references(&self, total: &mut HashMap<u64, u64>) {
+        for (&segment, &bytes) in &self.read().references {
+            *total.entry(segment).or_default() += bytes;
+        }
+    }
+
+    /// Whether deleting the span here would leave scans with many rows to step over.
+    pub(crate) fn covers_many(&self, start: &[u8], end: Option<&[u8]>) -> bool {
+        let rows = self.read();
+        let (mut position, _) = rows.index.locate(start, &rows.arena);
+        for _ in 0..COVERED_ROWS_MAX {
+            match rows.index.row(position) {
+                Some(row) if is_before_end(rows.arena.key(row), end) => {}
+                _ => return false,
+            }
+            position = rows.index.after(position);
+        }
+        true
+    }
+
+    /// Applies changes of ascending sequence numbers. Answers the memory they took.
+    pub(crate) fn apply<'a>(
+        &self,
+        changes: impl Iterator<Item = (SequenceNumber, Change<'a>)>,
+        floor: SequenceNumber,
+    ) -> usize {
+        let mut rows = self.write();
+        let mut bytes = 0;
+        for (sequence, change) in changes {
+            rows.first_sequence.get_or_insert(sequence);
+            debug_assert!(
+                rows.last_sequence < sequence,
+                "changes are applied in order"
+            );
+            rows.last_sequence = sequence;
+            bytes += ENTRY_BYTES + rows.apply(sequence, &change, floor);
+        }
+        if !rows.range_tombstones.is_empty() {
+            self.has_range_tombstones.store(true, Ordering::Release);
+        }
+        self.bytes.fetch_add(bytes, Ordering::Release);
+        bytes
+    }
+
+    /// What is known of `key` at the sequence number that `at` answers under the lock.
+    pub(crate) fn find(&self, key: &[u8], at: impl Fn() -> SequenceNumber) -> Found {
+        let rows = self.read();
+        let at = at();
+        let version = rows.index.find(key, &rows.arena);
+        let version = version.and_then(|newest| rows.version_at(newest, at));
+        Found {
+            entry: version.map(|row| rows.entry(row)),
+            deleted: rows.deleted(key, at),
+        }
+    }
+
+    pub(crate) fn cover(&self, key: &[u8], at: SequenceNumber) -> Option<Cover> {
+        if !self.has_range_tombstones.load(Ordering::Acquire) {
+            return None;
+        }
+        self.read().range_tombstones.cover(key, at)
+    }
+
+    pub(crate) fn fragments(&self) -> Vec<Fragment> {
+        self.read().range_tombstones.fragments()
+    }
+
+    /// Adds to `out` up to `count` rows that are visible at `at`.
+    pub(crate) fn fetch(
+        &self,
+        from: From<'_>,
+        direction: Direction,
+        at: SequenceNumber,
+        count: usize,
+        out: &mut Fetched,
+    ) {
+        let rows = self.read();
+        let mut position = rows.begin(from, direction);
+        while out.len() < count
+            && let Some(here) = position
+            && let Some(newest) = rows.index.row(here)
+        {
+            if let Some(row) = rows.version_at(newest, at) {
+                out.keys.extend_from_slice(rows.arena.key(newest));
+                out.rows.push((out.keys.len(), rows.entry(row)));
+            }
+            position = match direction {
+                Direction::Forward => Some(rows.index.after(here)),
+                Direction::Backward => rows.index.before(here),
+            };
+        }
+    }
+
+    /// Hands every key, in order, with all its versions, newest first, to `visit`. Holds the lock: for sealed memtables,
+    /// which nobody writes.
+    pub(crate) fn for_each(
+        &self,
+        mut visit: impl FnMut(&[u8], &[Version<'_>]) -> Result<()>,
+    ) -> Result<()> {
+        let rows = self.read();
+        let mut versions = Vec::new();
+        let mut position = rows.index.first();
+        while let Some(newest) = rows.index.row(position) {
+            versions.clear();
+            let mut next = newest;
+            while next != NO_ROW {
+                let row = rows.arena.row(next);
+                versions.push(Version {
+                    sequence: row.sequence,
+                    kind: row.kind,
+                    value: rows.arena.value(row),
+                });
+                next = row.older;
+            }
+            visit(rows.arena.key(newest), &versions)?;
+            position = rows.index.after(position);
+        }
+        Ok(())
+    }
+}
+
+impl Rows {
+    fn entry(&self, row: &Row) -> Entry {
+        Entry {
+            sequence: row.sequence,
+            kind: row.kind,
+            value: self.arena.keep_value(row),
+        }
+    }
+
+    /// The newest version at or before `at` among `newest` and what is older.
+    fn version_at(&self, newest: RowId, at: SequenceNumber) -> Option<&Row> {
+        let mut id = newest;
+        while id != NO_ROW {
+            let row = self.arena.row(id);
+            if row.sequence <= at {
+                return Some(row);
+            }
+            id = row.older;
+        }
+        None
+    }
+
+    fn deleted(&self, key: &[u8], at: SequenceNumber) -> SequenceNumber {
+        if self.range_tombstones.is_empty() {
+            return 0;
+        }
+        let cover = self.range_tombstones.cover(key, at);
+        cover.map_or(0, |cover| cover.sequence)
+    }
+
+    fn begin(&self, from: From<'_>, direction: Direction) -> Option<Position> {
+        let index = &self.index;
+        let locate = |key| index.locate(key, &self.arena);
+        match (direction, from) {
+            (Direction::Forward, From::Edge) => Some(index.first()),
+            (Direction::Forward, From::Key(key)) => Some(locate(key).0),
+            (Direction::Forward, From::Behind(key)) => Some(match locate(key) {
+                (position, true) => index.after(position),
+                (position, false) => position,
+            }),
+            (Direction::Backward, From::Edge) => index.before(index.end()),
+            (Direction::Backward, From::Key(key) | From::Behind(key)) => {
+                index.before(locate(key).0)
+            }
+        }
+    }
+
+    fn apply(
+        &mut self,
+        sequence: SequenceNumber,
+        change: &Change<'_>,
+        floor: SequenceNumber,
+    ) -> usize {
+        match *change {
+            Change::Set {
+                key, kind, value, ..
+            } => {
+                self.set(key, sequence, kind, value, floor);
+                key.len() + value.len()
+            }
+            Change::DeleteRange { start, end, .. } => {
+                self.deletions += 1;
+                let start = Bytes::copy_from_slice(start);
+                let end = end.map(Bytes::copy_from_slice);
+                self.range_tombstones
+                    .insert(&start, end.as_ref(), sequence, floor);
+                start.len() + end.as_ref().map_or(0, Bytes::len)
+            }
+        }
+    }
+
+    fn set(
+        &mut self,
+        key: &[u8],
+        sequence: SequenceNumber,
+        kind: Kind,
+        value: &[u8],
+        floor: SequenceNumber,
+    ) {
+        self.deletions += u64::from(kind == Kind::Delete);
+        if kind == Kind::Large {
+            self.refer(value);
+        }
+        let row = self.arena.add(key, sequence, kind, value);
+        if let Some(previous) = self.index.set(key, row, &self.arena) {
+            self.arena.link_older(row, previous);
+            self.unlink_unseen(previous, floor);
+        }
+    }
+
+    /// Of `newest` and what is older, keeps what readers at or behind `floor` can see.
+    fn unlink_unseen(&mut self, newest: RowId, floor: SequenceNumber) {
+        let mut id = newest;
+        while id != NO_ROW && self.arena.row(id).sequence > floor {
+            id = self.arena.row(id).older;
+        }
+        if id == NO_ROW {
+            return;
+        }
+        let mut unseen = self.arena.row(id).older;
+        self.arena.link_older(id, NO_ROW);
+        while unseen != NO_ROW {
+            let row = *self.arena.row(unseen);
+            if row.kind == Kind::Large {
+                self.forget(&row);
+            }
+            unseen = row.older;
+        }
+    }
+
+    fn refer(&mut self, pointer: &[u8]) {
+        for (segment, bytes) in references(pointer) {
+            *self.references.entry(segment).or_default() += bytes;
+            self.value_bytes += bytes;
+        }
+    }
+
+    fn forget(&mut self, row: &Row) {
+        for (segment, bytes) in references(self.arena.value(row)) {
+            if let Some(total) = self.references.get_mut(&segment) {
+                *total = total.saturating_sub(bytes);
+                if *total == 0 {
+                    self.references.remove(&segment);
+                }
+            }
+        }
+    }
+}
+
+/// For each value-log segment that a pointer leads to, the bytes it takes there.
+fn references(pointer: &[u8]) -> Vec<(u64, u64)> {
+    let decoded = ValuePointer::decode(pointer);
+    decoded.map_or_else(Vec::new, |pointer| pointer.references().collect())
+}
