@@ -4,13 +4,21 @@
 //! A [`HeadTap`] sits between the socket and the library: it notes the head of each request as it passes, and rewrites
 //! the names in the head of a response, where they have the same length and only their case differs.
 //! Requests that a client pipelines without waiting for answers come through with lower-case names.
+//!
+//! As it sees where a head begins and ends, it also holds clients to a time: who sends half a head and then nothing gives
+//! up the connection, while one that is idle between requests keeps it as long as the listener says.
 
+use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
 
+/// How long a head may take from its first byte to its last.
+const HEAD_SECONDS_MAX: u64 = 30;
 /// No head that the library accepts is longer.
 const HEAD_BYTES_MAX: usize = 128 * 1024;
 const HEAD_END: &[u8] = b"\r\n\r\n";
@@ -24,8 +32,8 @@ pub struct HeadNotes(Arc<Mutex<Notes>>);
 struct Notes {
     head: Vec<u8>,
     head_ended: bool,
-    /// Something was written since the head was noted: what is read next belongs to another request, or to a body that
-    /// waited for a `100 Continue`, whose head has been taken by then.
+    /// An answer was begun since the head was noted: what is read next belongs to another request. A `100 Continue` is
+    /// none: after it comes the body.
     answered: bool,
     response_names: Vec<String>,
 }
@@ -54,14 +62,15 @@ impl HeadNotes {
         self.lock().response_names = names;
     }
 
-    fn observe(&self, bytes: &[u8]) {
+    /// Notes what was read: whether a head has begun that has not ended.
+    fn observe(&self, bytes: &[u8]) -> bool {
         let mut notes = self.lock();
         if std::mem::take(&mut notes.answered) {
             notes.head.clear();
             notes.head_ended = false;
         }
         if notes.head_ended {
-            return;
+            return false;
         }
         let seen = notes.head.len().saturating_sub(HEAD_END.len() - 1);
         let room = HEAD_BYTES_MAX - notes.head.len();
@@ -70,6 +79,7 @@ impl HeadNotes {
             .extend_from_slice(&bytes[..bytes.len().min(room)]);
         notes.head_ended =
             find(&notes.head[seen..], HEAD_END).is_some() || notes.head.len() == HEAD_BYTES_MAX;
+        !notes.head_ended && !notes.head.is_empty()
     }
 
     fn lock(&self) -> MutexGuard<'_, Notes> {
@@ -110,6 +120,8 @@ pub struct HeadTap<S> {
     notes: HeadNotes,
     /// A rewritten head that the socket has not taken yet.
     pending: Vec<u8>,
+    /// When the head that is being read must have ended.
+    deadline: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> HeadTap<S> {
@@ -118,6 +130,20 @@ impl<S> HeadTap<S> {
             socket,
             notes,
             pending: Vec::new(),
+            deadline: None,
+        }
+    }
+
+    /// The error of a head that takes too long, if it does; otherwise the task is woken when it would.
+    fn check_deadline(&mut self, task: &mut Context<'_>) -> io::Result<()> {
+        let deadline = self.deadline.as_mut();
+        let passed = deadline.is_some_and(|deadline| deadline.as_mut().poll(task).is_ready());
+        match passed {
+            true => Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "a request head was begun and not ended",
+            )),
+            false => Ok(()),
         }
     }
 }
@@ -136,9 +162,12 @@ impl<S: AsyncWrite + Unpin> HeadTap<S> {
 
     /// Takes the head of a response whose names need their case restored into `pending`: its length, or `None`.
     fn rewrite(&mut self, bytes: &[u8]) -> Option<usize> {
+        if bytes.starts_with(b"HTTP/1.1 100") {
+            return None;
+        }
         let mut notes = self.notes.lock();
         notes.answered = true;
-        if notes.response_names.is_empty() || bytes.starts_with(b"HTTP/1.1 100") {
+        if notes.response_names.is_empty() {
             return None;
         }
         let names = std::mem::take(&mut notes.response_names);
@@ -173,9 +202,18 @@ impl<S: AsyncRead + Unpin> AsyncRead for HeadTap<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.socket).poll_read(task, buffer))?;
-        self.notes.observe(&buffer.filled()[before..]);
-        Poll::Ready(Ok(()))
+        let read = Pin::new(&mut self.socket).poll_read(task, buffer)?;
+        if read.is_ready() {
+            self.deadline = match self.notes.observe(&buffer.filled()[before..]) {
+                true => self.deadline.take().or_else(|| {
+                    let time = Duration::from_secs(HEAD_SECONDS_MAX);
+                    Some(Box::pin(tokio::time::sleep(time)))
+                }),
+                false => None,
+            };
+        }
+        self.check_deadline(task)?;
+        read.map(Ok)
     }
 }
 
@@ -280,5 +318,42 @@ mod tests {
             answers[0].contains("x-ms-meta-One") && answers[1].contains("x-ms-meta-TWO"),
             "{answers:?}"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn half_a_head_is_waited_for_thirty_seconds_and_an_idle_connection_longer() {
+        let (mut client, server) = tokio::io::duplex(64);
+        let mut tap = HeadTap::new(server, HeadNotes::default());
+        let mut request = Vec::new();
+        let idle = tokio::time::timeout(Duration::from_secs(45), tap.read_buf(&mut request)).await;
+        assert!(idle.is_err(), "nothing was sent, so nothing is late");
+        client.write_all(b"GET / HT").await.unwrap();
+        tap.read_buf(&mut request).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        client.write_all(b"TP/1.1\r\n").await.unwrap();
+        tap.read_buf(&mut request).await.unwrap();
+        let began = tokio::time::Instant::now();
+        let late = tap.read_buf(&mut request).await.unwrap_err();
+        assert_eq!(late.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(began.elapsed().as_secs(), 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_after_a_whole_head_may_take_its_time() {
+        let (mut client, server) = tokio::io::duplex(256);
+        let notes = HeadNotes::default();
+        let mut tap = HeadTap::new(server, notes.clone());
+        let mut request = Vec::new();
+        let head = b"PUT / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n";
+        client.write_all(head).await.unwrap();
+        tap.read_buf(&mut request).await.unwrap();
+        notes.take_head();
+        tap.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")
+            .await
+            .unwrap();
+        client.write_all(b"some").await.unwrap();
+        tap.read_buf(&mut request).await.unwrap();
+        let more = tokio::time::timeout(Duration::from_secs(600), tap.read_buf(&mut request)).await;
+        assert!(more.is_err());
     }
 }
