@@ -1,4 +1,4 @@
-//! What the protocol allows in names, metadata, policies and properties. Pure; called before anything is read.
+//! What the protocol allows in names, metadata and policies. Pure; called before anything is read.
 
 use crate::model::*;
 use crate::{Error, Result};
@@ -87,37 +87,6 @@ pub(crate) fn policies(policies: &[StoredPolicy]) -> Result<()> {
     }
 }
 
-/// Source: Set Queue Service Properties, "Request body".
-pub(crate) fn service_properties(properties: &ServiceProperties) -> Result<()> {
-    let retentions = [
-        properties.logging.retention_days,
-        properties.hour_metrics.retention_days,
-        properties.minute_metrics.retention_days,
-    ];
-    if let Some(days) = retentions
-        .into_iter()
-        .flatten()
-        .find(|days| !RETENTION_DAYS.contains(days))
-    {
-        return Err(Error::InvalidXmlNodeValue {
-            name: "Days",
-            value: days.to_string(),
-        });
-    }
-    let bytes: usize = properties.cors.iter().map(cors_bytes).sum();
-    if properties.cors.len() > CORS_RULES_MAX || bytes > CORS_BYTES_MAX {
-        return Err(Error::InvalidXmlDocument);
-    }
-    Ok(())
-}
-
-fn cors_bytes(rule: &CorsRule) -> usize {
-    rule.allowed_origins.len()
-        + rule.allowed_methods.len()
-        + rule.allowed_headers.len()
-        + rule.exposed_headers.len()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,22 +164,5 @@ mod tests {
         ] {
             assert!(matches!(policies(refused), Err(Error::InvalidXmlDocument)));
         }
-    }
-
-    #[test]
-    fn retention_is_one_to_365_days_and_rules_are_at_most_five() {
-        let mut properties = ServiceProperties::default();
-        assert!(service_properties(&properties).is_ok());
-        properties.minute_metrics.retention_days = Some(366);
-        assert!(matches!(
-            service_properties(&properties),
-            Err(Error::InvalidXmlNodeValue { name: "Days", .. })
-        ));
-        properties.minute_metrics.retention_days = Some(365);
-        properties.cors = vec![CorsRule::default(); 6];
-        assert!(matches!(
-            service_properties(&properties),
-            Err(Error::InvalidXmlDocument)
-        ));
     }
 }

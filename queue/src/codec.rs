@@ -11,8 +11,7 @@
 //! message        visible at 8, expires at 8, receipt 8
 //! text           UTF-8 to the end
 //! expiry         nothing
-//! properties     logging (version, delete 1, read 1, write 1, retention days 4 optional), hour metrics, minute metrics
-//!                (version, include APIs 1 optional, retention days 4 optional), rules (list of four strings, age 4)
+//! properties     the server's bytes, without a version byte of ours
 //! ```
 //!
 //! Decoding trusts nothing: a value that does not fit is `Corrupt`, never a panic and never a guess.
@@ -188,55 +187,6 @@ pub(crate) fn decode_text(value: Bytes) -> Decoded<String> {
 /// The value of an expiry row: all there is to know stands in its key.
 pub(crate) const EXPIRY_VALUE: [u8; 1] = [VERSION];
 
-impl ServiceProperties {
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::new();
-        out.string(&self.logging.version);
-        out.flag(self.logging.delete);
-        out.flag(self.logging.read);
-        out.flag(self.logging.write);
-        out.option(self.logging.retention_days, Writer::u32);
-        for metrics in [&self.hour_metrics, &self.minute_metrics] {
-            out.string(&metrics.version);
-            out.option(metrics.include_apis, Writer::flag);
-            out.option(metrics.retention_days, Writer::u32);
-        }
-        out.list(&self.cors, |out, rule| {
-            out.string(&rule.allowed_origins);
-            out.string(&rule.allowed_methods);
-            out.string(&rule.allowed_headers);
-            out.string(&rule.exposed_headers);
-            out.u32(rule.max_age_seconds);
-        });
-        out.0
-    }
-
-    pub(crate) fn decode(value: &[u8]) -> Decoded<ServiceProperties> {
-        let mut from = Reader::new("service properties", value)?;
-        let properties = ServiceProperties {
-            logging: Logging {
-                version: from.string()?,
-                delete: from.flag()?,
-                read: from.flag()?,
-                write: from.flag()?,
-                retention_days: from.option(Reader::u32)?,
-            },
-            hour_metrics: from.metrics()?,
-            minute_metrics: from.metrics()?,
-            cors: from.list(|from| {
-                Ok(CorsRule {
-                    allowed_origins: from.string()?,
-                    allowed_methods: from.string()?,
-                    allowed_headers: from.string()?,
-                    exposed_headers: from.string()?,
-                    max_age_seconds: from.u32()?,
-                })
-            })?,
-        };
-        from.end(properties)
-    }
-}
-
 struct Writer(Vec<u8>);
 
 impl Writer {
@@ -364,14 +314,6 @@ impl<'a> Reader<'a> {
         Ok(items)
     }
 
-    fn metrics(&mut self) -> Decoded<Metrics> {
-        Ok(Metrics {
-            version: self.string()?,
-            include_apis: self.option(Reader::flag)?,
-            retention_days: self.option(Reader::u32)?,
-        })
-    }
-
     fn end<T>(self, row: T) -> Decoded<T> {
         if self.rest.is_empty() {
             Ok(row)
@@ -410,28 +352,6 @@ mod tests {
             })
     }
 
-    fn metrics() -> impl Strategy<Value = Metrics> {
-        (".{0,4}", any::<Option<bool>>(), any::<Option<u32>>()).prop_map(
-            |(version, include_apis, retention_days)| Metrics {
-                version,
-                include_apis,
-                retention_days,
-            },
-        )
-    }
-
-    fn rules() -> impl Strategy<Value = CorsRule> {
-        (".{0,9}", ".{0,9}", ".{0,9}", ".{0,9}", any::<u32>()).prop_map(|(a, b, c, d, age)| {
-            CorsRule {
-                allowed_origins: a,
-                allowed_methods: b,
-                allowed_headers: c,
-                exposed_headers: d,
-                max_age_seconds: age,
-            }
-        })
-    }
-
     proptest! {
         #[test]
         fn queue_rows_round_trip(
@@ -455,26 +375,6 @@ mod tests {
         }
 
         #[test]
-        fn service_properties_round_trip(
-            flags: (bool, bool, bool), days: Option<u32>, hour in metrics(), minute in metrics(),
-            cors in prop::collection::vec(rules(), 0..6),
-        ) {
-            let properties = ServiceProperties {
-                logging: Logging {
-                    version: "1.0".into(),
-                    delete: flags.0,
-                    read: flags.1,
-                    write: flags.2,
-                    retention_days: days,
-                },
-                hour_metrics: hour,
-                minute_metrics: minute,
-                cors,
-            };
-            prop_assert_eq!(ServiceProperties::decode(&properties.encode()).unwrap(), properties);
-        }
-
-        #[test]
         fn no_bytes_make_a_decoder_panic(mut value: Vec<u8>, plausible: bool) {
             if plausible && !value.is_empty() {
                 value[0] = VERSION;
@@ -483,7 +383,6 @@ mod tests {
             let _ = CounterRow::decode(&value);
             let _ = DeliveryRow::decode(&value);
             let _ = MessageRow::decode(&value);
-            let _ = ServiceProperties::decode(&value);
             let _ = decode_text(value.into());
         }
     }

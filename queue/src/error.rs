@@ -34,14 +34,6 @@ pub enum Error {
     /// More than five stored policies, or one that is malformed.
     #[error("XML specified is not syntactically valid.")]
     InvalidXmlDocument,
-    /// A value in the service properties is outside its range.
-    #[error("The value for one of the XML nodes is not in the correct format.")]
-    InvalidXmlNodeValue {
-        /// `XmlNodeName`.
-        name: &'static str,
-        /// `XmlNodeValue`: what the client sent.
-        value: String,
-    },
     /// No message has this id: unknown, deleted or expired.
     #[error("The specified message does not exist.")]
     MessageNotFound,

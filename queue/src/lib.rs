@@ -1,7 +1,7 @@
 //! The Queue service: messages that are taken, hidden for a while, and deleted or seen again.
 //!
 //! Synchronous and free of HTTP. Supported: every operation on queues and messages, stored access policies, and the
-//! storing of service properties. Left to the server: statistics of the secondary location, signatures, CORS.
+//! storing of service properties. Left to the server: what the properties mean, statistics, signatures, CORS.
 //!
 //! # How a queue lies in a log-structured store
 //!
@@ -49,9 +49,7 @@ pub use model::*;
 
 use codec::{CounterRow, QueueRow};
 use keys::QueueId;
-use lazurite_engine::{
-    Batch, Db, Direction, IdSource, KeyLocks, Keyspace, KeyspaceOptions, Ticket,
-};
+use lazurite_engine::{Batch, Db, Direction, IdSource, Keyspace, KeyspaceOptions, Ticket};
 use live::{Live, Slots, State};
 use receipt::Receipt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -65,7 +63,6 @@ pub struct QueueService {
     queues: Keyspace,
     messages: Keyspace,
     slots: Slots,
-    property_locks: KeyLocks,
     /// The key of the last queue swept.
     sweep_position: Mutex<Vec<u8>>,
     rows_examined: AtomicU64,
@@ -80,7 +77,6 @@ impl QueueService {
             db: db.clone(),
             ids,
             slots: Slots::default(),
-            property_locks: KeyLocks::default(),
             sweep_position: Mutex::default(),
             rows_examined: AtomicU64::new(0),
         })

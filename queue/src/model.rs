@@ -26,13 +26,6 @@ pub const STORED_POLICIES_MAX: usize = 5;
 /// Longest id of a stored policy, in characters.
 pub const STORED_POLICY_ID_LENGTH_MAX: usize = 64;
 
-/// Days that logs and metrics may be kept. Source: Set Queue Service Properties, "Request body".
-pub const RETENTION_DAYS: std::ops::RangeInclusive<u32> = 1..=365;
-/// Most CORS rules of one account. Source: Set Queue Service Properties, "Request body".
-pub const CORS_RULES_MAX: usize = 5;
-/// Most bytes of all CORS rules together. Source: "Cross-Origin Resource Sharing", "Usage".
-pub const CORS_BYTES_MAX: usize = 2 * 1024;
-
 /// Names and values in the order given, names in the case given. Two sets are equal if they hold the same pairs in any
 /// order, names compared without case.
 pub type Metadata = Vec<(String, String)>;
@@ -195,93 +188,4 @@ pub struct Sweep {
     pub removed: u64,
     /// Whether expired messages may be left: call again soon.
     pub more: bool,
-}
-
-/// The properties of the service for one account. Source: Set Queue Service Properties, "Request body".
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ServiceProperties {
-    /// `Logging`.
-    pub logging: Logging,
-    /// `HourMetrics`.
-    pub hour_metrics: Metrics,
-    /// `MinuteMetrics`.
-    pub minute_metrics: Metrics,
-    /// `Cors`, in the order in which rules are tried.
-    pub cors: Vec<CorsRule>,
-}
-
-/// What Set Queue Service Properties changes: `None` leaves a part as it is.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ServicePropertiesChange {
-    /// `Logging`.
-    pub logging: Option<Logging>,
-    /// `HourMetrics`.
-    pub hour_metrics: Option<Metrics>,
-    /// `MinuteMetrics`.
-    pub minute_metrics: Option<Metrics>,
-    /// `Cors`; an empty list removes all rules.
-    pub cors: Option<Vec<CorsRule>>,
-}
-
-/// Which requests are to be logged.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Logging {
-    /// `Version`.
-    pub version: String,
-    /// `Delete`.
-    pub delete: bool,
-    /// `Read`.
-    pub read: bool,
-    /// `Write`.
-    pub write: bool,
-    /// `RetentionPolicy`: days, 1 to 365; `None`: not enabled.
-    pub retention_days: Option<u32>,
-}
-
-impl Default for Logging {
-    fn default() -> Self {
-        Logging {
-            version: "1.0".into(),
-            delete: false,
-            read: false,
-            write: false,
-            retention_days: None,
-        }
-    }
-}
-
-/// Which metrics are to be kept.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Metrics {
-    /// `Version`.
-    pub version: String,
-    /// `Enabled` and `IncludeAPIs`: `None` when not enabled, else whether operations are told apart.
-    pub include_apis: Option<bool>,
-    /// `RetentionPolicy`: days, 1 to 365; `None`: not enabled.
-    pub retention_days: Option<u32>,
-}
-
-impl Default for Metrics {
-    fn default() -> Self {
-        Metrics {
-            version: "1.0".into(),
-            include_apis: None,
-            retention_days: None,
-        }
-    }
-}
-
-/// A rule for requests from other origins; lists as on the wire, separated by commas.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct CorsRule {
-    /// `AllowedOrigins`.
-    pub allowed_origins: String,
-    /// `AllowedMethods`.
-    pub allowed_methods: String,
-    /// `AllowedHeaders`.
-    pub allowed_headers: String,
-    /// `ExposedHeaders`.
-    pub exposed_headers: String,
-    /// `MaxAgeInSeconds`.
-    pub max_age_seconds: u32,
 }

@@ -77,6 +77,11 @@ impl Accounts {
             .then(|| (primary.to_owned(), true))
     }
 
+    /// The names of all accounts, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.keys.keys().map(String::as_str)
+    }
+
     /// The decoded keys of an account that [`Accounts::find`] has found.
     pub fn keys(&self, account: &str) -> &[Vec<u8>] {
         self.keys.get(account).map_or(&[], Vec::as_slice)

@@ -7,6 +7,7 @@ use crate::access_log::AccessLog;
 use crate::accounts::Accounts;
 use crate::cli::{Cli, LogFormat, LogLevel, is_public};
 use crate::http::context::{RequestIds, ServiceKind};
+use crate::http::properties::PropertiesStore;
 use crate::http::{App, cross, serve};
 use lazurite_blob::BlobService;
 use lazurite_engine::fs::MemoryFs;
@@ -159,12 +160,14 @@ impl App {
         let blobs = BlobService::open(&db, ids.clone()).map_err(|error| error.to_string())?;
         let tables = TableService::open(&db).map_err(|error| error.to_string())?;
         let queues = QueueService::open(&db, ids.clone()).map_err(|error| error.to_string())?;
+        let properties = PropertiesStore::read(&accounts, &blobs, &queues, &tables)?;
         Ok(App {
             accounts,
             db,
             blobs,
             queues,
             tables,
+            properties,
             durability,
             loose: cli.loose,
             allowed_hosts: cli.allowed_hosts.clone(),

@@ -351,45 +351,19 @@ fn names_are_checked_by_every_operation() {
 }
 
 #[test]
-fn service_properties_change_only_where_given() {
+fn service_properties_are_kept_by_account_across_a_restart() {
     let mut store = Store::new();
-    let service = &store.service;
-    assert_eq!(
-        service.get_queue_service_properties(ACCOUNT).unwrap(),
-        ServiceProperties::default()
-    );
-    let rule = CorsRule {
-        allowed_origins: "*".into(),
-        ..CorsRule::default()
-    };
-    let change = ServicePropertiesChange {
-        cors: Some(vec![rule.clone()]),
-        ..Default::default()
-    };
+    assert_eq!(store.service.get_service_properties(ACCOUNT).unwrap(), None);
     drop(
-        service
-            .set_queue_service_properties(ACCOUNT, change)
-            .unwrap(),
-    );
-    let metrics = Metrics {
-        include_apis: Some(true),
-        retention_days: Some(7),
-        ..Metrics::default()
-    };
-    let change = ServicePropertiesChange {
-        hour_metrics: Some(metrics.clone()),
-        ..Default::default()
-    };
-    drop(
-        service
-            .set_queue_service_properties(ACCOUNT, change)
+        store
+            .service
+            .set_service_properties(ACCOUNT, b"<xml/>")
             .unwrap(),
     );
     store.reopen();
-    let properties = store.service.get_queue_service_properties(ACCOUNT).unwrap();
-    assert_eq!(properties.cors, [rule]);
-    assert_eq!(properties.hour_metrics, metrics);
-    assert_eq!(properties.logging, Logging::default());
+    let read = |account| store.service.get_service_properties(account).unwrap();
+    assert_eq!(read(ACCOUNT).as_deref(), Some(&b"<xml/>"[..]));
+    assert_eq!(read("other"), None);
 }
 
 #[test]

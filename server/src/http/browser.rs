@@ -1,5 +1,5 @@
 //! Keeps web pages out. The development key is public, so any page that a browser on this machine shows could sign
-//! requests; two things give such requests away, and both are refused before anything else is looked at.
+//! requests; two things give such requests away, and both are refused before credentials are looked at.
 
 use super::error::{Failure, Result};
 use axum::http::Method;
@@ -7,8 +7,8 @@ use axum::http::header::{HeaderMap, ORIGIN};
 use axum::http::request::Parts;
 use std::net::IpAddr;
 
-/// Refuses a host name that could be anybody's (DNS rebinding), and a write that another origin's page makes.
-pub fn check(parts: &Parts, host: &str, allowed_hosts: &[String]) -> Result<()> {
+/// Refuses a host name that could be anybody's (DNS rebinding).
+pub fn check_host(host: &str, allowed_hosts: &[String]) -> Result<()> {
     let name = name_of(host);
     if !(leads_here(name)
         || allowed_hosts
@@ -21,6 +21,11 @@ pub fn check(parts: &Parts, host: &str, allowed_hosts: &[String]) -> Result<()> 
         );
         return Err(Failure::new(403, "AuthorizationFailure", message));
     }
+    Ok(())
+}
+
+/// Refuses a write that another origin's page makes. Whoever calls has found no CORS rule that allows it.
+pub fn check_origin(parts: &Parts, host: &str) -> Result<()> {
     let reads = matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
     if !reads && is_cross_site(&parts.headers, host) {
         let message = "A web page of another origin may not write here: no CORS rule allows it.";
@@ -71,7 +76,8 @@ mod tests {
         }
         let (parts, ()) = request.body(()).unwrap().into_parts();
         let allowed = ["storage.example".to_owned()];
-        check(&parts, host, &allowed)
+        check_host(host, &allowed)
+            .and_then(|()| check_origin(&parts, host))
             .err()
             .map(|failure| failure.status.as_u16())
     }

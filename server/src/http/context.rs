@@ -58,6 +58,10 @@ impl ApiVersion {
         valid.then(|| ApiVersion(text.to_owned()))
     }
 
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
     pub fn is_at_least(&self, text: &str) -> bool {
         self.0.as_str() >= text
     }
@@ -141,6 +145,8 @@ pub struct Context {
     pub method: Method,
     pub headers: HeaderMap,
     pub version: ApiVersion,
+    /// Whether the request names its version.
+    version_named: bool,
     pub query: Query,
     /// Path as sent, percent-encoded, account included in path style.
     pub raw_path: String,
@@ -167,6 +173,8 @@ impl Context {
         let raw_path = parts.uri.path().to_owned();
         let query = Query::parse(parts.uri.query().unwrap_or(""))?;
         let version = version(&parts.headers, &query)?;
+        let version_named = version.is_some();
+        let version = version.unwrap_or_else(|| ApiVersion(ApiVersion::NEWEST.to_owned()));
         let host = host(parts)?;
         let address = address(accounts, &host, &raw_path)?;
         let base_url = match address.path_style {
@@ -181,6 +189,7 @@ impl Context {
             method: parts.method.clone(),
             headers: parts.headers.clone(),
             version,
+            version_named,
             query,
             account: address.account,
             secondary: address.secondary,
@@ -189,6 +198,14 @@ impl Context {
             base_url,
             metadata_names: Vec::new(),
         })
+    }
+
+    /// Takes the account's default version for a request that names none.
+    /// Source: Versioning for the Azure Storage services, "Requests via a shared access signature" and after.
+    pub fn assume_version(&mut self, default: Option<&ApiVersion>) {
+        if let (false, Some(default)) = (self.version_named, default) {
+            self.version = default.clone();
+        }
     }
 
     /// A header as text: trimmed, `None` when absent or empty. Bytes beyond ASCII are read as UTF-8, else as Latin-1.
@@ -263,15 +280,16 @@ pub fn text_of(value: &HeaderValue) -> String {
     text.trim().to_owned()
 }
 
-fn version(headers: &HeaderMap, query: &Query) -> Result<ApiVersion> {
+fn version(headers: &HeaderMap, query: &Query) -> Result<Option<ApiVersion>> {
     let (name, text) = match headers.get("x-ms-version") {
         Some(value) => ("x-ms-version", text_of(value)),
         None => match query.get("api-version").or_else(|| query.get("sv")) {
             Some(text) => ("api-version", text),
-            None => return Ok(ApiVersion(ApiVersion::NEWEST.to_owned())),
+            None => return Ok(None),
         },
     };
-    ApiVersion::parse(&text).ok_or_else(|| Failure::header(name, text))
+    let version = ApiVersion::parse(&text).ok_or_else(|| Failure::header(name, text))?;
+    Ok(Some(version))
 }
 
 pub fn host(parts: &Parts) -> Result<String> {

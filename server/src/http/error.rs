@@ -91,6 +91,11 @@ pub mod known {
         "InvalidXmlDocument",
         "XML specified is not syntactically valid.",
     );
+    pub const INVALID_XML_NODE_VALUE: Known = Known(
+        400,
+        "InvalidXmlNodeValue",
+        "The value for one of the XML nodes is not in the correct format.",
+    );
     pub const MISSING_REQUIRED_HEADER: Known = Known(
         400,
         "MissingRequiredHeader",
@@ -120,6 +125,11 @@ pub mod known {
         405,
         "UnsupportedHttpVerb",
         "The resource doesn't support the specified HTTP verb.",
+    );
+    pub const UNSUPPORTED_XML_NODE: Known = Known(
+        400,
+        "UnsupportedXmlNode",
+        "One of the XML nodes specified in the request body is not supported.",
     );
     pub const WRITE_ON_SECONDARY: Known = Known(
         403,
@@ -244,9 +254,6 @@ impl From<lazurite_queue::Error> for Failure {
             } => Failure::parameter(name, value, reason),
             Error::InvalidResourceName => answer(400, "InvalidResourceName"),
             Error::InvalidXmlDocument => answer(400, "InvalidXmlDocument"),
-            Error::InvalidXmlNodeValue { name, value } => answer(400, "InvalidXmlNodeValue")
-                .with("XmlNodeName", name)
-                .with("XmlNodeValue", value),
             Error::MessageNotFound => answer(404, "MessageNotFound"),
             Error::MetadataTooLarge => answer(400, "MetadataTooLarge"),
             Error::OutOfRangeInput => answer(400, "OutOfRangeInput"),

@@ -7,8 +7,8 @@ mod browser;
 pub mod context;
 pub mod error;
 mod head_case;
-mod headers;
-mod properties;
+pub mod headers;
+pub mod properties;
 mod queue;
 mod table;
 
@@ -17,10 +17,10 @@ use crate::accounts::Accounts;
 use crate::auth::sas::{Sas, StoredPolicy};
 use crate::auth::{self, Caller, shared_key::SignedRequest};
 use axum::body::Body;
-use axum::http::header::{CONNECTION, HeaderValue, SERVER};
+use axum::http::header::{CONNECTION, HeaderValue, ORIGIN, SERVER};
 use axum::http::{Method, Request, Response, StatusCode};
 use body::RequestBody;
-use context::{Arrival, Context, RequestIds, ServiceKind};
+use context::{ApiVersion, Arrival, Context, RequestIds, ServiceKind};
 use error::{Dialect, Failure, Result, known};
 use head_case::{HeadNotes, HeadTap, RawHead};
 use hyper::body::Incoming;
@@ -30,6 +30,7 @@ use lazurite_blob::BlobService;
 use lazurite_engine::Db;
 use lazurite_queue::QueueService;
 use lazurite_table::TableService;
+use properties::{PropertiesStore, ServiceProperties};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -55,6 +56,7 @@ pub struct App {
     pub blobs: BlobService,
     pub queues: QueueService,
     pub tables: TableService,
+    pub properties: PropertiesStore,
     pub durability: &'static str,
     pub loose: bool,
     /// Host names that requests may come under, beside those that only lead to this machine.
@@ -169,8 +171,9 @@ async fn answer(
     let (method, target) = (request.method().clone(), request.uri().to_string());
     let echoed = Echo::of(&request);
     let dialect = dialect(service, &request);
-    let must_close = Arc::new(AtomicBool::new(false));
-    let mut response = match respond(&app, &arrival, request, notes.take_head(), &must_close).await
+    let origin = request.headers().get(ORIGIN).map(context::text_of);
+    let mut learned = Learned::default();
+    let mut response = match respond(&app, &arrival, request, notes.take_head(), &mut learned).await
     {
         Ok(response) => response,
         Err(failure) => {
@@ -193,12 +196,15 @@ async fn answer(
             )
         }
     };
-    if must_close.load(Ordering::Relaxed) {
+    if learned.must_close.load(Ordering::Relaxed) {
         response
             .headers_mut()
             .insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    echoed.onto(&mut response, &arrival.request_id);
+    echoed.onto(&mut response, &arrival.request_id, learned.version.as_ref());
+    if let Some(properties) = learned.properties {
+        properties::cors::put_headers(&properties.cors, origin.as_deref(), &method, &mut response);
+    }
     notes.set_response_names(headers::take_metadata_names(&mut response));
     let status = response.status().as_u16();
     app.access_log
@@ -207,24 +213,42 @@ async fn answer(
     response
 }
 
+/// What is learned on the way of a request that its answer needs, whatever the answer is.
+#[derive(Debug, Default)]
+struct Learned {
+    /// The connection cannot be used again.
+    must_close: Arc<AtomicBool>,
+    version: Option<ApiVersion>,
+    /// Of the service and account addressed; `None` where the CORS rules have no say.
+    properties: Option<Arc<ServiceProperties>>,
+}
+
 async fn respond(
     app: &Arc<App>,
     arrival: &Arrival,
     request: Request<Incoming>,
     raw: RawHead,
-    must_close: &Arc<AtomicBool>,
+    learned: &mut Learned,
 ) -> Result<Response<Body>> {
     check_framing(&request, &raw)?;
     let (parts, body) = request.into_parts();
-    let body = RequestBody::new(body, &parts.headers, must_close.clone());
-    browser::check(&parts, &context::host(&parts)?, &app.allowed_hosts)?;
+    let body = RequestBody::new(body, &parts.headers, learned.must_close.clone());
+    let host = context::host(&parts)?;
+    browser::check_host(&host, &app.allowed_hosts)?;
     if parts.uri.path() == "/_lazurite/health" {
         return Ok(health(app));
     }
     let mut context = Context::new(arrival, &app.accounts, &parts)?;
     context.metadata_names = raw.metadata_names;
+    let properties = app.properties.get(arrival.service, &context.account);
+    context.assume_version(properties.default_service_version.as_ref());
+    learned.version = Some(context.version.clone());
     if context.method == Method::OPTIONS {
-        return Err(preflight(&context));
+        return properties::cors::preflight(&properties.cors, &context);
+    }
+    learned.properties = Some(properties.clone());
+    if !properties::cors::allows(&properties.cors, &context) {
+        browser::check_origin(&parts, &host)?;
     }
     let caller = authenticate(app, &context)?;
     if context.secondary && !matches!(context.method, Method::GET | Method::HEAD) {
@@ -261,24 +285,6 @@ fn check_framing(request: &Request<Incoming>, raw: &RawHead) -> Result<()> {
         );
     }
     Ok(())
-}
-
-/// No CORS rule can be set yet, so none matches. Source: Preflight Blob Request, "Response".
-fn preflight(context: &Context) -> Failure {
-    if context.header("origin").is_none()
-        || context.header("access-control-request-method").is_none()
-    {
-        return Failure::new(
-            400,
-            "InvalidHeaderValue",
-            "A required CORS header is not present.",
-        );
-    }
-    Failure::new(
-        403,
-        "CorsPreflightFailure",
-        "CORS not enabled or no matching rule found for this request.",
-    )
 }
 
 /// Finds the caller. A stored access policy is fetched first: a SAS may draw its times and permissions from it.
@@ -373,13 +379,14 @@ impl Echo {
         }
     }
 
-    fn onto(self, response: &mut Response<Body>, request_id: &str) {
+    fn onto(self, response: &mut Response<Body>, request_id: &str, served_as: Option<&ApiVersion>) {
         let headers = response.headers_mut();
         let id = HeaderValue::try_from(request_id).expect("request ids are hexadecimal");
         headers.insert("x-ms-request-id", id);
         let version = self
             .version
-            .unwrap_or(HeaderValue::from_static(context::ApiVersion::NEWEST));
+            .or_else(|| HeaderValue::try_from(served_as?.as_str()).ok())
+            .unwrap_or(HeaderValue::from_static(ApiVersion::NEWEST));
         headers.insert("x-ms-version", version);
         headers.insert(
             SERVER,

@@ -4,7 +4,7 @@ use super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
 use super::context::{Context, decode};
 use super::error::{Failure, Result, known};
 use super::headers::{empty, metadata, parse_xml, put, put_metadata, xml};
-use super::{App, cross};
+use super::{App, cross, properties};
 use crate::auth::policy::{Letters, Needs, authorize};
 use crate::auth::{Caller, sas};
 use crate::codec::policies::{self, SignedIdentifier};
@@ -23,6 +23,7 @@ use std::time::SystemTime;
 enum Operation {
     ListQueues,
     GetServiceProperties,
+    SetServiceProperties,
     GetServiceStats,
     CreateQueue,
     DeleteQueue,
@@ -63,11 +64,13 @@ pub async fn handle(
     };
     match operation {
         Operation::ListQueues => list_queues(request).await,
-        Operation::GetServiceStats => Ok(xml(200, super::properties::stats(&request.context))),
-        Operation::GetServiceProperties => Ok(xml(
-            200,
-            super::properties::disabled(request.context.service),
-        )),
+        Operation::GetServiceStats => Ok(xml(200, properties::stats(&request.context))),
+        Operation::GetServiceProperties => {
+            Ok(properties::get_service_properties(app, &request.context))
+        }
+        Operation::SetServiceProperties => {
+            properties::set_service_properties(app, request.context, body).await
+        }
         Operation::CreateQueue => create_queue(request).await,
         Operation::DeleteQueue => {
             write(request, |queues, r| {
@@ -160,9 +163,10 @@ fn route_service(context: &Context, comp: &str) -> Result<Operation> {
     match (&context.method, context.restype().as_str(), comp) {
         (&Method::GET, "", "list") => Ok(Operation::ListQueues),
         (&Method::GET, "service", "properties") => Ok(Operation::GetServiceProperties),
-        (_, "service", "properties") => Err(Failure::unsupported("Set Queue Service Properties")),
+        (&Method::PUT, "service", "properties") => Ok(Operation::SetServiceProperties),
+        (_, "service", "properties") => Err(known::UNSUPPORTED_HTTP_VERB.into()),
         (&Method::GET, "service", "stats") => {
-            super::properties::check_secondary(context)?;
+            properties::check_secondary(context)?;
             Ok(Operation::GetServiceStats)
         }
         (_, "service", "userdelegationkey") => Err(Failure::unsupported("Get User Delegation Key")),
@@ -205,6 +209,7 @@ fn needs(operation: Operation) -> Needs {
         Operation::GetServiceProperties | Operation::GetServiceStats => {
             Needs::account_only("s", Any("r"))
         }
+        Operation::SetServiceProperties => Needs::account_only("s", Any("w")),
         Operation::CreateQueue => Needs::account_only("c", Any("cw")),
         Operation::DeleteQueue => Needs::account_only("c", Any("d")),
         Operation::GetQueueMetadata => both("c", Any("r"), Any("r")),

@@ -255,9 +255,15 @@ describe("blobs", () => {
 });
 
 describe("the service", () => {
-  it("has properties to read, refuses by name to set them, and tells of the account", async () => {
+  it("has properties that are set part by part, and tells of the account", async () => {
     assert.equal((await service.getProperties()).hourMetrics.enabled, false);
-    await fails(() => service.setProperties({ cors: [] }), 501, "NotImplemented", "Set Blob Service Properties");
+    const rule = { allowedOrigins: "*", allowedMethods: "GET", allowedHeaders: "", exposedHeaders: "", maxAgeInSeconds: 7 };
+    await service.setProperties({ cors: [rule], defaultServiceVersion: "2020-10-02" });
+    const found = await service.getProperties();
+    assert.deepEqual([found.cors[0].allowedOrigins, found.defaultServiceVersion], ["*", "2020-10-02"]);
+    const deleteRetentionPolicy = { enabled: true, days: 7 };
+    await fails(() => service.setProperties({ deleteRetentionPolicy }), 501, "NotImplemented", "DeleteRetentionPolicy");
+    await service.setProperties({ cors: [] });
     const account = await service.getAccountInfo();
     assert.deepEqual([account.accountKind, account.isHierarchicalNamespaceEnabled], ["StorageV2", false]);
   });

@@ -10,6 +10,7 @@ from azure.core import MatchConditions
 from azure.core.exceptions import ResourceExistsError, ResourceModifiedError, ResourceNotFoundError
 from azure.storage.blob import (
     AccessPolicy,
+    BlobAnalyticsLogging,
     BlobBlock,
     BlobClient,
     BlobPrefix,
@@ -17,7 +18,10 @@ from azure.storage.blob import (
     ContainerClient,
     ContentSettings,
     CorsRule,
+    Metrics,
+    RetentionPolicy,
     StandardBlobTier,
+    StaticWebsite,
 )
 
 import harness
@@ -177,11 +181,31 @@ class Containers(harness.Test):
         self.assertEqual(list(container.list_blobs(include=["uncommittedblobs"])), [])
         self.assertFalse(container.get_blob_client("b").exists())
 
-    def test_service_properties_are_read_and_setting_them_is_refused_by_name(self):
+    def test_service_properties_are_set_part_by_part(self):
         found = service.get_service_properties()
-        self.assertEqual((found["cors"], found["hour_metrics"].enabled, found["delete_retention_policy"].enabled), ([], False, False))
-        with self.fails(501, "NotImplemented", "Set Blob Service Properties"):
-            service.set_service_properties(cors=[CorsRule(["*"], ["GET"])])
+        self.assertEqual((found["cors"], found["hour_metrics"].enabled), ([], False))
+        rules = [CorsRule(["http://a.com", "http://b.com"], ["GET", "PUT"], allowed_headers=["x-ms-meta-*"], max_age_in_seconds=500), CorsRule(["*"], ["GET"])]
+        service.set_service_properties(cors=rules)
+        self.addCleanup(service.set_service_properties, cors=[])
+        service.set_service_properties(hour_metrics=Metrics(enabled=False))
+        first, second = service.get_service_properties()["cors"]
+        self.assertEqual((first.allowed_origins, first.allowed_methods), ("http://a.com,http://b.com", "GET,PUT"))
+        self.assertEqual((first.allowed_headers, first.max_age_in_seconds), ("x-ms-meta-*", 500))
+        self.assertEqual((second.allowed_origins, second.max_age_in_seconds), ("*", 0))
+        with self.fails(400, "InvalidXmlDocument"):
+            service.set_service_properties(cors=[rules[1]] * 6)
+        with self.fails(400, "InvalidXmlNodeValue"):
+            service.set_service_properties(hour_metrics=Metrics(enabled=False, retention_policy=RetentionPolicy(enabled=True, days=366)))
+        with self.fails(501, "NotImplemented", "HourMetrics"):
+            service.set_service_properties(hour_metrics=Metrics(enabled=True, include_apis=True))
+        with self.fails(501, "NotImplemented", "Storage Analytics logging"):
+            service.set_service_properties(analytics_logging=BlobAnalyticsLogging(write=True))
+        with self.fails(501, "NotImplemented", "Soft delete"):
+            service.set_service_properties(delete_retention_policy=RetentionPolicy(enabled=True, days=7))
+        with self.fails(501, "NotImplemented", "static website"):
+            service.set_service_properties(static_website=StaticWebsite(enabled=True, index_document="index.html"))
+        service.set_service_properties(target_version="2020-10-02")
+        self.assertEqual(service.get_service_properties()["target_version"], "2020-10-02")
 
     def test_account_information(self):
         found = service.get_account_information()

@@ -99,9 +99,17 @@ describe("queues", () => {
     assert.deepEqual((await queue.getAccessPolicy()).signedIdentifiers, []);
   });
 
-  it("have service properties to read; setting them is refused by name", async () => {
-    assert.equal((await service.getProperties()).hourMetrics.enabled, false);
-    await fails(() => service.setProperties({ cors: [] }), 501, "NotImplemented", "Set Queue Service Properties");
+  it("have service properties that are set part by part", async () => {
+    const rule = { allowedOrigins: "http://a.com", allowedMethods: "GET,PUT", allowedHeaders: "", exposedHeaders: "", maxAgeInSeconds: 7 };
+    await service.setProperties({ cors: [rule] });
+    await service.setProperties({});
+    const found = await service.getProperties();
+    assert.equal(found.hourMetrics.enabled, false);
+    assert.deepEqual(found.cors.map((rule) => [rule.allowedOrigins, rule.maxAgeInSeconds]), [["http://a.com", 7]]);
+    const metrics = { version: "1.0", enabled: true, includeAPIs: false, retentionPolicy: { enabled: false } };
+    await fails(() => service.setProperties({ minuteMetrics: metrics }), 501, "NotImplemented", "MinuteMetrics");
+    await service.setProperties({ cors: [] });
+    assert.equal((await service.getProperties()).cors?.length ?? 0, 0);
   });
 });
 

@@ -10,8 +10,11 @@ from azure.storage.queue import (
     BinaryBase64DecodePolicy,
     BinaryBase64EncodePolicy,
     CorsRule,
+    Metrics,
+    QueueAnalyticsLogging,
     QueueClient,
     QueueServiceClient,
+    RetentionPolicy,
     TextBase64DecodePolicy,
     TextBase64EncodePolicy,
 )
@@ -116,11 +119,25 @@ class Queues(harness.Test):
         queue.set_queue_access_policy({})
         self.assertEqual(queue.get_queue_access_policy(), {})
 
-    def test_service_properties_are_read_and_setting_them_is_refused_by_name(self):
+    def test_service_properties_are_set_part_by_part(self):
         found = service.get_service_properties()
-        self.assertEqual((found["cors"], found["hour_metrics"].enabled, found["analytics_logging"].write), ([], False, False))
-        with self.fails(501, "NotImplemented", "Set Queue Service Properties"):
-            service.set_service_properties(cors=[CorsRule(["*"], ["GET"])])
+        self.assertEqual((found["cors"], found["hour_metrics"].enabled), ([], False))
+        rules = [CorsRule(["http://a.com", "http://b.com"], ["GET", "PUT"], allowed_headers=["x-ms-meta-*"], max_age_in_seconds=500), CorsRule(["*"], ["GET"])]
+        service.set_service_properties(cors=rules)
+        self.addCleanup(service.set_service_properties, cors=[])
+        service.set_service_properties(hour_metrics=Metrics(enabled=False))
+        first, second = service.get_service_properties()["cors"]
+        self.assertEqual((first.allowed_origins, first.allowed_methods), ("http://a.com,http://b.com", "GET,PUT"))
+        self.assertEqual((first.allowed_headers, first.max_age_in_seconds), ("x-ms-meta-*", 500))
+        self.assertEqual((second.allowed_origins, second.max_age_in_seconds), ("*", 0))
+        with self.fails(400, "InvalidXmlDocument"):
+            service.set_service_properties(cors=[rules[1]] * 6)
+        with self.fails(400, "InvalidXmlNodeValue"):
+            service.set_service_properties(hour_metrics=Metrics(enabled=False, retention_policy=RetentionPolicy(enabled=True, days=366)))
+        with self.fails(501, "NotImplemented", "HourMetrics"):
+            service.set_service_properties(hour_metrics=Metrics(enabled=True, include_apis=True))
+        with self.fails(501, "NotImplemented", "Storage Analytics logging"):
+            service.set_service_properties(analytics_logging=QueueAnalyticsLogging(write=True))
 
     def test_a_recreated_queue_is_empty(self):
         queue = new_queue()

@@ -80,9 +80,17 @@ describe("tables", () => {
     assert.deepEqual(await table.getAccessPolicy(), []);
   });
 
-  it("have service properties to read; setting them is refused by name", async () => {
-    assert.equal((await service.getProperties()).hourMetrics.enabled, false);
-    await fails(() => service.setProperties({ cors: [] }), 501, "NotImplemented", "Set Table Service Properties");
+  it("have service properties that are set part by part", async () => {
+    const rule = { allowedOrigins: "http://a.com", allowedMethods: "GET,PUT", allowedHeaders: "", exposedHeaders: "", maxAgeInSeconds: 7 };
+    await service.setProperties({ cors: [rule] });
+    await service.setProperties({});
+    const found = await service.getProperties();
+    assert.equal(found.hourMetrics.enabled, false);
+    assert.deepEqual(found.cors.map((rule) => [rule.allowedOrigins, rule.maxAgeInSeconds]), [["http://a.com", 7]]);
+    const metrics = { version: "1.0", enabled: true, includeAPIs: false, retentionPolicy: { enabled: false } };
+    await fails(() => service.setProperties({ minuteMetrics: metrics }), 501, "NotImplemented", "MinuteMetrics");
+    await service.setProperties({ cors: [] });
+    assert.equal((await service.getProperties()).cors?.length ?? 0, 0);
   });
 });
 

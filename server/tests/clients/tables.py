@@ -12,8 +12,11 @@ from azure.data.tables import (
     EntityProperty,
     RequestTooLargeError,
     TableAccessPolicy,
+    TableAnalyticsLogging,
     TableClient,
     TableCorsRule,
+    TableMetrics,
+    TableRetentionPolicy,
     TableServiceClient,
     TableTransactionError,
     UpdateMode,
@@ -137,11 +140,25 @@ class Tables(harness.Test):
         table.set_table_access_policy({})
         self.assertEqual(table.get_table_access_policy(), {})
 
-    def test_service_properties_are_read_and_setting_them_is_refused_by_name(self):
+    def test_service_properties_are_set_part_by_part(self):
         found = service.get_service_properties()
-        self.assertEqual((found["cors"], found["hour_metrics"].enabled, found["analytics_logging"].write), ([], False, False))
-        with self.fails(501, "NotImplemented", "Set Table Service Properties"):
-            service.set_service_properties(cors=[TableCorsRule(["*"], ["GET"])])
+        self.assertEqual((found["cors"], found["hour_metrics"].enabled), ([], False))
+        rules = [TableCorsRule(["http://a.com", "http://b.com"], ["GET", "PUT"], allowed_headers=["x-ms-meta-*"], max_age_in_seconds=500), TableCorsRule(["*"], ["GET"])]
+        service.set_service_properties(cors=rules)
+        self.addCleanup(service.set_service_properties, cors=[])
+        service.set_service_properties(hour_metrics=TableMetrics(enabled=False))
+        first, second = service.get_service_properties()["cors"]
+        self.assertEqual((first.allowed_origins, first.allowed_methods), (["http://a.com", "http://b.com"], ["GET", "PUT"]))
+        self.assertEqual((first.allowed_headers, first.max_age_in_seconds), (["x-ms-meta-*"], 500))
+        self.assertEqual((second.allowed_origins, second.max_age_in_seconds), (["*"], 0))
+        with self.fails(400, "InvalidXmlDocument"):
+            service.set_service_properties(cors=[rules[1]] * 6)
+        with self.fails(400, "InvalidXmlNodeValue"):
+            service.set_service_properties(hour_metrics=TableMetrics(enabled=False, retention_policy=TableRetentionPolicy(enabled=True, days=366)))
+        with self.fails(501, "NotImplemented", "HourMetrics"):
+            service.set_service_properties(hour_metrics=TableMetrics(enabled=True, include_apis=True))
+        with self.fails(501, "NotImplemented", "Storage Analytics logging"):
+            service.set_service_properties(analytics_logging=TableAnalyticsLogging(write=True))
 
 
 

@@ -28,6 +28,7 @@ pub(crate) struct Request {
     headers: Vec<(String, String)>,
     body: Vec<u8>,
     signed: bool,
+    omitted: Vec<&'static str>,
 }
 
 impl Request {
@@ -45,7 +46,14 @@ impl Request {
             headers: Vec::new(),
             body: Vec::new(),
             signed: true,
+            omitted: Vec::new(),
         }
+    }
+
+    /// Leaves out a header that would be sent otherwise.
+    pub(crate) fn without(mut self, name: &'static str) -> Request {
+        self.omitted.push(name);
+        self
     }
 
     pub(crate) fn header(mut self, name: &str, value: &str) -> Request {
@@ -89,9 +97,10 @@ impl Request {
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut headers = self.headers.clone();
         let mut default = |name: &str, value: String| {
-            if !headers
-                .iter()
-                .any(|(given, _)| given.eq_ignore_ascii_case(name))
+            if !self.omitted.contains(&name)
+                && !headers
+                    .iter()
+                    .any(|(given, _)| given.eq_ignore_ascii_case(name))
             {
                 headers.push((name.to_string(), value));
             }

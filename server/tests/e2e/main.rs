@@ -11,6 +11,7 @@ mod server;
 
 mod auth;
 mod blob;
+mod cors;
 mod crash;
 mod framing;
 mod nonsense;

@@ -10,7 +10,7 @@ use super::body::RequestBody;
 use super::context::{Context, decode};
 use super::error::{Failure, Result, known};
 use super::headers::put;
-use super::{App, cross};
+use super::{App, cross, properties};
 use crate::auth::policy::{Letters, Needs, authorize};
 use crate::auth::{Caller, sas};
 use axum::body::Body;
@@ -25,6 +25,7 @@ use std::time::SystemTime;
 enum Operation {
     ListContainers,
     GetServiceProperties,
+    SetServiceProperties,
     GetServiceStats,
     GetAccountInformation,
     CreateContainer,
@@ -86,12 +87,14 @@ pub async fn handle(
         Operation::ListContainers => list::list_containers(request).await,
         Operation::GetServiceStats => Ok(super::headers::xml(
             200,
-            super::properties::stats(&request.context),
+            properties::stats(&request.context),
         )),
-        Operation::GetServiceProperties => Ok(super::headers::xml(
-            200,
-            super::properties::disabled(request.context.service),
-        )),
+        Operation::GetServiceProperties => {
+            Ok(properties::get_service_properties(app, &request.context))
+        }
+        Operation::SetServiceProperties => {
+            properties::set_service_properties(app, request.context, body).await
+        }
         Operation::GetAccountInformation => Ok(account_information()),
         Operation::CreateContainer => container::create_container(request).await,
         Operation::GetContainerProperties => container::get_container_properties(request).await,
@@ -208,9 +211,10 @@ fn route_account(context: &Context, restype: &str, comp: &str) -> Result<Operati
     match (&context.method, restype, comp) {
         (&Method::GET, "", "list") => Ok(Operation::ListContainers),
         (&Method::GET, "service", "properties") => Ok(Operation::GetServiceProperties),
-        (_, "service", "properties") => Err(Failure::unsupported("Set Blob Service Properties")),
+        (&Method::PUT, "service", "properties") => Ok(Operation::SetServiceProperties),
+        (_, "service", "properties") => Err(known::UNSUPPORTED_HTTP_VERB.into()),
         (&Method::GET, "service", "stats") => {
-            super::properties::check_secondary(context)?;
+            properties::check_secondary(context)?;
             Ok(Operation::GetServiceStats)
         }
         (_, "service", "userdelegationkey") => Err(Failure::unsupported("Get User Delegation Key")),
@@ -371,6 +375,7 @@ fn needs(operation: Operation) -> Needs {
         Operation::GetServiceProperties | Operation::GetServiceStats => {
             Needs::account_only("s", Any("r"))
         }
+        Operation::SetServiceProperties => Needs::account_only("s", Any("w")),
         Operation::GetAccountInformation => Needs::same("sco", Any("rwdlacupitfxyme")),
         Operation::CreateContainer => Needs::account_only("c", Any("cw")),
         Operation::GetContainerProperties => Needs::account_only("c", Any("r")),

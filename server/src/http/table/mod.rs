@@ -10,7 +10,7 @@ use super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
 use super::context::Context;
 use super::error::{Failure, Result, known};
 use super::headers::{empty, put, xml};
-use super::{App, cross};
+use super::{App, cross, properties};
 use crate::auth::Caller;
 use crate::auth::policy::{Letters, Needs, authorize};
 use crate::auth::sas;
@@ -42,6 +42,7 @@ enum Operation {
     GetTableAcl,
     SetTableAcl,
     GetServiceProperties,
+    SetServiceProperties,
     GetServiceStats,
 }
 
@@ -100,11 +101,13 @@ pub async fn handle(
         Operation::Batch => batch::execute(request, caller, body).await,
         Operation::GetTableAcl => get_table_acl(request).await,
         Operation::SetTableAcl => set_table_acl(request, body).await,
-        Operation::GetServiceStats => Ok(xml(200, super::properties::stats(&request.context))),
-        Operation::GetServiceProperties => Ok(xml(
-            200,
-            super::properties::disabled(request.context.service),
-        )),
+        Operation::GetServiceStats => Ok(xml(200, properties::stats(&request.context))),
+        Operation::GetServiceProperties => {
+            Ok(properties::get_service_properties(app, &request.context))
+        }
+        Operation::SetServiceProperties => {
+            properties::set_service_properties(app, request.context, body).await
+        }
     }
 }
 
@@ -256,9 +259,10 @@ fn route_service(context: &Context) -> Result<Operation> {
         context.comp().as_str(),
     ) {
         (&Method::GET, "service", "properties") => Ok(Operation::GetServiceProperties),
-        (_, "service", "properties") => Err(Failure::unsupported("Set Table Service Properties")),
+        (&Method::PUT, "service", "properties") => Ok(Operation::SetServiceProperties),
+        (_, "service", "properties") => Err(not_allowed()),
         (&Method::GET, "service", "stats") => {
-            super::properties::check_secondary(context)?;
+            properties::check_secondary(context)?;
             Ok(Operation::GetServiceStats)
         }
         (_, _, comp) => Err(Failure::parameter(
@@ -300,6 +304,7 @@ fn needs(operation: &Operation) -> Needs {
         Operation::GetServiceProperties | Operation::GetServiceStats => {
             Needs::account_only("s", Any("r"))
         }
+        Operation::SetServiceProperties => Needs::account_only("s", Any("w")),
     }
 }
 
