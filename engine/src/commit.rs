@@ -15,8 +15,8 @@ use crate::key::{Kind, SequenceNumber};
 use crate::keyspace::Tree;
 use crate::store::{Store, lock};
 use crate::value_log::Pin;
-use crate::version::{Field, VersionEdit, WalMeta};
 use crate::wal::WalWriter;
+use crate::wal_segments::Segments;
 use crate::{Batch, Error, Result};
 use bytes::Bytes;
 use std::fmt;
@@ -44,6 +44,7 @@ struct Request {
 pub(crate) struct Commit {
     queue: Mutex<Vec<Arc<Request>>>,
     pub(crate) log: Mutex<Log>,
+    pub(crate) segments: Segments,
 }
 
 /// What the leader holds.
@@ -51,6 +52,8 @@ pub(crate) struct Commit {
 pub(crate) struct Log {
     /// `None` until the first write, and always when the store lives in memory.
     pub(crate) wal: Option<WalWriter>,
+    /// Number of the segment before the first of this process, and where it ends.
+    pub(crate) previous: (u64, u64),
     pub(crate) last_sequence: SequenceNumber,
     group: Vec<u8>,
 }
@@ -69,8 +72,10 @@ pub(crate) struct SyncState {
 struct Progress {
     appended: SequenceNumber,
     durable: SequenceNumber,
-    /// The segment that holds what was appended last.
-    file: Option<OpenFile>,
+    /// The segments that hold what is not durable; the last of them is being appended to.
+    files: Vec<OpenFile>,
+    /// Whether a segment is to be made ready.
+    wants_segment: bool,
     running: bool,
     wakers: Vec<(SequenceNumber, Waker)>,
     closed: bool,
@@ -86,21 +91,30 @@ impl SyncState {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until something is not durable.
-    pub(crate) fn wait_for_dirt(&self) {
+    /// Waits until there is something to do: to sync, or to make a segment ready.
+    pub(crate) fn wait_for_work(&self) {
         let mut progress = lock(&self.progress);
-        while !progress.closed && progress.appended == progress.durable {
+        while !progress.closed && !progress.wants_segment && progress.appended == progress.durable {
             progress = self.wait(progress);
         }
     }
 
-    /// Waits until a task awaits a sync, at most `limit`.
-    pub(crate) fn wait_for_request(&self, limit: Duration) {
-        let idle = |progress: &mut Progress| !progress.closed && progress.wakers.is_empty();
+    /// Waits until a task awaits a sync (at `Disk`) or a segment is wanted, at most `limit`. Answers whether a segment is.
+    pub(crate) fn wait_for_request(&self, limit: Duration, durability: Durability) -> bool {
+        let idle = |progress: &mut Progress| {
+            let awaited = durability == Durability::Disk && !progress.wakers.is_empty();
+            !progress.closed && !progress.wants_segment && !awaited
+        };
         let waited = self
             .changed
             .wait_timeout_while(lock(&self.progress), limit, idle);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        let (mut progress, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut progress.wants_segment)
+    }
+
+    fn want_segment(&self) {
+        lock(&self.progress).wants_segment = true;
+        self.changed.notify_all();
     }
 
     /// Lets everyone who waits see that the store has failed.
@@ -122,11 +136,15 @@ impl SyncState {
         self.durable.store(sequence, Ordering::Release);
     }
 
-    fn appended(&self, sequence: SequenceNumber, file: &OpenFile) {
+    /// What follows is appended to this file.
+    pub(crate) fn begin_file(&self, file: &OpenFile) {
+        lock(&self.progress).files.push(file.clone());
+    }
+
+    fn appended(&self, sequence: SequenceNumber) {
         let mut progress = lock(&self.progress);
         let was_clean = progress.appended == progress.durable;
         progress.appended = sequence;
-        progress.file = Some(file.clone());
         if was_clean {
             self.changed.notify_all();
         }
@@ -147,7 +165,7 @@ impl Store {
             outcome: OnceLock::new(),
         });
         lock(&self.commit.queue).push(request.clone());
-        let mut log = lock(&self.commit.log);
+        let mut log = self.commit.log.lock().map_err(|_| self.broken())?;
         loop {
             if let Some(outcome) = request.outcome.get() {
                 return outcome.clone();
@@ -155,6 +173,15 @@ impl Store {
             let group = self.take_group();
             self.commit_group(&mut log, &group);
         }
+    }
+
+    /// A leader has panicked: nobody knows what of its group was applied.
+    fn broken(&self) -> Error {
+        let error = Error::ReadOnly {
+            reason: "a commit was broken off by a panic".into(),
+        };
+        self.fail(&error);
+        error
     }
 
     fn take_group(&self) -> Vec<Arc<Request>> {
@@ -196,8 +223,9 @@ impl Store {
             log.last_sequence += group.iter().map(|request| request.count).sum::<u64>();
             return Ok(());
         }
-        self.prepare_wal(log)?;
-        let wal = log.wal.as_mut().expect("prepare_wal left one");
+        self.provide_wal(log)?;
+        let wal = log.wal.as_mut().expect("provide_wal left one");
+        let was_half_full = wal.is_half_full();
         log.group.clear();
         for request in group {
             wal.frame(&mut log.group, next, self.sync.durable(), &request.payload);
@@ -206,8 +234,7 @@ impl Store {
         // The numbers are used up even if this fails: what a failed write left behind must not look like what follows.
         log.last_sequence = next - 1;
         if let Err(error) = wal.append(&log.group) {
-            if !matches!(error, Error::NoSpace { .. }) || wal.file().set_length(wal.end()).is_err()
-            {
+            if !matches!(error, Error::NoSpace { .. }) || wal.undo().is_err() {
                 self.fail(&error);
             }
             return Err(error);
@@ -215,49 +242,10 @@ impl Store {
         if log.group.capacity() > GROUP_BYTES_MAX {
             log.group = Vec::new();
         }
-        self.sync.appended(next - 1, wal.file());
-        Ok(())
-    }
-
-    /// Begins a segment if there is none or it is full.
-    fn prepare_wal(&self, log: &mut Log) -> Result<()> {
-        let full = self.config.wal_segment_bytes as u64;
-        if log.wal.as_ref().is_some_and(|wal| wal.end() < full) {
-            return Ok(());
+        self.sync.appended(next - 1);
+        if wal.is_half_full() && !was_half_full {
+            self.sync.want_segment();
         }
-        let begun = self.begin_wal(log);
-        if let Err(error) = &begun
-            && !matches!(error, Error::NoSpace { .. })
-        {
-            self.fail(error);
-        }
-        begun
-    }
-
-    fn begin_wal(&self, log: &mut Log) -> Result<()> {
-        // The old segment must be whole before the manifest says where it ends, or a power cut would look like damage.
-        self.sync_all()?;
-        let number = lock(&self.manifest).next_file();
-        let created = WalWriter::create(&self.directory, self.store_id, number);
-        let wal = created.inspect_err(|_| self.remove_wals(&[number]))?;
-        self.directory
-            .sync()
-            .inspect_err(|error| self.fail(error))?;
-        let mut manifest = lock(&self.manifest);
-        let mut fields = Vec::new();
-        if let Some(old) = &log.wal {
-            let mut meta = manifest.state.wals[&old.number()];
-            meta.end = Some(old.end());
-            fields.push(Field::AddWal(old.number(), meta));
-        }
-        let base = log.last_sequence;
-        fields.push(Field::AddWal(number, WalMeta { base, end: None }));
-        let appended = manifest.append(VersionEdit { fields });
-        if matches!(appended, Err(Error::NoSpace { .. })) {
-            self.remove_wals(&[number]);
-        }
-        appended?;
-        log.wal = Some(wal);
         Ok(())
     }
 
@@ -338,12 +326,13 @@ impl Store {
             }
             progress.running = true;
             let target = progress.appended;
-            let file = progress.file.clone();
+            let files = progress.files.clone();
             drop(progress);
+            // In the order in which they were written, so that what a power cut leaves is a prefix.
             let synced = self
                 .value_log
                 .sync()
-                .and_then(|()| file.map_or(Ok(()), |file| file.sync()));
+                .and_then(|()| files.iter().try_for_each(OpenFile::sync));
             if let Err(error) = &synced {
                 self.fail(error);
             }
@@ -351,6 +340,8 @@ impl Store {
             progress.running = false;
             if synced.is_ok() {
                 progress.durable = progress.durable.max(target);
+                // The last may have been appended to meanwhile.
+                progress.files.drain(..files.len().saturating_sub(1));
                 self.sync.durable.store(progress.durable, Ordering::Release);
             }
             wake(&mut progress, synced.is_err());

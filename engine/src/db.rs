@@ -347,12 +347,14 @@ impl Store {
         // Written anew, so that CURRENT vouches for all of it: a shortened manifest would look like an older one.
         manifest.rewrite(&VersionEdit { fields })?;
         log.wal = None;
+        self.commit.segments.take_next();
         self.remove_wals(&wals);
+        self.remove_spare_wal();
         Ok(())
     }
 
     fn stats(&self) -> Stats {
-        let wal_segments = lock(&self.manifest).state.wals.len() as u64;
+        let wal_segments = self.commit.segments.count() as u64;
         let mut stats = Stats {
             sstables: vec![0; crate::version::LEVELS],
             wal_segments,

@@ -5,7 +5,7 @@
 //! | --- | --- | --- |
 //! | 0 | 8 | magic `LAZURITE` |
 //! | 8 | 4 | kind: 1 WAL, 2 SSTable, 3 manifest, 4 value log |
-//! | 12 | 4 | format version: 1 |
+//! | 12 | 4 | format version: 2 |
 //! | 16 | 16 | store id |
 //! | 32 | 8 | file number |
 //! | 40 | 8 | checksum of bytes 0..40, keyed by the file number and offset 0 |
@@ -22,7 +22,7 @@ pub(crate) const HEADER_BYTES: u64 = 48;
 /// File numbers stay below this.
 pub(crate) const NUMBER_MAX: u64 = 1 << 56;
 const MAGIC: &[u8; 8] = b"LAZURITE";
-const FORMAT_VERSION: u32 = 1;
+const FORMAT_VERSION: u32 = 2;
 
 /// What a file holds. The numbers are on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -167,7 +167,10 @@ impl Directory {
     pub(crate) fn create(&self, name: FileName) -> Result<OpenFile> {
         let path = self.path_of(name);
         match self.fs.create(&path) {
-            Ok(file) => Ok(OpenFile { file, path }),
+            Ok(file) => Ok(OpenFile {
+                file,
+                path: path.into(),
+            }),
             Err(error) => Err(Error::io("create", &path, error)),
         }
     }
@@ -176,11 +179,26 @@ impl Directory {
     pub(crate) fn open(&self, name: FileName) -> Result<OpenFile> {
         let path = self.path_of(name);
         match self.fs.open(&path) {
-            Ok(file) => Ok(OpenFile { file, path }),
+            Ok(file) => Ok(OpenFile {
+                file,
+                path: path.into(),
+            }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 Err(Error::corrupt(&path, 0, "the file is missing"))
             }
             Err(error) => Err(Error::io("open", &path, error)),
+        }
+    }
+
+    /// A file to be written in place, of at least `length` bytes.
+    pub(crate) fn open_log(&self, name: FileName, length: u64) -> Result<OpenFile> {
+        let path = self.path_of(name);
+        match self.fs.open_log(&path, length) {
+            Ok(file) => Ok(OpenFile {
+                file,
+                path: path.into(),
+            }),
+            Err(error) => Err(Error::io("create", &path, error)),
         }
     }
 
@@ -212,7 +230,7 @@ impl Directory {
 #[derive(Debug, Clone)]
 pub(crate) struct OpenFile {
     file: Arc<dyn File>,
-    path: PathBuf,
+    path: Arc<Path>,
 }
 
 impl OpenFile {
@@ -292,7 +310,7 @@ mod tests {
             check_header(&bytes, FileKind::Wal, 3, Path::new("f")).unwrap(),
             7
         );
-        bytes[12] = 2;
+        bytes[12] = 3;
         let sum = checksum(3, 0, &[&bytes[..40]]);
         bytes[40..].copy_from_slice(&sum.to_le_bytes());
         let refused = check_header(&bytes, FileKind::Wal, 3, Path::new("f"));

@@ -5,7 +5,6 @@
 
 use crate::compaction::Retention;
 use crate::files::{FileKind, FileName};
-use crate::key::SequenceNumber;
 use crate::keyspace::Tree;
 use crate::manifest::Manifest;
 use crate::memtable::Memtable;
@@ -44,23 +43,10 @@ impl Store {
         let old = age >= Duration::from_secs(self.config.memtable_seconds_max);
         let pins_log = summary
             .first_sequence
-            .is_some_and(|first| first <= self.log_limit());
+            .is_some_and(|first| first <= self.commit.segments.limit(self.config.wal_bytes_max));
         (hides && old && view.version.files().next().is_some())
             || summary.value_bytes > self.config.value_segment_bytes
             || pins_log
-    }
-
-    /// Changes up to here should be flushed, because the log behind them has grown too long.
-    fn log_limit(&self) -> SequenceNumber {
-        let manifest = lock(&self.manifest);
-        let wals: Vec<_> = manifest.state.wals.values().collect();
-        let segments = self.config.wal_bytes_max / (self.config.wal_segment_bytes as u64).max(1);
-        let first_kept = wals.len().saturating_sub(segments.max(1) as usize);
-        if first_kept == 0 {
-            0
-        } else {
-            wals[first_kept].base
-        }
     }
 
     /// Flushes the oldest sealed memtable of any keyspace. Answers whether there was one. Called under `flushing`.
@@ -143,7 +129,7 @@ impl Store {
         let number = meta.number;
         let mut manifest = lock(&self.manifest);
         let summary = memtable.summary();
-        let unneeded = self.unneeded_wals(&manifest, memtable);
+        let unneeded = self.unneeded_wals(memtable);
         let mut fields = vec![
             Field::AddFile(tree.id, 0, meta.clone()),
             Field::Flushed(tree.id, summary.last_sequence),
@@ -155,18 +141,8 @@ impl Store {
         let version = tree.view().version.with(&[], vec![(0, Arc::new(file))]);
         tree.install(version, Some(memtable));
         drop(manifest);
-        self.remove_wals(&unneeded);
+        self.release_wals(&unneeded);
         Ok(())
-    }
-
-    /// Removes segments that the manifest no longer lists.
-    pub(crate) fn remove_wals(&self, numbers: &[u64]) {
-        for &number in numbers {
-            // A file that cannot be removed now is an orphan that the next open removes.
-            let _ = self
-                .directory
-                .remove(FileName::Numbered(FileKind::Wal, number));
-        }
     }
 
     /// Appends an edit that adds the SSTables `added`. If the disk is full the edit is certainly not there, and neither
@@ -195,7 +171,7 @@ impl Store {
     }
 
     /// Segments of the log, but for the last, of which every change is in an SSTable once `flushed` is.
-    fn unneeded_wals(&self, manifest: &Manifest, flushed: &Arc<Memtable>) -> Vec<u64> {
+    fn unneeded_wals(&self, flushed: &Arc<Memtable>) -> Vec<u64> {
         let first_needed = |tree: Arc<Tree>| {
             let view = tree.view();
             let memtables = view.sealed.iter().chain([&view.active]);
@@ -205,12 +181,7 @@ impl Store {
                 .min()
         };
         let first = self.trees().into_iter().filter_map(first_needed).min();
-        let wals: Vec<_> = manifest.state.wals.iter().collect();
-        let unneeded = wals.windows(2).take_while(|pair| {
-            let last_inside = pair[1].1.base;
-            first.is_none_or(|first| last_inside < first)
-        });
-        unneeded.map(|pair| *pair[0].0).collect()
+        self.commit.segments.unneeded(first)
     }
 }
 

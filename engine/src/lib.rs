@@ -40,6 +40,7 @@ mod store;
 mod value_log;
 mod version;
 mod wal;
+mod wal_segments;
 
 pub use batch::Batch;
 pub use commit::Ticket;

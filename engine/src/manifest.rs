@@ -4,7 +4,7 @@
 //! offset; then the edit. The first makes the whole state. Each edit is synced before the next begins, so at most the last
 //! record can be torn, and a bad record before a good one is corruption.
 //!
-//! CURRENT is the line `lazurite 1 MANIFEST-000007 <length> <checksum>`: the bytes of the manifest when CURRENT was switched,
+//! CURRENT is the line `lazurite 2 MANIFEST-000007 <length> <checksum>`: the bytes of the manifest when CURRENT was switched,
 //! and the checksum, in 16 hex digits, of all before it. Invariant: it names a manifest that was whole and durable then.
 
 use crate::codec::{Decoder, checksum};
@@ -183,7 +183,7 @@ fn record_at(bytes: &[u8], number: u64, offset: usize) -> Option<&[u8]> {
 }
 
 fn write_current(directory: &Directory, manifest: FileName, length: u64) -> Result<()> {
-    let mut line = format!("lazurite 1 {manifest} {length} ");
+    let mut line = format!("lazurite 2 {manifest} {length} ");
     line += &format!("{:016x}\n", checksum(0, 0, &[line.as_bytes()]));
     let file = directory.create(FileName::CurrentNew)?;
     file.write(line.as_bytes(), 0)?;
@@ -247,11 +247,11 @@ fn read_current(directory: &Directory) -> Result<(u64, u64)> {
     if program != "lazurite" || sum != format!("{:016x}\n", checksum(0, 0, &[summed.as_bytes()])) {
         return Err(corrupt());
     }
-    if version != "1" {
+    if version != "2" {
         return Err(Error::UnknownFormat {
             path: file.path().to_path_buf(),
             found: format!("format version {version}"),
-            supported: "format version 1".into(),
+            supported: "format version 2".into(),
         });
     }
     match (FileName::parse(name), length.parse()) {

@@ -12,8 +12,9 @@ use crate::keyspace::Tree;
 use crate::manifest::{self, Manifest};
 use crate::store::{Parts, Store, lock};
 use crate::value_log::{self, ValueLog, ValuePointer, ValueReader};
-use crate::version::{LiveFile, State, Version};
+use crate::version::{LiveFile, State, Version, WalMeta};
 use crate::wal::{self, Frame, Segment};
+use crate::wal_segments::Used;
 use crate::{Error, Result};
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -53,7 +54,6 @@ pub(crate) fn open(path: &Path, config: Config, environment: Environment) -> Res
     tracing::info!(
         batches = replayed.batches,
         bytes = replayed.bytes,
-        torn = replayed.torn,
         milliseconds = store.clock.now().saturating_sub(started).as_millis() as u64,
         "recovered the store"
     );
@@ -118,30 +118,39 @@ fn take_lock(directory: &Directory) -> Result<Box<dyn LockGuard>> {
     }
 }
 
-/// Reads the log segments that the manifest lists; only the last may be torn.
+/// Reads the log segments that the manifest lists, up to the first that does not begin where the one before it ends: from
+/// there on a power cut has taken what came before.
 fn read_wals(directory: &Directory, store: u128, state: &State) -> Result<Vec<Segment>> {
-    let wals = state.wals.iter();
-    let segments: Result<Vec<Segment>> = wals
-        .map(|(&number, &meta)| wal::read(directory, store, number, meta))
-        .collect();
-    let segments = segments?;
-    // What an SSTable holds was durable in the log first: a log that ends before it has been cut short.
-    if let Some(last) = segments
-        .last()
-        .filter(|last| last.last_sequence < state.last_sequence)
-    {
-        return Err(last
-            .file
-            .corrupt(last.end, "the log ends before what is known to be durable"));
+    let mut segments: Vec<Segment> = Vec::new();
+    for (&number, meta) in &state.wals {
+        let segment = wal::read(directory, store, number, meta.end)?;
+        let wrong_end = |segment: &Segment| meta.end.is_some_and(|end| end != segment.end);
+        match segment {
+            Some(segment) if wrong_end(&segment) => return Err(segment.damaged()),
+            Some(segment) => segments.push(segment),
+            None if meta.end.is_some() => {
+                let file = directory.open(FileName::Numbered(FileKind::Wal, number))?;
+                return Err(file.corrupt(HEADER_BYTES, "the beginning of the segment is damaged"));
+            }
+            None => {}
+        }
     }
-    if state.closed && segments.iter().any(|segment| segment.torn) {
-        let torn = segments
-            .iter()
-            .find(|segment| segment.torn)
-            .expect("one was found");
-        return Err(torn
-            .file
-            .corrupt(torn.end, "the checksum of the record does not match"));
+    let durable = segments.iter().map(|segment| segment.durable).max();
+    let continued = |pair: &[Segment]| {
+        let beginning = pair[1].beginning;
+        (beginning.previous, beginning.previous_end) == (pair[0].number, pair[0].end)
+    };
+    let whole = segments.windows(2).take_while(|pair| continued(pair));
+    segments.truncate(1 + whole.count());
+    if let Some(last) = segments.last() {
+        if durable > Some(last.last_sequence) {
+            return Err(last.damaged());
+        }
+        // What an SSTable holds was durable in the log first: a log that ends before it has been cut short.
+        if last.last_sequence < state.last_sequence {
+            let reason = "the log ends before what is known to be durable";
+            return Err(last.file.corrupt(last.end, reason));
+        }
     }
     Ok(segments)
 }
@@ -153,7 +162,7 @@ fn refuse_unknown_wals(directory: &Directory, found: &Found, state: &State) -> R
         let unknown = kind == FileKind::Wal && number >= state.next_file;
         if unknown && !state.wals.contains_key(&number) {
             let file = directory.open(FileName::Numbered(kind, number))?;
-            if file.length()? > HEADER_BYTES {
+            if wal::is_in_use(&file, number)? {
                 return Err(file.corrupt(
                     HEADER_BYTES,
                     "the manifest does not list this segment, which holds records",
@@ -195,8 +204,6 @@ struct Recovery {
 struct Replayed {
     batches: u64,
     bytes: u64,
-    /// Whether a tail was dropped.
-    torn: bool,
 }
 
 impl Recovery {
@@ -257,21 +264,22 @@ impl Store {
     /// Applies the log to the memtables, and notes in the manifest's state where each segment ends.
     fn replay(&self, segments: &[Segment]) -> Result<Replayed> {
         let mut replayed = Replayed::default();
+        let known = std::mem::take(&mut lock(&self.manifest).state.wals);
         let mut last = lock(&self.manifest).state.last_sequence;
         self.snapshots.publish(last);
-        let durable = segments
-            .iter()
-            .map(|segment| segment.durable)
-            .max()
-            .unwrap_or(0);
+        let durable = segments.iter().map(|segment| segment.durable).max();
+        let durable = durable.unwrap_or(0);
         for segment in segments {
+            let sealed = known
+                .get(&segment.number)
+                .is_some_and(|meta| meta.end.is_some());
             let mut end = segment.end;
-            replayed.torn |= segment.torn;
+            let mut broken = false;
             for frame in &segment.frames {
                 let changes = decode(segment, frame)?;
                 // Behind the last sync the system may have kept a pointer and lost its value: the log ends there.
-                if !segment.sealed && frame.first > durable && !self.has_all_values(&changes)? {
-                    replayed.torn = true;
+                if !sealed && frame.first > durable && !self.has_all_values(&changes)? {
+                    broken = true;
                     end = frame.offset;
                     break;
                 }
@@ -281,17 +289,28 @@ impl Store {
             }
             replayed.bytes += end;
             segment.file.sync()?;
-            let state = &mut lock(&self.manifest).state;
-            let meta = state
-                .wals
-                .get_mut(&segment.number)
-                .expect("the manifest listed it");
-            meta.end = Some(end);
+            self.note_replayed(segment, end);
+            if broken {
+                break;
+            }
         }
         lock(&self.manifest).state.last_sequence = last;
         lock(&self.commit.log).last_sequence = last;
         self.sync.start(last);
         Ok(replayed)
+    }
+
+    fn note_replayed(&self, segment: &Segment, end: u64) {
+        let state = &mut lock(&self.manifest).state;
+        state
+            .wals
+            .insert(segment.number, WalMeta { end: Some(end) });
+        lock(&self.commit.log).previous = (segment.number, end);
+        self.commit.segments.add(Used {
+            number: segment.number,
+            base: segment.beginning.base,
+            bytes: end,
+        });
     }
 
     fn replay_frame(

@@ -362,16 +362,19 @@ impl Store {
         }
     }
 
-    /// The loop of the sync thread: while there is something to sync, at the configured interval, or at `Disk` as soon as
-    /// someone awaits it.
+    /// The loop of the sync thread. It makes log segments ready, and while there is something to sync it does that at the
+    /// configured interval, or at `Disk` as soon as someone awaits it.
     pub(crate) fn sync_loop(&self) {
         let interval = Duration::from_millis(self.config.sync_milliseconds);
         while !self.is_closed() && self.failure().is_none() {
-            self.sync.wait_for_dirt();
-            if self.config.durability == Durability::Disk {
-                self.sync.wait_for_request(interval);
-            } else {
-                self.pause(self.signal.round(), interval);
+            self.sync.wait_for_work();
+            if self.sync.wait_for_request(interval, self.config.durability) {
+                // If it fails for lack of space the commit that needs the segment tries again, and tells its caller.
+                let made = self.prepare_wal();
+                if let Err(error) = made.as_ref() {
+                    self.note_failure(error);
+                }
+                continue;
             }
             // A failure has made the store read-only, and ends this loop.
             let _ = self.sync_all();

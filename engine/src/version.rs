@@ -155,11 +155,9 @@ pub(crate) struct SegmentMeta {
 }
 
 /// What the manifest says about a WAL segment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct WalMeta {
-    /// The last sequence number before the segment.
-    pub(crate) base: SequenceNumber,
-    /// Where the last record ends, once no more will be appended.
+    /// Where the last record ends, if a recovery has found that out.
     pub(crate) end: Option<u64>,
 }
 
@@ -225,7 +223,7 @@ impl Field {
             }
             Field::AddWal(number, meta) => {
                 // The end is behind the header, so 0 is free to say that there is none yet.
-                put_all(out, 7, &[*number, meta.base, meta.end.unwrap_or(0)]);
+                put_all(out, 7, &[*number, meta.end.unwrap_or(0)]);
             }
             Field::RemoveWal(number) => put_all(out, 8, &[*number]),
             Field::AddSegment(number, meta) => {
@@ -255,9 +253,8 @@ impl Field {
             6 => Field::Flushed(id(decoder)?, decoder.varint()?),
             7 => {
                 let number = decoder.varint()?;
-                let base = decoder.varint()?;
                 let end = Some(decoder.varint()?).filter(|end| *end > 0);
-                Field::AddWal(number, WalMeta { base, end })
+                Field::AddWal(number, WalMeta { end })
             }
             8 => Field::RemoveWal(decoder.varint()?),
             9 => {
@@ -472,13 +469,7 @@ mod tests {
             Field::Keyspace(0, "a".into()),
             Field::Flushed(0, 9),
             Field::AddFile(0, 1, meta),
-            Field::AddWal(
-                11,
-                WalMeta {
-                    base: 9,
-                    end: Some(300),
-                },
-            ),
+            Field::AddWal(11, WalMeta { end: Some(300) }),
             Field::AddSegment(
                 4,
                 SegmentMeta {

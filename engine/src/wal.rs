@@ -1,19 +1,20 @@
 //! The log: framing, append, and replay up to a torn tail. One log for all keyspaces, in segments.
 //!
-//! After the file header come frames, each one batch:
+//! A segment has its full length before it is used, and may be an old one used again; so it is full of zeros, or of what an
+//! earlier segment left. After the file header comes one frame of type 2, written when the segment is taken into use, and
+//! then frames of type 1, each one batch:
 //!
 //! | offset | bytes | field |
 //! | --- | --- | --- |
-//! | 0 | 4 | bytes of the payload |
-//! | 4 | 1 | type: 1 batch |
-//! | 5 | 8 | sequence number of the first change |
-//! | 13 | 8 | last sequence number known to be durable when the frame was written |
-//! | 21 | 8 | checksum of bytes 0..21 and the payload, keyed by file number and offset |
-//! | 29 | n | payload (`batch.rs`) |
+//! | 0 | 4 | low half of the checksum of the rest of the frame, keyed by file number and offset |
+//! | 4 | 4 | bytes of the payload x 4 + type |
+//! | 8 | 4 | sequence number of the first change − base |
+//! | 12 | 4 | how far behind the first change the last one is that was known to be durable then; 2^32 − 1 for further |
+//! | 16 | n | payload; type 1: `batch.rs`; type 2: see [`Beginning`] |
 //!
-//! Sequence numbers grow from frame to frame. The manifest lists the segments; one that is no longer appended to has its end
-//! there. In the last one the frames behind the first bad one are dropped, unless a later good frame says that the bad
-//! one's place was durable: that is corruption, not a torn tail.
+//! Sequence numbers grow from frame to frame. Each segment says where the one before it ended. Frames behind the first bad one
+//! of the last segments are dropped, unless a later good frame says that the bad one's place was durable: that is
+//! corruption, not a torn tail.
 
 use crate::Result;
 use crate::codec::{Decoder, checksum};
@@ -22,39 +23,154 @@ use crate::files::{
     Directory, FileKind, FileName, HEADER_BYTES, OpenFile, check_header, encode_header,
 };
 use crate::key::{SEQUENCE_MAX, SequenceNumber};
-use crate::version::WalMeta;
 use bytes::Bytes;
 
-const FRAME_HEADER_BYTES: usize = 29;
-const FRAME_BATCH: u8 = 1;
+const FRAME_HEADER_BYTES: usize = 16;
+const FRAME_BATCH: u32 = 1;
+const FRAME_BEGINNING: u32 = 2;
+const BEGINNING_BYTES: usize = 32;
+/// Where the first batch of a segment stands.
+const FIRST_BATCH: usize = HEADER_BYTES as usize + FRAME_HEADER_BYTES + BEGINNING_BYTES;
+/// Stands for a distance that does not fit.
+const FAR: u32 = u32::MAX;
+
+const _: () = assert!((BATCH_BYTES_MAX as u64) < 1 << 30);
+
+/// What a segment says when it is taken into use: four integers of 8 bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Beginning {
+    /// The last sequence number before the segment.
+    pub(crate) base: SequenceNumber,
+    /// The last sequence number known to be durable.
+    pub(crate) durable: SequenceNumber,
+    /// Number of the segment before, 0 for none, and where its last frame ends.
+    pub(crate) previous: u64,
+    pub(crate) previous_end: u64,
+}
+
+impl Beginning {
+    fn encode(&self) -> [u8; BEGINNING_BYTES] {
+        let mut out = [0; BEGINNING_BYTES];
+        let fields = [self.base, self.durable, self.previous, self.previous_end];
+        for (place, field) in out.chunks_exact_mut(8).zip(fields) {
+            place.copy_from_slice(&field.to_le_bytes());
+        }
+        out
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Beginning> {
+        let mut decoder = Decoder::new(bytes);
+        let beginning = Beginning {
+            base: decoder.u64().filter(|base| *base < SEQUENCE_MAX)?,
+            durable: decoder.u64()?,
+            previous: decoder.u64()?,
+            previous_end: decoder.u64()?,
+        };
+        (decoder.is_empty() && beginning.durable <= beginning.base).then_some(beginning)
+    }
+}
+
+/// A segment that waits to be used.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    number: u64,
+    file: OpenFile,
+    length: u64,
+}
+
+impl Prepared {
+    /// Makes segment `number` of `length` bytes, out of segment `old` if there is one; durable but for its name.
+    pub(crate) fn create(
+        directory: &Directory,
+        store: u128,
+        number: u64,
+        length: u64,
+        old: Option<u64>,
+    ) -> Result<Prepared> {
+        let name = FileName::Numbered(FileKind::Wal, number);
+        if let Some(old) = old {
+            directory.rename(FileName::Numbered(FileKind::Wal, old), name)?;
+        }
+        let file = directory.open_log(name, length)?;
+        file.write(&encode_header(FileKind::Wal, store, number), 0)?;
+        file.sync()?;
+        Ok(Prepared {
+            number,
+            file,
+            length,
+        })
+    }
+
+    /// Takes the segment into use.
+    pub(crate) fn begin(self, beginning: Beginning) -> Result<WalWriter> {
+        let mut writer = WalWriter {
+            number: self.number,
+            file: self.file,
+            length: self.length,
+            base: beginning.base,
+            end: HEADER_BYTES,
+        };
+        let mut frame = Vec::new();
+        let head = (FRAME_BEGINNING, 0, FAR);
+        encode_frame(
+            &mut frame,
+            self.number,
+            HEADER_BYTES,
+            head,
+            &beginning.encode(),
+        );
+        writer.append(&frame)?;
+        Ok(writer)
+    }
+}
+
+fn encode_frame(
+    out: &mut Vec<u8>,
+    number: u64,
+    offset: u64,
+    (kind, first, durable): (u32, u32, u32),
+    payload: &[u8],
+) {
+    let mut head = [0; FRAME_HEADER_BYTES];
+    head[4..8].copy_from_slice(&((payload.len() as u32) << 2 | kind).to_le_bytes());
+    head[8..12].copy_from_slice(&first.to_le_bytes());
+    head[12..16].copy_from_slice(&durable.to_le_bytes());
+    let sum = checksum(number, offset, &[&head[4..], payload]) as u32;
+    head[..4].copy_from_slice(&sum.to_le_bytes());
+    out.extend_from_slice(&head);
+    out.extend_from_slice(payload);
+}
 
 /// The segment being appended to.
 #[derive(Debug)]
 pub(crate) struct WalWriter {
     number: u64,
     file: OpenFile,
+    length: u64,
+    base: SequenceNumber,
     end: u64,
 }
 
 impl WalWriter {
-    /// Creates segment `number`, durable but for its name.
-    pub(crate) fn create(directory: &Directory, store: u128, number: u64) -> Result<WalWriter> {
-        let file = directory.create(FileName::Numbered(FileKind::Wal, number))?;
-        file.write(&encode_header(FileKind::Wal, store, number), 0)?;
-        file.sync()?;
-        Ok(WalWriter {
-            number,
-            file,
-            end: HEADER_BYTES,
-        })
-    }
-
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
+    pub(crate) fn base(&self) -> SequenceNumber {
+        self.base
+    }
+
     pub(crate) fn end(&self) -> u64 {
         self.end
+    }
+
+    /// The length it was made with. It may be appended to behind it, only not as fast.
+    pub(crate) fn length(&self) -> u64 {
+        self.length
+    }
+
+    pub(crate) fn is_half_full(&self) -> bool {
+        self.end > self.length / 2
     }
 
     pub(crate) fn file(&self) -> &OpenFile {
@@ -70,14 +186,11 @@ impl WalWriter {
         payload: &[u8],
     ) {
         let offset = self.end + group.len() as u64;
-        let start = group.len();
-        group.extend_from_slice(&(payload.len() as u32).to_le_bytes());
-        group.push(FRAME_BATCH);
-        group.extend_from_slice(&first.to_le_bytes());
-        group.extend_from_slice(&durable.to_le_bytes());
-        let sum = checksum(self.number, offset, &[&group[start..], payload]);
-        group.extend_from_slice(&sum.to_le_bytes());
-        group.extend_from_slice(payload);
+        let distance = u32::try_from(first - durable).unwrap_or(FAR);
+        let delta = u32::try_from(first - self.base);
+        let delta = delta.expect("a segment ends long before 2^32 changes");
+        let head = (FRAME_BATCH, delta, distance);
+        encode_frame(group, self.number, offset, head, payload);
     }
 
     /// Appends a group of frames in one write. After a failure the end has not moved.
@@ -85,6 +198,11 @@ impl WalWriter {
         self.file.write(group, self.end)?;
         self.end += group.len() as u64;
         Ok(())
+    }
+
+    /// Takes back what a failed append may have added to the length of the file.
+    pub(crate) fn undo(&self) -> Result<()> {
+        self.file.set_length(self.end.max(self.length))
     }
 }
 
@@ -103,101 +221,173 @@ pub(crate) struct Frame {
 pub(crate) struct Segment {
     pub(crate) number: u64,
     pub(crate) file: OpenFile,
+    pub(crate) beginning: Beginning,
     pub(crate) frames: Vec<Frame>,
     pub(crate) end: u64,
     /// The number of the last change in it, or before it if it is empty.
     pub(crate) last_sequence: SequenceNumber,
-    /// The last sequence number that frames of this segment say was durable.
+    /// The last sequence number that any frame of this segment says was durable, be it behind a bad one.
     pub(crate) durable: SequenceNumber,
-    /// Whether bytes behind the end were dropped.
-    pub(crate) torn: bool,
-    /// Whether the manifest knew the end: then all of it was synced.
-    pub(crate) sealed: bool,
 }
 
-/// Reads segment `number`. `Corrupt` if anything but a torn tail is wrong.
+/// Reads segment `number`, up to `end` if a recovery has found where it ends; `None` if it was not in use.
 pub(crate) fn read(
     directory: &Directory,
     store: u128,
     number: u64,
-    meta: WalMeta,
-) -> Result<Segment> {
+    end: Option<u64>,
+) -> Result<Option<Segment>> {
     let file = directory.open(FileName::Numbered(FileKind::Wal, number))?;
     let length = file.length()?;
-    let length = meta.end.unwrap_or(length).min(length);
+    let length = end.unwrap_or(length).min(length);
     let bytes = Bytes::from(file.read_exact(0, length as usize)?);
     let header = &bytes[..bytes.len().min(HEADER_BYTES as usize)];
     if check_header(header, FileKind::Wal, number, file.path())? != store {
         return Err(file.corrupt(16, "the segment belongs to another store"));
     }
+    let Some(beginning) = beginning_of(&bytes, number) else {
+        return match was_in_use(&bytes, number) {
+            true => Err(file.corrupt(HEADER_BYTES, "the beginning of the segment is damaged")),
+            false => Ok(None),
+        };
+    };
     let mut frames: Vec<Frame> = Vec::new();
-    let mut offset = HEADER_BYTES as usize;
-    let mut last = meta.base;
-    while let Some(frame) = frame_at(&bytes, number, offset, last) {
+    let mut offset = FIRST_BATCH;
+    let mut last = beginning.base;
+    while let Some(frame) = frame_at(&bytes, number, beginning.base, offset, last) {
         offset = frame.end;
         last = frame.first;
         frames.push(frame);
     }
-    let changes = frames
-        .last()
-        .map(|frame| frame.first + count_changes(&frame.payload).max(1) - 1);
-    let durable = frames.iter().map(|frame| frame.durable).max().unwrap_or(0);
-    let segment = Segment {
+    let last_frame = frames.last();
+    let last_sequence = last_frame.map(|frame| frame.first + count_changes(&frame.payload) - 1);
+    let durable = frames.iter().map(|frame| frame.durable).max();
+    let later = durable_behind(&bytes, number, beginning.base, offset, last);
+    Ok(Some(Segment {
         number,
         file,
+        beginning,
         frames,
         end: offset as u64,
-        last_sequence: changes.unwrap_or(meta.base),
-        durable,
-        torn: offset < bytes.len(),
-        sealed: meta.end.is_some(),
-    };
-    segment.check_end(&bytes, meta)?;
-    Ok(segment)
+        last_sequence: last_sequence.unwrap_or(beginning.base),
+        durable: beginning.durable.max(durable.unwrap_or(0)).max(later),
+    }))
+}
+
+/// Whether segment `number` has been taken into use.
+pub(crate) fn is_in_use(file: &OpenFile, number: u64) -> Result<bool> {
+    let length = file.length()?.min(FIRST_BATCH as u64);
+    let bytes = file.read_exact(0, length as usize)?;
+    Ok(beginning_of(&bytes, number).is_some())
 }
 
 impl Segment {
-    fn check_end(&self, bytes: &Bytes, meta: WalMeta) -> Result<()> {
-        let wrong = match meta.end {
-            Some(end) => self.end != end,
-            None => self.is_followed_by_durable(bytes),
-        };
-        match wrong {
-            true => Err(self
-                .file
-                .corrupt(self.end, "the checksum of the record does not match")),
-            false => Ok(()),
-        }
-    }
-
-    /// Whether a later frame says that more than the good frames was durable.
-    fn is_followed_by_durable(&self, bytes: &Bytes) -> bool {
-        let offsets = self.end as usize + 1..bytes.len();
-        let mut later =
-            offsets.filter_map(|offset| frame_at(bytes, self.number, offset, self.last_sequence));
-        later.any(|frame| frame.durable > self.last_sequence)
+    /// The first bad frame is damage: it was whole once.
+    pub(crate) fn damaged(&self) -> crate::Error {
+        self.file
+            .corrupt(self.end, "the checksum of the record does not match")
     }
 }
 
-fn count_changes(payload: &Bytes) -> u64 {
-    crate::batch::Changes::new(payload).count() as u64
+fn count_changes(payload: &[u8]) -> u64 {
+    (crate::batch::Changes::new(payload).count() as u64).max(1)
+}
+
+fn payload_at(bytes: &[u8], number: u64, offset: usize, kind: u32) -> Option<(u32, u32, &[u8])> {
+    let mut decoder = Decoder::new(bytes.get(offset..)?);
+    let sum = decoder.u32()?;
+    let tag = decoder.u32()?;
+    let (first, durable) = (decoder.u32()?, decoder.u32()?);
+    let length = (tag >> 2) as usize;
+    if tag & 3 != kind || length > BATCH_BYTES_MAX {
+        return None;
+    }
+    let payload = decoder.take(length)?;
+    let head = &bytes[offset + 4..offset + FRAME_HEADER_BYTES];
+    let right = sum == checksum(number, offset as u64, &[head, payload]) as u32;
+    right.then_some((first, durable, payload))
+}
+
+fn beginning_of(bytes: &[u8], number: u64) -> Option<Beginning> {
+    let (_, _, payload) = payload_at(bytes, number, HEADER_BYTES as usize, FRAME_BEGINNING)?;
+    Beginning::decode(payload)
 }
 
 /// The frame at `offset`, if a whole and unharmed one with a sequence number behind `last` stands there.
-fn frame_at(bytes: &Bytes, number: u64, offset: usize, last: SequenceNumber) -> Option<Frame> {
-    let mut decoder = Decoder::new(bytes.get(offset..)?);
-    let length = decoder.u32()? as usize;
-    let kind = decoder.u8()?;
-    let (first, durable, sum) = (decoder.u64()?, decoder.u64()?, decoder.u64()?);
+fn frame_at(
+    bytes: &Bytes,
+    number: u64,
+    base: SequenceNumber,
+    offset: usize,
+    last: SequenceNumber,
+) -> Option<Frame> {
+    let (first, distance, payload) = payload_at(bytes, number, offset, FRAME_BATCH)?;
+    let first = base + u64::from(first);
+    let durable = match distance {
+        FAR => 0,
+        distance => first.checked_sub(u64::from(distance))?,
+    };
     let numbered = first > last && durable < first && first < SEQUENCE_MAX;
-    let plausible = kind == FRAME_BATCH && length <= BATCH_BYTES_MAX && numbered;
-    let payload = plausible.then(|| decoder.take(length))??;
-    let head = &bytes[offset..offset + FRAME_HEADER_BYTES - 8];
-    (sum == checksum(number, offset as u64, &[head, payload])).then(|| Frame {
+    numbered.then(|| Frame {
         offset: offset as u64,
         first,
         payload: bytes.slice_ref(payload),
         durable,
-        end: offset + FRAME_HEADER_BYTES + length,
+        end: offset + FRAME_HEADER_BYTES + payload.len(),
     })
+}
+
+/// Whether frames of a segment without a beginning say that it had one which was durable.
+fn was_in_use(bytes: &Bytes, number: u64) -> bool {
+    durable_behind(bytes, number, 0, HEADER_BYTES as usize, 0) > 0
+}
+
+/// The last sequence number that good frames behind the bad one at `offset` say was durable. Every offset is looked at: what
+/// is bad may be a length.
+fn durable_behind(
+    bytes: &Bytes,
+    number: u64,
+    base: SequenceNumber,
+    offset: usize,
+    last: SequenceNumber,
+) -> SequenceNumber {
+    let least = (last - base) as u32;
+    let most = least.saturating_add((bytes.len() - offset) as u32);
+    let mut durable = 0;
+    let mut next = offset + 1;
+    while next + FRAME_HEADER_BYTES < bytes.len() {
+        let rest = &bytes[next..];
+        // What was never written is zeros, and most of a segment may be that.
+        if rest.first_chunk::<4096>() == Some(&[0; 4096]) {
+            next += 4096 - FRAME_HEADER_BYTES;
+            continue;
+        }
+        let window = &rest[..rest.len().min(4096)];
+        for (index, first) in window[8..].windows(4).enumerate() {
+            let first = u32::from_le_bytes(first.try_into().expect("a window of four"));
+            // Cheaper than a checksum over a length that may be anything, and true of hardly any place that is no frame.
+            if first > least
+                && first <= most
+                && is_plausible(bytes, next + index)
+                && let Some(frame) = frame_at(bytes, number, base, next + index, last)
+            {
+                durable = durable.max(frame.durable);
+            }
+        }
+        next += window.len() - 11;
+    }
+    durable
+}
+
+/// Whether the bytes at `offset` could be a frame: its payload decodes.
+fn is_plausible(bytes: &[u8], offset: usize) -> bool {
+    let mut decoder = Decoder::new(&bytes[offset..]);
+    let mut payload = || {
+        let _sum = decoder.u32()?;
+        let tag = decoder.u32()?;
+        decoder.take(8)?;
+        decoder.take((tag >> 2) as usize)
+    };
+    payload()
+        .is_some_and(|payload| crate::batch::Changes::new(payload).all(|change| change.is_ok()))
 }

@@ -14,6 +14,7 @@ fn config() -> Config {
     Config {
         durability: Durability::Disk,
         block_bytes: 128,
+        wal_segment_bytes: 8 << 10,
         sstable_bytes: 2 << 10,
         level0_files_max: 100,
         value_bytes_separated: 200,
@@ -245,7 +246,7 @@ fn read_golden(name: &str) -> Files {
 #[test]
 fn golden_files_of_every_version_open() {
     let (.., models) = examples();
-    for name in ["v1-closed", "v1-killed"] {
+    for name in ["v2-closed", "v2-killed"] {
         let files = read_golden(name);
         read(&files, &models[models.len() - 1..], "whole")
             .unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -261,7 +262,7 @@ fn golden_files_of_every_version_open() {
 )]
 fn write_golden_files() {
     let (clean, unclean, _) = examples();
-    for (name, files) in [("v1-closed", clean), ("v1-killed", unclean)] {
+    for (name, files) in [("v2-closed", clean), ("v2-killed", unclean)] {
         std::fs::create_dir_all(golden(name)).unwrap();
         for (path, bytes) in files.iter().filter(|(path, _)| !path.ends_with("LOCK")) {
             std::fs::write(golden(name).join(path.file_name().unwrap()), bytes).unwrap();

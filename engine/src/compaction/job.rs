@@ -424,7 +424,8 @@ impl Store {
         }
     }
 
-    fn note_failure(&self, error: &Error) {
+    /// Stops writing, unless the failure passes.
+    pub(crate) fn note_failure(&self, error: &Error) {
         if !matches!(error, Error::NoSpace { .. } | Error::Closed) {
             self.fail(error);
         }

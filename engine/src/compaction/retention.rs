@@ -40,9 +40,11 @@ impl Retention {
     ) -> bool {
         let stripe = self.stripe(sequence);
         let shadowed = newer.replace(stripe) == Some(stripe);
-        !shadowed
-            && !self.is_covered(sequence, stripe, covering)
-            && !(kind == Kind::Delete && stripe == 0 && bottom())
+        if shadowed || self.is_covered(sequence, stripe, covering) {
+            return false;
+        }
+        let useless = kind == Kind::Delete && stripe == 0 && bottom();
+        !useless
     }
 
     fn is_covered(

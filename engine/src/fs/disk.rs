@@ -37,6 +37,23 @@ impl Fs for DiskFs {
         Ok(Arc::new(DiskFile(fs::File::open(path)?)))
     }
 
+    fn open_log(&self, path: &Path, length: u64) -> io::Result<Arc<dyn File>> {
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).create(true).truncate(false);
+        let file = options.open(path)?;
+        if file.metadata()?.len() < length {
+            allocate(&file, length)?;
+        }
+        Ok(match super::map::LogMap::new(&file, length) {
+            Some(map) => Arc::new(MappedFile {
+                file: DiskFile(file),
+                length,
+                map,
+            }),
+            None => Arc::new(DiskFile(file)),
+        })
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)
     }
@@ -136,6 +153,60 @@ impl File for DiskFile {
 
     fn set_length(&self, length: u64) -> io::Result<()> {
         self.0.set_len(length)
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn allocate(file: &fs::File, length: u64) -> io::Result<()> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    match fallocate(file, FallocateFlags::empty(), 0, length) {
+        // Not every file system can; then the blocks are taken when they are written.
+        Err(rustix::io::Errno::OPNOTSUPP) => file.set_len(length),
+        allocated => Ok(allocated?),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn allocate(file: &fs::File, length: u64) -> io::Result<()> {
+    file.set_len(length)
+}
+
+/// A log segment: writes within its length go through a mapping, those behind it through the file.
+#[derive(Debug)]
+struct MappedFile {
+    file: DiskFile,
+    length: u64,
+    map: super::map::LogMap,
+}
+
+impl File for MappedFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.file.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let inside = self.length.saturating_sub(offset).min(bytes.len() as u64);
+        let (mapped, behind) = bytes.split_at(inside as usize);
+        if !behind.is_empty() {
+            self.file.write_at(behind, offset + inside)?;
+        }
+        if !mapped.is_empty() {
+            self.map.write(mapped, offset as usize);
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        // The kernel writes the dirty pages of a mapping with those of the file, and reports their errors here.
+        self.file.sync()
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        self.file.length()
+    }
+
+    fn set_length(&self, length: u64) -> io::Result<()> {
+        self.file.set_length(length.max(self.length))
     }
 }
 

@@ -128,6 +128,11 @@ impl Fs for FaultFs {
         Ok(self.wrap(path, self.inner.open(path)?))
     }
 
+    fn open_log(&self, path: &Path, length: u64) -> io::Result<Arc<dyn File>> {
+        self.check(Operation::Create, path)?;
+        Ok(self.wrap(path, self.inner.open_log(path, length)?))
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.check(Operation::Rename, to)?;
         self.inner.rename(from, to)

@@ -405,6 +405,17 @@ impl Fs for MemoryFs {
         })
     }
 
+    fn open_log(&self, path: &Path, length: u64) -> io::Result<Arc<dyn File>> {
+        let file = match self.open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.create(path)?,
+            opened => opened?,
+        };
+        if file.length()? < length {
+            file.set_length(length)?;
+        }
+        Ok(file)
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let crashable = self.crashable;
         let to = to.file_name().ok_or(io::ErrorKind::InvalidInput)?;

@@ -5,6 +5,7 @@
 
 mod disk;
 mod fault;
+mod map;
 mod memory;
 
 pub use disk::{DiskFs, SystemClock};
@@ -28,6 +29,9 @@ pub trait Fs: Send + Sync + Debug {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>>;
     /// Opens a file for reading.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>>;
+    /// Opens a file for reading and for writing in place, creating it if absent, and gives it at least `length` bytes that
+    /// are allocated, so that writing them takes no space. What they hold is zeros or what was there.
+    fn open_log(&self, path: &Path, length: u64) -> io::Result<Arc<dyn File>>;
     /// Renames over whatever has the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file; those who have it open may read on.
@@ -60,7 +64,7 @@ pub trait File: Send + Sync + Debug {
     fn sync(&self) -> io::Result<()>;
     /// The length in bytes.
     fn length(&self) -> io::Result<u64>;
-    /// Cuts or extends (with zeros) the file to `length` bytes.
+    /// Cuts or extends (with zeros) the file to `length` bytes. A file from `open_log` is not cut below its length.
     fn set_length(&self, length: u64) -> io::Result<()>;
 }
 

@@ -52,6 +52,10 @@ pub(super) struct Position {
 }
 
 #[derive(Debug, Default)]
+#[allow(
+    clippy::vec_box,
+    reason = "growing a list of nodes must not copy the nodes: that would be a pause of milliseconds"
+)]
 pub(super) struct Index {
     leaves: Vec<Box<Leaf>>,
     inners: Vec<Box<Inner>>,

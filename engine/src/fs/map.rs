@@ -1,0 +1,56 @@
+//! Files in memory maps: the only unsafe code of the engine.
+//!
+//! A mapped file must never be cut short and its blocks must never have to be allocated by a write, or the access is a
+//! signal instead of an error. So a log segment is mapped only where the file system keeps the blocks that it gave:
+//! those that copy on write (btrfs, APFS) or live elsewhere (network mounts) get ordinary writes.
+#![allow(
+    unsafe_code,
+    reason = "a mapping is as sound as its file; each block says why it holds"
+)]
+#![allow(
+    clippy::disallowed_types,
+    reason = "part of the seam that the rest of the engine goes through"
+)]
+
+use memmap2::{MmapMut, MmapOptions};
+use std::fs::File;
+use std::sync::{Mutex, PoisonError};
+
+/// The first bytes of a log segment, writable.
+///
+/// A write of 150 bytes takes 0.1 to 0.4 us here and 0.9 us through `pwrite`, and a log is made of such writes.
+#[derive(Debug)]
+pub(super) struct LogMap(Mutex<MmapMut>);
+
+impl LogMap {
+    /// `None` where a mapping is not known to be safe.
+    pub(super) fn new(file: &File, length: u64) -> Option<LogMap> {
+        if length == 0 || !keeps_its_blocks(file) {
+            return None;
+        }
+        let length = usize::try_from(length).ok()?;
+        // SAFETY: The file was allocated to `length` and is never cut below it while it is mapped (`MappedFile`); only this
+        // process, which holds the lock of the directory, writes it, and only through this mutex.
+        let map = unsafe { MmapOptions::new().len(length).map_mut(file) };
+        Some(LogMap(Mutex::new(map.ok()?)))
+    }
+
+    /// Writes within the mapped length. In the page cache on return, as after `pwrite`: a killed process loses nothing.
+    pub(super) fn write(&self, bytes: &[u8], offset: usize) {
+        let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        map[offset..offset + bytes.len()].copy_from_slice(bytes);
+    }
+}
+
+/// ext2 to ext4 and tmpfs write allocated blocks in place. (So does xfs, unless the file was copied by reference.)
+#[cfg(target_os = "linux")]
+fn keeps_its_blocks(file: &File) -> bool {
+    const EXT: u64 = 0xef53;
+    const TMPFS: u64 = 0x0102_1994;
+    rustix::fs::fstatfs(file).is_ok_and(|found| matches!(found.f_type as u64, EXT | TMPFS))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn keeps_its_blocks(_: &File) -> bool {
+    false
+}

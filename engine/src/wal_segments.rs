@@ -1,0 +1,221 @@
+//! The segments of the log: made ready before they are needed, listed while they are, used again afterwards.
+//!
+//! A commit must not wait for a file to be made. So when a segment is half full the next one is made in the background:
+//! created at its full length or made of one that is no longer needed (a write to blocks that were written before costs the
+//! disk the least), and entered in the manifest before the first record goes into it. Segments begin small and double, so
+//! that a store that holds little takes little.
+
+use crate::commit::Log;
+use crate::config::Background;
+use crate::files::{FileKind, FileName};
+use crate::key::SequenceNumber;
+use crate::store::{Store, lock};
+use crate::version::{Field, VersionEdit, WalMeta};
+use crate::wal::{Beginning, Prepared};
+use crate::{Error, Result};
+use std::sync::Mutex;
+
+/// Length of the first segment.
+const FIRST_BYTES: u64 = 1 << 20;
+/// How many times its length a segment may grow to while the next one is being made.
+const OVERLONG: u64 = 4;
+
+/// A segment with records in it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Used {
+    pub(crate) number: u64,
+    /// The last sequence number before the segment.
+    pub(crate) base: SequenceNumber,
+    pub(crate) bytes: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Segments {
+    /// In the order of their records; the last is being appended to.
+    used: Mutex<Vec<Used>>,
+    /// Number and length of a segment that is no longer needed and not in the manifest.
+    spare: Mutex<Option<(u64, u64)>>,
+    /// Held while a segment is made, so that segments are taken into use in the order of their numbers.
+    making: Mutex<()>,
+    /// The segment to be used next.
+    next: Mutex<Option<Prepared>>,
+}
+
+impl Segments {
+    pub(crate) fn add(&self, used: Used) {
+        lock(&self.used).push(used);
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        lock(&self.used).len()
+    }
+
+    pub(crate) fn take_next(&self) -> Option<Prepared> {
+        lock(&self.next).take()
+    }
+
+    fn has_next(&self) -> bool {
+        lock(&self.next).is_some()
+    }
+
+    /// Changes up to here should be flushed, because the log behind them is longer than `bytes_max`.
+    pub(crate) fn limit(&self, bytes_max: u64) -> SequenceNumber {
+        let used = lock(&self.used);
+        let mut bytes = 0;
+        let kept = used.iter().rev().take_while(|segment| {
+            bytes += segment.bytes;
+            bytes <= bytes_max
+        });
+        let first_kept = used.len() - kept.count();
+        used.get(first_kept.min(used.len().saturating_sub(1)))
+            .filter(|_| first_kept > 0)
+            .map_or(0, |segment| segment.base)
+    }
+
+    /// Segments, but for the last, that hold only changes before `first_needed`; `None`: nothing is needed.
+    pub(crate) fn unneeded(&self, first_needed: Option<SequenceNumber>) -> Vec<u64> {
+        let used = lock(&self.used);
+        let unneeded = used.windows(2).take_while(|pair| {
+            let last_inside = pair[1].base;
+            first_needed.is_none_or(|first| last_inside < first)
+        });
+        unneeded.map(|pair| pair[0].number).collect()
+    }
+}
+
+impl Store {
+    /// Sees to it that the log has a segment with room.
+    pub(crate) fn provide_wal(&self, log: &mut Log) -> Result<()> {
+        if let Some(wal) = &log.wal {
+            let awaits =
+                || self.background == Background::Threads && !self.commit.segments.has_next();
+            let (end, length) = (wal.end(), wal.length());
+            if end < length || (end < length.saturating_mul(OVERLONG) && awaits()) {
+                return Ok(());
+            }
+        }
+        let begun = self.begin_wal(log);
+        if let Err(error) = &begun
+            && !matches!(error, Error::NoSpace { .. })
+        {
+            self.fail(error);
+        }
+        begun
+    }
+
+    fn begin_wal(&self, log: &mut Log) -> Result<()> {
+        let prepared = match self.commit.segments.take_next() {
+            Some(prepared) => prepared,
+            None => {
+                let _making = lock(&self.commit.segments.making);
+                match self.commit.segments.take_next() {
+                    Some(prepared) => prepared,
+                    None => self.make_segment(self.next_length(log))?,
+                }
+            }
+        };
+        let (previous, previous_end) = match &log.wal {
+            Some(wal) => (wal.number(), wal.end()),
+            None => log.previous,
+        };
+        let beginning = Beginning {
+            base: log.last_sequence,
+            durable: self.sync.durable().min(log.last_sequence),
+            previous,
+            previous_end,
+        };
+        let wal = prepared.begin(beginning)?;
+        self.sync.begin_file(wal.file());
+        self.commit.segments.add(Used {
+            number: wal.number(),
+            base: wal.base(),
+            bytes: wal.length(),
+        });
+        log.wal = Some(wal);
+        Ok(())
+    }
+
+    fn next_length(&self, log: &Log) -> u64 {
+        let length = log.wal.as_ref().map_or(FIRST_BYTES, |wal| wal.length() * 2);
+        length.min(self.config.wal_segment_bytes as u64).max(1)
+    }
+
+    /// Makes the next segment if the present one is half full. Called in the background.
+    pub(crate) fn prepare_wal(&self) -> Result<()> {
+        let segments = &self.commit.segments;
+        let length = {
+            let log = lock(&self.commit.log);
+            match &log.wal {
+                Some(wal) if wal.is_half_full() => self.next_length(&log),
+                _ => return Ok(()),
+            }
+        };
+        let _making = lock(&segments.making);
+        if !segments.has_next() {
+            let made = self.make_segment(length)?;
+            *lock(&segments.next) = Some(made);
+        }
+        Ok(())
+    }
+
+    /// A segment that the manifest lists.
+    fn make_segment(&self, length: u64) -> Result<Prepared> {
+        let number = lock(&self.manifest).next_file();
+        let spare = lock(&self.commit.segments.spare).take();
+        let old = spare.filter(|(_, of)| *of == length);
+        let old = old.map(|(number, _)| number);
+        let made = Prepared::create(&self.directory, self.store_id, number, length, old);
+        let leftover = spare.map(|(number, _)| number);
+        let made = made.inspect_err(|_| self.remove_wals(&[number]));
+        if let Some(leftover) = leftover.filter(|_| old.is_none() || made.is_err()) {
+            self.remove_wals(&[leftover]);
+        }
+        let made = made?;
+        self.directory
+            .sync()
+            .inspect_err(|error| self.fail(error))?;
+        let fields = vec![Field::AddWal(number, WalMeta::default())];
+        let appended = lock(&self.manifest).append(VersionEdit { fields });
+        if matches!(appended, Err(Error::NoSpace { .. })) {
+            self.remove_wals(&[number]);
+        }
+        appended?;
+        Ok(made)
+    }
+
+    /// Lets go of segments that the manifest no longer lists. One of full length is kept, to be used again.
+    pub(crate) fn release_wals(&self, numbers: &[u64]) {
+        let full = self.config.wal_segment_bytes as u64;
+        let mut removed = Vec::new();
+        {
+            let mut used = lock(&self.commit.segments.used);
+            let mut spare = lock(&self.commit.segments.spare);
+            for &number in numbers {
+                let released = used.iter().position(|segment| segment.number == number);
+                match released.map(|index| used.remove(index)) {
+                    Some(segment) if spare.is_none() && segment.bytes == full => {
+                        *spare = Some((number, full));
+                    }
+                    _ => removed.push(number),
+                }
+            }
+        }
+        self.remove_wals(&removed);
+    }
+
+    /// Removes the segment that was kept to be used again.
+    pub(crate) fn remove_spare_wal(&self) {
+        if let Some((number, _)) = lock(&self.commit.segments.spare).take() {
+            self.remove_wals(&[number]);
+        }
+    }
+
+    /// Removes segments that the manifest does not list.
+    pub(crate) fn remove_wals(&self, numbers: &[u64]) {
+        for &number in numbers {
+            // A file that cannot be removed now is an orphan that the next open removes.
+            let name = FileName::Numbered(FileKind::Wal, number);
+            let _ = self.directory.remove(name);
+        }
+    }
+}
