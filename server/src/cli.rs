@@ -179,11 +179,17 @@ pub struct Cli {
 
     #[arg(long, value_name = "LEVEL", hide = true)]
     pub oauth: Option<String>,
-    #[arg(long, value_name = "FILE", hide = true)]
+
+    /// Serve HTTPS with this certificate: a PEM file, with its chain if it has one, or a PFX file
+    #[arg(long, value_name = "FILE", help_heading = "HTTPS")]
     pub cert: Option<PathBuf>,
-    #[arg(long, value_name = "FILE", hide = true)]
+
+    /// The key of --cert in PEM form
+    #[arg(long, value_name = "FILE", help_heading = "HTTPS")]
     pub key: Option<PathBuf>,
-    #[arg(long, value_name = "PASSWORD", hide = true)]
+
+    /// The password of --cert in PFX form
+    #[arg(long, value_name = "PASSWORD", help_heading = "HTTPS")]
     pub pwd: Option<String>,
 }
 
@@ -216,17 +222,11 @@ pub enum LogFormat {
 impl Cli {
     /// Refuses, in a sentence, what is understood but not served, and what contradicts itself.
     pub fn check(&self) -> Result<(), String> {
-        let unserved = [
-            (
-                self.cert.is_some() || self.key.is_some() || self.pwd.is_some(),
-                "--cert, --key and --pwd: HTTPS",
-            ),
-            (self.oauth.is_some(), "--oauth: bearer tokens"),
-        ];
-        if let Some((_, what)) = unserved.iter().find(|(given, _)| *given) {
-            return Err(format!(
-                "{what} are not supported by this version of Lazurite; start it without the flag"
-            ));
+        if self.oauth.is_some() {
+            return Err("--oauth: bearer tokens are not supported by this version of Lazurite; start it without the flag".to_owned());
+        }
+        if self.cert.is_none() && (self.key.is_some() || self.pwd.is_some()) {
+            return Err("--key and --pwd belong to a certificate: name it with --cert".to_owned());
         }
         if std::env::var_os("AZURITE_DB").is_some_and(|value| !value.is_empty()) {
             return Err("AZURITE_DB is set, but Lazurite keeps its data in its own engine and speaks to no SQL database; \
@@ -234,6 +234,11 @@ impl Cli {
                 .to_owned());
         }
         Ok(())
+    }
+
+    /// What addresses of the services start with.
+    pub fn scheme(&self) -> &'static str {
+        if self.cert.is_some() { "https" } else { "http" }
     }
 
     pub fn durability(&self) -> Durability {
@@ -361,18 +366,11 @@ mod tests {
 
     #[test]
     fn flags_of_what_is_not_served_say_so() {
-        for arguments in [
-            &["--oauth", "basic"][..],
-            &["--cert", "c.pem", "--key", "k.pem"],
-            &["--pwd", "x"],
-        ] {
-            assert!(
-                cli(arguments)
-                    .check()
-                    .unwrap_err()
-                    .contains("not supported"),
-                "{arguments:?}"
-            );
+        let sentence = cli(&["--oauth", "basic"]).check().unwrap_err();
+        assert!(sentence.contains("not supported"), "{sentence}");
+        for flag in ["--key", "--pwd"] {
+            let sentence = cli(&[flag, "x"]).check().unwrap_err();
+            assert!(sentence.contains("--cert"), "{sentence}");
         }
     }
 

@@ -8,6 +8,7 @@ mod cli;
 mod codec;
 mod http;
 mod start;
+mod tls;
 
 use clap::Parser;
 use std::process::ExitCode;

@@ -8,7 +8,8 @@ use crate::accounts::Accounts;
 use crate::cli::{Cli, LogFormat, LogLevel, is_public};
 use crate::http::context::{RequestIds, ServiceKind};
 use crate::http::properties::PropertiesStore;
-use crate::http::{App, cross, serve};
+use crate::http::{App, Endpoint, cross, serve};
+use crate::tls;
 use lazurite_blob::BlobService;
 use lazurite_engine::fs::MemoryFs;
 use lazurite_engine::{Config, Db, Durability, Environment, IdSource, RandomIds};
@@ -20,6 +21,7 @@ use std::time::{Duration, SystemTime};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
 
 /// Threads that wait for the disk on behalf of requests; more requests than that wait for a thread.
 const BLOCKING_THREADS_MAX: usize = 64;
@@ -30,6 +32,7 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// Serves until a signal comes. The error is a sentence for the person who started the program.
 pub fn run(cli: &Cli, services: &[ServiceKind]) -> Result<(), String> {
     cli.check()?;
+    let tls = tls::acceptor(cli)?;
     let accounts = cli.accounts()?;
     start_log(cli)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -37,13 +40,14 @@ pub fn run(cli: &Cli, services: &[ServiceKind]) -> Result<(), String> {
         .max_blocking_threads(BLOCKING_THREADS_MAX)
         .build()
         .map_err(|error| format!("cannot start its threads: {error}"))?;
-    runtime.block_on(run_until_signal(cli, services, accounts))
+    runtime.block_on(run_until_signal(cli, services, accounts, tls))
 }
 
 async fn run_until_signal(
     cli: &Cli,
     services: &[ServiceKind],
     accounts: Accounts,
+    tls: Option<TlsAcceptor>,
 ) -> Result<(), String> {
     let mut listeners = Vec::new();
     for &service in services {
@@ -64,13 +68,13 @@ async fn run_until_signal(
     let mut serving = tokio::task::JoinSet::new();
     for (service, listener) in listeners {
         let keep_alive = Duration::from_secs(cli.keep_alive_seconds(service).max(1));
-        serving.spawn(serve(
-            app.clone(),
+        let endpoint = Endpoint {
             service,
             listener,
             keep_alive,
-            stopped.clone(),
-        ));
+            tls: tls.clone(),
+        };
+        serving.spawn(serve(app.clone(), endpoint, stopped.clone()));
     }
     let sweeper = tokio::spawn(sweep_expired_messages(app.clone()));
     signals.wait().await;
@@ -213,16 +217,17 @@ fn announce(
         write_whole(path, &serde_json::Value::from(ports).to_string())
             .map_err(|error| format!("cannot write the port file {}: {error}", path.display()))?;
     }
+    let scheme = cli.scheme();
     let mut out = std::io::stdout().lock();
     for (service, (host, port)) in &addresses {
         let title = service.title();
         let _ = writeln!(
             out,
-            "Azurite {title} service is starting at http://{host}:{port}"
+            "Azurite {title} service is starting at {scheme}://{host}:{port}"
         );
         let _ = writeln!(
             out,
-            "Azurite {title} service is successfully listening at http://{host}:{port}"
+            "Azurite {title} service is successfully listening at {scheme}://{host}:{port}"
         );
     }
     let _ = out.flush();
@@ -248,10 +253,14 @@ fn write_whole(path: &std::path::Path, text: &str) -> std::io::Result<()> {
 
 fn banner(cli: &Cli, accounts: &Accounts, addresses: &[(ServiceKind, (String, u16))]) {
     let (name, key) = accounts.first();
+    let scheme = cli.scheme();
     let endpoints: String = addresses
         .iter()
         .map(|(service, (host, port))| {
-            format!("{}Endpoint=http://{host}:{port}/{name};", service.title())
+            format!(
+                "{}Endpoint={scheme}://{host}:{port}/{name};",
+                service.title()
+            )
         })
         .collect();
     let place = match cli.in_memory {
@@ -263,7 +272,7 @@ fn banner(cli: &Cli, accounts: &Accounts, addresses: &[(ServiceKind, (String, u1
         ),
     };
     eprintln!(
-        "\nLazurite {} keeps its data in {place}.\n\nConnection string:\n  DefaultEndpointsProtocol=http;AccountName={name};\
+        "\nLazurite {} keeps its data in {place}.\n\nConnection string:\n  DefaultEndpointsProtocol={scheme};AccountName={name};\
          AccountKey={key};{endpoints}\n\nStop with Ctrl-C. `lazurite --help` tells the rest.\n",
         env!("CARGO_PKG_VERSION")
     );

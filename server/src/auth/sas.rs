@@ -128,7 +128,7 @@ impl<'a> Sas<'a> {
         let expiry = expiry.ok_or_else(|| failed("se is mandatory. Cannot be empty"))?;
         check_times(start, expiry, context.now)?;
         self.check_address(context)?;
-        self.check_protocol()?;
+        self.check_protocol(context)?;
         self.grant(context, permissions)
     }
 
@@ -351,10 +351,10 @@ impl<'a> Sas<'a> {
             .with("SourceIP", ip.to_string()))
     }
 
-    /// The listeners speak HTTP only, so a SAS for HTTPS alone never fits.
-    fn check_protocol(&self) -> Result<()> {
+    fn check_protocol(&self, context: &Context) -> Result<()> {
         match self.field("spr").as_str() {
             "" | "https,http" | "http,https" => Ok(()),
+            "https" if context.secure => Ok(()),
             "https" => Err(known::PROTOCOL_MISMATCH.into()),
             other => Err(failed(format!(
                 "spr '{other}' is not in the correct format"

@@ -132,6 +132,8 @@ pub struct Arrival {
     pub service: ServiceKind,
     pub now: SystemTime,
     pub peer: SocketAddr,
+    /// Whether it came over HTTPS.
+    pub secure: bool,
     pub request_id: String,
 }
 
@@ -141,6 +143,8 @@ pub struct Context {
     pub service: ServiceKind,
     pub now: SystemTime,
     pub peer: SocketAddr,
+    /// Whether the request came over HTTPS.
+    pub secure: bool,
     pub request_id: String,
     pub method: Method,
     pub headers: HeaderMap,
@@ -168,6 +172,7 @@ impl Context {
             service,
             now,
             peer,
+            secure,
             request_id,
         } = arrival.clone();
         let raw_path = parts.uri.path().to_owned();
@@ -177,14 +182,16 @@ impl Context {
         let version = version.unwrap_or_else(|| ApiVersion(ApiVersion::NEWEST.to_owned()));
         let host = host(parts)?;
         let address = address(accounts, &host, &raw_path)?;
+        let scheme = if secure { "https" } else { "http" };
         let base_url = match address.path_style {
-            true => format!("http://{host}/{}", address.account_as_sent),
-            false => format!("http://{host}"),
+            true => format!("{scheme}://{host}/{}", address.account_as_sent),
+            false => format!("{scheme}://{host}"),
         };
         Ok(Context {
             service,
             now,
             peer,
+            secure,
             request_id,
             method: parts.method.clone(),
             headers: parts.headers.clone(),
@@ -428,6 +435,7 @@ pub mod tests {
         let now = crate::codec::date::parse_http("Fri, 01 Mar 2024 12:34:56 GMT").unwrap();
         let peer = "10.0.0.5:50000".parse().unwrap();
         let arrival = Arrival {
+            secure: false,
             service,
             now,
             peer,

@@ -36,8 +36,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
 
 /// Longest request target, in bytes. Long filters must fit.
 const TARGET_BYTES_MAX: usize = 64 * 1024;
@@ -45,6 +47,8 @@ const TARGET_BYTES_MAX: usize = 64 * 1024;
 const HEADER_BYTES_MAX: usize = 32 * 1024;
 /// What the library may hold of a head: a target, the headers, and room to tell which of them is too long.
 const HEAD_BYTES_MAX: usize = 256 * 1024;
+/// How long a client may take to agree on encryption.
+const HANDSHAKE_SECONDS_MAX: u64 = 30;
 /// How long requests under way may take to end once the server is asked to stop.
 const DRAIN_SECONDS_MAX: u64 = 3;
 
@@ -79,14 +83,24 @@ impl App {
     }
 }
 
+/// Where a service listens, and how.
+pub struct Endpoint {
+    pub service: ServiceKind,
+    pub listener: TcpListener,
+    /// How long a connection may be idle between requests.
+    pub keep_alive: Duration,
+    /// HTTPS, if that is what is spoken.
+    pub tls: Option<TlsAcceptor>,
+}
+
 /// Serves one service on one listener until `stop` turns true, then lets requests under way end.
-pub async fn serve(
-    app: Arc<App>,
-    service: ServiceKind,
-    listener: TcpListener,
-    keep_alive: Duration,
-    mut stop: watch::Receiver<bool>,
-) {
+pub async fn serve(app: Arc<App>, endpoint: Endpoint, mut stop: watch::Receiver<bool>) {
+    let Endpoint {
+        service,
+        listener,
+        keep_alive,
+        tls,
+    } = endpoint;
     let (open, mut all_closed) = tokio::sync::mpsc::channel::<Infallible>(1);
     loop {
         let accepted = tokio::select! {
@@ -95,11 +109,20 @@ pub async fn serve(
         };
         match accepted {
             Ok((socket, peer)) => {
-                let connection =
-                    connection(app.clone(), service, socket, peer, keep_alive, stop.clone());
+                let _ = socket.set_nodelay(true);
+                let client = Client {
+                    service,
+                    peer,
+                    secure: tls.is_some(),
+                    keep_alive,
+                };
+                let (app, tls, stop) = (app.clone(), tls.clone(), stop.clone());
                 let open = open.clone();
                 tokio::spawn(async move {
-                    connection.await;
+                    match tls {
+                        None => connection(app, client, socket, stop).await,
+                        Some(tls) => encrypted(app, client, socket, tls, stop).await,
+                    }
                     drop(open);
                 });
             }
@@ -119,24 +142,49 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-async fn connection(
-    app: Arc<App>,
+/// The other end of a connection.
+#[derive(Debug, Clone, Copy)]
+struct Client {
     service: ServiceKind,
-    socket: TcpStream,
     peer: SocketAddr,
+    secure: bool,
     keep_alive: Duration,
+}
+
+async fn encrypted(
+    app: Arc<App>,
+    client: Client,
+    socket: TcpStream,
+    tls: TlsAcceptor,
+    stop: watch::Receiver<bool>,
+) {
+    let patience = Duration::from_secs(HANDSHAKE_SECONDS_MAX);
+    match tokio::time::timeout(patience, tls.accept(socket)).await {
+        Ok(Ok(socket)) => connection(app, client, socket, stop).await,
+        Ok(Err(error)) => {
+            let (service, peer) = (client.service.title(), client.peer);
+            tracing::debug!(service, %peer, %error, "a TLS handshake failed");
+        }
+        Err(_) => {}
+    }
+}
+
+async fn connection<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    app: Arc<App>,
+    client: Client,
+    socket: S,
     mut stop: watch::Receiver<bool>,
 ) {
-    let _ = socket.set_nodelay(true);
+    let Client { service, peer, .. } = client;
     let notes = HeadNotes::default();
     let tap = HeadTap::new(socket, notes.clone());
     let answer = service_fn(move |request| {
         let (app, notes) = (app.clone(), notes.clone());
-        async move { Ok::<_, Infallible>(answer(app, service, peer, request, notes).await) }
+        async move { Ok::<_, Infallible>(answer(app, client, request, notes).await) }
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(keep_alive)
+        .header_read_timeout(client.keep_alive)
         .max_buf_size(HEAD_BYTES_MAX)
         .half_close(true)
         .serve_connection(TokioIo::new(tap), answer);
@@ -156,16 +204,17 @@ async fn connection(
 /// The answer to one request, whatever it is: headers every answer has, a line in each log.
 async fn answer(
     app: Arc<App>,
-    service: ServiceKind,
-    peer: SocketAddr,
+    client: Client,
     request: Request<Incoming>,
     notes: HeadNotes,
 ) -> Response<Body> {
+    let Client { service, peer, .. } = client;
     let (now, request_id) = (SystemTime::now(), app.request_ids.next());
     let arrival = Arrival {
         service,
         now,
         peer,
+        secure: client.secure,
         request_id,
     };
     let (method, target) = (request.method().clone(), request.uri().to_string());

@@ -62,20 +62,43 @@ fn javascript_signatures() {
     run_node("signatures.js");
 }
 
+#[test]
+fn python_over_https() {
+    let server = Server::fresh_secure(&[]);
+    let mut command = python_command();
+    command.env("LAZURITE_CERTIFICATE", server.certificate());
+    run(command, "secure.py", &server);
+}
+
+#[test]
+fn javascript_over_https() {
+    let server = Server::fresh_secure(&[]);
+    let mut command = node_command();
+    command.env("NODE_EXTRA_CA_CERTS", server.certificate());
+    run(command, "secure.js", &server);
+}
+
 fn run_python(script: &str) {
-    let mut command = Command::new(python().join("bin/python"));
-    command.arg("-B");
-    run(command, script);
+    run(python_command(), script, &Server::fresh());
 }
 
 fn run_node(script: &str) {
-    let mut command = Command::new("node");
-    command.env("NODE_PATH", node().join("node_modules"));
-    run(command, script);
+    run(node_command(), script, &Server::fresh());
 }
 
-fn run(mut command: Command, script: &str) {
-    let server = Server::fresh();
+fn python_command() -> Command {
+    let mut command = Command::new(python().join("bin/python"));
+    command.arg("-B");
+    command
+}
+
+fn node_command() -> Command {
+    let mut command = Command::new("node");
+    command.env("NODE_PATH", node().join("node_modules"));
+    command
+}
+
+fn run(mut command: Command, script: &str, server: &Server) {
     command.arg(Path::new(SOURCES).join(script));
     command.env(
         "AZURE_STORAGE_CONNECTION_STRING",

@@ -18,6 +18,7 @@ pub(crate) const KEY: &str =
 
 const STDERR: &str = "stderr.txt";
 const PORTS: &str = "ports.json";
+const CERTIFICATE: &str = "certificate.pem";
 
 /// The three services, in the order of the default ports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -147,6 +148,7 @@ impl Launch {
             printed: Vec::new(),
             scratch,
             location: None,
+            secure: self.arguments.iter().any(|argument| argument == "--cert"),
         };
         while server
             .printed
@@ -237,6 +239,7 @@ pub(crate) struct Server {
     scratch: TempDir,
     /// The data directory, when it is this server's own.
     location: Option<TempDir>,
+    secure: bool,
 }
 
 impl Server {
@@ -246,6 +249,40 @@ impl Server {
         let mut server = Launch::on(location.path()).start();
         server.location = Some(location);
         server
+    }
+
+    /// The same with an HTTPS identity of its own, and other flags. The certificate is in [`Server::certificate`].
+    pub(crate) fn fresh_secure(arguments: &[&str]) -> Server {
+        let location = TempDir::new().unwrap();
+        let names = ["localhost", "127.0.0.1"].map(String::from);
+        let made = rcgen::generate_simple_self_signed(names).unwrap();
+        let (cert, key) = (
+            location.path().join(CERTIFICATE),
+            location.path().join("key.pem"),
+        );
+        std::fs::write(&cert, made.cert.pem()).unwrap();
+        std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+        let mut launch = Launch::on(&location.path().join("data"));
+        for argument in [
+            "--cert",
+            cert.to_str().unwrap(),
+            "--key",
+            key.to_str().unwrap(),
+        ]
+        .iter()
+        .chain(arguments)
+        {
+            launch = launch.argument(argument);
+        }
+        let mut server = launch.start();
+        server.location = Some(location);
+        server
+    }
+
+    /// The certificate of a server that speaks HTTPS.
+    pub(crate) fn certificate(&self) -> PathBuf {
+        let location = self.location.as_ref().expect("made by fresh_secure");
+        location.path().join(CERTIFICATE)
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -265,12 +302,18 @@ impl Server {
 
     /// `http://127.0.0.1:PORT/devstoreaccount1`.
     pub(crate) fn endpoint(&self, service: Service) -> String {
-        format!("http://127.0.0.1:{}/{ACCOUNT}", self.ports.of(service))
+        let port = self.ports.of(service);
+        format!("{}://127.0.0.1:{port}/{ACCOUNT}", self.scheme())
+    }
+
+    fn scheme(&self) -> &'static str {
+        if self.secure { "https" } else { "http" }
     }
 
     pub(crate) fn connection_string(&self) -> String {
+        let scheme = self.scheme();
         let mut text =
-            format!("DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={KEY};");
+            format!("DefaultEndpointsProtocol={scheme};AccountName={ACCOUNT};AccountKey={KEY};");
         for service in Service::ALL {
             text += &format!("{service:?}Endpoint={};", self.endpoint(service));
         }

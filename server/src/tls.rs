@@ -1,0 +1,158 @@
+//! HTTPS: the certificate and key of the command line, from PEM files or a PFX file, for every listener.
+
+use crate::cli::Cli;
+use p12_keystore::{KeyStore, Pkcs12ImportPolicy};
+use std::path::Path;
+use std::sync::Arc;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+
+/// A chain of certificates, the server's own first, and the key of that one.
+type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+/// What turns a connection into an encrypted one; `None` without `--cert`. The error is a sentence.
+pub fn acceptor(cli: &Cli) -> Result<Option<TlsAcceptor>, String> {
+    let Some(cert) = &cli.cert else {
+        return Ok(None);
+    };
+    let (certificates, key) = match (&cli.key, &cli.pwd) {
+        (Some(key), None) => from_pem(cert, key)?,
+        (None, Some(password)) => from_pfx(cert, password)?,
+        _ => return Err("--cert needs --key (PEM) or --pwd (PFX), and not both".to_owned()),
+    };
+    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .and_then(|builder| {
+            builder
+                .with_no_client_auth()
+                .with_single_cert(certificates, key)
+        })
+        .map_err(|error| format!("--cert {}: {error}", cert.display()))?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Some(TlsAcceptor::from(Arc::new(config))))
+}
+
+fn from_pem(cert: &Path, key: &Path) -> Result<Identity, String> {
+    let certificates = CertificateDer::pem_slice_iter(&read("--cert", cert)?)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| format!("--cert {}: {error}", cert.display()))?;
+    if certificates.is_empty() {
+        return Err(format!(
+            "--cert {}: it holds no certificate in PEM form; a PFX file needs --pwd",
+            cert.display()
+        ));
+    }
+    let key_der = PrivateKeyDer::from_pem_slice(&read("--key", key)?)
+        .map_err(|error| format!("--key {}: {error}", key.display()))?;
+    Ok((certificates, key_der))
+}
+
+fn from_pfx(cert: &Path, password: &str) -> Result<Identity, String> {
+    let store = KeyStore::from_pkcs12(&read("--cert", cert)?, password, Pkcs12ImportPolicy::Strict)
+        .map_err(|error| format!("--cert {}: {error}; is --pwd right?", cert.display()))?;
+    let (_, chain) = store.private_key_chain().ok_or_else(|| {
+        format!(
+            "--cert {}: it holds no certificate with its key",
+            cert.display()
+        )
+    })?;
+    let certificates = chain.certs().iter().map(|certificate| certificate.as_der());
+    let certificates = certificates.map(|der| der.to_vec().into()).collect();
+    let key = PrivatePkcs8KeyDer::from(chain.key().as_der().to_vec());
+    Ok((certificates, key.into()))
+}
+
+fn read(flag: &str, path: &Path) -> Result<Vec<u8>, String> {
+    std::fs::read(path)
+        .map_err(|error| format!("{flag} {}: cannot read it: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    use p12_keystore::{Certificate, KeyStoreEntry, PrivateKey, PrivateKeyChain};
+    use tempfile::TempDir;
+
+    /// A directory with a certificate, its key, and both of them as a PFX file whose password is `secret`.
+    fn files() -> TempDir {
+        let files = TempDir::new().unwrap();
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let chain = PrivateKeyChain::new(
+            "lazurite",
+            PrivateKey::from_der(&made.signing_key.serialize_der()).unwrap(),
+            [Certificate::from_der(made.cert.der()).unwrap()],
+        );
+        let mut store = KeyStore::new();
+        store.add_entry("lazurite", KeyStoreEntry::PrivateKeyChain(chain));
+        let write =
+            |name: &str, bytes: &[u8]| std::fs::write(files.path().join(name), bytes).unwrap();
+        write("certificate.pem", made.cert.pem().as_bytes());
+        write("key.pem", made.signing_key.serialize_pem().as_bytes());
+        write("bundle.pfx", &store.writer("secret").write().unwrap());
+        files
+    }
+
+    fn accept(files: &TempDir, arguments: &[(&str, &str)]) -> Result<bool, String> {
+        let mut words = vec!["lazurite".into()];
+        for (flag, value) in arguments {
+            let file = matches!(*flag, "--cert" | "--key");
+            let path = files.path().join(value).into_os_string();
+            words.extend([(*flag).into(), if file { path } else { (*value).into() }]);
+        }
+        acceptor(&Cli::try_parse_from(words).unwrap()).map(|acceptor| acceptor.is_some())
+    }
+
+    #[test]
+    fn certificates_come_from_pem_and_from_pfx() {
+        let files = files();
+        assert_eq!(accept(&files, &[]), Ok(false));
+        assert_eq!(
+            accept(
+                &files,
+                &[("--cert", "certificate.pem"), ("--key", "key.pem")]
+            ),
+            Ok(true)
+        );
+        assert_eq!(
+            accept(&files, &[("--cert", "bundle.pfx"), ("--pwd", "secret")]),
+            Ok(true)
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_refused_with_the_name_of_its_flag() {
+        let files = files();
+        for (arguments, part) in [
+            (
+                &[("--cert", "certificate.pem")][..],
+                "--key (PEM) or --pwd (PFX)",
+            ),
+            (&[("--cert", "none.pem"), ("--key", "key.pem")], "--cert"),
+            (
+                &[("--cert", "certificate.pem"), ("--key", "none.pem")],
+                "--key",
+            ),
+            (
+                &[("--cert", "key.pem"), ("--key", "key.pem")],
+                "holds no certificate",
+            ),
+            (
+                &[("--cert", "certificate.pem"), ("--key", "certificate.pem")],
+                "--key",
+            ),
+            (
+                &[("--cert", "bundle.pfx"), ("--pwd", "wrong")],
+                "is --pwd right?",
+            ),
+            (&[("--cert", "key.pem"), ("--pwd", "secret")], "--cert"),
+        ] {
+            let sentence = accept(&files, arguments).unwrap_err();
+            assert!(sentence.contains(part), "{sentence}");
+        }
+    }
+}
