@@ -177,8 +177,10 @@ pub struct Cli {
     #[arg(long = "log-format", value_enum, default_value_t = LogFormat::Text, help_heading = "Logs")]
     pub log_format: LogFormat,
 
-    #[arg(long, value_name = "LEVEL", hide = true)]
-    pub oauth: Option<String>,
+    /// Take bearer tokens: issuer, audience and times are checked, the signature is not, so that anybody can write
+    /// one; needs --cert
+    #[arg(long, value_enum, value_name = "LEVEL", help_heading = "HTTPS")]
+    pub oauth: Option<OauthLevel>,
 
     /// Serve HTTPS with this certificate: a PEM file, with its chain if it has one, or a PFX file
     #[arg(long, value_name = "FILE", help_heading = "HTTPS")]
@@ -202,6 +204,13 @@ pub enum DurabilityFlag {
     Disk,
 }
 
+/// Values of `--oauth`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OauthLevel {
+    /// What a token says is checked, that an issuer wrote it is not
+    Basic,
+}
+
 /// Values of `--log-level`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogLevel {
@@ -222,8 +231,10 @@ pub enum LogFormat {
 impl Cli {
     /// Refuses, in a sentence, what is understood but not served, and what contradicts itself.
     pub fn check(&self) -> Result<(), String> {
-        if self.oauth.is_some() {
-            return Err("--oauth: bearer tokens are not supported by this version of Lazurite; start it without the flag".to_owned());
+        if self.oauth.is_some() && self.cert.is_none() {
+            return Err(
+                "--oauth basic needs --cert: bearer tokens are taken over HTTPS only".to_owned(),
+            );
         }
         if self.cert.is_none() && (self.key.is_some() || self.pwd.is_some()) {
             return Err("--key and --pwd belong to a certificate: name it with --cert".to_owned());
@@ -365,9 +376,9 @@ mod tests {
     }
 
     #[test]
-    fn flags_of_what_is_not_served_say_so() {
+    fn flags_that_need_others_say_so() {
         let sentence = cli(&["--oauth", "basic"]).check().unwrap_err();
-        assert!(sentence.contains("not supported"), "{sentence}");
+        assert!(sentence.contains("needs --cert"), "{sentence}");
         for flag in ["--key", "--pwd"] {
             let sentence = cli(&[flag, "x"]).check().unwrap_err();
             assert!(sentence.contains("--cert"), "{sentence}");

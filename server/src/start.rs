@@ -173,6 +173,7 @@ impl App {
             tables,
             properties,
             durability,
+            takes_tokens: cli.oauth.is_some(),
             loose: cli.loose,
             allowed_hosts: cli.allowed_hosts.clone(),
             access_log,

@@ -2,10 +2,13 @@
 //!
 //! Nothing here reads stored data but the access policies a SAS refers to, which the caller of this module fetches.
 
+pub mod bearer;
+pub mod delegation;
 pub mod policy;
 pub mod sas;
 pub mod shared_key;
 
+use crate::http::context::Context;
 use crate::http::error::{Failure, Result, known};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -18,6 +21,8 @@ pub enum Caller {
     Owner,
     /// Holds a SAS whose signature and times are good; what it covers is for [`policy`].
     Sas(Box<sas::Grant>),
+    /// Holds a token that an issuer might have written: may do everything but what only owners may.
+    Bearer(bearer::Bearer),
     /// Sent no credentials.
     Anonymous,
 }
@@ -44,23 +49,47 @@ pub fn failed(detail: impl Into<String>) -> Failure {
     known::AUTHENTICATION_FAILED.with("AuthenticationErrorDetail", detail)
 }
 
-/// Reads the credentials of a request. `policy` is the stored access policy that a SAS names, already looked up.
+/// Reads the credentials of a request. `policy` is the stored access policy that a SAS names, already looked up;
+/// `takes_tokens` says whether the server was started with `--oauth`.
 pub fn authenticate(
-    request: &shared_key::SignedRequest<'_>,
+    context: &Context,
     keys: &[Vec<u8>],
     sas: Option<sas::Sas<'_>>,
     policy: Option<&sas::StoredPolicy>,
+    takes_tokens: bool,
 ) -> Result<Caller> {
-    if let Some(authorization) = request.context.header("authorization") {
-        shared_key::verify(request, &authorization, keys)?;
-        return Ok(Caller::Owner);
+    let authorization = context.header("authorization");
+    let token = authorization
+        .as_deref()
+        .and_then(|text| text.strip_prefix("Bearer "));
+    let bearer = match token {
+        Some(_) if !takes_tokens => {
+            return Err(failed(
+                "Bearer tokens are taken by a server that was started with --oauth basic.",
+            ));
+        }
+        Some(token) => Some(bearer::verify(context, token)?),
+        None => None,
+    };
+    match (sas, bearer, authorization) {
+        (Some(sas), bearer, _) => {
+            let grant = sas.verify(context, keys, policy, bearer.as_ref())?;
+            Ok(Caller::Sas(Box::new(grant)))
+        }
+        (None, Some(bearer), _) => Ok(Caller::Bearer(bearer)),
+        (None, None, Some(authorization)) => {
+            shared_key::verify(&shared_key::SignedRequest { context }, &authorization, keys)?;
+            Ok(Caller::Owner)
+        }
+        (None, None, None) => Ok(Caller::Anonymous),
     }
-    match sas {
-        Some(sas) => Ok(Caller::Sas(Box::new(sas.verify(
-            request.context,
-            keys,
-            policy,
-        )?))),
-        None => Ok(Caller::Anonymous),
+}
+
+/// The SAS that counts for a request. An `Authorization` header stands instead of one, except beside a SAS that is for
+/// one user alone, who shows a token. Source: Create a user delegation SAS, "Specify a signed delegated user object ID".
+pub fn sas_of(context: &Context) -> Result<Option<sas::Sas<'_>>> {
+    match context.headers.contains_key("authorization") && !context.query.has("sduoid") {
+        true => Ok(None),
+        false => sas::Sas::parse(context),
     }
 }

@@ -46,6 +46,10 @@ impl Needs {
 
     /// An operation for the owner alone: access control lists.
     pub const OWNER: Needs = Needs::same("", Letters::Never);
+
+    fn is_for_owner(&self) -> bool {
+        self.account_sas == Letters::Never && self.service_sas == Letters::Never
+    }
 }
 
 /// Refuses what the caller may not do. Anonymous callers are refused here; what a container makes public is granted
@@ -53,6 +57,11 @@ impl Needs {
 pub fn authorize(caller: &Caller, service: ServiceKind, needs: &Needs) -> Result<()> {
     match caller {
         Caller::Owner => Ok(()),
+        // Source: Get Queue ACL, Get Table ACL, "Authorization". Containers' lists are open to tokens.
+        Caller::Bearer(_) if needs.is_for_owner() && service != ServiceKind::Blob => {
+            Err(known::AUTHORIZATION_FAILURE.into())
+        }
+        Caller::Bearer(_) => Ok(()),
         Caller::Anonymous => Err(super::failed(
             "The request has neither an Authorization header nor a SAS.",
         )),

@@ -1,6 +1,8 @@
 //! Shared access signatures: account, service and user delegation; the strings they sign, and the checks they share.
 //! Source: Create an account SAS, Create a service SAS, Create a user delegation SAS; "Construct the signature string".
 
+use super::bearer::Bearer;
+use super::delegation::DelegationKey;
 use super::{failed, verify as signature_is_good};
 use crate::codec::date;
 use crate::http::context::{ApiVersion, Context, Query, ServiceKind, decode};
@@ -96,15 +98,23 @@ impl<'a> Sas<'a> {
         context: &Context,
         keys: &[Vec<u8>],
         policy: Option<&StoredPolicy>,
+        bearer: Option<&Bearer>,
     ) -> Result<Grant> {
-        if self.kind == Kind::UserDelegation {
-            return Err(Failure::unsupported("A user delegation SAS"));
-        }
         let resource = self.canonicalized_resource(context);
         let text = self.string_to_sign(context, &resource);
         // Some hand-made URLs carry a bare plus.
         let signature = self.field("sig").replace(' ', "+");
-        if !signature_is_good(keys, text.as_bytes(), &signature) {
+        let good = match self.kind {
+            Kind::UserDelegation => {
+                let delegated: Vec<_> = keys
+                    .iter()
+                    .map(|key| self.delegation_key().value(key))
+                    .collect();
+                signature_is_good(&delegated, text.as_bytes(), &signature)
+            }
+            Kind::Account | Kind::Service => signature_is_good(keys, text.as_bytes(), &signature),
+        };
+        if !good {
             return Err(failed(format!(
                 "Signature did not match. String to sign used was {text}"
             )));
@@ -115,7 +125,10 @@ impl<'a> Sas<'a> {
             ));
         }
         let policy = policy.cloned().unwrap_or_default();
-        if self.kind == Kind::Service
+        if self.kind == Kind::UserDelegation {
+            self.check_delegation(context, bearer)?;
+        }
+        if self.kind != Kind::Account
             && context.service == ServiceKind::Blob
             && self.optional("sr").is_none()
         {
@@ -132,6 +145,62 @@ impl<'a> Sas<'a> {
         self.grant(context, permissions)
     }
 
+    /// The key that a user delegation SAS says it was signed with.
+    fn delegation_key(&self) -> DelegationKey {
+        DelegationKey {
+            object_id: self.field("skoid"),
+            tenant_id: self.field("sktid"),
+            start: self.field("skt"),
+            expiry: self.field("ske"),
+            service: self.field("sks"),
+            version: self.field("skv"),
+            delegated_tenant_id: self.field("skdutid"),
+        }
+    }
+
+    /// What a user delegation SAS must keep to beside what every SAS does: its key's service and life, and its user.
+    fn check_delegation(&self, context: &Context, bearer: Option<&Bearer>) -> Result<()> {
+        if self.policy_name().is_some() {
+            return Err(failed(
+                "A user delegation SAS cannot name a stored access policy.",
+            ));
+        }
+        let since = match context.service {
+            ServiceKind::Blob => "2018-11-09",
+            ServiceKind::Queue | ServiceKind::Table => "2025-07-05",
+        };
+        if !self.version.is_at_least(since) {
+            return Err(failed(format!(
+                "A user delegation SAS for this service needs sv {since} or newer."
+            )));
+        }
+        if !context.service.label().starts_with(&self.field("sks")) || self.field("sks").len() != 1
+        {
+            return Err(failed("sks is not the service of this request."));
+        }
+        let time = |name: &str| {
+            self.either_time(name, None)?
+                .ok_or_else(|| failed(format!("{name} is mandatory. Cannot be empty")))
+        };
+        let (start, expiry) = (time("skt")?, time("ske")?);
+        check_times(Some(start), expiry, context.now)?;
+        if time("se")? > expiry {
+            return Err(failed("se is after ske: a SAS cannot outlive its key."));
+        }
+        let user = self.optional("sduoid");
+        let tenant = self.optional("skdutid");
+        let is_user = |bearer: &Bearer| {
+            user.as_ref().is_none_or(|id| *id == bearer.object_id)
+                && tenant.as_ref().is_none_or(|id| *id == bearer.tenant_id)
+        };
+        match user.is_none() || bearer.is_some_and(is_user) {
+            true => Ok(()),
+            false => Err(failed(
+                "The SAS is for one user, and no bearer token of that user is shown.",
+            )),
+        }
+    }
+
     fn grant(&self, context: &Context, permissions: String) -> Result<Grant> {
         let key_range = TableKeyRange {
             start_partition_key: self.optional("spk"),
@@ -139,7 +208,7 @@ impl<'a> Sas<'a> {
             end_partition_key: self.optional("epk"),
             end_row_key: self.optional("erk"),
         };
-        if self.kind == Kind::Service && context.service == ServiceKind::Table {
+        if self.kind != Kind::Account && context.service == ServiceKind::Table {
             let orphan = (key_range.start_row_key.is_some()
                 && key_range.start_partition_key.is_none())
                 || (key_range.end_row_key.is_some() && key_range.end_partition_key.is_none());
@@ -233,6 +302,9 @@ impl<'a> Sas<'a> {
             lines.extend(self.fields(&["skdutid", "sduoid"]));
         }
         lines.extend(self.fields(&["sip", "spr", "sv"]));
+        if context.service == ServiceKind::Table {
+            lines.extend(self.fields(&["spk", "srk", "epk", "erk"]));
+        }
         if blob {
             lines.extend(self.fields(&["sr"]));
             lines.push(self.time_of_resource());

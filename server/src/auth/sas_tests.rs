@@ -191,6 +191,7 @@ fn check(
         &context,
         crate::http::context::tests::accounts().keys("myaccount"),
         policy,
+        None,
     )
 }
 
@@ -253,6 +254,7 @@ fn a_policy_gives_what_the_sas_leaves_out_and_contradicts_nothing() {
             &context,
             crate::http::context::tests::accounts().keys("myaccount"),
             policy,
+            None,
         )
     };
     let full = StoredPolicy {
@@ -275,6 +277,64 @@ fn a_policy_gives_what_the_sas_leaves_out_and_contradicts_nothing() {
     );
 }
 
+/// A user delegation SAS for a queue, as a client would sign it with a key of this account, checked at noon.
+fn delegated(change: impl Fn(&str) -> String, bearer: Option<&Bearer>) -> Result<Grant> {
+    let token = "sv=2025-07-05&st=2024-03-01T00%3A00%3A00Z&se=2024-03-02T00%3A00%3A00Z&sp=raup&sr=q&skoid=o&sktid=t\
+                 &skt=2024-03-01T00%3A00%3A00Z&ske=2024-03-05T00%3A00%3A00Z&sks=q&skv=2025-07-05";
+    let target = format!("/queue1?{}&sig=", change(token));
+    let mut context = request(ServiceKind::Queue, "GET", &target, "myaccount", &[]);
+    context.now = date::parse_iso8601("2024-03-01T12:00Z").unwrap();
+    let accounts = crate::http::context::tests::accounts();
+    let keys = accounts.keys("myaccount");
+    let signature = {
+        let sas = Sas::parse(&context)?.unwrap();
+        let text = sas.string_to_sign(&context, &sas.canonicalized_resource(&context));
+        crate::auth::sign(&sas.delegation_key().value(&keys[0]), text.as_bytes())
+    };
+    let signed = format!("{}&sig={}", change(token), signature.replace('+', "%2B"));
+    context.query = Query::parse(&signed).unwrap();
+    Sas::parse(&context)?
+        .unwrap()
+        .verify(&context, keys, None, bearer)
+}
+
+#[test]
+fn a_user_delegation_sas_lives_within_its_key_and_serves_its_service() {
+    let change = |from: &'static str, to: &'static str| move |token: &str| token.replace(from, to);
+    assert_eq!(delegated(str::to_owned, None).unwrap().permissions, "raup");
+    for (from, to, part) in [
+        ("skt=2024-03-01", "skt=2024-03-02", "time frame"),
+        ("ske=2024-03-05", "ske=2024-03-01", "time frame"),
+        ("se=2024-03-02", "se=2024-03-06", "se is after ske"),
+        ("sks=q", "sks=b", "sks"),
+        ("sks=q", "sks=", "sks"),
+        ("skt=2024-03-01T00%3A00%3A00Z", "skt=", "skt is mandatory"),
+        ("sv=2025-07-05", "sv=2024-11-04", "2025-07-05"),
+        ("sr=q", "si=policy", "stored access policy"),
+    ] {
+        let found = detail(delegated(change(from, to), None).unwrap_err());
+        assert!(found.contains(part), "{to}: {found}");
+    }
+}
+
+#[test]
+fn a_sas_for_one_user_needs_a_token_of_that_user() {
+    let for_one = |token: &str| format!("{token}&sduoid=user&skdutid=home");
+    let bearer = |object: &str, tenant: &str| Bearer {
+        object_id: object.to_owned(),
+        tenant_id: tenant.to_owned(),
+    };
+    assert!(delegated(for_one, Some(&bearer("user", "home"))).is_ok());
+    for other in [
+        None,
+        Some(bearer("other", "home")),
+        Some(bearer("user", "away")),
+    ] {
+        let found = detail(delegated(for_one, other.as_ref()).unwrap_err());
+        assert!(found.contains("no bearer token of that user"), "{found}");
+    }
+}
+
 #[test]
 fn a_sas_for_one_blob_cannot_be_made_one_for_a_directory() {
     let title = "JavaScript: blob 2015-04-05";
@@ -285,7 +345,7 @@ fn a_sas_for_one_blob_cannot_be_made_one_for_a_directory() {
         context.now = date::parse_iso8601("2024-03-01T12:00Z").unwrap();
         let sas = Sas::parse(&context)?.unwrap();
         let accounts = crate::http::context::tests::accounts();
-        sas.verify(&context, accounts.keys("myaccount"), None)
+        sas.verify(&context, accounts.keys("myaccount"), None, None)
     };
     assert!(verify(vector.path, vector.token.to_owned()).is_ok());
     let directory = vector.token.replace("sr=b", "sr=d&sdd=2");

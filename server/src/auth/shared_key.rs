@@ -85,7 +85,6 @@ fn parse(authorization: &str) -> Result<(Scheme, &str, &str)> {
     let scheme = match scheme {
         "SharedKey" => Scheme::SharedKey,
         "SharedKeyLite" => Scheme::SharedKeyLite,
-        "Bearer" => return Err(Failure::unsupported("Authorization with a bearer token")),
         _ => return Err(malformed()),
     };
     let (account, signature) = credentials.split_once(':').ok_or_else(malformed)?;

@@ -43,6 +43,13 @@ pub fn iso8601(time: SystemTime) -> String {
     )
 }
 
+/// `2024-03-01T12:34:56Z`: whole seconds, rounded down.
+pub fn iso8601_seconds(time: SystemTime) -> String {
+    let mut text = iso8601(time);
+    text.replace_range(text.len() - ".0000000Z".len().., "Z");
+    text
+}
+
 /// Reads `YYYY-MM-DD`, `YYYY-MM-DDThh:mmZ` and `YYYY-MM-DDThh:mm:ss[.f{1,7}]Z`, all UTC; `None` for anything else.
 /// Source: Create a service SAS, "Specify the signature validity interval".
 pub fn parse_iso8601(text: &str) -> Option<SystemTime> {

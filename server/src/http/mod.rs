@@ -14,8 +14,8 @@ mod table;
 
 use crate::access_log::{AccessLog, redact};
 use crate::accounts::Accounts;
-use crate::auth::sas::{Sas, StoredPolicy};
-use crate::auth::{self, Caller, shared_key::SignedRequest};
+use crate::auth::sas::StoredPolicy;
+use crate::auth::{self, Caller, bearer, delegation};
 use axum::body::Body;
 use axum::http::header::{CONNECTION, HeaderValue, ORIGIN, SERVER};
 use axum::http::{Method, Request, Response, StatusCode};
@@ -62,6 +62,8 @@ pub struct App {
     pub tables: TableService,
     pub properties: PropertiesStore,
     pub durability: &'static str,
+    /// Bearer tokens are taken (`--oauth basic`).
+    pub takes_tokens: bool,
     pub loose: bool,
     /// Host names that requests may come under, beside those that only lead to this machine.
     pub allowed_hosts: Vec<String>,
@@ -303,11 +305,42 @@ async fn respond(
     if context.secondary && !matches!(context.method, Method::GET | Method::HEAD) {
         return Err(known::WRITE_ON_SECONDARY.into());
     }
-    match arrival.service {
+    let token_would_do = matches!(caller, Caller::Anonymous) && app.takes_tokens && context.secure;
+    let outcome = match arrival.service {
         ServiceKind::Blob => blob::handle(app, context, &caller, body).await,
         ServiceKind::Queue => queue::handle(app, context, &caller, body).await,
         ServiceKind::Table => table::handle(app, context, &caller, body).await,
+    };
+    match outcome {
+        Err(failure) if token_would_do && failure.code == known::AUTHENTICATION_FAILED.1 => {
+            Err(bearer::wanted())
+        }
+        outcome => outcome,
     }
+}
+
+/// Answers Get User Delegation Key: only who shows a token gets a key, which is the bearer's.
+async fn get_user_delegation_key(
+    app: &App,
+    context: &Context,
+    caller: &Caller,
+    body: RequestBody,
+) -> Result<Response<Body>> {
+    let Caller::Bearer(bearer) = caller else {
+        let detail = "Only authentication scheme Bearer is supported; start Lazurite with --oauth basic and --cert.";
+        return Err(auth::failed(detail));
+    };
+    let document = body::collect(body, body::DOCUMENT_BYTES_MAX).await?;
+    let key = delegation::DelegationKey::read(&headers::parse_xml(&document)?, context.now)?;
+    let key = delegation::DelegationKey {
+        object_id: bearer.object_id.clone(),
+        tenant_id: bearer.tenant_id.clone(),
+        service: context.service.label()[..1].to_owned(),
+        version: context.version.as_str().to_owned(),
+        ..key
+    };
+    let account_key = &app.accounts.keys(&context.account)[0];
+    Ok(headers::xml(200, key.write(account_key)))
 }
 
 /// Limits and framing come before anything else is looked at.
@@ -338,17 +371,17 @@ fn check_framing(request: &Request<Incoming>, raw: &RawHead) -> Result<()> {
 
 /// Finds the caller. A stored access policy is fetched first: a SAS may draw its times and permissions from it.
 fn authenticate(app: &App, context: &Context) -> Result<Caller> {
-    let signed = context.headers.contains_key("authorization");
-    let sas = if signed { None } else { Sas::parse(context)? };
+    let sas = auth::sas_of(context)?;
     let policy = match sas.as_ref().and_then(|sas| sas.policy_name()) {
         Some(name) => stored_policy(app, context, &name)?,
         None => None,
     };
     auth::authenticate(
-        &SignedRequest { context },
+        context,
         app.accounts.keys(&context.account),
         sas,
         policy.as_ref(),
+        app.takes_tokens,
     )
 }
 

@@ -25,6 +25,7 @@ enum Operation {
     GetServiceProperties,
     SetServiceProperties,
     GetServiceStats,
+    GetUserDelegationKey,
     CreateQueue,
     DeleteQueue,
     GetQueueMetadata,
@@ -55,7 +56,13 @@ pub async fn handle(
     body: RequestBody,
 ) -> Result<Response<Body>> {
     let (operation, queue, message_id) = route(&context)?;
-    authorize(caller, context.service, &needs(operation))?;
+    if operation != Operation::GetUserDelegationKey {
+        authorize(caller, context.service, &needs(operation))?;
+    }
+    // It reads by its verb only: what it takes is hidden from others.
+    if operation == Operation::GetMessages && context.secondary {
+        return Err(known::WRITE_ON_SECONDARY.into());
+    }
     let request = Request {
         app: app.clone(),
         context,
@@ -67,6 +74,9 @@ pub async fn handle(
         Operation::GetServiceStats => Ok(xml(200, properties::stats(&request.context))),
         Operation::GetServiceProperties => {
             Ok(properties::get_service_properties(app, &request.context))
+        }
+        Operation::GetUserDelegationKey => {
+            super::get_user_delegation_key(app, &request.context, caller, body).await
         }
         Operation::SetServiceProperties => {
             properties::set_service_properties(app, request.context, body).await
@@ -169,7 +179,7 @@ fn route_service(context: &Context, comp: &str) -> Result<Operation> {
             properties::check_secondary(context)?;
             Ok(Operation::GetServiceStats)
         }
-        (_, "service", "userdelegationkey") => Err(Failure::unsupported("Get User Delegation Key")),
+        (&Method::POST, "service", "userdelegationkey") => Ok(Operation::GetUserDelegationKey),
         _ => Err(Failure::parameter(
             "comp",
             comp,
@@ -210,6 +220,8 @@ fn needs(operation: Operation) -> Needs {
             Needs::account_only("s", Any("r"))
         }
         Operation::SetServiceProperties => Needs::account_only("s", Any("w")),
+        // Asked for before this is: see `get_user_delegation_key`.
+        Operation::GetUserDelegationKey => Needs::OWNER,
         Operation::CreateQueue => Needs::account_only("c", Any("cw")),
         Operation::DeleteQueue => Needs::account_only("c", Any("d")),
         Operation::GetQueueMetadata => both("c", Any("r"), Any("r")),

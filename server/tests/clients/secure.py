@@ -1,20 +1,172 @@
-"""The services over HTTPS, as a client with nothing but the server's certificate sees them."""
+"""The services over HTTPS, as a client with the server's certificate sees them, by key, by token and by delegation."""
 
+import base64
+import json
 import os
 import ssl
+import time
 import urllib.request
+import uuid
 from datetime import datetime, timedelta, timezone
 
-from azure.core.exceptions import ServiceRequestError
+from azure.core.credentials import AccessToken
+from azure.core.exceptions import HttpResponseError, ServiceRequestError
 from azure.data.tables import TableServiceClient
-from azure.storage.blob import BlobServiceClient, ContainerClient, generate_container_sas
-from azure.storage.queue import QueueServiceClient
+from azure.storage.blob import (
+    AccessPolicy,
+    BlobClient,
+    BlobServiceClient,
+    ContainerClient,
+    generate_blob_sas,
+    generate_container_sas,
+)
+from azure.storage.queue import QueueClient, QueueServiceClient, generate_queue_sas
 
 import harness
 from harness import ACCOUNT, CONNECTION, KEY, ONCE, SETTINGS, unique
 
 CERTIFICATE = os.environ["LAZURITE_CERTIFICATE"]
 TRUST = {"connection_verify": CERTIFICATE, **ONCE}
+
+
+OBJECT, TENANT = str(uuid.uuid4()), str(uuid.uuid4())
+HOUR = timedelta(hours=1)
+
+
+def utc():
+    return datetime.now(timezone.utc)
+
+
+def token(**changes):
+    """A token as an issuer would write it, but for its signature."""
+    now = int(time.time())
+    claims = {
+        "iss": f"https://sts.windows.net/{TENANT}/", "aud": "https://storage.azure.com", "oid": OBJECT, "tid": TENANT,
+        "nbf": now - 60, "iat": now - 60, "exp": now + 600, **changes,
+    }
+    part = lambda value: base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
+    return f"{part({'alg': 'RS256', 'typ': 'JWT'})}.{part(claims)}.c2lnbmF0dXJl"
+
+
+class Credential:
+    def __init__(self, **changes):
+        self.changes = changes
+        self.asked = []
+
+    def get_token(self, *scopes, **options):
+        self.asked.append((scopes, options))
+        return AccessToken(token(**self.changes), int(time.time()) + 600)
+
+
+def blobs(credential):
+    return BlobServiceClient(SETTINGS["BlobEndpoint"], credential, **TRUST)
+
+
+def queues(credential):
+    return QueueServiceClient(SETTINGS["QueueEndpoint"], credential, **TRUST)
+
+
+def tables(credential):
+    return TableServiceClient(SETTINGS["TableEndpoint"], credential=credential, **TRUST)
+
+
+class Tokens(harness.Test):
+    def test_a_token_opens_all_services(self):
+        container = blobs(Credential()).create_container(unique("con"))
+        container.upload_blob("b", b"1")
+        self.assertEqual(container.download_blob("b").readall(), b"1")
+        container.set_container_access_policy({"p": AccessPolicy("r", utc() + HOUR)})
+        self.assertIn("p", [i.id for i in container.get_container_access_policy()["signed_identifiers"]])
+        queue = queues(Credential()).create_queue(unique("queue"))
+        queue.send_message("x")
+        self.assertEqual(queue.receive_message().content, "x")
+        table = tables(Credential()).create_table(unique("table"))
+        table.create_entity({"PartitionKey": "p", "RowKey": "r"})
+        table.submit_transaction([("create", {"PartitionKey": "p", "RowKey": f"{n}"}) for n in range(3)])
+        self.assertEqual(len(list(table.query_entities("PartitionKey eq 'p'"))), 4)
+
+    def test_access_policies_of_queues_and_tables_are_for_the_owner(self):
+        queue = queues(Credential()).create_queue(unique("queue"))
+        with self.fails(403, "AuthorizationFailure"):
+            queue.set_queue_access_policy({})
+        table = tables(Credential()).create_table(unique("table"))
+        with self.assertRaises(HttpResponseError) as caught:
+            table.get_table_access_policy()
+        self.assertEqual(caught.exception.status_code, 403)
+
+    def test_what_a_token_says_must_hold(self):
+        for changes in [
+            {"exp": int(time.time()) - 1},
+            {"nbf": int(time.time()) + 60},
+            {"iss": "https://sts.example/"},
+            {"aud": "https://other.blob.core.windows.net"},
+        ]:
+            credential = Credential(**changes)
+            with self.fails(401, "InvalidAuthenticationInfo"):
+                list(blobs(credential).list_containers())
+            # The challenge makes the client fetch another token, once.
+            self.assertEqual(len(credential.asked), 2, changes)
+
+    def test_a_client_without_credentials_learns_that_a_token_would_do(self):
+        with self.fails(401, "NoAuthenticationInformation") as caught:
+            list(BlobServiceClient(SETTINGS["BlobEndpoint"], **TRUST).list_containers())
+        self.assertIn("resource_id=https://storage.azure.com", caught.error.response.headers["WWW-Authenticate"])
+
+
+class Delegation(harness.Test):
+    @classmethod
+    def setUpClass(cls):
+        cls.container = blobs(Credential()).create_container(unique("con"))
+        cls.container.upload_blob("b", b"content")
+        cls.container.upload_blob("other", b"content")
+        cls.key = blobs(Credential()).get_user_delegation_key(utc() - HOUR, utc() + HOUR)
+
+    def blob(self, name="b", permission="r", **options):
+        options = {"expiry": utc() + HOUR / 2, **options}
+        sas = generate_blob_sas(ACCOUNT, self.container.container_name, "b", user_delegation_key=self.key, permission=permission, **options)
+        return BlobClient.from_blob_url(f"{self.container.url}/{name}?{sas}", **TRUST)
+
+    def test_the_key_is_the_bearers(self):
+        self.assertEqual((self.key.signed_oid, self.key.signed_tid, self.key.signed_service), (OBJECT, TENANT, "b"))
+        self.assertEqual(len(base64.b64decode(self.key.value)), 32)
+
+    def test_a_sas_by_the_key_opens_what_it_says(self):
+        self.assertEqual(self.blob().download_blob().readall(), b"content")
+        with self.fails(403, "AuthenticationFailed"):
+            self.blob("other").download_blob()
+        with self.fails(403, "AuthorizationPermissionMismatch"):
+            self.blob().delete_blob()
+        self.blob(permission="w").upload_blob(b"content", overwrite=True)
+        with self.fails(403, "AuthenticationFailed"):
+            self.blob(expiry=utc() + 2 * HOUR).download_blob()
+
+    def test_a_sas_for_a_container(self):
+        sas = generate_container_sas(ACCOUNT, self.container.container_name, user_delegation_key=self.key, permission="rl", expiry=utc() + HOUR / 2)
+        client = ContainerClient.from_container_url(f"{self.container.url}?{sas}", **TRUST)
+        self.assertEqual([b.name for b in client.list_blobs()], ["b", "other"])
+
+    def test_a_forged_key_is_no_key(self):
+        key = blobs(Credential()).get_user_delegation_key(utc() - HOUR, utc() + HOUR)
+        key.signed_oid = str(uuid.uuid4())
+        sas = generate_blob_sas(ACCOUNT, self.container.container_name, "b", user_delegation_key=key, permission="r", expiry=utc() + HOUR / 2)
+        with self.fails(403, "AuthenticationFailed"):
+            BlobClient.from_blob_url(f"{self.container.url}/b?{sas}", **TRUST).download_blob()
+
+    def test_keys_are_for_bearers_and_for_a_week(self):
+        with self.fails(403, "AuthenticationFailed", "Only authentication scheme Bearer is supported"):
+            BlobServiceClient.from_connection_string(CONNECTION, **TRUST).get_user_delegation_key(utc(), utc() + HOUR)
+        with self.fails(400, "InvalidXmlNodeValue"):
+            blobs(Credential()).get_user_delegation_key(utc(), utc() + timedelta(days=8))
+
+    def test_queues_have_keys_too(self):
+        queue = queues(Credential()).create_queue(unique("queue"))
+        key = queues(Credential()).get_user_delegation_key(start=utc() - HOUR, expiry=utc() + HOUR)
+        sas = generate_queue_sas(ACCOUNT, queue.queue_name, user_delegation_key=key, permission="ap", expiry=utc() + HOUR / 2)
+        client = QueueClient.from_queue_url(f"{queue.url}?{sas}", **TRUST)
+        client.send_message("x")
+        self.assertEqual(client.receive_message().content, "x")
+        with self.fails(403, "AuthorizationPermissionMismatch"):
+            client.peek_messages()
 
 
 class Https(harness.Test):

@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use crate::server::Server;
+use crate::server::{Launch, Server};
 
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients");
 const PYTHON_MISSING: &str = "The tests of the official clients need Python 3.11 or newer with its venv module: install \
@@ -63,19 +63,33 @@ fn javascript_signatures() {
 }
 
 #[test]
-fn python_over_https() {
-    let server = Server::fresh_secure(&[]);
+fn python_over_https_with_tokens() {
+    let server = Server::fresh_secure(&["--oauth", "basic"]);
     let mut command = python_command();
     command.env("LAZURITE_CERTIFICATE", server.certificate());
     run(command, "secure.py", &server);
 }
 
 #[test]
-fn javascript_over_https() {
-    let server = Server::fresh_secure(&[]);
+fn javascript_over_https_with_tokens() {
+    let server = Server::fresh_secure(&["--oauth", "basic"]);
     let mut command = node_command();
     command.env("NODE_EXTRA_CA_CERTS", server.certificate());
     run(command, "secure.js", &server);
+}
+
+#[test]
+fn python_accounts() {
+    let location = tempfile::TempDir::new().unwrap();
+    let [first, second, third] =
+        ["AAAA", "BBBB", "CCCC"].map(|start| format!("{start}{}", "x".repeat(60)));
+    let accounts = format!("one:{first}:{second};two:{third}");
+    let server = Launch::on(location.path())
+        .environment("AZURITE_ACCOUNTS", &accounts)
+        .start();
+    let mut command = python_command();
+    command.env("AZURITE_ACCOUNTS", accounts);
+    run(command, "accounts.py", &server);
 }
 
 fn run_python(script: &str) {

@@ -27,6 +27,7 @@ enum Operation {
     GetServiceProperties,
     SetServiceProperties,
     GetServiceStats,
+    GetUserDelegationKey,
     GetAccountInformation,
     CreateContainer,
     GetContainerProperties,
@@ -67,9 +68,10 @@ pub async fn handle(
 ) -> Result<Response<Body>> {
     let (container, blob) = resource(&context)?;
     let operation = route(&context, &container, &blob)?;
-    if !(matches!(caller, Caller::Anonymous)
-        && is_public(app, &context, operation, &container).await?)
-    {
+    let is_open = operation == Operation::GetUserDelegationKey
+        || (matches!(caller, Caller::Anonymous)
+            && is_public(app, &context, operation, &container).await?);
+    if !is_open {
         authorize(caller, context.service, &needs(operation))?;
     }
     refuse_what_is_not_served(app, &context, operation)?;
@@ -91,6 +93,9 @@ pub async fn handle(
         )),
         Operation::GetServiceProperties => {
             Ok(properties::get_service_properties(app, &request.context))
+        }
+        Operation::GetUserDelegationKey => {
+            super::get_user_delegation_key(app, &request.context, caller, body).await
         }
         Operation::SetServiceProperties => {
             properties::set_service_properties(app, request.context, body).await
@@ -217,7 +222,7 @@ fn route_account(context: &Context, restype: &str, comp: &str) -> Result<Operati
             properties::check_secondary(context)?;
             Ok(Operation::GetServiceStats)
         }
-        (_, "service", "userdelegationkey") => Err(Failure::unsupported("Get User Delegation Key")),
+        (&Method::POST, "service", "userdelegationkey") => Ok(Operation::GetUserDelegationKey),
         (_, _, "batch") => Err(Failure::unsupported("Blob Batch")),
         (_, _, "blobs") => Err(Failure::unsupported("Find Blobs by Tags")),
         _ => Err(Failure::parameter(
@@ -376,6 +381,8 @@ fn needs(operation: Operation) -> Needs {
             Needs::account_only("s", Any("r"))
         }
         Operation::SetServiceProperties => Needs::account_only("s", Any("w")),
+        // Asked for before this is: see `get_user_delegation_key`.
+        Operation::GetUserDelegationKey => Needs::OWNER,
         Operation::GetAccountInformation => Needs::same("sco", Any("rwdlacupitfxyme")),
         Operation::CreateContainer => Needs::account_only("c", Any("cw")),
         Operation::GetContainerProperties => Needs::account_only("c", Any("r")),

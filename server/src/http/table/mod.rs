@@ -44,6 +44,7 @@ enum Operation {
     GetServiceProperties,
     SetServiceProperties,
     GetServiceStats,
+    GetUserDelegationKey,
 }
 
 /// A request whose operation is known.
@@ -67,7 +68,9 @@ pub async fn handle(
     let level = level(&context)?;
     let method = method(&context)?;
     let (operation, table) = route(&context, &method)?;
-    authorize(caller, context.service, &needs(&operation))?;
+    if operation != Operation::GetUserDelegationKey {
+        authorize(caller, context.service, &needs(&operation))?;
+    }
     let range = covered_rows(caller, &table, operation == Operation::Batch)?;
     refuse_atom(&context)?;
     let request = Request {
@@ -104,6 +107,9 @@ pub async fn handle(
         Operation::GetServiceStats => Ok(xml(200, properties::stats(&request.context))),
         Operation::GetServiceProperties => {
             Ok(properties::get_service_properties(app, &request.context))
+        }
+        Operation::GetUserDelegationKey => {
+            super::get_user_delegation_key(app, &request.context, caller, body).await
         }
         Operation::SetServiceProperties => {
             properties::set_service_properties(app, request.context, body).await
@@ -261,6 +267,7 @@ fn route_service(context: &Context) -> Result<Operation> {
         (&Method::GET, "service", "properties") => Ok(Operation::GetServiceProperties),
         (&Method::PUT, "service", "properties") => Ok(Operation::SetServiceProperties),
         (_, "service", "properties") => Err(not_allowed()),
+        (&Method::POST, "service", "userdelegationkey") => Ok(Operation::GetUserDelegationKey),
         (&Method::GET, "service", "stats") => {
             properties::check_secondary(context)?;
             Ok(Operation::GetServiceStats)
@@ -305,6 +312,8 @@ fn needs(operation: &Operation) -> Needs {
             Needs::account_only("s", Any("r"))
         }
         Operation::SetServiceProperties => Needs::account_only("s", Any("w")),
+        // Asked for before this is: see `get_user_delegation_key`.
+        Operation::GetUserDelegationKey => Needs::OWNER,
     }
 }
 

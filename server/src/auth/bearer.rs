@@ -1,0 +1,282 @@
+//! Bearer tokens of `--oauth basic`: what a token says of itself is checked, its signature is not. Whoever can write a
+//! token is let in, as in Azurite: an emulator cannot ask the issuer.
+//! Source: Authorize with Microsoft Entra ID, "Bearer challenge"; JSON Web Token (RFC 7519), section 4.1.
+
+use super::failed;
+use crate::http::context::Context;
+use crate::http::error::{Failure, Result, known};
+use axum::http::header::{HeaderValue, WWW_AUTHENTICATE};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::Value;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// What the issuers of tokens are called, up to the tenant.
+const ISSUERS: [&str; 5] = [
+    "https://sts.windows.net/",
+    "https://sts.microsoftonline.de/",
+    "https://sts.chinacloudapi.cn/",
+    "https://sts.windows-ppe.net",
+    "https://login.microsoftonline.com/",
+];
+/// Whom a token for any account is meant for.
+const AUDIENCES: [&str; 2] = [
+    "https://storage.azure.com",
+    "e406a681-f3d4-42a8-90b6-c2b029497af1",
+];
+/// What follows account and service in the audience of a token for one account.
+const CLOUDS: [&str; 4] = [
+    "core.windows.net",
+    "core.chinacloudapi.cn",
+    "core.usgovcloudapi.net",
+    "core.cloudapi.de",
+];
+/// The first version that takes tokens.
+const VERSION_MIN: &str = "2017-11-09";
+/// The id of nobody: of tokens that do not say whose they are.
+const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
+
+/// Who a token says its bearer is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bearer {
+    pub object_id: String,
+    pub tenant_id: String,
+}
+
+/// Reads a token and checks, in this order: protocol, form, times, issuer, audience.
+pub fn verify(context: &Context, token: &str) -> Result<Bearer> {
+    if !context.secure {
+        return Err(failed(
+            "Authentication scheme Bearer is not allowed with HTTP.",
+        ));
+    }
+    if !context.version.is_at_least(VERSION_MIN) {
+        return Err(failed(format!(
+            "Authentication scheme Bearer needs version {VERSION_MIN} or newer."
+        )));
+    }
+    let claims = claims(token).ok_or_else(|| refused("The token is not a JSON Web Token."))?;
+    check_times(&claims, context.now)?;
+    let text = |name: &str| claims.get(name).and_then(Value::as_str);
+    if !ISSUERS
+        .iter()
+        .any(|issuer| text("iss").is_some_and(|found| found.starts_with(issuer)))
+    {
+        return Err(refused("Invalid token issuer."));
+    }
+    if !is_meant_for(&claims, context) {
+        return Err(refused("Invalid token audience."));
+    }
+    let id = |name: &str| text(name).unwrap_or(NOBODY).to_owned();
+    Ok(Bearer {
+        object_id: id("oid"),
+        tenant_id: id("tid"),
+    })
+}
+
+/// The second part of a token, if all three are what they should be.
+fn claims(token: &str) -> Option<Value> {
+    let decode = |part: &str| URL_SAFE_NO_PAD.decode(part.trim_end_matches('=')).ok();
+    let mut parts = token.trim().split('.');
+    let (header, claims, signature) = (parts.next()?, parts.next()?, parts.next()?);
+    let _: Value = serde_json::from_slice(&decode(header)?).ok()?;
+    decode(signature)?;
+    let claims: Value = serde_json::from_slice(&decode(claims)?).ok()?;
+    (claims.is_object() && parts.next().is_none()).then_some(claims)
+}
+
+fn check_times(claims: &Value, now: SystemTime) -> Result<()> {
+    let time = |name: &str| {
+        let seconds = claims.get(name).and_then(Value::as_f64);
+        let seconds = seconds.filter(|seconds| (0.0..=1e11).contains(seconds));
+        seconds.map(|seconds| UNIX_EPOCH + Duration::from_secs_f64(seconds))
+    };
+    match (time("nbf"), time("iat"), time("exp")) {
+        (Some(not_before), Some(_), Some(_)) if now < not_before => {
+            Err(refused("Lifetime validation failed."))
+        }
+        (Some(_), Some(_), Some(expiry)) if now > expiry => {
+            Err(refused("Lifetime validation failed. The token is expired."))
+        }
+        (Some(_), Some(_), Some(_)) => Ok(()),
+        _ => Err(refused(
+            "Lifetime validation failed: nbf, iat and exp must be numbers.",
+        )),
+    }
+}
+
+fn is_meant_for(claims: &Value, context: &Context) -> bool {
+    let fits = |audience: &str| {
+        let audience = audience.strip_suffix('/').unwrap_or(audience);
+        let host = format!("https://{}.{}.", context.account, context.service.label());
+        AUDIENCES.contains(&audience)
+            || audience
+                .strip_prefix(&host)
+                .is_some_and(|cloud| CLOUDS.contains(&cloud))
+    };
+    match claims.get("aud") {
+        Some(Value::String(audience)) => fits(audience),
+        Some(Value::Array(audiences)) => audiences.iter().filter_map(Value::as_str).any(fits),
+        _ => false,
+    }
+}
+
+/// A token that is not good. Clients take the challenge as advice to fetch another.
+fn refused(detail: &'static str) -> Failure {
+    let message = known::INVALID_AUTHENTICATION_INFO.2;
+    Failure::new(401, "InvalidAuthenticationInfo", message)
+        .with("AuthenticationErrorDetail", detail)
+        .with_header(WWW_AUTHENTICATE, challenge())
+}
+
+/// The answer to a request without credentials where a token would do.
+pub fn wanted() -> Failure {
+    let message = "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.";
+    Failure::new(401, "NoAuthenticationInformation", message)
+        .with_header(WWW_AUTHENTICATE, challenge())
+}
+
+fn challenge() -> HeaderValue {
+    HeaderValue::from_static(
+        "Bearer authorization_uri=https://login.microsoftonline.com/common/oauth2/authorize \
+         resource_id=https://storage.azure.com",
+    )
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::http::context::{ServiceKind, tests::request};
+    use serde_json::json;
+
+    fn token(claims: &Value) -> String {
+        let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        format!("{}.{}.c2ln", part(&json!({"alg": "RS256"})), part(claims))
+    }
+
+    /// The claims of a good token at the time of the test requests, 2024-03-01T12:34:56Z.
+    fn good() -> Value {
+        json!({
+            "iss": "https://sts.windows.net/b/", "aud": "https://storage.azure.com/", "oid": "a", "tid": "b",
+            "nbf": 1709296496 - 60, "iat": 1709296496 - 60, "exp": 1709296496 + 60,
+        })
+    }
+
+    fn with(name: &str, value: Value) -> Value {
+        let mut claims = good();
+        claims[name] = value;
+        claims
+    }
+
+    fn secure() -> Context {
+        let mut context = request(ServiceKind::Queue, "GET", "/q", "myaccount", &[]);
+        context.secure = true;
+        context
+    }
+
+    fn detail(token: &str) -> String {
+        let failure = verify(&secure(), token).unwrap_err();
+        assert_eq!(
+            (failure.status.as_u16(), &*failure.code),
+            (401, "InvalidAuthenticationInfo")
+        );
+        assert!(
+            failure
+                .headers
+                .iter()
+                .any(|(name, _)| *name == WWW_AUTHENTICATE)
+        );
+        failure.details[0].1.clone()
+    }
+
+    #[test]
+    fn a_token_says_who_its_bearer_is() {
+        let bearer = verify(&secure(), &token(&good())).unwrap();
+        assert_eq!((&*bearer.object_id, &*bearer.tenant_id), ("a", "b"));
+        for (name, value) in [
+            ("aud", json!("https://storage.azure.com")),
+            ("aud", json!("e406a681-f3d4-42a8-90b6-c2b029497af1")),
+            ("aud", json!("https://myaccount.queue.core.windows.net/")),
+            (
+                "aud",
+                json!(["x", "https://myaccount.queue.core.usgovcloudapi.net"]),
+            ),
+            ("iss", json!("https://login.microsoftonline.com/b/v2.0")),
+        ] {
+            assert!(
+                verify(&secure(), &token(&with(name, value.clone()))).is_ok(),
+                "{name} {value}"
+            );
+        }
+    }
+
+    #[test]
+    fn each_claim_that_does_not_hold_is_named() {
+        for (name, value, expected) in [
+            ("nbf", json!(1709296496 + 1), "Lifetime validation failed."),
+            (
+                "exp",
+                json!(1709296496 - 1),
+                "Lifetime validation failed. The token is expired.",
+            ),
+            (
+                "iat",
+                json!("x"),
+                "Lifetime validation failed: nbf, iat and exp must be numbers.",
+            ),
+            (
+                "exp",
+                json!(1e300),
+                "Lifetime validation failed: nbf, iat and exp must be numbers.",
+            ),
+            (
+                "iss",
+                json!("https://sts.example/"),
+                "Invalid token issuer.",
+            ),
+            ("iss", json!(null), "Invalid token issuer."),
+            (
+                "aud",
+                json!("https://other.queue.core.windows.net"),
+                "Invalid token audience.",
+            ),
+            (
+                "aud",
+                json!("https://myaccount.blob.core.windows.net"),
+                "Invalid token audience.",
+            ),
+            (
+                "aud",
+                json!("https://myaccount.queue.core.windows.net.evil.example"),
+                "Invalid token audience.",
+            ),
+        ] {
+            assert_eq!(detail(&token(&with(name, value))), expected);
+        }
+        for broken in ["", "a.b", "a.b.c", "....", "e30.e30.e30.e30", "e30.MQ.e30"] {
+            assert!(detail(broken).contains("not a JSON Web Token"), "{broken}");
+        }
+    }
+
+    #[test]
+    fn tokens_are_for_https_and_recent_versions() {
+        let plain = request(ServiceKind::Queue, "GET", "/q", "myaccount", &[]);
+        let failure = verify(&plain, &token(&good())).unwrap_err();
+        assert_eq!(
+            failure.details[0].1,
+            "Authentication scheme Bearer is not allowed with HTTP."
+        );
+        let mut old = request(
+            ServiceKind::Queue,
+            "GET",
+            "/q",
+            "myaccount",
+            &[("x-ms-version", "2017-07-29")],
+        );
+        old.secure = true;
+        assert_eq!(
+            verify(&old, &token(&good())).unwrap_err().code,
+            "AuthenticationFailed"
+        );
+    }
+}

@@ -1,0 +1,169 @@
+//! User delegation keys: what a bearer gets to sign SAS with, and how it is known again. A key's value is made of its
+//! other fields and a key of the account, so nothing is stored, and changing the account's key ends it.
+//! Source: Get User Delegation Key; Create a user delegation SAS.
+
+use crate::codec::date;
+use crate::codec::xml::{Element, Writer};
+use crate::http::error::{Failure, Result, known};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use std::time::{Duration, SystemTime};
+
+/// Longest life of a key, from now.
+const LIFE_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// What is known of a key but its value; texts as on the wire.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DelegationKey {
+    pub object_id: String,
+    pub tenant_id: String,
+    pub start: String,
+    pub expiry: String,
+    /// `b`, `q` or `t`.
+    pub service: String,
+    pub version: String,
+    /// The tenant whose users a SAS may be limited to; empty if none.
+    pub delegated_tenant_id: String,
+}
+
+impl DelegationKey {
+    /// Reads start, expiry and delegated tenant of a `KeyInfo` document. Errors: `InvalidXmlDocument`;
+    /// `MissingRequiredXmlNode`; `InvalidXmlNodeValue` for what is no time, has passed, or lies too far ahead.
+    pub fn read(root: &Element, now: SystemTime) -> Result<DelegationKey> {
+        if root.name != "KeyInfo" {
+            return Err(known::INVALID_XML_DOCUMENT.into());
+        }
+        let start = time(root, "Start")?.unwrap_or(now);
+        let missing = || known::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", "Expiry");
+        let expiry = time(root, "Expiry")?.ok_or_else(missing)?;
+        if expiry <= start || expiry <= now || expiry > now + LIFE_MAX {
+            let detail =
+                "The key must expire after its start and after now, and within seven days.";
+            return Err(invalid("Expiry", date::iso8601_seconds(expiry))
+                .with("ExtendedErrorDetail", detail));
+        }
+        Ok(DelegationKey {
+            start: date::iso8601_seconds(start),
+            expiry: date::iso8601_seconds(expiry),
+            delegated_tenant_id: root.child_text("DelegatedUserTid").unwrap_or_default(),
+            ..DelegationKey::default()
+        })
+    }
+
+    /// What signatures are made with: depends on every field and on the key of the account.
+    pub fn value(&self, account_key: &[u8]) -> Vec<u8> {
+        let fields = [
+            "user delegation key",
+            &self.object_id,
+            &self.tenant_id,
+            &self.start,
+            &self.expiry,
+            &self.service,
+            &self.version,
+            &self.delegated_tenant_id,
+        ];
+        let mut mac =
+            Hmac::<Sha256>::new_from_slice(account_key).expect("HMAC takes keys of any length");
+        mac.update(fields.join("\n").as_bytes());
+        mac.finalize().into_bytes().to_vec()
+    }
+
+    /// The answer to Get User Delegation Key.
+    pub fn write(&self, account_key: &[u8]) -> String {
+        let mut document = Writer::new();
+        document.open("UserDelegationKey");
+        document.element("SignedOid", &self.object_id);
+        document.element("SignedTid", &self.tenant_id);
+        document.element("SignedStart", &self.start);
+        document.element("SignedExpiry", &self.expiry);
+        document.element("SignedService", &self.service);
+        document.element("SignedVersion", &self.version);
+        let delegated = Some(self.delegated_tenant_id.as_str()).filter(|text| !text.is_empty());
+        document.optional("SignedDelegatedUserTid", delegated);
+        document.element("Value", &STANDARD.encode(self.value(account_key)));
+        document.close("UserDelegationKey");
+        document.finish()
+    }
+}
+
+fn time(root: &Element, name: &'static str) -> Result<Option<SystemTime>> {
+    let Some(text) = root.child_text(name) else {
+        return Ok(None);
+    };
+    date::parse_iso8601(&text)
+        .map(Some)
+        .ok_or_else(|| invalid(name, text))
+}
+
+fn invalid(name: &'static str, value: String) -> Failure {
+    known::INVALID_XML_NODE_VALUE
+        .with("XmlNodeName", name)
+        .with("XmlNodeValue", value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::headers::parse_xml;
+
+    fn read(inside: &str) -> Result<DelegationKey> {
+        let root = parse_xml(format!("<KeyInfo>{inside}</KeyInfo>").as_bytes())?;
+        DelegationKey::read(&root, date::parse_iso8601("2024-03-01T12:00:00Z").unwrap())
+    }
+
+    #[test]
+    fn a_key_lives_for_seven_days_at_most() {
+        let key =
+            read("<Start>2024-03-01</Start><Expiry>2024-03-08T12:00:00.0000000Z</Expiry>").unwrap();
+        assert_eq!(
+            (&*key.start, &*key.expiry),
+            ("2024-03-01T00:00:00Z", "2024-03-08T12:00:00Z")
+        );
+        assert_eq!(
+            read("<Expiry>2024-03-02</Expiry>").unwrap().start,
+            "2024-03-01T12:00:00Z"
+        );
+        for (inside, code) in [
+            ("", "MissingRequiredXmlNode"),
+            ("<Expiry>soon</Expiry>", "InvalidXmlNodeValue"),
+            (
+                "<Expiry>2024-03-08T12:00:01Z</Expiry>",
+                "InvalidXmlNodeValue",
+            ),
+            (
+                "<Expiry>2024-03-01T12:00:00Z</Expiry>",
+                "InvalidXmlNodeValue",
+            ),
+            (
+                "<Start>2024-03-03</Start><Expiry>2024-03-02</Expiry>",
+                "InvalidXmlNodeValue",
+            ),
+        ] {
+            assert_eq!(read(inside).unwrap_err().code, code, "{inside}");
+        }
+    }
+
+    #[test]
+    fn every_field_and_the_accounts_key_make_the_value() {
+        let key = read("<Expiry>2024-03-02</Expiry>").unwrap();
+        let mut values = vec![key.value(b"1"), key.value(b"2")];
+        let change: [fn(&mut DelegationKey); 7] = [
+            |key| key.object_id.push('x'),
+            |key| key.tenant_id.push('x'),
+            |key| key.start.push('x'),
+            |key| key.expiry.push('x'),
+            |key| key.service.push('x'),
+            |key| key.version.push('x'),
+            |key| key.delegated_tenant_id.push('x'),
+        ];
+        for change in change {
+            let mut other = key.clone();
+            change(&mut other);
+            values.push(other.value(b"1"));
+        }
+        let distinct: std::collections::BTreeSet<_> = values.iter().collect();
+        assert_eq!(distinct.len(), values.len());
+    }
+}
