@@ -370,7 +370,7 @@ async fn set_queue_acl(request: Request, body: RequestBody) -> Result<Response<B
 async fn put_message(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let bytes = collect(body, DOCUMENT_BYTES_MAX).await?;
     let text = message_text(&bytes)?;
-    let ttl_seconds = request.context.integer("messagettl")?;
+    let ttl_seconds = message_ttl(&request.context)?;
     let visibility_seconds = request.context.integer("visibilitytimeout")?;
     let now = request.context.now;
     let (message, ticket) = cross(move || {
@@ -394,6 +394,19 @@ async fn put_message(request: Request, body: RequestBody) -> Result<Response<Bod
         content: None,
     };
     Ok(xml(201, messages_document([shown])))
+}
+
+/// Lives of more than a week, or without end, came with version 2017-07-29. Source: Put Message, "URI parameters".
+fn message_ttl(context: &Context) -> Result<Option<i64>> {
+    const WEEK: i64 = 7 * 24 * 60 * 60;
+    let name = "messagettl";
+    match context.integer(name)? {
+        Some(ttl) if !(0..=WEEK).contains(&ttl) && !context.version.is_at_least("2017-07-29") => {
+            let reason = "Before version 2017-07-29 a message lives for 604800 seconds at most.";
+            Err(Failure::parameter(name, ttl.to_string(), reason))
+        }
+        ttl => Ok(ttl),
+    }
 }
 
 /// The text of a `QueueMessage` document. White space is content.

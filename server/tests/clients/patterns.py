@@ -5,12 +5,13 @@ from datetime import datetime, timedelta, timezone
 
 from azure.core import MatchConditions
 from azure.core.exceptions import ResourceNotFoundError
-from azure.data.tables import TableServiceClient, UpdateMode
+from azure.core.credentials import AzureNamedKeyCredential, AzureSasCredential
+from azure.data.tables import TableClient, TableServiceClient, UpdateMode, generate_table_sas
 from azure.storage.blob import BlobServiceClient
 from azure.storage.queue import QueueServiceClient
 
 import harness
-from harness import CONNECTION, ONCE, unique
+from harness import ACCOUNT, CONNECTION, KEY, ONCE, SETTINGS, Headers, unique
 
 blobs = BlobServiceClient.from_connection_string(CONNECTION, **ONCE)
 queues = QueueServiceClient.from_connection_string(CONNECTION, **ONCE)
@@ -19,6 +20,13 @@ tables = TableServiceClient.from_connection_string(CONNECTION, **ONCE)
 
 def new_table():
     return tables.create_table(unique("pattern"))
+
+
+def ask(table, filter, **options):
+    """What a query finds, by which plan, and how many rows it read for that."""
+    headers = Headers()
+    found = list(table.query_entities(filter, raw_response_hook=headers, **options))
+    return found, headers["x-lazurite-plan"], int(headers["x-lazurite-examined"])
 
 
 class OnePartition(harness.Test):
@@ -39,8 +47,12 @@ class OnePartition(harness.Test):
         self.assertEqual(table.get_entity("Sales", "email_p7@example.com")["Age"], 99)
         ids = table.query_entities("PartitionKey eq 'Sales' and RowKey ge 'empid_000005' and RowKey lt 'empid_000010'")
         self.assertEqual([e["Id"] for e in ids], [5, 6, 7, 8, 9])
-        mails = table.query_entities("PartitionKey eq 'Sales' and RowKey ge 'email_' and RowKey lt 'email`'")
-        self.assertEqual(len(list(mails)), 20)
+        mails, plan, examined = ask(table, "PartitionKey eq 'Sales' and RowKey ge 'email_' and RowKey lt 'email`'")
+        self.assertEqual((len(mails), plan, examined), (20, "row range", 20))
+        found, plan, examined = ask(table, "PartitionKey eq 'Sales' and RowKey eq 'email_p7@example.com'")
+        self.assertEqual((found[0]["Id"], plan, examined), (7, "point", 1))
+        found, plan, examined = ask(table, "PartitionKey eq 'Sales' and Age eq 99")
+        self.assertEqual((len(found), plan, examined), (2, "partition scan", 40))
 
     def test_index_entities(self):
         """The ids of all of one last name in one entity, changed under its ETag together with the employee."""
@@ -83,8 +95,94 @@ class OnePartition(harness.Test):
         found = table.get_entity("Sales", "2024-01", select=[f"h{n:03}" for n in range(100, 124)])
         self.assertEqual(sum(found.values()), sum(range(100, 124)))
 
+    def test_wide_entities_in_two_rows(self):
+        """More properties than one entity may have: two rows of one partition, written together and read by one range."""
+        table = new_table()
+        halves = [{f"p{n:03}": n for n in range(start, start + 200)} for start in (0, 200)]
+        rows = [{"PartitionKey": "Sales", "RowKey": f"000123_{part}", **half} for part, half in enumerate(halves, 1)]
+        with self.fails(400, "TooManyProperties"):
+            table.create_entity({"PartitionKey": "Sales", "RowKey": "000123", **halves[0], **halves[1]})
+        table.submit_transaction([("upsert", row) for row in rows])
+        found, plan, examined = ask(table, "PartitionKey eq 'Sales' and RowKey ge '000123_' and RowKey lt '000123`'")
+        self.assertEqual((plan, examined), ("row range", 2))
+        self.assertEqual({k: v for row in found for k, v in row.items() if k[0] == "p"}, {**halves[0], **halves[1]})
+
+    def test_data_series(self):
+        """One entity a day, to which each hour merges its own figure; the others are not read."""
+        table = new_table()
+        for hour in (3, 0, 23, 3):
+            table.upsert_entity({"PartitionKey": "Don", "RowKey": "20140731", f"Hour{hour:02}": hour * 10}, mode=UpdateMode.MERGE)
+        day, plan, examined = ask(table, "PartitionKey eq 'Don' and RowKey eq '20140731'")
+        self.assertEqual((plan, examined), ("point", 1))
+        self.assertEqual(dict(day[0]), {"PartitionKey": "Don", "RowKey": "20140731", "Hour00": 0, "Hour03": 30, "Hour23": 230})
+
+    def test_heterogeneous_entities(self):
+        """Employees and departments in one partition, told apart by a property or by their keys."""
+        table = new_table()
+        table.submit_transaction([
+            ("create", {"PartitionKey": "Sales", "RowKey": "department", "EntityType": "Department", "Budget": 2**30}),
+            *[("create", {"PartitionKey": "Sales", "RowKey": f"empl_{n}", "EntityType": "Employee", "Age": 30 + n}) for n in range(5)],
+            ("create", {"PartitionKey": "Sales", "RowKey": "empl_x", "EntityType": "Employee", "Age": "unknown"}),
+        ])
+        found, plan, _ = ask(table, "PartitionKey eq 'Sales' and EntityType eq 'Employee' and Age gt 31")
+        self.assertEqual(([e["Age"] for e in found], plan), ([32, 33, 34], "partition scan"))
+        found, plan, _ = ask(table, "PartitionKey eq 'Sales' and RowKey ge 'empl_' and RowKey lt 'empl`'")
+        self.assertEqual((len(found), plan), (6, "row range"))
+        # An entity without the property is neither equal nor unequal to anything.
+        self.assertEqual(ask(table, "PartitionKey eq 'Sales' and Budget ne 1")[0][0]["RowKey"], "department")
+        self.assertEqual(len(ask(table, "PartitionKey eq 'Sales' and not (Budget eq 1)")[0]), 7)
+
 
 class AcrossPartitions(harness.Test):
+    def test_inter_partition_secondary_index(self):
+        """Employees by id in one partition and by mail in others, kept alike by way of a queue: late, but surely."""
+        table, queue = new_table(), queues.create_queue(unique("index"))
+
+        def change(number, mail, age):
+            queue.send_message(f"{number} {mail} {age}")
+            table.upsert_entity({"PartitionKey": "empid_Sales", "RowKey": number, "Mail": mail, "Age": age})
+
+        def keep_alike():
+            for message in queue.receive_messages():
+                number, mail, age = message.content.split()
+                table.upsert_entity({"PartitionKey": f"email_{mail[0]}", "RowKey": mail, "Id": number, "Age": int(age)})
+                queue.delete_message(message)
+
+        for number in range(10):
+            change(f"{number:06}", f"{'ab'[number % 2]}{number}@example.com", 20 + number)
+        change("000003", "b3@example.com", 99)
+        keep_alike()
+        found, plan, examined = ask(table, "PartitionKey eq 'email_b' and RowKey eq 'b3@example.com'")
+        self.assertEqual((found[0]["Id"], found[0]["Age"], plan, examined), ("000003", 99, "point", 1))
+        both, plan, examined = ask(table, "PartitionKey ge 'email_' and PartitionKey lt 'email`'")
+        self.assertEqual((len(both), plan, examined), (10, "partition range scan", 10))
+
+    def test_a_user_sees_the_rows_of_his_signature(self):
+        """A signature for one user's partition, and one for a range of rows in it: queries see no more than that."""
+        table = new_table()
+        for user in ("ann", "bob"):
+            table.submit_transaction([("create", {"PartitionKey": user, "RowKey": f"{n:02}"}) for n in range(20)])
+        whole, part = [
+            TableClient(SETTINGS["TableEndpoint"], table.table_name, credential=AzureSasCredential(generate_table_sas(
+                AzureNamedKeyCredential(ACCOUNT, KEY), table.table_name, permission="raud", start_pk="ann", end_pk="ann",
+                expiry=datetime.now(timezone.utc) + timedelta(hours=1), **rows)), **ONCE)
+            for rows in ({}, {"start_rk": "05", "end_rk": "09"})
+        ]
+        self.assertEqual(len(list(whole.list_entities())), 20)
+        found, _, examined = ask(part, "RowKey ge '07'")
+        self.assertEqual([e["RowKey"] for e in found], ["07", "08", "09"])
+        self.assertLessEqual(examined, 5)
+        self.assertEqual(list(whole.query_entities("PartitionKey eq 'bob'")), [])
+        for refused in (
+            lambda: whole.get_entity("bob", "01"), lambda: part.get_entity("ann", "04"),
+            lambda: part.upsert_entity({"PartitionKey": "ann", "RowKey": "10"}), lambda: whole.delete_entity("bob", "01"),
+            lambda: whole.submit_transaction([("create", {"PartitionKey": "bob", "RowKey": "99"})]),
+        ):
+            with self.fails(403, "AuthorizationFailure"):
+                refused()
+        part.upsert_entity({"PartitionKey": "ann", "RowKey": "09", "Mine": True})
+        self.assertTrue(table.get_entity("ann", "09")["Mine"])
+
     def test_eventually_consistent_transactions(self):
         """An employee moves to the archive by way of a queue, though the worker dies between any two steps."""
         table, queue = new_table(), queues.create_queue(unique("archive"))

@@ -43,6 +43,11 @@ fn python_patterns() {
 }
 
 #[test]
+fn python_consumers() {
+    run_python("consumers.py");
+}
+
+#[test]
 fn javascript_tables() {
     run_node("tables.js");
 }

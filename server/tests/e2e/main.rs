@@ -13,6 +13,7 @@ mod auth;
 mod blob;
 mod cors;
 mod crash;
+mod errors;
 mod framing;
 mod nonsense;
 mod process;
