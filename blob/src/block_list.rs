@@ -1,6 +1,7 @@
 //! Block lists: which content a new list is made of, and which content nobody refers to afterwards. Pure, no store.
 
 use crate::error::{Error, Result};
+use crate::keys::File;
 use crate::model::BlobBlock;
 use std::collections::{HashMap, HashSet};
 
@@ -50,8 +51,8 @@ pub(crate) struct NewList {
     pub(crate) blocks: Vec<BlobBlock>,
     /// Bytes of all together.
     pub(crate) length: u64,
-    /// Contents that no block of the new list refers to.
-    pub(crate) unreferenced: Vec<u128>,
+    /// Contents that no block of the new list refers to, and the files they are in.
+    pub(crate) unreferenced: Vec<(File, u128)>,
 }
 
 /// Fails unless `id` may be a block's: 1 to 64 bytes.
@@ -89,16 +90,19 @@ pub(crate) fn resolve(
         .try_fold(0u64, |sum, block| sum.checked_add(block.length))
         .ok_or(Error::InvalidBlockList)?;
     let referenced: HashSet<u128> = blocks.iter().map(|block| block.content).collect();
-    let before: HashSet<u128> = [committed, uncommitted]
-        .into_iter()
-        .flatten()
-        .map(|block| block.content)
-        .collect();
+    let before: HashSet<(File, u128)> = contents(committed).chain(contents(uncommitted)).collect();
+    let is_unreferenced = |(_, content): &(File, u128)| !referenced.contains(content);
     Ok(NewList {
-        unreferenced: before.difference(&referenced).copied().collect(),
+        unreferenced: before.into_iter().filter(is_unreferenced).collect(),
         blocks,
         length,
     })
+}
+
+/// The contents of the blocks, and the files they are in.
+pub(crate) fn contents(blocks: &[BlobBlock]) -> impl Iterator<Item = (File, u128)> {
+    let content = |block: &BlobBlock| Some((block.file?, block.content));
+    blocks.iter().filter_map(content)
 }
 
 /// Blocks by id. A committed list may name one twice, then mostly with one content; the first counts.
@@ -120,6 +124,7 @@ mod tests {
             id: id.as_bytes().to_vec(),
             length,
             content,
+            file: Some(File { home: 1, id: 2 }),
         }
     }
 
@@ -136,7 +141,7 @@ mod tests {
         let committed = [block("a", 1, 10), block("b", 2, 11)];
         let uncommitted = [block("b", 3, 21), block("c", 4, 22)];
         let list = resolve(&choices(list), &committed, &uncommitted)?;
-        let mut unreferenced = list.unreferenced;
+        let mut unreferenced: Vec<u128> = list.unreferenced.iter().map(|(_, id)| *id).collect();
         unreferenced.sort_unstable();
         let contents = list.blocks.iter().map(|block| block.content).collect();
         Ok((contents, list.length, unreferenced))

@@ -1,35 +1,65 @@
-//! Model to engine values and back. Every value starts with a version byte; this file writes and reads version 1.
+//! Model to engine values and back. Every value starts with a version byte.
+//!
+//! ```text
+//! Container   02 id:16 etag:8 modified:8 access:1 policies metadata extras
+//!                extras: 1 lease, 2 default-scope:text, 3 (deny override), 4 (immutable versions), 5 deleted
+//! policies    count, then per policy: id:text start:time? expiry:time? permission:text?
+//! metadata    count, then per pair: name:text value:text; tags alike
+//! Blob        02 kind:1 kind-fields etag:8 modified:8 created:8 length headers metadata layers extras
+//!                kind 1 put whole; 2 of blocks: count; 3 appended: count sealed:1; 4 pages: sequence
+//!                extras: 1 staging-file:16, 2 tags, 3 lease, 4 tiering, 5 copy, 6 expires:8, 7 snapshot:8, 8 version:8,
+//!                        9 deleted, 10 policy until:8 mode:1, 11 (legal hold), 12 key-sha256:32, 13 scope:text
+//! layers      count, then per layer: bits:1 (0 shared, 1 foreign) file-id:16 [home:16 if foreign] end
+//! headers     present:1 (bits 0 to 5), then those present: type encoding language cache disposition:text md5:16
+//! extras      count, then per extra: number:1 length fields; those of their default value are left out
+//! lease       id:16 seconds until:8? broken:8?        seconds 0 is infinite
+//! tiering     tier? changed:8? rehydration?           tier 0 to 4 Hot Cool Cold Archive Smart, else premium + 100
+//! rehydration tier:1 high:1 ready:8
+//! copy        id:16 source:text status:1 copied total completed:8? description:text? snapshot:8? incremental:1
+//! deleted     at:8 until:8
+//! BlobBlock   01 content-id:16 length block-id:text
+//!             02 content-id:16 length block-id:text home:16 file-id:16      its content is in that file
+//! PageExtent  01 start                                                      cleared
+//!             02 start content-id:16 skipped stored
+//! Staging     01 count id-bytes:1 touched:8
+//! Policy      01 versions:1 delete-days? permanent:1 container-days? rehydrate-seconds   (of an account)
+//! count       01 count                                                      how many records name a file
+//! ```
+//!
+//! Read, and no longer written:
 //!
 //! ```text
 //! Container   01 id:16 etag:8 modified:8 access:1 policies metadata
-//! policies    count, then per policy: id:text start:time? expiry:time? permission:text?
-//! metadata    count, then per pair: name:text value:text
-//! BlobRecord  01 00 id:16                                                    uncommitted
+//! BlobRecord  01 00 id:16                                                    uncommitted blocks only
 //!             01 01 id:16 etag:8 modified:8 created:8 length headers metadata         put whole
 //!             01 02 id:16 block-count etag:8 modified:8 created:8 length headers metadata   of blocks
-//! headers     present:1 (bits 0 to 5), then those present: type encoding language cache disposition:text md5:16
-//! BlobBlock   01 content-id:16 length block-id:text
-//! Staging     01 count id-bytes:1 touched:8
 //! ```
 //!
 //! Times are ticks of 100 ns since year 1; fixed integers are little-endian but for ids; lengths and counts are varints
 //! (seven bits a byte, lowest first); text has its length before it; what ends in `?` has a byte 0 or 1 before it.
 
+use crate::account::AccountPolicy;
 use crate::error::{Error, Result};
 use crate::etag::{ETag, ticks, time_of_ticks};
+use crate::keys::File;
+use crate::lease::{Guid, Held, Lease, LeaseDuration};
 use crate::model::{
-    Blob, BlobBlock, BlobHeaders, BlobRecord, Container, Content, Metadata, PublicAccess, Staging,
-    StoredPolicy,
+    Blob, BlobBlock, BlobHeaders, BlobRecord, Container, Content, CopyState, CopyStatus, Deleted,
+    Encryption, ImmutabilityMode, ImmutabilityPolicy, Layer, Metadata, PageExtent, Pages,
+    PublicAccess, Staging, StoredPolicy,
 };
+use crate::moment::Moment;
+use crate::tier::{AccessTier, RehydratePriority, Rehydration, Tiering};
 use std::time::SystemTime;
 
-const VERSION: u8 = 1;
 const UNCOMMITTED: u8 = 0;
 const WHOLE: u8 = 1;
 const BLOCKS: u8 = 2;
+const APPENDS: u8 = 3;
+const PAGES: u8 = 4;
 
 pub(crate) fn encode_container(container: &Container) -> Vec<u8> {
-    let mut out = Writer::new();
+    let mut out = Writer::new(2);
     out.id(container.id);
     out.u64(container.etag.0);
     out.time(container.last_modified);
@@ -46,12 +76,20 @@ pub(crate) fn encode_container(container: &Container) -> Vec<u8> {
         out.optional(policy.permission.as_deref(), Writer::text);
     }
     out.metadata(&container.metadata);
+    let mut extras = Extras::default();
+    extras.add(1, container.lease.0, Writer::held);
+    let scope = container.default_encryption_scope.as_deref();
+    extras.add(2, scope, Writer::text);
+    extras.add_flag(3, container.deny_encryption_scope_override);
+    extras.add_flag(4, container.immutable_versions);
+    extras.add(5, container.deleted, Writer::deleted);
+    out.extras(extras);
     out.0
 }
 
 pub(crate) fn decode_container(value: &[u8]) -> Result<Container> {
-    decode(value, "container", |input| {
-        Some(Container {
+    decode(value, "container", |version, input| {
+        let mut container = Container {
             id: input.id()?,
             etag: ETag(input.u64()?),
             last_modified: input.time()?,
@@ -70,27 +108,48 @@ pub(crate) fn decode_container(value: &[u8]) -> Result<Container> {
                 })
             })?,
             metadata: input.metadata()?,
-        })
+            lease: Lease::default(),
+            default_encryption_scope: None,
+            deny_encryption_scope_override: false,
+            immutable_versions: false,
+            deleted: None,
+        };
+        if version == 1 {
+            return Some(container);
+        }
+        input.extras(|number, input| {
+            match number {
+                1 => container.lease = Lease(Some(input.held()?)),
+                2 => container.default_encryption_scope = Some(input.text()?),
+                3 => container.deny_encryption_scope_override = true,
+                4 => container.immutable_versions = true,
+                5 => container.deleted = Some(input.deleted()?),
+                _ => return None,
+            }
+            Some(())
+        })?;
+        Some(container)
     })
 }
 
-pub(crate) fn encode_blob(record: &BlobRecord) -> Vec<u8> {
-    let mut out = Writer::new();
-    let blob = match record {
-        BlobRecord::Uncommitted { id } => {
-            out.byte(UNCOMMITTED);
-            out.id(*id);
-            return out.0;
+/// `home` is the id of the container that the record is filed under.
+pub(crate) fn encode_blob(blob: &Blob, home: u128) -> Vec<u8> {
+    let mut out = Writer::new(2);
+    match blob.content {
+        Content::Whole => out.byte(WHOLE),
+        Content::Blocks { count } => {
+            out.byte(BLOCKS);
+            out.varint(count.into());
         }
-        BlobRecord::Committed(blob) => blob,
-    };
-    out.byte(match blob.content {
-        Content::Whole => WHOLE,
-        Content::Blocks { .. } => BLOCKS,
-    });
-    out.id(blob.id);
-    if let Content::Blocks { count } = blob.content {
-        out.varint(count.into());
+        Content::Appends { count, sealed } => {
+            out.byte(APPENDS);
+            out.varint(count.into());
+            out.byte(sealed.into());
+        }
+        Content::Pages { sequence } => {
+            out.byte(PAGES);
+            out.varint(sequence);
+        }
     }
     out.u64(blob.etag.0);
     out.time(blob.last_modified);
@@ -98,54 +157,237 @@ pub(crate) fn encode_blob(record: &BlobRecord) -> Vec<u8> {
     out.varint(blob.length);
     out.headers(&blob.headers);
     out.metadata(&blob.metadata);
+    out.layers(&blob.layers, home);
+    out.extras(blob_extras(blob));
     out.0
 }
 
-pub(crate) fn decode_blob(value: &[u8]) -> Result<BlobRecord> {
-    decode(value, "blob", |input| {
+fn blob_extras(blob: &Blob) -> Extras {
+    let mut extras = Extras::default();
+    extras.add(1, blob.staging, Writer::id);
+    let tags = Some(&blob.tags).filter(|tags| !tags.is_empty());
+    extras.add(2, tags, Writer::metadata);
+    extras.add(3, blob.lease.0, Writer::held);
+    let tiering = Some(blob.tiering).filter(|tiering| *tiering != Tiering::default());
+    extras.add(4, tiering, Writer::tiering);
+    extras.add(5, blob.copy.as_ref(), Writer::copy);
+    extras.add(6, blob.expires_at, Writer::time);
+    extras.add(7, blob.snapshot, Writer::moment);
+    extras.add(8, blob.version, Writer::moment);
+    extras.add(9, blob.deleted, Writer::deleted);
+    extras.add(10, blob.immutability, |out, policy| {
+        out.time(policy.until);
+        out.byte((policy.mode == ImmutabilityMode::Locked).into());
+    });
+    extras.add_flag(11, blob.legal_hold);
+    match &blob.encryption {
+        Encryption::None => {}
+        Encryption::CustomerKey(sha256) => extras.add(12, Some(sha256), |out, sha256| {
+            out.0.extend_from_slice(sha256);
+        }),
+        Encryption::Scope(name) => extras.add(13, Some(&name[..]), Writer::text),
+    }
+    extras
+}
+
+/// `home` is the id of the container that the record is filed under.
+pub(crate) fn decode_blob(value: &[u8], home: u128) -> Result<BlobRecord> {
+    decode(value, "blob", |version, input| {
         let kind = input.byte()?;
-        let id = input.id()?;
-        let content = match kind {
-            UNCOMMITTED => return Some(BlobRecord::Uncommitted { id }),
-            WHOLE => Content::Whole,
-            BLOCKS => Content::Blocks {
+        let id = match version {
+            1 => Some(input.id()?),
+            _ => None,
+        };
+        let content = match (kind, id) {
+            (UNCOMMITTED, Some(id)) => return Some(BlobRecord::Uncommitted { id }),
+            (WHOLE, _) => Content::Whole,
+            (BLOCKS, _) => Content::Blocks {
                 count: input.varint()?.try_into().ok()?,
+            },
+            (APPENDS, None) => Content::Appends {
+                count: input.varint()?.try_into().ok()?,
+                sealed: input.flag()?,
+            },
+            (PAGES, None) => Content::Pages {
+                sequence: input.varint()?,
             },
             _ => return None,
         };
-        Some(BlobRecord::Committed(Blob {
-            id,
+        let mut blob = Blob {
+            layers: Vec::new(),
             content,
+            // Of the first version nobody knows without a look.
+            staging: id,
             etag: ETag(input.u64()?),
             last_modified: input.time()?,
             created_at: input.time()?,
             length: input.varint()?,
             headers: input.headers()?,
             metadata: input.metadata()?,
-        }))
+            tags: Vec::new(),
+            lease: Lease::default(),
+            tiering: Tiering::default(),
+            copy: None,
+            expires_at: None,
+            snapshot: None,
+            version: None,
+            deleted: None,
+            immutability: None,
+            legal_hold: false,
+            encryption: Encryption::None,
+        };
+        match id {
+            Some(id) => blob.layers.push(Layer {
+                file: File { home, id },
+                shared: false,
+                end: blob.length,
+            }),
+            None => {
+                blob.layers = input.layers(home)?;
+                input.extras(|number, input| blob_extra(&mut blob, number, input))?;
+            }
+        }
+        Some(BlobRecord::Committed(blob))
+    })
+}
+
+fn blob_extra(blob: &mut Blob, number: u8, input: &mut Reader<'_>) -> Option<()> {
+    match number {
+        1 => blob.staging = Some(input.id()?),
+        2 => blob.tags = input.metadata()?,
+        3 => blob.lease = Lease(Some(input.held()?)),
+        4 => blob.tiering = input.tiering()?,
+        5 => blob.copy = Some(input.copy()?),
+        6 => blob.expires_at = Some(input.time()?),
+        7 => blob.snapshot = Some(input.moment()?),
+        8 => blob.version = Some(input.moment()?),
+        9 => blob.deleted = Some(input.deleted()?),
+        10 => {
+            blob.immutability = Some(ImmutabilityPolicy {
+                until: input.time()?,
+                mode: match input.flag()? {
+                    true => ImmutabilityMode::Locked,
+                    false => ImmutabilityMode::Unlocked,
+                },
+            });
+        }
+        11 => blob.legal_hold = true,
+        12 => blob.encryption = Encryption::CustomerKey(input.array()?),
+        13 => blob.encryption = Encryption::Scope(input.text()?),
+        _ => return None,
+    }
+    Some(())
+}
+
+/// What stands in the history for a name that has uncommitted blocks only: the id of their file.
+pub(crate) fn encode_uncommitted(file_id: u128) -> Vec<u8> {
+    let mut out = Writer::new(1);
+    out.byte(UNCOMMITTED);
+    out.id(file_id);
+    out.0
+}
+
+pub(crate) fn decode_uncommitted(value: &[u8]) -> Result<u128> {
+    decode(value, "uncommitted blob", |_, input| {
+        match input.byte()? {
+            UNCOMMITTED => input.id(),
+            _ => None,
+        }
     })
 }
 
 pub(crate) fn encode_block(block: &BlobBlock) -> Vec<u8> {
-    let mut out = Writer::new();
+    let mut out = Writer::new(if block.file.is_some() { 2 } else { 1 });
     out.id(block.content);
     out.varint(block.length);
     out.bytes(&block.id);
+    if let Some(file) = block.file {
+        out.id(file.home);
+        out.id(file.id);
+    }
     out.0
 }
 
 pub(crate) fn decode_block(value: &[u8]) -> Result<BlobBlock> {
-    decode(value, "block", |input| {
+    decode(value, "block", |version, input| {
         Some(BlobBlock {
             content: input.id()?,
             length: input.varint()?,
             id: input.bytes()?.to_vec(),
+            file: match version {
+                1 => None,
+                _ => Some(File {
+                    home: input.id()?,
+                    id: input.id()?,
+                }),
+            },
         })
     })
 }
 
+pub(crate) fn encode_extent(extent: &PageExtent) -> Vec<u8> {
+    let mut out = Writer::new(if extent.pages.is_some() { 2 } else { 1 });
+    out.varint(extent.start);
+    if let Some(pages) = &extent.pages {
+        out.id(pages.content);
+        out.varint(pages.skipped);
+        out.varint(pages.stored);
+    }
+    out.0
+}
+
+pub(crate) fn decode_extent(value: &[u8]) -> Result<PageExtent> {
+    decode(value, "extent of pages", |version, input| {
+        Some(PageExtent {
+            start: input.varint()?,
+            pages: match version {
+                1 => None,
+                _ => Some(Pages {
+                    content: input.id()?,
+                    skipped: input.varint()?,
+                    stored: input.varint()?,
+                }),
+            },
+        })
+    })
+}
+
+pub(crate) fn encode_policy(policy: &AccountPolicy) -> Vec<u8> {
+    let mut out = Writer::new(1);
+    out.byte(policy.versioning.into());
+    let days = |out: &mut Writer, days: u16| out.varint(days.into());
+    out.optional(policy.delete_retention_days, days);
+    out.byte(policy.permanent_delete.into());
+    out.optional(policy.container_retention_days, days);
+    out.varint(policy.rehydrate_seconds.into());
+    out.0
+}
+
+pub(crate) fn decode_policy(value: &[u8]) -> Result<AccountPolicy> {
+    let days = |input: &mut Reader<'_>| input.varint()?.try_into().ok();
+    decode(value, "account policy", |_, input| {
+        Some(AccountPolicy {
+            versioning: input.flag()?,
+            delete_retention_days: input.optional(days)?,
+            permanent_delete: input.flag()?,
+            container_retention_days: input.optional(days)?,
+            rehydrate_seconds: input.varint()?.try_into().ok()?,
+        })
+    })
+}
+
+pub(crate) fn encode_count(count: u64) -> Vec<u8> {
+    let mut out = Writer::new(1);
+    out.varint(count);
+    out.0
+}
+
+pub(crate) fn decode_count(value: &[u8]) -> Result<u64> {
+    decode(value, "count of references", |_, input| input.varint())
+}
+
 pub(crate) fn encode_staging(staging: &Staging) -> Vec<u8> {
-    let mut out = Writer::new();
+    let mut out = Writer::new(1);
     out.varint(staging.count.into());
     out.byte(staging.id_bytes);
     out.time(staging.touched_at);
@@ -153,7 +395,7 @@ pub(crate) fn encode_staging(staging: &Staging) -> Vec<u8> {
 }
 
 pub(crate) fn decode_staging(value: &[u8]) -> Result<Staging> {
-    decode(value, "uncommitted blocks", |input| {
+    decode(value, "uncommitted blocks", |_, input| {
         Some(Staging {
             count: input.varint()?.try_into().ok()?,
             id_bytes: input.byte()?,
@@ -166,11 +408,11 @@ pub(crate) fn decode_staging(value: &[u8]) -> Result<Staging> {
 fn decode<T>(
     value: &[u8],
     what: &str,
-    fields: impl FnOnce(&mut Reader<'_>) -> Option<T>,
+    fields: impl FnOnce(u8, &mut Reader<'_>) -> Option<T>,
 ) -> Result<T> {
     let mut input = Reader(value);
     let decoded = match input.byte() {
-        Some(VERSION) => fields(&mut input),
+        Some(version @ 1..=VERSION_MAX) => fields(version, &mut input),
         _ => None,
     };
     decoded.filter(|_| input.0.is_empty()).ok_or_else(|| {
@@ -181,11 +423,40 @@ fn decode<T>(
     })
 }
 
+/// The newest version of any value.
+const VERSION_MAX: u8 = 2;
+
+/// Fields that most values do not have, each under its number.
+#[derive(Default)]
+struct Extras {
+    count: u64,
+    bytes: Vec<u8>,
+}
+
+impl Extras {
+    fn add<T>(&mut self, number: u8, value: Option<T>, write: impl FnOnce(&mut Writer, T)) {
+        let Some(value) = value else {
+            return;
+        };
+        let mut fields = Writer(Vec::new());
+        write(&mut fields, value);
+        let mut out = Writer(std::mem::take(&mut self.bytes));
+        out.byte(number);
+        out.bytes(&fields.0);
+        self.bytes = out.0;
+        self.count += 1;
+    }
+
+    fn add_flag(&mut self, number: u8, flag: bool) {
+        self.add(number, flag.then_some(()), |_, ()| {});
+    }
+}
+
 struct Writer(Vec<u8>);
 
 impl Writer {
-    fn new() -> Writer {
-        Writer(vec![VERSION])
+    fn new(version: u8) -> Writer {
+        Writer(vec![version])
     }
 
     fn byte(&mut self, value: u8) {
@@ -233,6 +504,81 @@ impl Writer {
         for (name, value) in metadata {
             self.text(name);
             self.text(value);
+        }
+    }
+
+    fn extras(&mut self, extras: Extras) {
+        self.varint(extras.count);
+        self.0.extend_from_slice(&extras.bytes);
+    }
+
+    fn moment(&mut self, moment: Moment) {
+        self.u64(moment.0);
+    }
+
+    fn held(&mut self, held: Held) {
+        self.id(held.id.0);
+        self.varint(match held.duration {
+            LeaseDuration::Infinite => 0,
+            LeaseDuration::Seconds(seconds) => seconds.into(),
+        });
+        self.optional(held.until, Writer::time);
+        self.optional(held.broken_at, Writer::time);
+    }
+
+    fn deleted(&mut self, deleted: Deleted) {
+        self.time(deleted.at);
+        self.time(deleted.until);
+    }
+
+    fn tier(&mut self, tier: AccessTier) {
+        self.byte(match tier {
+            AccessTier::Hot => 0,
+            AccessTier::Cool => 1,
+            AccessTier::Cold => 2,
+            AccessTier::Archive => 3,
+            AccessTier::Smart => 4,
+            AccessTier::Premium(number) => number.saturating_add(100),
+        });
+    }
+
+    fn tiering(&mut self, tiering: Tiering) {
+        self.optional(tiering.explicit, Writer::tier);
+        self.optional(tiering.changed_at, Writer::time);
+        self.optional(tiering.rehydration, |out, rehydration| {
+            out.tier(rehydration.to);
+            out.byte((rehydration.priority == RehydratePriority::High).into());
+            out.time(rehydration.ready_at);
+        });
+    }
+
+    fn copy(&mut self, copy: &CopyState) {
+        self.id(copy.id.0);
+        self.text(&copy.source);
+        self.byte(match copy.status {
+            CopyStatus::Pending => 0,
+            CopyStatus::Success => 1,
+            CopyStatus::Aborted => 2,
+            CopyStatus::Failed => 3,
+        });
+        self.varint(copy.copied);
+        self.varint(copy.total);
+        self.optional(copy.completed_at, Writer::time);
+        self.optional(copy.description.as_deref(), Writer::text);
+        self.optional(copy.destination_snapshot, Writer::moment);
+        self.byte(copy.incremental.into());
+    }
+
+    fn layers(&mut self, layers: &[Layer], home: u128) {
+        self.varint(layers.len() as u64);
+        for layer in layers {
+            let foreign = layer.file.home != home;
+            self.byte(u8::from(layer.shared) | u8::from(foreign) << 1);
+            self.id(layer.file.id);
+            if foreign {
+                self.id(layer.file.home);
+            }
+            self.varint(layer.end);
         }
     }
 
@@ -334,6 +680,115 @@ impl<'a> Reader<'a> {
         self.many(|input| Some((input.text()?, input.text()?)))
     }
 
+    fn flag(&mut self) -> Option<bool> {
+        match self.byte()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+
+    fn moment(&mut self) -> Option<Moment> {
+        self.u64().map(Moment)
+    }
+
+    /// Gives each extra's number and fields to `take`, which must read them to their end.
+    fn extras(&mut self, mut take: impl FnMut(u8, &mut Reader<'_>) -> Option<()>) -> Option<()> {
+        for _ in 0..self.varint()? {
+            let number = self.byte()?;
+            let mut fields = Reader(self.bytes()?);
+            take(number, &mut fields)?;
+            if !fields.0.is_empty() {
+                return None;
+            }
+        }
+        Some(())
+    }
+
+    fn held(&mut self) -> Option<Held> {
+        Some(Held {
+            id: Guid(self.id()?),
+            duration: match self.varint()? {
+                0 => LeaseDuration::Infinite,
+                seconds => LeaseDuration::Seconds(seconds.try_into().ok()?),
+            },
+            until: self.optional(Reader::time)?,
+            broken_at: self.optional(Reader::time)?,
+        })
+    }
+
+    fn deleted(&mut self) -> Option<Deleted> {
+        Some(Deleted {
+            at: self.time()?,
+            until: self.time()?,
+        })
+    }
+
+    fn tier(&mut self) -> Option<AccessTier> {
+        Some(match self.byte()? {
+            0 => AccessTier::Hot,
+            1 => AccessTier::Cool,
+            2 => AccessTier::Cold,
+            3 => AccessTier::Archive,
+            4 => AccessTier::Smart,
+            number @ 100.. => AccessTier::Premium(number - 100),
+            _ => return None,
+        })
+    }
+
+    fn tiering(&mut self) -> Option<Tiering> {
+        Some(Tiering {
+            explicit: self.optional(Reader::tier)?,
+            changed_at: self.optional(Reader::time)?,
+            rehydration: self.optional(|input| {
+                Some(Rehydration {
+                    to: input.tier()?,
+                    priority: match input.flag()? {
+                        true => RehydratePriority::High,
+                        false => RehydratePriority::Standard,
+                    },
+                    ready_at: input.time()?,
+                })
+            })?,
+        })
+    }
+
+    fn copy(&mut self) -> Option<CopyState> {
+        Some(CopyState {
+            id: Guid(self.id()?),
+            source: self.text()?,
+            status: match self.byte()? {
+                0 => CopyStatus::Pending,
+                1 => CopyStatus::Success,
+                2 => CopyStatus::Aborted,
+                3 => CopyStatus::Failed,
+                _ => return None,
+            },
+            copied: self.varint()?,
+            total: self.varint()?,
+            completed_at: self.optional(Reader::time)?,
+            description: self.optional(Reader::text)?,
+            destination_snapshot: self.optional(Reader::moment)?,
+            incremental: self.flag()?,
+        })
+    }
+
+    fn layers(&mut self, home: u128) -> Option<Vec<Layer>> {
+        self.many(|input| {
+            let bits = input.byte().filter(|bits| *bits < 4)?;
+            let id = input.id()?;
+            let home = match bits & 2 {
+                0 => home,
+                _ => input.id()?,
+            };
+            Some(Layer {
+                file: File { home, id },
+                shared: bits & 1 == 1,
+                end: input.varint()?,
+            })
+        })
+    }
+
     fn headers(&mut self) -> Option<BlobHeaders> {
         let present = self.byte()?;
         if present >= 1 << 6 {
@@ -359,156 +814,5 @@ impl<'a> Reader<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::option;
-    use proptest::prelude::*;
-
-    fn time() -> impl Strategy<Value = SystemTime> {
-        any::<u64>().prop_map(time_of_ticks)
-    }
-
-    fn metadata() -> impl Strategy<Value = Metadata> {
-        prop::collection::vec((".{0,8}", ".{0,200}"), 0..4)
-    }
-
-    fn container() -> impl Strategy<Value = Container> {
-        let access = prop::sample::select(vec![
-            PublicAccess::Private,
-            PublicAccess::Blob,
-            PublicAccess::Container,
-        ]);
-        let policy = (
-            ".{0,64}",
-            option::of(time()),
-            option::of(time()),
-            option::of("[rwd]*"),
-        );
-        let policy = policy.prop_map(|(id, start, expiry, permission)| StoredPolicy {
-            id,
-            start,
-            expiry,
-            permission,
-        });
-        let policies = prop::collection::vec(policy, 0..5);
-        (
-            any::<u128>(),
-            any::<u64>(),
-            time(),
-            access,
-            policies,
-            metadata(),
-        )
-            .prop_map(
-                |(id, etag, last_modified, public_access, policies, metadata)| Container {
-                    id,
-                    etag: ETag(etag),
-                    last_modified,
-                    public_access,
-                    policies,
-                    metadata,
-                },
-            )
-    }
-
-    fn headers() -> impl Strategy<Value = BlobHeaders> {
-        let text = || option::of(".{0,150}");
-        (
-            text(),
-            text(),
-            text(),
-            text(),
-            text(),
-            any::<Option<[u8; 16]>>(),
-        )
-            .prop_map(
-                |(kind, encoding, language, cache, disposition, md5)| BlobHeaders {
-                    content_type: kind,
-                    content_encoding: encoding,
-                    content_language: language,
-                    cache_control: cache,
-                    content_disposition: disposition,
-                    content_md5: md5,
-                },
-            )
-    }
-
-    fn blob() -> impl Strategy<Value = BlobRecord> {
-        let content = prop_oneof![
-            Just(Content::Whole),
-            any::<u32>().prop_map(|count| Content::Blocks { count }),
-        ];
-        let times = (any::<u64>(), time(), time());
-        let committed = (
-            any::<u128>(),
-            content,
-            times,
-            any::<u64>(),
-            headers(),
-            metadata(),
-        )
-            .prop_map(|(id, content, times, length, headers, metadata)| {
-                BlobRecord::Committed(Blob {
-                    id,
-                    content,
-                    etag: ETag(times.0),
-                    last_modified: times.1,
-                    created_at: times.2,
-                    length,
-                    headers,
-                    metadata,
-                })
-            });
-        let uncommitted = any::<u128>().prop_map(|id| BlobRecord::Uncommitted { id });
-        prop_oneof![9 => committed, 1 => uncommitted]
-    }
-
-    proptest! {
-        #[test]
-        fn containers_come_back(container in container()) {
-            prop_assert_eq!(decode_container(&encode_container(&container)).unwrap(), container);
-        }
-
-        #[test]
-        fn blobs_come_back(record in blob()) {
-            prop_assert_eq!(decode_blob(&encode_blob(&record)).unwrap(), record);
-        }
-
-        #[test]
-        fn blocks_come_back(id in prop::collection::vec(any::<u8>(), 1..64), length: u64, content: u128) {
-            let block = BlobBlock { id, length, content };
-            prop_assert_eq!(decode_block(&encode_block(&block)).unwrap(), block);
-        }
-
-        #[test]
-        fn staging_comes_back(count: u32, id_bytes: u8, touched_at in time()) {
-            let staging = Staging { count, id_bytes, touched_at };
-            prop_assert_eq!(decode_staging(&encode_staging(&staging)).unwrap(), staging);
-        }
-
-        #[test]
-        fn cut_or_lengthened_values_are_errors(record in blob(), at: prop::sample::Index) {
-            let mut value = encode_blob(&record);
-            prop_assert!(decode_blob(&value[..at.index(value.len())]).is_err());
-            value.push(0);
-            prop_assert!(decode_blob(&value).is_err());
-        }
-
-        #[test]
-        fn any_bytes_are_answered_not_a_panic(mut value in prop::collection::vec(any::<u8>(), 0..200)) {
-            if let Some(version) = value.first_mut() {
-                *version = VERSION;
-            }
-            let _ = (decode_container(&value), decode_blob(&value));
-            let _ = (decode_block(&value), decode_staging(&value));
-        }
-    }
-
-    #[test]
-    fn later_versions_are_refused() {
-        let mut value = encode_blob(&BlobRecord::Uncommitted { id: 1 });
-        value[0] = VERSION + 1;
-        let error = decode_blob(&value).unwrap_err();
-        assert!(matches!(error, Error::InternalError { reason } if reason.contains("version 2")));
-    }
-}
+#[path = "codec_tests.rs"]
+mod tests;

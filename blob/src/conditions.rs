@@ -6,7 +6,9 @@
 
 use crate::error::{Error, Result};
 use crate::etag::ETag;
-use crate::model::{Blob, Container};
+use crate::lease::Guid;
+use crate::model::{Blob, Container, Tags};
+use crate::tags::TagCondition;
 use std::time::SystemTime;
 
 /// The conditional headers of one request. Dates count in whole seconds.
@@ -20,6 +22,10 @@ pub struct Conditions {
     pub if_modified_since: Option<SystemTime>,
     /// `If-Unmodified-Since`.
     pub if_unmodified_since: Option<SystemTime>,
+    /// `x-ms-if-tags`: of blobs only.
+    pub if_tags: Option<TagCondition>,
+    /// `x-ms-lease-id`.
+    pub lease_id: Option<Guid>,
 }
 
 /// The value of `If-Match` or `If-None-Match`.
@@ -157,6 +163,14 @@ impl Conditions {
             _ => return Err(Error::MultipleConditionHeadersNotSupported),
         };
         Ok(condition)
+    }
+
+    /// Holds `x-ms-if-tags` against the tags of the blob.
+    pub(crate) fn check_tags(&self, tags: &Tags) -> Result<()> {
+        match &self.if_tags {
+            Some(condition) if !condition.holds(tags) => Err(Error::ConditionNotMet),
+            _ => Ok(()),
+        }
     }
 
     /// The condition of a write to a container, which has dates only.

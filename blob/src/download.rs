@@ -3,8 +3,8 @@
 use crate::Keyspaces;
 use crate::codec;
 use crate::error::{Error, Result};
-use crate::keys::{self, BlobFiles};
-use crate::model::{Blob, Content};
+use crate::keys;
+use crate::model::{Blob, Content, Layer};
 use bytes::Bytes;
 use lazurite_engine::{Direction, Keyspace, Scan, Snapshot, ValueReader};
 use std::ops::Range;
@@ -50,13 +50,14 @@ struct Piece {
     offset: u64,
 }
 
-/// The rest of a block list: what is left of the present block, and the rows of those after it.
+/// The rest of a block list, or of the appends of an append blob: what is left of the present block, the rows of those after
+/// it in the present layer, and the layers after that.
 #[derive(Debug)]
 struct Blocks {
     snapshot: Snapshot,
-    content: Keyspace,
-    files: BlobFiles,
-    rows: Scan,
+    keyspaces: Keyspaces,
+    layers: std::vec::IntoIter<Layer>,
+    rows: Option<(Layer, Scan)>,
     offset: u64,
     current: Option<Piece>,
 }
@@ -78,49 +79,50 @@ impl Download {
     pub(crate) fn open(
         keyspaces: &Keyspaces,
         snapshot: Snapshot,
-        container_id: u128,
         blob: Blob,
         range: Option<ByteRange>,
     ) -> Result<Download> {
         let range = range.map(|range| range.within(blob.length)).transpose()?;
         let read = range.clone().unwrap_or(0..blob.length);
-        let files = BlobFiles {
-            container_id,
-            blob_id: blob.id,
-        };
-        let source = match blob.content {
-            _ if read.is_empty() => Source::Empty,
-            Content::Whole => {
-                let key = files.whole_content();
-                Source::Whole(Piece::open(
-                    &snapshot,
-                    &keyspaces.content,
-                    &key,
-                    read.start,
-                )?)
-            }
-            Content::Blocks { .. } => Source::Blocks(Box::new(Blocks {
-                rows: snapshot.scan(
-                    &keyspaces.blocks,
-                    files.committed_from(read.start),
-                    Direction::Forward,
-                ),
-                snapshot,
-                content: keyspaces.content.clone(),
-                files,
-                offset: read.start,
-                current: None,
-            })),
-        };
-        let body = BlobReader {
-            remaining: read.end - read.start,
-            source,
-        };
+        let body = BlobReader::open(keyspaces, snapshot, &blob, read)?;
         Ok(Download { blob, range, body })
     }
 }
 
 impl BlobReader {
+    /// Reads a stretch of the blob, end exclusive, which must lie within.
+    pub(crate) fn open(
+        keyspaces: &Keyspaces,
+        snapshot: Snapshot,
+        blob: &Blob,
+        read: Range<u64>,
+    ) -> Result<BlobReader> {
+        let first = blob.layers.first().map(|layer| layer.file);
+        let source = match (blob.content, first) {
+            _ if read.is_empty() => Source::Empty,
+            (Content::Whole, Some(file)) => {
+                let (content, key) = (&keyspaces.content, file.whole_content());
+                Source::Whole(Piece::open(&snapshot, content, &key, read.start)?)
+            }
+            (Content::Whole, None) => return Err(missing("a blob with bytes has no file")),
+            (Content::Blocks { .. } | Content::Appends { .. }, _) => {
+                Source::Blocks(Box::new(Blocks {
+                    snapshot,
+                    keyspaces: keyspaces.clone(),
+                    layers: blob.layers.clone().into_iter(),
+                    rows: None,
+                    offset: read.start,
+                    current: None,
+                }))
+            }
+            (Content::Pages { .. }, _) => return Err(missing("page blobs are not read yet")),
+        };
+        Ok(BlobReader {
+            remaining: read.end - read.start,
+            source,
+        })
+    }
+
     /// Bytes not yet read.
     pub fn remaining(&self) -> u64 {
         self.remaining
@@ -172,27 +174,49 @@ impl Blocks {
                     return Ok(chunk);
                 }
             }
-            if !self.rows.advance()? {
+            if !self.next_row()? {
                 return Ok(Bytes::new());
             }
             self.current = Some(self.open_block()?);
         }
     }
 
+    /// Stands on the row of the next block; `false` if there is none.
+    fn next_row(&mut self) -> Result<bool> {
+        loop {
+            if let Some((layer, rows)) = &mut self.rows
+                && self.offset < layer.end
+            {
+                return Ok(rows.advance()?);
+            }
+            let offset = self.offset;
+            let Some(layer) = self.layers.find(|layer| layer.end > offset) else {
+                return Ok(false);
+            };
+            let range = layer.file.committed_from(offset);
+            let blocks = &self.keyspaces.blocks;
+            let rows = self.snapshot.scan(blocks, range, Direction::Forward);
+            self.rows = Some((layer, rows));
+        }
+    }
+
     /// Opens the block of the row the scan stands on, at the place where the last one ended.
     fn open_block(&self) -> Result<Piece> {
-        let block = codec::decode_block(&self.rows.value()?)?;
-        let skipped = keys::end_offset(self.rows.key())
+        let gap = || missing("a block list has a gap");
+        let (layer, rows) = self.rows.as_ref().ok_or_else(gap)?;
+        let block = codec::decode_block(&rows.value()?)?;
+        let skipped = keys::end_offset(rows.key())
             .and_then(|end| end.checked_sub(block.length))
             .and_then(|start| self.offset.checked_sub(start))
             .filter(|&skipped| skipped < block.length)
-            .ok_or_else(|| missing("a block list has a gap"))?;
-        let key = self.files.block_content(block.content);
-        Piece::open(&self.snapshot, &self.content, &key, skipped)
+            .ok_or_else(gap)?;
+        let file = block.file.unwrap_or(layer.file);
+        let key = file.block_content(block.content);
+        Piece::open(&self.snapshot, &self.keyspaces.content, &key, skipped)
     }
 }
 
-fn missing(reason: &str) -> Error {
+pub(crate) fn missing(reason: &str) -> Error {
     Error::InternalError {
         reason: reason.to_string(),
     }

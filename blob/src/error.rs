@@ -21,8 +21,8 @@ pub enum Error {
     BlobAlreadyExists,
     #[error("The specified blob does not exist.")]
     BlobNotFound,
-    #[error("The uncommitted block count cannot exceed the maximum limit of {limit} blocks.")]
-    BlockCountExceedsLimit { limit: u32 },
+    #[error("The {which} block count cannot exceed the maximum limit of {limit} blocks.")]
+    BlockCountExceedsLimit { which: &'static str, limit: u32 },
     #[error("The block list may not contain more than {limit} blocks.")]
     BlockListTooLong { limit: usize },
     #[error("Both x-ms-content-crc64 header and Content-MD5 header are present.")]
@@ -104,6 +104,122 @@ pub enum Error {
     ResourceNameLength,
     #[error("The request includes an unsatisfiable condition for this operation.")]
     UnsatisfiableCondition,
+    #[error("The append position condition specified was not met.")]
+    AppendPositionConditionNotMet,
+    #[error("This operation is not permitted on an archived blob.")]
+    BlobArchived,
+    #[error("This operation is not permitted because the blob is being rehydrated.")]
+    BlobBeingRehydrated,
+    #[error(
+        "The blob is not encrypted with customer specified encryption, but it was provided in the request."
+    )]
+    BlobDoesNotUseCustomerSpecifiedEncryption,
+    #[error("This operation is not permitted as the blob is immutable due to a policy.")]
+    BlobImmutableDueToPolicy,
+    #[error(
+        "The specified blob is sealed, and its contents can't be modified unless the blob is re-created after a delete."
+    )]
+    BlobIsSealed,
+    #[error("The blob is not archived.")]
+    BlobNotArchived,
+    #[error("The blob has been recreated since the previous snapshot was taken.")]
+    BlobOverwritten,
+    #[error(
+        "The blob is encrypted with customer specified encryption, but it was not provided in the request."
+    )]
+    BlobUsesCustomerSpecifiedEncryption,
+    #[error("The specified copy ID did not match the copy ID for the pending copy operation.")]
+    CopyIdMismatch,
+    #[error("The tags specified contain duplicate names.")]
+    DuplicateTagNames,
+    #[error("The name of one of the tag key-value pairs is empty.")]
+    EmptyTagName,
+    #[error(
+        "The specified source blob is different than the copy source of the existing incremental copy blob."
+    )]
+    IncrementalCopyBlobMismatch,
+    #[error(
+        "The specified snapshot is earlier than the last snapshot copied into the incremental copy blob."
+    )]
+    IncrementalCopyOfEarlierSnapshotNotAllowed,
+    #[error("The source for incremental copy request must be a snapshot.")]
+    IncrementalCopySourceMustBeSnapshot,
+    #[error("The lease ID matched, but the specified lease must be an infinite-duration lease.")]
+    InfiniteLeaseDurationRequired,
+    #[error("The specified blob tier is invalid.")]
+    InvalidBlobTier,
+    #[error("The blob type is invalid for this operation.")]
+    InvalidBlobType,
+    #[error("Invalid operation against a blob snapshot.")]
+    InvalidOperation { reason: &'static str },
+    #[error("The page range specified is invalid.")]
+    InvalidPageRange,
+    #[error("The copy source blob type is invalid for this operation.")]
+    InvalidSourceBlobType,
+    #[error("The tags specified are invalid. They contain characters that are not permitted.")]
+    InvalidTag { reason: &'static str },
+    #[error("There is already a lease present.")]
+    LeaseAlreadyPresent,
+    #[error("The lease ID specified did not match the lease ID for the blob.")]
+    LeaseIdMismatchWithBlobOperation,
+    #[error("The lease ID specified did not match the lease ID for the container.")]
+    LeaseIdMismatchWithContainerOperation,
+    #[error("The lease ID specified did not match the lease ID for the blob/container.")]
+    LeaseIdMismatchWithLeaseOperation,
+    #[error(
+        "There is currently a lease on the blob/container and no lease ID was specified in the request."
+    )]
+    LeaseIdMissing,
+    #[error(
+        "The lease ID matched, but the lease is currently in breaking state and cannot be acquired until it is broken."
+    )]
+    LeaseIsBreakingAndCannotBeAcquired,
+    #[error(
+        "The lease ID matched, but the lease is currently in breaking state and cannot be changed."
+    )]
+    LeaseIsBreakingAndCannotBeChanged,
+    #[error(
+        "The lease ID matched, but the lease has been broken explicitly and cannot be renewed."
+    )]
+    LeaseIsBrokenAndCannotBeRenewed,
+    #[error("There is currently no lease on the blob.")]
+    LeaseNotPresentWithBlobOperation,
+    #[error("There is currently no lease on the container.")]
+    LeaseNotPresentWithContainerOperation,
+    #[error("There is currently no lease on the blob/container.")]
+    LeaseNotPresentWithLeaseOperation,
+    #[error("The max blob size condition specified was not met.")]
+    MaxBlobSizeConditionNotMet,
+    #[error("An HTTP header that's mandatory for this request is not specified.")]
+    MissingRequiredHeader { header: &'static str },
+    #[error("There is currently no pending copy operation.")]
+    NoPendingCopyOperation,
+    #[error("The specified operation is not allowed on an incremental copy blob.")]
+    OperationNotAllowedOnIncrementalCopyBlob,
+    #[error("The specified operation is not allowed on the current version of a blob.")]
+    OperationNotAllowedOnRootBlob,
+    #[error("There is currently a pending copy operation.")]
+    PendingCopyOperation,
+    #[error(
+        "The prevsnapshot query parameter value cannot be newer than the snapshot query parameter value."
+    )]
+    PreviousSnapshotCannotBeNewer,
+    #[error("The previous snapshot is not found.")]
+    PreviousSnapshotNotFound,
+    #[error("The sequence number condition specified was not met.")]
+    SequenceNumberConditionNotMet,
+    #[error(
+        "The sequence number increment cannot be performed because it would result in overflow of the sequence number."
+    )]
+    SequenceNumberIncrementTooLarge,
+    #[error("The snapshot count against this blob has been exceeded.")]
+    SnapshotCountExceeded,
+    #[error("This operation is not permitted while the blob has snapshots.")]
+    SnapshotsPresent,
+    #[error("The source condition specified using HTTP conditional header(s) is not met.")]
+    SourceConditionNotMet,
+    #[error("The tags specified exceed the maximum permissible limit.")]
+    TagsTooLarge,
     /// The store failed; see [`lazurite_engine::Error`] for what the caller can do.
     #[error(transparent)]
     Engine(#[from] lazurite_engine::Error),

@@ -1,32 +1,53 @@
 //! Names to engine keys and back; the only file that knows their layout.
 //!
 //! ```text
-//! blob.accounts     01 account                                            -> service properties, as the server wrote them
-//! blob.containers   account 00 01 container                              -> Container
-//! blob.blobs        container-id name 00 01 FF                           -> BlobRecord
-//! blob.blocks       container-id blob-id 00                              -> Staging
-//!                   container-id blob-id 01 block-id                     -> BlobBlock (uncommitted)
-//!                   container-id blob-id 02 end-offset                   -> BlobBlock (committed)
-//! blob.content      container-id blob-id                                 -> the bytes of a Put Blob
-//!                   container-id blob-id content-id                      -> the bytes of a Put Block
+//! blob.accounts     01 account                             -> service properties, as the server wrote them
+//!                   02 account                             -> AccountPolicy
+//! blob.containers   account 00 01 container                -> Container
+//!                   account 00 01 container 00 deleted-at  -> Container (deleted, to be restored or purged)
+//! blob.blobs        container-id name 00 01 FF             -> Blob (the current one)
+//! blob.history      container-id 01 name 00 01             -> Uncommitted (the name has uncommitted blocks only)
+//!                   container-id kind name 00 01 moment    -> Blob; kind 02 snapshot, 03 version, 04 deleted
+//! blob.blocks       file 00                                -> Staging
+//!                   file 01 block-id                       -> BlobBlock (uncommitted)
+//!                   file 02 end-offset                     -> BlobBlock (committed, or appended)
+//!                   file 03 end-offset                     -> PageExtent
+//! blob.content      file                                   -> the bytes of a Put Blob
+//!                   file content-id                        -> the bytes of a block or of an extent of pages
+//! blob.references   file                                   -> how many records name the file, if ever it was more than one
+//!                   container-id                           -> empty: files of it are named elsewhere, or the reverse
+//! blob.timers       due kind subject                       -> what `sweep.rs` has to look at then
+//! blob.tags         container-id tag-name 00 01 tag-value 00 01 blob-name 00 01  -> empty
 //! ```
 //!
-//! Ids are 16 bytes and offsets 8, big-endian. In names `00` becomes `00 FF` and `00 01` ends them, so that the order of
-//! keys is the byte order of names. The `FF` after a blob's name leaves room before it for what else has that name.
-//! All of a container, and all blocks and contents of a blob, are one range of each keyspace: dropping them is one record.
+//! A file is `container-id file-id`: the container it was made in and an id of its own. Ids are 16 bytes, offsets, moments
+//! and times 8, big-endian. In names `00` becomes `00 FF` and `00 01` ends them, so that the order of keys is the byte order
+//! of names. All of a container, and all of a file, are one range of each keyspace: dropping them is one record.
+//!
+//! Stores of before there was `blob.history` have names with uncommitted blocks only in `blob.blobs`, and the bytes of a blob
+//! under the id that its record gives it: that is a file of its container.
 
+use crate::moment::Moment;
+use crate::sweep::Timer;
 use lazurite_engine::KeyRange;
 
 const SERVICE_PROPERTIES: u8 = 1;
+const ACCOUNT_POLICY: u8 = 2;
 const NAME_END: [u8; 2] = [0, 1];
 const BASE_BLOB: u8 = 0xff;
 const STAGING: u8 = 0;
 const UNCOMMITTED: u8 = 1;
 const COMMITTED: u8 = 2;
+const EXTENT: u8 = 3;
 
 /// The row of an account's service properties.
 pub(crate) fn service_properties(account: &str) -> Vec<u8> {
     [&[SERVICE_PROPERTIES], account.as_bytes()].concat()
+}
+
+/// The row of what an account does with what is deleted or overwritten.
+pub(crate) fn account_policy(account: &str) -> Vec<u8> {
+    [&[ACCOUNT_POLICY], account.as_bytes()].concat()
 }
 
 /// The row of a container.
@@ -44,9 +65,25 @@ pub(crate) fn account_start(account: &str) -> Vec<u8> {
     key
 }
 
-/// The container's name in a key that begins with [`account_start`] of `account`.
-pub(crate) fn container_name(key: &[u8], account_start: &[u8]) -> Option<String> {
-    String::from_utf8(key.strip_prefix(account_start)?.to_vec()).ok()
+/// The row of a deleted container: a name has one for each time it was deleted.
+pub(crate) fn deleted_container(account: &str, container: &str, deleted_at: Moment) -> Vec<u8> {
+    let mut key = self::container(account, container);
+    key.push(0);
+    key.extend_from_slice(&deleted_at.0.to_be_bytes());
+    key
+}
+
+/// The container's name in a key that begins with [`account_start`] of `account`, and when it was deleted if it was.
+pub(crate) fn container_name(key: &[u8], account_start: &[u8]) -> Option<(String, Option<Moment>)> {
+    let rest = key.strip_prefix(account_start)?;
+    let (name, moment) = match rest.iter().position(|&byte| byte == 0) {
+        None => (rest, None),
+        Some(at) => {
+            let ticks = rest[at + 1..].try_into().ok()?;
+            (&rest[..at], Some(Moment(u64::from_be_bytes(ticks))))
+        }
+    };
+    Some((String::from_utf8(name.to_vec()).ok()?, moment))
 }
 
 /// Everything of a container in any keyspace but `blob.containers`.
@@ -73,7 +110,104 @@ pub(crate) fn blob_name_start(container_id: u128, prefix: &str) -> Vec<u8> {
 
 /// The blob's name in a key of `blob.blobs`; `None` if this service cannot have written it.
 pub(crate) fn blob_name(key: &[u8]) -> Option<String> {
-    let mut rest = key.get(16..)?;
+    let (name, rest) = unescape(key.get(16..)?)?;
+    (rest == [BASE_BLOB]).then_some(name)
+}
+
+/// What of a name stands in `blob.history`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum History {
+    /// It has uncommitted blocks and no current blob.
+    Uncommitted = 1,
+    /// A snapshot.
+    Snapshot = 2,
+    /// A version that is not the current one.
+    Version = 3,
+    /// Deleted, but not yet gone.
+    Deleted = 4,
+}
+
+/// In `blob.history`: the snapshot, version or deleted blob of that moment.
+pub(crate) fn history(container_id: u128, kind: History, name: &str, moment: Moment) -> Vec<u8> {
+    let mut key = history_of(container_id, kind, name);
+    key.extend_from_slice(&moment.0.to_be_bytes());
+    key
+}
+
+/// In `blob.history`: what all rows of this kind and name begin with; for [`History::Uncommitted`], the one there is.
+pub(crate) fn history_of(container_id: u128, kind: History, name: &str) -> Vec<u8> {
+    let mut key = history_start(container_id, kind, name);
+    key.extend_from_slice(&NAME_END);
+    key
+}
+
+/// In `blob.history`: what the rows of this kind begin with whose names begin with `prefix`.
+pub(crate) fn history_start(container_id: u128, kind: History, prefix: &str) -> Vec<u8> {
+    let mut key = Vec::with_capacity(17 + prefix.len() + 10);
+    key.extend_from_slice(&container_id.to_be_bytes());
+    key.push(kind as u8);
+    escape(&mut key, prefix);
+    key
+}
+
+/// The name and the moment in a key of `blob.history`; no moment of an uncommitted one.
+pub(crate) fn history_name(key: &[u8]) -> Option<(String, Option<Moment>)> {
+    let (name, rest) = unescape(key.get(17..)?)?;
+    let moment = match rest {
+        [] => None,
+        ticks => Some(Moment(u64::from_be_bytes(ticks.try_into().ok()?))),
+    };
+    Some((name, moment))
+}
+
+/// In `blob.tags`: the blob of that name has that tag.
+pub(crate) fn tag(container_id: u128, tag: &str, value: &str, blob: &str) -> Vec<u8> {
+    let mut key = tag_values(container_id, tag, value);
+    key.extend_from_slice(&NAME_END);
+    escape(&mut key, blob);
+    key.extend_from_slice(&NAME_END);
+    key
+}
+
+/// In `blob.tags`: what the rows begin with whose tag of that name has a value that begins with `prefix`.
+pub(crate) fn tag_values(container_id: u128, tag: &str, prefix: &str) -> Vec<u8> {
+    let mut key = container_id.to_be_bytes().to_vec();
+    escape(&mut key, tag);
+    key.extend_from_slice(&NAME_END);
+    escape(&mut key, prefix);
+    key
+}
+
+/// The value and the blob's name in a key of `blob.tags`.
+pub(crate) fn tagged(key: &[u8]) -> Option<(String, String)> {
+    let (_, rest) = unescape(key.get(16..)?)?;
+    let (value, rest) = unescape(rest)?;
+    let (blob, rest) = unescape(rest)?;
+    rest.is_empty().then_some((value, blob))
+}
+
+/// In `blob.timers`: look at the subject when it is due.
+pub(crate) fn timer(due: Moment, timer: Timer, subject: &[u8]) -> Vec<u8> {
+    let mut key = due.0.to_be_bytes().to_vec();
+    key.push(timer as u8);
+    key.extend_from_slice(subject);
+    key
+}
+
+/// When it is due, the kind and the subject in a key of `blob.timers`.
+pub(crate) fn timed(key: &[u8]) -> Option<(Moment, u8, &[u8])> {
+    let (due, rest) = key.split_first_chunk()?;
+    let (&kind, subject) = rest.split_first()?;
+    Some((Moment(u64::from_be_bytes(*due)), kind, subject))
+}
+
+/// The id of the container whose row in any keyspace but `blob.containers` this is.
+pub(crate) fn container_of(key: &[u8]) -> Option<u128> {
+    Some(u128::from_be_bytes(key.get(..16)?.try_into().ok()?))
+}
+
+/// The name that ends here, and what comes after it.
+fn unescape(mut rest: &[u8]) -> Option<(String, &[u8])> {
     let mut name = Vec::with_capacity(rest.len());
     loop {
         match rest {
@@ -81,7 +215,7 @@ pub(crate) fn blob_name(key: &[u8]) -> Option<String> {
                 name.push(0);
                 rest = tail;
             }
-            [0, 1, BASE_BLOB] => return String::from_utf8(name).ok(),
+            [0, 1, tail @ ..] => return Some((String::from_utf8(name).ok()?, tail)),
             [0, ..] | [] => return None,
             [byte, tail @ ..] => {
                 name.push(*byte);
@@ -100,15 +234,16 @@ fn escape(key: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// Where the blocks and contents of one blob are filed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct BlobFiles {
-    pub(crate) container_id: u128,
-    pub(crate) blob_id: u128,
+/// Where blocks and contents are filed: a range of `blob.blocks` and one of `blob.content`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct File {
+    /// The id of the container it was made in.
+    pub(crate) home: u128,
+    pub(crate) id: u128,
 }
 
-impl BlobFiles {
-    /// Everything of the blob in `blob.blocks`, or in `blob.content`.
+impl File {
+    /// Everything of the file in `blob.blocks`, or in `blob.content`.
     pub(crate) fn all(&self) -> KeyRange {
         KeyRange::prefix(&self.start())
     }
@@ -163,10 +298,30 @@ impl BlobFiles {
         self.key(&content_id.to_be_bytes())
     }
 
+    /// In `blob.blocks`: the extent of pages whose last byte is just before `end_offset`.
+    pub(crate) fn extent(&self, end_offset: u64) -> Vec<u8> {
+        let mut key = self.key(&[EXTENT]);
+        key.extend_from_slice(&end_offset.to_be_bytes());
+        key
+    }
+
+    /// In `blob.blocks`: the extents that hold the byte at `offset` or one after it, in order.
+    pub(crate) fn extents_from(&self, offset: u64) -> KeyRange {
+        KeyRange {
+            start: self.extent(offset.saturating_add(1)),
+            end: KeyRange::prefix(&self.key(&[EXTENT])).end,
+        }
+    }
+
+    /// In `blob.references`: how many records name the file.
+    pub(crate) fn references(&self) -> Vec<u8> {
+        self.start().to_vec()
+    }
+
     fn start(&self) -> [u8; 32] {
         let mut start = [0; 32];
-        start[..16].copy_from_slice(&self.container_id.to_be_bytes());
-        start[16..].copy_from_slice(&self.blob_id.to_be_bytes());
+        start[..16].copy_from_slice(&self.home.to_be_bytes());
+        start[16..].copy_from_slice(&self.id.to_be_bytes());
         start
     }
 
@@ -175,10 +330,10 @@ impl BlobFiles {
     }
 }
 
-/// In `blob.blocks`: the offset at which the committed block of this key ends.
+/// In `blob.blocks`: the offset at which the committed block or the extent of this key ends.
 pub(crate) fn end_offset(key: &[u8]) -> Option<u64> {
     match key.get(32..)? {
-        [COMMITTED, offset @ ..] => Some(u64::from_be_bytes(offset.try_into().ok()?)),
+        [COMMITTED | EXTENT, offset @ ..] => Some(u64::from_be_bytes(offset.try_into().ok()?)),
         _ => None,
     }
 }
@@ -197,6 +352,14 @@ mod tests {
         }
 
         #[test]
+        fn history_keys_sort_by_name_then_moment(a in "[\0\u{1}ab/]{0,4}", b in "[\0\u{1}ab/]{0,4}", s: u64, t: u64) {
+            let key = |name: &str, ticks| history(7, History::Snapshot, name, Moment(ticks));
+            let order = (a.as_bytes(), s).cmp(&(b.as_bytes(), t));
+            prop_assert_eq!(key(&a, s).cmp(&key(&b, t)), order);
+            prop_assert_eq!(history_name(&key(&a, s)), Some((a, Some(Moment(s)))));
+        }
+
+        #[test]
         fn prefix_of_name_is_prefix_of_key(name in "[\0\u{1}ab/]{0,6}", prefix in "[\0\u{1}ab/]{0,3}") {
             let starts = blob(7, &name).starts_with(&blob_name_start(7, &prefix));
             prop_assert_eq!(starts, name.starts_with(&prefix));
@@ -210,16 +373,14 @@ mod tests {
 
         #[test]
         fn any_bytes_as_key_are_answered_not_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..48)) {
-            let _ = (blob_name(&bytes), end_offset(&bytes));
+            let _ = (blob_name(&bytes), end_offset(&bytes), history_name(&bytes), container_of(&bytes));
+            let _ = container_name(&bytes, b"");
         }
     }
 
     #[test]
     fn committed_blocks_are_found_by_any_offset_inside() {
-        let files = BlobFiles {
-            container_id: 1,
-            blob_id: 2,
-        };
+        let files = File { home: 1, id: 2 };
         let range = files.committed_from(9);
         assert!(files.committed(9) < range.start);
         assert_eq!(files.committed(10), range.start);

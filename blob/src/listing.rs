@@ -1,13 +1,16 @@
 //! Listings: one page at a time in byte order of names, by prefix, and by delimiter with a seek past each group.
 
+use crate::Keyspaces;
 use crate::codec;
 use crate::error::{Error, Result};
-use crate::keys;
+use crate::keys::{self, History};
 use crate::model::{Blob, BlobRecord, Container};
+use crate::moment::Moment;
 use crate::names;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use lazurite_engine::{Direction, KeyRange, Keyspace, Scan, Snapshot};
+use std::time::SystemTime;
 
 /// Most entries of a page, and how many a page has when the request does not say. Source: List Blobs, `maxresults`.
 pub const PAGE_ENTRIES_MAX: u32 = 5000;
@@ -27,6 +30,8 @@ pub struct ListContainers {
     pub metadata: bool,
     /// Whether to list the service's own containers, such as `$logs`.
     pub system: bool,
+    /// Whether to list deleted containers that can be restored, after those of their name that are there.
+    pub deleted: bool,
 }
 
 /// The answer of List Containers.
@@ -45,6 +50,8 @@ pub struct ListBlobs {
     pub prefix: String,
     /// Names that share all up to and including the first of these after the prefix become one entry. Empty: none.
     pub delimiter: String,
+    /// Only names from this one on.
+    pub start_from: String,
     /// Where the page begins: the `next_marker` of the page before. Absent or empty: at the start.
     pub marker: Option<String>,
     /// Most entries of the page, blobs and prefixes alike, from 1; more than [`PAGE_ENTRIES_MAX`] count as that.
@@ -53,6 +60,14 @@ pub struct ListBlobs {
     pub metadata: bool,
     /// Whether to list blobs that have only uncommitted blocks.
     pub uncommitted: bool,
+    /// Whether to list snapshots, before the blob of their name.
+    pub snapshots: bool,
+    /// Whether to list versions that are not the current one, before the blob of their name.
+    pub versions: bool,
+    /// Whether to list deleted blobs, snapshots and versions that are still kept.
+    pub deleted: bool,
+    /// Whether to list names that have versions and no blob, once each.
+    pub deleted_with_versions: bool,
 }
 
 /// The answer of List Blobs.
@@ -86,6 +101,10 @@ pub struct ListedBlob {
     pub name: String,
     /// The blob; `None` if it has only uncommitted blocks. Metadata is empty unless asked for.
     pub blob: Option<Blob>,
+    /// Whether it is the current one of its name, and not a snapshot, an older version or deleted.
+    pub is_current: bool,
+    /// Whether it stands for a name that has versions and no blob.
+    pub has_versions_only: bool,
 }
 
 impl ListContainers {
@@ -95,24 +114,34 @@ impl ListContainers {
         snapshot: &Snapshot,
         containers: &Keyspace,
         account: &str,
+        now: SystemTime,
     ) -> Result<ListContainersPage> {
         let account_start = keys::account_start(account);
         let range = KeyRange::prefix(&keys::container(account, &self.prefix));
         let mut rows = snapshot.scan(containers, range, Direction::Forward);
-        if let Some(name) = read_marker(self.marker.as_deref())? {
-            rows.seek(&keys::container(account, &name));
+        match read_marker(self.marker.as_deref())? {
+            Some((name, None)) => rows.seek(&keys::container(account, &name)),
+            Some((name, Some(at))) => rows.seek(&keys::deleted_container(account, &name, at)),
+            None => {}
         }
         let mut page = Page::new(self.max_results)?;
         while rows.advance()? {
-            let name = keys::container_name(rows.key(), &account_start).ok_or_else(unreadable)?;
-            if names::is_system_container(&name) && !self.system {
+            let key = keys::container_name(rows.key(), &account_start);
+            let (name, deleted) = key.ok_or_else(unreadable)?;
+            let hidden = names::is_system_container(&name) && !self.system;
+            if hidden || (deleted.is_some() && !self.deleted) {
                 continue;
             }
             let mut container = codec::decode_container(&rows.value()?)?;
+            if container.deleted.is_some_and(|kept| kept.until <= now) {
+                continue;
+            }
             if !self.metadata {
                 container.metadata.clear();
             }
-            if !page.push((name, container)) {
+            let position = (name.clone(), deleted);
+            let bytes = metadata_bytes(&container.metadata);
+            if !page.push((name, container), position, bytes) {
                 break;
             }
         }
@@ -128,24 +157,36 @@ impl ListBlobs {
     pub(crate) fn page(
         &self,
         snapshot: &Snapshot,
-        blobs: &Keyspace,
+        keyspaces: &Keyspaces,
         container_id: u128,
+        now: SystemTime,
     ) -> Result<ListBlobsPage> {
         let prefix = names::slashes(&self.prefix);
-        let range = KeyRange::prefix(&keys::blob_name_start(container_id, &prefix));
         let mut walk = Walk {
             request: self,
             prefix_bytes: prefix.len(),
-            container_id,
-            rows: snapshot.scan(blobs, range, Direction::Forward),
+            now,
+            cursors: self.cursors(snapshot, keyspaces, container_id, &prefix),
             rows_examined: 0,
         };
-        if let Some(name) = read_marker(self.marker.as_deref())? {
-            walk.rows.seek(&keys::blob_name_start(container_id, &name));
+        let start = (names::slashes(&self.start_from).into_owned(), None);
+        let marker = read_marker(self.marker.as_deref())?;
+        for from in [Some(start), marker].into_iter().flatten() {
+            if !from.0.is_empty() {
+                walk.cursors
+                    .iter_mut()
+                    .for_each(|cursor| cursor.seek(&from));
+            }
         }
         let mut page = Page::new(self.max_results)?;
-        while let Some(entry) = walk.next()? {
-            if !page.push(entry) {
+        while let Some((entry, position)) = walk.next()? {
+            let bytes = match &entry {
+                BlobEntry::Blob(ListedBlob {
+                    blob: Some(blob), ..
+                }) => metadata_bytes(&blob.metadata),
+                _ => 0,
+            };
+            if !page.push(entry, position, bytes) {
                 break;
             }
         }
@@ -155,54 +196,244 @@ impl ListBlobs {
             rows_examined: walk.rows_examined,
         })
     }
+
+    /// What the page is merged from. What is not asked for is not walked.
+    fn cursors(
+        &self,
+        snapshot: &Snapshot,
+        keyspaces: &Keyspaces,
+        container_id: u128,
+        prefix: &str,
+    ) -> Vec<Cursor> {
+        let wanted = [
+            (Some(History::Snapshot), self.snapshots),
+            (
+                Some(History::Version),
+                self.versions || self.deleted_with_versions,
+            ),
+            (Some(History::Deleted), self.deleted),
+            (Some(History::Uncommitted), self.uncommitted),
+            (None, true),
+        ];
+        let cursor = |kind: Option<History>| {
+            let (keyspace, start) = match kind {
+                Some(kind) => (
+                    &keyspaces.history,
+                    keys::history_start(container_id, kind, prefix),
+                ),
+                None => (
+                    &keyspaces.blobs,
+                    keys::blob_name_start(container_id, prefix),
+                ),
+            };
+            Cursor {
+                kind,
+                container_id,
+                rows: snapshot.scan(keyspace, KeyRange::prefix(&start), Direction::Forward),
+                head: None,
+                ended: false,
+            }
+        };
+        let wanted = wanted.into_iter().filter(|(_, wanted)| *wanted);
+        wanted.map(|(kind, _)| cursor(kind)).collect()
+    }
+}
+
+/// Where in a listing something stands: by name, then by moment. Without a moment it is before all of that name.
+type Position = (String, Option<Moment>);
+
+/// Where among those of its name the blob itself stands: after its snapshots and versions.
+const LAST: Moment = Moment(u64::MAX);
+
+/// A walk over the rows of one kind.
+struct Cursor {
+    /// `None` for the current blobs.
+    kind: Option<History>,
+    container_id: u128,
+    rows: Scan,
+    head: Option<Position>,
+    ended: bool,
+}
+
+impl Cursor {
+    /// Stands on the next row, unless it stands on one already.
+    fn load(&mut self, rows_examined: &mut u64) -> Result<()> {
+        if self.head.is_some() || self.ended {
+            return Ok(());
+        }
+        if !self.rows.advance()? {
+            self.ended = true;
+            return Ok(());
+        }
+        *rows_examined += 1;
+        let position = match self.kind {
+            Some(_) => keys::history_name(self.rows.key()),
+            None => keys::blob_name(self.rows.key()).map(|name| (name, None)),
+        };
+        let (name, moment) = position.ok_or_else(unreadable)?;
+        self.head = Some((name, moment.or(Some(LAST))));
+        Ok(())
+    }
+
+    /// Goes to what stands at this position or after it; never backwards.
+    fn seek(&mut self, to: &Position) {
+        let (name, moment) = to;
+        let key = match (self.kind, moment) {
+            (None, _) => keys::blob_name_start(self.container_id, name),
+            (Some(History::Uncommitted), _) => {
+                keys::history_start(self.container_id, History::Uncommitted, name)
+            }
+            (Some(kind), None) => keys::history_start(self.container_id, kind, name),
+            (Some(kind), Some(moment)) => keys::history(self.container_id, kind, name, *moment),
+        };
+        self.seek_key(&key);
+    }
+
+    fn seek_past(&mut self, prefix: &str) {
+        let start = match self.kind {
+            Some(kind) => keys::history_start(self.container_id, kind, prefix),
+            None => keys::blob_name_start(self.container_id, prefix),
+        };
+        let end = KeyRange::prefix(&start).end;
+        let end = end.expect("a key of text has a byte below FF, so it has a successor");
+        self.seek_key(&end);
+    }
+
+    fn seek_key(&mut self, key: &[u8]) {
+        self.rows.seek(key);
+        self.head = None;
+    }
 }
 
 /// A walk over the rows of a container that yields entries.
 struct Walk<'a> {
     request: &'a ListBlobs,
     prefix_bytes: usize,
-    container_id: u128,
-    rows: Scan,
+    now: SystemTime,
+    /// The current blobs come last.
+    cursors: Vec<Cursor>,
     rows_examined: u64,
 }
 
 impl Walk<'_> {
     /// The next entry. After a prefix the walk stands beyond all names that begin with it, without having seen them.
-    fn next(&mut self) -> Result<Option<BlobEntry>> {
-        while self.rows.advance()? {
-            self.rows_examined += 1;
-            let name = keys::blob_name(self.rows.key()).ok_or_else(unreadable)?;
-            let record = codec::decode_blob(&self.rows.value()?)?;
-            if record.committed().is_none() && !self.request.uncommitted {
+    fn next(&mut self) -> Result<Option<(BlobEntry, Position)>> {
+        while let Some(at) = self.first()? {
+            let cursor = &mut self.cursors[at];
+            let position = cursor
+                .head
+                .take()
+                .expect("the first cursor stands on a row");
+            let value = cursor.rows.value()?;
+            let kind = cursor.kind;
+            let Some(listed) = self.listed(kind, &position, &value)? else {
                 continue;
+            };
+            let name = &position.0;
+            if let Some(group) = group_of(name, self.prefix_bytes, &self.request.delimiter) {
+                let group = group.to_string();
+                self.seek_past(&group);
+                return Ok(Some((BlobEntry::Prefix(group.clone()), (group, None))));
             }
-            if let Some(group) = group_of(&name, self.prefix_bytes, &self.request.delimiter) {
-                self.seek_past(group);
-                return Ok(Some(BlobEntry::Prefix(group.to_string())));
-            }
-            return Ok(Some(BlobEntry::Blob(self.listed(name, record))));
+            return Ok(Some((BlobEntry::Blob(listed), position)));
         }
         Ok(None)
     }
 
-    fn listed(&self, name: String, record: BlobRecord) -> ListedBlob {
-        let mut blob = match record {
-            BlobRecord::Committed(blob) => Some(blob),
-            BlobRecord::Uncommitted { .. } => None,
+    /// The cursor that stands first.
+    fn first(&mut self) -> Result<Option<usize>> {
+        for cursor in &mut self.cursors {
+            cursor.load(&mut self.rows_examined)?;
+        }
+        let heads = self.cursors.iter().enumerate();
+        let heads = heads.filter_map(|(at, cursor)| Some((at, cursor.head.as_ref()?)));
+        let first = heads.min_by_key(|(_, position)| *position);
+        Ok(first.map(|(at, _)| at))
+    }
+
+    /// What a row stands for, if it is listed.
+    fn listed(
+        &mut self,
+        kind: Option<History>,
+        position: &Position,
+        value: &[u8],
+    ) -> Result<Option<ListedBlob>> {
+        let name = &position.0;
+        let mut listed = ListedBlob {
+            name: name.clone(),
+            blob: None,
+            is_current: kind.is_none(),
+            has_versions_only: false,
         };
-        if let (Some(blob), false) = (&mut blob, self.request.metadata) {
+        if kind == Some(History::Uncommitted) {
+            return Ok(Some(listed));
+        }
+        let home = self.cursors[0].container_id;
+        let mut blob = match codec::decode_blob(value, home)? {
+            BlobRecord::Uncommitted { .. } => {
+                return Ok(self.request.uncommitted.then_some(listed));
+            }
+            BlobRecord::Committed(blob) => blob,
+        };
+        let gone = blob
+            .deleted
+            .is_some_and(|deleted| deleted.until <= self.now);
+        if gone || blob.is_expired(self.now) {
+            return Ok(None);
+        }
+        let has_blob = self.stands_on_current(name);
+        match kind {
+            Some(History::Version) if !self.request.versions => {
+                self.seek_past_versions(name);
+                if has_blob {
+                    return Ok(None);
+                }
+                listed.has_versions_only = true;
+            }
+            // Another blob has the name since: now it is as if it had been a snapshot.
+            Some(History::Deleted)
+                if blob.snapshot.is_none() && blob.version.is_none() && has_blob =>
+            {
+                blob.snapshot = position.1;
+            }
+            _ => {}
+        }
+        if !self.request.metadata {
             blob.metadata.clear();
         }
-        ListedBlob { name, blob }
+        listed.blob = Some(blob);
+        Ok(Some(listed))
+    }
+
+    /// Whether there is a current blob of that name, for which the walk has not come yet.
+    fn stands_on_current(&self, name: &str) -> bool {
+        let current = self.cursors.last().and_then(|cursor| cursor.head.as_ref());
+        current.is_some_and(|(current, _)| current == name)
+    }
+
+    fn seek_past_versions(&mut self, name: &str) {
+        for cursor in &mut self.cursors {
+            if cursor.kind == Some(History::Version) {
+                let rows = keys::history_of(cursor.container_id, History::Version, name);
+                let end = KeyRange::prefix(&rows).end;
+                cursor.seek_key(&end.expect("a name's end is not FF"));
+            }
+        }
     }
 
     fn seek_past(&mut self, group: &str) {
-        let members = KeyRange::prefix(&keys::blob_name_start(self.container_id, group));
-        let end = members
-            .end
-            .expect("a key of text has a byte below FF, so it has a successor");
-        self.rows.seek(&end);
+        for cursor in &mut self.cursors {
+            let beyond = |(name, _): &Position| !name.starts_with(group);
+            if !cursor.head.as_ref().is_some_and(beyond) {
+                cursor.seek_past(group);
+            }
+        }
     }
+}
+
+fn metadata_bytes(metadata: &[(String, String)]) -> usize {
+    let bytes = |(name, value): &(String, String)| name.len() + value.len();
+    metadata.iter().map(bytes).sum()
 }
 
 /// The part of `name` up to and including the first delimiter after the prefix.
@@ -214,50 +445,16 @@ fn group_of<'n>(name: &'n str, prefix_bytes: usize, delimiter: &str) -> Option<&
     Some(&name[..prefix_bytes + at + delimiter.len()])
 }
 
-/// What can stand in a page.
-trait Entry {
-    fn name(&self) -> &str;
-    fn metadata(&self) -> &[(String, String)];
-}
-
-impl Entry for BlobEntry {
-    fn name(&self) -> &str {
-        match self {
-            BlobEntry::Blob(listed) => &listed.name,
-            BlobEntry::Prefix(prefix) => prefix,
-        }
-    }
-
-    fn metadata(&self) -> &[(String, String)] {
-        match self {
-            BlobEntry::Blob(ListedBlob {
-                blob: Some(blob), ..
-            }) => &blob.metadata,
-            _ => &[],
-        }
-    }
-}
-
-impl Entry for (String, Container) {
-    fn name(&self) -> &str {
-        &self.0
-    }
-
-    fn metadata(&self) -> &[(String, String)] {
-        &self.1.metadata
-    }
-}
-
 /// A page as it fills.
-struct Page<T> {
-    entries: Vec<T>,
+pub(crate) struct Page<T> {
+    pub(crate) entries: Vec<T>,
     entries_max: usize,
     bytes: usize,
-    next_marker: Option<String>,
+    pub(crate) next_marker: Option<String>,
 }
 
-impl<T: Entry> Page<T> {
-    fn new(max_results: Option<u32>) -> Result<Page<T>> {
+impl<T> Page<T> {
+    pub(crate) fn new(max_results: Option<u32>) -> Result<Page<T>> {
         let entries_max = match max_results.unwrap_or(PAGE_ENTRIES_MAX) {
             0 => {
                 return Err(Error::OutOfRangeQueryParameterValue {
@@ -277,39 +474,43 @@ impl<T: Entry> Page<T> {
         })
     }
 
-    /// Takes the entry, or if the page is full notes that the next one begins there and answers `false`.
-    fn push(&mut self, entry: T) -> bool {
-        if self.entries.len() == self.entries_max || self.bytes >= PAGE_BYTES_MAX {
-            self.next_marker = Some(write_marker(entry.name()));
+    /// Takes the entry, or if the page is full notes that the next one begins at its position and answers `false`. `bytes` is
+    /// what it has besides its name.
+    fn push(&mut self, entry: T, position: Position, bytes: usize) -> bool {
+        if self.is_full() {
+            self.next_marker = Some(write_marker(&position));
             return false;
         }
-        let metadata = entry.metadata().iter();
-        self.bytes += metadata
-            .map(|(name, value)| name.len() + value.len())
-            .sum::<usize>();
-        self.bytes += entry.name().len();
+        self.bytes += position.0.len() + bytes;
         self.entries.push(entry);
         true
     }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.entries.len() == self.entries_max || self.bytes >= PAGE_BYTES_MAX
+    }
 }
 
-/// Markers begin with this, so that those of another making are told apart.
-const MARKER_VERSION: &str = "1!";
+/// Markers begin with one of these, so that those of another making are told apart: a name, or a name and a moment.
+const MARKER_OF_NAME: &str = "1!";
+const MARKER_OF_MOMENT: &str = "2!";
 
-/// A marker says at which name the next page begins, in characters that need no escape in a URL.
-fn write_marker(name: &str) -> String {
-    format!("{MARKER_VERSION}{}", URL_SAFE_NO_PAD.encode(name))
+/// A marker says at which position the next page begins, in characters that need no escape in a URL.
+fn write_marker((name, moment): &Position) -> String {
+    let name = URL_SAFE_NO_PAD.encode(name);
+    match moment {
+        None => format!("{MARKER_OF_NAME}{name}"),
+        Some(moment) => format!("{MARKER_OF_MOMENT}{:016x}{name}", moment.0),
+    }
 }
 
-fn read_marker(marker: Option<&str>) -> Result<Option<String>> {
+fn read_marker(marker: Option<&str>) -> Result<Option<Position>> {
     let Some(marker) = marker.filter(|marker| !marker.is_empty()) else {
         return Ok(None);
     };
-    let name = marker
-        .strip_prefix(MARKER_VERSION)
-        .and_then(|encoded| URL_SAFE_NO_PAD.decode(encoded).ok())
-        .and_then(|bytes| String::from_utf8(bytes).ok());
-    name.map(Some)
+    let position = parse_marker(marker);
+    position
+        .map(Some)
         .ok_or_else(|| Error::InvalidQueryParameterValue {
             parameter: "marker",
             value: marker.to_string(),
@@ -317,7 +518,21 @@ fn read_marker(marker: Option<&str>) -> Result<Option<String>> {
         })
 }
 
-fn unreadable() -> Error {
+fn parse_marker(marker: &str) -> Option<Position> {
+    let (moment, encoded) = match marker.strip_prefix(MARKER_OF_MOMENT) {
+        Some(rest) => {
+            let (ticks, encoded) = rest.split_at_checked(16)?;
+            let hex = ticks.bytes().all(|byte| byte.is_ascii_hexdigit());
+            let ticks = hex.then(|| u64::from_str_radix(ticks, 16).ok())??;
+            (Some(Moment(ticks)), encoded)
+        }
+        None => (None, marker.strip_prefix(MARKER_OF_NAME)?),
+    };
+    let name = String::from_utf8(URL_SAFE_NO_PAD.decode(encoded).ok()?).ok()?;
+    Some((name, moment))
+}
+
+pub(crate) fn unreadable() -> Error {
     Error::InternalError {
         reason: "a row's key is not one of this service".to_string(),
     }

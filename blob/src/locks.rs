@@ -2,7 +2,8 @@
 //!
 //! A write to a blob reads its container, then files rows under the container's id. Were the container deleted between
 //! the two, those rows would be acknowledged and yet belong to nothing. So a blob's write holds its container's gate
-//! shared, and whatever changes the container itself holds it alone. Gates are taken before key locks, one per call.
+//! shared, and whatever changes the container itself holds it alone. Gates are taken before key locks; who
+//! needs two takes them in one order.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -28,6 +29,15 @@ impl ContainerGates {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// As [`ContainerGates::shared`] for two containers, which may be one.
+    pub(crate) fn shared_both(&self, keys: [&[u8]; 2]) -> Vec<RwLockReadGuard<'_, ()>> {
+        let mut gates = keys.map(|key| self.index(key));
+        gates.sort_unstable();
+        let distinct = if gates[0] == gates[1] { 1 } else { 2 };
+        let read = |&gate: &usize| self.0[gate].read().unwrap_or_else(PoisonError::into_inner);
+        gates[..distinct].iter().map(read).collect()
+    }
+
     /// For a change of the container. Blocks while blobs of it are being written.
     pub(crate) fn alone(&self, container_key: &[u8]) -> RwLockWriteGuard<'_, ()> {
         self.gate(container_key)
@@ -36,8 +46,12 @@ impl ContainerGates {
     }
 
     fn gate(&self, container_key: &[u8]) -> &RwLock<()> {
+        &self.0[self.index(container_key)]
+    }
+
+    fn index(&self, container_key: &[u8]) -> usize {
         let mut hasher = DefaultHasher::new();
         container_key.hash(&mut hasher);
-        &self.0[(hasher.finish() % GATES as u64) as usize]
+        (hasher.finish() % GATES as u64) as usize
     }
 }

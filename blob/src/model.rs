@@ -1,6 +1,10 @@
 //! Plain data: Container, Blob, BlobBlock and what they are made of. `codec.rs` gives the stored ones their bytes.
 
 use crate::etag::ETag;
+use crate::keys::File;
+use crate::lease::{Guid, Lease};
+use crate::moment::Moment;
+use crate::tier::Tiering;
 use std::time::SystemTime;
 
 /// Names and values in the order and case they were sent. Names are unique without regard to case.
@@ -18,6 +22,20 @@ pub struct BlobAddress<'a> {
     pub container: &'a str,
     /// The blob's name, percent-decoded once; the call checks it.
     pub blob: &'a str,
+    /// Which of those of that name.
+    pub state: BlobState,
+}
+
+/// Which of the blobs of one name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BlobState {
+    /// The blob as it is now.
+    #[default]
+    Current,
+    /// The snapshot of that moment: `snapshot`.
+    Snapshot(Moment),
+    /// The version of that moment, which may be the current one: `versionid`.
+    Version(Moment),
 }
 
 /// A container.
@@ -35,6 +53,49 @@ pub struct Container {
     pub policies: Vec<StoredPolicy>,
     /// Metadata as set.
     pub metadata: Metadata,
+    /// Its lease.
+    pub lease: Lease,
+    /// The encryption scope of blobs that name none; `None` is the account's own key.
+    pub default_encryption_scope: Option<String>,
+    /// Whether blobs must not name another scope.
+    pub deny_encryption_scope_override: bool,
+    /// Whether its blobs may have immutability policies and legal holds.
+    pub immutable_versions: bool,
+    /// When it was deleted and until when it may be restored; `None` of one that is there.
+    pub deleted: Option<Deleted>,
+}
+
+impl Container {
+    /// What tells it from other deleted containers of its name: `Version` in listings.
+    pub fn deleted_version(&self) -> Option<Moment> {
+        self.deleted.map(|deleted| Moment::at(deleted.at))
+    }
+
+    /// The validators, as a write answers them.
+    pub(crate) fn written(&self) -> Written {
+        Written {
+            etag: self.etag,
+            last_modified: self.last_modified,
+            version: None,
+        }
+    }
+}
+
+/// When something was deleted, and until when it can be had back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deleted {
+    /// When it was deleted.
+    pub at: SystemTime,
+    /// When it is gone for good.
+    pub until: SystemTime,
+}
+
+impl Deleted {
+    /// Whole days left at `now`: `RemainingRetentionDays`.
+    pub fn days_left(&self, now: SystemTime) -> u64 {
+        let left = self.until.duration_since(now).unwrap_or_default();
+        left.as_secs() / (24 * 60 * 60)
+    }
 }
 
 /// What may be read without credentials.
@@ -67,6 +128,10 @@ pub struct StoredPolicy {
 pub enum BlobType {
     /// Made of blocks, or of one body.
     BlockBlob,
+    /// Grows at its end only.
+    AppendBlob,
+    /// Pages of 512 bytes, written in any order.
+    PageBlob,
 }
 
 /// The headers that a blob is given by its writer and that its readers get back.
@@ -86,13 +151,15 @@ pub struct BlobHeaders {
     pub content_md5: Option<Md5>,
 }
 
-/// A committed blob without its content.
+/// A blob without its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blob {
-    /// What its blocks and contents are filed under; its own until it is deleted.
-    pub(crate) id: u128,
-    /// Where its bytes are.
+    /// The files its bytes are in. How they make up the content depends on `content`.
+    pub(crate) layers: Vec<Layer>,
+    /// How its bytes are filed.
     pub(crate) content: Content,
+    /// The id, in its own container, of the file of its uncommitted blocks, if it has any.
+    pub(crate) staging: Option<u128>,
     /// Changes with content, properties and metadata.
     pub etag: ETag,
     /// When the ETag last changed, in whole seconds.
@@ -105,13 +172,61 @@ pub struct Blob {
     pub headers: BlobHeaders,
     /// Metadata as set.
     pub metadata: Metadata,
+    /// Its tags, by name.
+    pub tags: Tags,
+    /// Its lease; snapshots and versions have none.
+    pub lease: Lease,
+    /// Its access tier, as set.
+    pub tiering: Tiering,
+    /// The copy that made it, until it is changed.
+    pub copy: Option<CopyState>,
+    /// When it is gone by itself.
+    pub expires_at: Option<SystemTime>,
+    /// The moment that names it, if it is a snapshot.
+    pub snapshot: Option<Moment>,
+    /// The moment that names it among the versions, if it was written while the account kept them.
+    pub version: Option<Moment>,
+    /// When it was deleted; `None` of one that is there.
+    pub deleted: Option<Deleted>,
+    /// Until when it must not be changed or deleted.
+    pub immutability: Option<ImmutabilityPolicy>,
+    /// Whether it must not be changed or deleted until this is taken back.
+    pub legal_hold: bool,
+    /// What its content is encrypted with, beyond what the store does for all.
+    pub encryption: Encryption,
 }
+
+/// Names and values, by name.
+pub type Tags = Vec<(String, String)>;
 
 impl Blob {
     /// The kind of blob.
     pub fn blob_type(&self) -> BlobType {
         match self.content {
             Content::Whole | Content::Blocks { .. } => BlobType::BlockBlob,
+            Content::Appends { .. } => BlobType::AppendBlob,
+            Content::Pages { .. } => BlobType::PageBlob,
+        }
+    }
+
+    /// Appends that an append blob has taken: `x-ms-blob-committed-block-count`.
+    pub fn committed_block_count(&self) -> Option<u32> {
+        match self.content {
+            Content::Appends { count, .. } => Some(count),
+            _ => None,
+        }
+    }
+
+    /// Whether an append blob takes no more.
+    pub fn is_sealed(&self) -> bool {
+        matches!(self.content, Content::Appends { sealed: true, .. })
+    }
+
+    /// The counter of a page blob: `x-ms-blob-sequence-number`.
+    pub fn sequence_number(&self) -> Option<u64> {
+        match self.content {
+            Content::Pages { sequence } => Some(sequence),
+            _ => None,
         }
     }
 
@@ -120,52 +235,131 @@ impl Blob {
         Written {
             etag: self.etag,
             last_modified: self.last_modified,
+            version: self.version,
         }
+    }
+
+    /// Whether it is gone by itself.
+    pub(crate) fn is_expired(&self, now: SystemTime) -> bool {
+        self.expires_at.is_some_and(|at| at <= now)
     }
 }
 
-/// Where the bytes of a blob are.
+/// One of the files that hold a blob's bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Layer {
+    pub(crate) file: File,
+    /// Whether other records may name the file too; then it is never changed, and `blob.references` knows how many.
+    pub(crate) shared: bool,
+    /// Where its part of a block or append blob ends; a part begins where the one before it ends. A layer without a part
+    /// only keeps contents that the rows of another refer to. In a page blob later layers lie over earlier ones.
+    pub(crate) end: u64,
+}
+
+/// How the bytes of a blob are filed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// One value under the blob's own content key; none at all when the length is 0.
+    /// One value under the file's own content key; none at all when the length is 0.
     Whole,
     /// One row per block, by the offset where it ends.
     Blocks {
         /// Rows in the list.
         count: u32,
     },
+    /// As blocks, but growing.
+    Appends {
+        /// Appends so far.
+        count: u32,
+        /// Whether no more are taken.
+        sealed: bool,
+    },
+    /// One row per extent of pages, by the offset where it ends.
+    Pages {
+        /// Its sequence number.
+        sequence: u64,
+    },
 }
 
-/// What stands under a blob's name.
+/// A copy, of which a blob is the destination.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopyState {
+    /// `x-ms-copy-id`.
+    pub id: Guid,
+    /// The URL it came from, without credentials.
+    pub source: String,
+    /// How it went.
+    pub status: CopyStatus,
+    /// Bytes copied.
+    pub copied: u64,
+    /// Bytes of the source.
+    pub total: u64,
+    /// When it succeeded, failed or was aborted.
+    pub completed_at: Option<SystemTime>,
+    /// Why it failed.
+    pub description: Option<String>,
+    /// Of an incremental copy: the snapshot of the destination that it made last.
+    pub destination_snapshot: Option<Moment>,
+    /// Whether the blob is the destination of incremental copies.
+    pub incremental: bool,
+}
+
+/// As on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CopyStatus {
+    /// Under way.
+    Pending,
+    /// Done.
+    Success,
+    /// Given up by a client.
+    Aborted,
+    /// Given up by the service.
+    Failed,
+}
+
+/// Until when a blob must not be changed or deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ImmutabilityPolicy {
+    /// In whole seconds.
+    pub until: SystemTime,
+    /// Whether the policy itself may be taken back.
+    pub mode: ImmutabilityMode,
+}
+
+/// As on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImmutabilityMode {
+    /// May be changed and deleted.
+    Unlocked,
+    /// May only be extended.
+    Locked,
+}
+
+/// What a blob's content is encrypted with, beyond what the store does for all.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Encryption {
+    /// Nothing.
+    #[default]
+    None,
+    /// A key that every request brings; the store keeps the SHA-256 of it.
+    CustomerKey([u8; 32]),
+    /// An encryption scope of that name.
+    Scope(String),
+}
+
+/// What stands under a blob's name in the keyspace of blobs.
 #[allow(
     clippy::large_enum_variant,
     reason = "nearly all are blobs: a box would cost more than it saves"
 )]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum BlobRecord {
-    /// Blocks were put but no list committed: to all but Get Block List and Put Block List there is no blob.
+    /// Of stores written before there was a keyspace of histories: blocks were put but no list committed.
     Uncommitted {
-        /// As in [`Blob::id`].
+        /// The id of the file they are in.
         id: u128,
     },
     /// A blob.
     Committed(Blob),
-}
-
-impl BlobRecord {
-    pub(crate) fn id(&self) -> u128 {
-        match self {
-            BlobRecord::Uncommitted { id } => *id,
-            BlobRecord::Committed(blob) => blob.id,
-        }
-    }
-
-    pub(crate) fn committed(&self) -> Option<&Blob> {
-        match self {
-            BlobRecord::Uncommitted { .. } => None,
-            BlobRecord::Committed(blob) => Some(blob),
-        }
-    }
 }
 
 /// One block of a block list.
@@ -177,6 +371,27 @@ pub struct BlobBlock {
     pub length: u64,
     /// The content it refers to.
     pub(crate) content: u128,
+    /// The file that the content is in, where it is not the one that the row is in.
+    pub(crate) file: Option<File>,
+}
+
+/// An extent of the pages of a page blob, in one layer. Extents of one layer do not overlap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PageExtent {
+    /// Its first byte; the row's key has its end.
+    pub(crate) start: u64,
+    /// What it holds; `None` if it was cleared, which matters over lower layers.
+    pub(crate) pages: Option<Pages>,
+}
+
+/// The content of an extent: no other row refers to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pages {
+    pub(crate) content: u128,
+    /// Bytes of the content before those of the extent.
+    pub(crate) skipped: u64,
+    /// Bytes of the whole content.
+    pub(crate) stored: u64,
 }
 
 /// What is known of all uncommitted blocks of a blob together.
@@ -186,7 +401,7 @@ pub(crate) struct Staging {
     pub(crate) count: u32,
     /// Length of each of their ids.
     pub(crate) id_bytes: u8,
-    /// When the last of them was put: they may be dropped a week later.
+    /// When the last of them was put: they are dropped a week later.
     pub(crate) touched_at: SystemTime,
 }
 
@@ -208,4 +423,6 @@ pub struct Written {
     pub etag: ETag,
     /// The new Last-Modified, in whole seconds.
     pub last_modified: SystemTime,
+    /// The version written, if the account keeps versions. Always `None` of a container.
+    pub version: Option<Moment>,
 }

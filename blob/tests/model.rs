@@ -177,6 +177,7 @@ fn address<'a>(container: &'a str, blob: &'a str) -> BlobAddress<'a> {
         account: ACCOUNT,
         container,
         blob,
+        state: BlobState::Current,
     }
 }
 
@@ -330,7 +331,9 @@ impl Run {
             .map(|_| ())
             .ok_or("ContainerNotFound");
         let none = Conditions::default();
-        let actual = self.service().delete_container(ACCOUNT, &container, &none);
+        let actual = self
+            .service()
+            .delete_container(ACCOUNT, &container, &none, self.now);
         self.agree(expected, actual.map(|ticket| ((), ticket)));
     }
 
@@ -372,6 +375,7 @@ impl Run {
             upload: self.upload(UploadKind::PutBlob, &body),
             headers: BlobHeaders::default(),
             metadata: metadata.clone(),
+            settings: BlobSettings::default(),
             conditions,
         };
         let actual = self
@@ -422,7 +426,9 @@ impl Run {
         };
         let upload = self.upload(UploadKind::PutBlock, &body);
         let address = address(&container, &name);
-        let actual = self.service().put_block(&address, &id, upload, self.now);
+        let actual = self
+            .service()
+            .put_block(&address, &id, upload, None, self.now);
         if self.agree(expected, actual).is_some() {
             let blobs = self.containers.get_mut(&container).unwrap();
             blobs.entry(name).or_default().uncommitted.insert(id, body);
@@ -455,6 +461,7 @@ impl Run {
             blocks,
             headers: BlobHeaders::default(),
             metadata: metadata.clone(),
+            settings: BlobSettings::default(),
             conditions,
         };
         let address = address(&container, &name);
@@ -468,13 +475,14 @@ impl Run {
     fn delete_blob(&mut self) {
         let (container, name) = (self.container(), self.name());
         let (expected, conditions) = self.demand(&container, &name, false);
+        let request = DeleteBlob {
+            conditions,
+            ..DeleteBlob::default()
+        };
         let actual = self
             .service()
-            .delete_blob(&address(&container, &name), &conditions);
-        if self
-            .agree(expected, actual.map(|ticket| ((), ticket)))
-            .is_some()
-        {
+            .delete_blob(&address(&container, &name), &request, self.now);
+        if self.agree(expected, actual).is_some() {
             self.containers.get_mut(&container).unwrap().remove(&name);
         }
     }
@@ -517,7 +525,7 @@ impl Run {
         let none = Conditions::default();
         let actual = self
             .service()
-            .get_blob(&address(container, name), range, &none);
+            .get_blob(&address(container, name), range, &none, self.now);
         let blob = match self.blob(container, name) {
             Ok(blob) => blob,
             Err(missing) => return assert_eq!(code(actual.unwrap_err()), missing),
@@ -549,7 +557,12 @@ impl Run {
     fn get_block_list(&mut self) {
         let (container, name) = (self.container(), self.name());
         let address = address(&container, &name);
-        let actual = self.service().get_block_list(&address, BlockListType::All);
+        let actual = self.service().get_block_list(
+            &address,
+            BlockListType::All,
+            &Conditions::default(),
+            self.now,
+        );
         let entry = match self.entry(&container, &name) {
             Ok(entry) => entry,
             Err(missing) => return assert_eq!(code(actual.unwrap_err()), missing),
@@ -583,6 +596,7 @@ impl Run {
             max_results: Some(1 + self.random.below(7) as u32),
             metadata: true,
             uncommitted: self.random.below(3) == 0,
+            ..ListBlobs::default()
         };
         self.compare_listing(&container, request);
     }
@@ -593,7 +607,7 @@ impl Run {
         let Some(blobs) = self.containers.get(container) else {
             let error = self
                 .service()
-                .list_blobs(ACCOUNT, container, &request)
+                .list_blobs(ACCOUNT, container, &request, self.now)
                 .unwrap_err();
             return assert_eq!(code(error), "ContainerNotFound");
         };
@@ -602,7 +616,7 @@ impl Run {
         loop {
             let page = self
                 .service()
-                .list_blobs(ACCOUNT, container, &request)
+                .list_blobs(ACCOUNT, container, &request, self.now)
                 .unwrap();
             let count = page.entries.len();
             actual.extend(page.entries.into_iter().map(told));

@@ -1,43 +1,76 @@
 //! Operations on blobs of any type.
 
-use super::BlobWrite;
+use super::write::{BlobWrite, Place, Retired, check_online, check_unprotected};
 use crate::BlobService;
 use crate::conditions::{Conditions, Validators, WriteKind};
 use crate::download::{ByteRange, Download};
 use crate::error::{Error, Result};
-use crate::model::{Blob, BlobAddress, BlobHeaders, BlobRecord, Metadata, Written};
+use crate::keys::{self, History};
+use crate::model::{Blob, BlobAddress, BlobHeaders, BlobState, Metadata, Written};
+use crate::moment::Moment;
 use crate::names;
-use lazurite_engine::{Batch, Ticket};
+use lazurite_engine::{Direction, KeyRange, Ticket};
 use std::time::SystemTime;
+
+/// The request of Delete Blob.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DeleteBlob {
+    /// `x-ms-delete-snapshots`; without it a blob with snapshots is not deleted.
+    pub snapshots: Option<DeleteSnapshots>,
+    /// `deletetype=permanent`: of a snapshot or version that is deleted already.
+    pub permanent: bool,
+    /// What must hold of what is deleted.
+    pub conditions: Conditions,
+}
+
+/// What happens to the snapshots of a blob that is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeleteSnapshots {
+    /// They are deleted with it.
+    Include,
+    /// They are deleted and the blob is not.
+    Only,
+}
+
+/// Whether what was deleted is gone for good: `x-ms-delete-type-permanent`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlobDeletion {
+    /// `false` if it can be had back.
+    pub permanent: bool,
+}
 
 impl BlobService {
     /// The blob and its content, or a range of it, as they are now and whatever is written afterwards.
-    /// Errors: of the names; `ContainerNotFound`, `BlobNotFound`; those of the conditions of a read; `InvalidRange`.
+    /// Errors: of the names; `ContainerNotFound`, `BlobNotFound`; those of the conditions of a read; of a lease id that does not
+    /// match; `BlobArchived`, `BlobBeingRehydrated`; `InvalidRange`.
     pub fn get_blob(
         &self,
         address: &BlobAddress<'_>,
         range: Option<ByteRange>,
         conditions: &Conditions,
+        now: SystemTime,
     ) -> Result<Download> {
-        let (snapshot, container_id, blob) = self.find_committed(address)?;
-        conditions.check_read(Validators::from(&blob))?;
-        Download::open(&self.keyspaces, snapshot, container_id, blob, range)
+        let (snapshot, _, blob) = self.find_for_read(address, conditions, now)?;
+        check_online(&blob, now)?;
+        Download::open(&self.keyspaces, snapshot, blob, range)
     }
 
     /// The blob without its content. Serves Get Blob Properties and Get Blob Metadata.
-    /// Errors: as [`BlobService::get_blob`].
+    /// Errors: as [`BlobService::get_blob`], but for those of the archive.
     pub fn get_blob_properties(
         &self,
         address: &BlobAddress<'_>,
         conditions: &Conditions,
+        now: SystemTime,
     ) -> Result<Blob> {
-        let (_, _, blob) = self.find_committed(address)?;
-        conditions.check_read(Validators::from(&blob))?;
+        let (_, _, blob) = self.find_for_read(address, conditions, now)?;
         Ok(blob)
     }
 
     /// Replaces all the headers of the blob: those that are `None` are cleared.
-    /// Errors: of the names; `ContainerNotFound`, `BlobNotFound`; those of the conditions of a write.
+    /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`; those of the
+    /// conditions of a write and of leases; `PendingCopyOperation`, `BlobArchived`, `BlobBeingRehydrated`,
+    /// `BlobImmutableDueToPolicy`.
     pub fn set_blob_properties(
         &self,
         address: &BlobAddress<'_>,
@@ -45,10 +78,18 @@ impl BlobService {
         conditions: &Conditions,
         now: SystemTime,
     ) -> Result<(Written, Ticket)> {
-        self.change_blob(address, conditions, now, |blob| blob.headers = headers)
+        let condition = conditions.for_write()?;
+        let mut write = self.begin_write(address, now)?;
+        write.check(condition, conditions, WriteKind::Change)?;
+        let mut blob = write.changeable()?;
+        blob.headers = headers;
+        blob.copy = blob.copy.filter(|copy| copy.incremental);
+        let written = write.touch(&mut blob);
+        write.put_current(&blob);
+        Ok((written, write.commit()?))
     }
 
-    /// Replaces the blob's metadata.
+    /// Replaces the blob's metadata. If the account keeps versions, that makes one.
     /// Errors: of the metadata; as [`BlobService::set_blob_properties`].
     pub fn set_blob_metadata(
         &self,
@@ -58,43 +99,155 @@ impl BlobService {
         now: SystemTime,
     ) -> Result<(Written, Ticket)> {
         names::check_metadata(&metadata)?;
-        self.change_blob(address, conditions, now, |blob| blob.metadata = metadata)
+        let condition = conditions.for_write()?;
+        let mut write = self.begin_write(address, now)?;
+        write.check(condition, conditions, WriteKind::Change)?;
+        if write.policy.versioning {
+            return self.set_metadata_of_new_version(write, metadata);
+        }
+        let mut blob = write.changeable()?;
+        blob.metadata = metadata;
+        let written = write.touch(&mut blob);
+        write.put_current(&blob);
+        Ok((written, write.commit()?))
     }
 
-    /// Deletes the blob with its uncommitted blocks. Readers that have begun read on.
-    /// Errors: as [`BlobService::set_blob_properties`].
+    /// The blob as it was becomes a version; it and the new current one share their content.
+    fn set_metadata_of_new_version(
+        &self,
+        mut write: BlobWrite<'_>,
+        metadata: Metadata,
+    ) -> Result<(Written, Ticket)> {
+        check_online(&write.existing()?, write.now)?;
+        write.check_not_pending()?;
+        write.share_stored(|_| true);
+        let mut blob = write.existing()?;
+        write.retire_blob(Retired::Overwritten)?;
+        blob.metadata = metadata;
+        let written = write.touch(&mut blob);
+        blob.version = write.new_version(written);
+        // What protects a version does not pass on to the next.
+        (blob.immutability, blob.legal_hold) = (None, false);
+        write.put_current(&blob);
+        Ok((blob.written(), write.commit()?))
+    }
+
+    /// Deletes the blob with its uncommitted blocks, or a snapshot or version of it. Readers that have begun read on. What the
+    /// account keeps of it can be had back.
+    /// Errors: of the names; `ContainerNotFound`, `BlobNotFound`; those of the conditions of a write and of leases;
+    /// `SnapshotsPresent`; `BlobImmutableDueToPolicy`, `PendingCopyOperation`; `OperationNotAllowedOnRootBlob` for the version
+    /// that is current; `InvalidOperation` for `snapshots` with a snapshot or version, and for `permanent` without one or
+    /// where the account does not allow it.
     pub fn delete_blob(
         &self,
         address: &BlobAddress<'_>,
-        conditions: &Conditions,
-    ) -> Result<Ticket> {
-        let condition = conditions.for_write()?;
-        let write = self.begin_write(address)?;
-        write.check(condition, WriteKind::Change)?;
-        let mut batch = Batch::new();
-        batch.delete(&self.keyspaces.blobs, &write.key);
-        write.discard_blocks(&mut batch)?;
-        write.discard_whole(&mut batch);
-        write.commit(batch)
+        request: &DeleteBlob,
+        now: SystemTime,
+    ) -> Result<(BlobDeletion, Ticket)> {
+        let condition = request.conditions.for_write()?;
+        let mut write = self.begin_any_write(address, now)?;
+        let permanent = if request.permanent {
+            write.delete_permanently(address.state)?;
+            true
+        } else if address.state != BlobState::Current {
+            let (place, blob) = write.find(address.state)?;
+            condition.check(WriteKind::Change, Some(Validators::from(&blob)))?;
+            request.conditions.check_tags(&blob.tags)?;
+            write.delete_past(place, blob, request.snapshots)?
+        } else {
+            write.check(condition, &request.conditions, WriteKind::Change)?;
+            write.existing()?;
+            write.delete_current(request.snapshots)?
+        };
+        Ok((BlobDeletion { permanent }, write.commit()?))
+    }
+}
+
+impl BlobWrite<'_> {
+    /// Answers whether what goes is gone for good.
+    fn delete_current(&mut self, snapshots: Option<DeleteSnapshots>) -> Result<bool> {
+        let present = self.moments_of(History::Snapshot)?;
+        if snapshots.is_none() && !present.is_empty() {
+            return Err(Error::SnapshotsPresent);
+        }
+        for moment in present {
+            let (place, blob) = self.find(BlobState::Snapshot(moment))?;
+            self.delete_past(place, blob, None)?;
+        }
+        if snapshots != Some(DeleteSnapshots::Only) {
+            self.check_replaceable()?;
+            self.retire(Retired::Deleted)?;
+            self.remove(Place::Current);
+        }
+        let kept = self.policy.delete_retention_days.is_some() || self.policy.versioning;
+        Ok(!kept)
     }
 
-    fn change_blob(
-        &self,
-        address: &BlobAddress<'_>,
-        conditions: &Conditions,
-        now: SystemTime,
-        change: impl FnOnce(&mut Blob),
-    ) -> Result<(Written, Ticket)> {
-        let condition = conditions.for_write()?;
-        let write = self.begin_write(address)?;
-        write.check(condition, WriteKind::Change)?;
-        let mut blob = write.committed().ok_or(Error::BlobNotFound)?.clone();
-        let written = self.stamp(now, write.validators());
-        blob.etag = written.etag;
-        blob.last_modified = written.last_modified;
-        change(&mut blob);
-        let mut batch = Batch::new();
-        write.put_record(&mut batch, &BlobRecord::Committed(blob));
-        Ok((written, BlobWrite::commit(write, batch)?))
+    /// Deletes a snapshot or version. Answers whether it is gone for good.
+    fn delete_past(
+        &mut self,
+        place: Place,
+        blob: Blob,
+        snapshots: Option<DeleteSnapshots>,
+    ) -> Result<bool> {
+        let Place::Past(_, moment) = place else {
+            return Err(Error::OperationNotAllowedOnRootBlob);
+        };
+        if snapshots.is_some() {
+            return Err(Error::InvalidOperation {
+                reason: "a snapshot or version has no snapshots to delete",
+            });
+        }
+        check_unprotected(&blob, self.now)?;
+        self.remove(place);
+        match self.policy.delete_retention_days {
+            Some(_) => self.put_deleted(moment, blob),
+            None => self.forget(&blob),
+        }
+        Ok(self.policy.delete_retention_days.is_none())
+    }
+
+    /// Deletes for good what is deleted but still kept.
+    fn delete_permanently(&mut self, state: BlobState) -> Result<()> {
+        let (BlobState::Snapshot(moment) | BlobState::Version(moment)) = state else {
+            return Err(Error::InvalidOperation {
+                reason: "only deleted snapshots and versions are deleted for good",
+            });
+        };
+        if !self.policy.permanent_delete {
+            return Err(Error::InvalidOperation {
+                reason: "the account does not allow to delete for good",
+            });
+        }
+        let place = Place::Past(History::Deleted, moment);
+        let blob = self.past(place)?.ok_or(Error::BlobNotFound)?;
+        check_unprotected(&blob, self.now)?;
+        self.remove(place);
+        self.forget(&blob);
+        Ok(())
+    }
+
+    /// No record names the files of this blob, whose own is removed.
+    pub(crate) fn forget(&mut self, blob: &Blob) {
+        let keyspaces = &self.service.keyspaces;
+        self.files.remove_all(keyspaces, &mut self.batch, blob);
+    }
+
+    /// The moments of all rows of the name of this kind, ascending.
+    pub(crate) fn moments_of(&self, kind: History) -> Result<Vec<Moment>> {
+        let range = KeyRange::prefix(&keys::history_of(self.home(), kind, &self.name));
+        let history = &self.service.keyspaces.history;
+        let mut rows = self
+            .service
+            .db
+            .snapshot()
+            .scan(history, range, Direction::Forward);
+        let mut moments = Vec::new();
+        while rows.advance()? {
+            let name = keys::history_name(rows.key());
+            let moment = name.and_then(|(_, moment)| moment);
+            moments.push(moment.ok_or_else(crate::listing::unreadable)?);
+        }
+        Ok(moments)
     }
 }

@@ -1,6 +1,7 @@
 //! Operations on block blobs: a body put whole, or blocks put one by one and a list that makes them a blob.
 
-use super::{BlobWrite, Found};
+use super::Found;
+use super::write::{BlobSettings, BlobWrite, NewBlob, Retired};
 use crate::BlobService;
 use crate::block_list::{
     self, BlockChoice, BlockListType, COMMITTED_BLOCKS_MAX, NewList, UNCOMMITTED_BLOCKS_MAX,
@@ -9,14 +10,17 @@ use crate::checksum::Checksums;
 use crate::codec;
 use crate::conditions::{Conditions, Validators, WriteKind};
 use crate::error::{Error, Result};
-use crate::keys::BlobFiles;
+use crate::keys::{self, File, History};
+use crate::lease::{Guid, Leased};
 use crate::model::{
-    Blob, BlobAddress, BlobBlock, BlobHeaders, BlobRecord, BlockList, Content, Metadata, Staging,
-    Written,
+    Blob, BlobAddress, BlobBlock, BlobHeaders, BlobState, BlobType, BlockList, Content, Encryption,
+    Layer, Metadata, Staging, Written,
 };
 use crate::names;
+use crate::sweep::{STAGING_LIFETIME, Timer};
 use crate::upload::{Upload, UploadKind};
-use lazurite_engine::{Batch, Db, Direction, KeyRange, Snapshot, Ticket};
+use lazurite_engine::{Direction, KeyRange, Snapshot, Ticket};
+use std::collections::{BTreeSet, HashSet};
 use std::time::SystemTime;
 
 /// The request of Put Blob for a block blob.
@@ -29,6 +33,8 @@ pub struct PutBlob {
     pub headers: BlobHeaders,
     /// Metadata of the blob.
     pub metadata: Metadata,
+    /// What else the blob is made with.
+    pub settings: BlobSettings,
     /// What must hold of the blob before.
     pub conditions: Conditions,
 }
@@ -51,6 +57,8 @@ pub struct PutBlockList {
     pub headers: BlobHeaders,
     /// Metadata of the blob.
     pub metadata: Metadata,
+    /// What else the blob is made with.
+    pub settings: BlobSettings,
     /// What must hold of the blob before.
     pub conditions: Conditions,
 }
@@ -64,18 +72,26 @@ impl BlobService {
     }
 
     /// Fails as Put Blob or Put Block List would now for reasons that need no body: for a server that decides before it
-    /// takes one. They check again themselves. Errors: of the names; those of the conditions of a write,
+    /// takes one. They check again themselves. Errors: of the names; those of the conditions of a write and of leases,
     /// `BlobAlreadyExists` for `If-None-Match: *`; `ContainerNotFound`.
-    pub fn check_put(&self, address: &BlobAddress<'_>, conditions: &Conditions) -> Result<()> {
+    pub fn check_put(
+        &self,
+        address: &BlobAddress<'_>,
+        conditions: &Conditions,
+        now: SystemTime,
+    ) -> Result<()> {
         let condition = conditions.for_write()?;
-        let found = self.find(address)?;
-        let blob = found.record.as_ref().and_then(BlobRecord::committed);
-        condition.check(WriteKind::Create, blob.map(Validators::from))
+        let found = self.find(address, now)?;
+        let blob = found.blob.as_ref();
+        condition.check(WriteKind::Create, blob.map(Validators::from))?;
+        let lease = blob.map(|blob| blob.lease).unwrap_or_default();
+        lease.check_write(conditions.lease_id, now, Leased::Blob)
     }
 
     /// Makes a block blob of one body, in place of whatever has the name, its uncommitted blocks included.
-    /// Errors: of the names and metadata; those of the conditions of a write, `BlobAlreadyExists` for `If-None-Match: *`;
-    /// `Md5Mismatch`, `Crc64Mismatch`; `ContainerNotFound`.
+    /// Errors: of the names, metadata and tags; those of the conditions of a write and of leases, `BlobAlreadyExists` for
+    /// `If-None-Match: *`; `Md5Mismatch`, `Crc64Mismatch`; `ContainerNotFound`; `PendingCopyOperation`,
+    /// `BlobImmutableDueToPolicy`.
     pub fn put_blob(
         &self,
         address: &BlobAddress<'_>,
@@ -84,6 +100,7 @@ impl BlobService {
     ) -> Result<(PutBlobOutcome, Ticket)> {
         let condition = request.conditions.for_write()?;
         names::check_metadata(&request.metadata)?;
+        let settings = request.settings.checked()?;
         let mut headers = request.headers;
         let body = request
             .upload
@@ -91,26 +108,36 @@ impl BlobService {
         let (length, checksums) = (body.length, body.checksums);
         headers.content_md5 = checksums.md5;
 
-        let write = self.begin_write(address)?;
-        write.check(condition, WriteKind::Create)?;
-        let mut batch = Batch::new();
-        write.discard_blocks(&mut batch)?;
-        let id = write.blob_id();
-        if length > 0 {
-            let key = write.files(id).whole_content();
-            body.put(&mut batch, &self.keyspaces.content, &key);
-        } else {
-            write.discard_whole(&mut batch);
-        }
-        let content = NewContent {
-            id,
-            content: Content::Whole,
-            length,
+        let mut write = self.begin_write(address, now)?;
+        write.check(condition, &request.conditions, WriteKind::Create)?;
+        let file = match write.replaceable_file()? {
+            Some(file) => file,
+            None => {
+                write.retire(Retired::Overwritten)?;
+                write.new_file()
+            }
         };
-        let blob = write.new_blob(content, headers, request.metadata, now);
+        let (content, key) = (&self.keyspaces.content, file.whole_content());
+        match length {
+            0 => write.batch.delete(content, &key),
+            _ => body.put(&mut write.batch, content, &key),
+        }
+        let blob = write.new_blob(NewBlob {
+            content: Content::Whole,
+            layers: vec![Layer {
+                file,
+                shared: false,
+                end: length,
+            }],
+            length,
+            headers,
+            metadata: request.metadata,
+            settings,
+            encryption: Encryption::None,
+        });
         let written = blob.written();
-        write.put_record(&mut batch, &BlobRecord::Committed(blob));
-        Ok((PutBlobOutcome { written, checksums }, write.commit(batch)?))
+        write.put_current(&blob);
+        Ok((PutBlobOutcome { written, checksums }, write.commit()?))
     }
 
     /// Puts an uncommitted block, in place of the uncommitted one of that id. The blob itself stays as it is; if there is
@@ -118,12 +145,13 @@ impl BlobService {
     /// Answers the checksums of the body: CRC64 always, MD5 if the client sent one.
     /// Errors: of the names; `InvalidBlockId`, `OutOfRangeInput` for an id over 64 bytes, `InvalidBlobOrBlock` for one of
     /// another length than the blob's others; `InvalidHeaderValue` for an empty body; `Md5Mismatch`, `Crc64Mismatch`;
-    /// `BlockCountExceedsLimit`; `ContainerNotFound`.
+    /// `BlockCountExceedsLimit`; `ContainerNotFound`; `InvalidBlobType`; those of leases.
     pub fn put_block(
         &self,
         address: &BlobAddress<'_>,
         block_id: &[u8],
         upload: Upload,
+        lease_id: Option<Guid>,
         now: SystemTime,
     ) -> Result<(Checksums, Ticket)> {
         block_list::check_block_id(block_id)?;
@@ -136,39 +164,35 @@ impl BlobService {
         let body = upload.finish(UploadKind::PutBlock, None)?;
         let (length, checksums) = (body.length, body.checksums);
 
-        let write = self.begin_write(address)?;
-        let blob_id = write.blob_id();
-        let files = write.files(blob_id);
-        let replaced = self.uncommitted_block(&files, block_id)?;
-        let staging = write.staging_with(&files, block_id, replaced.is_some(), now)?;
+        let mut write = self.begin_write(address, now)?;
+        write.check_type(BlobType::BlockBlob)?;
+        write.check_lease(lease_id)?;
+        let file = write.staging_file()?;
+        let replaced = self.uncommitted_block(&file, block_id)?;
+        let staging = write.staging_with(&file, block_id, replaced.is_some())?;
         let block = BlobBlock {
             id: block_id.to_vec(),
             length,
             content: self.ids.next_id(),
+            file: None,
         };
-
-        let mut batch = Batch::new();
-        let content = &self.keyspaces.content;
+        let (content, blocks) = (&self.keyspaces.content, &self.keyspaces.blocks);
+        let batch = &mut write.batch;
         if let Some(replaced) = replaced {
-            batch.delete(content, &files.block_content(replaced.content));
+            batch.delete(content, &file.block_content(replaced.content));
         }
-        body.put(&mut batch, content, &files.block_content(block.content));
-        let blocks = &self.keyspaces.blocks;
-        batch.put(
-            blocks,
-            &files.uncommitted(block_id),
-            &codec::encode_block(&block),
-        );
-        batch.put(blocks, &files.staging(), &codec::encode_staging(&staging));
-        if write.record.is_none() {
-            write.put_record(&mut batch, &BlobRecord::Uncommitted { id: blob_id });
-        }
-        Ok((checksums, write.commit(batch)?))
+        body.put(batch, content, &file.block_content(block.content));
+        let value = codec::encode_block(&block);
+        batch.put(blocks, &file.uncommitted(block_id), &value);
+        batch.put(blocks, &file.staging(), &codec::encode_staging(&staging));
+        write.note_staging(file);
+        Ok((checksums, write.commit()?))
     }
 
     /// Makes the blob the sequence of these blocks. All uncommitted blocks and all content that is not listed are dropped.
-    /// Errors: of the names and metadata; `BlockListTooLong`; `InvalidBlockList` for a block that is not there; those of
-    /// the conditions of a write, `BlobAlreadyExists` for `If-None-Match: *`; `ContainerNotFound`.
+    /// Errors: of the names, metadata and tags; `BlockListTooLong`; `InvalidBlockList` for a block that is not there; those of
+    /// the conditions of a write and of leases, `BlobAlreadyExists` for `If-None-Match: *`; `ContainerNotFound`;
+    /// `InvalidBlobType`; `PendingCopyOperation`, `BlobImmutableDueToPolicy`, `BlobArchived`, `BlobBeingRehydrated`.
     pub fn put_block_list(
         &self,
         address: &BlobAddress<'_>,
@@ -177,83 +201,92 @@ impl BlobService {
     ) -> Result<(Written, Ticket)> {
         let condition = request.conditions.for_write()?;
         names::check_metadata(&request.metadata)?;
+        let settings = request.settings.checked()?;
         if request.blocks.len() > COMMITTED_BLOCKS_MAX {
             return Err(Error::BlockListTooLong {
                 limit: COMMITTED_BLOCKS_MAX,
             });
         }
-        let write = self.begin_write(address)?;
-        write.check(condition, WriteKind::Create)?;
-        let id = write.blob_id();
-        let files = write.files(id);
-        let snapshot = self.db.snapshot();
-        let list = block_list::resolve(
-            &request.blocks,
-            &self.blocks(&snapshot, files.committed_from(0))?,
-            &self.blocks(&snapshot, files.all_uncommitted())?,
-        )?;
-        drop(snapshot);
-
-        let mut batch = Batch::new();
-        write.replace_blocks(&mut batch, &files, &list);
-        let content = Content::Blocks {
-            count: list.blocks.len() as u32,
-        };
-        let content = NewContent {
-            id,
-            content,
+        let mut write = self.begin_write(address, now)?;
+        write.check_type(BlobType::BlockBlob)?;
+        write.check(condition, &request.conditions, WriteKind::Create)?;
+        write.check_online()?;
+        let (list, layers) = write.replace_blocks(&request.blocks)?;
+        let blob = write.new_blob(NewBlob {
+            content: Content::Blocks {
+                count: list.blocks.len() as u32,
+            },
+            layers,
             length: list.length,
-        };
-        let blob = write.new_blob(content, request.headers, request.metadata, now);
+            headers: request.headers,
+            metadata: request.metadata,
+            settings,
+            encryption: Encryption::None,
+        });
         let written = blob.written();
-        write.put_record(&mut batch, &BlobRecord::Committed(blob));
-        Ok((written, write.commit(batch)?))
+        write.put_current(&blob);
+        Ok((written, write.commit()?))
     }
 
-    /// The blob's block lists. Errors: of the names; `ContainerNotFound`, `BlobNotFound`.
+    /// The blob's block lists. Of the conditions the tags and the lease count.
+    /// Errors: of the names; `ContainerNotFound`, `BlobNotFound`, `InvalidBlobType`, `ConditionNotMet`; of a lease id that does
+    /// not match.
     pub fn get_block_list(
         &self,
         address: &BlobAddress<'_>,
         list_type: BlockListType,
+        conditions: &Conditions,
+        now: SystemTime,
     ) -> Result<BlockList> {
-        let Found {
-            snapshot,
-            container_id,
-            record,
-        } = self.find(address)?;
-        let record = record.ok_or(Error::BlobNotFound)?;
-        let files = BlobFiles {
-            container_id,
-            blob_id: record.id(),
+        let found = self.find(address, now)?;
+        let staging = self.staging_of(&found, address.state)?;
+        if let Some(blob) = &found.blob {
+            if blob.blob_type() != BlobType::BlockBlob {
+                return Err(Error::InvalidBlobType);
+            }
+            conditions.check_tags(&blob.tags)?;
+            blob.lease
+                .check_read(conditions.lease_id, now, Leased::Blob)?;
+        } else if staging.is_none() {
+            return Err(Error::BlobNotFound);
+        }
+        let read = |wanted: bool, range: Option<KeyRange>| match range {
+            Some(range) if wanted => self.blocks(&found.snapshot, range),
+            _ => Ok(Vec::new()),
         };
-        let read = |wanted: bool, range: KeyRange| match wanted {
-            true => self.blocks(&snapshot, range),
-            false => Ok(Vec::new()),
-        };
-        let committed = read(
-            list_type != BlockListType::Uncommitted,
-            files.committed_from(0),
-        )?;
-        let uncommitted = read(
-            list_type != BlockListType::Committed,
-            files.all_uncommitted(),
-        )?;
-        let blob = record.committed().cloned();
+        let listed = found.blob.as_ref().and_then(|blob| blob.layers.first());
+        let committed = listed.map(|layer| layer.file.committed_from(0));
+        let uncommitted = staging.map(|file| file.all_uncommitted());
         Ok(BlockList {
-            blob,
-            committed,
-            uncommitted,
+            committed: read(list_type != BlockListType::Uncommitted, committed)?,
+            uncommitted: read(list_type != BlockListType::Committed, uncommitted)?,
+            blob: found.blob,
         })
     }
 
-    fn uncommitted_block(&self, files: &BlobFiles, block_id: &[u8]) -> Result<Option<BlobBlock>> {
-        let value = self
-            .db
-            .get(&self.keyspaces.blocks, &files.uncommitted(block_id))?;
+    /// The file of the uncommitted blocks of what was found.
+    fn staging_of(&self, found: &Found, state: BlobState) -> Result<Option<File>> {
+        if state != BlobState::Current {
+            return Ok(None);
+        }
+        let home = found.container.id;
+        let id = match (&found.blob, found.uncommitted) {
+            (Some(blob), _) => blob.staging,
+            (None, Some(id)) => Some(id),
+            (None, None) => self
+                .keyspaces
+                .uncommitted(&found.snapshot, home, &found.name)?,
+        };
+        Ok(id.map(|id| File { home, id }))
+    }
+
+    fn uncommitted_block(&self, file: &File, block_id: &[u8]) -> Result<Option<BlobBlock>> {
+        let key = file.uncommitted(block_id);
+        let value = self.db.get(&self.keyspaces.blocks, &key)?;
         value.map(|value| codec::decode_block(&value)).transpose()
     }
 
-    fn blocks(&self, snapshot: &Snapshot, range: KeyRange) -> Result<Vec<BlobBlock>> {
+    pub(crate) fn blocks(&self, snapshot: &Snapshot, range: KeyRange) -> Result<Vec<BlobBlock>> {
         let mut rows = snapshot.scan(&self.keyspaces.blocks, range, Direction::Forward);
         let mut blocks = Vec::new();
         while rows.advance()? {
@@ -263,48 +296,78 @@ impl BlobService {
     }
 }
 
-/// What a write makes the content of a blob.
-struct NewContent {
-    id: u128,
-    content: Content,
-    length: u64,
-}
-
 impl BlobWrite<'_> {
-    /// The record of a blob that is made, or made anew, now. Being overwritten keeps the time of creation.
-    fn new_blob(
-        &self,
-        content: NewContent,
-        headers: BlobHeaders,
-        metadata: Metadata,
-        now: SystemTime,
-    ) -> Blob {
-        let written = self.service.stamp(now, self.validators());
-        Blob {
-            id: content.id,
-            content: content.content,
-            etag: written.etag,
-            last_modified: written.last_modified,
-            created_at: self
-                .committed()
-                .map_or(written.last_modified, |blob| blob.created_at),
-            length: content.length,
-            headers,
-            metadata,
+    /// Fails if there is a blob of another type.
+    pub(crate) fn check_type(&self, wanted: BlobType) -> Result<()> {
+        match self.current() {
+            Some(blob) if blob.blob_type() != wanted => Err(Error::InvalidBlobType),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_online(&self) -> Result<()> {
+        match self.current() {
+            Some(blob) => super::write::check_online(blob, self.now),
+            None => Ok(()),
+        }
+    }
+
+    /// The file of a blob put whole that nobody else names and that nothing is kept of: its one content is put anew.
+    fn replaceable_file(&self) -> Result<Option<File>> {
+        match self.stored() {
+            Some(blob)
+                if blob.content == Content::Whole
+                    && blob.staging.is_none()
+                    && blob.encryption == Encryption::None
+                    && !self.keeps_retired() =>
+            {
+                let layer = blob.layers.first();
+                Ok(layer.filter(|layer| !layer.shared).map(|layer| layer.file))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Where an uncommitted block goes: to those there are, or to the file of the blob if that is going to be replaced by
+    /// the list, or to a new one.
+    fn staging_file(&self) -> Result<File> {
+        if let Some(id) = self.staging() {
+            return Ok(self.file(id));
+        }
+        let own = self.stored().and_then(|blob| blob.layers.first());
+        match own {
+            Some(layer) if !layer.shared && !self.keeps_retired() => Ok(layer.file),
+            _ => Ok(self.new_file()),
+        }
+    }
+
+    /// Says in the record that there are uncommitted blocks, and sees to it that they go after a week.
+    fn note_staging(&mut self, file: File) {
+        if self.staging() == Some(file.id) {
+            return;
+        }
+        let key = self.key.clone();
+        self.set_timer(self.now + STAGING_LIFETIME, Timer::Staging, &key);
+        match self.stored().cloned() {
+            Some(mut blob) => {
+                blob.staging = Some(file.id);
+                self.put_current(&blob);
+            }
+            None => {
+                let marker = keys::history_of(self.home(), History::Uncommitted, &self.name);
+                let value = codec::encode_uncommitted(file.id);
+                self.batch
+                    .put(&self.service.keyspaces.history, &marker, &value);
+            }
         }
     }
 
     /// What is known of the uncommitted blocks once the one of this id is among them.
-    fn staging_with(
-        &self,
-        files: &BlobFiles,
-        block_id: &[u8],
-        replaces: bool,
-        now: SystemTime,
-    ) -> Result<Staging> {
+    fn staging_with(&self, file: &File, block_id: &[u8], replaces: bool) -> Result<Staging> {
         let id_bytes = block_id.len() as u8;
-        let db = &self.service.db;
-        let count = match db.get(&self.service.keyspaces.blocks, &files.staging())? {
+        let service = self.service;
+        let staged = service.db.get(&service.keyspaces.blocks, &file.staging())?;
+        let count = match staged {
             Some(value) => {
                 let staging = codec::decode_staging(&value)?;
                 if staging.id_bytes != id_bytes {
@@ -313,58 +376,173 @@ impl BlobWrite<'_> {
                 staging.count
             }
             None => {
-                self.check_against_committed(db, files, block_id)?;
+                self.check_against_committed(block_id)?;
                 0
             }
         };
         if !replaces && count >= UNCOMMITTED_BLOCKS_MAX {
             return Err(Error::BlockCountExceedsLimit {
+                which: "uncommitted",
                 limit: UNCOMMITTED_BLOCKS_MAX,
             });
         }
         Ok(Staging {
             count: if replaces { count } else { count + 1 },
             id_bytes,
-            touched_at: now,
+            touched_at: self.now,
         })
     }
 
     /// The first uncommitted block must have an id as long as those of the committed ones.
-    fn check_against_committed(&self, db: &Db, files: &BlobFiles, block_id: &[u8]) -> Result<()> {
-        if !self.has_committed_blocks() {
+    fn check_against_committed(&self, block_id: &[u8]) -> Result<()> {
+        let Some(file) = self.current().and_then(listed_file) else {
             return Ok(());
-        }
+        };
         let blocks = &self.service.keyspaces.blocks;
-        let mut rows = db
-            .snapshot()
-            .scan(blocks, files.committed_from(0), Direction::Forward);
+        let snapshot = self.service.db.snapshot();
+        let mut rows = snapshot.scan(blocks, file.committed_from(0), Direction::Forward);
         if rows.advance()? && codec::decode_block(&rows.value()?)?.id.len() != block_id.len() {
             return Err(Error::InvalidBlobOrBlock);
         }
         Ok(())
     }
 
-    /// Puts the rows of the new list in place of all rows there are, and drops the contents nobody refers to.
-    fn replace_blocks(&self, batch: &mut Batch, files: &BlobFiles, list: &NewList) {
+    /// Puts the rows of a new list in place of those there are, and drops the contents that nobody refers to. Answers the list
+    /// and the files that the blob names from now on.
+    fn replace_blocks(&mut self, choices: &[BlockChoice]) -> Result<(NewList, Vec<Layer>)> {
+        let service = self.service;
+        let snapshot = service.db.snapshot();
+        let staging = self.staging().map(|id| self.file(id));
+        let filed = |file: Option<File>, range: fn(&File) -> KeyRange| {
+            let Some(file) = file else {
+                return Ok(Vec::new());
+            };
+            let mut blocks = service.blocks(&snapshot, range(&file))?;
+            for block in &mut blocks {
+                block.file = block.file.or(Some(file));
+            }
+            Ok::<_, Error>(blocks)
+        };
+        let listed = self.stored().and_then(listed_file);
+        let mut committed = filed(listed, |file| file.committed_from(0))?;
+        let gone = match self.current() {
+            Some(_) => Vec::new(),
+            None => std::mem::take(&mut committed),
+        };
+        let uncommitted = filed(staging, File::all_uncommitted)?;
+        let mut list = block_list::resolve(choices, &committed, &uncommitted)?;
+        list.unreferenced.extend(block_list::contents(&gone));
+        drop(snapshot);
+
+        let mut exclusive = HashSet::new();
+        if !self.keeps_retired() {
+            for layer in self.stored().iter().flat_map(|blob| &blob.layers) {
+                if !service.is_shared(layer)? {
+                    exclusive.insert(layer.file);
+                }
+            }
+        }
+        let own = self.stored().and_then(|blob| blob.layers.first());
+        let own = own
+            .map(|layer| layer.file)
+            .filter(|file| exclusive.contains(file));
+        let target = match staging {
+            // Blocks put beside a file that stays cannot be listed in it.
+            Some(staging) if own == Some(staging) || !self.names(staging) => staging,
+            Some(_) => self.new_file(),
+            None => own.unwrap_or_else(|| self.new_file()),
+        };
+        self.drop_staged_rows(staging);
+        let staged: HashSet<u128> = uncommitted.iter().map(|block| block.content).collect();
+        for (file, content) in &list.unreferenced {
+            if staged.contains(content) || exclusive.contains(file) {
+                let key = file.block_content(*content);
+                self.batch.delete(&service.keyspaces.content, &key);
+            }
+        }
+        let layers = self.rearrange(&list, target, &exclusive)?;
+        self.put_list(&list, target);
+        Ok((list, layers))
+    }
+
+    /// Whether the stored blob names the file.
+    fn names(&self, file: File) -> bool {
+        let mut layers = self.stored().into_iter().flat_map(|blob| &blob.layers);
+        layers.any(|layer| layer.file == file)
+    }
+
+    fn drop_staged_rows(&mut self, staging: Option<File>) {
+        if let Some(staging) = staging {
+            let blocks = &self.service.keyspaces.blocks;
+            self.batch.delete_range(blocks, staging.all_staged());
+        }
+    }
+
+    /// The files that the blob names with its new list in `target`; lets go of those it named before and needs no more.
+    fn rearrange(
+        &mut self,
+        list: &NewList,
+        target: File,
+        exclusive: &HashSet<File>,
+    ) -> Result<Vec<Layer>> {
         let keyspaces = &self.service.keyspaces;
-        if self.record.is_some() {
-            batch.delete_range(&keyspaces.blocks, files.all_staged());
+        let needed: BTreeSet<File> = list.blocks.iter().filter_map(|block| block.file).collect();
+        let before = self.stored().map_or(Vec::new(), |blob| blob.layers.clone());
+        let whole = self
+            .stored()
+            .is_some_and(|blob| blob.content == Content::Whole);
+        if self.keeps_retired() {
+            self.share_stored(|file| needed.contains(&file) && file != target);
+            self.retire_blob(Retired::Overwritten)?;
+        } else {
+            for layer in &before {
+                let stays = layer.file == target || needed.contains(&layer.file);
+                match stays {
+                    _ if whole && layer.file == target => {
+                        let key = layer.file.whole_content();
+                        self.batch.delete(&keyspaces.content, &key);
+                    }
+                    true if exclusive.contains(&layer.file) => {
+                        let list = layer.file.committed_from(0);
+                        self.batch.delete_range(&keyspaces.blocks, list);
+                    }
+                    true => {}
+                    false => self.files.remove(keyspaces, &mut self.batch, layer),
+                }
+            }
         }
-        if self.has_committed_blocks() {
-            batch.delete_range(&keyspaces.blocks, files.committed_from(0));
-        }
-        self.discard_whole(batch);
-        for content in &list.unreferenced {
-            batch.delete(&keyspaces.content, &files.block_content(*content));
-        }
+        let kept = self.stored().map_or(Vec::new(), |blob| blob.layers.clone());
+        let others = needed.iter().filter(|file| **file != target);
+        let layer = |file: File| Layer {
+            file,
+            shared: kept.iter().any(|layer| layer.file == file && layer.shared),
+            end: list.length,
+        };
+        Ok(std::iter::once(target)
+            .chain(others.copied())
+            .map(layer)
+            .collect())
+    }
+
+    fn put_list(&mut self, list: &NewList, target: File) {
         let mut end_offset = 0;
         for block in &list.blocks {
             end_offset += block.length;
-            batch.put(
-                &keyspaces.blocks,
-                &files.committed(end_offset),
-                &codec::encode_block(block),
+            let block = BlobBlock {
+                file: block.file.filter(|file| *file != target),
+                ..block.clone()
+            };
+            self.batch.put(
+                &self.service.keyspaces.blocks,
+                &target.committed(end_offset),
+                &codec::encode_block(&block),
             );
         }
     }
+}
+
+/// The file that has the committed list of the blob, if it has one.
+fn listed_file(blob: &Blob) -> Option<File> {
+    let has_blocks = matches!(blob.content, Content::Blocks { count: 1.. });
+    Some(blob.layers.first().filter(|_| has_blocks)?.file)
 }

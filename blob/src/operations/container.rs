@@ -4,13 +4,17 @@ use crate::BlobService;
 use crate::codec;
 use crate::conditions::{Conditions, Validators, WriteKind};
 use crate::error::{Error, Result};
+use crate::files;
 use crate::keys;
+use crate::lease::{Guid, Lease, Leased};
 use crate::listing::{ListBlobs, ListBlobsPage, ListContainers, ListContainersPage};
-use crate::model::{Container, Metadata, PublicAccess, StoredPolicy, Written};
+use crate::model::{Container, Deleted, Metadata, PublicAccess, StoredPolicy, Written};
+use crate::moment::Moment;
 use crate::names;
+use crate::sweep::Timer;
 use lazurite_engine::{Batch, Ticket};
 use std::collections::HashSet;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// Most stored access policies of a container.
 const POLICIES_MAX: usize = 5;
@@ -46,6 +50,11 @@ impl BlobService {
             public_access,
             policies: Vec::new(),
             metadata,
+            lease: Lease::default(),
+            default_encryption_scope: None,
+            deny_encryption_scope_override: false,
+            immutable_versions: false,
+            deleted: None,
         };
         Ok((written, self.write_container(&key, &container)?))
     }
@@ -58,8 +67,19 @@ impl BlobService {
             .container(&self.db, &keys::container(account, container))
     }
 
+    /// Fails unless a lease id that came with a read of the container is that of its lease.
+    pub fn check_container_lease(
+        &self,
+        container: &Container,
+        lease_id: Option<Guid>,
+        now: SystemTime,
+    ) -> Result<()> {
+        container.lease.check_read(lease_id, now, Leased::Container)
+    }
+
     /// Replaces the container's metadata. Conditions: `If-Modified-Since` only.
-    /// Errors: of the name and metadata; `ConditionHeadersNotSupported`, `ConditionNotMet`, `ContainerNotFound`.
+    /// Errors: of the name and metadata; `ConditionHeadersNotSupported`, `ConditionNotMet`, `ContainerNotFound`;
+    /// of a lease id that does not match.
     pub fn set_container_metadata(
         &self,
         account: &str,
@@ -79,7 +99,8 @@ impl BlobService {
 
     /// Replaces the container's public access and stored policies. Conditions: dates only.
     /// Errors: of the name; `InvalidXmlDocument` for too many policies or too long a name of one; `InvalidInput` for two
-    /// of one name; `ConditionHeadersNotSupported`, `ConditionNotMet`, `ContainerNotFound`.
+    /// of one name; `ConditionHeadersNotSupported`, `ConditionNotMet`, `ContainerNotFound`;
+    /// of a lease id that does not match.
     pub fn set_container_acl(
         &self,
         account: &str,
@@ -96,30 +117,112 @@ impl BlobService {
         })
     }
 
-    /// Deletes the container and all in it, at once and at the same cost whatever it holds. Conditions: dates only.
-    /// Errors: of the name; `ConditionHeadersNotSupported`, `ConditionNotMet`, `ContainerNotFound`.
+    /// Deletes the container and all in it, at once and at the same cost whatever it holds. If the account keeps deleted
+    /// containers it can be restored. Conditions: dates only.
+    /// Errors: of the name; `ConditionHeadersNotSupported`, `ConditionNotMet`, `ContainerNotFound`; those of leases.
     pub fn delete_container(
         &self,
         account: &str,
         container: &str,
         conditions: &Conditions,
+        now: SystemTime,
     ) -> Result<Ticket> {
         names::check_container_name(container)?;
         let condition = conditions.for_container_write()?;
         let key = keys::container(account, container);
         let _gate = self.gates.alone(&key);
-        let container = self.keyspaces.container(&self.db, &key)?;
-        condition.check(WriteKind::Change, Some(Validators::from(&container)))?;
+        let mut found = self.keyspaces.container(&self.db, &key)?;
+        condition.check(WriteKind::Change, Some(Validators::from(&found)))?;
+        found
+            .lease
+            .check_write(conditions.lease_id, now, Leased::Container)?;
+        let policy = self.policies.get(&self.db, &self.keyspaces, account)?;
         let mut batch = Batch::new();
         batch.delete(&self.keyspaces.containers, &key);
-        for keyspace in [
-            &self.keyspaces.blobs,
-            &self.keyspaces.blocks,
-            &self.keyspaces.content,
-        ] {
-            batch.delete_range(keyspace, keys::all_of_container(container.id));
+        match policy.container_retention_days {
+            Some(days) => {
+                let until = now + Duration::from_secs(u64::from(days) * 24 * 60 * 60);
+                let (key, at) = self.deleted_key(account, container, now)?;
+                let at = at.time();
+                found.deleted = Some(Deleted { at, until });
+                found.lease = Lease::default();
+                let value = codec::encode_container(&found);
+                batch.put(&self.keyspaces.containers, &key, &value);
+                let timer = keys::timer(Moment::at(until), Timer::Container, &key);
+                batch.put(&self.keyspaces.timers, &timer, b"");
+            }
+            None => self.drop_container(&mut batch, found.id, now)?,
         }
         Ok(self.db.write(batch)?)
+    }
+
+    /// Where a container that is deleted now is filed.
+    fn deleted_key(
+        &self,
+        account: &str,
+        container: &str,
+        now: SystemTime,
+    ) -> Result<(Vec<u8>, Moment)> {
+        let mut at = Moment::at(now);
+        loop {
+            let key = keys::deleted_container(account, container, at);
+            if self.db.get(&self.keyspaces.containers, &key)?.is_none() {
+                return Ok((key, at));
+            }
+            at = at.next();
+        }
+    }
+
+    /// Drops what a container held, whose record is gone: by range, unless files of it are named in others or the reverse;
+    /// then the sweep lets go of them one by one.
+    pub(crate) fn drop_container(
+        &self,
+        batch: &mut Batch,
+        container_id: u128,
+        now: SystemTime,
+    ) -> Result<()> {
+        if self.is_entangled(container_id)? {
+            let subject = container_id.to_be_bytes();
+            let timer = keys::timer(Moment::at(now), Timer::Purge, &subject);
+            batch.put(&self.keyspaces.timers, &timer, b"");
+            return Ok(());
+        }
+        for (keyspace, range) in files::container_ranges(&self.keyspaces, container_id) {
+            batch.delete_range(keyspace, range);
+        }
+        batch.delete_range(
+            &self.keyspaces.references,
+            keys::all_of_container(container_id),
+        );
+        Ok(())
+    }
+
+    /// Puts a deleted container back with all that it held, under the name it had. `version` is that of its listing.
+    /// Errors: of the name; `ContainerNotFound` if none of that name and version is kept; `ContainerAlreadyExists`.
+    pub fn restore_container(
+        &self,
+        account: &str,
+        container: &str,
+        version: Moment,
+        now: SystemTime,
+    ) -> Result<(Written, Ticket)> {
+        names::check_container_name(container)?;
+        let key = keys::container(account, container);
+        let _gate = self.gates.alone(&key);
+        let deleted_key = keys::deleted_container(account, container, version);
+        let mut found = self.keyspaces.container(&self.db, &deleted_key)?;
+        if found.deleted.is_none_or(|deleted| deleted.until <= now) {
+            return Err(Error::ContainerNotFound);
+        }
+        if self.db.get(&self.keyspaces.containers, &key)?.is_some() {
+            return Err(Error::ContainerAlreadyExists);
+        }
+        found.deleted = None;
+        let mut batch = Batch::new();
+        batch.delete(&self.keyspaces.containers, &deleted_key);
+        let value = codec::encode_container(&found);
+        batch.put(&self.keyspaces.containers, &key, &value);
+        Ok((found.written(), self.db.write(batch)?))
     }
 
     /// One page of the account's containers, in byte order of names.
@@ -128,8 +231,14 @@ impl BlobService {
         &self,
         account: &str,
         request: &ListContainers,
+        now: SystemTime,
     ) -> Result<ListContainersPage> {
-        request.page(&self.db.snapshot(), &self.keyspaces.containers, account)
+        request.page(
+            &self.db.snapshot(),
+            &self.keyspaces.containers,
+            account,
+            now,
+        )
     }
 
     /// One page of the container's blobs, in byte order of names; costs in proportion to what it answers.
@@ -139,12 +248,13 @@ impl BlobService {
         account: &str,
         container: &str,
         request: &ListBlobs,
+        now: SystemTime,
     ) -> Result<ListBlobsPage> {
         names::check_container_name(container)?;
         let snapshot = self.db.snapshot();
         let key = keys::container(account, container);
         let container = self.keyspaces.container(&snapshot, &key)?;
-        request.page(&snapshot, &self.keyspaces.blobs, container.id)
+        request.page(&snapshot, &self.keyspaces, container.id, now)
     }
 
     fn change_container(
@@ -162,6 +272,8 @@ impl BlobService {
         let mut container = self.keyspaces.container(&self.db, &key)?;
         let before = Validators::from(&container);
         condition.check(WriteKind::Change, Some(before))?;
+        let lease = container.lease;
+        lease.check_read(conditions.lease_id, now, Leased::Container)?;
         let written = self.stamp(now, Some(before));
         container.etag = written.etag;
         container.last_modified = written.last_modified;
@@ -169,7 +281,7 @@ impl BlobService {
         Ok((written, self.write_container(&key, &container)?))
     }
 
-    fn write_container(&self, key: &[u8], container: &Container) -> Result<Ticket> {
+    pub(crate) fn write_container(&self, key: &[u8], container: &Container) -> Result<Ticket> {
         let mut batch = Batch::new();
         let value = codec::encode_container(container);
         batch.put(&self.keyspaces.containers, key, &value);

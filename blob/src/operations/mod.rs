@@ -1,26 +1,31 @@
 //! The operations, one file per resource, one function per REST operation under its REST name; and what they share:
-//! finding things, and the one way to write to a blob.
+//! finding things, and (in `write.rs`) the one way to write to a blob.
 
 mod blob;
 mod block_blob;
 mod container;
+mod lease;
 mod service;
+mod snapshot;
 #[cfg(test)]
 mod tests;
+mod write;
 
+pub use blob::{BlobDeletion, DeleteBlob, DeleteSnapshots};
 pub use block_blob::{PutBlob, PutBlobOutcome, PutBlockList};
+pub use write::BlobSettings;
 
 use crate::codec;
-use crate::conditions::{Validators, WriteCondition, WriteKind};
+use crate::conditions::{Conditions, Validators};
 use crate::error::{Error, Result};
 use crate::etag::whole_seconds;
-use crate::keys::{self, BlobFiles};
-use crate::model::{Blob, BlobAddress, BlobRecord, Container, Content, Written};
+use crate::keys::{self, History};
+use crate::lease::Leased;
+use crate::model::{Blob, BlobAddress, BlobRecord, BlobState, Container, Written};
 use crate::names;
 use crate::{BlobService, Keyspaces};
 use bytes::Bytes;
-use lazurite_engine::{Batch, Db, KeyGuard, Keyspace, Snapshot, Ticket};
-use std::sync::RwLockReadGuard;
+use lazurite_engine::{Db, Keyspace, Snapshot};
 use std::time::SystemTime;
 
 /// Where an operation reads: a writer, which holds locks, the newest state; a reader a snapshot.
@@ -48,72 +53,104 @@ impl Keyspaces {
     }
 
     /// What stands under a blob's name, if anything.
-    fn record(&self, source: &impl Source, key: &[u8]) -> Result<Option<BlobRecord>> {
+    fn record(&self, source: &impl Source, home: u128, key: &[u8]) -> Result<Option<BlobRecord>> {
         let value = source.get(&self.blobs, key)?;
-        value.map(|value| codec::decode_blob(&value)).transpose()
+        value
+            .map(|value| codec::decode_blob(&value, home))
+            .transpose()
+    }
+
+    /// What of the blob's name stands in the history at this key.
+    fn past(&self, source: &impl Source, home: u128, key: &[u8]) -> Result<Option<Blob>> {
+        let Some(value) = source.get(&self.history, key)? else {
+            return Ok(None);
+        };
+        match codec::decode_blob(&value, home)? {
+            BlobRecord::Committed(blob) => Ok(Some(blob)),
+            BlobRecord::Uncommitted { .. } => Ok(None),
+        }
+    }
+
+    /// The file of the blocks of a name that has uncommitted ones only.
+    fn uncommitted(&self, source: &impl Source, home: u128, name: &str) -> Result<Option<u128>> {
+        let key = keys::history_of(home, History::Uncommitted, name);
+        let value = source.get(&self.history, &key)?;
+        value
+            .map(|value| codec::decode_uncommitted(&value))
+            .transpose()
     }
 }
 
 /// What a read found, in one snapshot.
 struct Found {
     snapshot: Snapshot,
-    container_id: u128,
-    record: Option<BlobRecord>,
-}
-
-/// A write to one blob under way: nobody else changes the blob, or deletes its container, until it is committed or dropped.
-struct BlobWrite<'a> {
-    service: &'a BlobService,
-    container_id: u128,
-    key: Vec<u8>,
-    record: Option<BlobRecord>,
-    // Dropped in this order, the reverse of taking them.
-    _lock: KeyGuard<'a>,
-    _gate: RwLockReadGuard<'a, ()>,
+    container: Container,
+    name: String,
+    /// The blob of the state that was asked for, unless it is gone by itself.
+    blob: Option<Blob>,
+    /// The file of the blocks of a name that has uncommitted ones only, if that stands where a blob would.
+    uncommitted: Option<u128>,
 }
 
 impl BlobService {
     /// What stands under a blob's name, if anything. Errors: of the names; `ContainerNotFound`.
-    fn find(&self, address: &BlobAddress<'_>) -> Result<Found> {
+    fn find(&self, address: &BlobAddress<'_>, now: SystemTime) -> Result<Found> {
         names::check_container_name(address.container)?;
-        let name = names::blob_name(address.blob)?;
+        let name = names::blob_name(address.blob)?.into_owned();
         let snapshot = self.db.snapshot();
         let key = keys::container(address.account, address.container);
-        let container_id = self.keyspaces.container(&snapshot, &key)?.id;
-        let key = keys::blob(container_id, &name);
+        let container = self.keyspaces.container(&snapshot, &key)?;
+        let home = container.id;
+        let past = |kind, moment| {
+            let key = keys::history(home, kind, &name, moment);
+            self.keyspaces.past(&snapshot, home, &key)
+        };
+        let current = || {
+            self.keyspaces
+                .record(&snapshot, home, &keys::blob(home, &name))
+        };
+        let mut uncommitted = None;
+        let blob = match address.state {
+            BlobState::Snapshot(moment) => past(History::Snapshot, moment)?,
+            BlobState::Current => match current()? {
+                Some(BlobRecord::Uncommitted { id }) => {
+                    uncommitted = Some(id);
+                    None
+                }
+                Some(BlobRecord::Committed(blob)) => Some(blob),
+                None => None,
+            },
+            BlobState::Version(moment) => match current()? {
+                Some(BlobRecord::Committed(blob)) if blob.version == Some(moment) => Some(blob),
+                _ => past(History::Version, moment)?,
+            },
+        };
         Ok(Found {
-            container_id,
-            record: self.keyspaces.record(&snapshot, &key)?,
+            blob: blob.filter(|blob| !blob.is_expired(now)),
+            uncommitted,
             snapshot,
+            container,
+            name,
         })
     }
 
-    /// As [`BlobService::find`], for what needs a committed blob. Error: `BlobNotFound`.
-    fn find_committed(&self, address: &BlobAddress<'_>) -> Result<(Snapshot, u128, Blob)> {
-        let found = self.find(address)?;
-        match found.record {
-            Some(BlobRecord::Committed(blob)) => Ok((found.snapshot, found.container_id, blob)),
-            Some(BlobRecord::Uncommitted { .. }) | None => Err(Error::BlobNotFound),
+    /// As [`BlobService::find`], for what needs a committed blob, and with the conditions of a read. Errors: `BlobNotFound`;
+    /// those of the conditions.
+    fn find_for_read(
+        &self,
+        address: &BlobAddress<'_>,
+        conditions: &Conditions,
+        now: SystemTime,
+    ) -> Result<(Snapshot, u128, Blob)> {
+        let found = self.find(address, now)?;
+        let blob = found.blob.ok_or(Error::BlobNotFound)?;
+        conditions.check_read(Validators::from(&blob))?;
+        conditions.check_tags(&blob.tags)?;
+        if address.state == BlobState::Current {
+            let lease = blob.lease;
+            lease.check_read(conditions.lease_id, now, Leased::Blob)?;
         }
-    }
-
-    /// Begins a write to one blob. Blocks while another writes to it, or to the container itself.
-    fn begin_write(&self, address: &BlobAddress<'_>) -> Result<BlobWrite<'_>> {
-        names::check_container_name(address.container)?;
-        let name = names::blob_name(address.blob)?;
-        let container_key = keys::container(address.account, address.container);
-        let gate = self.gates.shared(&container_key);
-        let container_id = self.keyspaces.container(&self.db, &container_key)?.id;
-        let key = keys::blob(container_id, &name);
-        let lock = self.locks.lock(&key);
-        Ok(BlobWrite {
-            service: self,
-            container_id,
-            record: self.keyspaces.record(&self.db, &key)?,
-            key,
-            _lock: lock,
-            _gate: gate,
-        })
+        Ok((found.snapshot, found.container.id, blob))
     }
 
     /// The validators of a write made now to what had these ones.
@@ -123,74 +160,7 @@ impl BlobService {
                 .etags
                 .next(now, previous.map(|validators| validators.etag)),
             last_modified: whole_seconds(now),
+            version: None,
         }
-    }
-}
-
-impl BlobWrite<'_> {
-    fn committed(&self) -> Option<&Blob> {
-        self.record.as_ref()?.committed()
-    }
-
-    fn validators(&self) -> Option<Validators> {
-        self.committed().map(Validators::from)
-    }
-
-    fn check(&self, condition: WriteCondition<'_>, kind: WriteKind) -> Result<()> {
-        condition.check(kind, self.validators())
-    }
-
-    /// The id under which the blob's blocks and contents are filed; a new one if nothing stands under the name.
-    fn blob_id(&self) -> u128 {
-        let existing = self.record.as_ref().map(BlobRecord::id);
-        existing.unwrap_or_else(|| self.service.ids.next_id())
-    }
-
-    fn files(&self, blob_id: u128) -> BlobFiles {
-        BlobFiles {
-            container_id: self.container_id,
-            blob_id,
-        }
-    }
-
-    fn has_committed_blocks(&self) -> bool {
-        let content = self.committed().map(|blob| blob.content);
-        matches!(content, Some(Content::Blocks { count: 1.. }))
-    }
-
-    /// Removes, in `batch`, all blocks that the blob has, committed or not, and their contents.
-    fn discard_blocks(&self, batch: &mut Batch) -> Result<()> {
-        let Some(record) = &self.record else {
-            return Ok(());
-        };
-        let keyspaces = &self.service.keyspaces;
-        let files = self.files(record.id());
-        let staged = self.service.db.get(&keyspaces.blocks, &files.staging())?;
-        if staged.is_some() || self.has_committed_blocks() {
-            batch.delete_range(&keyspaces.blocks, files.all());
-            batch.delete_range(&keyspaces.content, files.all());
-        }
-        Ok(())
-    }
-
-    /// Removes, in `batch`, the content that came by Put Blob.
-    fn discard_whole(&self, batch: &mut Batch) {
-        if let Some(blob) = self.committed()
-            && blob.content == Content::Whole
-            && blob.length > 0
-        {
-            let key = self.files(blob.id).whole_content();
-            batch.delete(&self.service.keyspaces.content, &key);
-        }
-    }
-
-    fn put_record(&self, batch: &mut Batch, record: &BlobRecord) {
-        let value = codec::encode_blob(record);
-        batch.put(&self.service.keyspaces.blobs, &self.key, &value);
-    }
-
-    /// Writes `batch` and lets go of the blob.
-    fn commit(self, batch: Batch) -> Result<Ticket> {
-        Ok(self.service.db.write(batch)?)
     }
 }

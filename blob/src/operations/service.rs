@@ -1,5 +1,7 @@
-//! The service properties of an account: bytes that the server gives meaning to.
+//! The service properties of an account, bytes that the server gives meaning to, and its policy for what is deleted.
 
+use crate::account::AccountPolicy;
+use crate::codec;
 use crate::error::Result;
 use crate::{BlobService, keys};
 use lazurite_engine::{Batch, Ticket};
@@ -18,5 +20,29 @@ impl BlobService {
         let key = keys::service_properties(account);
         batch.put(&self.keyspaces.accounts, &key, properties);
         Ok(self.db.write(batch)?)
+    }
+
+    /// What the account does with what is deleted or overwritten; the default if it was never set.
+    pub fn get_account_policy(&self, account: &str) -> Result<AccountPolicy> {
+        self.policies.get(&self.db, &self.keyspaces, account)
+    }
+
+    /// Replaces the account's policy, and in the same batch, if they are given, its service properties. What is kept already is
+    /// kept for as long as was said then.
+    pub fn set_account_policy(
+        &self,
+        account: &str,
+        policy: AccountPolicy,
+        properties: Option<&[u8]>,
+    ) -> Result<Ticket> {
+        let mut batch = Batch::new();
+        let accounts = &self.keyspaces.accounts;
+        let value = codec::encode_policy(&policy);
+        batch.put(accounts, &keys::account_policy(account), &value);
+        if let Some(properties) = properties {
+            batch.put(accounts, &keys::service_properties(account), properties);
+        }
+        self.policies
+            .set(account, policy, || Ok(self.db.write(batch)?))
     }
 }

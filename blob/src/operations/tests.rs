@@ -35,6 +35,7 @@ fn address(blob: &str) -> BlobAddress<'_> {
         account: ACCOUNT,
         container: CONTAINER,
         blob,
+        state: BlobState::Current,
     }
 }
 
@@ -94,6 +95,7 @@ impl Store {
             upload: self.upload(UploadKind::PutBlob, body),
             headers: BlobHeaders::default(),
             metadata: Metadata::new(),
+            settings: BlobSettings::default(),
             conditions: Conditions::default(),
         }
     }
@@ -111,9 +113,9 @@ impl Store {
     fn put_block(&self, name: &str, id: &str, body: &[u8]) -> Result<Checksums> {
         let upload = self.upload(UploadKind::PutBlock, body);
         let address = address(name);
-        let (checksums, ticket) = self
-            .service
-            .put_block(&address, id.as_bytes(), upload, at(0))?;
+        let (checksums, ticket) =
+            self.service
+                .put_block(&address, id.as_bytes(), upload, None, at(0))?;
         ticket.wait()?;
         Ok(checksums)
     }
@@ -126,7 +128,7 @@ impl Store {
 
     fn open(&self, name: &str, range: Option<ByteRange>) -> Result<Download> {
         self.service
-            .get_blob(&address(name), range, &Conditions::default())
+            .get_blob(&address(name), range, &Conditions::default(), at(0))
     }
 
     fn read(&self, name: &str) -> Result<Vec<u8>> {
@@ -135,21 +137,23 @@ impl Store {
 
     fn properties(&self, name: &str) -> Result<Blob> {
         self.service
-            .get_blob_properties(&address(name), &Conditions::default())
+            .get_blob_properties(&address(name), &Conditions::default(), at(0))
     }
 
     fn delete(&self, name: &str) -> Result<()> {
-        let ticket = self
-            .service
-            .delete_blob(&address(name), &Conditions::default())?;
+        let request = DeleteBlob::default();
+        let (_, ticket) = self.service.delete_blob(&address(name), &request, at(0))?;
         Ok(ticket.wait()?)
     }
 
     /// Ids and lengths of the committed and the uncommitted list.
     fn block_lists(&self, name: &str) -> Result<[Vec<(String, u64)>; 2]> {
-        let lists = self
-            .service
-            .get_block_list(&address(name), BlockListType::All)?;
+        let lists = self.service.get_block_list(
+            &address(name),
+            BlockListType::All,
+            &Conditions::default(),
+            at(0),
+        )?;
         Ok([lists.committed, lists.uncommitted].map(|list| {
             let plain = |block: BlobBlock| (String::from_utf8(block.id).unwrap(), block.length);
             list.into_iter().map(plain).collect()
@@ -158,7 +162,7 @@ impl Store {
 
     fn list(&self, request: &ListBlobs) -> ListBlobsPage {
         self.service
-            .list_blobs(ACCOUNT, CONTAINER, request)
+            .list_blobs(ACCOUNT, CONTAINER, request, at(0))
             .unwrap()
     }
 
@@ -297,7 +301,7 @@ fn creation_race_has_one_winner() {
     assert_err!(
         store
             .service
-            .check_put(&address("name"), &only_if_missing()),
+            .check_put(&address("name"), &only_if_missing(), at(0)),
         Error::BlobAlreadyExists
     );
     assert_eq!(store.read("name").unwrap(), b"first");
@@ -397,7 +401,12 @@ fn uncommitted_blob_is_known_to_get_block_list_only() {
     assert_err!(store.delete("name"), Error::BlobNotFound);
     let lists = store
         .service
-        .get_block_list(&address("name"), BlockListType::All)
+        .get_block_list(
+            &address("name"),
+            BlockListType::All,
+            &Conditions::default(),
+            at(0),
+        )
         .unwrap();
     assert!(lists.blob.is_none() && lists.committed.is_empty());
     assert_eq!(lists.uncommitted[0].length, 11);
@@ -409,6 +418,8 @@ fn uncommitted_blob_is_known_to_get_block_list_only() {
     let listed = BlobEntry::Blob(ListedBlob {
         name: "name".to_string(),
         blob: None,
+        is_current: false,
+        has_versions_only: false,
     });
     assert_eq!(store.list(&with_uncommitted).entries, [listed]);
     let mut list = latest(&["a"]);
@@ -433,7 +444,7 @@ fn get_block_list_answers_the_lists_it_is_asked_for() {
     let ask = |list_type| {
         store
             .service
-            .get_block_list(&address("name"), list_type)
+            .get_block_list(&address("name"), list_type, &Conditions::default(), at(0))
             .unwrap()
     };
     let only_committed = ask(BlockListType::Committed);
@@ -453,9 +464,12 @@ fn get_block_list_answers_the_lists_it_is_asked_for() {
         (0, 2)
     );
     assert_eq!(store.read("name").unwrap(), b"bab");
-    let missing = store
-        .service
-        .get_block_list(&address("none"), BlockListType::All);
+    let missing = store.service.get_block_list(
+        &address("none"),
+        BlockListType::All,
+        &Conditions::default(),
+        at(0),
+    );
     assert_err!(missing, Error::BlobNotFound);
 }
 
@@ -569,7 +583,9 @@ fn blocks_need_a_body_an_id_and_a_container() {
         ..address("name")
     };
     let upload = store.upload(UploadKind::PutBlock, b"1");
-    let result = store.service.put_block(&elsewhere, b"a", upload, at(0));
+    let result = store
+        .service
+        .put_block(&elsewhere, b"a", upload, None, at(0));
     assert_err!(result, Error::ContainerNotFound);
 }
 
@@ -628,7 +644,9 @@ fn not_modified_carries_the_validators() {
         if_none_match: ETags::parse(&written.etag.quoted()),
         ..Conditions::default()
     };
-    let result = store.service.get_blob(&address("name"), None, &conditions);
+    let result = store
+        .service
+        .get_blob(&address("name"), None, &conditions, at(0));
     let Err(Error::NotModified {
         etag,
         last_modified,
@@ -661,9 +679,13 @@ fn names_are_checked_on_every_operation() {
         ..address("name")
     };
     let none = Conditions::default();
-    let read = store.service.get_blob_properties(&bad_container, &none);
+    let read = store
+        .service
+        .get_blob_properties(&bad_container, &none, at(0));
     assert_err!(read, Error::InvalidResourceName);
-    let write = store.service.delete_blob(&bad_container, &none);
+    let write = store
+        .service
+        .delete_blob(&bad_container, &DeleteBlob::default(), at(0));
     assert_err!(write, Error::InvalidResourceName);
     assert_err!(store.put("a/../b", b""), Error::InvalidUri);
     store.put("a\\b", b"body").unwrap();
@@ -677,7 +699,7 @@ fn deleted_container_takes_everything_with_it_and_frees_its_name() {
     store.put_block("blocks", "a", b"a").unwrap();
     store.create("other").unwrap();
     let none = Conditions::default();
-    let delete = |name| store.service.delete_container(ACCOUNT, name, &none);
+    let delete = |name| store.service.delete_container(ACCOUNT, name, &none, at(0));
     delete(CONTAINER).unwrap().wait().unwrap();
     assert_err!(store.read("whole"), Error::ContainerNotFound);
     assert_err!(delete(CONTAINER), Error::ContainerNotFound);
@@ -712,12 +734,16 @@ fn writes_racing_with_the_deletion_of_their_container_leave_no_orphans() {
             });
         }
         for _ in 0..100 {
-            let deleted = store.service.delete_container(ACCOUNT, CONTAINER, &none);
+            let deleted = store
+                .service
+                .delete_container(ACCOUNT, CONTAINER, &none, at(0));
             deleted.unwrap().wait().unwrap();
             store.create(CONTAINER).unwrap();
         }
     });
-    let deleted = store.service.delete_container(ACCOUNT, CONTAINER, &none);
+    let deleted = store
+        .service
+        .delete_container(ACCOUNT, CONTAINER, &none, at(0));
     deleted.unwrap().wait().unwrap();
     assert_eq!(store.filed(), (0, 0));
     assert_eq!(store.rows(&store.service.keyspaces.blobs), 0);
@@ -813,7 +839,10 @@ fn containers_are_listed_by_name_and_account() {
         .create_container("account2", "theirs", private, none, at(0));
     create.unwrap().1.wait().unwrap();
     let page = |request: &ListContainers| {
-        let page = store.service.list_containers(ACCOUNT, request).unwrap();
+        let page = store
+            .service
+            .list_containers(ACCOUNT, request, at(0))
+            .unwrap();
         let names = page.containers.into_iter().map(|(name, _)| name);
         (names.collect::<Vec<_>>(), page.next_marker)
     };
@@ -882,7 +911,11 @@ fn listing_answers_metadata_only_when_asked() {
 #[test]
 fn pages_without_a_meaning_are_refused() {
     let store = store();
-    let list = |request| store.service.list_blobs(ACCOUNT, CONTAINER, &request);
+    let list = |request| {
+        store
+            .service
+            .list_blobs(ACCOUNT, CONTAINER, &request, at(0))
+    };
     let none = ListBlobs {
         max_results: Some(0),
         ..ListBlobs::default()
@@ -920,4 +953,326 @@ fn service_properties_are_kept_by_account() {
         assert_eq!(get(ACCOUNT).as_deref(), Some(properties));
     }
     assert_eq!(get("account2"), None);
+}
+
+const SECONDS_15: LeaseAction = LeaseAction::Acquire {
+    duration: LeaseDuration::Seconds(15),
+    proposed: Some(Guid(0xA)),
+};
+
+impl Store {
+    fn lease(&self, name: &str, action: LeaseAction, now: SystemTime) -> Result<LeaseOutcome> {
+        let none = Conditions::default();
+        let leased = self
+            .service
+            .lease_blob(&address(name), action, &none, now)?;
+        leased.2.wait()?;
+        Ok(leased.0)
+    }
+
+    fn snapshot(&self, name: &str) -> Result<Moment> {
+        let (none, metadata) = (Conditions::default(), Metadata::new());
+        let service = &self.service;
+        let (moment, _, ticket) = service.snapshot_blob(&address(name), metadata, &none, at(5))?;
+        ticket.wait()?;
+        Ok(moment)
+    }
+
+    fn read_state(&self, name: &str, state: BlobState) -> Result<Vec<u8>> {
+        let address = BlobAddress {
+            state,
+            ..address(name)
+        };
+        let none = Conditions::default();
+        let download = self.service.get_blob(&address, None, &none, at(0))?;
+        Ok(drain(download.body, 1000))
+    }
+
+    fn delete_with(&self, name: &str, state: BlobState, request: DeleteBlob) -> Result<bool> {
+        let address = BlobAddress {
+            state,
+            ..address(name)
+        };
+        let (deletion, ticket) = self.service.delete_blob(&address, &request, at(6))?;
+        ticket.wait()?;
+        Ok(deletion.permanent)
+    }
+}
+
+fn with_snapshots(snapshots: DeleteSnapshots) -> DeleteBlob {
+    DeleteBlob {
+        snapshots: Some(snapshots),
+        ..DeleteBlob::default()
+    }
+}
+
+fn leased_by(id: u128) -> Conditions {
+    Conditions {
+        lease_id: Some(Guid(id)),
+        ..Conditions::default()
+    }
+}
+
+#[test]
+fn lease_guards_every_write_and_no_read() {
+    let store = store();
+    let put = store.put("name", b"body").unwrap().written;
+    store.lease("name", SECONDS_15, at(0)).unwrap();
+    let blob = store.properties("name").unwrap();
+    assert_eq!(
+        (blob.etag, blob.lease.state(at(0))),
+        (put.etag, LeaseState::Leased)
+    );
+    let writes = |conditions: &Conditions, now| {
+        let service = &store.service;
+        let mut request = store.put_request(b"new");
+        request.conditions = conditions.clone();
+        let list = PutBlockList {
+            conditions: conditions.clone(),
+            ..PutBlockList::default()
+        };
+        let delete = DeleteBlob {
+            conditions: conditions.clone(),
+            ..DeleteBlob::default()
+        };
+        let upload = store.upload(UploadKind::PutBlock, b"block");
+        let (address, id) = (address("name"), conditions.lease_id);
+        [
+            service.put_block(&address, b"a", upload, id, now).err(),
+            service.put_blob(&address, request, now).err(),
+            service.put_block_list(&address, list, now).err(),
+            service
+                .set_blob_metadata(&address, Metadata::new(), conditions, now)
+                .err(),
+            service
+                .set_blob_properties(&address, BlobHeaders::default(), conditions, now)
+                .err(),
+            service.delete_blob(&address, &delete, now).err(),
+        ]
+    };
+    for error in writes(&Conditions::default(), at(1)) {
+        assert!(matches!(error, Some(Error::LeaseIdMissing)), "{error:?}");
+    }
+    for error in writes(&leased_by(0xB), at(1)) {
+        assert!(
+            matches!(error, Some(Error::LeaseIdMismatchWithBlobOperation)),
+            "{error:?}"
+        );
+    }
+    assert!(store.read("name").is_ok());
+    let wrong = store
+        .service
+        .get_blob(&address("name"), None, &leased_by(0xB), at(1));
+    assert_err!(wrong, Error::LeaseIdMismatchWithBlobOperation);
+    for error in writes(&leased_by(0xA), at(1)) {
+        assert!(error.is_none(), "{error:?}");
+    }
+    let gone = store.lease("name", LeaseAction::Renew(Guid(0xA)), at(2));
+    assert_err!(gone, Error::BlobNotFound);
+}
+
+#[test]
+fn overwriting_keeps_a_lease_that_holds_and_forgets_one_that_does_not() {
+    let store = store();
+    store.put("name", b"body").unwrap();
+    store.lease("name", SECONDS_15, at(0)).unwrap();
+    let mut request = store.put_request(b"new");
+    request.conditions = leased_by(0xA);
+    store.put_with("name", request, at(1)).unwrap();
+    assert!(store.properties("name").unwrap().lease.is_locked(at(1)));
+    let expired = store.properties("name").unwrap().lease.state(at(16));
+    assert_eq!(expired, LeaseState::Expired);
+    store
+        .put_with("name", store.put_request(b"x"), at(16))
+        .unwrap();
+    let renewed = store.lease("name", LeaseAction::Renew(Guid(0xA)), at(17));
+    assert_err!(renewed, Error::LeaseIdMismatchWithLeaseOperation);
+}
+
+#[test]
+fn leased_container_is_deleted_with_its_id_only() {
+    let store = store();
+    let none = Conditions::default();
+    let service = &store.service;
+    let lease = |action, now| service.lease_container(ACCOUNT, CONTAINER, action, &none, now);
+    lease(SECONDS_15, at(0)).unwrap().2.wait().unwrap();
+    let delete = |conditions: &Conditions| {
+        let deleted = service.delete_container(ACCOUNT, CONTAINER, conditions, at(1));
+        deleted.map(|ticket| ticket.wait().unwrap())
+    };
+    assert_err!(delete(&none), Error::LeaseIdMissing);
+    assert_err!(
+        delete(&leased_by(0xB)),
+        Error::LeaseIdMismatchWithContainerOperation
+    );
+    let set = |conditions| {
+        service.set_container_metadata(ACCOUNT, CONTAINER, Metadata::new(), conditions, at(1))
+    };
+    assert!(set(&none).is_ok());
+    assert_err!(
+        set(&leased_by(0xB)),
+        Error::LeaseIdMismatchWithContainerOperation
+    );
+    let broken = lease(LeaseAction::Break(Some(0)), at(1)).unwrap();
+    assert_eq!(broken.0, LeaseOutcome::Breaking(0));
+    assert_err!(
+        delete(&leased_by(0xA)),
+        Error::LeaseNotPresentWithContainerOperation
+    );
+    delete(&none).unwrap();
+}
+
+#[test]
+fn snapshot_keeps_what_the_blob_was() {
+    let store = store();
+    store.put("name", b"first").unwrap();
+    let first = store.snapshot("name").unwrap();
+    store.put("name", b"second").unwrap();
+    store.put_block("name", "a", b"third").unwrap();
+    let second = store.snapshot("name").unwrap();
+    store.commit("name", latest(&["a"])).unwrap();
+    let third = store.snapshot("name").unwrap();
+    store.put_block("name", "b", b"fourth").unwrap();
+    store.commit("name", latest(&["b", "a"])).unwrap();
+    assert!(first < second && second < third);
+    for (moment, body) in [
+        (first, &b"first"[..]),
+        (second, b"second"),
+        (third, b"third"),
+    ] {
+        let state = BlobState::Snapshot(moment);
+        assert_eq!(store.read_state("name", state).unwrap(), body);
+    }
+    assert_eq!(store.read("name").unwrap(), b"fourththird");
+    let unknown = store.read_state("name", BlobState::Snapshot(Moment::at(at(0))));
+    assert_err!(unknown, Error::BlobNotFound);
+}
+
+#[test]
+fn content_goes_with_the_last_that_names_it() {
+    let store = store();
+    for body in [&b"small"[..], &pattern(40_000, 1)] {
+        store.put_block("name", "a", body).unwrap();
+        store.put_block("name", "b", b"other").unwrap();
+        store.commit("name", latest(&["a", "b"])).unwrap();
+        let first = store.snapshot("name").unwrap();
+        let second = store.snapshot("name").unwrap();
+        assert_eq!(store.filed(), (2, 2), "content is shared, not copied");
+        store.commit("name", latest(&["a"])).unwrap();
+        assert_eq!(store.read("name").unwrap(), body);
+        assert_eq!(store.filed(), (3, 2));
+        assert_err!(store.delete("name"), Error::SnapshotsPresent);
+        let delete = |moment| {
+            let state = BlobState::Snapshot(moment);
+            store.delete_with("name", state, DeleteBlob::default())
+        };
+        assert!(delete(first).unwrap());
+        delete(second).unwrap();
+        assert_eq!(store.read("name").unwrap(), body);
+        store.put("name", b"whole").unwrap();
+        assert_eq!(store.filed(), (0, 1));
+        store.delete("name").unwrap();
+        assert_eq!(store.filed(), (0, 0));
+        assert_eq!(store.rows(&store.service.keyspaces.references), 0);
+    }
+}
+
+#[test]
+fn snapshots_are_deleted_with_the_blob_or_without_it() {
+    let store = store();
+    store.put("name", b"body").unwrap();
+    let snapshot = store.snapshot("name").unwrap();
+    store.snapshot("name").unwrap();
+    let wrong = store.delete_with(
+        "name",
+        BlobState::Snapshot(snapshot),
+        with_snapshots(DeleteSnapshots::Include),
+    );
+    assert_err!(wrong, Error::InvalidOperation { .. });
+    let only = with_snapshots(DeleteSnapshots::Only);
+    store.delete_with("name", BlobState::Current, only).unwrap();
+    assert_eq!(store.read("name").unwrap(), b"body");
+    assert_eq!(store.rows(&store.service.keyspaces.history), 0);
+    store.snapshot("name").unwrap();
+    let include = with_snapshots(DeleteSnapshots::Include);
+    store
+        .delete_with("name", BlobState::Current, include)
+        .unwrap();
+    assert_eq!(store.rows(&store.service.keyspaces.history), 0);
+    assert_eq!(store.filed(), (0, 0));
+}
+
+#[test]
+fn snapshots_are_not_written_to() {
+    let store = store();
+    store.put("name", b"body").unwrap();
+    let state = BlobState::Snapshot(store.snapshot("name").unwrap());
+    let address = BlobAddress {
+        state,
+        ..address("name")
+    };
+    let none = Conditions::default();
+    let service = &store.service;
+    let put = service.put_blob(&address, store.put_request(b"x"), at(9));
+    assert_err!(put, Error::InvalidOperation { .. });
+    let set = service.set_blob_metadata(&address, Metadata::new(), &none, at(9));
+    assert_err!(set, Error::InvalidOperation { .. });
+    let leased = service.lease_blob(&address, SECONDS_15, &none, at(9));
+    assert_err!(leased, Error::InvalidOperation { .. });
+}
+
+#[test]
+fn snapshots_are_listed_before_the_blob_of_their_name_and_page_by_page() {
+    let store = store();
+    let mut expected = Vec::new();
+    for name in ["a", "b"] {
+        store.put(name, b"body").unwrap();
+        for _ in 0..3 {
+            expected.push((name, Some(store.snapshot(name).unwrap())));
+        }
+        expected.push((name, None));
+    }
+    for max_results in 1..=9 {
+        let mut request = ListBlobs {
+            snapshots: true,
+            max_results: Some(max_results),
+            ..ListBlobs::default()
+        };
+        let mut found = Vec::new();
+        loop {
+            let page = store.list(&request);
+            for entry in page.entries {
+                let BlobEntry::Blob(listed) = entry else {
+                    panic!("{entry:?}");
+                };
+                found.push((listed.name, listed.blob.unwrap().snapshot));
+            }
+            request.marker = page.next_marker;
+            if request.marker.is_none() {
+                break;
+            }
+        }
+        let found: Vec<_> = found.iter().map(|(name, at)| (&name[..], *at)).collect();
+        assert_eq!(found, expected, "{max_results} a page");
+    }
+    let plain = store.list(&ListBlobs::default());
+    assert_eq!((plain.entries.len(), plain.rows_examined), (2, 2));
+}
+
+#[test]
+fn listing_does_not_look_at_uncommitted_blobs_unasked() {
+    let store = store();
+    for i in 0..500 {
+        store.put_block(&format!("a{i}"), "a", b"block").unwrap();
+    }
+    store.put("b", b"body").unwrap();
+    let page = store.list(&ListBlobs::default());
+    assert_eq!((page.entries.len(), page.rows_examined), (1, 1));
+    let request = ListBlobs {
+        uncommitted: true,
+        start_from: "a499".to_string(),
+        ..ListBlobs::default()
+    };
+    // a499, a5, a50 to a59, and so on to a99, and b.
+    assert_eq!(store.list(&request).entries.len(), 1 + 5 * 11 + 1);
 }

@@ -373,6 +373,89 @@ impl From<lazurite_blob::Error> for Failure {
             }
             Error::ResourceNameLength => answer(400, "OutOfRangeInput"),
             Error::UnsatisfiableCondition => answer(400, "UnsatisfiableCondition"),
+            Error::AppendPositionConditionNotMet => answer(412, "AppendPositionConditionNotMet"),
+            Error::BlobArchived => answer(409, "BlobArchived"),
+            Error::BlobBeingRehydrated => answer(409, "BlobBeingRehydrated"),
+            Error::BlobDoesNotUseCustomerSpecifiedEncryption => {
+                answer(409, "BlobDoesNotUseCustomerSpecifiedEncryption")
+            }
+            Error::BlobImmutableDueToPolicy => answer(409, "BlobImmutableDueToPolicy"),
+            Error::BlobIsSealed => answer(409, "BlobIsSealed"),
+            Error::BlobNotArchived => answer(409, "BlobNotArchived"),
+            Error::BlobOverwritten => answer(409, "BlobOverwritten"),
+            Error::BlobUsesCustomerSpecifiedEncryption => {
+                answer(409, "BlobUsesCustomerSpecifiedEncryption")
+            }
+            Error::CopyIdMismatch => answer(409, "CopyIdMismatch"),
+            Error::DuplicateTagNames => answer(400, "DuplicateTagNames"),
+            Error::EmptyTagName => answer(400, "EmptyTagName"),
+            Error::IncrementalCopyBlobMismatch => answer(409, "IncrementalCopyBlobMismatch"),
+            Error::IncrementalCopyOfEarlierSnapshotNotAllowed => {
+                answer(409, "IncrementalCopyOfEarlierSnapshotNotAllowed")
+            }
+            Error::IncrementalCopySourceMustBeSnapshot => {
+                answer(409, "IncrementalCopySourceMustBeSnapshot")
+            }
+            Error::InfiniteLeaseDurationRequired => answer(412, "InfiniteLeaseDurationRequired"),
+            Error::InvalidBlobTier => answer(400, "InvalidBlobTier"),
+            Error::InvalidBlobType => answer(409, "InvalidBlobType"),
+            Error::InvalidOperation { reason } => {
+                answer(400, "InvalidOperation").with("ExtendedErrorDetail", reason)
+            }
+            Error::InvalidPageRange => answer(416, "InvalidPageRange"),
+            Error::InvalidSourceBlobType => answer(409, "InvalidSourceBlobType"),
+            Error::InvalidTag { reason } => {
+                answer(400, "InvalidTag").with("ExtendedErrorDetail", reason)
+            }
+            Error::LeaseAlreadyPresent => answer(409, "LeaseAlreadyPresent"),
+            Error::LeaseIdMismatchWithBlobOperation => {
+                answer(412, "LeaseIdMismatchWithBlobOperation")
+            }
+            Error::LeaseIdMismatchWithContainerOperation => {
+                answer(412, "LeaseIdMismatchWithContainerOperation")
+            }
+            Error::LeaseIdMismatchWithLeaseOperation => {
+                answer(409, "LeaseIdMismatchWithLeaseOperation")
+            }
+            Error::LeaseIdMissing => answer(412, "LeaseIdMissing"),
+            Error::LeaseIsBreakingAndCannotBeAcquired => {
+                answer(409, "LeaseIsBreakingAndCannotBeAcquired")
+            }
+            Error::LeaseIsBreakingAndCannotBeChanged => {
+                answer(409, "LeaseIsBreakingAndCannotBeChanged")
+            }
+            Error::LeaseIsBrokenAndCannotBeRenewed => {
+                answer(409, "LeaseIsBrokenAndCannotBeRenewed")
+            }
+            Error::LeaseNotPresentWithBlobOperation => {
+                answer(412, "LeaseNotPresentWithBlobOperation")
+            }
+            Error::LeaseNotPresentWithContainerOperation => {
+                answer(412, "LeaseNotPresentWithContainerOperation")
+            }
+            Error::LeaseNotPresentWithLeaseOperation => {
+                answer(409, "LeaseNotPresentWithLeaseOperation")
+            }
+            Error::MaxBlobSizeConditionNotMet => answer(412, "MaxBlobSizeConditionNotMet"),
+            Error::MissingRequiredHeader { header } => {
+                answer(400, "MissingRequiredHeader").with("HeaderName", header)
+            }
+            Error::NoPendingCopyOperation => answer(409, "NoPendingCopyOperation"),
+            Error::OperationNotAllowedOnIncrementalCopyBlob => {
+                answer(409, "OperationNotAllowedOnIncrementalCopyBlob")
+            }
+            Error::OperationNotAllowedOnRootBlob => answer(403, "OperationNotAllowedOnRootBlob"),
+            Error::PendingCopyOperation => answer(409, "PendingCopyOperation"),
+            Error::PreviousSnapshotCannotBeNewer => answer(400, "PreviousSnapshotCannotBeNewer"),
+            Error::PreviousSnapshotNotFound => answer(409, "PreviousSnapshotNotFound"),
+            Error::SequenceNumberConditionNotMet => answer(412, "SequenceNumberConditionNotMet"),
+            Error::SequenceNumberIncrementTooLarge => {
+                answer(409, "SequenceNumberIncrementTooLarge")
+            }
+            Error::SnapshotCountExceeded => answer(409, "SnapshotCountExceeded"),
+            Error::SnapshotsPresent => answer(409, "SnapshotsPresent"),
+            Error::SourceConditionNotMet => answer(412, "SourceConditionNotMet"),
+            Error::TagsTooLarge => answer(400, "TagsTooLarge"),
             Error::Engine(error) => error.into(),
         }
     }

@@ -49,6 +49,7 @@ pub async fn put_blob(request: Request, body: RequestBody) -> Result<Response<Bo
             headers,
             metadata,
             conditions,
+            settings: Default::default(),
         };
         blobs.put_blob(&r.address(), put, r.now())
     };
@@ -66,7 +67,7 @@ async fn check_before_body(request: &Request, conditions: &Conditions) -> Result
     if !request.context.headers.contains_key("expect") {
         return Ok(());
     }
-    let (app, conditions) = (request.app.clone(), conditions.clone());
+    let (app, conditions, now) = (request.app.clone(), conditions.clone(), request.now());
     let (account, container, blob) = (
         request.account().to_owned(),
         request.container.clone(),
@@ -77,8 +78,9 @@ async fn check_before_body(request: &Request, conditions: &Conditions) -> Result
             account: &account,
             container: &container,
             blob: &blob,
+            state: lazurite_blob::BlobState::Current,
         };
-        Ok(app.blobs.check_put(&address, &conditions)?)
+        Ok(app.blobs.check_put(&address, &conditions, now)?)
     })
     .await
 }
@@ -98,8 +100,9 @@ fn refuse_overwrite(failure: Failure, create_only: bool) -> Failure {
 pub async fn put_block(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let id = block_id(&request.context.required_parameter("blockid")?)?;
     let upload = receive(&request, body, UploadKind::PutBlock).await?;
-    let call =
-        move |blobs: &BlobService, r: &Request| blobs.put_block(&r.address(), &id, upload, r.now());
+    let call = move |blobs: &BlobService, r: &Request| {
+        blobs.put_block(&r.address(), &id, upload, None, r.now())
+    };
     let (checksums, ticket) = request.call(call).await?;
     ticket.await?;
     let mut response = empty(201);
@@ -159,6 +162,7 @@ pub async fn put_block_list(request: Request, body: RequestBody) -> Result<Respo
             headers,
             metadata,
             conditions,
+            settings: Default::default(),
         };
         blobs.put_block_list(&r.address(), put, r.now())
     };
@@ -232,7 +236,9 @@ pub async fn get_block_list(request: Request) -> Result<Response<Body>> {
         }
     };
     let list = request
-        .call(move |blobs, r| blobs.get_block_list(&r.address(), list_type))
+        .call(move |blobs, r| {
+            blobs.get_block_list(&r.address(), list_type, &Default::default(), r.now())
+        })
         .await?;
     let mut document = Writer::new();
     document.open("BlockList");
@@ -251,6 +257,7 @@ pub async fn get_block_list(request: Request) -> Result<Response<Body>> {
             &Written {
                 etag: blob.etag,
                 last_modified: blob.last_modified,
+                version: None,
             },
         );
     }

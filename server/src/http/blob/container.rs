@@ -94,7 +94,7 @@ pub async fn set_container_acl(request: Request, body: RequestBody) -> Result<Re
 pub async fn delete_container(request: Request) -> Result<Response<Body>> {
     let conditions = request.conditions()?;
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
-        blobs.delete_container(r.account(), &r.container, &conditions)
+        blobs.delete_container(r.account(), &r.container, &conditions, r.now())
     };
     request.call(call).await?.await?;
     Ok(empty(202))
@@ -124,6 +124,7 @@ fn validators(container: &Container) -> Written {
     Written {
         etag: container.etag,
         last_modified: container.last_modified,
+        version: None,
     }
 }
 

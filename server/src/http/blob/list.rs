@@ -38,6 +38,7 @@ pub async fn list_containers(request: Request) -> Result<Response<Body>> {
         max_results: max_results(&request)?,
         metadata: include.iter().any(|item| item == "metadata"),
         system: include.iter().any(|item| item == "system"),
+        ..ListContainers::default()
     };
     let mut document = begin(
         &request,
@@ -49,7 +50,7 @@ pub async fn list_containers(request: Request) -> Result<Response<Body>> {
     );
     let with_metadata = list.metadata;
     let page = request
-        .call(move |blobs, r| blobs.list_containers(r.account(), &list))
+        .call(move |blobs, r| blobs.list_containers(r.account(), &list, r.now()))
         .await?;
     document.open("Containers");
     for (name, container) in &page.containers {
@@ -76,6 +77,7 @@ pub async fn list_blobs(request: Request) -> Result<Response<Body>> {
         max_results: max_results(&request)?,
         metadata: include.iter().any(|item| item == "metadata"),
         uncommitted: include.iter().any(|item| item == "uncommittedblobs"),
+        ..ListBlobs::default()
     };
     let container = request.container.clone();
     let mut document = begin(
@@ -88,7 +90,7 @@ pub async fn list_blobs(request: Request) -> Result<Response<Body>> {
     );
     let with_metadata = list.metadata;
     let page = request
-        .call(move |blobs, r| blobs.list_blobs(r.account(), &r.container, &list))
+        .call(move |blobs, r| blobs.list_blobs(r.account(), &r.container, &list, r.now()))
         .await?;
     document.open("Blobs");
     for entry in &page.entries {

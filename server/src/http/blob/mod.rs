@@ -153,6 +153,7 @@ impl Request {
             account: &self.context.account,
             container: &self.container,
             blob: &self.blob,
+            state: lazurite_blob::BlobState::Current,
         }
     }
 
@@ -461,5 +462,6 @@ fn conditions(context: &Context) -> Result<Conditions> {
         if_none_match: tags("if-none-match")?,
         if_modified_since: date("if-modified-since")?,
         if_unmodified_since: date("if-unmodified-since")?,
+        ..Conditions::default()
     })
 }

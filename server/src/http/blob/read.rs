@@ -30,10 +30,11 @@ pub async fn get_blob(request: Request) -> Result<Response<Body>> {
     let wants_md5 = wants_range_md5(&request, range)?;
     let overrides = overrides(&request);
     let begun = cross(move || {
-        let download = request
-            .app
-            .blobs
-            .get_blob(&request.address(), range, &conditions)?;
+        let download =
+            request
+                .app
+                .blobs
+                .get_blob(&request.address(), range, &conditions, request.now())?;
         let mut rest = download.body;
         let wanted = if wants_md5 {
             RANGE_MD5_BYTES_MAX as usize
@@ -78,7 +79,7 @@ pub async fn get_blob_properties(request: Request) -> Result<Response<Body>> {
     let overrides = overrides(&request);
     let head = request.context.method == Method::HEAD;
     let blob = request
-        .call(move |blobs, r| blobs.get_blob_properties(&r.address(), &conditions))
+        .call(move |blobs, r| blobs.get_blob_properties(&r.address(), &conditions, r.now()))
         .await?;
     let mut response = empty(200);
     put_blob_headers(&mut response, &blob);
@@ -251,5 +252,7 @@ fn put_content_md5(response: &mut Response<Body>, begun: &Begun, wants_md5: bool
 pub fn blob_type(blob: &Blob) -> &'static str {
     match blob.blob_type() {
         BlobType::BlockBlob => "BlockBlob",
+        BlobType::AppendBlob => "AppendBlob",
+        BlobType::PageBlob => "PageBlob",
     }
 }

@@ -46,7 +46,13 @@ pub async fn delete_blob(request: Request) -> Result<Response<Body>> {
     }
     let conditions = request.conditions()?;
     request
-        .call(move |blobs, r| blobs.delete_blob(&r.address(), &conditions))
+        .call(move |blobs, r| {
+            let request = lazurite_blob::DeleteBlob {
+                conditions,
+                ..Default::default()
+            };
+            Ok(blobs.delete_blob(&r.address(), &request, r.now())?.1)
+        })
         .await?
         .await?;
     let mut response = empty(202);

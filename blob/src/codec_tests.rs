@@ -1,0 +1,296 @@
+use super::*;
+use proptest::option;
+use proptest::prelude::*;
+
+const HOME: u128 = 0xC0;
+
+fn time() -> impl Strategy<Value = SystemTime> {
+    any::<u64>().prop_map(time_of_ticks)
+}
+
+fn metadata() -> impl Strategy<Value = Metadata> {
+    prop::collection::vec((".{0,8}", ".{0,200}"), 0..4)
+}
+
+fn deleted() -> impl Strategy<Value = Deleted> {
+    (time(), time()).prop_map(|(at, until)| Deleted { at, until })
+}
+
+fn lease() -> impl Strategy<Value = Lease> {
+    let duration = prop_oneof![
+        Just(LeaseDuration::Infinite),
+        (1u32..100).prop_map(LeaseDuration::Seconds)
+    ];
+    let held = (
+        any::<u128>(),
+        duration,
+        option::of(time()),
+        option::of(time()),
+    );
+    let held = held.prop_map(|(id, duration, until, broken_at)| Held {
+        id: Guid(id),
+        duration,
+        until,
+        broken_at,
+    });
+    option::of(held).prop_map(Lease)
+}
+
+fn container() -> impl Strategy<Value = Container> {
+    let access = prop::sample::select(vec![
+        PublicAccess::Private,
+        PublicAccess::Blob,
+        PublicAccess::Container,
+    ]);
+    let policy = (
+        ".{0,64}",
+        option::of(time()),
+        option::of(time()),
+        option::of("[rwd]*"),
+    );
+    let policy = policy.prop_map(|(id, start, expiry, permission)| StoredPolicy {
+        id,
+        start,
+        expiry,
+        permission,
+    });
+    let policies = prop::collection::vec(policy, 0..5);
+    let validators = (any::<u128>(), any::<u64>(), time());
+    let newer = (
+        option::of(".{0,9}"),
+        any::<(bool, bool)>(),
+        option::of(deleted()),
+    );
+    (validators, access, policies, metadata(), lease(), newer).prop_map(
+        |(validators, public_access, policies, metadata, lease, newer)| Container {
+            id: validators.0,
+            etag: ETag(validators.1),
+            last_modified: validators.2,
+            public_access,
+            policies,
+            metadata,
+            lease,
+            default_encryption_scope: newer.0,
+            deny_encryption_scope_override: newer.1.0,
+            immutable_versions: newer.1.1,
+            deleted: newer.2,
+        },
+    )
+}
+
+fn headers() -> impl Strategy<Value = BlobHeaders> {
+    let text = || option::of(".{0,150}");
+    let texts = (text(), text(), text(), text(), text());
+    (texts, any::<Option<[u8; 16]>>()).prop_map(|(texts, md5)| BlobHeaders {
+        content_type: texts.0,
+        content_encoding: texts.1,
+        content_language: texts.2,
+        cache_control: texts.3,
+        content_disposition: texts.4,
+        content_md5: md5,
+    })
+}
+
+fn tiering() -> impl Strategy<Value = Tiering> {
+    let tier = || {
+        prop::sample::select(vec![
+            AccessTier::Hot,
+            AccessTier::Archive,
+            AccessTier::Smart,
+            AccessTier::Premium(80),
+        ])
+    };
+    let priority = any::<bool>().prop_map(|high| match high {
+        true => RehydratePriority::High,
+        false => RehydratePriority::Standard,
+    });
+    let rehydration = (tier(), priority, time());
+    let rehydration = rehydration.prop_map(|(to, priority, ready_at)| Rehydration {
+        to,
+        priority,
+        ready_at,
+    });
+    (
+        option::of(tier()),
+        option::of(time()),
+        option::of(rehydration),
+    )
+        .prop_map(|(explicit, changed_at, rehydration)| Tiering {
+            explicit,
+            changed_at,
+            rehydration,
+        })
+}
+
+fn copy() -> impl Strategy<Value = CopyState> {
+    let status = prop::sample::select(vec![
+        CopyStatus::Pending,
+        CopyStatus::Success,
+        CopyStatus::Aborted,
+        CopyStatus::Failed,
+    ]);
+    let texts = (".{0,50}", option::of(".{0,50}"));
+    let numbers = any::<(u128, u64, u64, Option<u64>, bool)>();
+    (status, texts, numbers, option::of(time())).prop_map(
+        |(status, texts, numbers, completed_at)| CopyState {
+            id: Guid(numbers.0),
+            source: texts.0,
+            status,
+            copied: numbers.1,
+            total: numbers.2,
+            completed_at,
+            description: texts.1,
+            destination_snapshot: numbers.3.map(Moment),
+            incremental: numbers.4,
+        },
+    )
+}
+
+fn layers() -> impl Strategy<Value = Vec<Layer>> {
+    let home = prop_oneof![Just(HOME), any::<u128>()];
+    let layer = (home, any::<(u128, bool, u64)>());
+    let layer = layer.prop_map(|(home, (id, shared, end))| Layer {
+        file: File { home, id },
+        shared,
+        end,
+    });
+    prop::collection::vec(layer, 0..4)
+}
+
+fn blob() -> impl Strategy<Value = Blob> {
+    let content = prop_oneof![
+        Just(Content::Whole),
+        any::<u32>().prop_map(|count| Content::Blocks { count }),
+        any::<(u32, bool)>().prop_map(|(count, sealed)| Content::Appends { count, sealed }),
+        any::<u64>().prop_map(|sequence| Content::Pages { sequence }),
+    ];
+    let encryption = prop_oneof![
+        Just(Encryption::None),
+        any::<[u8; 32]>().prop_map(Encryption::CustomerKey),
+        ".{0,60}".prop_map(Encryption::Scope),
+    ];
+    let immutability = (time(), any::<bool>()).prop_map(|(until, locked)| ImmutabilityPolicy {
+        until,
+        mode: match locked {
+            true => ImmutabilityMode::Locked,
+            false => ImmutabilityMode::Unlocked,
+        },
+    });
+    let stamps = (any::<u64>(), time(), time(), any::<u64>());
+    let texts = (headers(), metadata(), metadata());
+    let states = (
+        lease(),
+        tiering(),
+        option::of(copy()),
+        option::of(deleted()),
+    );
+    let moments = any::<(Option<u128>, Option<u64>, Option<u64>)>();
+    let guards = (
+        option::of(immutability),
+        any::<bool>(),
+        encryption,
+        option::of(time()),
+    );
+    (content, layers(), stamps, texts, states, moments, guards).prop_map(
+        |(content, layers, stamps, texts, states, moments, guards)| Blob {
+            layers,
+            content,
+            staging: moments.0,
+            etag: ETag(stamps.0),
+            last_modified: stamps.1,
+            created_at: stamps.2,
+            length: stamps.3,
+            headers: texts.0,
+            metadata: texts.1,
+            tags: texts.2,
+            lease: states.0,
+            tiering: states.1,
+            copy: states.2,
+            expires_at: guards.3,
+            snapshot: moments.1.map(Moment),
+            version: moments.2.map(Moment),
+            deleted: states.3,
+            immutability: guards.0,
+            legal_hold: guards.1,
+            encryption: guards.2,
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn containers_come_back(container in container()) {
+        prop_assert_eq!(decode_container(&encode_container(&container)).unwrap(), container);
+    }
+
+    #[test]
+    fn blobs_come_back(blob in blob()) {
+        let decoded = decode_blob(&encode_blob(&blob, HOME), HOME).unwrap();
+        prop_assert_eq!(decoded, BlobRecord::Committed(blob));
+    }
+
+    #[test]
+    fn blocks_come_back(
+        id in prop::collection::vec(any::<u8>(), 1..64),
+        length: u64,
+        content: u128,
+        file: Option<(u128, u128)>,
+    ) {
+        let file = file.map(|(home, id)| File { home, id });
+        let block = BlobBlock { id, length, content, file };
+        prop_assert_eq!(decode_block(&encode_block(&block)).unwrap(), block);
+    }
+
+    #[test]
+    fn extents_come_back(start: u64, pages: Option<(u128, u64, u64)>) {
+        let pages = pages.map(|(content, skipped, stored)| Pages { content, skipped, stored });
+        let extent = PageExtent { start, pages };
+        prop_assert_eq!(decode_extent(&encode_extent(&extent)).unwrap(), extent);
+    }
+
+    #[test]
+    fn staging_comes_back(count: u32, id_bytes: u8, touched_at in time(), file: u128) {
+        let staging = Staging { count, id_bytes, touched_at };
+        prop_assert_eq!(decode_staging(&encode_staging(&staging)).unwrap(), staging);
+        prop_assert_eq!(decode_uncommitted(&encode_uncommitted(file)).unwrap(), file);
+    }
+
+    #[test]
+    fn policies_and_counts_come_back(bits: (bool, bool), days: (Option<u16>, Option<u16>), seconds: u32, count: u64) {
+        let policy = AccountPolicy {
+            versioning: bits.0,
+            delete_retention_days: days.0,
+            permanent_delete: bits.1,
+            container_retention_days: days.1,
+            rehydrate_seconds: seconds,
+        };
+        prop_assert_eq!(decode_policy(&encode_policy(&policy)).unwrap(), policy);
+        prop_assert_eq!(decode_count(&encode_count(count)).unwrap(), count);
+    }
+
+    #[test]
+    fn cut_or_lengthened_values_are_errors(blob in blob(), at: prop::sample::Index) {
+        let mut value = encode_blob(&blob, HOME);
+        prop_assert!(decode_blob(&value[..at.index(value.len())], HOME).is_err());
+        value.push(0);
+        prop_assert!(decode_blob(&value, HOME).is_err());
+    }
+
+    #[test]
+    fn any_bytes_are_answered_not_a_panic(mut value in prop::collection::vec(any::<u8>(), 0..200), version in 1u8..4) {
+        if let Some(first) = value.first_mut() {
+            *first = version;
+        }
+        let _ = (decode_container(&value), decode_blob(&value, HOME), decode_policy(&value));
+        let _ = (decode_block(&value), decode_staging(&value), decode_extent(&value));
+        let _ = (decode_uncommitted(&value), decode_count(&value));
+    }
+}
+
+#[test]
+fn later_versions_are_refused() {
+    let mut value = encode_uncommitted(1);
+    value[0] = VERSION_MAX + 1;
+    let error = decode_uncommitted(&value).unwrap_err();
+    assert!(matches!(error, Error::InternalError { reason } if reason.contains("version 3")));
+}

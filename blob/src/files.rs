@@ -1,0 +1,124 @@
+//! Files: ranges of blocks and contents that records name, and how it is known that no record does any more.
+//!
+//! A file that only ever one record named has no row: the record's layer says so, and dropping the record drops the file. When
+//! a second one names it, both layers are marked as shared and a row counts them. Invariants: a file that is named more than
+//! once is never changed; its count is changed under the lock of the file, after those of the blobs.
+
+use crate::codec;
+use crate::error::Result;
+use crate::keys::File;
+use crate::model::{Blob, Content, Layer};
+use crate::{BlobService, Keyspaces};
+use lazurite_engine::{Batch, KeyGuard, KeyRange};
+use std::collections::BTreeMap;
+
+/// What an operation does to the files that records name.
+#[derive(Debug, Default)]
+pub(crate) struct FileChanges {
+    /// Shared files: how many records more, or less, name them.
+    shared: BTreeMap<File, i64>,
+}
+
+impl FileChanges {
+    /// One record more names the file.
+    pub(crate) fn add(&mut self, file: File) {
+        *self.shared.entry(file).or_default() += 1;
+    }
+
+    /// A record names the layer's file no more. One that nobody else names is dropped in `batch`.
+    pub(crate) fn remove(&mut self, keyspaces: &Keyspaces, batch: &mut Batch, layer: &Layer) {
+        match layer.shared {
+            true => *self.shared.entry(layer.file).or_default() -= 1,
+            false => drop_file(keyspaces, batch, layer.file),
+        }
+    }
+
+    /// As [`FileChanges::remove`] for all layers of a blob that goes for good.
+    pub(crate) fn remove_all(&mut self, keyspaces: &Keyspaces, batch: &mut Batch, blob: &Blob) {
+        for layer in &blob.layers {
+            if blob.content == Content::Whole && !layer.shared {
+                // The one row that there is costs less to delete than a range.
+                if blob.length > 0 {
+                    batch.delete(&keyspaces.content, &layer.file.whole_content());
+                }
+            } else {
+                self.remove(keyspaces, batch, layer);
+            }
+        }
+    }
+}
+
+/// Drops all of a file that no record names.
+pub(crate) fn drop_file(keyspaces: &Keyspaces, batch: &mut Batch, file: File) {
+    batch.delete_range(&keyspaces.blocks, file.all());
+    batch.delete_range(&keyspaces.content, file.all());
+}
+
+impl BlobService {
+    /// Adds to `batch` what becomes of the files. To be written before the guard is dropped.
+    pub(crate) fn settle_files(
+        &self,
+        batch: &mut Batch,
+        changes: &FileChanges,
+    ) -> Result<Option<KeyGuard<'_>>> {
+        if changes.shared.is_empty() {
+            return Ok(None);
+        }
+        let keys: Vec<Vec<u8>> = changes.shared.keys().map(File::references).collect();
+        let guard = self.file_locks.lock_all(keys.iter().map(|key| &key[..]));
+        let references = &self.keyspaces.references;
+        for ((file, change), key) in changes.shared.iter().zip(&keys) {
+            let before = self.references(file)?;
+            let after = before.saturating_add_signed(*change);
+            if after == 0 {
+                drop_file(&self.keyspaces, batch, *file);
+                batch.delete(references, key);
+            } else if *change != 0 {
+                batch.put(references, key, &codec::encode_count(after));
+            }
+        }
+        Ok(Some(guard))
+    }
+
+    /// How many records name the file.
+    fn references(&self, file: &File) -> Result<u64> {
+        let value = self
+            .db
+            .get(&self.keyspaces.references, &file.references())?;
+        value.map_or(Ok(1), |value| codec::decode_count(&value))
+    }
+
+    /// Whether another record names the layer's file. For who holds the lock of a blob that names it: then an answer of `false`
+    /// stays true until the lock is let go.
+    pub(crate) fn is_shared(&self, layer: &Layer) -> Result<bool> {
+        Ok(layer.shared && self.references(&layer.file)? > 1)
+    }
+
+    /// Whether files of the container are named by records of another, or the reverse.
+    pub(crate) fn is_entangled(&self, container_id: u128) -> Result<bool> {
+        let key = container_id.to_be_bytes();
+        Ok(self.db.get(&self.keyspaces.references, &key)?.is_some())
+    }
+
+    /// Notes that files of the one container are named by records of the other.
+    pub(crate) fn entangle(&self, batch: &mut Batch, containers: [u128; 2]) {
+        for id in containers {
+            batch.put(&self.keyspaces.references, &id.to_be_bytes(), b"");
+        }
+    }
+}
+
+/// Everything of a container in the keyspaces whose rows begin with its id, but for `blob.references`.
+pub(crate) fn container_ranges(
+    keyspaces: &Keyspaces,
+    container_id: u128,
+) -> [(&lazurite_engine::Keyspace, KeyRange); 5] {
+    let range = || crate::keys::all_of_container(container_id);
+    [
+        (&keyspaces.blobs, range()),
+        (&keyspaces.history, range()),
+        (&keyspaces.tags, range()),
+        (&keyspaces.blocks, range()),
+        (&keyspaces.content, range()),
+    ]
+}

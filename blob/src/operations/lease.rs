@@ -1,0 +1,57 @@
+//! Lease Blob and Lease Container.
+
+use crate::BlobService;
+use crate::conditions::{Conditions, Validators, WriteKind};
+use crate::error::Result;
+use crate::lease::{Guid, LeaseAction, LeaseOutcome};
+use crate::model::{BlobAddress, Written};
+use crate::{keys, names};
+use lazurite_engine::Ticket;
+use std::time::SystemTime;
+
+impl BlobService {
+    /// Acquires, renews, changes, releases or breaks the lease of a blob. Its validators stay as they are.
+    /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`; those of the
+    /// conditions of a write; those of leases; `PendingCopyOperation`.
+    pub fn lease_blob(
+        &self,
+        address: &BlobAddress<'_>,
+        action: LeaseAction,
+        conditions: &Conditions,
+        now: SystemTime,
+    ) -> Result<(LeaseOutcome, Written, Ticket)> {
+        let condition = conditions.for_write()?;
+        let mut write = self.begin_write(address, now)?;
+        write.check_conditions(condition, conditions, WriteKind::Change)?;
+        let mut blob = write.existing()?;
+        write.check_not_pending()?;
+        let outcome = blob.lease.apply(action, now, || self.new_guid())?;
+        write.put_current(&blob);
+        Ok((outcome, blob.written(), write.commit()?))
+    }
+
+    /// As [`BlobService::lease_blob`] of a container. Conditions: dates only.
+    /// Errors: of the name; `ConditionHeadersNotSupported`, `ConditionNotMet`, `ContainerNotFound`; those of leases.
+    pub fn lease_container(
+        &self,
+        account: &str,
+        container: &str,
+        action: LeaseAction,
+        conditions: &Conditions,
+        now: SystemTime,
+    ) -> Result<(LeaseOutcome, Written, Ticket)> {
+        names::check_container_name(container)?;
+        let condition = conditions.for_container_write()?;
+        let key = keys::container(account, container);
+        let _gate = self.gates.alone(&key);
+        let mut container = self.keyspaces.container(&self.db, &key)?;
+        condition.check(WriteKind::Change, Some(Validators::from(&container)))?;
+        let outcome = container.lease.apply(action, now, || self.new_guid())?;
+        let ticket = self.write_container(&key, &container)?;
+        Ok((outcome, container.written(), ticket))
+    }
+
+    pub(crate) fn new_guid(&self) -> Guid {
+        Guid(self.ids.next_id())
+    }
+}

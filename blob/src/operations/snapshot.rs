@@ -1,0 +1,56 @@
+//! Snapshot Blob.
+
+use super::write::{Place, check_online};
+use crate::BlobService;
+use crate::conditions::{Conditions, Validators, WriteKind};
+use crate::error::Result;
+use crate::keys::History;
+use crate::lease::{Lease, Leased};
+use crate::model::{BlobAddress, Metadata, Written};
+use crate::moment::Moment;
+use crate::names;
+use lazurite_engine::Ticket;
+use std::time::SystemTime;
+
+impl BlobService {
+    /// Keeps the blob as it is now, content shared, under the moment that is answered. Metadata that is not empty replaces
+    /// the blob's on the snapshot, which then has validators of its own. The blob stays as it is.
+    /// Errors: of the names and metadata; `ContainerNotFound`, `BlobNotFound`; those of the conditions of a write; of a lease
+    /// id that does not match; `PendingCopyOperation`, `BlobArchived`, `BlobBeingRehydrated`.
+    pub fn snapshot_blob(
+        &self,
+        address: &BlobAddress<'_>,
+        metadata: Metadata,
+        conditions: &Conditions,
+        now: SystemTime,
+    ) -> Result<(Moment, Written, Ticket)> {
+        names::check_metadata(&metadata)?;
+        let condition = conditions.for_write()?;
+        let mut write = self.begin_write(address, now)?;
+        write.check_conditions(condition, conditions, WriteKind::Change)?;
+        let lease = write.existing()?.lease;
+        lease.check_read(conditions.lease_id, now, Leased::Blob)?;
+        write.check_not_pending()?;
+        check_online(&write.existing()?, now)?;
+        write.share_stored(|_| true);
+        let blob = write.existing()?;
+        let moment = write.new_moment()?;
+        let mut snapshot = blob.clone();
+        snapshot.snapshot = Some(moment);
+        snapshot.staging = None;
+        snapshot.lease = Lease::default();
+        if !metadata.is_empty() {
+            let written = self.stamp(now, Some(Validators::from(&blob)));
+            snapshot.etag = written.etag;
+            snapshot.last_modified = written.last_modified;
+            snapshot.metadata = metadata;
+        }
+        write.put(Place::Past(History::Snapshot, moment), &snapshot);
+        write.put_current(&blob);
+        let written = Written {
+            version: blob.version,
+            ..snapshot.written()
+        };
+        Ok((moment, written, write.commit()?))
+    }
+}

@@ -1,0 +1,583 @@
+//! BlobWrite: the one way to write to a blob. Begin, check, change, commit: one lock, one batch.
+
+use crate::BlobService;
+use crate::account::AccountPolicy;
+use crate::codec;
+use crate::conditions::{Conditions, Validators, WriteCondition, WriteKind};
+use crate::error::{Error, Result};
+use crate::files::{FileChanges, drop_file};
+use crate::keys::{self, File, History};
+use crate::lease::{Guid, Lease, Leased};
+use crate::model::{
+    Blob, BlobAddress, BlobHeaders, BlobRecord, BlobState, Container, Content, CopyStatus, Deleted,
+    Encryption, ImmutabilityPolicy, Layer, Metadata, Tags, Written,
+};
+use crate::moment::Moment;
+use crate::names;
+use crate::sweep::Timer;
+use crate::tags;
+use crate::tier::{AccessTier, Tiering};
+use lazurite_engine::{Batch, KeyGuard, Ticket};
+use std::sync::RwLockReadGuard;
+use std::time::{Duration, SystemTime};
+
+/// A write to the blobs of one name under way: nobody else changes them, or deletes their container, until it is committed or
+/// dropped.
+pub(crate) struct BlobWrite<'a> {
+    pub(crate) service: &'a BlobService,
+    pub(crate) policy: AccountPolicy,
+    pub(crate) container: Container,
+    pub(crate) name: String,
+    pub(crate) key: Vec<u8>,
+    pub(crate) now: SystemTime,
+    /// The current blob as stored, even if it is gone by itself.
+    stored: Option<Blob>,
+    /// The file of the uncommitted blocks of a name without a blob.
+    pub(crate) uncommitted: Option<u128>,
+    pub(crate) batch: Batch,
+    pub(crate) files: FileChanges,
+    // Dropped in this order, the reverse of taking them.
+    _lock: Option<KeyGuard<'a>>,
+    _gates: Vec<RwLockReadGuard<'a, ()>>,
+}
+
+/// Where the record of a blob stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    Current,
+    Past(History, Moment),
+}
+
+impl BlobService {
+    /// Begins a write to one blob. Blocks while another writes to it, or to the container itself.
+    /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`.
+    pub(crate) fn begin_write(
+        &self,
+        address: &BlobAddress<'_>,
+        now: SystemTime,
+    ) -> Result<BlobWrite<'_>> {
+        if address.state != BlobState::Current {
+            return Err(Error::InvalidOperation {
+                reason: "snapshots and versions are not written to",
+            });
+        }
+        self.begin_any_write(address, now)
+    }
+
+    /// As [`BlobService::begin_write`], for what also snapshots and versions take: see [`BlobWrite::find`].
+    pub(crate) fn begin_any_write(
+        &self,
+        address: &BlobAddress<'_>,
+        now: SystemTime,
+    ) -> Result<BlobWrite<'_>> {
+        names::check_container_name(address.container)?;
+        let name = names::blob_name(address.blob)?;
+        let container_key = keys::container(address.account, address.container);
+        let gates = vec![self.gates.shared(&container_key)];
+        let container = self.keyspaces.container(&self.db, &container_key)?;
+        let lock = self.locks.lock(&keys::blob(container.id, &name));
+        let mut write = self.open_write(address.account, container, name.into_owned(), now)?;
+        write._lock = Some(lock);
+        write._gates = gates;
+        Ok(write)
+    }
+
+    /// Begins two writes at once: to what is copied from, whose files get another name, and to the destination, which holds
+    /// the locks of both.
+    pub(crate) fn begin_two_writes(
+        &self,
+        source: &BlobAddress<'_>,
+        destination: &BlobAddress<'_>,
+        now: SystemTime,
+    ) -> Result<[BlobWrite<'_>; 2]> {
+        let both = [source, destination];
+        for address in both {
+            names::check_container_name(address.container)?;
+        }
+        let container_keys =
+            both.map(|address| keys::container(address.account, address.container));
+        let gates = self
+            .gates
+            .shared_both([&container_keys[0], &container_keys[1]]);
+        let names = [
+            names::blob_name(source.blob)?,
+            names::blob_name(destination.blob)?,
+        ];
+        // The destination's container is named first if neither is there.
+        let destination_container = self.keyspaces.container(&self.db, &container_keys[1])?;
+        let source_container = self.keyspaces.container(&self.db, &container_keys[0]);
+        let source_container = source_container.map_err(|error| match error {
+            Error::ContainerNotFound => Error::BlobNotFound,
+            other => other,
+        })?;
+        let keys = [
+            keys::blob(source_container.id, &names[0]),
+            keys::blob(destination_container.id, &names[1]),
+        ];
+        let lock = self.locks.lock_all(keys.iter().map(|key| &key[..]));
+        let [source_name, name] = names.map(|name| name.into_owned());
+        let from = self.open_write(source.account, source_container, source_name, now)?;
+        let mut to = self.open_write(destination.account, destination_container, name, now)?;
+        to._lock = Some(lock);
+        to._gates = gates;
+        Ok([from, to])
+    }
+
+    /// For who holds the locks.
+    pub(crate) fn open_write(
+        &self,
+        account: &str,
+        container: Container,
+        name: String,
+        now: SystemTime,
+    ) -> Result<BlobWrite<'_>> {
+        let home = container.id;
+        let key = keys::blob(home, &name);
+        let (mut stored, uncommitted) = match self.keyspaces.record(&self.db, home, &key)? {
+            Some(BlobRecord::Committed(blob)) => (Some(blob), None),
+            Some(BlobRecord::Uncommitted { id }) => (None, Some(id)),
+            None => (None, self.keyspaces.uncommitted(&self.db, home, &name)?),
+        };
+        self.know_staging(&mut stored, home)?;
+        Ok(BlobWrite {
+            service: self,
+            policy: self.policies.get(&self.db, &self.keyspaces, account)?,
+            container,
+            name,
+            key,
+            now,
+            stored,
+            uncommitted,
+            batch: Batch::new(),
+            files: FileChanges::default(),
+            _lock: None,
+            _gates: Vec::new(),
+        })
+    }
+
+    /// A file of uncommitted blocks that has none is none. Records of before there was a keyspace of histories always name
+    /// one.
+    fn know_staging(&self, stored: &mut Option<Blob>, home: u128) -> Result<()> {
+        if let Some(blob) = stored
+            && let Some(id) = blob.staging
+        {
+            let staging = File { home, id }.staging();
+            if self.db.get(&self.keyspaces.blocks, &staging)?.is_none() {
+                blob.staging = None;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why a blob is current no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Retired {
+    Overwritten,
+    Deleted,
+}
+
+/// What a blob is made with, whatever its type.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BlobSettings {
+    /// `x-ms-tags`.
+    pub tags: Tags,
+    /// `x-ms-access-tier`; `None` leaves it to the account.
+    pub tier: Option<AccessTier>,
+    /// Until when the blob must not be changed or deleted.
+    pub immutability: Option<ImmutabilityPolicy>,
+    /// Whether the blob must not be changed or deleted until this is taken back.
+    pub legal_hold: bool,
+    /// `x-ms-encryption-scope`; `None` is the container's default.
+    pub encryption_scope: Option<String>,
+}
+
+impl BlobSettings {
+    /// With its tags in order. Errors: of the tags.
+    pub(crate) fn checked(mut self) -> Result<BlobSettings> {
+        self.tags = tags::checked(self.tags)?;
+        Ok(self)
+    }
+}
+
+/// What a write makes a blob of.
+pub(crate) struct NewBlob {
+    pub(crate) content: Content,
+    pub(crate) layers: Vec<Layer>,
+    pub(crate) length: u64,
+    pub(crate) headers: BlobHeaders,
+    pub(crate) metadata: Metadata,
+    pub(crate) settings: BlobSettings,
+    pub(crate) encryption: Encryption,
+}
+
+impl<'a> BlobWrite<'a> {
+    pub(crate) fn home(&self) -> u128 {
+        self.container.id
+    }
+
+    /// A file of the container, by its id.
+    pub(crate) fn file(&self, id: u128) -> File {
+        File {
+            home: self.home(),
+            id,
+        }
+    }
+
+    /// The current blob as stored, even if it is gone by itself.
+    pub(crate) fn stored(&self) -> Option<&Blob> {
+        self.stored.as_ref()
+    }
+
+    /// Marks those of the stored blob's layers that another record is going to name as well.
+    pub(crate) fn share_stored(&mut self, named: impl Fn(File) -> bool) {
+        for layer in self.stored.iter_mut().flat_map(|blob| &mut blob.layers) {
+            if named(layer.file) {
+                layer.shared = true;
+                self.files.add(layer.file);
+            }
+        }
+    }
+
+    pub(crate) fn new_file(&self) -> File {
+        self.file(self.service.ids.next_id())
+    }
+
+    /// The current blob, unless it is gone by itself.
+    pub(crate) fn current(&self) -> Option<&Blob> {
+        self.stored
+            .as_ref()
+            .filter(|blob| !blob.is_expired(self.now))
+    }
+
+    /// As [`BlobWrite::current`]. Error: `BlobNotFound`.
+    pub(crate) fn existing(&self) -> Result<Blob> {
+        self.current().cloned().ok_or(Error::BlobNotFound)
+    }
+
+    pub(crate) fn validators(&self) -> Option<Validators> {
+        self.current().map(Validators::from)
+    }
+
+    /// Holds what a write demands against the blob it found, if there is one.
+    pub(crate) fn check(
+        &self,
+        condition: WriteCondition<'_>,
+        conditions: &Conditions,
+        kind: WriteKind,
+    ) -> Result<()> {
+        self.check_conditions(condition, conditions, kind)?;
+        self.check_lease(conditions.lease_id)?;
+        match kind {
+            WriteKind::Create => self.check_replaceable(),
+            WriteKind::Change => Ok(()),
+        }
+    }
+
+    /// As [`BlobWrite::check`], without a look at the lease or at policies.
+    pub(crate) fn check_conditions(
+        &self,
+        condition: WriteCondition<'_>,
+        conditions: &Conditions,
+        kind: WriteKind,
+    ) -> Result<()> {
+        condition.check(kind, self.validators())?;
+        match self.current() {
+            Some(blob) => conditions.check_tags(&blob.tags),
+            None => conditions.check_tags(&Tags::new()),
+        }
+    }
+
+    /// Holds the id that a write came with against the lease of the current blob.
+    pub(crate) fn check_lease(&self, given: Option<Guid>) -> Result<()> {
+        let lease = self
+            .current()
+            .map_or_else(Lease::default, |blob| blob.lease);
+        lease.check_write(given, self.now, Leased::Blob)
+    }
+
+    /// Fails if a policy or a copy under way keeps the current blob where it is.
+    pub(crate) fn check_replaceable(&self) -> Result<()> {
+        self.check_not_pending()?;
+        match self.current() {
+            Some(blob) if !self.policy.versioning => check_unprotected(blob, self.now),
+            _ => Ok(()),
+        }
+    }
+
+    /// Fails while the current blob is being copied to.
+    pub(crate) fn check_not_pending(&self) -> Result<()> {
+        let copy = self.current().and_then(|blob| blob.copy.as_ref());
+        match copy.map(|copy| copy.status) {
+            Some(CopyStatus::Pending) => Err(Error::PendingCopyOperation),
+            _ => Ok(()),
+        }
+    }
+
+    /// The existing blob, for a change of its content, properties or metadata. Errors: `BlobNotFound`; `PendingCopyOperation`,
+    /// `BlobArchived`, `BlobBeingRehydrated`, `BlobImmutableDueToPolicy`.
+    pub(crate) fn changeable(&self) -> Result<Blob> {
+        let blob = self.existing()?;
+        self.check_not_pending()?;
+        check_online(&blob, self.now)?;
+        check_unprotected(&blob, self.now)?;
+        Ok(blob)
+    }
+
+    /// The record of a state of the blob, and where it stands. Error: `BlobNotFound`.
+    pub(crate) fn find(&self, state: BlobState) -> Result<(Place, Blob)> {
+        let place = match state {
+            BlobState::Current => return Ok((Place::Current, self.existing()?)),
+            BlobState::Version(moment) => match self.current() {
+                Some(blob) if blob.version == Some(moment) => {
+                    return Ok((Place::Current, blob.clone()));
+                }
+                _ => Place::Past(History::Version, moment),
+            },
+            BlobState::Snapshot(moment) => Place::Past(History::Snapshot, moment),
+        };
+        let found = self.past(place)?;
+        Ok((place, found.ok_or(Error::BlobNotFound)?))
+    }
+
+    /// The record at a place, deleted ones included.
+    pub(crate) fn past(&self, place: Place) -> Result<Option<Blob>> {
+        let Place::Past(kind, moment) = place else {
+            return Ok(self.current().cloned());
+        };
+        let key = keys::history(self.home(), kind, &self.name, moment);
+        let service = self.service;
+        service.keyspaces.past(&service.db, self.home(), &key)
+    }
+
+    /// A moment that names nothing yet of this blob.
+    pub(crate) fn new_moment(&self) -> Result<Moment> {
+        let previous = self.stored.as_ref().map(|blob| blob.etag);
+        let mut moment = Moment(self.service.etags.next(self.now, previous).0);
+        for kind in [History::Snapshot, History::Version, History::Deleted] {
+            while self.past(Place::Past(kind, moment))?.is_some() {
+                moment = moment.next();
+            }
+        }
+        Ok(moment)
+    }
+
+    /// Puts the record of the current blob, in place of whatever stands there.
+    pub(crate) fn put_current(&mut self, blob: &Blob) {
+        self.index_tags(&blob.tags);
+        let value = codec::encode_blob(blob, self.home());
+        let batch = &mut self.batch;
+        batch.put(&self.service.keyspaces.blobs, &self.key, &value);
+        if self.uncommitted.is_some() {
+            let marker = keys::history_of(self.container.id, History::Uncommitted, &self.name);
+            batch.delete(&self.service.keyspaces.history, &marker);
+        }
+    }
+
+    /// Puts the record of a state of the blob.
+    pub(crate) fn put(&mut self, place: Place, blob: &Blob) {
+        match place {
+            Place::Current => self.put_current(blob),
+            Place::Past(kind, moment) => {
+                let key = keys::history(self.home(), kind, &self.name, moment);
+                let value = codec::encode_blob(blob, self.home());
+                self.batch
+                    .put(&self.service.keyspaces.history, &key, &value);
+            }
+        }
+    }
+
+    /// Removes the record of a state of the blob, and nothing else.
+    pub(crate) fn remove(&mut self, place: Place) {
+        match place {
+            Place::Current => {
+                self.index_tags(&Tags::new());
+                self.batch.delete(&self.service.keyspaces.blobs, &self.key);
+            }
+            Place::Past(kind, moment) => {
+                let key = keys::history(self.home(), kind, &self.name, moment);
+                self.batch.delete(&self.service.keyspaces.history, &key);
+            }
+        }
+    }
+
+    /// Puts and removes rows so that the current blob is found by these tags.
+    fn index_tags(&mut self, tags: &Tags) {
+        let none = Tags::new();
+        let before = self.stored.as_ref().map_or(&none, |blob| &blob.tags);
+        let keyspace = &self.service.keyspaces.tags;
+        for (name, value) in before.iter().filter(|tag| !tags.contains(tag)) {
+            let key = keys::tag(self.container.id, name, value, &self.name);
+            self.batch.delete(keyspace, &key);
+        }
+        for (name, value) in tags.iter().filter(|tag| !before.contains(tag)) {
+            let key = keys::tag(self.container.id, name, value, &self.name);
+            self.batch.put(keyspace, &key, b"");
+        }
+    }
+
+    /// The current blob goes: into the history if the account keeps such, and else for good, with its uncommitted blocks in
+    /// either case. Its record is left for the caller to replace or remove.
+    pub(crate) fn retire(&mut self, why: Retired) -> Result<()> {
+        let kept = self.retire_blob(why)?;
+        self.discard_staging(kept)
+    }
+
+    /// As [`BlobWrite::retire`] without the uncommitted blocks. Answers whether the blob is kept.
+    pub(crate) fn retire_blob(&mut self, why: Retired) -> Result<bool> {
+        let Some(mut blob) = self.stored.clone() else {
+            return Ok(false);
+        };
+        blob.lease = Default::default();
+        blob.staging = None;
+        let expired = blob.is_expired(self.now);
+        if self.policy.versioning && !expired {
+            let moment = blob.version.unwrap_or(Moment(blob.etag.0));
+            blob.version = Some(moment);
+            self.put(Place::Past(History::Version, moment), &blob);
+            return Ok(true);
+        }
+        if self.policy.delete_retention_days.is_some() && !expired {
+            let moment = self.new_moment()?;
+            if why == Retired::Overwritten {
+                blob.snapshot = Some(moment);
+            }
+            self.put_deleted(moment, blob);
+            return Ok(true);
+        }
+        let keyspaces = &self.service.keyspaces;
+        self.files.remove_all(keyspaces, &mut self.batch, &blob);
+        Ok(false)
+    }
+
+    /// Whether a blob that is overwritten or deleted now is kept.
+    pub(crate) fn keeps_retired(&self) -> bool {
+        self.current().is_some()
+            && (self.policy.versioning || self.policy.delete_retention_days.is_some())
+    }
+
+    /// Files a blob as deleted, for as long as the account says.
+    pub(crate) fn put_deleted(&mut self, moment: Moment, mut blob: Blob) {
+        let days = self.policy.delete_retention_days.unwrap_or(1);
+        let until = self.now + Duration::from_secs(u64::from(days) * 24 * 60 * 60);
+        blob.deleted = Some(Deleted {
+            at: self.now,
+            until,
+        });
+        self.put(Place::Past(History::Deleted, moment), &blob);
+        let key = keys::history(self.home(), History::Deleted, &self.name, moment);
+        self.set_timer(until, Timer::Deleted, &key);
+    }
+
+    pub(crate) fn set_timer(&mut self, due: SystemTime, timer: Timer, subject: &[u8]) {
+        let key = keys::timer(Moment::at(due), timer, subject);
+        self.batch.put(&self.service.keyspaces.timers, &key, b"");
+    }
+
+    /// Removes the uncommitted blocks. `kept`: the current blob's own file stays.
+    pub(crate) fn discard_staging(&mut self, kept: bool) -> Result<()> {
+        let keyspaces = &self.service.keyspaces;
+        let (home, staging) = (self.home(), self.staging());
+        let Some(file) = staging.map(|id| File { home, id }) else {
+            return Ok(());
+        };
+        let layers = self.stored.as_ref().map_or(&[][..], |blob| &blob.layers);
+        let stays = layers
+            .iter()
+            .any(|layer| layer.file == file && (kept || layer.shared));
+        if !stays {
+            drop_file(keyspaces, &mut self.batch, file);
+            return Ok(());
+        }
+        for block in self
+            .service
+            .blocks(&self.service.db.snapshot(), file.all_uncommitted())?
+        {
+            let key = file.block_content(block.content);
+            self.batch.delete(&keyspaces.content, &key);
+        }
+        self.batch
+            .delete_range(&keyspaces.blocks, file.all_staged());
+        Ok(())
+    }
+
+    /// The id of the file of the uncommitted blocks, if there are any.
+    pub(crate) fn staging(&self) -> Option<u128> {
+        match &self.stored {
+            Some(blob) => blob.staging,
+            None => self.uncommitted,
+        }
+    }
+
+    /// The record of a blob that is made, or made anew, now. Being overwritten keeps the time of creation and a lease that
+    /// holds.
+    pub(crate) fn new_blob(&self, new: NewBlob) -> Blob {
+        let written = self.service.stamp(self.now, self.validators());
+        let current = self.current();
+        Blob {
+            layers: new.layers,
+            content: new.content,
+            staging: None,
+            etag: written.etag,
+            last_modified: written.last_modified,
+            created_at: current.map_or(written.last_modified, |blob| blob.created_at),
+            length: new.length,
+            headers: new.headers,
+            metadata: new.metadata,
+            tags: new.settings.tags,
+            lease: current.map_or_else(Default::default, |blob| blob.lease.after_write(self.now)),
+            tiering: Tiering::new(new.settings.tier, self.now),
+            copy: None,
+            expires_at: None,
+            snapshot: None,
+            version: self.new_version(written),
+            deleted: None,
+            immutability: new.settings.immutability,
+            legal_hold: new.settings.legal_hold,
+            encryption: new.encryption,
+        }
+    }
+
+    /// The version that a write makes, if the account keeps versions.
+    pub(crate) fn new_version(&self, written: Written) -> Option<Moment> {
+        self.policy.versioning.then_some(Moment(written.etag.0))
+    }
+
+    /// Gives the blob the validators of a change made now; a lease that holds no longer is forgotten.
+    pub(crate) fn touch(&self, blob: &mut Blob) -> Written {
+        let written = self.service.stamp(self.now, Some(Validators::from(&*blob)));
+        blob.etag = written.etag;
+        blob.last_modified = written.last_modified;
+        blob.lease = blob.lease.after_write(self.now);
+        Written {
+            version: blob.version,
+            ..written
+        }
+    }
+
+    /// Writes what was put and removed, and lets go of the blob.
+    pub(crate) fn commit(mut self) -> Result<Ticket> {
+        let service = self.service;
+        let _files = service.settle_files(&mut self.batch, &self.files)?;
+        let batch = std::mem::take(&mut self.batch);
+        Ok(service.db.write(batch)?)
+    }
+}
+
+/// Fails while a policy or a legal hold keeps the blob as it is.
+pub(crate) fn check_unprotected(blob: &Blob, now: SystemTime) -> Result<()> {
+    let until = blob.immutability.map(|policy| policy.until);
+    match blob.legal_hold || until.is_some_and(|until| until > now) {
+        true => Err(Error::BlobImmutableDueToPolicy),
+        false => Ok(()),
+    }
+}
+
+/// Fails while the blob's content is in the archive.
+pub(crate) fn check_online(blob: &Blob, now: SystemTime) -> Result<()> {
+    match (blob.tiering.rehydrating(now), blob.tiering.is_archived(now)) {
+        (Some(_), _) => Err(Error::BlobBeingRehydrated),
+        (None, true) => Err(Error::BlobArchived),
+        (None, false) => Ok(()),
+    }
+}

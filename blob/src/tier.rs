@@ -1,0 +1,151 @@
+//! Access tiers, and the time it takes to come back from the archive. Pure; time is an argument.
+//!
+//! Source: Set Blob Tier, "Remarks"; Blob rehydration from the archive tier.
+
+use std::fmt;
+use std::time::SystemTime;
+
+/// Where a blob is kept, and at what price. Displayed and read as on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccessTier {
+    /// Online; the default.
+    Hot,
+    /// Online.
+    Cool,
+    /// Online.
+    Cold,
+    /// Offline.
+    Archive,
+    /// Online; which of the others is the service's choice.
+    Smart,
+    /// `P4` to `P80`: of page blobs only.
+    Premium(u8),
+}
+
+/// The tiers of page blobs.
+const PREMIUM: [u8; 11] = [4, 6, 10, 15, 20, 30, 40, 50, 60, 70, 80];
+
+impl AccessTier {
+    /// Reads a tier; case does not matter. `None` if there is no such tier.
+    pub fn parse(text: &str) -> Option<AccessTier> {
+        let named = [
+            AccessTier::Hot,
+            AccessTier::Cool,
+            AccessTier::Cold,
+            AccessTier::Archive,
+            AccessTier::Smart,
+        ];
+        let premium = PREMIUM.map(AccessTier::Premium);
+        let mut all = named.into_iter().chain(premium);
+        all.find(|tier| tier.to_string().eq_ignore_ascii_case(text))
+    }
+}
+
+impl fmt::Display for AccessTier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AccessTier::Premium(number) => write!(f, "P{number}"),
+            named => write!(f, "{named:?}"),
+        }
+    }
+}
+
+/// How soon a blob shall be back from the archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RehydratePriority {
+    /// When it suits.
+    #[default]
+    Standard,
+    /// Soon.
+    High,
+}
+
+/// A blob on its way back from the archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rehydration {
+    pub(crate) to: AccessTier,
+    pub(crate) priority: RehydratePriority,
+    pub(crate) ready_at: SystemTime,
+}
+
+/// The access tier of a blob, as stored: [`Tiering::tier`] says what it is at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tiering {
+    /// As set; `None` if it never was.
+    pub(crate) explicit: Option<AccessTier>,
+    pub(crate) changed_at: Option<SystemTime>,
+    pub(crate) rehydration: Option<Rehydration>,
+}
+
+impl Tiering {
+    pub(crate) fn new(tier: Option<AccessTier>, now: SystemTime) -> Tiering {
+        Tiering {
+            explicit: tier,
+            changed_at: tier.map(|_| now),
+            rehydration: None,
+        }
+    }
+
+    /// The tier that was set; `None` if none was, and it is inferred from the account, which is `Hot`.
+    pub fn tier(&self, now: SystemTime) -> Option<AccessTier> {
+        match self.rehydration {
+            Some(rehydration) if rehydration.ready_at <= now => Some(rehydration.to),
+            _ => self.explicit,
+        }
+    }
+
+    /// When it changed last: `x-ms-access-tier-change-time`.
+    pub fn changed_at(&self, now: SystemTime) -> Option<SystemTime> {
+        match self.rehydration {
+            Some(rehydration) if rehydration.ready_at <= now => Some(rehydration.ready_at),
+            _ => self.changed_at,
+        }
+    }
+
+    /// The tier it is on its way to, and how fast, while it is: `x-ms-archive-status`, `x-ms-rehydrate-priority`.
+    pub fn rehydrating(&self, now: SystemTime) -> Option<(AccessTier, RehydratePriority)> {
+        let rehydration = self.rehydration.filter(|pending| pending.ready_at > now)?;
+        Some((rehydration.to, rehydration.priority))
+    }
+
+    /// Whether the content cannot be read.
+    pub fn is_archived(&self, now: SystemTime) -> bool {
+        self.tier(now) == Some(AccessTier::Archive)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, UNIX_EPOCH};
+
+    #[test]
+    fn tiers_are_read_as_they_are_displayed() {
+        for text in ["Hot", "Cool", "Cold", "Archive", "Smart", "P4", "P80"] {
+            assert_eq!(AccessTier::parse(text).unwrap().to_string(), text);
+        }
+        assert_eq!(AccessTier::parse("hOT"), Some(AccessTier::Hot));
+        for bad in ["", "Warm", "P5", "P", "Premium(4)"] {
+            assert_eq!(AccessTier::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn rehydration_ends_by_itself() {
+        let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
+        let tiering = Tiering {
+            rehydration: Some(Rehydration {
+                to: AccessTier::Cool,
+                priority: RehydratePriority::High,
+                ready_at: at(20),
+            }),
+            ..Tiering::new(Some(AccessTier::Archive), at(10))
+        };
+        let pending = Some((AccessTier::Cool, RehydratePriority::High));
+        assert_eq!(tiering.rehydrating(at(19)), pending);
+        assert!(tiering.is_archived(at(19)) && !tiering.is_archived(at(20)));
+        assert_eq!(tiering.tier(at(20)), Some(AccessTier::Cool));
+        assert_eq!(tiering.changed_at(at(20)), Some(at(20)));
+        assert_eq!(tiering.rehydrating(at(20)), None);
+    }
+}
