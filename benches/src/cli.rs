@@ -4,9 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-/// Real work against a running server, measured and checked.
+use crate::engine::{Peer, Step, Workload};
+
+/// Real work against a running server, or against the engine alone, measured and checked.
 ///
-/// Each command runs against a server that is up already (by default the development account on ports 10000 to 10002), or with
+/// Each command but `engine` runs against a server that is up already (by default the development account on ports 10000 to 10002), or with
 /// --spawn starts one of its own. The exit status is 0 only if every answer was right.
 #[derive(Parser)]
 #[command(name = "lazurite-bench", version)]
@@ -28,6 +30,15 @@ pub(crate) enum Command {
     Gigabyte(GigabyteArgs),
     /// The time from starting a server on an empty directory until it answers, and its memory when idle.
     Start(StartArgs),
+    /// Our engine beside others, without a server: the same keys, values and durability, one after another.
+    ///
+    /// Each workload runs on each engine in a process of its own, so that memory, CPU time and written bytes are that engine's. The
+    /// tables show what was reached, the last one the bars that our engine is to clear. RocksDB takes part when this program was
+    /// built with --features rocksdb.
+    Engine(EngineArgs),
+    /// One step of `engine`, as its child process
+    #[command(hide = true)]
+    EngineStep(EngineStepArgs),
 }
 
 /// Which server.
@@ -100,6 +111,37 @@ pub(crate) struct StartArgs {
     /// How often it is started
     #[arg(long, default_value_t = 21, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) runs: u16,
+}
+
+#[derive(Args)]
+pub(crate) struct EngineArgs {
+    /// Run only these workloads
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub(crate) only: Vec<Workload>,
+    /// Run only these engines
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub(crate) engines: Vec<Peer>,
+    /// Run with this share of the rows, and shorter
+    #[arg(long, default_value_t = 1.0, value_parser = share)]
+    pub(crate) scale: f64,
+    /// Run everything so often, the engines in turn, and show medians
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub(crate) runs: u16,
+    /// Directory in which the stores are made, and removed again [default: the system's for temporary files]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct EngineStepArgs {
+    /// The directory of the store
+    pub(crate) dir: PathBuf,
+    #[arg(long, value_enum)]
+    pub(crate) engine: Peer,
+    #[arg(long, value_enum)]
+    pub(crate) step: Step,
+    #[arg(long, value_parser = share)]
+    pub(crate) scale: f64,
 }
 
 /// A part of the job: one service.

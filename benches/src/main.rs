@@ -2,6 +2,7 @@
 
 mod cli;
 mod client;
+mod engine;
 mod gigabyte;
 mod job;
 mod kills;
@@ -16,21 +17,27 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use cli::{Cli, Command};
+use report::Report;
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
-        Command::Job(args) => job::run(&args),
-        Command::Gigabyte(args) => gigabyte::run(&args),
-        Command::Start(args) => start::run(&args),
+    let mismatches = match Cli::parse().command {
+        Command::Job(args) => job::run(&args).map(shown),
+        Command::Gigabyte(args) => gigabyte::run(&args).map(shown),
+        Command::Start(args) => start::run(&args).map(shown),
+        Command::Engine(args) => engine::run(&args),
+        Command::EngineStep(args) => engine::run_step(&args),
     };
-    match outcome {
-        Ok(report) => {
-            report.print();
-            ExitCode::from(u8::from(report.mismatches() > 0))
-        }
+    match mismatches {
+        Ok(mismatches) => ExitCode::from(u8::from(mismatches > 0)),
         Err(error) => {
             eprintln!("lazurite-bench: {error}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// Prints the report and answers how many answers were wrong.
+fn shown(report: Report) -> usize {
+    report.print();
+    report.mismatches()
 }
