@@ -1,8 +1,10 @@
-//! Batches: the multipart bodies of entity group transactions, both ways.
-//! Source: Performing Entity Group Transactions; RFC 2046, section 5.1.
+//! Batches: the multipart bodies of entity group transactions and of blob batches, both ways.
+//! Source: Performing Entity Group Transactions; Blob Batch; RFC 2046, section 5.1.
 //!
 //! Client libraries differ in line ends, blank lines and headers; whatever one of them sends is read.
 
+use axum::http::Response;
+use bytes::Bytes;
 use std::fmt::Write;
 
 /// What a batch asks for.
@@ -65,6 +67,21 @@ pub fn read(content_type: &str, body: &[u8]) -> Result<Batch, Malformed> {
         return Err(Malformed("a changeset holds no reads"));
     }
     Ok(Batch::Changeset(operations))
+}
+
+/// Reads a batch of requests that stand alone: each with its `Content-ID`, or its place if it has none.
+/// Source: Blob Batch, "Request body".
+pub fn read_each(content_type: &str, body: &[u8]) -> Result<Vec<(String, SubRequest)>, Malformed> {
+    let boundary = boundary(content_type).ok_or(Malformed(
+        "its Content-Type is not multipart/mixed with a boundary",
+    ))?;
+    let parts = split(body, &boundary)?.into_iter().enumerate();
+    let requests = parts.map(|(place, part)| {
+        let (headers, content) = head(part);
+        let id = find(&headers, "content-id").map_or(place.to_string(), str::to_owned);
+        Ok((id, sub_request(content)?))
+    });
+    requests.collect()
 }
 
 /// The boundary of a `multipart/mixed` media type.
@@ -176,6 +193,35 @@ pub struct SubResponse {
     pub reason: &'static str,
     pub headers: Vec<(&'static str, String)>,
     pub body: String,
+}
+
+/// Writes the answers of requests that stand alone, in order: its boundary, and its body. A client takes a part with an
+/// empty line more or less for broken. Source: Blob Batch, "Response body".
+pub fn write_each(id: &str, responses: &[(String, Response<Bytes>)]) -> (String, Vec<u8>) {
+    let boundary = format!("batchresponse_{id}");
+    let mut out = Vec::new();
+    for (content_id, response) in responses {
+        let status = response.status();
+        let reason = status.canonical_reason().unwrap_or("Unknown");
+        let mut head = format!(
+            "--{boundary}\r\nContent-Type: application/http\r\nContent-ID: {content_id}\r\n\r\n"
+        );
+        let _ = write!(head, "HTTP/1.1 {} {reason}\r\n", status.as_u16());
+        out.extend_from_slice(head.as_bytes());
+        for (name, value) in response.headers() {
+            out.extend_from_slice(name.as_str().as_bytes());
+            out.extend_from_slice(b": ");
+            out.extend_from_slice(value.as_bytes());
+            out.extend_from_slice(b"\r\n");
+        }
+        out.extend_from_slice(b"\r\n");
+        if !response.body().is_empty() {
+            out.extend_from_slice(response.body());
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+    out.extend_from_slice(format!("--{boundary}--\r\n").as_bytes());
+    (boundary, out)
 }
 
 /// Writes a batch's answer: its boundary, and its body. A changeset's answers stand in a part of their own; the answer

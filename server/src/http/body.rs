@@ -48,6 +48,16 @@ impl RequestBody {
         }
     }
 
+    /// The body of a request that has none.
+    pub fn empty() -> RequestBody {
+        RequestBody {
+            body: None,
+            waits_to_be_asked: false,
+            asked: false,
+            must_close: Arc::default(),
+        }
+    }
+
     /// The bytes that are still to come, as far as the request declared them.
     pub fn length_at_least(&self) -> u64 {
         self.body

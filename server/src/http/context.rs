@@ -207,6 +207,31 @@ impl Context {
         })
     }
 
+    /// A request inside this one, for the same account, whose path does not name it.
+    pub fn within(&self, arrival: &Arrival, parts: &Parts) -> Result<Context> {
+        let query = Query::parse(parts.uri.query().unwrap_or(""))?;
+        let version = version(&parts.headers, &query)?;
+        let path = parts.uri.path();
+        Ok(Context {
+            service: arrival.service,
+            now: arrival.now,
+            peer: arrival.peer,
+            secure: arrival.secure,
+            request_id: arrival.request_id.clone(),
+            method: parts.method.clone(),
+            headers: parts.headers.clone(),
+            version_named: version.is_some(),
+            version: version.unwrap_or_else(|| self.version.clone()),
+            query,
+            raw_path: path.to_owned(),
+            account: self.account.clone(),
+            secondary: self.secondary,
+            resource: path.trim_start_matches('/').to_owned(),
+            base_url: self.base_url.clone(),
+            metadata_names: Vec::new(),
+        })
+    }
+
     /// Takes the account's default version for a request that names none.
     /// Source: Versioning for the Azure Storage services, "Requests via a shared access signature" and after.
     pub fn assume_version(&mut self, default: Option<&ApiVersion>) {

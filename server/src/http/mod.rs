@@ -442,6 +442,7 @@ fn dialect(service: ServiceKind, request: &Request<Incoming>) -> Dialect {
 }
 
 /// What a request says that its answer repeats.
+#[derive(Default)]
 struct Echo {
     version: Option<HeaderValue>,
     client_request_id: Option<HeaderValue>,

@@ -208,11 +208,23 @@ describe("blobs", () => {
       ["Copy Blob", () => newBlob().beginCopyFromURL(blob.url)],
       ["append blob", () => container.getAppendBlobClient("other").create()],
       ["page blob", () => container.getPageBlobClient("other").create(512)],
-      ["Blob Batch", () => container.getBlobBatchClient().deleteBlobs([blob])],
     ]) {
       await fails(attempt, 501, "NotImplemented", name);
     }
     assert.equal(await content(blob), "kept");
+  });
+
+  it("are deleted many at once", async () => {
+    const blobs = [newBlob(), newBlob(), newBlob()];
+    await put(blobs[0], "x");
+    await put(blobs[2], "x");
+    for (const batch of [service.getBlobBatchClient(), container.getBlobBatchClient()]) {
+      const answer = await batch.deleteBlobs(blobs);
+      assert.deepEqual([answer.subResponsesSucceededCount, answer.subResponsesFailedCount], [2, 1]);
+      assert.deepEqual(answer.subResponses.map((part) => part.status), [202, 404, 202]);
+      await put(blobs[0], "x");
+      await put(blobs[2], "x");
+    }
   });
 
   it("are listed flat and by delimiter", async () => {

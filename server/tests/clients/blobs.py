@@ -19,13 +19,15 @@ from azure.storage.blob import (
     ContentSettings,
     CorsRule,
     Metrics,
+    PartialBatchErrorException,
     RetentionPolicy,
     StandardBlobTier,
     StaticWebsite,
+    generate_container_sas,
 )
 
 import harness
-from harness import CONNECTION, ONCE, Headers, unique
+from harness import ACCOUNT, CONNECTION, KEY, ONCE, Headers, unique
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -472,6 +474,37 @@ class Downloads(BlobTest):
         self.assertTrue(self.blob(b"").exists())
 
 
+class Batches(BlobTest):
+    def test_many_blobs_are_deleted_at_once(self):
+        names = [f"dir/{n} é" for n in range(250)]
+        for name in names:
+            self.container.upload_blob(name, b"")
+        answers = list(self.container.delete_blobs(*names))
+        self.assertEqual([a.status_code for a in answers], [202] * 250)
+        self.assertEqual(list(self.container.list_blobs(name_starts_with="dir/")), [])
+
+    def test_each_deletion_has_its_own_answer(self):
+        for name in ("here", "locked"):
+            self.container.upload_blob(name, b"")
+        answers = list(self.container.delete_blobs("here", "gone", dict(name="locked", etag='"0x1"', match_condition=MatchConditions.IfNotModified), raise_on_any_failure=False))
+        self.assertEqual([a.status_code for a in answers], [202, 404, 412])
+        self.assertEqual(answers[1].headers["x-ms-error-code"], "BlobNotFound")
+        with self.assertRaises(PartialBatchErrorException):
+            self.container.delete_blobs("gone", "gone too")
+
+    def test_a_signature_must_cover_each(self):
+        self.container.upload_blob("b", b"")
+        for permission, status in (("r", 403), ("d", 202)):
+            sas = generate_container_sas(ACCOUNT, self.container.container_name, account_key=KEY, permission=permission, expiry=datetime.now(timezone.utc) + timedelta(hours=1))
+            client = ContainerClient.from_container_url(f"{self.container.url}?{sas}", **ONCE)
+            answers = list(client.delete_blobs("b", raise_on_any_failure=False))
+            self.assertEqual([a.status_code for a in answers], [status])
+
+    def test_a_batch_has_at_most_256_requests(self):
+        with self.fails(400, "InvalidInput"):
+            self.container.delete_blobs(*[f"{n}" for n in range(257)])
+
+
 class Properties(BlobTest):
     def test_http_headers_are_replaced_as_a_whole(self):
         blob = self.blob(b"x", content_settings=ContentSettings(content_type="text/plain", cache_control="no-cache"))
@@ -665,7 +698,6 @@ class Unsupported(BlobTest):
             "append blob": other.create_append_blob,
             "page blob": lambda: other.create_page_blob(512),
             "Query Blob Contents": lambda: blob.query_blob("SELECT * from BlobStorage"),
-            "Blob Batch": lambda: list(self.container.delete_blobs(blob.blob_name)),
             "snapshot": lambda: self.container.get_blob_client(blob.blob_name, snapshot="2024-01-01T00:00:00.0000000Z").download_blob(),
         }
         for name, operation in operations.items():

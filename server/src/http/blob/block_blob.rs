@@ -4,9 +4,10 @@ use super::super::body::{RequestBody, collect};
 use super::super::cross;
 use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, metadata, parse_xml, put, xml};
-use super::Request;
 use super::container::with_validators;
 use super::write::{blob_headers, claimed, put_checksums};
+use super::{Request, STRUCTURED_BODY};
+use crate::codec::structured::{self, Decoder, Malformed};
 use crate::codec::xml::{Element, Writer};
 use axum::body::Body;
 use axum::http::Response;
@@ -14,9 +15,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
 use lazurite_blob::{
-    BlobAddress, BlobBlock, BlobService, BlockChoice, BlockListType, BlockSource, Conditions,
-    ETags, PUT_BLOB_BYTES_MAX, PUT_BLOCK_BYTES_MAX, PutBlob, PutBlockList, Upload, UploadKind,
-    Written,
+    BlobAddress, BlobBlock, BlobService, BlockChoice, BlockListType, BlockSource, Checksummer,
+    Conditions, ETags, PUT_BLOB_BYTES_MAX, PUT_BLOCK_BYTES_MAX, PutBlob, PutBlockList, Upload,
+    UploadKind, Written,
 };
 
 /// A list of 50,000 ids of 64 bytes, with its markup and room to spare.
@@ -41,6 +42,7 @@ pub async fn put_blob(request: Request, body: RequestBody) -> Result<Response<Bo
         conditions.if_none_match = Some(ETags::Any);
     }
     let (metadata, create_only) = (metadata(&request.context), request.create_only);
+    let structured = request.context.header(STRUCTURED_BODY).is_some();
     check_before_body(&request, &conditions).await?;
     let upload = receive(&request, body, UploadKind::PutBlob).await?;
     let call = move |blobs: &BlobService, r: &Request| {
@@ -58,6 +60,7 @@ pub async fn put_blob(request: Request, body: RequestBody) -> Result<Response<Bo
     ticket.await?;
     let mut response = with_validators(empty(201), &outcome.written);
     put_checksums(&mut response, &outcome.checksums);
+    put_structure(&mut response, structured);
     Ok(response)
 }
 
@@ -99,6 +102,7 @@ fn refuse_overwrite(failure: Failure, create_only: bool) -> Failure {
 
 pub async fn put_block(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let id = block_id(&request.context.required_parameter("blockid")?)?;
+    let structured = request.context.header(STRUCTURED_BODY).is_some();
     let upload = receive(&request, body, UploadKind::PutBlock).await?;
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.put_block(&r.address(), &id, upload, None, r.now())
@@ -107,6 +111,7 @@ pub async fn put_block(request: Request, body: RequestBody) -> Result<Response<B
     ticket.await?;
     let mut response = empty(201);
     put_checksums(&mut response, &checksums);
+    put_structure(&mut response, structured);
     Ok(response)
 }
 
@@ -120,14 +125,68 @@ async fn receive(request: &Request, mut body: RequestBody, kind: UploadKind) -> 
         return Err(known::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit.to_string()));
     }
     let mut upload = request.app.blobs.begin_upload(kind, claimed(request)?)?;
+    let mut structure = structure(request)?;
     while let Some(chunk) = gather(&mut body).await? {
+        let contents = match &mut structure {
+            None => vec![chunk],
+            Some(decoder) => decoder.update(chunk)?,
+        };
         upload = cross(move || {
-            upload.write(&chunk)?;
+            for content in contents {
+                upload.write(&content)?;
+            }
             Ok(upload)
         })
         .await?;
     }
-    Ok(upload)
+    match structure {
+        None => Ok(upload),
+        Some(decoder) => decoder.finish().map(|()| upload).map_err(Failure::from),
+    }
+}
+
+/// What takes the body apart, if it comes in segments. Its own checksums leave no need for others.
+fn structure(request: &Request) -> Result<Option<Decoder>> {
+    let Some(form) = request.context.header(STRUCTURED_BODY) else {
+        return Ok(None);
+    };
+    let length = request
+        .context
+        .required_header("x-ms-structured-content-length")?;
+    let parsed = length.parse().ok().filter(|_| structured::is_served(&form));
+    let Some(parsed) = parsed else {
+        return Err(Failure::header(STRUCTURED_BODY, form));
+    };
+    match claimed(request)? == lazurite_blob::Checksums::default() {
+        true => Ok(Some(Decoder::new(parsed))),
+        false => {
+            let detail = "A structured body has checksums of its own; Content-MD5 and x-ms-content-crc64 cannot be added.";
+            Err(known::INVALID_INPUT.with("ExtendedErrorDetail", detail))
+        }
+    }
+}
+
+impl From<Malformed> for Failure {
+    fn from(malformed: Malformed) -> Failure {
+        match malformed {
+            Malformed::Framing(detail) => known::INVALID_INPUT.with("ExtendedErrorDetail", detail),
+            Malformed::Checksum {
+                specified,
+                calculated,
+            } => lazurite_blob::Error::Crc64Mismatch {
+                specified,
+                calculated,
+            }
+            .into(),
+        }
+    }
+}
+
+/// An answer to a body that came in segments says so.
+fn put_structure(response: &mut Response<Body>, structured: bool) {
+    if structured {
+        put(response, STRUCTURED_BODY, structured::FORM);
+    }
 }
 
 /// The next [`UPLOAD_CHUNK_BYTES`] of a body, or what is left; `None` at its end.
@@ -173,23 +232,15 @@ pub async fn put_block_list(request: Request, body: RequestBody) -> Result<Respo
     Ok(response)
 }
 
-/// `Content-MD5` of Put Block List covers its document.
+/// The checksums of Put Block List cover its document.
 fn check_document(claimed: &lazurite_blob::Checksums, document: &[u8]) -> Result<()> {
-    use md5::Digest;
-    let calculated: lazurite_blob::Md5 = md5::Md5::digest(document).into();
-    match claimed.md5 {
-        Some(specified) if specified != calculated => Err(lazurite_blob::Error::Md5Mismatch {
-            specified,
-            calculated,
-        }
-        .into()),
-        _ if claimed.crc64.is_some() => Err(Failure::unsupported(
-            "The CRC64 of a block list (x-ms-content-crc64)",
-        )),
-        _ => Ok(()),
+    if claimed.md5.is_some() && claimed.crc64.is_some() {
+        return Err(lazurite_blob::Error::BothCrc64AndMd5HeaderPresent.into());
     }
+    let mut checksummer = Checksummer::new(claimed.md5.is_some(), claimed.crc64.is_some());
+    checksummer.update(document);
+    Ok(claimed.check(&checksummer.finish())?)
 }
-
 /// Elements in document order: their order is that of the content. Source: Put Block List, "Request body".
 fn block_choices(root: &Element) -> Result<Vec<BlockChoice>> {
     if root.name != "BlockList" {

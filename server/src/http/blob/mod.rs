@@ -1,5 +1,6 @@
 //! The Blob service on the wire: which request is which operation, who may call it, and what is refused by name.
 
+mod batch;
 mod block_blob;
 mod container;
 mod list;
@@ -45,6 +46,7 @@ enum Operation {
     PutBlock,
     PutBlockList,
     GetBlockList,
+    Batch,
 }
 
 /// A request whose operation is known. Names are decoded; both are empty for operations on the account.
@@ -117,6 +119,7 @@ pub async fn handle(
         Operation::PutBlock => block_blob::put_block(request, body).await,
         Operation::PutBlockList => block_blob::put_block_list(request, body).await,
         Operation::GetBlockList => block_blob::get_block_list(request).await,
+        Operation::Batch => batch::batch(request, body).await,
     }
 }
 
@@ -224,7 +227,8 @@ fn route_account(context: &Context, restype: &str, comp: &str) -> Result<Operati
             Ok(Operation::GetServiceStats)
         }
         (&Method::POST, "service", "userdelegationkey") => Ok(Operation::GetUserDelegationKey),
-        (_, _, "batch") => Err(Failure::unsupported("Blob Batch")),
+        (&Method::POST, _, "batch") => Ok(Operation::Batch),
+        (_, _, "batch") => Err(known::UNSUPPORTED_HTTP_VERB.into()),
         (_, _, "blobs") => Err(Failure::unsupported("Find Blobs by Tags")),
         _ => Err(Failure::parameter(
             "comp",
@@ -246,7 +250,8 @@ fn route_container(method: &Method, comp: &str) -> Result<Operation> {
         (_, "lease") => Err(Failure::unsupported("Lease Container")),
         (_, "undelete") => Err(Failure::unsupported("Restore Container")),
         (_, "rename") => Err(Failure::unsupported("Rename Container")),
-        (_, "batch") => Err(Failure::unsupported("Blob Batch")),
+        (&Method::POST, "batch") => Ok(Operation::Batch),
+        (_, "batch") => Err(known::UNSUPPORTED_HTTP_VERB.into()),
         (_, "blobs") => Err(Failure::unsupported("Find Blobs by Tags in Container")),
         (_, "" | "metadata" | "acl" | "list") => Err(known::UNSUPPORTED_HTTP_VERB.into()),
         _ => Err(Failure::parameter(
@@ -322,6 +327,9 @@ fn route_put(context: &Context) -> Result<Operation> {
     }
 }
 
+/// The header that says a body comes, or is wanted, in segments with checksums.
+const STRUCTURED_BODY: &str = "x-ms-structured-body";
+
 /// Headers and parameters of features to come. None of them is accepted and ignored, unless `--loose` asks for that.
 const UNSERVED: &[(&str, &str)] = &[
     ("x-ms-copy-source", "Put Block From URL"),
@@ -340,8 +348,6 @@ const UNSERVED: &[(&str, &str)] = &[
         "An immutability policy",
     ),
     ("x-ms-legal-hold", "A legal hold"),
-    ("x-ms-structured-body", "A structured body"),
-    ("x-ms-range-get-content-crc64", "The CRC64 of a range"),
     ("x-ms-expiry-option", "Blob expiry"),
     ("deletetype", "Permanent delete"),
     ("showonly", "A listing by kind"),
@@ -351,6 +357,14 @@ const UNSERVED: &[(&str, &str)] = &[
 
 fn refuse_what_is_not_served(app: &App, context: &Context, operation: Operation) -> Result<()> {
     context.refuse_unsupported(UNSERVED, app.loose)?;
+    let takes_segments = matches!(
+        operation,
+        Operation::PutBlob | Operation::PutBlock | Operation::GetBlob
+    );
+    if !takes_segments {
+        let feature = "A structured body of this operation";
+        context.refuse_unsupported(&[(STRUCTURED_BODY, feature)], app.loose)?;
+    }
     let resizing = context
         .header("x-ms-blob-content-length")
         .or_else(|| context.header("x-ms-sequence-number-action"));
@@ -384,7 +398,10 @@ fn needs(operation: Operation) -> Needs {
         Operation::SetServiceProperties => Needs::account_only("s", Any("w")),
         // Asked for before this is: see `get_user_delegation_key`.
         Operation::GetUserDelegationKey => Needs::OWNER,
-        Operation::GetAccountInformation => Needs::same("sco", Any("rwdlacupitfxyme")),
+        // Each request of a batch has credentials of its own.
+        Operation::GetAccountInformation | Operation::Batch => {
+            Needs::same("sco", Any("rwdlacupitfxyme"))
+        }
         Operation::CreateContainer => Needs::account_only("c", Any("cw")),
         Operation::GetContainerProperties => Needs::account_only("c", Any("r")),
         Operation::SetContainerMetadata => Needs::account_only("c", Any("w")),

@@ -1,21 +1,29 @@
 //! Bodies on their way out, and the properties that go with them.
 
 use super::super::body::{ChunkSource, streamed};
-use super::super::error::{Failure, Result};
+use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, put, put_metadata};
-use super::{Request, cross};
+use super::{Request, STRUCTURED_BODY, cross};
 use crate::codec::date;
+use crate::codec::structured::{self, Encoder};
 use axum::body::Body;
 use axum::http::{Method, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use lazurite_blob::{Blob, BlobReader, BlobType, ByteRange};
+use lazurite_blob::{Blob, BlobReader, BlobType, ByteRange, Checksummer};
 
 /// Bytes of a body that wait for a slow client at a time.
 const DOWNLOAD_CHUNK_BYTES: usize = 128 << 10;
-/// Longest range whose MD5 is computed. Source: Get Blob, "Request headers", `x-ms-range-get-content-md5`.
-const RANGE_MD5_BYTES_MAX: u64 = 4 << 20;
+/// Longest range whose checksum is computed. Source: Get Blob, "Request headers", `x-ms-range-get-content-md5`.
+const RANGE_CHECKSUM_BYTES_MAX: u64 = 4 << 20;
+
+/// The checksum of a range that its reader asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RangeChecksum {
+    Md5,
+    Crc64,
+}
 
 /// What a download begins with: its first bytes are read where the blob is found, so that small blobs need no more.
 struct Begun {
@@ -27,7 +35,8 @@ struct Begun {
 
 pub async fn get_blob(request: Request) -> Result<Response<Body>> {
     let (conditions, range) = (request.conditions()?, range(&request));
-    let wants_md5 = wants_range_md5(&request, range)?;
+    let wanted_checksum = range_checksum(&request, range)?;
+    let structured = structured(&request, wanted_checksum)?;
     let overrides = overrides(&request);
     let begun = cross(move || {
         let download =
@@ -36,10 +45,9 @@ pub async fn get_blob(request: Request) -> Result<Response<Body>> {
                 .blobs
                 .get_blob(&request.address(), range, &conditions, request.now())?;
         let mut rest = download.body;
-        let wanted = if wants_md5 {
-            RANGE_MD5_BYTES_MAX as usize
-        } else {
-            DOWNLOAD_CHUNK_BYTES
+        let wanted = match wanted_checksum {
+            Some(_) => RANGE_CHECKSUM_BYTES_MAX as usize,
+            None => DOWNLOAD_CHUNK_BYTES,
         };
         let first = read_up_to(&mut rest, wanted)?;
         Ok(Begun {
@@ -50,15 +58,17 @@ pub async fn get_blob(request: Request) -> Result<Response<Body>> {
         })
     })
     .await?;
-    if wants_md5 && begun.rest.remaining() > 0 {
-        return Err(Failure::header("x-ms-range-get-content-md5", "true").with(
+    if let Some(checksum) = wanted_checksum
+        && begun.rest.remaining() > 0
+    {
+        return Err(Failure::header(checksum.header(), "true").with(
             "ExtendedErrorDetail",
-            "The MD5 of a range is computed for ranges of at most 4 MiB.",
+            "The checksum of a range is computed for ranges of at most 4 MiB.",
         ));
     }
     let mut response = empty(if begun.range.is_some() { 206 } else { 200 });
     put_blob_headers(&mut response, &begun.blob);
-    put_content_md5(&mut response, &begun, wants_md5);
+    put_checksums(&mut response, &begun, wanted_checksum);
     if let Some(range) = &begun.range {
         let (first, last) = (range.start, range.end - 1);
         put(
@@ -70,7 +80,20 @@ pub async fn get_blob(request: Request) -> Result<Response<Body>> {
     for (name, value) in overrides {
         put(&mut response, name, value);
     }
-    *response.body_mut() = body(begun);
+    if structured {
+        let length = begun.first.len() as u64 + begun.rest.remaining();
+        put(&mut response, STRUCTURED_BODY, structured::FORM);
+        put(
+            &mut response,
+            "x-ms-structured-content-length",
+            length.to_string(),
+        );
+    }
+    *response.body_mut() = if structured {
+        structured_body(begun)
+    } else {
+        body(begun)
+    };
     Ok(response)
 }
 
@@ -113,17 +136,49 @@ fn range(request: &Request) -> Option<ByteRange> {
     Some(ByteRange { first, last })
 }
 
-fn wants_range_md5(request: &Request, range: Option<ByteRange>) -> Result<bool> {
-    let name = "x-ms-range-get-content-md5";
-    match request
-        .context
-        .header(name)
-        .map(|text| text.to_ascii_lowercase())
-        .as_deref()
-    {
-        None | Some("false") => Ok(false),
-        Some("true") if range.is_some() => Ok(true),
-        Some(other) => Err(Failure::header(name, other)),
+impl RangeChecksum {
+    fn header(self) -> &'static str {
+        match self {
+            RangeChecksum::Md5 => "x-ms-range-get-content-md5",
+            RangeChecksum::Crc64 => "x-ms-range-get-content-crc64",
+        }
+    }
+}
+
+fn range_checksum(request: &Request, range: Option<ByteRange>) -> Result<Option<RangeChecksum>> {
+    let wanted = |checksum: RangeChecksum| {
+        let text = request
+            .context
+            .header(checksum.header())
+            .map(|text| text.to_ascii_lowercase());
+        match text.as_deref() {
+            None | Some("false") => Ok(false),
+            Some("true") if range.is_some() => Ok(true),
+            Some(other) => Err(Failure::header(checksum.header(), other)),
+        }
+    };
+    match (wanted(RangeChecksum::Md5)?, wanted(RangeChecksum::Crc64)?) {
+        (true, true) => Err(Failure::header(RangeChecksum::Crc64.header(), "true").with(
+            "ExtendedErrorDetail",
+            "Either the MD5 or the CRC64 of a range can be asked for.",
+        )),
+        (true, false) => Ok(Some(RangeChecksum::Md5)),
+        (false, true) => Ok(Some(RangeChecksum::Crc64)),
+        (false, false) => Ok(None),
+    }
+}
+
+/// Whether the reader wants the body in segments with checksums.
+fn structured(request: &Request, checksum: Option<RangeChecksum>) -> Result<bool> {
+    match request.context.header(STRUCTURED_BODY) {
+        None => Ok(false),
+        Some(form) if !structured::is_served(&form) => Err(Failure::header(STRUCTURED_BODY, form)),
+        Some(_) if checksum.is_some() => {
+            let detail =
+                "A structured body has checksums of its own; that of the range cannot be added.";
+            Err(known::INVALID_INPUT.with("ExtendedErrorDetail", detail))
+        }
+        Some(_) => Ok(true),
     }
 }
 
@@ -182,6 +237,42 @@ fn body(begun: Begun) -> Body {
     }
 }
 
+/// The same in segments with checksums, which are computed as the client takes them.
+fn structured_body(begun: Begun) -> Body {
+    let left = begun.rest.remaining();
+    let mut encoder = Encoder::new(begun.first.len() as u64 + left);
+    let length = encoder.length();
+    let mut first = encoder.head().to_vec();
+    first.extend_from_slice(&encoder.encode(&begun.first, left));
+    match left {
+        0 => Body::from(first),
+        left => {
+            let rest = InSegments {
+                rest: Rest(begun.rest),
+                encoder,
+                left,
+            };
+            streamed(first.into(), rest, length)
+        }
+    }
+}
+
+struct InSegments {
+    rest: Rest,
+    encoder: Encoder,
+    left: u64,
+}
+
+impl ChunkSource for InSegments {
+    fn next_chunk(&mut self) -> Result<Option<Bytes>> {
+        let Some(chunk) = self.rest.next_chunk()? else {
+            return Ok(None);
+        };
+        self.left -= chunk.len() as u64;
+        Ok(Some(self.encoder.encode(&chunk, self.left)))
+    }
+}
+
 struct Rest(BlobReader);
 
 impl ChunkSource for Rest {
@@ -227,8 +318,7 @@ fn put_blob_headers(response: &mut Response<Body>, blob: &Blob) {
 }
 
 /// The whole blob's MD5 stands in `Content-MD5` of a whole answer only; of a range, that header is the range's own.
-fn put_content_md5(response: &mut Response<Body>, begun: &Begun, wants_md5: bool) {
-    use md5::Digest;
+fn put_checksums(response: &mut Response<Body>, begun: &Begun, wanted: Option<RangeChecksum>) {
     let stored = begun
         .blob
         .headers
@@ -239,11 +329,18 @@ fn put_content_md5(response: &mut Response<Body>, begun: &Begun, wants_md5: bool
         (Some(_), Some(md5)) => put(response, "x-ms-blob-content-md5", md5),
         (_, None) => {}
     }
-    if wants_md5 {
+    let asked = |checksum| wanted == Some(checksum);
+    let mut checksummer = Checksummer::new(asked(RangeChecksum::Md5), asked(RangeChecksum::Crc64));
+    checksummer.update(&begun.first);
+    let checksums = checksummer.finish();
+    if let Some(md5) = checksums.md5 {
+        put(response, "content-md5", STANDARD.encode(md5));
+    }
+    if let Some(crc64) = checksums.crc64 {
         put(
             response,
-            "content-md5",
-            STANDARD.encode(md5::Md5::digest(&begun.first)),
+            "x-ms-content-crc64",
+            STANDARD.encode(crc64.to_le_bytes()),
         );
     }
 }
