@@ -1,12 +1,11 @@
-//! Blocks and open files kept in memory, bounded in bytes and in handles. Nothing is allocated before it is used.
+//! What is kept in memory of the files: blocks, indexes and filters within one number of bytes, open files within one number
+//! of handles. Nothing is allocated before it is used.
 
 use crate::Result;
-use crate::files::Directory;
-use crate::sstable::SstableReader;
-use crate::version::FileMeta;
+use crate::files::{Directory, FileKind, FileName, OpenFile};
 use bytes::Bytes;
 use quick_cache::Weighter;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What an entry costs beside its bytes.
 const ENTRY_BYTES: u64 = 64;
@@ -24,8 +23,12 @@ impl Weighter<(u64, u64), Bytes> for BlockBytes {
 pub(crate) struct Cache {
     directory: Directory,
     store: u128,
+    bytes_max: u64,
     blocks: quick_cache::sync::Cache<(u64, u64), Bytes, BlockBytes>,
-    readers: quick_cache::sync::Cache<u64, Arc<SstableReader>>,
+    files: quick_cache::sync::Cache<u64, OpenFile>,
+    /// Bytes of indexes and filters that stay while their SSTable does; the blocks have the rest.
+    pinned: AtomicU64,
+    reads: AtomicU64,
 }
 
 impl Cache {
@@ -39,13 +42,24 @@ impl Cache {
         Cache {
             directory,
             store,
+            bytes_max: bytes_max as u64,
             blocks: quick_cache::sync::Cache::with_weighter(
                 blocks_expected,
                 bytes_max as u64,
                 BlockBytes,
             ),
-            readers: quick_cache::sync::Cache::new(files_max.max(1)),
+            files: quick_cache::sync::Cache::new(files_max.max(1)),
+            pinned: AtomicU64::new(0),
+            reads: AtomicU64::new(0),
         }
+    }
+
+    pub(crate) fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    pub(crate) fn store(&self) -> u128 {
+        self.store
     }
 
     /// The block at `offset` of file `number`, read by `read` if it is not here.
@@ -59,22 +73,51 @@ impl Cache {
             return Ok(block);
         }
         let block = read()?;
+        self.reads.fetch_add(1, Ordering::Relaxed);
         self.blocks.insert((number, offset), block.clone());
         Ok(block)
     }
 
     /// The open SSTable, opened if it is not.
-    pub(crate) fn reader(&self, meta: &FileMeta) -> Result<Arc<SstableReader>> {
-        if let Some(reader) = self.readers.get(&meta.number) {
-            return Ok(reader);
+    pub(crate) fn file(&self, number: u64) -> Result<OpenFile> {
+        if let Some(file) = self.files.get(&number) {
+            return Ok(file);
         }
-        let reader = Arc::new(SstableReader::open(&self.directory, self.store, meta)?);
-        self.readers.insert(meta.number, reader.clone());
-        Ok(reader)
+        let file = self
+            .directory
+            .open(FileName::Numbered(FileKind::Sstable, number))?;
+        self.files.insert(number, file.clone());
+        Ok(file)
     }
 
     /// Closes a file that is about to go.
     pub(crate) fn forget(&self, number: u64) {
-        self.readers.remove(&number);
+        self.files.remove(&number);
+    }
+
+    /// Sets `bytes` aside for what shall stay in memory; `false` if that would leave less than half for blocks.
+    pub(crate) fn pin(&self, bytes: u64) -> bool {
+        let half = self.bytes_max / 2;
+        let fits = |pinned: u64| Some(pinned + bytes).filter(|sum| *sum <= half);
+        let pinned = self
+            .pinned
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
+        if let Ok(before) = pinned {
+            self.blocks.set_capacity(self.bytes_max - before - bytes);
+        }
+        pinned.is_ok()
+    }
+
+    pub(crate) fn unpin(&self, bytes: u64) {
+        if bytes > 0 {
+            let before = self.pinned.fetch_sub(bytes, Ordering::Relaxed);
+            self.blocks.set_capacity(self.bytes_max - before + bytes);
+        }
+    }
+
+    /// Bytes in memory, and how many blocks were read because they were not.
+    pub(crate) fn figures(&self) -> (u64, u64) {
+        let bytes = self.blocks.weight() + self.pinned.load(Ordering::Relaxed);
+        (bytes, self.reads.load(Ordering::Relaxed))
     }
 }

@@ -265,7 +265,7 @@ impl Store {
         while let Some(&(_, first)) = changes.peek() {
             let tree = self.tree(first.keyspace()).expect("the batch was checked");
             if let Change::DeleteRange { start, end, .. } = first
-                && tree.view().active.covers_many(start, end)
+                && tree.glance().active.covers_many(start, end)
             {
                 tree.seal(self.clock.now());
             }
@@ -294,7 +294,7 @@ impl Store {
                 tree.gaps.note_put(*sequence, key);
             }
         });
-        let view = tree.view();
+        let view = tree.glance();
         let bytes = view.active.apply(noted, floor);
         self.memtable_bytes.fetch_add(bytes, Ordering::Relaxed);
         if view.active.bytes() >= self.config.memtable_bytes_max {

@@ -255,7 +255,7 @@ impl Db {
         let snapshot = self.snapshot();
         for tree in self.store().trees() {
             for (_, file) in tree.view().version.files() {
-                let reader = self.store().cache.reader(&file.meta)?;
+                let reader = file.reader()?;
                 reader.verify(&self.store().cache, &file.meta)?;
                 verified.sstables += 1;
             }

@@ -103,7 +103,7 @@ impl Store {
         let retention = Retention::new(self.snapshots.boundaries());
         let options = SstableOptions {
             block_bytes: self.config.block_bytes,
-            compression: Compression::None,
+            compression: Compression::Lz4,
         };
         let mut writer = SstableWriter::create(&self.directory, self.store_id, number, options)?;
         let fragments = memtable.fragments();
@@ -137,7 +137,7 @@ impl Store {
         ];
         fields.extend(unneeded.iter().map(|&wal| Field::RemoveWal(wal)));
         self.append_or_remove(&mut manifest, VersionEdit { fields }, &[number])?;
-        let file = LiveFile::new(meta, self.cache.clone(), self.directory.clone());
+        let file = LiveFile::new(meta, self.cache.clone());
         let version = tree.view().version.with(&[], vec![(0, Arc::new(file))]);
         tree.install(version, Some(memtable));
         drop(manifest);

@@ -7,8 +7,9 @@ use crate::gaps::Gaps;
 use crate::key::{Entry, SequenceNumber};
 use crate::memtable::Memtable;
 use crate::version::{Version, file_of};
+use arc_swap::{ArcSwap, Guard};
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Everything a reader of a keyspace looks at; immutable but for the active memtable.
@@ -26,7 +27,9 @@ pub(crate) struct Tree {
     pub(crate) id: u32,
     pub(crate) name: Arc<str>,
     pub(crate) gaps: Arc<Gaps>,
-    view: RwLock<Arc<View>>,
+    view: ArcSwap<View>,
+    /// Held by who makes a view out of the present one.
+    changing: Mutex<()>,
 }
 
 impl Tree {
@@ -40,25 +43,29 @@ impl Tree {
             id,
             name: name.into(),
             gaps: Arc::default(),
-            view: RwLock::new(Arc::new(view)),
+            view: ArcSwap::from_pointee(view),
+            changing: Mutex::new(()),
         }
     }
 
+    /// The present view, to be kept.
     pub(crate) fn view(&self) -> Arc<View> {
-        self.view
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.view.load_full()
+    }
+
+    /// The present view, for a moment: without touching a count that other readers touch.
+    pub(crate) fn glance(&self) -> Guard<Arc<View>> {
+        self.view.load()
     }
 
     fn change(&self, change: impl FnOnce(&View) -> View) {
-        let mut view = self.view.write().unwrap_or_else(PoisonError::into_inner);
-        *view = Arc::new(change(&view));
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.view.store(Arc::new(change(&self.view.load())));
     }
 
     /// Begins a new active memtable unless the present one is empty. Only for who applies commits.
     pub(crate) fn seal(&self, now: Duration) -> bool {
-        if self.view().active.is_empty() {
+        if self.glance().active.is_empty() {
             return false;
         }
         self.change(|view| {
@@ -97,8 +104,13 @@ impl Tree {
         key: &[u8],
         at: impl Fn() -> SequenceNumber,
     ) -> Result<Option<Entry>> {
-        let view = self.view();
+        let view = self.glance();
         for memtable in std::iter::once(&view.active).chain(&view.sealed) {
+            // Before the look at the memtable: what is not visible yet need not be found there.
+            at();
+            if memtable.is_empty() {
+                continue;
+            }
             let found = memtable.find(key, &at);
             if found.entry.is_some() || found.deleted > 0 {
                 return Ok(found.entry.filter(|entry| entry.sequence > found.deleted));
@@ -122,8 +134,11 @@ fn find_in_files(
         .iter()
         .filter_map(|files| file_of(files, key));
     for file in newest.chain(deeper) {
-        let reader = cache.reader(&file.meta)?;
-        let deleted = reader.cover(key, at).map_or(0, |cover| cover.sequence);
+        let reader = file.reader()?;
+        let deleted = match file.meta.range_tombstones {
+            0 => 0,
+            _ => reader.cover(key, at).map_or(0, |cover| cover.sequence),
+        };
         let entry = reader.get(cache, key, hash, at)?;
         if entry.is_some() || deleted > 0 {
             return Ok(entry.filter(|entry| entry.sequence > deleted));

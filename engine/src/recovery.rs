@@ -220,7 +220,7 @@ impl Recovery {
         let mut trees = Vec::new();
         for (&id, keyspace) in &state.keyspaces {
             let live = |(level, meta): &(u32, _)| {
-                let file = LiveFile::new(Clone::clone(meta), cache.clone(), directory.clone());
+                let file = LiveFile::new(Clone::clone(meta), cache.clone());
                 (*level as usize, Arc::new(file))
             };
             let files = keyspace.files.values().map(live).collect();

@@ -2,14 +2,15 @@
 //!
 //! An edit is a list of fields, each a tag byte and its contents; see FORMAT.md. It is applied whole or not at all.
 
-use crate::KeyRange;
 use crate::cache::Cache;
 use crate::codec::{Decoder, put_bytes, put_optional, put_varint};
-use crate::files::{Directory, FileKind, FileName, NUMBER_MAX};
+use crate::files::{FileKind, FileName, NUMBER_MAX};
 use crate::key::{SEQUENCE_MAX, SequenceNumber, is_before_end};
+use crate::sstable::SstableReader;
+use crate::{KeyRange, Result};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// More bytes than any file or its values have; sums of less do not overflow.
 const BYTES_MAX: u64 = 1 << 48;
@@ -56,16 +57,16 @@ pub(crate) struct LiveFile {
     pub(crate) meta: FileMeta,
     obsolete: AtomicBool,
     cache: Arc<Cache>,
-    directory: Directory,
+    reader: OnceLock<Arc<SstableReader>>,
 }
 
 impl LiveFile {
-    pub(crate) fn new(meta: FileMeta, cache: Arc<Cache>, directory: Directory) -> LiveFile {
+    pub(crate) fn new(meta: FileMeta, cache: Arc<Cache>) -> LiveFile {
         LiveFile {
             meta,
             obsolete: AtomicBool::new(false),
             cache,
-            directory,
+            reader: OnceLock::new(),
         }
     }
 
@@ -73,16 +74,27 @@ impl LiveFile {
     pub(crate) fn mark_obsolete(&self) {
         self.obsolete.store(true, Ordering::Release);
     }
+
+    /// What reads it; made when it is first asked for.
+    pub(crate) fn reader(&self) -> Result<&Arc<SstableReader>> {
+        if let Some(reader) = self.reader.get() {
+            return Ok(reader);
+        }
+        let reader = Arc::new(SstableReader::open(&self.cache, &self.meta)?);
+        Ok(self.reader.get_or_init(|| reader))
+    }
 }
 
 impl Drop for LiveFile {
     fn drop(&mut self) {
+        if let Some(reader) = self.reader.get() {
+            self.cache.unpin(reader.pinned_bytes());
+        }
         if self.obsolete.load(Ordering::Acquire) {
             self.cache.forget(self.meta.number);
             // A file that cannot be removed now is an orphan that the next open removes.
-            let _ = self
-                .directory
-                .remove(FileName::Numbered(FileKind::Sstable, self.meta.number));
+            let name = FileName::Numbered(FileKind::Sstable, self.meta.number);
+            let _ = self.cache.directory().remove(name);
         }
     }
 }
@@ -144,6 +156,14 @@ pub(crate) fn file_of<'a>(files: &'a [Arc<LiveFile>], key: &[u8]) -> Option<&'a 
 /// Index of the first file of a sorted level that ends behind `key`.
 pub(crate) fn first_ending_behind(files: &[Arc<LiveFile>], key: &[u8]) -> usize {
     files.partition_point(|file| !is_before_end(key, file.meta.range.end.as_deref()))
+}
+
+/// Which files of a sorted level reach into `range`.
+pub(crate) fn overlapping(files: &[Arc<LiveFile>], range: &KeyRange) -> std::ops::Range<usize> {
+    let start = first_ending_behind(files, &range.start);
+    let end = files[start..]
+        .partition_point(|file| is_before_end(&file.meta.range.start, range.end.as_deref()));
+    start..start + end
 }
 
 /// What the manifest says about a sealed value-log segment.
@@ -358,20 +378,20 @@ pub(crate) struct State {
 
 impl State {
     /// `Err` says why the edit does not fit what came before it.
-    pub(crate) fn apply(&mut self, edit: &VersionEdit) -> Result<(), &'static str> {
+    pub(crate) fn apply(&mut self, edit: &VersionEdit) -> std::result::Result<(), &'static str> {
         self.closed = false;
         edit.fields
             .iter()
             .try_for_each(|field| self.apply_field(field))
     }
 
-    fn keyspace(&mut self, id: &u32) -> Result<&mut KeyspaceState, &'static str> {
+    fn keyspace(&mut self, id: &u32) -> std::result::Result<&mut KeyspaceState, &'static str> {
         self.keyspaces
             .get_mut(id)
             .ok_or("an edit names a keyspace that does not exist")
     }
 
-    fn apply_field(&mut self, field: &Field) -> Result<(), &'static str> {
+    fn apply_field(&mut self, field: &Field) -> std::result::Result<(), &'static str> {
         match field {
             Field::NextFile(number) => self.next_file = *number,
             Field::LastSequence(sequence) => self.last_sequence = *sequence,

@@ -4,7 +4,7 @@ use super::Retention;
 use super::picker::{self, Plan};
 use crate::cache::Cache;
 use crate::flush::Covering;
-use crate::key::{Entry, Kind, SEQUENCE_MAX};
+use crate::key::{Kind, SEQUENCE_MAX};
 use crate::keyspace::Tree;
 use crate::range_tombstones::{Fragment, RangeTombstones, clip};
 use crate::sstable::{Compression, SstableCursor, SstableOptions, SstableWriter};
@@ -12,7 +12,6 @@ use crate::store::{Store, lock};
 use crate::value_log::{Pin, ValuePointer, ValueReader, ValueWriter};
 use crate::version::{Field, FileMeta, LiveFile, Version, VersionEdit};
 use crate::{Error, Result};
-use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -54,7 +53,7 @@ impl Store {
             .files()
             .filter(|(_, file)| file.meta.range_tombstones > 0)
         {
-            let reader = self.cache.reader(&file.meta)?;
+            let reader = file.reader()?;
             spans.extend(picker::deleted_spans(level, reader.fragments(), retention));
         }
         Ok(picker::pick(&version, &spans, retention, &self.config))
@@ -124,7 +123,7 @@ impl Store {
             level,
             retention: Retention::new(self.snapshots.boundaries()),
             relocate,
-            cache: Cache::new(self.directory.clone(), self.store_id, CACHE_BYTES, 1),
+            cache: Cache::new(self.directory.clone(), self.store_id, CACHE_BYTES, 16),
             fragments: Vec::new(),
             writer: None,
             cut: None,
@@ -157,7 +156,7 @@ impl Store {
         added: Vec<(usize, FileMeta)>,
     ) -> Result<()> {
         let live = |(level, meta): (usize, FileMeta)| {
-            let file = LiveFile::new(meta, self.cache.clone(), self.directory.clone());
+            let file = LiveFile::new(meta, self.cache.clone());
             (level, Arc::new(file))
         };
         let added = added.into_iter().map(live).collect();
@@ -207,7 +206,7 @@ struct Merge<'a> {
     fragments: Vec<Fragment>,
     writer: Option<SstableWriter>,
     /// Where the present output begins; `None` for the first.
-    cut: Option<Bytes>,
+    cut: Option<Vec<u8>>,
     numbers: Vec<u64>,
     outputs: Vec<FileMeta>,
     /// Keep the copies of relocated values until an installed SSTable refers to them.
@@ -221,25 +220,30 @@ impl Merge<'_> {
         let mut covering = Covering::new(&fragments);
         let mut inputs = Vec::new();
         for run in runs.iter().filter(|run| !run.is_empty()) {
-            inputs.push(RunVersions::open(self.store, &self.cache, run)?);
+            inputs.push(RunVersions::open(&self.cache, run)?);
         }
-        while let Some(key) = smallest(&inputs) {
-            self.store.check_mergeable()?;
-            let mut versions = Vec::new();
-            for input in &mut inputs {
-                input.take(&self.cache, &key, &mut versions)?;
+        let mut key = Vec::new();
+        let mut begun = false;
+        let (mut newer, mut covered_by) = (None, None);
+        while let Some(first) = first(&inputs) {
+            let cursor = &inputs[first].cursor;
+            let here = cursor
+                .key()
+                .expect("an input that comes first is on a version");
+            if !begun || key != here {
+                begun = true;
+                key.clear();
+                key.extend_from_slice(here);
+                newer = None;
+                covered_by = covering.of(&key);
+                self.begin_key(&key)?;
             }
-            versions.sort_by_key(|version| std::cmp::Reverse(version.sequence));
-            let covering = covering.of(&key);
-            let mut newer = None;
+            let sort = (cursor.sequence(), cursor.kind());
             let bottom = || picker::is_bottom(&self.version, self.level, &key);
-            versions.retain(|version| {
-                let sort = (version.sequence, version.kind);
-                self.retention.keeps(&mut newer, sort, covering, bottom)
-            });
-            if !versions.is_empty() {
-                self.write(&key, versions)?;
+            if self.retention.keeps(&mut newer, sort, covered_by, bottom) {
+                self.write(&key, cursor)?;
             }
+            inputs[first].next(&self.cache)?;
         }
         self.finish_output(None)?;
         if !self.pins.is_empty() {
@@ -260,7 +264,7 @@ impl Merge<'_> {
             .flatten()
             .filter(|file| file.meta.range_tombstones > 0)
         {
-            for fragment in self.store.cache.reader(&file.meta)?.fragments() {
+            for fragment in file.reader()?.fragments() {
                 for &sequence in &fragment.sequences {
                     all.insert(&fragment.start, fragment.end.as_ref(), sequence, 0);
                 }
@@ -269,19 +273,25 @@ impl Merge<'_> {
         Ok(all.fragments())
     }
 
-    fn write(&mut self, key: &Bytes, versions: Vec<Entry>) -> Result<()> {
+    /// Between keys a full output is ended, and the merge itself if the store wants to close.
+    fn begin_key(&mut self, key: &[u8]) -> Result<()> {
+        self.store.check_mergeable()?;
         let full = |writer: &SstableWriter| writer.bytes() >= self.store.config.sstable_bytes;
-        if self.writer.as_ref().is_some_and(full) {
-            self.finish_output(Some(key))?;
+        match self.writer.as_ref().is_some_and(full) {
+            true => self.finish_output(Some(key)),
+            false => Ok(()),
         }
-        for mut entry in versions {
-            if entry.kind == Kind::Large {
-                self.relocate(&mut entry)?;
-            }
-            self.writer()?
-                .add(key, entry.sequence, entry.kind, &entry.value)?;
+    }
+
+    fn write(&mut self, key: &[u8], cursor: &SstableCursor) -> Result<()> {
+        let (sequence, kind) = (cursor.sequence(), cursor.kind());
+        if kind == Kind::Large
+            && let Some(moved) = self.relocate(cursor.value_slice())?
+        {
+            return self.writer()?.add(key, sequence, kind, &moved);
         }
-        Ok(())
+        self.writer()?
+            .add(key, sequence, kind, cursor.value_slice())
     }
 
     fn writer(&mut self) -> Result<&mut SstableWriter> {
@@ -289,11 +299,7 @@ impl Merge<'_> {
             let number = lock(&self.store.manifest).next_file();
             let options = SstableOptions {
                 block_bytes: self.store.config.block_bytes,
-                compression: if self.level == 0 {
-                    Compression::None
-                } else {
-                    Compression::Zstd
-                },
+                compression: Compression::Zstd,
             };
             self.numbers.push(number);
             let writer =
@@ -304,12 +310,8 @@ impl Merge<'_> {
     }
 
     /// Ends the present output before `next`, the first key of the next one.
-    fn finish_output(&mut self, next: Option<&Bytes>) -> Result<()> {
-        let parts = clip(
-            &self.fragments,
-            self.cut.as_deref(),
-            next.map(|next| &next[..]),
-        );
+    fn finish_output(&mut self, next: Option<&[u8]>) -> Result<()> {
+        let parts = clip(&self.fragments, self.cut.as_deref(), next);
         let keep = |fragment: Fragment| {
             let bottom = picker::is_bottom_span(&self.version, self.level, &fragment);
             self.retention.keep_fragment(fragment, bottom)
@@ -320,20 +322,22 @@ impl Merge<'_> {
             let writer = self.writer.take().expect("it was just made");
             self.outputs.push(writer.finish(&parts)?);
         }
-        self.cut = next.cloned();
+        self.cut = next.map(<[u8]>::to_vec);
         Ok(())
     }
 
-    /// Copies the value to the end of the value log if it lies in a segment that shall become free.
-    fn relocate(&mut self, entry: &mut Entry) -> Result<()> {
-        let Some(pointer) = ValuePointer::decode(&entry.value) else {
-            return Ok(());
+    /// Copies the value to the end of the value log if it lies in a segment that shall become free. Answers the pointer to the
+    /// copy.
+    fn relocate(&mut self, pointer: &[u8]) -> Result<Option<Vec<u8>>> {
+        let Some(pointer) = ValuePointer::decode(pointer).filter(|_| !self.relocate.is_empty())
+        else {
+            return Ok(None);
         };
         if !pointer
             .references()
             .any(|(segment, _)| self.relocate.contains(&segment))
         {
-            return Ok(());
+            return Ok(None);
         }
         let log = &self.store.value_log;
         let reader = ValueReader::open(log.clone(), pointer)?;
@@ -345,73 +349,54 @@ impl Merge<'_> {
             offset += part.len() as u64;
         }
         let copy = writer.finish()?;
-        entry.value = copy.pointer.encode().into();
         self.pins.extend(copy.pins);
-        Ok(())
+        Ok(Some(copy.pointer.encode()))
     }
 }
 
 /// All versions of a run of files, in order.
 struct RunVersions<'a> {
-    store: &'a Store,
     files: std::slice::Iter<'a, Arc<LiveFile>>,
-    cursor: Option<SstableCursor>,
+    cursor: SstableCursor,
 }
 
 impl<'a> RunVersions<'a> {
-    fn open(
-        store: &'a Store,
-        cache: &Cache,
-        files: &'a [Arc<LiveFile>],
-    ) -> Result<RunVersions<'a>> {
+    /// A run has at least one file.
+    fn open(cache: &Cache, files: &'a [Arc<LiveFile>]) -> Result<RunVersions<'a>> {
+        let cursor = SstableCursor::new(files[0].reader()?.clone());
         let files = files.iter();
-        let mut run = RunVersions {
-            store,
-            files,
-            cursor: None,
-        };
+        let mut run = RunVersions { files, cursor };
         run.settle(cache)?;
         Ok(run)
     }
 
-    fn key(&self) -> Option<&[u8]> {
-        self.cursor.as_ref().and_then(SstableCursor::key)
+    fn next(&mut self, cache: &Cache) -> Result<()> {
+        self.cursor.next(cache)?;
+        self.settle(cache)
     }
 
     /// Goes to the next file while the present one has ended.
     fn settle(&mut self, cache: &Cache) -> Result<()> {
-        while self.key().is_none() {
+        while self.cursor.key().is_none() {
             let Some(file) = self.files.next() else {
-                self.cursor = None;
                 return Ok(());
             };
-            let mut cursor = SstableCursor::new(self.store.cache.reader(&file.meta)?);
-            cursor.seek(cache, &[], SEQUENCE_MAX)?;
-            self.cursor = Some(cursor);
+            self.cursor.switch(file.reader()?.clone());
+            self.cursor.seek(cache, &[], SEQUENCE_MAX)?;
         }
         Ok(())
     }
-
-    /// Moves all versions of `key` to `out`, if this run stands on it.
-    fn take(&mut self, cache: &Cache, key: &[u8], out: &mut Vec<Entry>) -> Result<()> {
-        while let Some(cursor) = self
-            .cursor
-            .as_mut()
-            .filter(|cursor| cursor.key() == Some(key))
-        {
-            out.push(cursor.entry());
-            cursor.next(cache)?;
-        }
-        self.settle(cache)
-    }
 }
 
-fn smallest(inputs: &[RunVersions<'_>]) -> Option<Bytes> {
-    inputs
-        .iter()
-        .filter_map(RunVersions::key)
-        .min()
-        .map(Bytes::copy_from_slice)
+/// The input whose version comes first: the smallest key, and of one key the newest version.
+fn first(inputs: &[RunVersions<'_>]) -> Option<usize> {
+    let versions = inputs.iter().enumerate();
+    let versions = versions.filter_map(|(index, input)| Some((input.cursor.key()?, index)));
+    let in_order = |(a, left): &(&[u8], usize), (b, right): &(&[u8], usize)| {
+        let newest = |index: usize| std::cmp::Reverse(inputs[index].cursor.sequence());
+        a.cmp(b).then_with(|| newest(*left).cmp(&newest(*right)))
+    };
+    versions.min_by(in_order).map(|(_, index)| index)
 }
 
 impl Store {

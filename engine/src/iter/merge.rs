@@ -5,12 +5,13 @@
 //! older sources can seek past a covered span instead of walking it.
 
 use super::Direction;
-use super::visible::{MemtableRows, Row, RunRows, Source};
+use super::visible::{MemtableRows, RunRows, Source};
 use crate::cache::Cache;
 use crate::gaps::{Gaps, HIDDEN_ROWS_MIN};
 use crate::key::{Kind, SequenceNumber, is_before_end};
 use crate::keyspace::Tree;
 use crate::range_tombstones::Cover;
+use crate::version::overlapping;
 use crate::{KeyRange, Result};
 use std::sync::Arc;
 
@@ -27,7 +28,11 @@ pub(crate) struct Rows {
     scan: ScanRange,
     /// Where the next `advance` goes first: inclusive forward, exclusive backward; `None` inside is the end of all keys.
     pending_seek: Option<Option<Vec<u8>>>,
-    row: Option<Row>,
+    /// The source that stands on the row; `None` when on none.
+    current: Option<usize>,
+    /// The source whose row came first, and the one whose row came next; known while only the first has moved since.
+    leader: Option<(usize, Option<usize>)>,
+    has_range_tombstones: bool,
     gaps: Arc<Gaps>,
     at: SequenceNumber,
     passed: u64,
@@ -54,7 +59,7 @@ impl Rows {
         let version = &view.version;
         let mut add = |level, files| {
             let run = RunRows::new(cache.clone(), version.clone(), level, files, at, direction);
-            sources.push(Source::Run(Box::new(run)));
+            sources.push(Source::Run(run));
         };
         for (index, file) in version.levels[0].iter().enumerate() {
             if file.meta.overlaps(&scan.range) {
@@ -62,8 +67,9 @@ impl Rows {
             }
         }
         for (level, files) in version.levels.iter().enumerate().skip(1) {
-            if !files.is_empty() {
-                add(level, 0..files.len());
+            let overlapping = overlapping(files, &scan.range);
+            if !overlapping.is_empty() {
+                add(level, overlapping);
             }
         }
         let start = match direction {
@@ -71,10 +77,12 @@ impl Rows {
             Direction::Backward => scan.range.end.clone(),
         };
         Rows {
+            has_range_tombstones: sources.iter().any(Source::has_range_tombstones),
             sources,
             scan,
             pending_seek: Some(start),
-            row: None,
+            current: None,
+            leader: None,
             gaps: tree.gaps.clone(),
             at,
             passed: 0,
@@ -82,8 +90,9 @@ impl Rows {
         }
     }
 
-    pub(crate) fn row(&self) -> Option<&Row> {
-        self.row.as_ref()
+    /// The source that stands on the current row.
+    pub(crate) fn source(&self) -> Option<&Source> {
+        self.current.map(|current| &self.sources[current])
     }
 
     pub(crate) fn passed(&self) -> u64 {
@@ -93,7 +102,7 @@ impl Rows {
     pub(crate) fn seek(&mut self, key: &[u8]) {
         self.end_search(None);
         let range = &self.scan.range;
-        self.row = None;
+        self.current = None;
         self.pending_seek = Some(match self.scan.direction {
             Direction::Forward => Some(key.max(&range.start).to_vec()),
             Direction::Backward if is_before_end(key, range.end.as_deref()) => {
@@ -107,48 +116,41 @@ impl Rows {
         let stepped = self.step();
         if !matches!(stepped, Ok(true)) {
             self.end_search(None);
-            self.row = None;
+            self.current = None;
             self.sources.iter_mut().for_each(Source::exhaust);
         }
         stepped
     }
 
     fn step(&mut self) -> Result<bool> {
-        match (self.pending_seek.take(), self.row.take()) {
-            (Some(bound), _) => {
-                let bound = self.begin_search(bound);
-                for source in &mut self.sources {
-                    source.seek(bound.as_deref())?;
-                }
-            }
-            (None, Some(row)) => self.pass(&row.key)?,
+        match (self.pending_seek.take(), self.current.take()) {
+            (Some(bound), _) => self.begin(bound)?,
+            (None, Some(current)) => self.pass(current)?,
             (None, None) => return Ok(false),
         }
         while let Some(first) = self.first() {
             self.passed += 1;
-            let row = self.sources[first]
-                .row()
-                .expect("the first source has a row")
-                .clone();
-            if !self.is_in_range(&row.key) {
-                let end = self.scan.range.end.clone();
-                self.end_search(end.as_deref());
+            if !self.is_in_range(first) {
+                if self.search.is_some() {
+                    let end = self.scan.range.end.clone();
+                    self.end_search(end.as_deref());
+                }
                 return Ok(false);
             }
-            match self.cover(&row.key)? {
-                Some((by, cover))
-                    if by < first || (by == first && cover.sequence > row.entry.sequence) =>
-                {
+            match self.cover(first)? {
+                Some((by, cover)) => {
                     self.note_hidden();
-                    self.skip(&row.key, by, &cover)?;
+                    self.skip(first, by, &cover)?;
                 }
-                _ if row.entry.kind == Kind::Delete => {
+                None if self.sources[first].kind() == Kind::Delete => {
                     self.note_hidden();
-                    self.pass(&row.key)?;
+                    self.pass(first)?;
                 }
-                _ => {
-                    self.end_search(Some(&row.key));
-                    self.row = Some(row);
+                None => {
+                    self.current = Some(first);
+                    if self.search.is_some() {
+                        self.end_search_here(first);
+                    }
                     return Ok(true);
                 }
             }
@@ -156,19 +158,28 @@ impl Rows {
         Ok(false)
     }
 
-    /// Where a walk that begins at `bound` may as well begin: behind the gap around it.
-    fn begin_search(&mut self, bound: Option<Vec<u8>>) -> Option<Vec<u8>> {
-        if self.scan.direction == Direction::Backward {
-            return bound;
+    fn begin(&mut self, bound: Option<Vec<u8>>) -> Result<()> {
+        self.leader = None;
+        let bound = match self.scan.direction {
+            Direction::Forward => Some(self.begin_search(bound.unwrap_or_default())),
+            Direction::Backward => bound,
+        };
+        for source in &mut self.sources {
+            source.seek(bound.as_deref())?;
         }
-        let start = bound.unwrap_or_default();
-        let start = self.gaps.end_around(&start, self.at).unwrap_or(start);
-        self.search = Some(Search {
-            start: start.clone(),
-            hidden: 0,
-            exploration: None,
-        });
-        Some(start)
+        if let (Direction::Forward, Some(start)) = (self.scan.direction, bound) {
+            self.search = Some(Search {
+                start,
+                hidden: 0,
+                exploration: None,
+            });
+        }
+        Ok(())
+    }
+
+    /// Where a walk that begins at `start` may as well begin: behind the gap around it.
+    fn begin_search(&self, start: Vec<u8>) -> Vec<u8> {
+        self.gaps.end_around(&start, self.at).unwrap_or(start)
     }
 
     fn note_hidden(&mut self) {
@@ -188,66 +199,112 @@ impl Rows {
         }
     }
 
-    fn is_in_range(&self, key: &[u8]) -> bool {
+    /// The walk has come to the row of source `first`, which is alive.
+    fn end_search_here(&mut self, first: usize) {
+        let search = self.search.take();
+        if let Some(id) = search.and_then(|search| search.exploration) {
+            self.gaps.settle(id, self.sources[first].key());
+        }
+    }
+
+    fn is_in_range(&self, first: usize) -> bool {
+        let Some(key) = self.sources[first].key() else {
+            return false;
+        };
         match self.scan.direction {
             Direction::Forward => is_before_end(key, self.scan.range.end.as_deref()),
             Direction::Backward => *key >= self.scan.range.start[..],
         }
     }
 
-    /// The source whose row comes first; of several with one key the newest.
-    fn first(&self) -> Option<usize> {
+    fn precedes(&self, a: &[u8], b: &[u8]) -> bool {
+        match self.scan.direction {
+            Direction::Forward => a < b,
+            Direction::Backward => a > b,
+        }
+    }
+
+    /// The source whose row comes first; of several with one key the newest. While one source leads, it is compared with one
+    /// other only.
+    fn first(&mut self) -> Option<usize> {
+        if let Some((leader, second)) = self.leader
+            && let Some(key) = self.sources[leader].key()
+        {
+            let leads = second.is_none_or(|second: usize| {
+                let other = self.sources[second].key().unwrap_or_default();
+                self.precedes(key, other) || (leader < second && key == other)
+            });
+            if leads {
+                return Some(leader);
+            }
+        }
+        let first = self.first_but(None)?;
+        self.leader = Some((first, self.first_but(Some(first))));
+        Some(first)
+    }
+
+    /// The source whose row comes first among all but one.
+    fn first_but(&self, but: Option<usize>) -> Option<usize> {
         let mut first: Option<(usize, &[u8])> = None;
         for (index, source) in self.sources.iter().enumerate() {
-            let Some(row) = source.row() else { continue };
-            let better = first.is_none_or(|(_, key)| match self.scan.direction {
-                Direction::Forward => row.key[..] < *key,
-                Direction::Backward => row.key[..] > *key,
-            });
-            if better {
-                first = Some((index, &row.key));
+            let Some(key) = source.key().filter(|_| but != Some(index)) else {
+                continue;
+            };
+            if first.is_none_or(|(_, best)| self.precedes(key, best)) {
+                first = Some((index, key));
             }
         }
         first.map(|(index, _)| index)
     }
 
-    /// Moves every source that stands on `key` beyond it.
-    fn pass(&mut self, key: &[u8]) -> Result<()> {
-        for source in &mut self.sources {
-            if source.row().is_some_and(|row| row.key[..] == *key) {
+    /// Moves source `first`, and every other that stands on the same key, beyond it. Newer sources do not stand on it.
+    fn pass(&mut self, first: usize) -> Result<()> {
+        let (newer, older) = self.sources.split_at_mut(first + 1);
+        let first = &mut newer[first];
+        for source in older {
+            if source.key().is_some() && source.key() == first.key() {
                 source.next()?;
+                self.leader = None;
             }
         }
-        Ok(())
+        first.next()
     }
 
-    /// The deletion of a span around `key` by the newest source that has one; newer sources' deletions are newer.
-    fn cover(&self, key: &[u8]) -> Result<Option<(usize, Cover)>> {
-        for (index, source) in self.sources.iter().enumerate() {
-            if let Some(cover) = source.cover(key)? {
-                return Ok(Some((index, cover)));
+    /// The deletion that hides the row of source `first`, and the source that it is in; newer sources' deletions are newer.
+    fn cover(&self, first: usize) -> Result<Option<(usize, Cover)>> {
+        if !self.has_range_tombstones {
+            return Ok(None);
+        }
+        let source = &self.sources[first];
+        let key = source.key().unwrap_or_default();
+        for (by, other) in self.sources[..=first].iter().enumerate() {
+            if let Some(cover) = other.cover(key)? {
+                let hides = by < first || cover.sequence > source.sequence();
+                return Ok(Some((by, cover)).filter(|_| hides));
             }
         }
         Ok(None)
     }
 
-    /// Moves the sources older than `by` past the covered span, and `by` itself past `key`.
-    fn skip(&mut self, key: &[u8], by: usize, cover: &Cover) -> Result<()> {
+    /// Moves the sources older than `by` past the covered span, and `by` itself past the row of source `first`.
+    fn skip(&mut self, first: usize, by: usize, cover: &Cover) -> Result<()> {
+        self.leader = None;
+        let key = self.sources[first].key().unwrap_or_default().to_vec();
         for (index, source) in self.sources.iter_mut().enumerate().skip(by) {
-            let Some(row) = source.row() else { continue };
+            let Some(here) = source.key() else { continue };
             if index == by {
-                if row.key[..] == *key {
+                if *here == key[..] {
                     source.next()?;
                 }
                 continue;
             }
             match self.scan.direction {
-                Direction::Forward if !is_before_end(&row.key, cover.end.as_deref()) => {}
+                Direction::Forward if !is_before_end(here, cover.end.as_deref()) => {}
                 Direction::Forward => match cover.end.as_deref() {
                     Some(end) => source.seek(Some(end))?,
                     None => source.exhaust(),
                 },
-                Direction::Backward if row.key < cover.start => {}
+                Direction::Backward if *here < cover.start[..] => {}
                 Direction::Backward => source.seek(Some(&cover.start))?,
             }
         }

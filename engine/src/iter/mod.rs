@@ -6,6 +6,8 @@ mod visible;
 
 pub(crate) use merge::{Rows, ScanRange};
 
+use visible::Source;
+
 use crate::key::Kind;
 use crate::{Keyspace, Result, Snapshot, ValueReader};
 use bytes::Bytes;
@@ -54,26 +56,33 @@ impl Scan {
         self.rows.seek(key);
     }
 
+    fn source(&self) -> &Source {
+        self.rows.source().expect("the scan stands on an entry")
+    }
+
     /// The key at the position. Panics unless the last `advance` answered `true`.
     pub fn key(&self) -> &[u8] {
-        &self.rows.row().expect("the scan stands on an entry").key
+        self.source().key().expect("the scan stands on an entry")
     }
 
     /// The value at the position; a large one is read now. Panics unless the last `advance` answered `true`.
     pub fn value(&self) -> Result<Bytes> {
-        self.open_value()?.read_all()
+        match self.source().kind() {
+            Kind::Large => self.open_value()?.read_all(),
+            _ => Ok(self.source().value()),
+        }
     }
 
     /// A reader over the value at the position, without reading it. Panics unless the last `advance` answered `true`.
     pub fn open_value(&self) -> Result<ValueReader> {
-        let row = self.rows.row().expect("the scan stands on an entry");
-        if row.entry.kind != Kind::Large {
-            return Ok(ValueReader::inline(row.entry.value.clone()));
+        let source = self.source();
+        if source.kind() != Kind::Large {
+            return Ok(ValueReader::inline(source.value()));
         }
-        if let Some(reader) = self.snapshot.store().open_large(&row.entry.value)? {
+        if let Some(reader) = self.snapshot.store().open_large(&source.value())? {
             return Ok(reader);
         }
-        let moved = self.snapshot.open_value(&self.keyspace, &row.key)?;
+        let moved = self.snapshot.open_value(&self.keyspace, self.key())?;
         Ok(moved.expect("a snapshot keeps its rows"))
     }
 

@@ -4,7 +4,7 @@
 use super::Direction;
 use crate::Result;
 use crate::cache::Cache;
-use crate::key::{Entry, SequenceNumber};
+use crate::key::{Entry, Kind, SequenceNumber};
 use crate::memtable::{Fetched, From, Memtable};
 use crate::range_tombstones::Cover;
 use crate::sstable::SstableCursor;
@@ -12,24 +12,38 @@ use crate::version::{LiveFile, Version, first_ending_behind};
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// A key and its newest visible version.
-#[derive(Debug, Clone)]
-pub(crate) struct Row {
-    pub(crate) key: Bytes,
-    pub(crate) entry: Entry,
-}
-
-/// One source, positioned on a row or at its end.
+/// One source, positioned on a row or at its end. What a row consists of may be asked for only on one.
 pub(crate) enum Source {
     Memtable(MemtableRows),
-    Run(Box<RunRows>),
+    Run(RunRows),
 }
 
 impl Source {
-    pub(crate) fn row(&self) -> Option<&Row> {
+    pub(crate) fn key(&self) -> Option<&[u8]> {
         match self {
-            Source::Memtable(rows) => rows.row.as_ref(),
-            Source::Run(rows) => rows.row.as_ref(),
+            Source::Memtable(rows) => rows.key(),
+            Source::Run(rows) => rows.key(),
+        }
+    }
+
+    pub(crate) fn sequence(&self) -> SequenceNumber {
+        match self {
+            Source::Memtable(rows) => rows.entry().sequence,
+            Source::Run(rows) => rows.sequence(),
+        }
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Source::Memtable(rows) => rows.entry().kind,
+            Source::Run(rows) => rows.kind(),
+        }
+    }
+
+    pub(crate) fn value(&self) -> Bytes {
+        match self {
+            Source::Memtable(rows) => rows.entry().value.clone(),
+            Source::Run(rows) => rows.value(),
         }
     }
 
@@ -50,6 +64,14 @@ impl Source {
         Ok(())
     }
 
+    /// Whether any of its spans may have been deleted as a whole.
+    pub(crate) fn has_range_tombstones(&self) -> bool {
+        match self {
+            Source::Memtable(rows) => rows.memtable.has_range_tombstones(),
+            Source::Run(rows) => rows.has_range_tombstones,
+        }
+    }
+
     /// The newest visible deletion of a span of this source that holds `key`.
     pub(crate) fn cover(&self, key: &[u8]) -> Result<Option<Cover>> {
         match self {
@@ -61,15 +83,8 @@ impl Source {
     /// To the end of the source.
     pub(crate) fn exhaust(&mut self) {
         match self {
-            Source::Memtable(rows) => {
-                rows.fetched.clear();
-                rows.done = true;
-                rows.row = None;
-            }
-            Source::Run(rows) => {
-                rows.cursor = None;
-                rows.row = None;
-            }
+            Source::Memtable(rows) => rows.exhaust(),
+            Source::Run(rows) => rows.exhaust(),
         }
     }
 }
@@ -80,11 +95,12 @@ pub(crate) struct MemtableRows {
     at: SequenceNumber,
     direction: Direction,
     fetched: Fetched,
-    /// Index of the current row among the fetched ones.
+    /// Index of the current row among the fetched ones; at their end when there is none.
     index: usize,
     fetch: usize,
     done: bool,
-    row: Option<Row>,
+    /// Memory for the last key of a fetch, which the next begins behind.
+    last: Vec<u8>,
 }
 
 const FETCH_MIN: usize = 4;
@@ -104,25 +120,39 @@ impl MemtableRows {
             index: 0,
             fetch: FETCH_MIN,
             done: true,
-            row: None,
+            last: Vec::new(),
         }
+    }
+
+    fn key(&self) -> Option<&[u8]> {
+        (self.index < self.fetched.len()).then(|| self.fetched.key(self.index))
+    }
+
+    fn entry(&self) -> &Entry {
+        self.fetched.entry(self.index)
+    }
+
+    fn exhaust(&mut self) {
+        self.fetched.clear();
+        self.index = 0;
+        self.done = true;
     }
 
     fn seek(&mut self, bound: Option<&[u8]>) {
         self.fetch = FETCH_MIN;
         self.fill(bound.map_or(From::Edge, From::Key));
-        self.take();
     }
 
     fn next(&mut self) {
         self.index += 1;
-        if self.index >= self.fetched.len() && !self.done {
-            let last = self.row.take().map(|row| row.key);
-            let last = last.expect("a source that is not done stands on a row");
+        if self.index == self.fetched.len() && !self.done {
+            let mut last = std::mem::take(&mut self.last);
+            last.clear();
+            last.extend_from_slice(self.fetched.key(self.index - 1));
             self.fetch = (self.fetch * 4).min(FETCH_MAX);
             self.fill(From::Behind(&last));
+            self.last = last;
         }
-        self.take();
     }
 
     fn fill(&mut self, from: From<'_>) {
@@ -131,14 +161,6 @@ impl MemtableRows {
         self.memtable
             .fetch(from, self.direction, self.at, self.fetch, &mut self.fetched);
         self.done = self.fetched.len() < self.fetch;
-    }
-
-    fn take(&mut self) {
-        let found = self.index < self.fetched.len();
-        self.row = found.then(|| Row {
-            key: Bytes::copy_from_slice(self.fetched.key(self.index)),
-            entry: self.fetched.entry(self.index).clone(),
-        });
     }
 }
 
@@ -149,12 +171,17 @@ pub(crate) struct RunRows {
     level: usize,
     /// The files of the level that belong to the run.
     files: std::ops::Range<usize>,
+    has_range_tombstones: bool,
     at: SequenceNumber,
     direction: Direction,
     /// Index of the file under the cursor.
     file: usize,
+    /// Forward, it stands on the row.
     cursor: Option<SstableCursor>,
-    row: Option<Row>,
+    /// Whether the cursor is on a version in the file; else the run has ended.
+    in_file: bool,
+    /// Backward: the row, because the newest version of a key is met last.
+    row: Option<(Vec<u8>, Entry)>,
 }
 
 impl RunRows {
@@ -166,15 +193,20 @@ impl RunRows {
         at: SequenceNumber,
         direction: Direction,
     ) -> RunRows {
+        let has_range_tombstones = version.levels[level][files.clone()]
+            .iter()
+            .any(|file| file.meta.range_tombstones > 0);
         RunRows {
             cache,
             version,
             level,
             file: files.start,
             files,
+            has_range_tombstones,
             at,
             direction,
             cursor: None,
+            in_file: false,
             row: None,
         }
     }
@@ -183,32 +215,84 @@ impl RunRows {
         &self.version.levels[self.level][self.files.clone()]
     }
 
-    /// Puts the cursor into file `index` of the run; nowhere if there is none.
+    fn key(&self) -> Option<&[u8]> {
+        match self.direction {
+            Direction::Forward if self.in_file => self.cursor.as_ref()?.key(),
+            Direction::Forward => None,
+            Direction::Backward => self.row.as_ref().map(|(key, _)| &key[..]),
+        }
+    }
+
+    fn cursor(&self) -> &SstableCursor {
+        self.cursor.as_ref().expect("the source is on a row")
+    }
+
+    fn backward_entry(&self) -> &Entry {
+        &self.row.as_ref().expect("the source is on a row").1
+    }
+
+    fn sequence(&self) -> SequenceNumber {
+        match self.direction {
+            Direction::Forward => self.cursor().sequence(),
+            Direction::Backward => self.backward_entry().sequence,
+        }
+    }
+
+    fn kind(&self) -> Kind {
+        match self.direction {
+            Direction::Forward => self.cursor().kind(),
+            Direction::Backward => self.backward_entry().kind,
+        }
+    }
+
+    fn value(&self) -> Bytes {
+        match self.direction {
+            Direction::Forward => self.cursor().value(),
+            Direction::Backward => self.backward_entry().value.clone(),
+        }
+    }
+
+    fn exhaust(&mut self) {
+        self.in_file = false;
+        self.row = None;
+    }
+
+    /// Puts the cursor into file `index` of the run, on no version; answers `false` if there is none.
     fn open(&mut self, index: Option<usize>) -> Result<bool> {
-        self.cursor = None;
-        let Some(index) = index else {
+        self.in_file = false;
+        let version = self.version.clone();
+        let files = &version.levels[self.level][self.files.clone()];
+        let Some((index, file)) = index.and_then(|index| Some((index, files.get(index)?))) else {
             return Ok(false);
         };
-        let Some(file) = self.files().get(index) else {
-            return Ok(false);
-        };
-        let reader = self.cache.reader(&file.meta)?;
+        let reader = file.reader()?.clone();
         self.file = index;
-        self.cursor = Some(SstableCursor::new(reader));
+        match &mut self.cursor {
+            Some(cursor) => cursor.switch(reader),
+            None => self.cursor = Some(SstableCursor::new(reader)),
+        }
+        self.in_file = true;
         Ok(true)
     }
 
+    /// Moves the cursor; `false` if there is none in a file.
+    fn step(
+        &mut self,
+        step: impl FnOnce(&mut SstableCursor, &Cache) -> Result<()>,
+    ) -> Result<bool> {
+        match &mut self.cursor {
+            Some(cursor) if self.in_file => step(cursor, &self.cache).map(|()| true),
+            _ => Ok(false),
+        }
+    }
+
     fn seek(&mut self, bound: Option<&[u8]>) -> Result<()> {
-        self.row = None;
         match self.direction {
             Direction::Forward => {
                 let key = bound.unwrap_or_default();
                 let index = first_ending_behind(self.files(), key);
-                if self.open(Some(index))?
-                    && let Some(cursor) = &mut self.cursor
-                {
-                    cursor.seek(&self.cache, key, SequenceNumber::MAX)?;
-                }
+                self.open(Some(index))?;
+                self.step(|cursor, cache| cursor.seek(cache, key, SequenceNumber::MAX))?;
                 self.settle_forward()
             }
             Direction::Backward => {
@@ -218,11 +302,8 @@ impl RunRows {
                         .partition_point(|file| file.meta.range.start[..] < *key),
                     None => self.files().len(),
                 };
-                if self.open(starting_before.checked_sub(1))?
-                    && let Some(cursor) = &mut self.cursor
-                {
-                    cursor.seek_before(&self.cache, bound)?;
-                }
+                self.open(starting_before.checked_sub(1))?;
+                self.step(|cursor, cache| cursor.seek_before(cache, bound))?;
                 self.settle_backward()
             }
         }
@@ -232,34 +313,29 @@ impl RunRows {
         if self.direction == Direction::Backward {
             return self.settle_backward();
         }
-        if let (Some(row), Some(cursor)) = (&self.row, &mut self.cursor) {
-            while cursor.key().is_some_and(|key| *key == row.key[..]) {
-                cursor.next(&self.cache)?;
+        self.step(|cursor, cache| {
+            cursor.next(cache)?;
+            while cursor.key().is_some() && cursor.repeats() {
+                cursor.next(cache)?;
             }
-        }
+            Ok(())
+        })?;
         self.settle_forward()
     }
 
     /// From where the cursor stands to the first visible version.
     fn settle_forward(&mut self) -> Result<()> {
-        self.row = None;
-        while let Some(cursor) = &mut self.cursor {
+        while self.in_file {
+            let cursor = self.cursor();
             match cursor.key() {
                 None => {
-                    let next = self.file + 1;
-                    if self.open(Some(next))?
-                        && let Some(cursor) = &mut self.cursor
-                    {
-                        cursor.seek(&self.cache, &[], SequenceNumber::MAX)?;
-                    }
+                    self.open(Some(self.file + 1))?;
+                    self.step(|cursor, cache| cursor.seek(cache, &[], SequenceNumber::MAX))?;
                 }
-                Some(_) if cursor.sequence() > self.at => cursor.next(&self.cache)?,
-                Some(key) => {
-                    let key = Bytes::copy_from_slice(key);
-                    let entry = cursor.entry();
-                    self.row = Some(Row { key, entry });
-                    return Ok(());
+                Some(_) if cursor.sequence() > self.at => {
+                    self.step(SstableCursor::next)?;
                 }
+                Some(_) => return Ok(()),
             }
         }
         Ok(())
@@ -267,26 +343,24 @@ impl RunRows {
 
     /// From the oldest version of a key down to where the next key's versions begin, remembering the newest visible.
     fn settle_backward(&mut self) -> Result<()> {
-        self.row = None;
-        while let Some(cursor) = &mut self.cursor {
-            let Some(key) = cursor.key().map(Bytes::copy_from_slice) else {
-                let before = self.file.checked_sub(1);
-                if self.open(before)?
-                    && let Some(cursor) = &mut self.cursor
-                {
-                    cursor.seek_before(&self.cache, None)?;
-                }
+        let mut key = self.row.take().map_or_else(Vec::new, |(key, _)| key);
+        while self.in_file {
+            let Some(here) = self.cursor().key() else {
+                self.open(self.file.checked_sub(1))?;
+                self.step(|cursor, cache| cursor.seek_before(cache, None))?;
                 continue;
             };
+            key.clear();
+            key.extend_from_slice(here);
             let mut newest = None;
-            while cursor.key().is_some_and(|other| *other == key[..]) {
-                if cursor.sequence() <= self.at {
-                    newest = Some(cursor.entry());
+            while self.cursor().key() == Some(&key[..]) {
+                if self.cursor().sequence() <= self.at {
+                    newest = Some(self.cursor().entry());
                 }
-                cursor.prev(&self.cache)?;
+                self.step(SstableCursor::prev)?;
             }
             if let Some(entry) = newest {
-                self.row = Some(Row { key, entry });
+                self.row = Some((key, entry));
                 return Ok(());
             }
         }
@@ -301,6 +375,6 @@ impl RunRows {
         else {
             return Ok(None);
         };
-        Ok(self.cache.reader(&file.meta)?.cover(key, self.at))
+        Ok(file.reader()?.cover(key, self.at))
     }
 }

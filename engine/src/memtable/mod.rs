@@ -209,8 +209,12 @@ impl Memtable {
         }
     }
 
+    pub(crate) fn has_range_tombstones(&self) -> bool {
+        self.has_range_tombstones.load(Ordering::Acquire)
+    }
+
     pub(crate) fn cover(&self, key: &[u8], at: SequenceNumber) -> Option<Cover> {
-        if !self.has_range_tombstones.load(Ordering::Acquire) {
+        if !self.has_range_tombstones() {
             return None;
         }
         self.read().range_tombstones.cover(key, at)

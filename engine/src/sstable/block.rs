@@ -1,4 +1,4 @@
-//! Blocks: sorted entries with shared prefixes cut off, and restart points where a whole key stands.
+//! Data blocks: sorted entries with shared prefixes cut off, and restart points where a whole key stands.
 //!
 //! | bytes | field |
 //! | --- | --- |
@@ -7,49 +7,62 @@
 //! | varint | sequence number x 4 + kind |
 //! | n, n | rest of the key, value |
 //! | … | more entries |
-//! | 4 each | offsets of the restart points, every 16th entry |
-//! | 4 | how many |
+//! | 8 each | heads of the restart points, every 16th entry |
+//! | 4 each | offsets of the restart points |
+//! | 4 | skip: how many bytes all keys of the block share |
+//! | 4 | how many restart points |
 //!
-//! Index blocks are blocks too: key = a separator at or behind the last key of a block, value = its handle.
+//! The head of a key is the eight bytes behind the first `skip`, as a number that sorts as they do: a search looks at one
+//! array of integers, and at keys only where heads are equal.
 
-use super::BlockHandle;
-use crate::codec::{Decoder, put_varint};
+use super::index::{Heads, head, shared};
+use crate::codec::Decoder;
+use crate::codec::put_varint;
 use crate::key::{Kind, SequenceNumber};
 use bytes::Bytes;
 use std::cmp::Ordering;
 
 const RESTART_INTERVAL: usize = 16;
+const TAIL_BYTES: usize = 8;
+const RESTART_BYTES: usize = 12;
 
 #[derive(Debug, Default)]
 pub(crate) struct BlockBuilder {
     out: Vec<u8>,
-    restarts: Vec<u32>,
+    /// Where each restart point is, and how long its key.
+    restarts: Vec<(u32, u32)>,
+    keys: Vec<u8>,
+    first_key: Vec<u8>,
     last_key: Vec<u8>,
     count: usize,
 }
 
 impl BlockBuilder {
     pub(crate) fn add(&mut self, key: &[u8], sequence: SequenceNumber, kind: Kind, value: &[u8]) {
-        let shared = if self.count.is_multiple_of(RESTART_INTERVAL) {
-            self.restarts.push(self.out.len() as u32);
+        let same = if self.count.is_multiple_of(RESTART_INTERVAL) {
+            self.restarts
+                .push((self.out.len() as u32, key.len() as u32));
+            self.keys.extend_from_slice(key);
             0
         } else {
-            let pairs = key.iter().zip(&self.last_key);
-            pairs.take_while(|(a, b)| a == b).count()
+            shared(key, &self.last_key)
         };
-        put_varint(&mut self.out, shared as u64);
-        put_varint(&mut self.out, (key.len() - shared) as u64);
+        if self.count == 0 {
+            self.first_key.extend_from_slice(key);
+        }
+        put_varint(&mut self.out, same as u64);
+        put_varint(&mut self.out, (key.len() - same) as u64);
         put_varint(&mut self.out, value.len() as u64);
         put_varint(&mut self.out, sequence << 2 | kind as u64);
-        self.out.extend_from_slice(&key[shared..]);
+        self.out.extend_from_slice(&key[same..]);
         self.out.extend_from_slice(value);
-        self.last_key.truncate(shared);
-        self.last_key.extend_from_slice(&key[shared..]);
+        self.last_key.truncate(same);
+        self.last_key.extend_from_slice(&key[same..]);
         self.count += 1;
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.out.len() + 4 * self.restarts.len() + 4
+        self.out.len() + RESTART_BYTES * self.restarts.len() + TAIL_BYTES
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -60,17 +73,32 @@ impl BlockBuilder {
         &self.last_key
     }
 
-    /// The finished block; the builder is empty again.
-    pub(crate) fn finish(&mut self) -> Vec<u8> {
-        let mut out = std::mem::take(&mut self.out);
-        for restart in self.restarts.drain(..) {
-            out.extend_from_slice(&restart.to_le_bytes());
+    /// Appends what is behind the entries; the block is whole until [`BlockBuilder::clear`].
+    pub(crate) fn finish(&mut self) -> &[u8] {
+        let skip = shared(&self.first_key, &self.last_key);
+        let mut keys = &self.keys[..];
+        for &(_, length) in &self.restarts {
+            let (key, rest) = keys.split_at(length as usize);
+            self.out.extend_from_slice(&head(key, skip).to_le_bytes());
+            keys = rest;
         }
-        let restarts = self.count.div_ceil(RESTART_INTERVAL) as u32;
-        out.extend_from_slice(&restarts.to_le_bytes());
+        for (offset, _) in &self.restarts {
+            self.out.extend_from_slice(&offset.to_le_bytes());
+        }
+        self.out.extend_from_slice(&(skip as u32).to_le_bytes());
+        let restarts = self.restarts.len() as u32;
+        self.out.extend_from_slice(&restarts.to_le_bytes());
+        &self.out
+    }
+
+    /// Makes the builder empty again.
+    pub(crate) fn clear(&mut self) {
+        self.out.clear();
+        self.restarts.clear();
+        self.keys.clear();
+        self.first_key.clear();
         self.last_key.clear();
         self.count = 0;
-        out
     }
 }
 
@@ -80,43 +108,210 @@ pub(crate) struct Malformed;
 
 type Result<T> = std::result::Result<T, Malformed>;
 
+/// Where the parts of a block lie.
+#[derive(Debug, Clone, Copy, Default)]
+struct Layout {
+    entries_end: usize,
+    restarts: usize,
+    skip: usize,
+}
+
+impl Layout {
+    fn of(data: &[u8]) -> Result<Layout> {
+        let tail = data.len().checked_sub(TAIL_BYTES).ok_or(Malformed)?;
+        let mut decoder = Decoder::new(&data[tail..]);
+        let mut number = || Some(decoder.u32()? as usize);
+        let skip = number().ok_or(Malformed)?;
+        let restarts = number().filter(|count| *count > 0).ok_or(Malformed)?;
+        let bytes = restarts.checked_mul(RESTART_BYTES).ok_or(Malformed)?;
+        let entries_end = tail.checked_sub(bytes).ok_or(Malformed)?;
+        Ok(Layout {
+            entries_end,
+            restarts,
+            skip,
+        })
+    }
+
+    fn heads<'a>(&self, data: &'a [u8]) -> Heads<'a> {
+        Heads::new(&data[self.entries_end..self.entries_end + 8 * self.restarts])
+    }
+
+    fn restart(&self, data: &[u8], index: usize) -> Result<usize> {
+        let at = self.entries_end + 8 * self.restarts + 4 * index;
+        let offset = Decoder::new(&data[at..]).u32().ok_or(Malformed)? as usize;
+        (offset < self.entries_end)
+            .then_some(offset)
+            .ok_or(Malformed)
+    }
+
+    /// The entry at a restart point, whose key is whole.
+    fn restart_entry<'a>(&self, data: &'a [u8], index: usize) -> Result<RawEntry<'a>> {
+        let entry = RawEntry::decode(data, self.restart(data, index)?, self.entries_end)?;
+        (entry.shared == 0).then_some(entry).ok_or(Malformed)
+    }
+
+    /// Where to walk from to find the first entry at or behind version `sequence` of `key`; `None` if it is behind all.
+    fn walk_start(
+        &self,
+        data: &[u8],
+        key: &[u8],
+        sequence: SequenceNumber,
+    ) -> Result<Option<usize>> {
+        let first = self.restart_entry(data, 0)?;
+        let common = first.suffix.get(..self.skip).ok_or(Malformed)?;
+        match key[..key.len().min(self.skip)].cmp(common) {
+            Ordering::Less => return self.restart(data, 0).map(Some),
+            Ordering::Greater => return Ok(None),
+            Ordering::Equal => {}
+        }
+        let equal = self.heads(data).equal_to(head(key, self.skip));
+        let (mut low, mut high) = (equal.start, equal.end);
+        while low < high {
+            let middle = (low + high) / 2;
+            let entry = self.restart_entry(data, middle)?;
+            match entry.suffix.cmp(key).then(sequence.cmp(&entry.sequence)) {
+                Ordering::Less => low = middle + 1,
+                _ => high = middle,
+            }
+        }
+        self.restart(data, low.saturating_sub(1)).map(Some)
+    }
+}
+
+/// An entry as it stands in the block.
+#[derive(Debug, Clone, Copy)]
+struct RawEntry<'a> {
+    shared: usize,
+    suffix: &'a [u8],
+    sequence: SequenceNumber,
+    kind: Kind,
+    value_start: usize,
+    /// Where the value ends and the next entry starts.
+    end: usize,
+}
+
+impl RawEntry<'_> {
+    fn decode(data: &[u8], start: usize, entries_end: usize) -> Result<RawEntry<'_>> {
+        let mut decoder = Decoder::new(data.get(start..entries_end).ok_or(Malformed)?);
+        let mut fields = || {
+            let lengths = (decoder.length()?, decoder.length()?, decoder.length()?);
+            let tag = decoder.varint()?;
+            let suffix = decoder.take(lengths.1)?;
+            decoder.take(lengths.2)?;
+            Some((lengths.0, suffix, lengths.2, tag, decoder.position()))
+        };
+        let (shared, suffix, value_length, tag, used) = fields().ok_or(Malformed)?;
+        Ok(RawEntry {
+            shared,
+            suffix,
+            sequence: tag >> 2,
+            kind: Kind::decode((tag & 3) as u8).ok_or(Malformed)?,
+            value_start: start + used - value_length,
+            end: start + used,
+        })
+    }
+}
+
+/// The newest version of `key` at or before `at`, if its versions reach into this block; else whether they may go on in the
+/// next one.
+pub(crate) fn find(data: &Bytes, key: &[u8], at: SequenceNumber) -> Result<Lookup> {
+    let layout = Layout::of(data)?;
+    let Some(mut start) = layout.walk_start(data, key, at)? else {
+        return Ok(Lookup::Behind);
+    };
+    // How many bytes the key before shares with `key`; it is smaller.
+    let mut matched = 0;
+    while start < layout.entries_end {
+        let entry = RawEntry::decode(data, start, layout.entries_end)?;
+        start = entry.end;
+        if entry.shared == 0 {
+            // A restart point does not say what it shares with the entry before.
+            matched = 0;
+        }
+        match entry.shared.cmp(&matched) {
+            // It still differs from `key` where the one before did.
+            Ordering::Greater => continue,
+            // It differs from the one before where that one was equal to `key`, and is behind it.
+            Ordering::Less => return Ok(Lookup::Absent),
+            Ordering::Equal => {}
+        }
+        let rest = &key[matched..];
+        let same = shared(entry.suffix, rest);
+        if same == rest.len() && same == entry.suffix.len() {
+            if entry.sequence <= at {
+                return Ok(Lookup::Found {
+                    sequence: entry.sequence,
+                    kind: entry.kind,
+                    value: data.slice(entry.value_start..entry.end),
+                });
+            }
+        } else if entry.suffix[same..] > rest[same..] {
+            return Ok(Lookup::Absent);
+        }
+        matched += same;
+    }
+    Ok(Lookup::Behind)
+}
+
+/// What [`find`] found.
+#[derive(Debug)]
+pub(crate) enum Lookup {
+    Found {
+        sequence: SequenceNumber,
+        kind: Kind,
+        value: Bytes,
+    },
+    /// A key behind it was met first.
+    Absent,
+    /// All entries stand before it.
+    Behind,
+}
+
 /// A position in a block: on an entry, or on none.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct BlockCursor {
     data: Bytes,
-    entries_end: usize,
-    restart_count: usize,
+    layout: Layout,
     /// Where the current entry starts and where the next one does.
     start: usize,
     next: usize,
     key: Vec<u8>,
     sequence: SequenceNumber,
     kind: Kind,
-    value: (usize, usize),
+    value_start: usize,
     on_entry: bool,
+    repeats: bool,
 }
 
 impl BlockCursor {
-    pub(crate) fn new(data: Bytes) -> Result<BlockCursor> {
-        let tail = data.len().checked_sub(4).ok_or(Malformed)?;
-        let count = Decoder::new(&data[tail..]).u32().ok_or(Malformed)? as usize;
-        let restarts = count.checked_mul(4).ok_or(Malformed)?;
-        let entries_end = tail.checked_sub(restarts).ok_or(Malformed)?;
-        if count == 0 {
-            return Err(Malformed);
-        }
-        Ok(BlockCursor {
-            data,
-            entries_end,
-            restart_count: count,
+    /// A cursor on no block.
+    pub(crate) fn new() -> BlockCursor {
+        BlockCursor {
+            data: Bytes::new(),
+            layout: Layout::default(),
             start: 0,
             next: 0,
-            key: Vec::new(),
+            key: Vec::with_capacity(64),
             sequence: 0,
             kind: Kind::Delete,
-            value: (0, 0),
+            value_start: 0,
             on_entry: false,
-        })
+            repeats: false,
+        }
+    }
+
+    /// Takes another block, on no entry of it yet.
+    pub(crate) fn load(&mut self, data: Bytes) -> Result<()> {
+        self.on_entry = false;
+        self.layout = Layout::of(&data)?;
+        self.data = data;
+        Ok(())
+    }
+
+    /// Lets go of the block.
+    pub(crate) fn unload(&mut self) {
+        self.on_entry = false;
+        self.data = Bytes::new();
     }
 
     pub(crate) fn is_on_entry(&self) -> bool {
@@ -135,27 +330,21 @@ impl BlockCursor {
         self.kind
     }
 
+    /// Whether the entry is another version of the key that the cursor was on before.
+    pub(crate) fn repeats(&self) -> bool {
+        self.repeats
+    }
+
     pub(crate) fn value(&self) -> Bytes {
-        self.data.slice(self.value.0..self.value.1)
+        self.data.slice(self.value_start..self.next)
     }
 
-    /// The handle that an entry of an index block holds.
-    pub(crate) fn handle(&self) -> Result<BlockHandle> {
-        let value = &self.data[self.value.0..self.value.1];
-        BlockHandle::decode(&mut Decoder::new(value)).ok_or(Malformed)
-    }
-
-    fn restart(&self, index: usize) -> Result<usize> {
-        let at = self.entries_end + 4 * index;
-        let offset = Decoder::new(&self.data[at..]).u32().ok_or(Malformed)? as usize;
-        (offset < self.entries_end)
-            .then_some(offset)
-            .ok_or(Malformed)
+    pub(crate) fn value_slice(&self) -> &[u8] {
+        &self.data[self.value_start..self.next]
     }
 
     fn go_to_restart(&mut self, index: usize) -> Result<()> {
-        self.next = self.restart(index)?;
-        self.key.clear();
+        self.next = self.layout.restart(&self.data, index)?;
         self.next()
     }
 
@@ -167,28 +356,21 @@ impl BlockCursor {
     /// To the entry after; on none at the end of the block.
     pub(crate) fn next(&mut self) -> Result<()> {
         self.start = self.next;
-        self.on_entry = self.next < self.entries_end;
+        self.on_entry = self.next < self.layout.entries_end;
         if !self.on_entry {
             return Ok(());
         }
-        let mut decoder = Decoder::new(&self.data[self.next..self.entries_end]);
-        let mut fields = || {
-            let lengths = (decoder.length()?, decoder.length()?, decoder.length()?);
-            let tag = decoder.varint()?;
-            let suffix = decoder.take(lengths.1)?;
-            decoder.take(lengths.2)?;
-            Some((lengths.0, suffix, lengths.2, tag, decoder.position()))
-        };
-        let (shared, suffix, value_length, tag, used) = fields().ok_or(Malformed)?;
-        if shared > self.key.len() {
-            return Err(Malformed);
+        let entry = RawEntry::decode(&self.data, self.next, self.layout.entries_end)?;
+        let old = self.key.get(entry.shared..).ok_or(Malformed)?;
+        self.repeats = old == entry.suffix;
+        if !self.repeats {
+            self.key.truncate(entry.shared);
+            self.key.extend_from_slice(entry.suffix);
         }
-        self.key.truncate(shared);
-        self.key.extend_from_slice(suffix);
-        self.sequence = tag >> 2;
-        self.kind = Kind::decode((tag & 3) as u8).ok_or(Malformed)?;
-        self.next += used;
-        self.value = (self.next - value_length, self.next);
+        self.sequence = entry.sequence;
+        self.kind = entry.kind;
+        self.value_start = entry.value_start;
+        self.next = entry.end;
         Ok(())
     }
 
@@ -196,10 +378,10 @@ impl BlockCursor {
     pub(crate) fn prev(&mut self) -> Result<()> {
         let here = self.start;
         let mut low = 0;
-        let mut high = self.restart_count;
+        let mut high = self.layout.restarts;
         while low < high {
             let middle = (low + high) / 2;
-            match self.restart(middle)? < here {
+            match self.layout.restart(&self.data, middle)? < here {
                 true => low = middle + 1,
                 false => high = middle,
             }
@@ -217,31 +399,28 @@ impl BlockCursor {
 
     /// To the last entry.
     pub(crate) fn last(&mut self) -> Result<()> {
-        self.start = self.entries_end;
+        self.start = self.layout.entries_end;
         self.prev()
     }
 
     /// To the first entry at or behind version `sequence` of `key`; on none if all stand before it.
     pub(crate) fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
-        let mut low = 0;
-        let mut high = self.restart_count;
-        while low < high {
-            let middle = (low + high) / 2;
-            self.go_to_restart(middle)?;
-            match self.compare(key, sequence) {
-                Ordering::Less => low = middle + 1,
-                _ => high = middle,
-            }
-        }
-        self.go_to_restart(low.saturating_sub(1))?;
-        while self.on_entry && self.compare(key, sequence) == Ordering::Less {
+        let Some(start) = self.layout.walk_start(&self.data, key, sequence)? else {
+            self.start = self.layout.entries_end;
+            self.next = self.start;
+            self.on_entry = false;
+            return Ok(());
+        };
+        self.next = start;
+        self.next()?;
+        while self.on_entry && self.is_before(key, sequence) {
             self.next()?;
         }
         Ok(())
     }
 
-    fn compare(&self, key: &[u8], sequence: SequenceNumber) -> Ordering {
-        self.key[..].cmp(key).then(sequence.cmp(&self.sequence))
+    fn is_before(&self, key: &[u8], sequence: SequenceNumber) -> bool {
+        self.key[..].cmp(key).then(sequence.cmp(&self.sequence)) == Ordering::Less
     }
 }
 
@@ -261,7 +440,9 @@ mod tests {
             for (i, key) in keys.iter().enumerate() {
                 builder.add(key, i as u64 + 1, Kind::Put, &[i as u8; 3]);
             }
-            let mut cursor = BlockCursor::new(builder.finish().into()).unwrap();
+            let block = Bytes::copy_from_slice(builder.finish());
+            let mut cursor = BlockCursor::new();
+            cursor.load(block.clone()).unwrap();
             cursor.first().unwrap();
             for (i, key) in keys.iter().enumerate() {
                 prop_assert_eq!((cursor.key(), cursor.sequence()), (&key[..], i as u64 + 1));
@@ -277,14 +458,65 @@ mod tests {
             prop_assert!(!cursor.is_on_entry());
             cursor.seek(&probe, u64::MAX).unwrap();
             let expected = keys.iter().find(|key| **key >= probe);
+            let found = find(&block, &probe, u64::MAX).unwrap();
+            match keys.iter().position(|key| *key == probe) {
+                Some(i) => {
+                    let right = matches!(found, Lookup::Found { sequence, .. } if sequence == i as u64 + 1);
+                    prop_assert!(right, "{:?}", found);
+                }
+                None => prop_assert_eq!(matches!(found, Lookup::Absent), expected.is_some()),
+            }
             prop_assert_eq!(cursor.is_on_entry().then(|| cursor.key().to_vec()), expected.cloned());
         }
 
         #[test]
         fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
-            if let Ok(mut cursor) = BlockCursor::new(bytes.into()) {
+            let bytes = Bytes::from(bytes);
+            let _ = find(&bytes, b"ab", 3);
+            let mut cursor = BlockCursor::new();
+            if cursor.load(bytes).is_ok() {
                 let _ = (cursor.seek(b"a", 3), cursor.last(), cursor.prev(), cursor.first());
                 while cursor.next().is_ok() && cursor.is_on_entry() {}
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn versions_of_one_key_are_told_apart(
+            versions in proptest::collection::btree_map(
+                proptest::collection::vec(0u8..3, 0..4),
+                proptest::collection::btree_set(1u64..60, 1..30),
+                1..12,
+            ),
+            probe in proptest::collection::vec(0u8..3, 0..4),
+            at in 0u64..62,
+        ) {
+            let mut builder = BlockBuilder::default();
+            for (key, sequences) in &versions {
+                for &sequence in sequences.iter().rev() {
+                    builder.add(key, sequence, Kind::Put, &sequence.to_le_bytes());
+                }
+            }
+            let block = Bytes::copy_from_slice(builder.finish());
+            let expected = versions.get(&probe).and_then(|all| all.range(..=at).next_back());
+            match (find(&block, &probe, at).unwrap(), expected) {
+                (Lookup::Found { sequence, value, .. }, Some(&expected)) => {
+                    prop_assert_eq!(sequence, expected);
+                    prop_assert_eq!(&value[..], &expected.to_le_bytes());
+                }
+                (Lookup::Absent | Lookup::Behind, None) => {}
+                (found, expected) => prop_assert!(false, "{:?} instead of {:?}", found, expected),
+            }
+            let mut cursor = BlockCursor::new();
+            cursor.load(block).unwrap();
+            cursor.first().unwrap();
+            for (key, sequences) in &versions {
+                for (nth, &sequence) in sequences.iter().rev().enumerate() {
+                    prop_assert_eq!((cursor.key(), cursor.sequence()), (&key[..], sequence));
+                    prop_assert!(cursor.repeats() == (nth > 0) || cursor.key().is_empty());
+                    cursor.next().unwrap();
+                }
             }
         }
     }

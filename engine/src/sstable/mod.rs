@@ -6,11 +6,12 @@
 //! | … | data blocks; index partitions; index root; filter; range tombstones: each payload with a 13-byte trailer |
 //! | end − 112 | footer: handles of index root, filter and range tombstones, counts, depth of the index, checksum, magic |
 //!
-//! A block trailer is: compression (0 none, 1 zstd), `u32` length before compression, `u64` checksum over payload and these
+//! A block trailer is: compression (0 none, 1 zstd, 2 LZ4), `u32` length before compression, `u64` checksum over payload and these
 //! five bytes, keyed by file number and offset. Invariant: all versions of one user key lie in one SSTable of a level.
 
 pub(crate) mod block;
 mod filter;
+mod index;
 mod reader;
 mod writer;
 
@@ -18,9 +19,7 @@ pub(crate) use reader::{SstableCursor, SstableReader};
 pub(crate) use writer::{SstableOptions, SstableWriter};
 
 use crate::Error;
-use crate::codec::{Decoder, put_varint};
 use bytes::Bytes;
-use std::borrow::Cow;
 use std::cell::RefCell;
 
 const TRAILER_BYTES: usize = 13;
@@ -34,6 +33,7 @@ const BLOCK_BYTES_MAX: u32 = 1 << 30;
 pub(crate) enum Compression {
     None = 0,
     Zstd = 1,
+    Lz4 = 2,
 }
 
 /// Where a block lies: offset of the payload and its length, without the trailer.
@@ -41,22 +41,6 @@ pub(crate) enum Compression {
 pub(crate) struct BlockHandle {
     pub(crate) offset: u64,
     pub(crate) length: u64,
-}
-
-impl BlockHandle {
-    fn encode(self) -> Vec<u8> {
-        let mut out = Vec::new();
-        put_varint(&mut out, self.offset);
-        put_varint(&mut out, self.length);
-        out
-    }
-
-    pub(crate) fn decode(decoder: &mut Decoder) -> Option<BlockHandle> {
-        Some(BlockHandle {
-            offset: decoder.varint()?,
-            length: decoder.varint()?,
-        })
-    }
 }
 
 /// What the end of the file says about the rest. A handle of length 0 stands for an absent block.
@@ -77,13 +61,20 @@ thread_local! {
     static UNPACKER: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
-fn pack(payload: &[u8]) -> std::io::Result<Vec<u8>> {
-    PACKER.with_borrow_mut(|packer| match packer {
-        Some(packer) => packer.compress(payload),
-        None => packer
-            .insert(zstd::bulk::Compressor::new(1)?)
-            .compress(payload),
+fn pack_zstd(payload: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+    out.resize(zstd::zstd_safe::compress_bound(payload.len()), 0);
+    PACKER.with_borrow_mut(|packer| {
+        let packer = match packer {
+            Some(packer) => packer,
+            None => packer.insert(zstd::bulk::Compressor::new(1).ok()?),
+        };
+        packer.compress_to_buffer(payload, &mut out[..]).ok()
     })
+}
+
+fn pack_lz4(payload: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+    out.resize(lz4_flex::block::get_maximum_output_size(payload.len()), 0);
+    lz4_flex::block::compress_into(payload, out).ok()
 }
 
 fn unpack(payload: &[u8], length: usize) -> std::io::Result<Vec<u8>> {
@@ -95,15 +86,21 @@ fn unpack(payload: &[u8], length: usize) -> std::io::Result<Vec<u8>> {
     })
 }
 
-/// Packs `payload` unless that saves less than an eighth.
-fn compress(payload: &[u8], compression: Compression) -> (Compression, Cow<'_, [u8]>) {
-    if compression == Compression::Zstd
-        && let Ok(packed) = pack(payload)
-        && packed.len() + payload.len() / 8 < payload.len()
-    {
-        return (Compression::Zstd, packed.into());
+/// Packs `payload` into `out`, unless that saves less than an eighth.
+fn compress<'a>(
+    payload: &'a [u8],
+    compression: Compression,
+    out: &'a mut Vec<u8>,
+) -> (Compression, &'a [u8]) {
+    let packed = match compression {
+        Compression::None => None,
+        Compression::Zstd => pack_zstd(payload, out),
+        Compression::Lz4 => pack_lz4(payload, out),
+    };
+    match packed {
+        Some(length) if length + payload.len() / 8 < payload.len() => (compression, &out[..length]),
+        _ => (Compression::None, payload),
     }
-    (Compression::None, payload.into())
 }
 
 /// Undoes `compress`. The checksum has been verified; `Err` says why the bytes are still not a block.
@@ -118,8 +115,20 @@ fn decompress(
             Ok(bytes) if bytes.len() == length as usize => Ok(bytes.into()),
             _ => Err("the block does not decompress to its length"),
         },
+        2 if length <= BLOCK_BYTES_MAX && is_lz4_ratio(payload.len(), length) => {
+            let mut bytes = vec![0; length as usize];
+            match lz4_flex::block::decompress_into(&payload, &mut bytes) {
+                Ok(count) if count == bytes.len() => Ok(bytes.into()),
+                _ => Err("the block does not decompress to its length"),
+            }
+        }
         _ => Err("the block has an unknown compression or a wrong length"),
     }
+}
+
+/// LZ4 packs at most 255 bytes into one: a length beyond that is not believed before memory is taken for it.
+fn is_lz4_ratio(packed: usize, length: u32) -> bool {
+    length as usize / 255 <= packed
 }
 
 fn malformed(path: &std::path::Path, offset: u64) -> impl Fn(block::Malformed) -> Error {

@@ -1,37 +1,37 @@
 //! Reads one SSTable: a lookup by key, and a cursor over all versions in both directions.
 
-use super::block::{self, BlockCursor};
+use super::block::{self, BlockCursor, Lookup};
+use super::index::IndexBlock;
 use super::{
     BlockHandle, FOOTER_BYTES, FOOTER_MAGIC, Footer, TRAILER_BYTES, decompress, filter, malformed,
 };
-use crate::Result;
 use crate::cache::Cache;
 use crate::codec::{Decoder, checksum};
-use crate::files::{Directory, FileKind, FileName, HEADER_BYTES, OpenFile, check_header};
-use crate::key::{Entry, Kind, SequenceNumber};
+use crate::files::{FileKind, FileName, HEADER_BYTES, OpenFile, check_header};
+use crate::key::{Entry, SequenceNumber};
 use crate::range_tombstones::{self, Cover, Fragment};
 use crate::version::FileMeta;
+use crate::{Error, Result};
 use bytes::Bytes;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
-/// An open SSTable. The index root and the range tombstones are in memory, all else comes through the cache.
+/// An SSTable that has been looked at. The index root and the range tombstones are in memory, and the filter once it is
+/// used, if there is room; all else comes through the cache. The file itself is open only while the cache keeps it open.
 #[derive(Debug)]
 pub(crate) struct SstableReader {
-    file: OpenFile,
     number: u64,
     footer: Footer,
-    index: Option<BlockCursor>,
+    index: Option<IndexBlock>,
     fragments: Vec<Fragment>,
+    filter: OnceLock<Bytes>,
+    pinned: AtomicU64,
 }
 
 impl SstableReader {
     /// Opens the file that the manifest describes, and checks that it is the one.
-    pub(crate) fn open(
-        directory: &Directory,
-        store: u128,
-        meta: &FileMeta,
-    ) -> Result<SstableReader> {
-        let file = directory.open(FileName::Numbered(FileKind::Sstable, meta.number))?;
+    pub(crate) fn open(cache: &Cache, meta: &FileMeta) -> Result<SstableReader> {
+        let file = cache.file(meta.number)?;
         let length = file.length()?;
         if length != meta.size || length < HEADER_BYTES + FOOTER_BYTES as u64 {
             return Err(file.corrupt(
@@ -40,59 +40,71 @@ impl SstableReader {
             ));
         }
         let header = file.read_exact(0, HEADER_BYTES as usize)?;
-        if check_header(&header, FileKind::Sstable, meta.number, file.path())? != store {
+        let store = check_header(&header, FileKind::Sstable, meta.number, file.path())?;
+        if store != cache.store() {
             return Err(file.corrupt(16, "the file belongs to another store"));
         }
         let footer = read_footer(&file, meta.number, length)?;
         let mut reader = SstableReader {
-            file,
             number: meta.number,
             footer,
             index: None,
             fragments: Vec::new(),
+            filter: OnceLock::new(),
+            pinned: AtomicU64::new(0),
         };
-        reader.load_index()?;
-        reader.load_fragments(meta)?;
+        reader.load_index(&file)?;
+        reader.load_fragments(&file, meta)?;
+        reader.pin(cache, reader.footer.index.length);
         Ok(reader)
     }
 
-    fn load_index(&mut self) -> Result<()> {
+    fn load_index(&mut self, file: &OpenFile) -> Result<()> {
         let handle = self.footer.index;
         if handle.length > 0 {
-            let cursor = BlockCursor::new(self.read_block(handle)?);
-            self.index = Some(cursor.map_err(malformed(self.file.path(), handle.offset))?);
+            let index = IndexBlock::new(self.read_block(file, handle)?);
+            self.index = Some(index.map_err(malformed(file.path(), handle.offset))?);
         }
         Ok(())
     }
 
-    fn load_fragments(&mut self, meta: &FileMeta) -> Result<()> {
+    fn load_fragments(&mut self, file: &OpenFile, meta: &FileMeta) -> Result<()> {
         let handle = self.footer.range_tombstones;
         if handle.length > 0 {
-            let decoded = range_tombstones::decode(&self.read_block(handle)?);
-            self.fragments = decoded.ok_or_else(|| {
-                self.file
-                    .corrupt(handle.offset, "the range tombstones do not decode")
-            })?;
+            let decoded = range_tombstones::decode(&self.read_block(file, handle)?);
+            self.fragments = decoded
+                .ok_or_else(|| file.corrupt(handle.offset, "the range tombstones do not decode"))?;
         }
         if self.fragments.len() as u64 != meta.range_tombstones
             || self.footer.entries != meta.entries
         {
-            return Err(self
-                .file
-                .corrupt(0, "the counts differ from the manifest's"));
+            return Err(file.corrupt(0, "the counts differ from the manifest's"));
         }
         Ok(())
     }
 
+    /// Sets memory of the cache aside, which [`SstableReader::pinned_bytes`] tells to give back.
+    fn pin(&self, cache: &Cache, bytes: u64) -> bool {
+        let pinned = cache.pin(bytes);
+        if pinned {
+            self.pinned.fetch_add(bytes, Ordering::Relaxed);
+        }
+        pinned
+    }
+
+    pub(crate) fn pinned_bytes(&self) -> u64 {
+        self.pinned.load(Ordering::Relaxed)
+    }
+
     /// Reads a block from the file and verifies it.
-    pub(crate) fn read_block(&self, handle: BlockHandle) -> Result<Bytes> {
-        let corrupt = |reason| self.file.corrupt(handle.offset, reason);
+    fn read_block(&self, file: &OpenFile, handle: BlockHandle) -> Result<Bytes> {
+        let corrupt = |reason| file.corrupt(handle.offset, reason);
         let with_trailer = handle.length.checked_add(TRAILER_BYTES as u64);
         let with_trailer =
             with_trailer.filter(|length| handle.offset.checked_add(*length).is_some());
         let length = with_trailer.filter(|length| *length <= u64::from(super::BLOCK_BYTES_MAX));
         let length = length.ok_or_else(|| corrupt("the length of the block is out of bounds"))?;
-        let mut bytes = Bytes::from(self.file.read_exact(handle.offset, length as usize)?);
+        let mut bytes = Bytes::from(file.read_exact(handle.offset, length as usize)?);
         let trailer = bytes.split_off(handle.length as usize);
         let sum = u64::from_le_bytes(trailer[5..].try_into().expect("eight bytes follow"));
         if sum != checksum(self.number, handle.offset, &[&bytes, &trailer[..5]]) {
@@ -103,12 +115,19 @@ impl SstableReader {
     }
 
     fn block(&self, cache: &Cache, handle: BlockHandle) -> Result<Bytes> {
-        cache.block(self.number, handle.offset, || self.read_block(handle))
+        cache.block(self.number, handle.offset, || {
+            self.read_block(&cache.file(self.number)?, handle)
+        })
     }
 
-    fn cursor_of(&self, cache: &Cache, handle: BlockHandle) -> Result<BlockCursor> {
-        let cursor = BlockCursor::new(self.block(cache, handle)?);
-        cursor.map_err(malformed(self.file.path(), handle.offset))
+    fn partition(&self, cache: &Cache, handle: BlockHandle) -> Result<IndexBlock> {
+        let index = IndexBlock::new(self.block(cache, handle)?);
+        index.map_err(|error| self.malformed(cache, handle, error))
+    }
+
+    fn malformed(&self, cache: &Cache, handle: BlockHandle, error: block::Malformed) -> Error {
+        let name = FileName::Numbered(FileKind::Sstable, self.number);
+        malformed(&cache.directory().path_of(name), handle.offset)(error)
     }
 
     /// The newest deletion of a span that holds `key`, at or before `at`.
@@ -120,6 +139,24 @@ impl SstableReader {
         &self.fragments
     }
 
+    /// `false` only if the file has no version of a key with this hash.
+    fn may_contain(&self, cache: &Cache, hash: u64) -> Result<bool> {
+        let handle = self.footer.filter;
+        if handle.length == 0 {
+            return Ok(true);
+        }
+        if let Some(filter) = self.filter.get() {
+            return Ok(filter::may_contain(filter, hash));
+        }
+        let filter = if self.pin(cache, handle.length) {
+            let read = self.read_block(&cache.file(self.number)?, handle)?;
+            self.filter.get_or_init(|| read).clone()
+        } else {
+            self.block(cache, handle)?
+        };
+        Ok(filter::may_contain(&filter, hash))
+    }
+
     /// The newest version of `key` at or before `at`, of which `hash` is the hash.
     pub(crate) fn get(
         self: &Arc<Self>,
@@ -128,43 +165,95 @@ impl SstableReader {
         hash: u64,
         at: SequenceNumber,
     ) -> Result<Option<Entry>> {
-        let handle = self.footer.filter;
-        if self.index.is_none() {
+        let Some(index) = &self.index else {
+            return Ok(None);
+        };
+        if !self.may_contain(cache, hash)? {
             return Ok(None);
         }
-        if handle.length > 0 && !filter::may_contain(&self.block(cache, handle)?, hash) {
+        let Some(handle) = self.data_handle(cache, index, key)? else {
             return Ok(None);
+        };
+        let data = self.block(cache, handle)?;
+        let found = block::find(&data, key, at);
+        match found.map_err(|error| self.malformed(cache, handle, error))? {
+            Lookup::Found {
+                sequence,
+                kind,
+                value,
+            } => Ok(Some(Entry {
+                sequence,
+                kind,
+                value,
+            })),
+            Lookup::Absent => Ok(None),
+            // The versions of one key may fill several blocks.
+            Lookup::Behind => self.get_by_cursor(cache, key, at),
         }
-        let mut cursor = SstableCursor::new(self.clone());
-        cursor.seek(cache, key, at)?;
-        Ok(cursor
-            .key()
-            .is_some_and(|found| found == key)
-            .then(|| cursor.entry()))
     }
 
-    /// Reads every block and checks every checksum. Answers the number of entries.
-    pub(crate) fn verify(self: &Arc<Self>, cache: &Cache, meta: &FileMeta) -> Result<u64> {
+    /// The block in which the first version of `key` stands, if there is one.
+    fn data_handle(
+        &self,
+        cache: &Cache,
+        root: &IndexBlock,
+        key: &[u8],
+    ) -> Result<Option<BlockHandle>> {
+        let seek = |index: &IndexBlock| {
+            let found = index.seek(key);
+            let found = found.map_err(|error| self.malformed(cache, self.footer.index, error))?;
+            Ok::<_, Error>((found < index.len()).then(|| index.handle(found)))
+        };
+        match seek(root)? {
+            Some(handle) if self.footer.index_depth == 2 => seek(&self.partition(cache, handle)?),
+            found => Ok(found),
+        }
+    }
+
+    fn get_by_cursor(
+        self: &Arc<Self>,
+        cache: &Cache,
+        key: &[u8],
+        at: SequenceNumber,
+    ) -> Result<Option<Entry>> {
+        let mut cursor = SstableCursor::new(self.clone());
+        cursor.seek(cache, key, at)?;
+        let found = cursor.key().is_some_and(|found| found == key);
+        Ok(found.then(|| cursor.entry()))
+    }
+
+    /// Reads every block and checks every checksum, and the order of the keys.
+    pub(crate) fn verify(self: &Arc<Self>, cache: &Cache, meta: &FileMeta) -> Result<()> {
+        let file = cache.file(self.number)?;
         let mut whole = xxhash_rust::xxh3::Xxh3::new();
         let mut offset = 0;
         while offset < meta.size {
             let length = (meta.size - offset).min(1 << 20);
-            whole.update(&self.file.read_exact(offset, length as usize)?);
+            whole.update(&file.read_exact(offset, length as usize)?);
             offset += length;
         }
         if whole.digest() != meta.checksum {
-            return Err(self
-                .file
-                .corrupt(0, "the checksum of the file differs from the manifest's"));
+            return Err(file.corrupt(0, "the checksum of the file differs from the manifest's"));
         }
         let mut cursor = SstableCursor::new(self.clone());
         cursor.seek(cache, &[], SequenceNumber::MAX)?;
         let mut entries = 0;
-        while cursor.key().is_some() {
+        let mut last: Option<(Vec<u8>, SequenceNumber)> = None;
+        while let Some(key) = cursor.key() {
+            let in_order = last.as_ref().is_none_or(|(last, sequence)| {
+                last[..] < *key || (last[..] == *key && *sequence > cursor.sequence())
+            });
+            if !in_order || !meta.contains(key) {
+                return Err(file.corrupt(0, "the keys are not in order"));
+            }
+            last = Some((key.to_vec(), cursor.sequence()));
             entries += 1;
             cursor.next(cache)?;
         }
-        Ok(entries)
+        match entries == meta.entries {
+            true => Ok(()),
+            false => Err(file.corrupt(0, "the counts differ from the manifest's")),
+        }
     }
 }
 
@@ -211,51 +300,89 @@ fn decode_footer(bytes: &[u8]) -> Option<Footer> {
 #[derive(Debug)]
 pub(crate) struct SstableCursor {
     reader: Arc<SstableReader>,
-    root: Option<BlockCursor>,
-    partition: Option<BlockCursor>,
-    data: Option<BlockCursor>,
+    at_root: usize,
+    partition: Option<IndexBlock>,
+    at_partition: usize,
+    data: BlockCursor,
 }
+
+type Step<'a> = &'a mut dyn FnMut(&mut BlockCursor) -> std::result::Result<(), block::Malformed>;
 
 impl SstableCursor {
     pub(crate) fn new(reader: Arc<SstableReader>) -> SstableCursor {
         SstableCursor {
-            root: reader.index.clone(),
-            partition: None,
-            data: None,
             reader,
+            at_root: 0,
+            partition: None,
+            at_partition: 0,
+            data: BlockCursor::new(),
         }
+    }
+
+    /// Goes to another SSTable, on none of its versions.
+    pub(crate) fn switch(&mut self, reader: Arc<SstableReader>) {
+        self.reader = reader;
+        self.partition = None;
+        self.data.unload();
     }
 
     /// The user key at the position; `None` when on none.
     pub(crate) fn key(&self) -> Option<&[u8]> {
-        self.data.as_ref().map(BlockCursor::key)
+        self.data.is_on_entry().then(|| self.data.key())
     }
 
     pub(crate) fn sequence(&self) -> SequenceNumber {
-        self.data.as_ref().map_or(0, BlockCursor::sequence)
+        self.data.sequence()
+    }
+
+    pub(crate) fn kind(&self) -> crate::key::Kind {
+        self.data.kind()
+    }
+
+    pub(crate) fn value(&self) -> Bytes {
+        self.data.value()
+    }
+
+    pub(crate) fn value_slice(&self) -> &[u8] {
+        self.data.value_slice()
+    }
+
+    /// Whether `next` has come to another version of the same key.
+    pub(crate) fn repeats(&self) -> bool {
+        self.data.repeats()
     }
 
     /// The version at the position.
     pub(crate) fn entry(&self) -> Entry {
-        let data = self.data.as_ref();
         Entry {
-            sequence: self.sequence(),
-            kind: data.map_or(Kind::Delete, BlockCursor::kind),
-            value: data.map_or_else(Bytes::new, BlockCursor::value),
+            sequence: self.data.sequence(),
+            kind: self.data.kind(),
+            value: self.data.value(),
         }
     }
 
     /// To the first version at or behind version `at` of `key`.
     pub(crate) fn seek(&mut self, cache: &Cache, key: &[u8], at: SequenceNumber) -> Result<()> {
-        self.data = None;
-        self.on_index(|index| index.seek(key, SequenceNumber::MAX))?;
-        self.enter(
-            cache,
-            |block| block.seek(key, SequenceNumber::MAX),
-            |block| block.seek(key, at),
-        )?;
+        self.data.unload();
+        self.partition = None;
+        let Some(root) = &self.reader.index else {
+            return Ok(());
+        };
+        let root_handle = self.reader.footer.index;
+        let bad = |error| self.reader.malformed(cache, root_handle, error);
+        self.at_root = root.seek(key).map_err(bad)?;
+        if self.at_root == root.len() {
+            return Ok(());
+        }
+        if self.reader.footer.index_depth == 2 {
+            let partition = self.reader.partition(cache, root.handle(self.at_root))?;
+            let found = partition.seek(key);
+            self.at_partition = found.map_err(bad)?;
+            self.partition = Some(partition);
+        }
+        self.load(cache, &mut |block| block.seek(key, at))?;
         // A shortened separator may lie behind all versions of its block, and a key's versions may fill several blocks.
-        if self.data.as_ref().is_some_and(|data| !data.is_on_entry()) {
+        if !self.data.is_on_entry() {
             self.next_block(cache)?;
         }
         while self.key() == Some(key) && self.sequence() > at {
@@ -268,110 +395,102 @@ impl SstableCursor {
     pub(crate) fn seek_before(&mut self, cache: &Cache, key: Option<&[u8]>) -> Result<()> {
         match key {
             Some(key) => self.seek(cache, key, SequenceNumber::MAX)?,
-            None => self.data = None,
+            None => self.data.unload(),
         }
-        if self.data.is_some() {
+        if self.data.is_on_entry() {
             return self.prev(cache);
         }
-        self.on_index(BlockCursor::last)?;
-        self.enter(cache, BlockCursor::last, BlockCursor::last)
+        let last = self.reader.index.as_ref().map_or(0, IndexBlock::len);
+        match last.checked_sub(1) {
+            Some(last) => self.enter_partition_at_end(cache, last),
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn next(&mut self, cache: &Cache) -> Result<()> {
-        if self.on_data(BlockCursor::next)? {
-            return Ok(());
+        let stepped = self.data.next();
+        stepped.map_err(|error| self.malformed(cache, error))?;
+        match self.data.is_on_entry() {
+            true => Ok(()),
+            false => self.next_block(cache),
         }
-        self.next_block(cache)
     }
 
     pub(crate) fn prev(&mut self, cache: &Cache) -> Result<()> {
-        if self.on_data(BlockCursor::prev)? {
+        let stepped = self.data.prev();
+        stepped.map_err(|error| self.malformed(cache, error))?;
+        if self.data.is_on_entry() {
             return Ok(());
         }
-        if !self.on_partition(BlockCursor::prev)? {
-            self.on_index(BlockCursor::prev)?;
-            return self.enter(cache, BlockCursor::last, BlockCursor::last);
+        if self.partition.is_some() {
+            if let Some(before) = self.at_partition.checked_sub(1) {
+                self.at_partition = before;
+                return self.load(cache, &mut BlockCursor::last);
+            }
         }
-        self.enter_data(cache, BlockCursor::last)
+        match self.at_root.checked_sub(1) {
+            Some(before) => self.enter_partition_at_end(cache, before),
+            None => Ok(()),
+        }
     }
 
+    /// To the first version of the next block that has one; on none behind the last.
     fn next_block(&mut self, cache: &Cache) -> Result<()> {
-        if !self.on_partition(BlockCursor::next)? {
-            self.on_index(BlockCursor::next)?;
-            return self.enter(cache, BlockCursor::first, BlockCursor::first);
-        }
-        self.enter_data(cache, BlockCursor::first)
-    }
-
-    fn malformed(&self, _: block::Malformed) -> crate::Error {
-        self.reader
-            .file
-            .corrupt(self.reader.footer.index.offset, "a block does not decode")
-    }
-
-    fn on_index(
-        &mut self,
-        step: impl FnOnce(&mut BlockCursor) -> std::result::Result<(), block::Malformed>,
-    ) -> Result<()> {
-        let stepped = self.root.as_mut().map_or(Ok(()), step);
-        stepped.map_err(|error| self.malformed(error))
-    }
-
-    /// Steps in the partition of a two-level index; `false` when there is none or it ends.
-    fn on_partition(
-        &mut self,
-        step: impl FnOnce(&mut BlockCursor) -> std::result::Result<(), block::Malformed>,
-    ) -> Result<bool> {
-        let Some(partition) = &mut self.partition else {
-            return Ok(false);
-        };
-        let stepped = step(partition).map(|()| partition.is_on_entry());
-        stepped.map_err(|error| self.malformed(error))
-    }
-
-    fn on_data(
-        &mut self,
-        step: impl FnOnce(&mut BlockCursor) -> std::result::Result<(), block::Malformed>,
-    ) -> Result<bool> {
-        let Some(data) = &mut self.data else {
-            return Ok(false);
-        };
-        let stepped = step(data).map(|()| data.is_on_entry());
-        stepped.map_err(|error| self.malformed(error))
-    }
-
-    /// Goes down from where the root stands.
-    fn enter(
-        &mut self,
-        cache: &Cache,
-        in_partition: impl FnOnce(&mut BlockCursor) -> std::result::Result<(), block::Malformed>,
-        in_data: impl FnOnce(&mut BlockCursor) -> std::result::Result<(), block::Malformed>,
-    ) -> Result<()> {
-        self.data = None;
-        self.partition = None;
-        let Some(root) = self.root.as_ref().filter(|root| root.is_on_entry()) else {
+        let Some(root) = &self.reader.index else {
             return Ok(());
         };
+        if let Some(partition) = &self.partition
+            && self.at_partition + 1 < partition.len()
+        {
+            self.at_partition += 1;
+            return self.load(cache, &mut BlockCursor::first);
+        }
+        self.at_root += 1;
+        if self.at_root >= root.len() {
+            self.data.unload();
+            return Ok(());
+        }
         if self.reader.footer.index_depth == 2 {
-            let handle = root.handle().map_err(|error| self.malformed(error))?;
-            self.partition = Some(self.reader.cursor_of(cache, handle)?);
-            self.on_partition(in_partition)?;
+            let partition = self.reader.partition(cache, root.handle(self.at_root))?;
+            self.partition = Some(partition);
+            self.at_partition = 0;
         }
-        self.enter_data(cache, in_data)
+        self.load(cache, &mut BlockCursor::first)
     }
 
-    fn enter_data(
-        &mut self,
-        cache: &Cache,
-        step: impl FnOnce(&mut BlockCursor) -> std::result::Result<(), block::Malformed>,
-    ) -> Result<()> {
-        self.data = None;
-        let index = self.partition.as_ref().or(self.root.as_ref());
-        let Some(index) = index.filter(|index| index.is_on_entry()) else {
+    /// To the last version below entry `at_root` of the root.
+    fn enter_partition_at_end(&mut self, cache: &Cache, at_root: usize) -> Result<()> {
+        let Some(root) = &self.reader.index else {
             return Ok(());
         };
-        let handle = index.handle().map_err(|error| self.malformed(error))?;
-        self.data = Some(self.reader.cursor_of(cache, handle)?);
-        self.on_data(step).map(|_| ())
+        self.at_root = at_root;
+        self.partition = None;
+        if self.reader.footer.index_depth == 2 {
+            let partition = self.reader.partition(cache, root.handle(at_root))?;
+            self.at_partition = partition.len() - 1;
+            self.partition = Some(partition);
+        }
+        self.load(cache, &mut BlockCursor::last)
+    }
+
+    /// Loads the data block that the index positions lead to, and steps in it.
+    fn load(&mut self, cache: &Cache, step: Step<'_>) -> Result<()> {
+        let handle = match (&self.partition, &self.reader.index) {
+            (Some(partition), _) if self.at_partition < partition.len() => {
+                partition.handle(self.at_partition)
+            }
+            (None, Some(root)) => root.handle(self.at_root),
+            // A separator of the root that its partition does not reach.
+            _ => return Err(self.malformed(cache, block::Malformed)),
+        };
+        let block = self.reader.block(cache, handle)?;
+        let loaded = self.data.load(block);
+        let stepped = loaded.and_then(|()| step(&mut self.data));
+        stepped.map_err(|error| self.reader.malformed(cache, handle, error))
+    }
+
+    fn malformed(&self, cache: &Cache, error: block::Malformed) -> Error {
+        let handle = self.reader.footer.index;
+        self.reader.malformed(cache, handle, error)
     }
 }

@@ -1,6 +1,7 @@
 //! Writes one SSTable, front to back, in memory bounded by a block, the index and ten bits per key.
 
 use super::block::BlockBuilder;
+use super::index::IndexBuilder;
 use super::{BlockHandle, Compression, FOOTER_MAGIC, TRAILER_BYTES, compress, filter};
 use crate::codec::{checksum, hash};
 use crate::files::{Directory, FileKind, FileName, OpenFile, encode_header};
@@ -31,7 +32,9 @@ pub(crate) struct SstableWriter {
     data: BlockBuilder,
     /// The finished data block whose separator waits for the key that follows it.
     pending: Option<(Vec<u8>, BlockHandle)>,
-    index: BlockBuilder,
+    index: IndexBuilder,
+    /// Memory for compressed blocks, used again for each.
+    packed: Vec<u8>,
     partitions: Vec<(Vec<u8>, BlockHandle)>,
     hashes: Vec<u64>,
     first_key: Option<Vec<u8>>,
@@ -59,7 +62,8 @@ impl SstableWriter {
             whole: Xxh3::new(),
             data: BlockBuilder::default(),
             pending: None,
-            index: BlockBuilder::default(),
+            index: IndexBuilder::default(),
+            packed: Vec::new(),
             partitions: Vec::new(),
             hashes: Vec::new(),
             first_key: None,
@@ -91,7 +95,7 @@ impl SstableWriter {
             "versions are added in order"
         );
         if let Some((last, handle)) = self.pending.take() {
-            self.add_to_index(separator(&last, key), handle)?;
+            self.add_to_index(&separator(&last, key), handle)?;
         }
         if self.entries == 0 || self.last_key != key {
             self.hashes.push(hash(key));
@@ -125,15 +129,17 @@ impl SstableWriter {
         if self.data.is_empty() {
             return Ok(());
         }
-        let last = self.data.last_key().to_vec();
-        let block = self.data.finish();
-        let handle = self.append_block(&block, self.options.compression)?;
-        self.pending = Some((last, handle));
+        let mut data = std::mem::take(&mut self.data);
+        let last = data.last_key().to_vec();
+        let handle = self.append_block(data.finish(), self.options.compression);
+        data.clear();
+        self.data = data;
+        self.pending = Some((last, handle?));
         Ok(())
     }
 
-    fn add_to_index(&mut self, separator: Vec<u8>, handle: BlockHandle) -> Result<()> {
-        self.index.add(&separator, 0, Kind::Put, &handle.encode());
+    fn add_to_index(&mut self, separator: &[u8], handle: BlockHandle) -> Result<()> {
+        self.index.add(separator, handle);
         if self.index.bytes() >= self.options.block_bytes {
             self.finish_partition()?;
         }
@@ -141,7 +147,7 @@ impl SstableWriter {
     }
 
     fn finish_partition(&mut self) -> Result<()> {
-        let last = self.index.last_key().to_vec();
+        let last = self.index.last().to_vec();
         let block = self.index.finish();
         let handle = self.append_block(&block, Compression::None)?;
         self.partitions.push((last, handle));
@@ -157,9 +163,9 @@ impl SstableWriter {
             [] => Ok((BlockHandle::default(), 1)),
             [(_, only)] => Ok((*only, 1)),
             partitions => {
-                let mut root = BlockBuilder::default();
+                let mut root = IndexBuilder::default();
                 for (last, handle) in partitions {
-                    root.add(last, 0, Kind::Put, &handle.encode());
+                    root.add(last, *handle);
                 }
                 Ok((self.append_block(&root.finish(), Compression::None)?, 2))
             }
@@ -168,18 +174,18 @@ impl SstableWriter {
 
     fn append_block(&mut self, payload: &[u8], compression: Compression) -> Result<BlockHandle> {
         let offset = self.written + self.buffer.len() as u64;
-        let (compression, packed) = compress(payload, compression);
+        let mut memory = std::mem::take(&mut self.packed);
+        let (compression, packed) = compress(payload, compression, &mut memory);
         let mut trailer = [0; TRAILER_BYTES];
         trailer[0] = compression as u8;
         trailer[1..5].copy_from_slice(&(payload.len() as u32).to_le_bytes());
-        let sum = checksum(self.number, offset, &[&packed, &trailer[..5]]);
+        let sum = checksum(self.number, offset, &[packed, &trailer[..5]]);
         trailer[5..].copy_from_slice(&sum.to_le_bytes());
-        self.append(&packed)?;
+        let length = packed.len() as u64;
+        self.buffer.extend_from_slice(packed);
+        self.packed = memory;
         self.append(&trailer)?;
-        Ok(BlockHandle {
-            offset,
-            length: packed.len() as u64,
-        })
+        Ok(BlockHandle { offset, length })
     }
 
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
@@ -203,7 +209,7 @@ impl SstableWriter {
     pub(crate) fn finish(mut self, fragments: &[Fragment]) -> Result<FileMeta> {
         self.finish_data_block()?;
         if let Some((last, handle)) = self.pending.take() {
-            self.add_to_index(last, handle)?;
+            self.add_to_index(&last, handle)?;
         }
         let (index, index_depth) = self.finish_index()?;
         let mut filter = BlockHandle::default();
