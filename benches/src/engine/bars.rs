@@ -154,3 +154,48 @@ fn present(names: &[&str]) -> Vec<Peer> {
         .filter(|peer| names.contains(&peer.name()))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::step::Findings;
+
+    fn results(ours: f64, fjalls: f64) -> Results {
+        let mut results = Results::new(vec![Peer::Lazurite, Peer::Fjall]);
+        for (peer, figure) in [(Peer::Lazurite, ours), (Peer::Fjall, fjalls)] {
+            let figures = [("per_s".to_owned(), figure), ("t_ms".to_owned(), figure)].into();
+            let findings = Findings {
+                figures,
+                ..Findings::default()
+            };
+            results.add(peer, W::Scan, findings);
+        }
+        results
+    }
+
+    fn word_of(name: &'static str, must: Must, results: &Results) -> &'static str {
+        Verdict::of(&Bar(W::Scan, name, "", must), results).word
+    }
+
+    #[test]
+    fn a_bar_is_met_at_its_figure_and_not_judged_without_the_peer() {
+        let results = results(30.0, 20.0);
+        assert_eq!(word_of("per_s", Times(1.5, More, LSM), &results), "met");
+        assert_eq!(word_of("per_s", Times(1.6, More, LSM), &results), "MISSED");
+        assert_eq!(word_of("t_ms", Times(1.5, Less, FJALL), &results), "met");
+        assert_eq!(word_of("t_ms", Times(0.3, Less, FJALL), &results), "MISSED");
+        assert_eq!(word_of("per_s", Times(0.1, More, ROCKSDB), &results), "-");
+        assert_eq!(word_of("per_s", AtMost(29.0), &results), "MISSED");
+        assert_eq!(word_of("t_ms", TimesOwn(1.0, "per_s"), &results), "met");
+    }
+
+    #[test]
+    fn every_bar_names_peers_that_there_are() {
+        let known = ["lazurite", "fjall", "redb", "rocksdb"];
+        for Bar(.., must) in BARS {
+            if let Times(_, _, peers) | TimesOf(_, peers, _) = must {
+                assert!(peers.iter().all(|peer| known.contains(peer)));
+            }
+        }
+    }
+}

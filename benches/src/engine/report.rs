@@ -281,3 +281,39 @@ const GROUPS: &[(&str, &[Line])] = &[
         Line(W::Open, "space", "... space / logical, settled", Less),
     ]),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings(per_s: f64) -> Findings {
+        Findings {
+            figures: [("per_s".to_owned(), per_s)].into(),
+            mismatches: 1,
+            wrong: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_figure_is_the_median_of_its_runs_and_wrong_answers_add_up() {
+        let mut results = Results::new(vec![Peer::Lazurite, Peer::Fjall]);
+        assert_eq!(results.figure(Peer::Lazurite, W::Scan, "per_s"), None);
+        for per_s in [9.0, 1.0, 4.0] {
+            results.add(Peer::Lazurite, W::Scan, findings(per_s));
+        }
+        assert_eq!(results.figure(Peer::Lazurite, W::Scan, "per_s"), Some(4.0));
+        results.add(Peer::Lazurite, W::Scan, findings(2.0));
+        assert_eq!(results.figure(Peer::Lazurite, W::Scan, "per_s"), Some(3.0));
+        assert_eq!(results.figure(Peer::Lazurite, W::Scan, "p50_us"), None);
+        results.add(Peer::Fjall, W::Scan, findings(6.0));
+        assert_eq!(results.ratio(W::Scan, "per_s", More), Some(0.5));
+        assert_eq!(results.mismatches(), 5);
+    }
+
+    #[test]
+    fn figures_have_about_four_digits() {
+        let figures = [123_456.7, 123.4, 12.34, 1.234, 0.01234, 0.0];
+        let texts = figures.map(number);
+        assert_eq!(texts, ["123,457", "123", "12.3", "1.23", "0.0123", "0.00"]);
+    }
+}
