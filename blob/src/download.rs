@@ -5,6 +5,7 @@ use crate::codec;
 use crate::error::{Error, Result};
 use crate::keys;
 use crate::model::{Blob, Content, Layer};
+use crate::pages::PageReader;
 use bytes::Bytes;
 use lazurite_engine::{Direction, Keyspace, Scan, Snapshot, ValueReader};
 use std::ops::Range;
@@ -41,11 +42,12 @@ enum Source {
     Empty,
     Whole(Piece),
     Blocks(Box<Blocks>),
+    Pages(Box<PageReader>),
 }
 
 /// The rest of one stored value.
 #[derive(Debug)]
-struct Piece {
+pub(crate) struct Piece {
     value: ValueReader,
     offset: u64,
 }
@@ -64,7 +66,7 @@ struct Blocks {
 
 impl ByteRange {
     /// The bytes of a blob of `length` that are meant, end exclusive. Error: `InvalidRange` if there are none.
-    fn within(self, length: u64) -> Result<Range<u64>> {
+    pub(crate) fn within(self, length: u64) -> Result<Range<u64>> {
         let end = self
             .last
             .map_or(length, |last| last.saturating_add(1).min(length));
@@ -115,7 +117,12 @@ impl BlobReader {
                     current: None,
                 }))
             }
-            (Content::Pages { .. }, _) => return Err(missing("page blobs are not read yet")),
+            (Content::Pages { .. }, _) => Source::Pages(Box::new(PageReader::new(
+                keyspaces,
+                snapshot,
+                &blob.layers,
+                read.clone(),
+            ))),
         };
         Ok(BlobReader {
             remaining: read.end - read.start,
@@ -139,6 +146,7 @@ impl BlobReader {
             Source::Empty => Bytes::new(),
             Source::Whole(piece) => piece.next(wanted)?,
             Source::Blocks(blocks) => blocks.next(wanted)?,
+            Source::Pages(pages) => pages.next(wanted)?,
         };
         if chunk.is_empty() {
             return Err(missing("content ends before the length of its blob"));
@@ -149,14 +157,19 @@ impl BlobReader {
 }
 
 impl Piece {
-    fn open(snapshot: &Snapshot, content: &Keyspace, key: &[u8], offset: u64) -> Result<Piece> {
+    pub(crate) fn open(
+        snapshot: &Snapshot,
+        content: &Keyspace,
+        key: &[u8],
+        offset: u64,
+    ) -> Result<Piece> {
         let value = snapshot.open_value(content, key)?;
         let value = value.ok_or_else(|| missing("a blob refers to content that is not there"))?;
         Ok(Piece { value, offset })
     }
 
     /// Empty at the end of the value.
-    fn next(&mut self, bytes_max: usize) -> Result<Bytes> {
+    pub(crate) fn next(&mut self, bytes_max: usize) -> Result<Bytes> {
         let chunk = self.value.read_at(self.offset, bytes_max)?;
         self.offset += chunk.len() as u64;
         Ok(chunk)

@@ -33,6 +33,11 @@ impl FileChanges {
         }
     }
 
+    /// How many records more, or less, name the file so far.
+    pub(crate) fn change(&self, file: &File) -> i64 {
+        self.shared.get(file).copied().unwrap_or_default()
+    }
+
     /// As [`FileChanges::remove`] for all layers of a blob that goes for good.
     pub(crate) fn remove_all(&mut self, keyspaces: &Keyspaces, batch: &mut Batch, blob: &Blob) {
         for layer in &blob.layers {
@@ -86,6 +91,11 @@ impl BlobService {
             .db
             .get(&self.keyspaces.references, &file.references())?;
         value.map_or(Ok(1), |value| codec::decode_count(&value))
+    }
+
+    /// How many records will name the file after a change.
+    pub(crate) fn references_after(&self, file: &File, change: i64) -> Result<u64> {
+        Ok(self.references(file)?.saturating_add_signed(change))
     }
 
     /// Whether another record names the layer's file. For who holds the lock of a blob that names it: then an answer of `false`

@@ -5,8 +5,9 @@
 //! snapshot, never half a write. Every call blocks for the disk, so an async caller makes them off its own threads.
 //!
 //! Supported: containers (create, properties, metadata, access policy, delete and restore, list), block blobs (Put Blob, Put
-//! Block, Put Block List, Get Block List, Get Blob with ranges, properties, metadata, delete), conditional headers, leases,
-//! snapshots, versions, listing by prefix and delimiter. Not yet: append and page blobs, copy, search by tags.
+//! Block, Put Block List, Get Block List), append blobs (Append Block, seal), page blobs (Put Page, Get Page Ranges and
+//! differences, resize, sequence numbers), reads with ranges, properties, metadata, delete, conditional headers, leases,
+//! snapshots, versions, listing by prefix and delimiter. Not yet: copy, search by tags.
 
 #![allow(
     dead_code,
@@ -30,6 +31,7 @@ mod model;
 mod moment;
 mod names;
 mod operations;
+mod pages;
 mod sweep;
 mod tags;
 mod tier;
@@ -55,11 +57,17 @@ pub use model::{
 };
 pub use moment::Moment;
 pub use operations::{
-    BlobDeletion, BlobSettings, DeleteBlob, DeleteSnapshots, PutBlob, PutBlobOutcome, PutBlockList,
+    AppendBlock, AppendBlockOutcome, BlobDeletion, BlobSettings, DeleteBlob, DeleteSnapshots,
+    GetPageRanges, PAGE_BLOB_BYTES_MAX, PageRange, PageRanges, PageUpdate, PutAppendBlob, PutBlob,
+    PutBlobOutcome, PutBlockList, PutPage, PutPageBlob, PutPageOutcome, SequenceAction,
+    SequenceConditions,
 };
 pub use tags::{TagCondition, TagQuery};
 pub use tier::{AccessTier, RehydratePriority, Tiering};
-pub use upload::{PUT_BLOB_BYTES_MAX, PUT_BLOCK_BYTES_MAX, Upload, UploadKind};
+pub use upload::{
+    APPEND_BLOCK_BYTES_MAX, PUT_BLOB_BYTES_MAX, PUT_BLOCK_BYTES_MAX, PUT_PAGE_BYTES_MAX, Upload,
+    UploadKind,
+};
 
 use account::AccountPolicies;
 use etag::EtagClock;

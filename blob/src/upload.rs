@@ -12,6 +12,12 @@ use lazurite_engine::{Batch, Db, Keyspace, LargeValue, ValueWriter};
 pub const PUT_BLOB_BYTES_MAX: u64 = 5000 << 20;
 /// Most bytes of a Put Block: 4000 MiB. Source: Put Block, "Remarks".
 pub const PUT_BLOCK_BYTES_MAX: u64 = 4000 << 20;
+/// Most bytes of an Append Block: 100 MiB. Source: Append Block, "Remarks".
+pub const APPEND_BLOCK_BYTES_MAX: u64 = 100 << 20;
+/// Most bytes of a Put Page: 4 MiB. Source: Put Page, "Remarks".
+pub const PUT_PAGE_BYTES_MAX: u64 = 4 << 20;
+/// Pages are stored in contents of at most this many bytes: an overwrite leaves at most two of them in part.
+const PAGES_BYTES_MAX: usize = 64 << 10;
 /// Bodies up to this size, in bytes, are rows of the store and never files of their own.
 const INLINE_BYTES_MAX: usize = 16 << 10;
 
@@ -22,6 +28,10 @@ pub enum UploadKind {
     PutBlob,
     /// Put Block: its CRC64 is always computed, to be answered.
     PutBlock,
+    /// Append Block: as Put Block.
+    AppendBlock,
+    /// Put Page: as Put Block.
+    PutPage,
 }
 
 /// A body on its way in. Write it, then give it to the operation it was begun for.
@@ -29,6 +39,10 @@ pub struct Upload {
     db: Db,
     kind: UploadKind,
     body: Body,
+    /// What of a body of pages is stored already.
+    pieces: Vec<(UploadedValue, u64)>,
+    /// Bytes of pages since then.
+    piece_bytes: usize,
     length: u64,
     length_max: u64,
     checksummer: Checksummer,
@@ -43,13 +57,15 @@ enum Body {
 /// A whole body whose checksums are as claimed.
 #[derive(Debug)]
 pub(crate) struct Uploaded {
-    value: UploadedValue,
+    /// One, but of pages one for each of their contents.
+    pieces: Vec<(UploadedValue, u64)>,
     pub(crate) length: u64,
     pub(crate) checksums: Checksums,
 }
 
+/// Bytes that wait for the batch that files them.
 #[derive(Debug)]
-enum UploadedValue {
+pub(crate) enum UploadedValue {
     Small(Vec<u8>),
     Large(LargeValue),
 }
@@ -61,15 +77,19 @@ impl Upload {
             return Err(Error::BothCrc64AndMd5HeaderPresent);
         }
         let md5 = kind == UploadKind::PutBlob || claimed.md5.is_some();
-        let crc64 = kind == UploadKind::PutBlock || claimed.crc64.is_some();
+        let crc64 = kind != UploadKind::PutBlob || claimed.crc64.is_some();
         Ok(Upload {
             db: db.clone(),
             kind,
             body: Body::Small(Vec::new()),
+            pieces: Vec::new(),
+            piece_bytes: 0,
             length: 0,
             length_max: match kind {
                 UploadKind::PutBlob => PUT_BLOB_BYTES_MAX,
                 UploadKind::PutBlock => PUT_BLOCK_BYTES_MAX,
+                UploadKind::AppendBlock => APPEND_BLOCK_BYTES_MAX,
+                UploadKind::PutPage => PUT_PAGE_BYTES_MAX,
             },
             checksummer: Checksummer::new(md5, crc64),
             claimed,
@@ -87,7 +107,25 @@ impl Upload {
         }
         self.length = length;
         self.checksummer.update(bytes);
-        self.append(bytes)
+        match self.kind {
+            UploadKind::PutPage => self.append_pages(bytes),
+            _ => self.append(bytes),
+        }
+    }
+
+    /// Appends, and ends a content wherever it has become as large as they get.
+    fn append_pages(&mut self, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            let open = self.piece_bytes;
+            let (now, later) = bytes.split_at(bytes.len().min(PAGES_BYTES_MAX - open));
+            self.append(now)?;
+            self.piece_bytes += now.len();
+            bytes = later;
+            if self.piece_bytes == PAGES_BYTES_MAX {
+                self.end_piece()?;
+            }
+        }
+        Ok(())
     }
 
     /// Bytes written so far.
@@ -123,22 +161,44 @@ impl Upload {
             self.kind, kind,
             "an upload is put by the operation it was begun for"
         );
-        let checksums = self.checksummer.finish();
+        let checksums = self.checksummer.clone().finish();
         let claimed = Checksums {
             md5: md5_property.or(self.claimed.md5),
             crc64: self.claimed.crc64,
         };
         claimed.check(&checksums)?;
-        let value = match self.body {
-            Body::Small(body) => UploadedValue::Small(body),
-            Body::Large(writer) => UploadedValue::Large(writer.finish()?),
-        };
+        let length = self.length;
+        let pieces = self.into_pieces()?;
         Ok(Uploaded {
-            value,
-            length: self.length,
+            pieces,
+            length,
             checksums,
         })
     }
+
+    fn into_pieces(mut self) -> Result<Vec<(UploadedValue, u64)>> {
+        if self.kind != UploadKind::PutPage {
+            return Ok(vec![(end(self.body)?, self.length)]);
+        }
+        if self.piece_bytes > 0 {
+            self.end_piece()?;
+        }
+        Ok(self.pieces)
+    }
+
+    fn end_piece(&mut self) -> Result<()> {
+        let body = std::mem::replace(&mut self.body, Body::Small(Vec::new()));
+        let length = std::mem::take(&mut self.piece_bytes) as u64;
+        self.pieces.push((end(body)?, length));
+        Ok(())
+    }
+}
+
+fn end(body: Body) -> Result<UploadedValue> {
+    Ok(match body {
+        Body::Small(body) => UploadedValue::Small(body),
+        Body::Large(writer) => UploadedValue::Large(writer.finish()?),
+    })
 }
 
 impl std::fmt::Debug for Upload {
@@ -150,9 +210,23 @@ impl std::fmt::Debug for Upload {
 }
 
 impl Uploaded {
-    /// Files the body under `key`.
+    /// Files the body, which is not one of pages, under `key`.
     pub(crate) fn put(self, batch: &mut Batch, content: &Keyspace, key: &[u8]) {
-        match self.value {
+        for (value, _) in self.pieces {
+            value.put(batch, content, key);
+        }
+    }
+
+    /// The contents of a body of pages, with their lengths.
+    pub(crate) fn into_pieces(self) -> Vec<(UploadedValue, u64)> {
+        self.pieces
+    }
+}
+
+impl UploadedValue {
+    /// Files the bytes under `key`.
+    pub(crate) fn put(self, batch: &mut Batch, content: &Keyspace, key: &[u8]) {
+        match self {
             UploadedValue::Small(body) => batch.put(content, key, &body),
             UploadedValue::Large(value) => batch.put_large(content, key, value),
         }

@@ -153,7 +153,9 @@ impl BlobService {
             let (place, blob) = write.find(address.state)?;
             condition.check(WriteKind::Change, Some(Validators::from(&blob)))?;
             request.conditions.check_tags(&blob.tags)?;
-            write.delete_past(place, blob, request.snapshots)?
+            let permanent = write.delete_past(place, blob, request.snapshots)?;
+            write.drop_hidden_pages()?;
+            permanent
         } else {
             write.check(condition, &request.conditions, WriteKind::Change)?;
             write.existing()?;
@@ -178,6 +180,8 @@ impl BlobWrite<'_> {
             self.check_replaceable()?;
             self.retire(Retired::Deleted)?;
             self.remove(Place::Current);
+        } else {
+            self.drop_hidden_pages()?;
         }
         let kept = self.policy.delete_retention_days.is_some() || self.policy.versioning;
         Ok(!kept)

@@ -1,18 +1,29 @@
 //! The operations, one file per resource, one function per REST operation under its REST name; and what they share:
 //! finding things, and (in `write.rs`) the one way to write to a blob.
 
+mod append_blob;
 mod blob;
 mod block_blob;
 mod container;
+#[cfg(test)]
+mod golden_tests;
+#[cfg(test)]
+mod growing_tests;
 mod lease;
+mod page_blob;
 mod service;
 mod snapshot;
 #[cfg(test)]
 mod tests;
 mod write;
 
+pub use append_blob::{AppendBlock, AppendBlockOutcome, PutAppendBlob};
 pub use blob::{BlobDeletion, DeleteBlob, DeleteSnapshots};
 pub use block_blob::{PutBlob, PutBlobOutcome, PutBlockList};
+pub use page_blob::{
+    GetPageRanges, PAGE_BLOB_BYTES_MAX, PageRange, PageRanges, PageUpdate, PutPage, PutPageBlob,
+    PutPageOutcome, SequenceAction, SequenceConditions,
+};
 pub use write::BlobSettings;
 
 use crate::codec;

@@ -32,6 +32,7 @@ impl BlobService {
         lease.check_read(conditions.lease_id, now, Leased::Blob)?;
         write.check_not_pending()?;
         check_online(&write.existing()?, now)?;
+        write.drop_blank_layers()?;
         write.share_stored(|_| true);
         let blob = write.existing()?;
         let moment = write.new_moment()?;

@@ -5,16 +5,16 @@ use lazurite_engine::{Config, CountingIds, Db, Direction, KeyRange, Keyspace};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-const ACCOUNT: &str = "account";
-const CONTAINER: &str = "container";
+pub(super) const ACCOUNT: &str = "account";
+pub(super) const CONTAINER: &str = "container";
 
-struct Store {
-    service: BlobService,
+pub(super) struct Store {
+    pub(super) service: BlobService,
     _directory: tempfile::TempDir,
 }
 
 /// A service with one empty container.
-fn store() -> Store {
+pub(super) fn store() -> Store {
     let directory = tempfile::tempdir().unwrap();
     let db = Db::open(directory.path(), Config::default()).unwrap();
     let service = BlobService::open(&db, Arc::new(CountingIds::default())).unwrap();
@@ -26,11 +26,11 @@ fn store() -> Store {
     store
 }
 
-fn at(seconds: u64) -> SystemTime {
+pub(super) fn at(seconds: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(1_800_000_000 + seconds)
 }
 
-fn address(blob: &str) -> BlobAddress<'_> {
+pub(super) fn address(blob: &str) -> BlobAddress<'_> {
     BlobAddress {
         account: ACCOUNT,
         container: CONTAINER,
@@ -39,7 +39,7 @@ fn address(blob: &str) -> BlobAddress<'_> {
     }
 }
 
-fn pairs(pairs: &[(&str, &str)]) -> Metadata {
+pub(super) fn pairs(pairs: &[(&str, &str)]) -> Metadata {
     let own = |(name, value): &(&str, &str)| (name.to_string(), value.to_string());
     pairs.iter().map(own).collect()
 }
@@ -58,7 +58,7 @@ fn if_match(etag: ETag) -> Conditions {
     }
 }
 
-fn latest(ids: &[&str]) -> PutBlockList {
+pub(super) fn latest(ids: &[&str]) -> PutBlockList {
     let choice = |id: &&str| BlockChoice {
         source: BlockSource::Latest,
         id: id.as_bytes().to_vec(),
@@ -70,7 +70,14 @@ fn latest(ids: &[&str]) -> PutBlockList {
 }
 
 impl Store {
-    fn create(&self, container: &str) -> Result<Written> {
+    pub(super) fn of(service: BlobService, directory: tempfile::TempDir) -> Store {
+        Store {
+            service,
+            _directory: directory,
+        }
+    }
+
+    pub(super) fn create(&self, container: &str) -> Result<Written> {
         let create = &self.service;
         let private = PublicAccess::Private;
         let (written, ticket) =
@@ -79,7 +86,7 @@ impl Store {
         Ok(written)
     }
 
-    fn upload(&self, kind: UploadKind, body: &[u8]) -> Upload {
+    pub(super) fn upload(&self, kind: UploadKind, body: &[u8]) -> Upload {
         let mut upload = self
             .service
             .begin_upload(kind, Checksums::default())
@@ -100,17 +107,22 @@ impl Store {
         }
     }
 
-    fn put(&self, name: &str, body: &[u8]) -> Result<PutBlobOutcome> {
+    pub(super) fn put(&self, name: &str, body: &[u8]) -> Result<PutBlobOutcome> {
         self.put_with(name, self.put_request(body), at(0))
     }
 
-    fn put_with(&self, name: &str, request: PutBlob, now: SystemTime) -> Result<PutBlobOutcome> {
+    pub(super) fn put_with(
+        &self,
+        name: &str,
+        request: PutBlob,
+        now: SystemTime,
+    ) -> Result<PutBlobOutcome> {
         let (outcome, ticket) = self.service.put_blob(&address(name), request, now)?;
         ticket.wait()?;
         Ok(outcome)
     }
 
-    fn put_block(&self, name: &str, id: &str, body: &[u8]) -> Result<Checksums> {
+    pub(super) fn put_block(&self, name: &str, id: &str, body: &[u8]) -> Result<Checksums> {
         let upload = self.upload(UploadKind::PutBlock, body);
         let address = address(name);
         let (checksums, ticket) =
@@ -120,34 +132,34 @@ impl Store {
         Ok(checksums)
     }
 
-    fn commit(&self, name: &str, list: PutBlockList) -> Result<Written> {
+    pub(super) fn commit(&self, name: &str, list: PutBlockList) -> Result<Written> {
         let (written, ticket) = self.service.put_block_list(&address(name), list, at(0))?;
         ticket.wait()?;
         Ok(written)
     }
 
-    fn open(&self, name: &str, range: Option<ByteRange>) -> Result<Download> {
+    pub(super) fn open(&self, name: &str, range: Option<ByteRange>) -> Result<Download> {
         self.service
             .get_blob(&address(name), range, &Conditions::default(), at(0))
     }
 
-    fn read(&self, name: &str) -> Result<Vec<u8>> {
+    pub(super) fn read(&self, name: &str) -> Result<Vec<u8>> {
         Ok(drain(self.open(name, None)?.body, 1000))
     }
 
-    fn properties(&self, name: &str) -> Result<Blob> {
+    pub(super) fn properties(&self, name: &str) -> Result<Blob> {
         self.service
             .get_blob_properties(&address(name), &Conditions::default(), at(0))
     }
 
-    fn delete(&self, name: &str) -> Result<()> {
+    pub(super) fn delete(&self, name: &str) -> Result<()> {
         let request = DeleteBlob::default();
         let (_, ticket) = self.service.delete_blob(&address(name), &request, at(0))?;
         Ok(ticket.wait()?)
     }
 
     /// Ids and lengths of the committed and the uncommitted list.
-    fn block_lists(&self, name: &str) -> Result<[Vec<(String, u64)>; 2]> {
+    pub(super) fn block_lists(&self, name: &str) -> Result<[Vec<(String, u64)>; 2]> {
         let lists = self.service.get_block_list(
             &address(name),
             BlockListType::All,
@@ -160,26 +172,26 @@ impl Store {
         }))
     }
 
-    fn list(&self, request: &ListBlobs) -> ListBlobsPage {
+    pub(super) fn list(&self, request: &ListBlobs) -> ListBlobsPage {
         self.service
             .list_blobs(ACCOUNT, CONTAINER, request, at(0))
             .unwrap()
     }
 
-    fn rows(&self, keyspace: &Keyspace) -> usize {
+    pub(super) fn rows(&self, keyspace: &Keyspace) -> usize {
         let snapshot = self.service.db.snapshot();
         let mut rows = snapshot.scan(keyspace, KeyRange::all(), Direction::Forward);
         std::iter::from_fn(|| rows.advance().unwrap().then_some(())).count()
     }
 
     /// How many rows there are of blocks and of contents.
-    fn filed(&self) -> (usize, usize) {
+    pub(super) fn filed(&self) -> (usize, usize) {
         let keyspaces = &self.service.keyspaces;
         (self.rows(&keyspaces.blocks), self.rows(&keyspaces.content))
     }
 }
 
-fn drain(mut body: BlobReader, bytes_max: usize) -> Vec<u8> {
+pub(super) fn drain(mut body: BlobReader, bytes_max: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     while let Some(chunk) = body.next_chunk(bytes_max).unwrap() {
         assert!((1..=bytes_max).contains(&chunk.len()));
@@ -190,7 +202,7 @@ fn drain(mut body: BlobReader, bytes_max: usize) -> Vec<u8> {
 }
 
 /// Bytes that differ from place to place, so that a wrong offset shows.
-fn pattern(length: usize, seed: u8) -> Vec<u8> {
+pub(super) fn pattern(length: usize, seed: u8) -> Vec<u8> {
     (0..length)
         .map(|i| (i / 251) as u8 ^ i as u8 ^ seed)
         .collect()
@@ -205,6 +217,7 @@ macro_rules! assert_err {
         }
     };
 }
+pub(super) use assert_err;
 
 #[test]
 fn bodies_of_all_sizes_come_back() {
@@ -970,7 +983,7 @@ impl Store {
         Ok(leased.0)
     }
 
-    fn snapshot(&self, name: &str) -> Result<Moment> {
+    pub(super) fn snapshot(&self, name: &str) -> Result<Moment> {
         let (none, metadata) = (Conditions::default(), Metadata::new());
         let service = &self.service;
         let (moment, _, ticket) = service.snapshot_blob(&address(name), metadata, &none, at(5))?;
@@ -978,7 +991,7 @@ impl Store {
         Ok(moment)
     }
 
-    fn read_state(&self, name: &str, state: BlobState) -> Result<Vec<u8>> {
+    pub(super) fn read_state(&self, name: &str, state: BlobState) -> Result<Vec<u8>> {
         let address = BlobAddress {
             state,
             ..address(name)
@@ -988,7 +1001,12 @@ impl Store {
         Ok(drain(download.body, 1000))
     }
 
-    fn delete_with(&self, name: &str, state: BlobState, request: DeleteBlob) -> Result<bool> {
+    pub(super) fn delete_with(
+        &self,
+        name: &str,
+        state: BlobState,
+        request: DeleteBlob,
+    ) -> Result<bool> {
         let address = BlobAddress {
             state,
             ..address(name)

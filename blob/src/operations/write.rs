@@ -229,6 +229,13 @@ impl<'a> BlobWrite<'a> {
         self.stored.as_ref()
     }
 
+    /// The stored blob is going to be put with these layers.
+    pub(crate) fn set_stored_layers(&mut self, layers: Vec<Layer>) {
+        if let Some(blob) = &mut self.stored {
+            blob.layers = layers;
+        }
+    }
+
     /// Marks those of the stored blob's layers that another record is going to name as well.
     pub(crate) fn share_stored(&mut self, named: impl Fn(File) -> bool) {
         for layer in self.stored.iter_mut().flat_map(|blob| &mut blob.layers) {

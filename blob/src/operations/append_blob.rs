@@ -1,0 +1,225 @@
+//! Operations on append blobs.
+
+use super::write::{BlobSettings, BlobWrite, NewBlob, Retired};
+use crate::BlobService;
+use crate::checksum::Checksums;
+use crate::codec;
+use crate::conditions::{Conditions, WriteKind};
+use crate::error::{Error, Result};
+use crate::keys::File;
+use crate::model::{
+    Blob, BlobAddress, BlobBlock, BlobHeaders, BlobType, Content, Encryption, Layer, Metadata,
+    Written,
+};
+use crate::names;
+use crate::upload::{Upload, UploadKind};
+use lazurite_engine::Ticket;
+use std::time::SystemTime;
+
+/// Most appends of one blob. Source: Append Block, "Remarks".
+const APPENDS_MAX: u32 = 50_000;
+
+/// The request of Put Blob for an append blob, which is made empty.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PutAppendBlob {
+    /// Headers of the blob.
+    pub headers: BlobHeaders,
+    /// Metadata of the blob.
+    pub metadata: Metadata,
+    /// What else the blob is made with.
+    pub settings: BlobSettings,
+    /// What must hold of the blob before.
+    pub conditions: Conditions,
+}
+
+/// The request of Append Block.
+#[derive(Debug)]
+pub struct AppendBlock {
+    /// The body, begun as [`UploadKind::AppendBlock`] and written to its end.
+    pub upload: Upload,
+    /// `x-ms-blob-condition-maxsize`: how long the blob may be afterwards.
+    pub max_size: Option<u64>,
+    /// `x-ms-blob-condition-appendpos`: how long the blob must be before.
+    pub append_position: Option<u64>,
+    /// What must hold of the blob before.
+    pub conditions: Conditions,
+}
+
+/// The answer of Append Block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AppendBlockOutcome {
+    /// The blob's validators.
+    pub written: Written,
+    /// Of the body: CRC64 always, MD5 if the client sent one.
+    pub checksums: Checksums,
+    /// Where the body went: `x-ms-blob-append-offset`.
+    pub offset: u64,
+    /// Appends so far: `x-ms-blob-committed-block-count`.
+    pub committed_block_count: u32,
+}
+
+impl BlobService {
+    /// Makes an empty append blob, in place of whatever has the name. Errors: as [`BlobService::put_blob`].
+    pub fn put_append_blob(
+        &self,
+        address: &BlobAddress<'_>,
+        request: PutAppendBlob,
+        now: SystemTime,
+    ) -> Result<(Written, Ticket)> {
+        let condition = request.conditions.for_write()?;
+        names::check_metadata(&request.metadata)?;
+        let settings = request.settings.checked()?;
+        let mut write = self.begin_write(address, now)?;
+        write.check(condition, &request.conditions, WriteKind::Create)?;
+        write.retire(Retired::Overwritten)?;
+        let blob = write.new_blob(NewBlob {
+            content: Content::Appends {
+                count: 0,
+                sealed: false,
+            },
+            layers: Vec::new(),
+            length: 0,
+            headers: request.headers,
+            metadata: request.metadata,
+            settings,
+            encryption: Encryption::None,
+        });
+        write.put_current(&blob);
+        Ok((blob.written(), write.commit()?))
+    }
+
+    /// Appends a body to an append blob, whole or not at all; appends to one blob come one after another.
+    /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`,
+    /// `InvalidBlobType`; `InvalidHeaderValue` for an empty body; `Md5Mismatch`, `Crc64Mismatch`; those of the conditions of a
+    /// write and of leases; `BlobIsSealed`, `AppendPositionConditionNotMet`, `MaxBlobSizeConditionNotMet`,
+    /// `BlockCountExceedsLimit`; `BlobImmutableDueToPolicy`, `PendingCopyOperation`.
+    pub fn append_block(
+        &self,
+        address: &BlobAddress<'_>,
+        request: AppendBlock,
+        now: SystemTime,
+    ) -> Result<(AppendBlockOutcome, Ticket)> {
+        let condition = request.conditions.for_write()?;
+        if request.upload.length() == 0 {
+            return Err(Error::InvalidHeaderValue {
+                header: "Content-Length",
+                value: "0".to_string(),
+            });
+        }
+        let body = request.upload.finish(UploadKind::AppendBlock, None)?;
+        let (length, checksums) = (body.length, body.checksums);
+        let mut write = self.begin_write(address, now)?;
+        write.check_type(BlobType::AppendBlob)?;
+        write.check(condition, &request.conditions, WriteKind::Change)?;
+        let mut blob = write.changeable()?;
+        let (offset, end) = (blob.length, blob.length.saturating_add(length));
+        let count = unsealed(&blob)?;
+        check_position(&blob, request.append_position)?;
+        if request.max_size.is_some_and(|max| end > max) {
+            return Err(Error::MaxBlobSizeConditionNotMet);
+        }
+        if count >= APPENDS_MAX {
+            return Err(Error::BlockCountExceedsLimit {
+                which: "committed",
+                limit: APPENDS_MAX,
+            });
+        }
+        let file = write.layer_to_append(&mut blob)?;
+        let block = BlobBlock {
+            id: Vec::new(),
+            length,
+            content: self.ids.next_id(),
+            file: None,
+        };
+        let batch = &mut write.batch;
+        let key = file.block_content(block.content);
+        body.put(batch, &self.keyspaces.content, &key);
+        let value = codec::encode_block(&block);
+        batch.put(&self.keyspaces.blocks, &file.committed(end), &value);
+        blob.set_length_of_appends(end);
+        blob.content = Content::Appends {
+            count: count + 1,
+            sealed: false,
+        };
+        let written = write.touch(&mut blob);
+        write.put_current(&blob);
+        let outcome = AppendBlockOutcome {
+            written,
+            checksums,
+            offset,
+            committed_block_count: count + 1,
+        };
+        Ok((outcome, write.commit()?))
+    }
+
+    /// Append Blob Seal: from now on nothing is appended. Sealing again changes nothing but the ETag.
+    /// Errors: as [`BlobService::append_block`], but for those of a body.
+    pub fn append_blob_seal(
+        &self,
+        address: &BlobAddress<'_>,
+        append_position: Option<u64>,
+        conditions: &Conditions,
+        now: SystemTime,
+    ) -> Result<(Written, Ticket)> {
+        let condition = conditions.for_write()?;
+        let mut write = self.begin_write(address, now)?;
+        write.check_type(BlobType::AppendBlob)?;
+        write.check(condition, conditions, WriteKind::Change)?;
+        let mut blob = write.changeable()?;
+        check_position(&blob, append_position)?;
+        let count = blob.committed_block_count().unwrap_or_default();
+        blob.content = Content::Appends {
+            count,
+            sealed: true,
+        };
+        let written = write.touch(&mut blob);
+        write.put_current(&blob);
+        Ok((written, write.commit()?))
+    }
+}
+
+/// The appends so far of a blob that takes more.
+fn unsealed(blob: &Blob) -> Result<u32> {
+    match blob.content {
+        Content::Appends {
+            count,
+            sealed: false,
+        } => Ok(count),
+        Content::Appends { sealed: true, .. } => Err(Error::BlobIsSealed),
+        _ => Err(Error::InvalidBlobType),
+    }
+}
+
+fn check_position(blob: &Blob, position: Option<u64>) -> Result<()> {
+    match position {
+        Some(position) if position != blob.length => Err(Error::AppendPositionConditionNotMet),
+        _ => Ok(()),
+    }
+}
+
+impl Blob {
+    fn set_length_of_appends(&mut self, length: u64) {
+        self.length = length;
+        if let Some(layer) = self.layers.last_mut() {
+            layer.end = length;
+        }
+    }
+}
+
+impl BlobWrite<'_> {
+    /// The file of the last layer, or of a new one if other records name that one too.
+    pub(crate) fn layer_to_append(&self, blob: &mut Blob) -> Result<File> {
+        if let Some(layer) = blob.layers.last()
+            && !self.service.is_shared(layer)?
+        {
+            return Ok(layer.file);
+        }
+        let file = self.new_file();
+        blob.layers.push(Layer {
+            file,
+            shared: false,
+            end: blob.length,
+        });
+        Ok(file)
+    }
+}
