@@ -201,8 +201,6 @@ describe("blobs", () => {
     const blob = newBlob();
     await put(blob, "kept");
     for (const [name, attempt] of [
-      ["Lease Blob", () => blob.getBlobLeaseClient().acquireLease(15)],
-      ["Snapshot Blob", () => blob.createSnapshot()],
       ["Set Blob Tier", () => blob.setAccessTier("Cool")],
       ["Blob Tags", () => blob.setTags({ a: "b" })],
       ["Copy Blob", () => newBlob().beginCopyFromURL(blob.url)],
@@ -212,6 +210,37 @@ describe("blobs", () => {
       await fails(attempt, 501, "NotImplemented", name);
     }
     assert.equal(await content(blob), "kept");
+  });
+
+  it("are leased", async () => {
+    const blob = newBlob();
+    await put(blob, "1");
+    const lease = blob.getBlobLeaseClient();
+    const { leaseId } = await lease.acquireLease(15);
+    const found = await blob.getProperties();
+    assert.deepEqual([found.leaseStatus, found.leaseState, found.leaseDuration], ["locked", "leased", "fixed"]);
+    await fails(() => put(blob, "2"), 412, "LeaseIdMissing");
+    await put(blob, "2", { conditions: { leaseId } });
+    await lease.renewLease();
+    await lease.changeLease("5974b586-0df3-4e2d-ad0c-18e3892bfca2");
+    assert.equal((await lease.breakLease(0)).leaseTime, 0);
+    assert.equal((await blob.getProperties()).leaseState, "broken");
+    await lease.releaseLease();
+    const ofContainer = (await newContainer()).getBlobLeaseClient();
+    await ofContainer.acquireLease(-1);
+    await ofContainer.releaseLease();
+  });
+
+  it("have snapshots", async () => {
+    const blob = newBlob();
+    await put(blob, "old");
+    const { snapshot } = await blob.createSnapshot();
+    await put(blob, "new");
+    assert.equal(await content(blob.withSnapshot(snapshot)), "old");
+    const listed = await all(container.listBlobsFlat({ prefix: blob.name, includeSnapshots: true }));
+    assert.deepEqual(listed.map((b) => b.snapshot), [snapshot, undefined]);
+    await fails(() => blob.delete(), 409, "SnapshotsPresent");
+    await blob.delete({ deleteSnapshots: "include" });
   });
 
   it("are deleted many at once", async () => {

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import io
 import random
+import uuid
 from datetime import datetime, timedelta, timezone
 
 from azure.core import MatchConditions
@@ -23,6 +24,7 @@ from azure.storage.blob import (
     RetentionPolicy,
     StandardBlobTier,
     StaticWebsite,
+    generate_blob_sas,
     generate_container_sas,
 )
 
@@ -505,6 +507,155 @@ class Batches(BlobTest):
             self.container.delete_blobs(*[f"{n}" for n in range(257)])
 
 
+class Leases(BlobTest):
+    def test_who_has_the_lease_may_write(self):
+        blob = self.blob(b"1")
+        lease = blob.acquire_lease(15)
+        found = blob.get_blob_properties().lease
+        self.assertEqual((found.status, found.state, found.duration), ("locked", "leased", "fixed"))
+        for write in (
+            lambda: blob.upload_blob(b"2", overwrite=True), lambda: blob.set_blob_metadata({}), blob.delete_blob,
+            lambda: blob.stage_block(block_id(0), b"x"), lambda: blob.set_http_headers(ContentSettings()),
+        ):
+            with self.fails(412, "LeaseIdMissing"):
+                write()
+        with self.fails(412, "LeaseIdMismatchWithBlobOperation"):
+            blob.upload_blob(b"2", overwrite=True, lease=str(uuid.uuid4()))
+        blob.upload_blob(b"2", overwrite=True, lease=lease)
+        self.assertEqual(blob.download_blob().readall(), b"2")
+        self.assertEqual(blob.download_blob(lease=lease).readall(), b"2")
+        lease.renew()
+        lease.change(str(uuid.uuid4()))
+        blob.set_blob_metadata({"a": "1"}, lease=lease)
+        with self.fails(409, "LeaseAlreadyPresent"):
+            blob.acquire_lease(-1)
+        held = lease.id
+        lease.release()
+        self.assertEqual(blob.get_blob_properties().lease.state, "available")
+        with self.fails(412, "LeaseNotPresentWithBlobOperation"):
+            blob.upload_blob(b"3", overwrite=True, lease=held)
+
+    def test_a_lease_is_broken_at_once_or_after_a_while(self):
+        blob = self.blob(b"1")
+        lease = blob.acquire_lease(-1, lease_id=str(uuid.uuid4()))
+        self.assertEqual(blob.get_blob_properties().lease.duration, "infinite")
+        self.assertGreaterEqual(lease.break_lease(30), 29)
+        self.assertEqual(blob.get_blob_properties().lease.state, "breaking")
+        with self.fails(409, "LeaseIsBreakingAndCannotBeChanged"):
+            lease.change(str(uuid.uuid4()))
+        self.assertEqual(lease.break_lease(0), 0)
+        self.assertEqual(blob.get_blob_properties().lease.state, "broken")
+        with self.fails(409, "LeaseIsBrokenAndCannotBeRenewed"):
+            lease.renew()
+        etag = blob.get_blob_properties().etag
+        blob.acquire_lease(15)
+        self.assertEqual(blob.get_blob_properties().etag, etag, "leases leave blobs as they are")
+
+    def test_containers_are_leased_against_deletion(self):
+        container = service.create_container(unique("leased"))
+        lease = container.acquire_lease(60)
+        self.assertEqual(container.get_container_properties().lease.state, "leased")
+        listed = next(service.list_containers(name_starts_with=container.container_name))
+        self.assertEqual((listed.lease.status, listed.lease.duration), ("locked", "fixed"))
+        container.upload_blob("b", b"written without the lease")
+        container.set_container_metadata({"a": "1"})
+        with self.fails(412, "LeaseIdMismatchWithContainerOperation"):
+            container.set_container_metadata({}, lease=str(uuid.uuid4()))
+        with self.fails(412, "LeaseIdMissing"):
+            container.delete_container()
+        container.delete_container(lease=lease)
+
+    def test_conditions_hold_for_leases(self):
+        blob = self.blob(b"1")
+        with self.fails(412, "ConditionNotMet"):
+            blob.acquire_lease(15, etag='"0x1"', match_condition=MatchConditions.IfNotModified)
+        with self.fails(404, "BlobNotFound"):
+            self.blob().acquire_lease(15)
+        with self.fails(400, "InvalidHeaderValue"):
+            blob.acquire_lease(14)
+        with self.fails(400, "InvalidHeaderValue"):
+            blob.acquire_lease(15, lease_id="no guid")
+
+
+class Snapshots(BlobTest):
+    def test_a_snapshot_stays_as_the_blob_was(self):
+        blob = self.blob(noise(300_000), metadata={"a": "1"})
+        kept = blob.create_snapshot()
+        etag = blob.get_blob_properties().etag
+        self.assertEqual(kept["etag"], etag)
+        blob.upload_blob(b"new", overwrite=True)
+        old = self.container.get_blob_client(blob.blob_name, snapshot=kept["snapshot"])
+        self.assertEqual(old.download_blob().readall(), noise(300_000))
+        self.assertEqual(old.download_blob(5, 10).readall(), noise(300_000)[5:15])
+        found = old.get_blob_properties()
+        self.assertEqual((found.metadata, found.etag, found.lease.state), ({"a": "1"}, etag, None))
+        self.assertEqual(blob.download_blob().readall(), b"new")
+        with_metadata = blob.create_snapshot(metadata={"b": "2"})
+        self.assertEqual(self.container.get_blob_client(blob.blob_name, snapshot=with_metadata).get_blob_properties().metadata, {"b": "2"})
+        self.assertNotEqual(with_metadata["etag"], blob.get_blob_properties().etag)
+
+    def test_snapshots_of_block_lists(self):
+        blob = self.blob()
+        for n in range(3):
+            blob.stage_block(block_id(n), b"%d" % n)
+        blob.commit_block_list([BlobBlock(block_id(n)) for n in range(3)])
+        old = self.container.get_blob_client(blob.blob_name, snapshot=blob.create_snapshot()["snapshot"])
+        blob.stage_block(block_id(3), b"3")
+        blob.commit_block_list([BlobBlock(block_id(n)) for n in (3, 0)])
+        self.assertEqual([b.id for b in old.get_block_list()[0]], [block_id(n) for n in range(3)])
+        self.assertEqual((old.download_blob().readall(), blob.download_blob().readall()), (b"012", b"30"))
+
+    def test_snapshots_are_listed_before_their_blob(self):
+        container = service.create_container(unique("snapshots"))
+        for name in ("a", "b"):
+            container.upload_blob(name, b"1")
+        moments = [container.get_blob_client("a").create_snapshot()["snapshot"] for _ in range(3)]
+        found = [(b.name, b.snapshot) for b in container.list_blobs(include=["snapshots"])]
+        self.assertEqual(found, [("a", m) for m in moments] + [("a", None), ("b", None)])
+        paged = [b for page in container.list_blobs(include=["snapshots"], results_per_page=2).by_page() for b in page]
+        self.assertEqual([(b.name, b.snapshot) for b in paged], found)
+        self.assertEqual([b.name for b in container.list_blobs()], ["a", "b"])
+
+    def test_a_blob_goes_with_its_snapshots_or_not_at_all(self):
+        blob = self.blob(b"1")
+        first, second = (blob.create_snapshot()["snapshot"] for _ in range(2))
+        with self.fails(409, "SnapshotsPresent"):
+            blob.delete_blob()
+        self.container.get_blob_client(blob.blob_name, snapshot=first).delete_blob()
+        with self.fails(404, "BlobNotFound"):
+            self.container.get_blob_client(blob.blob_name, snapshot=first).download_blob()
+        blob.delete_blob(delete_snapshots="only")
+        self.assertEqual(blob.download_blob().readall(), b"1")
+        with self.fails(404, "BlobNotFound"):
+            self.container.get_blob_client(blob.blob_name, snapshot=second).get_blob_properties()
+        blob.create_snapshot()
+        blob.delete_blob(delete_snapshots="include")
+        self.assertFalse(blob.exists())
+
+    def test_snapshots_are_not_written_to(self):
+        blob = self.blob(b"1")
+        moment = blob.create_snapshot()["snapshot"]
+        old = self.container.get_blob_client(blob.blob_name, snapshot=moment)
+        with self.fails(409, "SnapshotsPresent"):
+            blob.delete_blob()
+        with self.fails(404, "BlobNotFound"):
+            self.container.get_blob_client(blob.blob_name, snapshot="2024-01-01T00:00:00.0000000Z").download_blob()
+        with self.fails(400, "InvalidQueryParameterValue"):
+            self.container.get_blob_client(blob.blob_name, snapshot="yesterday").download_blob()
+        self.assertEqual(old.download_blob().readall(), b"1")
+
+    def test_a_signature_for_a_snapshot_opens_it_alone(self):
+        blob = self.blob(b"1")
+        moment = blob.create_snapshot()["snapshot"]
+        blob.upload_blob(b"2", overwrite=True)
+        expiry = datetime.now(timezone.utc) + timedelta(hours=1)
+        sas = generate_blob_sas(ACCOUNT, self.container.container_name, blob.blob_name, snapshot=moment, account_key=KEY, permission="r", expiry=expiry)
+        client = BlobClient.from_blob_url(f"{blob.url}?{sas}", snapshot=moment, **ONCE)
+        self.assertEqual(client.download_blob().readall(), b"1")
+        with self.fails(403, "AuthenticationFailed"):
+            BlobClient.from_blob_url(f"{blob.url}?{sas}", **ONCE).download_blob()
+
+
 class Properties(BlobTest):
     def test_http_headers_are_replaced_as_a_whole(self):
         blob = self.blob(b"x", content_settings=ContentSettings(content_type="text/plain", cache_control="no-cache"))
@@ -685,9 +836,6 @@ class Unsupported(BlobTest):
         blob = self.blob(b"kept")
         other = self.container.get_blob_client("other")
         operations = {
-            "Lease Blob": blob.acquire_lease,
-            "Lease Container": self.container.acquire_lease,
-            "Snapshot Blob": blob.create_snapshot,
             "Set Blob Tier": lambda: blob.set_standard_blob_tier("Cool"),
             "An access tier": lambda: blob.upload_blob(b"x", overwrite=True, standard_blob_tier=StandardBlobTier.COOL),
             "Blob tags": lambda: blob.upload_blob(b"x", overwrite=True, tags={"a": "b"}),
@@ -698,7 +846,6 @@ class Unsupported(BlobTest):
             "append blob": other.create_append_blob,
             "page blob": lambda: other.create_page_blob(512),
             "Query Blob Contents": lambda: blob.query_blob("SELECT * from BlobStorage"),
-            "snapshot": lambda: self.container.get_blob_client(blob.blob_name, snapshot="2024-01-01T00:00:00.0000000Z").download_blob(),
         }
         for name, operation in operations.items():
             with self.subTest(name), self.fails(501, "NotImplemented", name):

@@ -5,6 +5,7 @@ use super::super::cross;
 use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, metadata, parse_xml, put, xml};
 use super::container::with_validators;
+use super::lease::optional_id;
 use super::write::{blob_headers, claimed, put_checksums};
 use super::{Request, STRUCTURED_BODY};
 use crate::codec::structured::{self, Decoder, Malformed};
@@ -71,6 +72,7 @@ async fn check_before_body(request: &Request, conditions: &Conditions) -> Result
         return Ok(());
     }
     let (app, conditions, now) = (request.app.clone(), conditions.clone(), request.now());
+    let state = request.state;
     let (account, container, blob) = (
         request.account().to_owned(),
         request.container.clone(),
@@ -81,7 +83,7 @@ async fn check_before_body(request: &Request, conditions: &Conditions) -> Result
             account: &account,
             container: &container,
             blob: &blob,
-            state: lazurite_blob::BlobState::Current,
+            state,
         };
         Ok(app.blobs.check_put(&address, &conditions, now)?)
     })
@@ -102,10 +104,11 @@ fn refuse_overwrite(failure: Failure, create_only: bool) -> Failure {
 
 pub async fn put_block(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let id = block_id(&request.context.required_parameter("blockid")?)?;
+    let lease_id = optional_id(&request.context, "x-ms-lease-id")?;
     let structured = request.context.header(STRUCTURED_BODY).is_some();
     let upload = receive(&request, body, UploadKind::PutBlock).await?;
     let call = move |blobs: &BlobService, r: &Request| {
-        blobs.put_block(&r.address(), &id, upload, None, r.now())
+        blobs.put_block(&r.address(), &id, upload, lease_id, r.now())
     };
     let (checksums, ticket) = request.call(call).await?;
     ticket.await?;
@@ -286,10 +289,13 @@ pub async fn get_block_list(request: Request) -> Result<Response<Body>> {
             ));
         }
     };
+    // Of the conditions this operation takes the lease alone.
+    let conditions = Conditions {
+        lease_id: optional_id(&request.context, "x-ms-lease-id")?,
+        ..Conditions::default()
+    };
     let list = request
-        .call(move |blobs, r| {
-            blobs.get_block_list(&r.address(), list_type, &Default::default(), r.now())
-        })
+        .call(move |blobs, r| blobs.get_block_list(&r.address(), list_type, &conditions, r.now()))
         .await?;
     let mut document = Writer::new();
     document.open("BlockList");

@@ -4,6 +4,7 @@ use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
 use super::super::error::{Failure, Result};
 use super::super::headers::{empty, metadata, parse_policies, put, put_metadata, xml};
 use super::Request;
+use super::lease::put_lease;
 use crate::codec::date;
 use crate::codec::policies::{self, SignedIdentifier};
 use axum::body::Body;
@@ -22,14 +23,12 @@ pub async fn create_container(request: Request) -> Result<Response<Body>> {
 }
 
 pub async fn get_container_properties(request: Request) -> Result<Response<Body>> {
-    let container = request
-        .call(|blobs, r| blobs.get_container_properties(r.account(), &r.container))
-        .await?;
+    let now = request.now();
+    let container = read(request).await?;
     let mut response = with_validators(empty(200), &validators(&container));
     put_metadata(&mut response, &container.metadata);
     put_access(&mut response, container.public_access);
-    put(&mut response, "x-ms-lease-status", "unlocked");
-    put(&mut response, "x-ms-lease-state", "available");
+    put_lease(&mut response, &container.lease, now);
     for name in [
         "x-ms-has-immutability-policy",
         "x-ms-has-legal-hold",
@@ -46,6 +45,17 @@ pub async fn get_container_properties(request: Request) -> Result<Response<Body>
     Ok(response)
 }
 
+/// The container, if a lease id that came with the request is that of its lease.
+async fn read(request: Request) -> Result<Container> {
+    let lease_id = request.conditions()?.lease_id;
+    let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
+        let container = blobs.get_container_properties(r.account(), &r.container)?;
+        blobs.check_container_lease(&container, lease_id, r.now())?;
+        Ok(container)
+    };
+    request.call(call).await
+}
+
 pub async fn set_container_metadata(request: Request) -> Result<Response<Body>> {
     let (conditions, metadata) = (request.conditions()?, metadata(&request.context));
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
@@ -57,9 +67,7 @@ pub async fn set_container_metadata(request: Request) -> Result<Response<Body>> 
 }
 
 pub async fn get_container_acl(request: Request) -> Result<Response<Body>> {
-    let container = request
-        .call(|blobs, r| blobs.get_container_properties(r.account(), &r.container))
-        .await?;
+    let container = read(request).await?;
     let written = validators(&container);
     let access = container.public_access;
     let identifiers: Vec<_> = container
@@ -108,6 +116,9 @@ pub fn with_validators(mut response: Response<Body>, written: &Written) -> Respo
         "last-modified",
         date::rfc1123(written.last_modified),
     );
+    if let Some(version) = written.version {
+        put(&mut response, "x-ms-version-id", version.to_string());
+    }
     response
 }
 

@@ -4,6 +4,7 @@ use super::super::error::{Failure, Result};
 use super::super::headers::{write_metadata, xml};
 use super::Request;
 use super::container::access_text;
+use super::lease::texts;
 use super::read::blob_type;
 use crate::codec::date;
 use crate::codec::xml::{Writer, is_xml_character};
@@ -11,11 +12,13 @@ use axum::body::Body;
 use axum::http::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use lazurite_blob::{Blob, BlobEntry, Container, ListBlobs, ListContainers, ListedBlob};
+use lazurite_blob::{
+    Blob, BlobEntry, Container, Lease, ListBlobs, ListContainers, ListedBlob, Moment,
+};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use std::time::SystemTime;
 
-/// What `include` of List Blobs may name. Of snapshots, versions, copies, deleted blobs and policies there are none here,
-/// so that listing them lists nothing more.
+/// What `include` of List Blobs may name. Of copies and policies there are none here, so that including them adds nothing.
 const INCLUDABLE_OF_BLOBS: &[&str] = &[
     "snapshots",
     "metadata",
@@ -48,13 +51,13 @@ pub async fn list_containers(request: Request) -> Result<Response<Body>> {
         list.max_results,
         "",
     );
-    let with_metadata = list.metadata;
+    let (with_metadata, now) = (list.metadata, request.now());
     let page = request
         .call(move |blobs, r| blobs.list_containers(r.account(), &list, r.now()))
         .await?;
     document.open("Containers");
     for (name, container) in &page.containers {
-        write_container(&mut document, name, container, with_metadata);
+        write_container(&mut document, name, container, with_metadata, now);
     }
     document.close("Containers");
     Ok(end(document, page.next_marker))
@@ -77,7 +80,11 @@ pub async fn list_blobs(request: Request) -> Result<Response<Body>> {
         max_results: max_results(&request)?,
         metadata: include.iter().any(|item| item == "metadata"),
         uncommitted: include.iter().any(|item| item == "uncommittedblobs"),
-        ..ListBlobs::default()
+        snapshots: include.iter().any(|item| item == "snapshots"),
+        versions: include.iter().any(|item| item == "versions"),
+        deleted: include.iter().any(|item| item == "deleted"),
+        deleted_with_versions: include.iter().any(|item| item == "deletedwithversions"),
+        start_from: parameter(&request, "startFrom"),
     };
     let container = request.container.clone();
     let mut document = begin(
@@ -88,14 +95,14 @@ pub async fn list_blobs(request: Request) -> Result<Response<Body>> {
         list.max_results,
         &list.delimiter,
     );
-    let with_metadata = list.metadata;
+    let (with_metadata, now) = (list.metadata, request.now());
     let page = request
         .call(move |blobs, r| blobs.list_blobs(r.account(), &r.container, &list, r.now()))
         .await?;
     document.open("Blobs");
     for entry in &page.entries {
         match entry {
-            BlobEntry::Blob(listed) => write_blob(&mut document, listed, with_metadata),
+            BlobEntry::Blob(listed) => write_blob(&mut document, listed, with_metadata, now),
             BlobEntry::Prefix(prefix) => {
                 document.open("BlobPrefix");
                 write_name(&mut document, prefix);
@@ -177,14 +184,26 @@ fn end(mut document: Writer, next_marker: Option<String>) -> Response<Body> {
     xml(200, document.finish())
 }
 
-fn write_container(document: &mut Writer, name: &str, container: &Container, with_metadata: bool) {
+fn write_lease(document: &mut Writer, lease: &Lease, now: SystemTime) {
+    let (status, state, duration) = texts(lease, now);
+    document.element("LeaseStatus", status);
+    document.element("LeaseState", state);
+    document.optional("LeaseDuration", duration);
+}
+
+fn write_container(
+    document: &mut Writer,
+    name: &str,
+    container: &Container,
+    with_metadata: bool,
+    now: SystemTime,
+) {
     document.open("Container");
     document.element("Name", name);
     document.open("Properties");
     document.element("Last-Modified", &date::rfc1123(container.last_modified));
     document.element("Etag", &container.etag.quoted());
-    document.element("LeaseStatus", "unlocked");
-    document.element("LeaseState", "available");
+    write_lease(document, &container.lease, now);
     document.optional("PublicAccess", access_text(container.public_access));
     document.element("HasImmutabilityPolicy", "false");
     document.element("HasLegalHold", "false");
@@ -198,12 +217,19 @@ fn write_container(document: &mut Writer, name: &str, container: &Container, wit
     document.close("Container");
 }
 
-fn write_blob(document: &mut Writer, listed: &ListedBlob, with_metadata: bool) {
+fn write_blob(document: &mut Writer, listed: &ListedBlob, with_metadata: bool, now: SystemTime) {
     document.open("Blob");
     write_name(document, &listed.name);
+    if let Some(blob) = &listed.blob {
+        let moment = |moment: Option<Moment>| moment.map(|moment| moment.to_string());
+        document.optional("Snapshot", moment(blob.snapshot).as_deref());
+        document.optional("VersionId", moment(blob.version).as_deref());
+        let current = blob.version.is_some() && listed.is_current;
+        document.optional("IsCurrentVersion", current.then_some("true"));
+    }
     document.open("Properties");
     match &listed.blob {
-        Some(blob) => write_properties(document, blob),
+        Some(blob) => write_properties(document, blob, now),
         None => {
             document.element("Content-Length", "0");
             document.element("BlobType", "BlockBlob");
@@ -219,7 +245,7 @@ fn write_blob(document: &mut Writer, listed: &ListedBlob, with_metadata: bool) {
 }
 
 /// In the order of the service. Source: List Blobs, "Response body".
-fn write_properties(document: &mut Writer, blob: &Blob) {
+fn write_properties(document: &mut Writer, blob: &Blob, now: SystemTime) {
     let headers = &blob.headers;
     document.element("Creation-Time", &date::rfc1123(blob.created_at));
     document.element("Last-Modified", &date::rfc1123(blob.last_modified));
@@ -258,8 +284,9 @@ fn write_properties(document: &mut Writer, blob: &Blob) {
     document.element("BlobType", blob_type(blob));
     document.element("AccessTier", "Hot");
     document.element("AccessTierInferred", "true");
-    document.element("LeaseStatus", "unlocked");
-    document.element("LeaseState", "available");
+    if blob.snapshot.is_none() {
+        write_lease(document, &blob.lease, now);
+    }
     document.element("ServerEncrypted", "true");
 }
 

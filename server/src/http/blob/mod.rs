@@ -3,6 +3,7 @@
 mod batch;
 mod block_blob;
 mod container;
+mod lease;
 mod list;
 mod read;
 mod write;
@@ -16,7 +17,7 @@ use crate::auth::policy::{Letters, Needs, authorize};
 use crate::auth::{Caller, sas};
 use axum::body::Body;
 use axum::http::{Method, Response};
-use lazurite_blob::{BlobAddress, BlobService, Conditions, ETags, PublicAccess};
+use lazurite_blob::{BlobAddress, BlobService, BlobState, Conditions, ETags, Moment, PublicAccess};
 use percent_encoding::percent_decode_str;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -47,6 +48,9 @@ enum Operation {
     PutBlockList,
     GetBlockList,
     Batch,
+    LeaseBlob,
+    LeaseContainer,
+    SnapshotBlob,
 }
 
 /// A request whose operation is known. Names are decoded; both are empty for operations on the account.
@@ -55,6 +59,8 @@ struct Request {
     context: Context,
     container: String,
     blob: String,
+    /// The blob of that name, or a snapshot or version of it.
+    state: BlobState,
     /// Made with a SAS that lets its holder create blobs, but not overwrite any.
     create_only: bool,
     /// Made with a SAS, whose parameters may override headers of the answer.
@@ -74,9 +80,10 @@ pub async fn handle(
         || (matches!(caller, Caller::Anonymous)
             && is_public(app, &context, operation, &container).await?);
     if !is_open {
-        authorize(caller, context.service, &needs(operation))?;
+        authorize(caller, context.service, &needs(operation, &context))?;
     }
     refuse_what_is_not_served(app, &context, operation)?;
+    let state = blob_state(&context)?;
     let create_only = matches!(caller, Caller::Sas(grant) if !grant.permissions.contains('w'));
     let by_sas = matches!(caller, Caller::Sas(_));
     let request = Request {
@@ -84,6 +91,7 @@ pub async fn handle(
         context,
         container,
         blob,
+        state,
         create_only,
         by_sas,
     };
@@ -120,6 +128,9 @@ pub async fn handle(
         Operation::PutBlockList => block_blob::put_block_list(request, body).await,
         Operation::GetBlockList => block_blob::get_block_list(request).await,
         Operation::Batch => batch::batch(request, body).await,
+        Operation::LeaseBlob => lease::lease_blob(request).await,
+        Operation::LeaseContainer => lease::lease_container(request).await,
+        Operation::SnapshotBlob => write::snapshot_blob(request).await,
     }
 }
 
@@ -156,7 +167,7 @@ impl Request {
             account: &self.context.account,
             container: &self.container,
             blob: &self.blob,
-            state: lazurite_blob::BlobState::Current,
+            state: self.state,
         }
     }
 
@@ -247,13 +258,13 @@ fn route_container(method: &Method, comp: &str) -> Result<Operation> {
         (&Method::GET | &Method::HEAD, "acl") => Ok(Operation::GetContainerAcl),
         (&Method::PUT, "acl") => Ok(Operation::SetContainerAcl),
         (&Method::GET, "list") => Ok(Operation::ListBlobs),
-        (_, "lease") => Err(Failure::unsupported("Lease Container")),
+        (&Method::PUT, "lease") => Ok(Operation::LeaseContainer),
         (_, "undelete") => Err(Failure::unsupported("Restore Container")),
         (_, "rename") => Err(Failure::unsupported("Rename Container")),
         (&Method::POST, "batch") => Ok(Operation::Batch),
         (_, "batch") => Err(known::UNSUPPORTED_HTTP_VERB.into()),
         (_, "blobs") => Err(Failure::unsupported("Find Blobs by Tags in Container")),
-        (_, "" | "metadata" | "acl" | "list") => Err(known::UNSUPPORTED_HTTP_VERB.into()),
+        (_, "" | "metadata" | "acl" | "list" | "lease") => Err(known::UNSUPPORTED_HTTP_VERB.into()),
         _ => Err(Failure::parameter(
             "comp",
             comp,
@@ -276,7 +287,9 @@ fn route_blob(context: &Context, comp: &str) -> Result<Operation> {
         (&Method::PUT, "block") => Ok(Operation::PutBlock),
         (&Method::PUT, "blocklist") => Ok(Operation::PutBlockList),
         (&Method::GET, "blocklist") => Ok(Operation::GetBlockList),
-        (_, "" | "properties" | "metadata" | "block" | "blocklist") => {
+        (&Method::PUT, "lease") => Ok(Operation::LeaseBlob),
+        (&Method::PUT, "snapshot") => Ok(Operation::SnapshotBlob),
+        (_, "" | "properties" | "metadata" | "block" | "blocklist" | "lease" | "snapshot") => {
             Err(known::UNSUPPORTED_HTTP_VERB.into())
         }
         _ => match UNSERVED_BLOB_OPERATIONS
@@ -299,13 +312,11 @@ const UNSERVED_BLOB_OPERATIONS: &[(&str, &str)] = &[
     ("expiry", "Set Blob Expiry"),
     ("immutabilitypolicies", "Set Blob Immutability Policy"),
     ("incrementalcopy", "Incremental Copy Blob"),
-    ("lease", "Lease Blob"),
     ("legalhold", "Set Blob Legal Hold"),
     ("page", "Put Page"),
     ("pagelist", "Get Page Ranges"),
     ("query", "Query Blob Contents"),
     ("seal", "Append Blob Seal"),
-    ("snapshot", "Snapshot Blob"),
     ("tags", "Blob Tags"),
     ("tier", "Set Blob Tier"),
     ("undelete", "Undelete Blob"),
@@ -334,8 +345,6 @@ const STRUCTURED_BODY: &str = "x-ms-structured-body";
 const UNSERVED: &[(&str, &str)] = &[
     ("x-ms-copy-source", "Put Block From URL"),
     ("ses", "An encryption scope"),
-    ("snapshot", "A blob snapshot"),
-    ("versionid", "A blob version"),
     ("x-ms-if-tags", "A condition on tags"),
     ("x-ms-tags", "Blob tags"),
     ("x-ms-access-tier", "An access tier"),
@@ -349,9 +358,7 @@ const UNSERVED: &[(&str, &str)] = &[
     ),
     ("x-ms-legal-hold", "A legal hold"),
     ("x-ms-expiry-option", "Blob expiry"),
-    ("deletetype", "Permanent delete"),
     ("showonly", "A listing by kind"),
-    ("startfrom", "A listing from a name"),
     ("endbefore", "A listing up to a name"),
 ];
 
@@ -371,24 +378,11 @@ fn refuse_what_is_not_served(app: &App, context: &Context, operation: Operation)
     if operation == Operation::SetBlobProperties && resizing.is_some() {
         return Err(Failure::unsupported("A page blob"));
     }
-    // No lease can be acquired, so none is present. Source: Lease Blob, "Outcomes of use attempts on blobs by lease state".
-    match context.header("x-ms-lease-id") {
-        Some(_) if context.restype() == "container" => Err(Failure::new(
-            412,
-            "LeaseNotPresentWithContainerOperation",
-            "There is currently no lease on the container.",
-        )),
-        Some(_) => Err(Failure::new(
-            412,
-            "LeaseNotPresentWithBlobOperation",
-            "There is currently no lease on the blob.",
-        )),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// Source: Create an account SAS, "Blob service"; Create a service SAS, "Permissions for a directory, container, or blob".
-fn needs(operation: Operation) -> Needs {
+fn needs(operation: Operation, context: &Context) -> Needs {
     use Letters::Any;
     match operation {
         Operation::ListContainers => Needs::account_only("s", Any("l")),
@@ -416,8 +410,25 @@ fn needs(operation: Operation) -> Needs {
         | Operation::SetBlobMetadata
         | Operation::PutBlock
         | Operation::PutBlockList => Needs::same("o", Any("w")),
-        Operation::DeleteBlob => Needs::same("o", Any("d")),
+        Operation::DeleteBlob => {
+            let sent = |name| context.query.get(name).is_some_and(|text| !text.is_empty());
+            match () {
+                () if sent("deletetype") => Needs::same("o", Any("y")),
+                () if sent("versionid") => Needs::same("o", Any("x")),
+                () => Needs::same("o", Any("d")),
+            }
+        }
+        Operation::LeaseBlob if breaks_lease(context) => Needs::same("o", Any("wd")),
+        Operation::LeaseBlob => Needs::same("o", Any("w")),
+        Operation::LeaseContainer if breaks_lease(context) => Needs::account_only("c", Any("wd")),
+        Operation::LeaseContainer => Needs::account_only("c", Any("w")),
+        Operation::SnapshotBlob => Needs::same("o", Any("cw")),
     }
+}
+
+fn breaks_lease(context: &Context) -> bool {
+    let action = context.header("x-ms-lease-action");
+    action.is_some_and(|action| action.eq_ignore_ascii_case("break"))
 }
 
 /// Whether a container lets anybody do this. What it does not show, anonymous readers are told, is not there.
@@ -479,6 +490,32 @@ fn conditions(context: &Context) -> Result<Conditions> {
         if_none_match: tags("if-none-match")?,
         if_modified_since: date("if-modified-since")?,
         if_unmodified_since: date("if-unmodified-since")?,
-        ..Conditions::default()
+        if_tags: None,
+        lease_id: lease::optional_id(context, "x-ms-lease-id")?,
     })
+}
+
+/// What `snapshot` or `versionid` names. Source: Get Blob, "URI parameters".
+fn blob_state(context: &Context) -> Result<BlobState> {
+    let moment = |name: &str| match context.query.get(name).filter(|text| !text.is_empty()) {
+        None => Ok(None),
+        Some(text) => match Moment::parse(&text) {
+            Some(moment) => Ok(Some(moment)),
+            None => Err(Failure::parameter(
+                name,
+                text,
+                "It is not a time with seven digits of a second's fraction.",
+            )),
+        },
+    };
+    match (moment("snapshot")?, moment("versionid")?) {
+        (None, None) => Ok(BlobState::Current),
+        (Some(snapshot), None) => Ok(BlobState::Snapshot(snapshot)),
+        (None, Some(version)) => Ok(BlobState::Version(version)),
+        (Some(_), Some(version)) => Err(Failure::parameter(
+            "versionid",
+            version.to_string(),
+            "A blob is either a snapshot or a version.",
+        )),
+    }
 }

@@ -3,6 +3,7 @@
 use super::super::body::{ChunkSource, streamed};
 use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, put, put_metadata};
+use super::lease::put_lease;
 use super::{Request, STRUCTURED_BODY, cross};
 use crate::codec::date;
 use crate::codec::structured::{self, Encoder};
@@ -12,6 +13,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use lazurite_blob::{Blob, BlobReader, BlobType, ByteRange, Checksummer};
+use std::time::SystemTime;
 
 /// Bytes of a body that wait for a slow client at a time.
 const DOWNLOAD_CHUNK_BYTES: usize = 128 << 10;
@@ -37,7 +39,7 @@ pub async fn get_blob(request: Request) -> Result<Response<Body>> {
     let (conditions, range) = (request.conditions()?, range(&request));
     let wanted_checksum = range_checksum(&request, range)?;
     let structured = structured(&request, wanted_checksum)?;
-    let overrides = overrides(&request);
+    let (overrides, now) = (overrides(&request), request.now());
     let begun = cross(move || {
         let download =
             request
@@ -67,7 +69,7 @@ pub async fn get_blob(request: Request) -> Result<Response<Body>> {
         ));
     }
     let mut response = empty(if begun.range.is_some() { 206 } else { 200 });
-    put_blob_headers(&mut response, &begun.blob);
+    put_blob_headers(&mut response, &begun.blob, now);
     put_checksums(&mut response, &begun, wanted_checksum);
     if let Some(range) = &begun.range {
         let (first, last) = (range.start, range.end - 1);
@@ -99,13 +101,13 @@ pub async fn get_blob(request: Request) -> Result<Response<Body>> {
 
 pub async fn get_blob_properties(request: Request) -> Result<Response<Body>> {
     let conditions = request.conditions()?;
-    let overrides = overrides(&request);
+    let (overrides, now) = (overrides(&request), request.now());
     let head = request.context.method == Method::HEAD;
     let blob = request
         .call(move |blobs, r| blobs.get_blob_properties(&r.address(), &conditions, r.now()))
         .await?;
     let mut response = empty(200);
-    put_blob_headers(&mut response, &blob);
+    put_blob_headers(&mut response, &blob, now);
     put(&mut response, "x-ms-access-tier", "Hot");
     put(&mut response, "x-ms-access-tier-inferred", "true");
     if let Some(md5) = blob.headers.content_md5 {
@@ -281,7 +283,7 @@ impl ChunkSource for Rest {
     }
 }
 
-fn put_blob_headers(response: &mut Response<Body>, blob: &Blob) {
+fn put_blob_headers(response: &mut Response<Body>, blob: &Blob, now: SystemTime) {
     put(response, "etag", blob.etag.quoted());
     put(response, "last-modified", date::rfc1123(blob.last_modified));
     put(
@@ -290,8 +292,12 @@ fn put_blob_headers(response: &mut Response<Body>, blob: &Blob) {
         date::rfc1123(blob.created_at),
     );
     put(response, "x-ms-blob-type", blob_type(blob));
-    put(response, "x-ms-lease-status", "unlocked");
-    put(response, "x-ms-lease-state", "available");
+    if blob.snapshot.is_none() {
+        put_lease(response, &blob.lease, now);
+    }
+    if let Some(version) = blob.version {
+        put(response, "x-ms-version-id", version.to_string());
+    }
     put(response, "x-ms-server-encrypted", "true");
     put(response, "accept-ranges", "bytes");
     let headers = &blob.headers;

@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::http::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use lazurite_blob::{BlobHeaders, BlobService, Checksums, Md5};
+use lazurite_blob::{BlobHeaders, BlobService, Checksums, DeleteBlob, DeleteSnapshots, Md5};
 
 pub async fn set_blob_properties(request: Request) -> Result<Response<Body>> {
     let (headers, conditions) = (blob_headers(&request)?, request.conditions()?);
@@ -33,30 +33,54 @@ pub async fn set_blob_metadata(request: Request) -> Result<Response<Body>> {
     Ok(response)
 }
 
+/// Source: Delete Blob, "Request headers" and "URI parameters".
 pub async fn delete_blob(request: Request) -> Result<Response<Body>> {
-    match request.context.header("x-ms-delete-snapshots").as_deref() {
-        // There are no snapshots, so all of them are deleted.
-        None | Some("include") => {}
-        Some("only") => {
-            return Err(Failure::unsupported(
-                "A blob snapshot (x-ms-delete-snapshots: only)",
+    let context = &request.context;
+    let snapshots = match context.header("x-ms-delete-snapshots").as_deref() {
+        None => None,
+        Some("include") => Some(DeleteSnapshots::Include),
+        Some("only") => Some(DeleteSnapshots::Only),
+        Some(other) => return Err(Failure::header("x-ms-delete-snapshots", other)),
+    };
+    let permanent = match context.query.get("deletetype").as_deref() {
+        None | Some("") => false,
+        Some(text) if text.eq_ignore_ascii_case("permanent") => true,
+        Some(other) => {
+            return Err(Failure::parameter(
+                "deletetype",
+                other,
+                "It can only be permanent.",
             ));
         }
-        Some(other) => return Err(Failure::header("x-ms-delete-snapshots", other)),
-    }
-    let conditions = request.conditions()?;
-    request
-        .call(move |blobs, r| {
-            let request = lazurite_blob::DeleteBlob {
-                conditions,
-                ..Default::default()
-            };
-            Ok(blobs.delete_blob(&r.address(), &request, r.now())?.1)
-        })
-        .await?
-        .await?;
+    };
+    let delete = DeleteBlob {
+        snapshots,
+        permanent,
+        conditions: request.conditions()?,
+    };
+    let call =
+        move |blobs: &BlobService, r: &Request| blobs.delete_blob(&r.address(), &delete, r.now());
+    let (deletion, ticket) = request.call(call).await?;
+    ticket.await?;
     let mut response = empty(202);
-    put(&mut response, "x-ms-delete-type-permanent", "true");
+    put(
+        &mut response,
+        "x-ms-delete-type-permanent",
+        deletion.permanent.to_string(),
+    );
+    Ok(response)
+}
+
+pub async fn snapshot_blob(request: Request) -> Result<Response<Body>> {
+    let (metadata, conditions) = (metadata(&request.context), request.conditions()?);
+    let call = move |blobs: &BlobService, r: &Request| {
+        blobs.snapshot_blob(&r.address(), metadata, &conditions, r.now())
+    };
+    let (moment, written, ticket) = request.call(call).await?;
+    ticket.await?;
+    let mut response = with_validators(empty(201), &written);
+    put(&mut response, "x-ms-snapshot", moment.to_string());
+    put(&mut response, "x-ms-request-server-encrypted", "true");
     Ok(response)
 }
 

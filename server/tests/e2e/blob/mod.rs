@@ -534,11 +534,6 @@ fn what_is_not_supported_is_named() {
             "query blob contents",
         ),
         (
-            blob("PUT", "?comp=lease").header("x-ms-lease-action", "acquire"),
-            "lease blob",
-        ),
-        (blob("PUT", "?comp=snapshot"), "snapshot blob"),
-        (
             blob("PUT", "?comp=tier").header("x-ms-access-tier", "cool"),
             "tier",
         ),
@@ -573,14 +568,6 @@ fn what_is_not_supported_is_named() {
         (blob("PUT", "?comp=appendblock").body("x"), "append block"),
         (blob("PUT", "?comp=page").body("x"), "put page"),
         (blob("GET", "?comp=pagelist"), "page ranges"),
-        (
-            blob("GET", "?snapshot=2024-01-01t00:00:00.0000000z"),
-            "snapshot",
-        ),
-        (
-            blob("GET", "?versionid=2024-01-01t00:00:00.0000000z"),
-            "version",
-        ),
         (put().header("x-ms-tags", "a=b"), "tags"),
         (put().header("x-ms-access-tier", "cool"), "tier"),
         (
@@ -596,10 +583,6 @@ fn what_is_not_supported_is_named() {
         (
             request("GET", "/?comp=blobs&where=a%3d%27b%27"),
             "find blobs by tags",
-        ),
-        (
-            request("PUT", "/con?restype=container&comp=lease"),
-            "lease container",
         ),
         (
             request("PUT", "/con?restype=container&comp=undelete"),
