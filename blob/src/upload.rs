@@ -34,6 +34,18 @@ pub enum UploadKind {
     PutPage,
 }
 
+impl UploadKind {
+    /// Most bytes of such a body.
+    pub fn bytes_max(self) -> u64 {
+        match self {
+            UploadKind::PutBlob => PUT_BLOB_BYTES_MAX,
+            UploadKind::PutBlock => PUT_BLOCK_BYTES_MAX,
+            UploadKind::AppendBlock => APPEND_BLOCK_BYTES_MAX,
+            UploadKind::PutPage => PUT_PAGE_BYTES_MAX,
+        }
+    }
+}
+
 /// A body on its way in. Write it, then give it to the operation it was begun for.
 pub struct Upload {
     db: Db,
@@ -85,12 +97,7 @@ impl Upload {
             pieces: Vec::new(),
             piece_bytes: 0,
             length: 0,
-            length_max: match kind {
-                UploadKind::PutBlob => PUT_BLOB_BYTES_MAX,
-                UploadKind::PutBlock => PUT_BLOCK_BYTES_MAX,
-                UploadKind::AppendBlock => APPEND_BLOCK_BYTES_MAX,
-                UploadKind::PutPage => PUT_PAGE_BYTES_MAX,
-            },
+            length_max: kind.bytes_max(),
             checksummer: Checksummer::new(md5, crc64),
             claimed,
         })

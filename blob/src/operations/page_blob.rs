@@ -51,6 +51,10 @@ pub struct SequenceConditions {
 }
 
 /// What is written to a stretch of pages.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there is one a request, and it is moved, not stored"
+)]
 #[derive(Debug)]
 pub enum PageUpdate {
     /// A body as long as the stretch, begun as [`UploadKind::PutPage`]. At most 4 MiB.

@@ -17,8 +17,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
 use lazurite_blob::{
     BlobAddress, BlobBlock, BlobService, BlockChoice, BlockListType, BlockSource, Checksummer,
-    Conditions, ETags, PUT_BLOB_BYTES_MAX, PUT_BLOCK_BYTES_MAX, PutBlob, PutBlockList, Upload,
-    UploadKind, Written,
+    Conditions, ETags, PutBlob, PutBlockList, Upload, UploadKind, Written,
 };
 
 /// A list of 50,000 ids of 64 bytes, with its markup and room to spare.
@@ -120,10 +119,7 @@ pub async fn put_block(request: Request, body: RequestBody) -> Result<Response<B
 
 /// Takes a body as it comes and hands it on in chunks; waiting for the store slows the client, not the other way round.
 async fn receive(request: &Request, mut body: RequestBody, kind: UploadKind) -> Result<Upload> {
-    let limit = match kind {
-        UploadKind::PutBlob => PUT_BLOB_BYTES_MAX,
-        UploadKind::PutBlock => PUT_BLOCK_BYTES_MAX,
-    };
+    let limit = kind.bytes_max();
     if body.length_at_least() > limit {
         return Err(known::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit.to_string()));
     }
