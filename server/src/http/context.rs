@@ -266,6 +266,16 @@ impl Context {
         Ok(Some(number))
     }
 
+    /// A header that is a whole number, not negative.
+    pub fn number(&self, name: &'static str) -> Result<Option<u64>> {
+        let Some(text) = self.header(name) else {
+            return Ok(None);
+        };
+        let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = text.parse().ok().filter(|_| digits);
+        number.map(Some).ok_or_else(|| Failure::header(name, text))
+    }
+
     /// The query parameter, or `MissingRequiredQueryParameter` that names it.
     pub fn required_parameter(&self, name: &str) -> Result<String> {
         let value = self.query.get(name).filter(|text| !text.is_empty());

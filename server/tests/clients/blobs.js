@@ -204,8 +204,6 @@ describe("blobs", () => {
       ["Set Blob Tier", () => blob.setAccessTier("Cool")],
       ["Blob Tags", () => blob.setTags({ a: "b" })],
       ["Copy Blob", () => newBlob().beginCopyFromURL(blob.url)],
-      ["append blob", () => container.getAppendBlobClient("other").create()],
-      ["page blob", () => container.getPageBlobClient("other").create(512)],
     ]) {
       await fails(attempt, 501, "NotImplemented", name);
     }
@@ -241,6 +239,33 @@ describe("blobs", () => {
     assert.deepEqual(listed.map((b) => b.snapshot), [snapshot, undefined]);
     await fails(() => blob.delete(), 409, "SnapshotsPresent");
     await blob.delete({ deleteSnapshots: "include" });
+  });
+
+  it("grow by appends", async () => {
+    const blob = container.getAppendBlobClient(unique("append"));
+    await blob.create();
+    for (const [part, offset] of [["one", "0"], ["two", "3"]]) {
+      assert.equal((await blob.appendBlock(part, part.length)).blobAppendOffset, offset);
+    }
+    await fails(() => blob.appendBlock("x", 1, { conditions: { appendPosition: 1 } }), 412, "AppendPositionConditionNotMet");
+    assert.equal((await blob.seal()).isSealed, true);
+    await fails(() => blob.appendBlock("x", 1), 409, "BlobIsSealed");
+    assert.equal((await blob.downloadToBuffer()).toString(), "onetwo");
+  });
+
+  it("are written in pages", async () => {
+    const blob = container.getPageBlobClient(unique("page"));
+    await blob.create(4096, { blobSequenceNumber: 3 });
+    await blob.uploadPages(Buffer.alloc(1024, "a"), 1024, 1024);
+    const { snapshot } = await blob.createSnapshot();
+    await blob.clearPages(1536, 512);
+    await blob.uploadPages(Buffer.alloc(512, "b"), 0, 512);
+    assert.deepEqual((await blob.getPageRanges()).pageRange, [{ offset: 0, count: 511 }, { offset: 1024, count: 511 }]);
+    const changed = await blob.getPageRangesDiff(0, 4096, snapshot);
+    assert.deepEqual([changed.pageRange, changed.clearRange], [[{ offset: 0, count: 511 }], [{ offset: 1536, count: 511 }]]);
+    assert.equal((await blob.resize(512)).blobSequenceNumber, 3);
+    assert.equal((await blob.updateSequenceNumber("increment")).blobSequenceNumber, 4);
+    assert.equal((await blob.downloadToBuffer()).toString(), "b".repeat(512));
   });
 
   it("are deleted many at once", async () => {

@@ -656,6 +656,152 @@ class Snapshots(BlobTest):
             BlobClient.from_blob_url(f"{blob.url}?{sas}", **ONCE).download_blob()
 
 
+class AppendBlobs(BlobTest):
+    def test_appends_go_to_the_end(self):
+        blob = self.blob()
+        blob.create_append_blob(ContentSettings(content_type="text/plain"), {"a": "1"})
+        answers = [blob.append_block(part) for part in (b"one", noise(400_000), b"three")]
+        self.assertEqual([a["blob_append_offset"] for a in answers], ["0", "3", "400003"])
+        self.assertEqual([a["blob_committed_block_count"] for a in answers], [1, 2, 3])
+        self.assertEqual(blob.download_blob().readall(), b"one" + noise(400_000) + b"three")
+        found = blob.get_blob_properties()
+        self.assertEqual((found.blob_type, found.append_blob_committed_block_count), ("AppendBlob", 3))
+        self.assertEqual((found.content_settings.content_type, found.metadata, found.blob_tier), ("text/plain", {"a": "1"}, None))
+        self.assertEqual(next(self.container.list_blobs(name_starts_with=blob.blob_name)).blob_type, "AppendBlob")
+        blob.upload_blob(b"four", blob_type="AppendBlob")
+        self.assertEqual(blob.download_blob(400_008).readall(), b"four")
+
+    def test_conditions_of_appends(self):
+        blob = self.blob()
+        blob.create_append_blob()
+        blob.append_block(b"x" * 10, appendpos_condition=0)
+        with self.fails(412, "AppendPositionConditionNotMet"):
+            blob.append_block(b"x", appendpos_condition=9)
+        with self.fails(412, "MaxBlobSizeConditionNotMet"):
+            blob.append_block(b"x", maxsize_condition=10)
+        with self.fails(400, "Md5Mismatch"):
+            blob._client.append_blob.append_block(content_length=1, body=b"x", transactional_content_md5=bytearray(16))
+        blob.append_block(b"x", validate_content=True)
+        with self.fails(409, "BlobAlreadyExists"):
+            blob.create_append_blob(match_condition=MatchConditions.IfMissing)
+        with self.fails(404, "BlobNotFound"):
+            self.blob().append_block(b"x")
+
+    def test_a_sealed_blob_takes_no_more(self):
+        blob = self.blob()
+        blob.create_append_blob()
+        blob.append_block(b"x")
+        self.assertTrue(blob.seal_append_blob()["blob_sealed"])
+        with self.fails(409, "BlobIsSealed"):
+            blob.append_block(b"y")
+        blob.set_blob_metadata({"a": "1"})
+        self.assertTrue(blob.get_blob_properties().is_append_blob_sealed)
+        self.assertEqual(blob.download_blob().readall(), b"x")
+
+    def test_types_do_not_mix(self):
+        append, block, page = self.blob(), self.blob(b"x"), self.blob()
+        append.create_append_blob()
+        page.create_page_blob(512)
+        for wrong in (
+            lambda: block.append_block(b"x"), lambda: page.append_block(b"x"), lambda: append.stage_block(block_id(0), b"x"),
+            lambda: append.get_block_list(), lambda: block.upload_page(b"x" * 512, 0, 512), lambda: append.resize_blob(512),
+            lambda: list(block.list_page_ranges()), lambda: block.seal_append_blob(),
+        ):
+            with self.fails(409, "InvalidBlobType"):
+                wrong()
+        append.upload_blob(b"a block blob now", overwrite=True)
+        self.assertEqual(append.get_blob_properties().blob_type, "BlockBlob")
+
+
+class PageBlobs(BlobTest):
+    def ranges(self, blob, **options):
+        return [(r.start, r.end, r.cleared) for r in blob.list_page_ranges(**options)]
+
+    def page_blob(self, pages=8, **options):
+        blob = self.blob()
+        blob.create_page_blob(pages * 512, **options)
+        return blob
+
+    def test_pages_are_written_read_and_cleared(self):
+        blob = self.page_blob(content_settings=ContentSettings(content_type="image/x"), metadata={"a": "1"})
+        blob.upload_page(noise(1024), 512, 1024)
+        answer = blob.upload_page(noise(512, 2), 3 * 512, 512)
+        self.assertEqual(answer["blob_sequence_number"], 0)
+        content = bytes(512) + noise(1024) + noise(512, 2) + bytes(4 * 512)
+        self.assertEqual(blob.download_blob().readall(), content)
+        self.assertEqual(blob.download_blob(700, 1000).readall(), content[700:1700])
+        self.assertEqual(self.ranges(blob), [(512, 2047, False)])
+        blob.clear_page(1024, 512)
+        self.assertEqual(self.ranges(blob), [(512, 1023, False), (1536, 2047, False)])
+        self.assertEqual(self.ranges(blob, offset=0, length=1024), [(512, 1023, False)])
+        self.assertEqual(blob.download_blob(1024, 512).readall(), bytes(512))
+        found = blob.get_blob_properties()
+        self.assertEqual((found.blob_type, found.size, found.page_blob_sequence_number), ("PageBlob", 4096, 0))
+        self.assertEqual((found.content_settings.content_type, found.metadata), ("image/x", {"a": "1"}))
+
+    def test_a_page_blob_of_eight_tebibytes_takes_no_space(self):
+        blob = self.page_blob(8 << 31)
+        end = 8 << 40
+        blob.upload_page(noise(4 << 20), end - (4 << 20), 4 << 20)
+        self.assertEqual(blob.download_blob(end - 512, 512).readall(), noise(4 << 20)[-512:])
+        self.assertEqual(self.ranges(blob), [(end - (4 << 20), end - 1, False)])
+
+    def test_uploads_of_whole_page_blobs(self):
+        data = noise(1 << 20) + bytes(1 << 20)
+        blob = self.pieces.get_blob_client(unique("page"))
+        blob.upload_blob(data, blob_type="PageBlob", max_concurrency=2)
+        self.assertEqual(blob.download_blob(max_concurrency=2).readall(), data)
+
+    def test_the_difference_to_a_snapshot(self):
+        blob = self.page_blob()
+        blob.upload_page(noise(2048), 0, 2048)
+        before = blob.create_snapshot()["snapshot"]
+        blob.upload_page(noise(512, 3), 512, 512)
+        blob.clear_page(1536, 512)
+        self.assertEqual(self.ranges(blob, previous_snapshot=before), [(512, 1023, False), (1536, 2047, True)])
+        old = self.container.get_blob_client(blob.blob_name, snapshot=before)
+        self.assertEqual((old.download_blob(0, 2048).readall(), self.ranges(old)), (noise(2048), [(0, 2047, False)]))
+        after = blob.create_snapshot()["snapshot"]
+        self.assertEqual(self.ranges(blob, previous_snapshot=after), [])
+        with self.fails(409, "PreviousSnapshotNotFound"):
+            self.ranges(blob, previous_snapshot="2024-01-01T00:00:00.0000000Z")
+        with self.fails(400, "PreviousSnapshotCannotBeNewer"):
+            self.ranges(old, previous_snapshot=after)
+
+    def test_ranges_come_in_pages(self):
+        blob = self.page_blob(32)
+        for page in range(0, 32, 3):
+            blob.upload_page(noise(512), page * 512, 512)
+        pages = list(blob.list_page_ranges(results_per_page=4).by_page())
+        pages = [[r.start // 512 for r in page] for page in pages]
+        self.assertEqual(pages, [[0, 3, 6, 9], [12, 15, 18, 21], [24, 27, 30]])
+
+    def test_resizing_and_sequence_numbers(self):
+        blob = self.page_blob(4, sequence_number=7)
+        blob.upload_page(noise(2048), 0, 2048)
+        blob.resize_blob(1024)
+        blob.resize_blob(4096)
+        self.assertEqual(blob.download_blob().readall(), noise(2048)[:1024] + bytes(3072))
+        with self.fails(412, "SequenceNumberConditionNotMet"):
+            blob.upload_page(noise(512), 0, 512, if_sequence_number_lt=7)
+        blob.upload_page(noise(512), 0, 512, if_sequence_number_lte=7)
+        for action, number, expected in (("max", "5", 7), ("max", "9", 9), ("update", "3", 3), ("increment", None, 4)):
+            self.assertEqual(blob.set_sequence_number(action, number)["blob_sequence_number"], expected)
+        with self.fails(400, "MissingRequiredHeader"):
+            blob.set_sequence_number("update", None)
+
+    def test_what_is_no_page_is_refused(self):
+        blob = self.page_blob()
+        with self.fails(416, "InvalidPageRange"):
+            blob.upload_page(noise(512), 4096, 512)
+        with self.fails(400, "Md5Mismatch"):
+            blob._client.page_blob.upload_pages(content_length=512, body=noise(512), range="bytes=0-511", transactional_content_md5=bytearray(16))
+        with self.fails(400, "InvalidHeaderValue"):
+            blob._client.page_blob.create(content_length=0, blob_content_length=511)
+        with self.fails(400, "InvalidHeaderValue"):
+            blob._client.page_blob.upload_pages(content_length=512, body=noise(512), range="bytes=1-512")
+
+
 class Properties(BlobTest):
     def test_http_headers_are_replaced_as_a_whole(self):
         blob = self.blob(b"x", content_settings=ContentSettings(content_type="text/plain", cache_control="no-cache"))
@@ -843,8 +989,6 @@ class Unsupported(BlobTest):
             "Find Blobs by Tags": lambda: list(service.find_blobs_by_tags("\"a\"='b'")),
             "Undelete Blob": blob.undelete_blob,
             "Copy Blob": lambda: other.start_copy_from_url(blob.url),
-            "append blob": other.create_append_blob,
-            "page blob": lambda: other.create_page_blob(512),
             "Query Blob Contents": lambda: blob.query_blob("SELECT * from BlobStorage"),
         }
         for name, operation in operations.items():

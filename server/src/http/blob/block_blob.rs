@@ -4,45 +4,31 @@ use super::super::body::{RequestBody, collect};
 use super::super::cross;
 use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, metadata, parse_xml, put, xml};
+use super::Request;
 use super::container::with_validators;
 use super::lease::optional_id;
+use super::upload::{is_structured, put_structure, receive};
 use super::write::{blob_headers, claimed, put_checksums};
-use super::{Request, STRUCTURED_BODY};
-use crate::codec::structured::{self, Decoder, Malformed};
 use crate::codec::xml::{Element, Writer};
 use axum::body::Body;
 use axum::http::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bytes::{Bytes, BytesMut};
 use lazurite_blob::{
-    BlobAddress, BlobBlock, BlobService, BlockChoice, BlockListType, BlockSource, Checksummer,
-    Conditions, ETags, PutBlob, PutBlockList, Upload, UploadKind, Written,
+    BlobAddress, BlobBlock, BlobHeaders, BlobService, BlockChoice, BlockListType, BlockSource,
+    Checksummer, Conditions, ETags, PutBlob, PutBlockList, UploadKind, Written,
 };
 
 /// A list of 50,000 ids of 64 bytes, with its markup and room to spare.
 const BLOCK_LIST_BYTES_MAX: usize = 8 << 20;
-/// Bytes of a body that are gathered before they are handed to the store: memory per upload is bounded by it.
-const UPLOAD_CHUNK_BYTES: usize = 256 << 10;
 
 pub async fn put_blob(request: Request, body: RequestBody) -> Result<Response<Body>> {
-    let mut headers = blob_headers(&request)?;
-    // Source: Put Blob, "Request headers": the plain headers stand in for those of the blob.
-    let plain = |name: &str| request.context.header(name);
-    headers.content_type = headers.content_type.or_else(|| plain("content-type"));
-    headers.content_encoding = headers
-        .content_encoding
-        .or_else(|| plain("content-encoding"));
-    headers.content_language = headers
-        .content_language
-        .or_else(|| plain("content-language"));
-    headers.cache_control = headers.cache_control.or_else(|| plain("cache-control"));
-    let mut conditions = request.conditions()?;
-    if request.create_only && conditions.if_none_match.is_none() {
-        conditions.if_none_match = Some(ETags::Any);
-    }
+    let (headers, conditions) = (
+        headers_of_new_blob(&request)?,
+        conditions_of_new_blob(&request)?,
+    );
     let (metadata, create_only) = (metadata(&request.context), request.create_only);
-    let structured = request.context.header(STRUCTURED_BODY).is_some();
+    let structured = is_structured(&request);
     check_before_body(&request, &conditions).await?;
     let upload = receive(&request, body, UploadKind::PutBlob).await?;
     let call = move |blobs: &BlobService, r: &Request| {
@@ -62,6 +48,32 @@ pub async fn put_blob(request: Request, body: RequestBody) -> Result<Response<Bo
     put_checksums(&mut response, &outcome.checksums);
     put_structure(&mut response, structured);
     Ok(response)
+}
+
+/// Source: Put Blob, "Request headers": the plain headers stand in for those of the blob.
+pub fn headers_of_new_blob(request: &Request) -> Result<BlobHeaders> {
+    let plain = |name: &str| request.context.header(name);
+    let headers = blob_headers(request)?;
+    Ok(BlobHeaders {
+        content_type: headers.content_type.or_else(|| plain("content-type")),
+        content_encoding: headers
+            .content_encoding
+            .or_else(|| plain("content-encoding")),
+        content_language: headers
+            .content_language
+            .or_else(|| plain("content-language")),
+        cache_control: headers.cache_control.or_else(|| plain("cache-control")),
+        ..headers
+    })
+}
+
+/// Who may only create demands that there is no blob yet.
+pub fn conditions_of_new_blob(request: &Request) -> Result<Conditions> {
+    let mut conditions = request.conditions()?;
+    if request.create_only && conditions.if_none_match.is_none() {
+        conditions.if_none_match = Some(ETags::Any);
+    }
+    Ok(conditions)
 }
 
 /// A client that waits for `100 Continue` learns now, instead of sending its body in vain.
@@ -90,7 +102,7 @@ async fn check_before_body(request: &Request, conditions: &Conditions) -> Result
 }
 
 /// Source: Blob Service error codes, `UnauthorizedBlobOverwrite`.
-fn refuse_overwrite(failure: Failure, create_only: bool) -> Failure {
+pub fn refuse_overwrite(failure: Failure, create_only: bool) -> Failure {
     match create_only && failure.code == "BlobAlreadyExists" {
         true => Failure::new(
             403,
@@ -104,7 +116,7 @@ fn refuse_overwrite(failure: Failure, create_only: bool) -> Failure {
 pub async fn put_block(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let id = block_id(&request.context.required_parameter("blockid")?)?;
     let lease_id = optional_id(&request.context, "x-ms-lease-id")?;
-    let structured = request.context.header(STRUCTURED_BODY).is_some();
+    let structured = is_structured(&request);
     let upload = receive(&request, body, UploadKind::PutBlock).await?;
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.put_block(&r.address(), &id, upload, lease_id, r.now())
@@ -115,96 +127,6 @@ pub async fn put_block(request: Request, body: RequestBody) -> Result<Response<B
     put_checksums(&mut response, &checksums);
     put_structure(&mut response, structured);
     Ok(response)
-}
-
-/// Takes a body as it comes and hands it on in chunks; waiting for the store slows the client, not the other way round.
-async fn receive(request: &Request, mut body: RequestBody, kind: UploadKind) -> Result<Upload> {
-    let limit = kind.bytes_max();
-    if body.length_at_least() > limit {
-        return Err(known::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit.to_string()));
-    }
-    let mut upload = request.app.blobs.begin_upload(kind, claimed(request)?)?;
-    let mut structure = structure(request)?;
-    while let Some(chunk) = gather(&mut body).await? {
-        let contents = match &mut structure {
-            None => vec![chunk],
-            Some(decoder) => decoder.update(chunk)?,
-        };
-        upload = cross(move || {
-            for content in contents {
-                upload.write(&content)?;
-            }
-            Ok(upload)
-        })
-        .await?;
-    }
-    match structure {
-        None => Ok(upload),
-        Some(decoder) => decoder.finish().map(|()| upload).map_err(Failure::from),
-    }
-}
-
-/// What takes the body apart, if it comes in segments. Its own checksums leave no need for others.
-fn structure(request: &Request) -> Result<Option<Decoder>> {
-    let Some(form) = request.context.header(STRUCTURED_BODY) else {
-        return Ok(None);
-    };
-    let length = request
-        .context
-        .required_header("x-ms-structured-content-length")?;
-    let parsed = length.parse().ok().filter(|_| structured::is_served(&form));
-    let Some(parsed) = parsed else {
-        return Err(Failure::header(STRUCTURED_BODY, form));
-    };
-    match claimed(request)? == lazurite_blob::Checksums::default() {
-        true => Ok(Some(Decoder::new(parsed))),
-        false => {
-            let detail = "A structured body has checksums of its own; Content-MD5 and x-ms-content-crc64 cannot be added.";
-            Err(known::INVALID_INPUT.with("ExtendedErrorDetail", detail))
-        }
-    }
-}
-
-impl From<Malformed> for Failure {
-    fn from(malformed: Malformed) -> Failure {
-        match malformed {
-            Malformed::Framing(detail) => known::INVALID_INPUT.with("ExtendedErrorDetail", detail),
-            Malformed::Checksum {
-                specified,
-                calculated,
-            } => lazurite_blob::Error::Crc64Mismatch {
-                specified,
-                calculated,
-            }
-            .into(),
-        }
-    }
-}
-
-/// An answer to a body that came in segments says so.
-fn put_structure(response: &mut Response<Body>, structured: bool) {
-    if structured {
-        put(response, STRUCTURED_BODY, structured::FORM);
-    }
-}
-
-/// The next [`UPLOAD_CHUNK_BYTES`] of a body, or what is left; `None` at its end.
-async fn gather(body: &mut RequestBody) -> Result<Option<Bytes>> {
-    let Some(first) = body.next_chunk().await? else {
-        return Ok(None);
-    };
-    if first.len() >= UPLOAD_CHUNK_BYTES || body.is_ended() {
-        return Ok(Some(first));
-    }
-    let mut chunk = BytesMut::with_capacity(UPLOAD_CHUNK_BYTES);
-    chunk.extend_from_slice(&first);
-    while chunk.len() < UPLOAD_CHUNK_BYTES {
-        match body.next_chunk().await? {
-            Some(more) => chunk.extend_from_slice(&more),
-            None => break,
-        }
-    }
-    Ok(Some(chunk.freeze()))
 }
 
 pub async fn put_block_list(request: Request, body: RequestBody) -> Result<Response<Body>> {

@@ -13,7 +13,7 @@ use axum::http::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazurite_blob::{
-    Blob, BlobEntry, Container, Lease, ListBlobs, ListContainers, ListedBlob, Moment,
+    Blob, BlobEntry, BlobType, Container, Lease, ListBlobs, ListContainers, ListedBlob, Moment,
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::time::SystemTime;
@@ -281,13 +281,18 @@ fn write_properties(document: &mut Writer, blob: &Blob, now: SystemTime) {
         "Content-Disposition",
         headers.content_disposition.as_deref().unwrap_or(""),
     );
+    let sequence = blob.sequence_number().map(|number| number.to_string());
+    document.optional("x-ms-blob-sequence-number", sequence.as_deref());
     document.element("BlobType", blob_type(blob));
-    document.element("AccessTier", "Hot");
-    document.element("AccessTierInferred", "true");
+    if blob.blob_type() == BlobType::BlockBlob {
+        document.element("AccessTier", "Hot");
+        document.element("AccessTierInferred", "true");
+    }
     if blob.snapshot.is_none() {
         write_lease(document, &blob.lease, now);
     }
     document.element("ServerEncrypted", "true");
+    document.optional("Sealed", blob.is_sealed().then_some("true"));
 }
 
 /// Names that XML cannot carry are percent-encoded, and say so. Source: List Blobs, "Remarks", `Encoded`.

@@ -1,11 +1,14 @@
 //! The Blob service on the wire: which request is which operation, who may call it, and what is refused by name.
 
+mod append_blob;
 mod batch;
 mod block_blob;
 mod container;
 mod lease;
 mod list;
+mod page_blob;
 mod read;
+mod upload;
 mod write;
 
 use super::body::RequestBody;
@@ -51,6 +54,12 @@ enum Operation {
     LeaseBlob,
     LeaseContainer,
     SnapshotBlob,
+    PutAppendBlob,
+    AppendBlock,
+    AppendBlobSeal,
+    PutPageBlob,
+    PutPage,
+    GetPageRanges,
 }
 
 /// A request whose operation is known. Names are decoded; both are empty for operations on the account.
@@ -121,6 +130,9 @@ pub async fn handle(
         Operation::PutBlob => block_blob::put_blob(request, body).await,
         Operation::GetBlob => read::get_blob(request).await,
         Operation::GetBlobProperties => read::get_blob_properties(request).await,
+        Operation::SetBlobProperties if page_blob::is_about_pages(&request.context) => {
+            page_blob::set_page_blob_properties(request).await
+        }
         Operation::SetBlobProperties => write::set_blob_properties(request).await,
         Operation::SetBlobMetadata => write::set_blob_metadata(request).await,
         Operation::DeleteBlob => write::delete_blob(request).await,
@@ -131,6 +143,12 @@ pub async fn handle(
         Operation::LeaseBlob => lease::lease_blob(request).await,
         Operation::LeaseContainer => lease::lease_container(request).await,
         Operation::SnapshotBlob => write::snapshot_blob(request).await,
+        Operation::PutAppendBlob => append_blob::put_append_blob(request, body).await,
+        Operation::AppendBlock => append_blob::append_block(request, body).await,
+        Operation::AppendBlobSeal => append_blob::append_blob_seal(request).await,
+        Operation::PutPageBlob => page_blob::put_page_blob(request, body).await,
+        Operation::PutPage => page_blob::put_page(request, body).await,
+        Operation::GetPageRanges => page_blob::get_page_ranges(request).await,
     }
 }
 
@@ -289,9 +307,15 @@ fn route_blob(context: &Context, comp: &str) -> Result<Operation> {
         (&Method::GET, "blocklist") => Ok(Operation::GetBlockList),
         (&Method::PUT, "lease") => Ok(Operation::LeaseBlob),
         (&Method::PUT, "snapshot") => Ok(Operation::SnapshotBlob),
-        (_, "" | "properties" | "metadata" | "block" | "blocklist" | "lease" | "snapshot") => {
-            Err(known::UNSUPPORTED_HTTP_VERB.into())
-        }
+        (&Method::PUT, "appendblock") => Ok(Operation::AppendBlock),
+        (&Method::PUT, "seal") => Ok(Operation::AppendBlobSeal),
+        (&Method::PUT, "page") => Ok(Operation::PutPage),
+        (&Method::GET, "pagelist") => Ok(Operation::GetPageRanges),
+        (
+            _,
+            "" | "properties" | "metadata" | "block" | "blocklist" | "lease" | "snapshot"
+            | "appendblock" | "seal" | "page" | "pagelist",
+        ) => Err(known::UNSUPPORTED_HTTP_VERB.into()),
         _ => match UNSERVED_BLOB_OPERATIONS
             .iter()
             .find(|(known, _)| *known == comp)
@@ -307,16 +331,12 @@ fn route_blob(context: &Context, comp: &str) -> Result<Operation> {
 }
 
 const UNSERVED_BLOB_OPERATIONS: &[(&str, &str)] = &[
-    ("appendblock", "Append Block"),
     ("copy", "Abort Copy Blob"),
     ("expiry", "Set Blob Expiry"),
     ("immutabilitypolicies", "Set Blob Immutability Policy"),
     ("incrementalcopy", "Incremental Copy Blob"),
     ("legalhold", "Set Blob Legal Hold"),
-    ("page", "Put Page"),
-    ("pagelist", "Get Page Ranges"),
     ("query", "Query Blob Contents"),
-    ("seal", "Append Blob Seal"),
     ("tags", "Blob Tags"),
     ("tier", "Set Blob Tier"),
     ("undelete", "Undelete Blob"),
@@ -332,8 +352,8 @@ fn route_put(context: &Context) -> Result<Operation> {
         .as_str()
     {
         "blockblob" => Ok(Operation::PutBlob),
-        "appendblob" => Err(Failure::unsupported("An append blob")),
-        "pageblob" => Err(Failure::unsupported("A page blob")),
+        "appendblob" => Ok(Operation::PutAppendBlob),
+        "pageblob" => Ok(Operation::PutPageBlob),
         other => Err(Failure::header("x-ms-blob-type", other)),
     }
 }
@@ -343,7 +363,7 @@ const STRUCTURED_BODY: &str = "x-ms-structured-body";
 
 /// Headers and parameters of features to come. None of them is accepted and ignored, unless `--loose` asks for that.
 const UNSERVED: &[(&str, &str)] = &[
-    ("x-ms-copy-source", "Put Block From URL"),
+    ("x-ms-copy-source", "The URL of a source"),
     ("ses", "An encryption scope"),
     ("x-ms-if-tags", "A condition on tags"),
     ("x-ms-tags", "Blob tags"),
@@ -366,17 +386,15 @@ fn refuse_what_is_not_served(app: &App, context: &Context, operation: Operation)
     context.refuse_unsupported(UNSERVED, app.loose)?;
     let takes_segments = matches!(
         operation,
-        Operation::PutBlob | Operation::PutBlock | Operation::GetBlob
+        Operation::PutBlob
+            | Operation::PutBlock
+            | Operation::AppendBlock
+            | Operation::PutPage
+            | Operation::GetBlob
     );
     if !takes_segments {
         let feature = "A structured body of this operation";
         context.refuse_unsupported(&[(STRUCTURED_BODY, feature)], app.loose)?;
-    }
-    let resizing = context
-        .header("x-ms-blob-content-length")
-        .or_else(|| context.header("x-ms-sequence-number-action"));
-    if operation == Operation::SetBlobProperties && resizing.is_some() {
-        return Err(Failure::unsupported("A page blob"));
     }
     Ok(())
 }
@@ -402,14 +420,19 @@ fn needs(operation: Operation, context: &Context) -> Needs {
         Operation::DeleteContainer => Needs::account_only("c", Any("d")),
         Operation::GetContainerAcl | Operation::SetContainerAcl => Needs::OWNER,
         Operation::ListBlobs => Needs::same("c", Any("l")),
-        Operation::PutBlob => Needs::same("o", Any("cw")),
-        Operation::GetBlob | Operation::GetBlobProperties | Operation::GetBlockList => {
-            Needs::same("o", Any("r"))
+        Operation::PutBlob | Operation::PutAppendBlob | Operation::PutPageBlob => {
+            Needs::same("o", Any("cw"))
         }
+        Operation::AppendBlock | Operation::AppendBlobSeal => Needs::same("o", Any("aw")),
+        Operation::GetBlob
+        | Operation::GetBlobProperties
+        | Operation::GetBlockList
+        | Operation::GetPageRanges => Needs::same("o", Any("r")),
         Operation::SetBlobProperties
         | Operation::SetBlobMetadata
         | Operation::PutBlock
-        | Operation::PutBlockList => Needs::same("o", Any("w")),
+        | Operation::PutBlockList
+        | Operation::PutPage => Needs::same("o", Any("w")),
         Operation::DeleteBlob => {
             let sent = |name| context.query.get(name).is_some_and(|text| !text.is_empty());
             match () {
@@ -440,7 +463,10 @@ async fn is_public(
     container: &str,
 ) -> Result<bool> {
     let (of_blob, of_container) = match operation {
-        Operation::GetBlob | Operation::GetBlobProperties | Operation::GetBlockList => (true, true),
+        Operation::GetBlob
+        | Operation::GetBlobProperties
+        | Operation::GetBlockList
+        | Operation::GetPageRanges => (true, true),
         Operation::ListBlobs | Operation::GetContainerProperties => (false, true),
         _ => return Ok(false),
     };

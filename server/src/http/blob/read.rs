@@ -108,8 +108,10 @@ pub async fn get_blob_properties(request: Request) -> Result<Response<Body>> {
         .await?;
     let mut response = empty(200);
     put_blob_headers(&mut response, &blob, now);
-    put(&mut response, "x-ms-access-tier", "Hot");
-    put(&mut response, "x-ms-access-tier-inferred", "true");
+    if blob.blob_type() == BlobType::BlockBlob {
+        put(&mut response, "x-ms-access-tier", "Hot");
+        put(&mut response, "x-ms-access-tier-inferred", "true");
+    }
     if let Some(md5) = blob.headers.content_md5 {
         put(&mut response, "content-md5", STANDARD.encode(md5));
     }
@@ -124,7 +126,7 @@ pub async fn get_blob_properties(request: Request) -> Result<Response<Body>> {
 
 /// `x-ms-range` beats `Range`. Forms other than `bytes=a-b` and `bytes=a-` are ignored. Source: Specifying the range
 /// header for Blob service operations; RFC 9110, section 14.2.
-fn range(request: &Request) -> Option<ByteRange> {
+pub fn range(request: &Request) -> Option<ByteRange> {
     let text = request
         .context
         .header("x-ms-range")
@@ -294,6 +296,17 @@ fn put_blob_headers(response: &mut Response<Body>, blob: &Blob, now: SystemTime)
     put(response, "x-ms-blob-type", blob_type(blob));
     if blob.snapshot.is_none() {
         put_lease(response, &blob.lease, now);
+    }
+    if let Some(number) = blob.sequence_number() {
+        put(response, "x-ms-blob-sequence-number", number.to_string());
+    }
+    if let Some(count) = blob.committed_block_count() {
+        put(
+            response,
+            "x-ms-blob-committed-block-count",
+            count.to_string(),
+        );
+        put(response, "x-ms-blob-sealed", blob.is_sealed().to_string());
     }
     if let Some(version) = blob.version {
         put(response, "x-ms-version-id", version.to_string());

@@ -555,19 +555,8 @@ fn what_is_not_supported_is_named() {
         (
             blob("PUT", "?comp=block&blockid=AAAA")
                 .header("x-ms-copy-source", "http://127.0.0.1/x"),
-            "put block from url",
+            "url of a source",
         ),
-        (
-            blob("PUT", "").header("x-ms-blob-type", "appendblob"),
-            "append blob",
-        ),
-        (
-            blob("PUT", "").header("x-ms-blob-type", "pageblob"),
-            "page blob",
-        ),
-        (blob("PUT", "?comp=appendblock").body("x"), "append block"),
-        (blob("PUT", "?comp=page").body("x"), "put page"),
-        (blob("GET", "?comp=pagelist"), "page ranges"),
         (put().header("x-ms-tags", "a=b"), "tags"),
         (put().header("x-ms-access-tier", "cool"), "tier"),
         (

@@ -1,0 +1,75 @@
+//! Append blobs: made empty, grown at their end, sealed.
+
+use super::super::body::RequestBody;
+use super::super::error::Result;
+use super::super::headers::{empty, metadata, put};
+use super::Request;
+use super::block_blob::{conditions_of_new_blob, headers_of_new_blob, refuse_overwrite};
+use super::container::with_validators;
+use super::upload::{is_structured, put_structure, receive, refuse_body};
+use super::write::put_checksums;
+use axum::body::Body;
+use axum::http::Response;
+use lazurite_blob::{AppendBlock, BlobService, PutAppendBlob, UploadKind};
+
+pub async fn put_append_blob(request: Request, body: RequestBody) -> Result<Response<Body>> {
+    refuse_body(&body)?;
+    let put_blob = PutAppendBlob {
+        headers: headers_of_new_blob(&request)?,
+        metadata: metadata(&request.context),
+        settings: Default::default(),
+        conditions: conditions_of_new_blob(&request)?,
+    };
+    let create_only = request.create_only;
+    let call = move |blobs: &BlobService, r: &Request| {
+        blobs.put_append_blob(&r.address(), put_blob, r.now())
+    };
+    let outcome = request.call(call).await;
+    let (written, ticket) = outcome.map_err(|failure| refuse_overwrite(failure, create_only))?;
+    ticket.await?;
+    let mut response = with_validators(empty(201), &written);
+    put(&mut response, "x-ms-request-server-encrypted", "true");
+    Ok(response)
+}
+
+pub async fn append_block(request: Request, body: RequestBody) -> Result<Response<Body>> {
+    let max_size = request.context.number("x-ms-blob-condition-maxsize")?;
+    let append_position = request.context.number("x-ms-blob-condition-appendpos")?;
+    let (conditions, structured) = (request.conditions()?, is_structured(&request));
+    let upload = receive(&request, body, UploadKind::AppendBlock).await?;
+    let call = move |blobs: &BlobService, r: &Request| {
+        let append = AppendBlock {
+            upload,
+            max_size,
+            append_position,
+            conditions,
+        };
+        blobs.append_block(&r.address(), append, r.now())
+    };
+    let (outcome, ticket) = request.call(call).await?;
+    ticket.await?;
+    let mut response = with_validators(empty(201), &outcome.written);
+    put(
+        &mut response,
+        "x-ms-blob-append-offset",
+        outcome.offset.to_string(),
+    );
+    let count = outcome.committed_block_count.to_string();
+    put(&mut response, "x-ms-blob-committed-block-count", count);
+    put_checksums(&mut response, &outcome.checksums);
+    put_structure(&mut response, structured);
+    Ok(response)
+}
+
+pub async fn append_blob_seal(request: Request) -> Result<Response<Body>> {
+    let append_position = request.context.number("x-ms-blob-condition-appendpos")?;
+    let conditions = request.conditions()?;
+    let call = move |blobs: &BlobService, r: &Request| {
+        blobs.append_blob_seal(&r.address(), append_position, &conditions, r.now())
+    };
+    let (written, ticket) = request.call(call).await?;
+    ticket.await?;
+    let mut response = with_validators(empty(200), &written);
+    put(&mut response, "x-ms-blob-sealed", "true");
+    Ok(response)
+}

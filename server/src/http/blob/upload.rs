@@ -1,0 +1,124 @@
+//! Bodies on their way in, whatever they are for: chunk by chunk into the store, plain or in segments.
+
+use super::super::body::RequestBody;
+use super::super::cross;
+use super::super::error::{Failure, Result, known};
+use super::super::headers::put;
+use super::write::claimed;
+use super::{Request, STRUCTURED_BODY};
+use crate::codec::structured::{self, Decoder, Malformed};
+use axum::body::Body;
+use axum::http::Response;
+use bytes::{Bytes, BytesMut};
+use lazurite_blob::{Upload, UploadKind};
+
+/// Bytes of a body that are gathered before they are handed to the store: memory per upload is bounded by it.
+const UPLOAD_CHUNK_BYTES: usize = 256 << 10;
+
+/// Takes a body as it comes and hands it on in chunks; waiting for the store slows the client, not the other way round.
+pub async fn receive(request: &Request, mut body: RequestBody, kind: UploadKind) -> Result<Upload> {
+    let limit = kind.bytes_max();
+    if body.length_at_least() > limit {
+        return Err(known::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit.to_string()));
+    }
+    let mut upload = request.app.blobs.begin_upload(kind, claimed(request)?)?;
+    let mut structure = structure(request)?;
+    while let Some(chunk) = gather(&mut body).await? {
+        let contents = match &mut structure {
+            None => vec![chunk],
+            Some(decoder) => decoder.update(chunk)?,
+        };
+        upload = cross(move || {
+            for content in contents {
+                upload.write(&content)?;
+            }
+            Ok(upload)
+        })
+        .await?;
+    }
+    match structure {
+        None => Ok(upload),
+        Some(decoder) => decoder.finish().map(|()| upload).map_err(Failure::from),
+    }
+}
+
+/// What takes the body apart, if it comes in segments. Its own checksums leave no need for others.
+fn structure(request: &Request) -> Result<Option<Decoder>> {
+    let Some(form) = request.context.header(STRUCTURED_BODY) else {
+        return Ok(None);
+    };
+    let length = request
+        .context
+        .required_header("x-ms-structured-content-length")?;
+    let parsed = length.parse().ok().filter(|_| structured::is_served(&form));
+    let Some(parsed) = parsed else {
+        return Err(Failure::header(STRUCTURED_BODY, form));
+    };
+    match claimed(request)? == lazurite_blob::Checksums::default() {
+        true => Ok(Some(Decoder::new(parsed))),
+        false => {
+            let detail = "A structured body has checksums of its own; Content-MD5 and x-ms-content-crc64 cannot be added.";
+            Err(known::INVALID_INPUT.with("ExtendedErrorDetail", detail))
+        }
+    }
+}
+
+impl From<Malformed> for Failure {
+    fn from(malformed: Malformed) -> Failure {
+        match malformed {
+            Malformed::Framing(detail) => known::INVALID_INPUT.with("ExtendedErrorDetail", detail),
+            Malformed::Checksum {
+                specified,
+                calculated,
+            } => lazurite_blob::Error::Crc64Mismatch {
+                specified,
+                calculated,
+            }
+            .into(),
+        }
+    }
+}
+
+/// Whether the body of a request comes in segments.
+pub fn is_structured(request: &Request) -> bool {
+    request.context.header(STRUCTURED_BODY).is_some()
+}
+
+/// Refuses a body where there must be none.
+pub fn refuse_body(body: &RequestBody) -> Result<()> {
+    match body.is_ended() {
+        true => Ok(()),
+        false => Err(
+            Failure::header("Content-Length", body.length_at_least().to_string()).with(
+                "ExtendedErrorDetail",
+                "The body of this request must be empty.",
+            ),
+        ),
+    }
+}
+
+/// An answer to a body that came in segments says so.
+pub fn put_structure(response: &mut Response<Body>, structured: bool) {
+    if structured {
+        put(response, STRUCTURED_BODY, structured::FORM);
+    }
+}
+
+/// The next [`UPLOAD_CHUNK_BYTES`] of a body, or what is left; `None` at its end.
+async fn gather(body: &mut RequestBody) -> Result<Option<Bytes>> {
+    let Some(first) = body.next_chunk().await? else {
+        return Ok(None);
+    };
+    if first.len() >= UPLOAD_CHUNK_BYTES || body.is_ended() {
+        return Ok(Some(first));
+    }
+    let mut chunk = BytesMut::with_capacity(UPLOAD_CHUNK_BYTES);
+    chunk.extend_from_slice(&first);
+    while chunk.len() < UPLOAD_CHUNK_BYTES {
+        match body.next_chunk().await? {
+            Some(more) => chunk.extend_from_slice(&more),
+            None => break,
+        }
+    }
+    Ok(Some(chunk.freeze()))
+}
