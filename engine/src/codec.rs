@@ -67,6 +67,7 @@ impl<'a> Decoder<'a> {
         self.position == self.bytes.len()
     }
 
+    #[inline]
     pub(crate) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
         let end = self.position.checked_add(length)?;
         let taken = self.bytes.get(self.position..end)?;
@@ -90,22 +91,36 @@ impl<'a> Decoder<'a> {
         Some(u128::from_le_bytes(self.take(16)?.try_into().ok()?))
     }
 
+    #[inline]
     pub(crate) fn varint(&mut self) -> Option<u64> {
+        // Most are lengths of one byte.
+        match self.bytes.get(self.position) {
+            Some(&byte) if byte < 0x80 => {
+                self.position += 1;
+                Some(u64::from(byte))
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    fn long_varint(&mut self) -> Option<u64> {
         let mut value = 0u64;
-        for shift in (0..64).step_by(7) {
-            let byte = self.u8()?;
+        let rest = self.bytes.get(self.position..)?;
+        for (index, &byte) in rest.iter().take(10).enumerate() {
             let bits = u64::from(byte & 0x7f);
-            if shift == 63 && bits > 1 {
+            if index == 9 && bits > 1 {
                 return None;
             }
-            value |= bits << shift;
+            value |= bits << (7 * index);
             if byte < 0x80 {
+                self.position += index + 1;
                 return Some(value);
             }
         }
         None
     }
 
+    #[inline]
     pub(crate) fn length(&mut self) -> Option<usize> {
         usize::try_from(self.varint()?).ok()
     }

@@ -76,6 +76,8 @@ struct Progress {
     files: Vec<OpenFile>,
     /// Whether a segment is to be made ready.
     wants_segment: bool,
+    /// Whether nothing has been written for a while.
+    is_at_rest: bool,
     running: bool,
     wakers: Vec<(SequenceNumber, Waker)>,
     closed: bool,
@@ -91,12 +93,22 @@ impl SyncState {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until there is something to do: to sync, or to make a segment ready.
-    pub(crate) fn wait_for_work(&self) {
+    /// Waits until there is something to do: to sync, or to make a segment ready. `false` once after `limit` without.
+    pub(crate) fn wait_for_work(&self, limit: Duration) -> bool {
         let mut progress = lock(&self.progress);
-        while !progress.closed && !progress.wants_segment && progress.appended == progress.durable {
-            progress = self.wait(progress);
+        let idle = |progress: &mut Progress| {
+            let is_clean = progress.appended == progress.durable;
+            !progress.closed && !progress.wants_segment && is_clean
+        };
+        if !progress.is_at_rest {
+            let waited = self.changed.wait_timeout_while(progress, limit, idle);
+            progress = waited.unwrap_or_else(PoisonError::into_inner).0;
+            progress.is_at_rest = idle(&mut progress);
+            return !progress.is_at_rest;
         }
+        let waited = self.changed.wait_while(progress, idle);
+        waited.unwrap_or_else(PoisonError::into_inner).is_at_rest = false;
+        true
     }
 
     /// Waits until a task awaits a sync (at `Disk`) or a segment is wanted, at most `limit`. Answers whether a segment is.

@@ -36,7 +36,8 @@ pub struct Config {
     pub cache_bytes_max: usize,
     /// SSTables held open at once. Default: 256. Raised: more file handles. Lowered: more opens.
     pub open_files_max: usize,
-    /// Bytes of a WAL segment after which the next is begun. Default: 32 MiB. Lowered: more files and more manifest edits.
+    /// Bytes of a WAL segment after which the next is begun. Default: 8 MiB. Raised: up to three times as much space when
+    /// little is stored. Lowered: more files and more manifest edits.
     pub wal_segment_bytes: usize,
     /// Bytes of all WAL segments after which the oldest memtable is flushed to free them. Default: 128 MiB. Raised:
     /// longer recovery. Lowered: idle keyspaces are flushed in smaller pieces.
@@ -75,7 +76,7 @@ impl Default for Config {
             memory_bytes_max: 64 << 20,
             cache_bytes_max: 64 << 20,
             open_files_max: 256,
-            wal_segment_bytes: 32 << 20,
+            wal_segment_bytes: 8 << 20,
             wal_bytes_max: 128 << 20,
             manifest_bytes_min: 256 << 10,
             block_bytes: 4 << 10,

@@ -56,6 +56,11 @@ impl KeyRange {
     }
 }
 
+/// How much the threads of the engine stand back for those of its callers, and compaction for flushes: on two cores they
+/// would take turns of milliseconds with a writer otherwise.
+const FLUSH_NICE: i32 = 5;
+const COMPACTION_NICE: i32 = 10;
+
 /// An open store: keyspaces on one write-ahead log. A cheap handle; the last one dropped closes it.
 #[derive(Debug, Clone)]
 pub struct Db(Arc<Handle>);
@@ -284,16 +289,19 @@ impl Handle {
             return;
         }
         let mut loops = vec![
-            ("flush", Store::flush_loop as fn(&Store)),
-            ("compaction", Store::maintenance_loop),
+            ("flush", FLUSH_NICE, Store::flush_loop as fn(&Store)),
+            ("compaction", COMPACTION_NICE, Store::maintenance_loop),
         ];
         if self.store.config.durability != Durability::Memory {
-            loops.push(("sync", Store::sync_loop));
+            loops.push(("sync", 0, Store::sync_loop));
         }
-        for (name, run) in loops {
+        for (name, nice, run) in loops {
             let store = self.store.clone();
             let thread = std::thread::Builder::new().name(name.to_owned());
-            let started = thread.spawn(move || run(&store));
+            let started = thread.spawn(move || {
+                crate::fs::lower_priority(nice);
+                run(&store);
+            });
             lock(&self.threads).push(started.expect("the operating system starts a thread"));
         }
     }
@@ -349,7 +357,7 @@ impl Store {
         log.wal = None;
         self.commit.segments.take_next();
         self.remove_wals(&wals);
-        self.remove_spare_wal();
+        self.remove_spare_wals();
         Ok(())
     }
 

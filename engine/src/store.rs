@@ -23,6 +23,9 @@ use std::time::Duration;
 /// How long a thread waits before it tries again what failed for lack of space, or looks at the clock.
 const RETRY: Duration = Duration::from_millis(1000);
 
+/// How long log segments are kept to be used again after the last write.
+const SPARE_KEPT: Duration = Duration::from_millis(250);
+
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) config: Config,
@@ -367,7 +370,10 @@ impl Store {
     pub(crate) fn sync_loop(&self) {
         let interval = Duration::from_millis(self.config.sync_milliseconds);
         while !self.is_closed() && self.failure().is_none() {
-            self.sync.wait_for_work();
+            if !self.sync.wait_for_work(SPARE_KEPT) {
+                self.remove_spare_wals();
+                continue;
+            }
             if self.sync.wait_for_request(interval, self.config.durability) {
                 // If it fails for lack of space the commit that needs the segment tries again, and tells its caller.
                 let made = self.prepare_wal();

@@ -20,6 +20,9 @@ const FIRST_BYTES: u64 = 1 << 20;
 /// How many times its length a segment may grow to while the next one is being made.
 const OVERLONG: u64 = 4;
 
+/// How many segments are kept to be used again while the store is written to.
+const SPARE_MAX: usize = 8;
+
 /// A segment with records in it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Used {
@@ -33,8 +36,8 @@ pub(crate) struct Used {
 pub(crate) struct Segments {
     /// In the order of their records; the last is being appended to.
     used: Mutex<Vec<Used>>,
-    /// Number and length of a segment that is no longer needed and not in the manifest.
-    spare: Mutex<Option<(u64, u64)>>,
+    /// Segments of full length that are no longer needed and not in the manifest.
+    spare: Mutex<Vec<u64>>,
     /// Held while a segment is made, so that segments are taken into use in the order of their numbers.
     making: Mutex<()>,
     /// The segment to be used next.
@@ -161,14 +164,13 @@ impl Store {
     /// A segment that the manifest lists.
     fn make_segment(&self, length: u64) -> Result<Prepared> {
         let number = lock(&self.manifest).next_file();
-        let spare = lock(&self.commit.segments.spare).take();
-        let old = spare.filter(|(_, of)| *of == length);
-        let old = old.map(|(number, _)| number);
+        let is_full = length == self.config.wal_segment_bytes as u64;
+        let spare = || lock(&self.commit.segments.spare).pop();
+        let old = is_full.then(spare).flatten();
         let made = Prepared::create(&self.directory, self.store_id, number, length, old);
-        let leftover = spare.map(|(number, _)| number);
-        let made = made.inspect_err(|_| self.remove_wals(&[number]));
-        if let Some(leftover) = leftover.filter(|_| old.is_none() || made.is_err()) {
-            self.remove_wals(&[leftover]);
+        if made.is_err() {
+            self.remove_wals(&[number]);
+            self.remove_wals(old.as_slice());
         }
         let made = made?;
         self.directory
@@ -183,7 +185,7 @@ impl Store {
         Ok(made)
     }
 
-    /// Lets go of segments that the manifest no longer lists. One of full length is kept, to be used again.
+    /// Lets go of segments that the manifest no longer lists. Some of full length are kept, to be used again.
     pub(crate) fn release_wals(&self, numbers: &[u64]) {
         let full = self.config.wal_segment_bytes as u64;
         let mut removed = Vec::new();
@@ -193,8 +195,8 @@ impl Store {
             for &number in numbers {
                 let released = used.iter().position(|segment| segment.number == number);
                 match released.map(|index| used.remove(index)) {
-                    Some(segment) if spare.is_none() && segment.bytes == full => {
-                        *spare = Some((number, full));
+                    Some(segment) if segment.bytes == full && spare.len() < SPARE_MAX => {
+                        spare.push(number);
                     }
                     _ => removed.push(number),
                 }
@@ -203,11 +205,10 @@ impl Store {
         self.remove_wals(&removed);
     }
 
-    /// Removes the segment that was kept to be used again.
-    pub(crate) fn remove_spare_wal(&self) {
-        if let Some((number, _)) = lock(&self.commit.segments.spare).take() {
-            self.remove_wals(&[number]);
-        }
+    /// Removes the segments that were kept to be used again.
+    pub(crate) fn remove_spare_wals(&self) {
+        let spare = std::mem::take(&mut *lock(&self.commit.segments.spare));
+        self.remove_wals(&spare);
     }
 
     /// Removes segments that the manifest does not list.

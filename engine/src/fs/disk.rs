@@ -210,6 +210,18 @@ impl File for MappedFile {
     }
 }
 
+/// Lets the calling thread stand back by so many steps of `nice`, where threads have a priority of their own.
+#[cfg(target_os = "linux")]
+pub(crate) fn lower_priority(nice: i32) {
+    if nice > 0 {
+        // Linux takes it for the calling thread alone. Without it the thread is only less polite.
+        let _ = rustix::process::nice(nice);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn lower_priority(_: i32) {}
+
 /// The monotonic clock of the operating system.
 #[derive(Debug)]
 pub struct SystemClock(Instant);

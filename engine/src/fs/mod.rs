@@ -8,6 +8,7 @@ mod fault;
 mod map;
 mod memory;
 
+pub(crate) use disk::lower_priority;
 pub use disk::{DiskFs, SystemClock};
 pub use fault::{Fault, FaultFs, Operation};
 pub use memory::{Keep, MemoryFs};

@@ -1,15 +1,19 @@
-//! Data blocks: sorted entries with shared prefixes cut off, and restart points where a whole key stands.
+//! Data blocks: sorted entries with shared prefixes cut off, restart points where a whole key stands, and the values apart from
+//! the keys, so that a search touches few cache lines.
 //!
 //! | bytes | field |
 //! | --- | --- |
 //! | varint | bytes of the key shared with the entry before; 0 at a restart point |
 //! | varint + varint | bytes of the key that follow; bytes of the value |
 //! | varint | sequence number x 4 + kind |
-//! | n, n | rest of the key, value |
+//! | n | rest of the key |
 //! | … | more entries |
+//! | n | the values, in the order of the entries |
 //! | 8 each | heads of the restart points, every 16th entry |
-//! | 4 each | offsets of the restart points |
-//! | 4 | skip: how many bytes all keys of the block share |
+//! | 4 + 4 each | of each restart point: its offset, and where its value stands among the values |
+//! | n | skip bytes, which all keys share |
+//! | 4 | where the entries end |
+//! | 4 | skip |
 //! | 4 | how many restart points |
 //!
 //! The head of a key is the eight bytes behind the first `skip`, as a number that sorts as they do: a search looks at one
@@ -23,26 +27,36 @@ use bytes::Bytes;
 use std::cmp::Ordering;
 
 const RESTART_INTERVAL: usize = 16;
-const TAIL_BYTES: usize = 8;
-const RESTART_BYTES: usize = 12;
+const TAIL_BYTES: usize = 12;
+const RESTART_BYTES: usize = 16;
 
 #[derive(Debug, Default)]
 pub(crate) struct BlockBuilder {
     out: Vec<u8>,
-    /// Where each restart point is, and how long its key.
-    restarts: Vec<(u32, u32)>,
-    keys: Vec<u8>,
+    values: Vec<u8>,
+    restarts: Vec<Restart>,
+    restart_keys: Vec<u8>,
     first_key: Vec<u8>,
     last_key: Vec<u8>,
     count: usize,
 }
 
+#[derive(Debug, Clone, Copy)]
+struct Restart {
+    offset: u32,
+    value: u32,
+    key_length: u32,
+}
+
 impl BlockBuilder {
     pub(crate) fn add(&mut self, key: &[u8], sequence: SequenceNumber, kind: Kind, value: &[u8]) {
         let same = if self.count.is_multiple_of(RESTART_INTERVAL) {
-            self.restarts
-                .push((self.out.len() as u32, key.len() as u32));
-            self.keys.extend_from_slice(key);
+            self.restarts.push(Restart {
+                offset: self.out.len() as u32,
+                value: self.values.len() as u32,
+                key_length: key.len() as u32,
+            });
+            self.restart_keys.extend_from_slice(key);
             0
         } else {
             shared(key, &self.last_key)
@@ -55,14 +69,15 @@ impl BlockBuilder {
         put_varint(&mut self.out, value.len() as u64);
         put_varint(&mut self.out, sequence << 2 | kind as u64);
         self.out.extend_from_slice(&key[same..]);
-        self.out.extend_from_slice(value);
+        self.values.extend_from_slice(value);
         self.last_key.truncate(same);
         self.last_key.extend_from_slice(&key[same..]);
         self.count += 1;
     }
 
+    /// Bytes of the block, but for those that all keys share.
     pub(crate) fn bytes(&self) -> usize {
-        self.out.len() + RESTART_BYTES * self.restarts.len() + TAIL_BYTES
+        self.out.len() + self.values.len() + RESTART_BYTES * self.restarts.len() + TAIL_BYTES
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -76,26 +91,31 @@ impl BlockBuilder {
     /// Appends what is behind the entries; the block is whole until [`BlockBuilder::clear`].
     pub(crate) fn finish(&mut self) -> &[u8] {
         let skip = shared(&self.first_key, &self.last_key);
-        let mut keys = &self.keys[..];
-        for &(_, length) in &self.restarts {
-            let (key, rest) = keys.split_at(length as usize);
+        let entries_end = self.out.len() as u32;
+        self.out.extend_from_slice(&self.values);
+        let mut keys = &self.restart_keys[..];
+        for restart in &self.restarts {
+            let (key, rest) = keys.split_at(restart.key_length as usize);
             self.out.extend_from_slice(&head(key, skip).to_le_bytes());
             keys = rest;
         }
-        for (offset, _) in &self.restarts {
-            self.out.extend_from_slice(&offset.to_le_bytes());
+        for restart in &self.restarts {
+            self.out.extend_from_slice(&restart.offset.to_le_bytes());
+            self.out.extend_from_slice(&restart.value.to_le_bytes());
         }
-        self.out.extend_from_slice(&(skip as u32).to_le_bytes());
-        let restarts = self.restarts.len() as u32;
-        self.out.extend_from_slice(&restarts.to_le_bytes());
+        self.out.extend_from_slice(&self.first_key[..skip]);
+        for number in [entries_end, skip as u32, self.restarts.len() as u32] {
+            self.out.extend_from_slice(&number.to_le_bytes());
+        }
         &self.out
     }
 
     /// Makes the builder empty again.
     pub(crate) fn clear(&mut self) {
         self.out.clear();
+        self.values.clear();
         self.restarts.clear();
-        self.keys.clear();
+        self.restart_keys.clear();
         self.first_key.clear();
         self.last_key.clear();
         self.count = 0;
@@ -112,6 +132,7 @@ type Result<T> = std::result::Result<T, Malformed>;
 #[derive(Debug, Clone, Copy, Default)]
 struct Layout {
     entries_end: usize,
+    values_end: usize,
     restarts: usize,
     skip: usize,
 }
@@ -120,34 +141,73 @@ impl Layout {
     fn of(data: &[u8]) -> Result<Layout> {
         let tail = data.len().checked_sub(TAIL_BYTES).ok_or(Malformed)?;
         let mut decoder = Decoder::new(&data[tail..]);
-        let mut number = || Some(decoder.u32()? as usize);
+        let mut number = || decoder.u32().map(|number| number as usize);
+        let entries_end = number().ok_or(Malformed)?;
         let skip = number().ok_or(Malformed)?;
         let restarts = number().filter(|count| *count > 0).ok_or(Malformed)?;
-        let bytes = restarts.checked_mul(RESTART_BYTES).ok_or(Malformed)?;
-        let entries_end = tail.checked_sub(bytes).ok_or(Malformed)?;
-        Ok(Layout {
+        let arrays = restarts.checked_mul(RESTART_BYTES).ok_or(Malformed)?;
+        let behind_values = arrays.checked_add(skip).ok_or(Malformed)?;
+        let values_end = tail.checked_sub(behind_values).ok_or(Malformed)?;
+        let fits = entries_end <= values_end;
+        fits.then_some(Layout {
             entries_end,
+            values_end,
             restarts,
             skip,
         })
+        .ok_or(Malformed)
     }
 
     fn heads<'a>(&self, data: &'a [u8]) -> Heads<'a> {
-        Heads::new(&data[self.entries_end..self.entries_end + 8 * self.restarts])
+        Heads::new(&data[self.values_end..self.values_end + 8 * self.restarts])
     }
 
-    fn restart(&self, data: &[u8], index: usize) -> Result<usize> {
-        let at = self.entries_end + 8 * self.restarts + 4 * index;
-        let offset = Decoder::new(&data[at..]).u32().ok_or(Malformed)? as usize;
-        (offset < self.entries_end)
-            .then_some(offset)
-            .ok_or(Malformed)
+    /// The bytes that all keys share.
+    fn common<'a>(&self, data: &'a [u8]) -> &'a [u8] {
+        let start = self.values_end + RESTART_BYTES * self.restarts;
+        &data[start..start + self.skip]
     }
 
-    /// The entry at a restart point, whose key is whole.
-    fn restart_entry<'a>(&self, data: &'a [u8], index: usize) -> Result<RawEntry<'a>> {
-        let entry = RawEntry::decode(data, self.restart(data, index)?, self.entries_end)?;
-        (entry.shared == 0).then_some(entry).ok_or(Malformed)
+    /// The place of a restart point.
+    fn restart(&self, data: &[u8], index: usize) -> Result<Place> {
+        let at = self.values_end + 8 * (self.restarts + index);
+        let mut decoder = Decoder::new(&data[at..]);
+        let mut number = || Some(decoder.u32()? as usize);
+        let entry = number().filter(|offset| *offset < self.entries_end);
+        let value = number().and_then(|offset| offset.checked_add(self.entries_end));
+        Ok(Place {
+            entry: entry.ok_or(Malformed)?,
+            value: value
+                .filter(|value| *value <= self.values_end)
+                .ok_or(Malformed)?,
+        })
+    }
+
+    /// The entry at a place, and the place of the next one.
+    #[inline]
+    fn entry<'a>(&self, data: &'a [u8], place: Place) -> Result<(RawEntry<'a>, Place)> {
+        let keys = data.get(place.entry..self.entries_end).ok_or(Malformed)?;
+        let mut decoder = Decoder::new(keys);
+        let mut fields = || {
+            let lengths = (decoder.length()?, decoder.length()?, decoder.length()?);
+            let tag = decoder.varint()?;
+            Some((lengths, tag, decoder.take(lengths.1)?))
+        };
+        let ((shared, _, value_length), tag, suffix) = fields().ok_or(Malformed)?;
+        if value_length > self.values_end - place.value {
+            return Err(Malformed);
+        }
+        let next = Place {
+            entry: place.entry + decoder.position(),
+            value: place.value + value_length,
+        };
+        let entry = RawEntry {
+            shared,
+            suffix,
+            sequence: tag >> 2,
+            kind: Kind::decode((tag & 3) as u8).ok_or(Malformed)?,
+        };
+        Ok((entry, next))
     }
 
     /// Where to walk from to find the first entry at or behind version `sequence` of `key`; `None` if it is behind all.
@@ -156,10 +216,8 @@ impl Layout {
         data: &[u8],
         key: &[u8],
         sequence: SequenceNumber,
-    ) -> Result<Option<usize>> {
-        let first = self.restart_entry(data, 0)?;
-        let common = first.suffix.get(..self.skip).ok_or(Malformed)?;
-        match key[..key.len().min(self.skip)].cmp(common) {
+    ) -> Result<Option<Place>> {
+        match key[..key.len().min(self.skip)].cmp(self.common(data)) {
             Ordering::Less => return self.restart(data, 0).map(Some),
             Ordering::Greater => return Ok(None),
             Ordering::Equal => {}
@@ -168,7 +226,7 @@ impl Layout {
         let (mut low, mut high) = (equal.start, equal.end);
         while low < high {
             let middle = (low + high) / 2;
-            let entry = self.restart_entry(data, middle)?;
+            let (entry, _) = self.entry(data, self.restart(data, middle)?)?;
             match entry.suffix.cmp(key).then(sequence.cmp(&entry.sequence)) {
                 Ordering::Less => low = middle + 1,
                 _ => high = middle,
@@ -178,6 +236,13 @@ impl Layout {
     }
 }
 
+/// Where an entry starts, and where its value does.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    entry: usize,
+    value: usize,
+}
+
 /// An entry as it stands in the block.
 #[derive(Debug, Clone, Copy)]
 struct RawEntry<'a> {
@@ -185,45 +250,20 @@ struct RawEntry<'a> {
     suffix: &'a [u8],
     sequence: SequenceNumber,
     kind: Kind,
-    value_start: usize,
-    /// Where the value ends and the next entry starts.
-    end: usize,
 }
 
-impl RawEntry<'_> {
-    fn decode(data: &[u8], start: usize, entries_end: usize) -> Result<RawEntry<'_>> {
-        let mut decoder = Decoder::new(data.get(start..entries_end).ok_or(Malformed)?);
-        let mut fields = || {
-            let lengths = (decoder.length()?, decoder.length()?, decoder.length()?);
-            let tag = decoder.varint()?;
-            let suffix = decoder.take(lengths.1)?;
-            decoder.take(lengths.2)?;
-            Some((lengths.0, suffix, lengths.2, tag, decoder.position()))
-        };
-        let (shared, suffix, value_length, tag, used) = fields().ok_or(Malformed)?;
-        Ok(RawEntry {
-            shared,
-            suffix,
-            sequence: tag >> 2,
-            kind: Kind::decode((tag & 3) as u8).ok_or(Malformed)?,
-            value_start: start + used - value_length,
-            end: start + used,
-        })
-    }
-}
-
-/// The newest version of `key` at or before `at`, if its versions reach into this block; else whether they may go on in the
-/// next one.
+/// The newest version of `key` at or before `at`.
 pub(crate) fn find(data: &Bytes, key: &[u8], at: SequenceNumber) -> Result<Lookup> {
     let layout = Layout::of(data)?;
-    let Some(mut start) = layout.walk_start(data, key, at)? else {
+    let Some(mut place) = layout.walk_start(data, key, at)? else {
         return Ok(Lookup::Behind);
     };
     // How many bytes the key before shares with `key`; it is smaller.
     let mut matched = 0;
-    while start < layout.entries_end {
-        let entry = RawEntry::decode(data, start, layout.entries_end)?;
-        start = entry.end;
+    while place.entry < layout.entries_end {
+        let (entry, next) = layout.entry(data, place)?;
+        let value = place.value..next.value;
+        place = next;
         if entry.shared == 0 {
             // A restart point does not say what it shares with the entry before.
             matched = 0;
@@ -242,7 +282,7 @@ pub(crate) fn find(data: &Bytes, key: &[u8], at: SequenceNumber) -> Result<Looku
                 return Ok(Lookup::Found {
                     sequence: entry.sequence,
                     kind: entry.kind,
-                    value: data.slice(entry.value_start..entry.end),
+                    value: data.slice(value),
                 });
             }
         } else if entry.suffix[same..] > rest[same..] {
@@ -272,13 +312,12 @@ pub(crate) enum Lookup {
 pub(crate) struct BlockCursor {
     data: Bytes,
     layout: Layout,
-    /// Where the current entry starts and where the next one does.
-    start: usize,
-    next: usize,
+    /// Where the current entry stands and where the next one does.
+    here: Place,
+    next: Place,
     key: Vec<u8>,
     sequence: SequenceNumber,
     kind: Kind,
-    value_start: usize,
     on_entry: bool,
     repeats: bool,
 }
@@ -289,12 +328,11 @@ impl BlockCursor {
         BlockCursor {
             data: Bytes::new(),
             layout: Layout::default(),
-            start: 0,
-            next: 0,
+            here: Place::default(),
+            next: Place::default(),
             key: Vec::with_capacity(64),
             sequence: 0,
             kind: Kind::Delete,
-            value_start: 0,
             on_entry: false,
             repeats: false,
         }
@@ -336,11 +374,11 @@ impl BlockCursor {
     }
 
     pub(crate) fn value(&self) -> Bytes {
-        self.data.slice(self.value_start..self.next)
+        self.data.slice(self.here.value..self.next.value)
     }
 
     pub(crate) fn value_slice(&self) -> &[u8] {
-        &self.data[self.value_start..self.next]
+        &self.data[self.here.value..self.next.value]
     }
 
     fn go_to_restart(&mut self, index: usize) -> Result<()> {
@@ -355,12 +393,12 @@ impl BlockCursor {
 
     /// To the entry after; on none at the end of the block.
     pub(crate) fn next(&mut self) -> Result<()> {
-        self.start = self.next;
-        self.on_entry = self.next < self.layout.entries_end;
+        self.here = self.next;
+        self.on_entry = self.here.entry < self.layout.entries_end;
         if !self.on_entry {
             return Ok(());
         }
-        let entry = RawEntry::decode(&self.data, self.next, self.layout.entries_end)?;
+        let (entry, next) = self.layout.entry(&self.data, self.here)?;
         let old = self.key.get(entry.shared..).ok_or(Malformed)?;
         self.repeats = old == entry.suffix;
         if !self.repeats {
@@ -369,19 +407,18 @@ impl BlockCursor {
         }
         self.sequence = entry.sequence;
         self.kind = entry.kind;
-        self.value_start = entry.value_start;
-        self.next = entry.end;
+        self.next = next;
         Ok(())
     }
 
     /// To the entry before; on none before the first.
     pub(crate) fn prev(&mut self) -> Result<()> {
-        let here = self.start;
+        let here = self.here.entry;
         let mut low = 0;
         let mut high = self.layout.restarts;
         while low < high {
             let middle = (low + high) / 2;
-            match self.layout.restart(&self.data, middle)? < here {
+            match self.layout.restart(&self.data, middle)?.entry < here {
                 true => low = middle + 1,
                 false => high = middle,
             }
@@ -391,7 +428,7 @@ impl BlockCursor {
             return Ok(());
         }
         self.go_to_restart(low - 1)?;
-        while self.next < here {
+        while self.next.entry < here {
             self.next()?;
         }
         Ok(())
@@ -399,16 +436,24 @@ impl BlockCursor {
 
     /// To the last entry.
     pub(crate) fn last(&mut self) -> Result<()> {
-        self.start = self.layout.entries_end;
+        self.go_behind();
         self.prev()
+    }
+
+    /// To behind the last entry.
+    fn go_behind(&mut self) {
+        self.here = Place {
+            entry: self.layout.entries_end,
+            value: self.layout.values_end,
+        };
+        self.next = self.here;
+        self.on_entry = false;
     }
 
     /// To the first entry at or behind version `sequence` of `key`; on none if all stand before it.
     pub(crate) fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
         let Some(start) = self.layout.walk_start(&self.data, key, sequence)? else {
-            self.start = self.layout.entries_end;
-            self.next = self.start;
-            self.on_entry = false;
+            self.go_behind();
             return Ok(());
         };
         self.next = start;

@@ -23,12 +23,12 @@ pub(crate) fn build(hashes: &[u64]) -> Vec<u8> {
 
 /// `false` only if no key with this hash was added.
 pub(crate) fn may_contain(filter: &[u8], hash: u64) -> bool {
-    let lines = filter.len() / LINE_BYTES;
-    if lines == 0 {
+    let (lines, _) = filter.as_chunks::<LINE_BYTES>();
+    if lines.is_empty() {
         return true;
     }
-    let start = line(hash, lines) * LINE_BYTES;
-    bits(hash).all(|bit| filter[start + bit / 8] & (1 << (bit % 8)) != 0)
+    let line = &lines[line(hash, lines.len())];
+    bits(hash).all(|bit| line[bit / 8] & (1 << (bit % 8)) != 0)
 }
 
 fn line(hash: u64, lines: usize) -> usize {
@@ -38,7 +38,7 @@ fn line(hash: u64, lines: usize) -> usize {
 fn bits(hash: u64) -> impl Iterator<Item = usize> {
     // The low bits are independent of the high ones that picked the line; two rounds give enough of them.
     let spread = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (0..PROBES).map(move |probe| (spread >> (9 * probe)) as usize % (LINE_BYTES * 8))
+    (0..PROBES).map(move |probe| (spread >> (9 * probe)) as usize & (LINE_BYTES * 8 - 1))
 }
 
 #[cfg(test)]
