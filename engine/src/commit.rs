@@ -1,9 +1,9 @@
 //! Group commit: one leader logs, syncs and applies for everyone waiting.
 //!
-//! Writers queue their batches and line up for the log. Who gets it commits the whole queue: numbers the batches, appends them
-//! to the WAL in one write, applies them to the memtables, publishes the last sequence number. The others find their
-//! batch done. While a leader is at the disk the next group forms. Syncs are shared the same way: one covers everyone whose
-//! batch was appended before it began.
+//! Writers queue their batches and try for the log. Who gets it commits the whole queue: numbers the batches, appends them
+//! to the WAL in one write, applies them to the memtables, publishes the last sequence number, and wakes the others, whose
+//! batches are done. Syncs are shared the same way: one covers everyone whose batch was appended before it began, and while it
+//! runs the next group forms; the first to be woken after it leads the next.
 //!
 //! Invariant: what is published has been handed to the operating system (unless the store lives in memory), in the order of
 //! the sequence numbers; after a failed write or sync of the log nothing is written any more.
@@ -19,16 +19,24 @@ use crate::wal::WalWriter;
 use crate::wal_segments::Segments;
 use crate::{Batch, Error, Result};
 use bytes::Bytes;
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin as FuturePin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
 use std::time::Duration;
 
 /// Bytes of batches that one leader takes at once: more would make its followers wait for strangers.
 const GROUP_BYTES_MAX: usize = 4 << 20;
+
+/// How long a sync waits for writers that are expected: less than it takes itself.
+const GATHER_MAX: Duration = Duration::from_micros(50);
+
+/// How often a writer looks whether the log is free before it sleeps.
+const LEAD_TRIES: usize = 50;
 
 /// One batch in the queue.
 #[derive(Debug)]
@@ -38,12 +46,13 @@ struct Request {
     /// Kept until the memtable refers to the values.
     _pins: Vec<Pin>,
     outcome: OnceLock<Result<SequenceNumber>>,
+    writer: Thread,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Commit {
-    queue: Mutex<Vec<Arc<Request>>>,
-    pub(crate) log: Mutex<Log>,
+    queue: Mutex<VecDeque<Arc<Request>>>,
+    log: Mutex<Log>,
     pub(crate) segments: Segments,
 }
 
@@ -79,20 +88,13 @@ struct Progress {
     /// Whether nothing has been written for a while.
     is_at_rest: bool,
     running: bool,
-    wakers: Vec<(SequenceNumber, Waker)>,
+    waiters: Vec<Waiter>,
+    /// How many the last sync was for.
+    group: usize,
     closed: bool,
 }
 
 impl SyncState {
-    fn wait<'a>(
-        &self,
-        guard: std::sync::MutexGuard<'a, Progress>,
-    ) -> std::sync::MutexGuard<'a, Progress> {
-        self.changed
-            .wait(guard)
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Waits until there is something to do: to sync, or to make a segment ready. `false` once after `limit` without.
     pub(crate) fn wait_for_work(&self, limit: Duration) -> bool {
         let mut progress = lock(&self.progress);
@@ -114,7 +116,7 @@ impl SyncState {
     /// Waits until a task awaits a sync (at `Disk`) or a segment is wanted, at most `limit`. Answers whether a segment is.
     pub(crate) fn wait_for_request(&self, limit: Duration, durability: Durability) -> bool {
         let idle = |progress: &mut Progress| {
-            let awaited = durability == Durability::Disk && !progress.wakers.is_empty();
+            let awaited = durability == Durability::Disk && !progress.waiters.is_empty();
             !progress.closed && !progress.wants_segment && !awaited
         };
         let waited = self
@@ -131,7 +133,8 @@ impl SyncState {
 
     /// Lets everyone who waits see that the store has failed.
     pub(crate) fn wake_everyone(&self) {
-        wake(&mut lock(&self.progress), true);
+        let everyone = std::mem::take(&mut lock(&self.progress).waiters);
+        everyone.into_iter().for_each(|waiter| waiter.waker.wake());
         self.changed.notify_all();
     }
 
@@ -175,16 +178,52 @@ impl Store {
             count: batch.count,
             _pins: batch.pins,
             outcome: OnceLock::new(),
+            writer: std::thread::current(),
         });
-        lock(&self.commit.queue).push(request.clone());
-        let mut log = self.commit.log.lock().map_err(|_| self.broken())?;
+        lock(&self.commit.queue).push_back(request.clone());
         loop {
+            self.try_to_lead()?;
             if let Some(outcome) = request.outcome.get() {
                 return outcome.clone();
             }
-            let group = self.take_group();
-            self.commit_group(&mut log, &group);
+            // Whoever holds the log commits this batch too, or wakes this thread to do it.
+            std::thread::park();
         }
+    }
+
+    /// Commits what is queued, if nobody holds the log.
+    fn try_to_lead(&self) -> Result<()> {
+        for _ in 0..LEAD_TRIES {
+            match self.commit.log.try_lock() {
+                Ok(mut log) => {
+                    while let Some(group) = self.take_group() {
+                        self.commit_group(&mut log, &group);
+                    }
+                    drop(log);
+                    self.wake_next_leader();
+                    return Ok(());
+                }
+                Err(TryLockError::Poisoned(_)) => return Err(self.broken()),
+                // A group takes a few microseconds; to sleep and be woken takes longer.
+                Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+            }
+        }
+        Ok(())
+    }
+
+    /// To be called after the log was let go of: a batch that was queued meanwhile has no leader.
+    fn wake_next_leader(&self) {
+        let next = lock(&self.commit.queue).front().cloned();
+        if let Some(request) = next {
+            request.writer.unpark();
+        }
+    }
+
+    /// Does something with the log that is not a commit.
+    pub(crate) fn with_log<T>(&self, act: impl FnOnce(&mut Log) -> T) -> T {
+        let done = act(&mut lock(&self.commit.log));
+        self.wake_next_leader();
+        done
     }
 
     /// A leader has panicked: nobody knows what of its group was applied.
@@ -196,7 +235,7 @@ impl Store {
         error
     }
 
-    fn take_group(&self) -> Vec<Arc<Request>> {
+    fn take_group(&self) -> Option<Vec<Arc<Request>>> {
         let mut queue = lock(&self.commit.queue);
         let mut bytes = 0;
         let fits = |request: &&Arc<Request>| {
@@ -205,7 +244,7 @@ impl Store {
             before < GROUP_BYTES_MAX
         };
         let count = queue.iter().take_while(fits).count();
-        queue.drain(..count).collect()
+        (count > 0).then(|| queue.drain(..count).collect())
     }
 
     fn commit_group(&self, log: &mut Log, group: &[Arc<Request>]) {
@@ -324,8 +363,8 @@ impl Store {
 
     /// Returns once everything up to `sequence` is durable; shares a sync that is under way.
     pub(crate) fn sync_through(&self, sequence: SequenceNumber) -> Result<()> {
-        let mut progress = lock(&self.sync.progress);
-        loop {
+        while self.sync.durable() < sequence {
+            let mut progress = lock(&self.sync.progress);
             if progress.durable >= sequence {
                 return Ok(());
             }
@@ -333,33 +372,68 @@ impl Store {
                 return Err(failure.clone());
             }
             if progress.running {
-                progress = self.sync.wait(progress);
-                continue;
+                progress.waiters.push(Waiter {
+                    sequence,
+                    waker: UNPARK_ME.with(Waker::clone),
+                    is_thread: true,
+                });
+                drop(progress);
+                std::thread::park();
+            } else {
+                self.lead_sync(progress)?;
             }
-            progress.running = true;
-            let target = progress.appended;
-            let files = progress.files.clone();
-            drop(progress);
-            // In the order in which they were written, so that what a power cut leaves is a prefix.
-            let synced = self
-                .value_log
-                .sync()
-                .and_then(|()| files.iter().try_for_each(OpenFile::sync));
-            if let Err(error) = &synced {
-                self.fail(error);
-            }
-            progress = lock(&self.sync.progress);
-            progress.running = false;
-            if synced.is_ok() {
-                progress.durable = progress.durable.max(target);
-                // The last may have been appended to meanwhile.
-                progress.files.drain(..files.len().saturating_sub(1));
-                self.sync.durable.store(progress.durable, Ordering::Release);
-            }
-            wake(&mut progress, synced.is_err());
-            self.sync.changed.notify_all();
-            synced?;
         }
+        Ok(())
+    }
+
+    /// Syncs what has been appended, and wakes who waits for that.
+    fn lead_sync(&self, mut progress: MutexGuard<'_, Progress>) -> Result<()> {
+        progress.running = true;
+        let mut progress = self.gather(progress);
+        let target = progress.appended;
+        let files = progress.files.clone();
+        progress.group = progress.waiters.len() + 1;
+        drop(progress);
+        // In the order in which they were written, so that what a power cut leaves is a prefix.
+        let synced = self
+            .value_log
+            .sync()
+            .and_then(|()| files.iter().try_for_each(OpenFile::sync));
+        if let Err(error) = &synced {
+            self.fail(error);
+        }
+        let mut progress = lock(&self.sync.progress);
+        progress.running = false;
+        if synced.is_ok() {
+            progress.durable = progress.durable.max(target);
+            // The last may have been appended to meanwhile.
+            progress.files.drain(..files.len().saturating_sub(1));
+            self.sync.durable.store(progress.durable, Ordering::Release);
+        }
+        let ready = progress.take_ready(synced.is_err());
+        let tasks_wait = !progress.waiters.is_empty();
+        drop(progress);
+        ready.into_iter().for_each(|waiter| waiter.waker.wake());
+        if tasks_wait {
+            self.sync.changed.notify_all();
+        }
+        synced
+    }
+
+    /// Those whom the last sync has let go are about to come back with their next batches: a sync that waits for them for a
+    /// moment serves twice as many.
+    fn gather<'a>(&'a self, mut progress: MutexGuard<'a, Progress>) -> MutexGuard<'a, Progress> {
+        let expected = progress.group;
+        if self.background == Background::Stepped || progress.waiters.len() + 1 >= expected {
+            return progress;
+        }
+        let end = self.clock.now() + GATHER_MAX;
+        while progress.waiters.len() + 1 < expected && self.clock.now() < end {
+            drop(progress);
+            std::thread::yield_now();
+            progress = lock(&self.sync.progress);
+        }
+        progress
     }
 
     fn poll_sync(&self, sequence: SequenceNumber, waker: &Waker) -> Poll<Result<()>> {
@@ -380,7 +454,11 @@ impl Store {
             drop(progress);
             return Poll::Ready(self.sync_through(sequence));
         }
-        progress.wakers.push((sequence, waker.clone()));
+        progress.waiters.push(Waiter {
+            sequence,
+            waker: waker.clone(),
+            is_thread: false,
+        });
         self.sync.changed.notify_all();
         Poll::Pending
     }
@@ -395,20 +473,20 @@ impl Store {
 
     /// Keyspaces are sealed by who holds the log; this is for everyone else.
     pub(crate) fn seal(&self, tree: &Tree) {
-        let _log = lock(&self.commit.log);
-        tree.seal(self.clock.now());
+        self.with_log(|_| tree.seal(self.clock.now()));
     }
 
     /// Seals the keyspace that uses the most memory, unless there is a sealed memtable to flush already.
     pub(crate) fn seal_largest(&self) {
-        let _log = lock(&self.commit.log);
-        let trees = self.trees();
-        if trees.iter().any(|tree| !tree.view().sealed.is_empty()) {
-            return;
-        }
-        if let Some(tree) = trees.iter().max_by_key(|tree| tree.view().active.bytes()) {
-            tree.seal(self.clock.now());
-        }
+        self.with_log(|_| {
+            let trees = self.trees();
+            if trees.iter().any(|tree| !tree.glance().sealed.is_empty()) {
+                return;
+            }
+            if let Some(tree) = trees.iter().max_by_key(|tree| tree.glance().active.bytes()) {
+                tree.seal(self.clock.now());
+            }
+        });
     }
 }
 
@@ -417,17 +495,43 @@ fn answer(request: &Request, outcome: Result<SequenceNumber>) {
         .outcome
         .set(outcome)
         .expect("a batch is in one group");
+    request.writer.unpark();
 }
 
-fn wake(progress: &mut Progress, all: bool) {
-    let durable = progress.durable;
-    let (ready, waiting) = progress
-        .wakers
-        .drain(..)
-        .partition(|(sequence, _)| all || *sequence <= durable);
-    progress.wakers = waiting;
-    let ready: Vec<(SequenceNumber, Waker)> = ready;
-    ready.into_iter().for_each(|(_, waker)| waker.wake());
+/// Who waits for a sync.
+#[derive(Debug)]
+struct Waiter {
+    sequence: SequenceNumber,
+    waker: Waker,
+    /// A thread can lead the next sync; for tasks the sync thread does.
+    is_thread: bool,
+}
+
+/// Unparks the thread that it was made for.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+thread_local! {
+    static UNPARK_ME: Waker = Arc::new(Unpark(std::thread::current())).into();
+}
+
+impl Progress {
+    /// Takes out those whose wait is over, and first of all one thread to lead the next sync.
+    fn take_ready(&mut self, all: bool) -> Vec<Waiter> {
+        let durable = self.durable;
+        let is_ready = |waiter: &Waiter| all || waiter.sequence <= durable;
+        let (mut ready, waiting): (Vec<_>, Vec<_>) = self.waiters.drain(..).partition(is_ready);
+        self.waiters = waiting;
+        if let Some(next) = self.waiters.iter().position(|waiter| waiter.is_thread) {
+            ready.insert(0, self.waiters.swap_remove(next));
+        }
+        ready
+    }
 }
 
 /// Completes when a write has reached its durability level. Wait on it (a thread) or await it (a task).

@@ -3,6 +3,7 @@
 //! A write: `Db::write` -> large values to the value log -> group commit (`commit.rs`): log, memtable, visible -> ticket.
 //! A read: `Db::get` -> active memtable, sealed ones newest first, level 0 newest first, one SSTable per deeper level.
 
+use crate::commit::Log;
 use crate::config::{Background, Config, Durability, Environment, KeyspaceOptions};
 use crate::key::Kind;
 use crate::keyspace::{Keyspace, Tree};
@@ -346,7 +347,11 @@ impl Store {
         while self.run_flush()? {}
         self.value_log.close();
         self.value_log.seal_retired()?;
-        let mut log = lock(&self.commit.log);
+        self.with_log(|log| self.retire_log(log))
+    }
+
+    /// Says in the manifest that the log is no longer needed, and removes it.
+    fn retire_log(&self, log: &mut Log) -> Result<()> {
         let mut manifest = lock(&self.manifest);
         let wals: Vec<u64> = manifest.state.wals.keys().copied().collect();
         let mut fields: Vec<Field> = wals.iter().map(|&wal| Field::RemoveWal(wal)).collect();

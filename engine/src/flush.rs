@@ -26,10 +26,11 @@ impl Store {
         if aged.is_empty() {
             return;
         }
-        let _log = lock(&self.commit.log);
-        for tree in aged {
-            tree.seal(self.clock.now());
-        }
+        self.with_log(|_| {
+            for tree in aged {
+                tree.seal(self.clock.now());
+            }
+        });
     }
 
     fn is_aged(&self, tree: &Tree) -> bool {

@@ -295,7 +295,7 @@ impl Store {
             }
         }
         lock(&self.manifest).state.last_sequence = last;
-        lock(&self.commit.log).last_sequence = last;
+        self.with_log(|log| log.last_sequence = last);
         self.sync.start(last);
         Ok(replayed)
     }
@@ -305,7 +305,7 @@ impl Store {
         state
             .wals
             .insert(segment.number, WalMeta { end: Some(end) });
-        lock(&self.commit.log).previous = (segment.number, end);
+        self.with_log(|log| log.previous = (segment.number, end));
         self.commit.segments.add(Used {
             number: segment.number,
             base: segment.beginning.base,

@@ -146,13 +146,11 @@ impl Store {
     /// Makes the next segment if the present one is half full. Called in the background.
     pub(crate) fn prepare_wal(&self) -> Result<()> {
         let segments = &self.commit.segments;
-        let length = {
-            let log = lock(&self.commit.log);
-            match &log.wal {
-                Some(wal) if wal.is_half_full() => self.next_length(&log),
-                _ => return Ok(()),
-            }
-        };
+        let length = self.with_log(|log| {
+            let wal = log.wal.as_ref().filter(|wal| wal.is_half_full());
+            wal.map(|_| self.next_length(log))
+        });
+        let Some(length) = length else { return Ok(()) };
         let _making = lock(&segments.making);
         if !segments.has_next() {
             let made = self.make_segment(length)?;
