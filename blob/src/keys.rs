@@ -16,7 +16,7 @@
 //!                   file content-id                        -> the bytes of a block or of an extent of pages
 //! blob.references   file                                   -> how many records name the file, if ever it was more than one
 //!                   container-id                           -> empty: files of it are named elsewhere, or the reverse
-//! blob.timers       due kind subject                       -> what `sweep.rs` has to look at then
+//! blob.timers       due kind subject                       -> key of the container's row; `sweep.rs` says what is due
 //! blob.tags         container-id tag-name 00 01 tag-value 00 01 blob-name 00 01  -> empty
 //! ```
 //!
@@ -71,6 +71,12 @@ pub(crate) fn deleted_container(account: &str, container: &str, deleted_at: Mome
     key.push(0);
     key.extend_from_slice(&deleted_at.0.to_be_bytes());
     key
+}
+
+/// The row that a deleted container had before, by that of the deleted one.
+pub(crate) fn undeleted_container(key: &[u8]) -> Option<&[u8]> {
+    let (row, moment) = key.split_at_checked(key.len().checked_sub(9)?)?;
+    (moment[0] == 0).then_some(row)
 }
 
 /// The container's name in a key that begins with [`account_start`] of `account`, and when it was deleted if it was.

@@ -4,15 +4,11 @@
 //! it did is visible to later reads at once, and may be acknowledged when the ticket completes. Calls that read see one
 //! snapshot, never half a write. Every call blocks for the disk, so an async caller makes them off its own threads.
 //!
-//! Supported: containers (create, properties, metadata, access policy, delete and restore, list), block blobs (Put Blob, Put
-//! Block, Put Block List, Get Block List), append blobs (Append Block, seal), page blobs (Put Page, Get Page Ranges and
-//! differences, resize, sequence numbers), reads with ranges, properties, metadata, delete, conditional headers, leases,
-//! snapshots, versions, listing by prefix and delimiter. Not yet: copy, search by tags.
-
-#![allow(
-    dead_code,
-    reason = "page blobs, copies and the sweep, which use the rest, follow"
-)]
+//! Supported: containers (create, properties, metadata, access policy, leases, delete and restore, list); block blobs (Put
+//! Blob, Put Block, Put Block List, Get Block List), append blobs (Append Block, seal), page blobs (Put Page, Get Page Ranges
+//! and differences, resize, sequence numbers); reads with ranges, properties, metadata, tags and the search for them, tiers,
+//! expiry, immutability, leases, snapshots, versions, delete and undelete, copies; conditional headers; listing by prefix and
+//! delimiter with all that a name has had. What ends by itself is ended by [`BlobService::sweep`].
 
 mod account;
 mod block_list;
@@ -57,11 +53,13 @@ pub use model::{
 };
 pub use moment::Moment;
 pub use operations::{
-    AppendBlock, AppendBlockOutcome, BlobDeletion, BlobSettings, DeleteBlob, DeleteSnapshots,
-    GetPageRanges, PAGE_BLOB_BYTES_MAX, PageRange, PageRanges, PageUpdate, PutAppendBlob, PutBlob,
-    PutBlobOutcome, PutBlockList, PutPage, PutPageBlob, PutPageOutcome, SequenceAction,
-    SequenceConditions,
+    AppendBlock, AppendBlockOutcome, BlobDeletion, BlobSettings, COPY_FROM_URL_BYTES_MAX, CopyBlob,
+    CopyOutcome, DeleteBlob, DeleteSnapshots, Expiry, FetchedCopy, FindBlobsByTags,
+    FindBlobsByTagsPage, GetPageRanges, PAGE_BLOB_BYTES_MAX, PageRange, PageRanges, PageUpdate,
+    PutAppendBlob, PutBlob, PutBlobOutcome, PutBlockList, PutPage, PutPageBlob, PutPageOutcome,
+    SequenceAction, SequenceConditions, TaggedBlob, TierOutcome,
 };
+pub use sweep::Swept;
 pub use tags::{TagCondition, TagQuery};
 pub use tier::{AccessTier, RehydratePriority, Tiering};
 pub use upload::{

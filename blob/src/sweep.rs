@@ -1,9 +1,27 @@
 //! The sweep: what has to be done when time has passed, a few steps at a time.
+//!
+//! Whoever makes something that ends by itself sets a timer: a row that says when to look at what. So a sweep reads what is due
+//! and nothing else. A timer decides nothing: what it points to may have been changed since, and is looked at again.
 
-use std::time::Duration;
+use crate::account::AccountPolicy;
+use crate::codec;
+use crate::error::Result;
+use crate::files::{FileChanges, drop_file};
+use crate::keys::{self, File, History};
+use crate::listing::unreadable;
+use crate::model::{Blob, BlobRecord};
+use crate::moment::Moment;
+use crate::operations::{BlobWrite, Place, check_unprotected};
+use crate::{BlobService, Keyspaces};
+use lazurite_engine::{Batch, Direction, KeyRange, Keyspace};
+use std::time::{Duration, SystemTime};
 
 /// How long uncommitted blocks stay after the last of them was put. Source: Put Block, "Remarks".
 pub(crate) const STAGING_LIFETIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// When to look again at what could not be done yet.
+const LATER: Duration = Duration::from_secs(24 * 60 * 60);
+/// Records of a container that one step lets go of.
+const PURGED_ROWS: usize = 500;
 
 /// What a row of `blob.timers` is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,4 +36,293 @@ pub(crate) enum Timer {
     Container = 4,
     /// What a container held has to go piece by piece. Subject: its id.
     Purge = 5,
+}
+
+impl Timer {
+    fn of(kind: u8) -> Option<Timer> {
+        let all = [
+            Timer::Deleted,
+            Timer::Staging,
+            Timer::Expiry,
+            Timer::Container,
+            Timer::Purge,
+        ];
+        all.into_iter().find(|timer| *timer as u8 == kind)
+    }
+}
+
+/// What a sweep has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Swept {
+    /// Steps taken, each of them one batch.
+    pub steps: u32,
+    /// When there is more to do: a time that has passed if the sweep ended early. `None` if nothing ends by itself.
+    pub next_due: Option<SystemTime>,
+}
+
+/// A row of `blob.timers`.
+struct Due {
+    key: Vec<u8>,
+    timer: Timer,
+    subject: Vec<u8>,
+    container_key: Vec<u8>,
+}
+
+/// What becomes of a timer.
+enum Then {
+    Done,
+    Again(SystemTime),
+}
+
+impl BlobService {
+    /// Does what is due: drops uncommitted blocks after a week, what was deleted after its retention, what has expired. At most
+    /// `steps_max` steps of bounded size, so that a caller can pace it. Errors: those of the engine, `InternalError`.
+    pub fn sweep(&self, now: SystemTime, steps_max: u32) -> Result<Swept> {
+        let mut steps = 0;
+        loop {
+            let next = self.next_timer()?;
+            let next_due = next.as_ref().map(|(due, _)| due.time());
+            match next {
+                Some((_, due)) if steps < steps_max && next_due <= Some(now) => {
+                    self.sweep_one(due, now)?;
+                    steps += 1;
+                }
+                _ => return Ok(Swept { steps, next_due }),
+            }
+        }
+    }
+
+    fn next_timer(&self) -> Result<Option<(Moment, Due)>> {
+        let timers = &self.keyspaces.timers;
+        let snapshot = self.db.snapshot();
+        let mut rows = snapshot.scan(timers, KeyRange::all(), Direction::Forward);
+        if !rows.advance()? {
+            return Ok(None);
+        }
+        let (due, kind, subject) = keys::timed(rows.key()).ok_or_else(unreadable)?;
+        let timer = Timer::of(kind).ok_or_else(unreadable)?;
+        let due_row = Due {
+            key: rows.key().to_vec(),
+            timer,
+            subject: subject.to_vec(),
+            container_key: rows.value()?.to_vec(),
+        };
+        Ok(Some((due, due_row)))
+    }
+
+    fn sweep_one(&self, due: Due, now: SystemTime) -> Result<()> {
+        match due.timer {
+            Timer::Container => self.sweep_container(due, now),
+            Timer::Purge => self.sweep_purge(due, now),
+            Timer::Deleted | Timer::Staging | Timer::Expiry => self.sweep_blob(due, now),
+        }
+    }
+
+    fn sweep_blob(&self, due: Due, now: SystemTime) -> Result<()> {
+        let home = keys::container_of(&due.subject).ok_or_else(unreadable)?;
+        let name = match due.timer {
+            Timer::Deleted => keys::history_name(&due.subject).map(|(name, _)| name),
+            _ => keys::blob_name(&due.subject),
+        };
+        let name = name.ok_or_else(unreadable)?;
+        let _gate = self.gates.shared(&due.container_key);
+        let _lock = self.locks.lock(&keys::blob(home, &name));
+        let container = self
+            .db
+            .get(&self.keyspaces.containers, &due.container_key)?;
+        let container = container.map(|value| codec::decode_container(&value));
+        let policy = AccountPolicy::default();
+        let mut batch = Batch::new();
+        match container.transpose()?.filter(|found| found.id == home) {
+            // Deleted itself: whoever restores it finds it as it was, and what it held ends later.
+            None => {
+                let then = match self.subject_is_there(&due)? {
+                    true => Then::Again(now + LATER),
+                    false => Then::Done,
+                };
+                self.end_timer(&mut batch, &due, then);
+                self.write_swept(batch)?;
+            }
+            Some(container) => {
+                let key = due.container_key.clone();
+                let mut write = self.open_write(key, container, policy, name, now)?;
+                let then = match due.timer {
+                    Timer::Deleted => write.end_deleted(&due)?,
+                    Timer::Staging => write.end_staging()?,
+                    _ => write.end_expired()?,
+                };
+                self.end_timer(&mut write.batch, &due, then);
+                // Not waited for: see `write_swept`.
+                drop(write.commit()?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Nobody is told of a sweep, so nobody waits for it: one that a power cut undoes is done again.
+    fn write_swept(&self, batch: Batch) -> Result<()> {
+        drop(self.db.write(batch)?);
+        Ok(())
+    }
+
+    fn subject_is_there(&self, due: &Due) -> Result<bool> {
+        let home = keys::container_of(&due.subject).ok_or_else(unreadable)?;
+        let keyspace = match due.timer {
+            Timer::Deleted => &self.keyspaces.history,
+            _ => &self.keyspaces.blobs,
+        };
+        let uncommitted = match keys::blob_name(&due.subject) {
+            Some(name) if due.timer == Timer::Staging => {
+                let marker = keys::history_of(home, History::Uncommitted, &name);
+                self.db.get(&self.keyspaces.history, &marker)?.is_some()
+            }
+            _ => false,
+        };
+        Ok(uncommitted || self.db.get(keyspace, &due.subject)?.is_some())
+    }
+
+    fn end_timer(&self, batch: &mut Batch, due: &Due, then: Then) {
+        let timers = &self.keyspaces.timers;
+        batch.delete(timers, &due.key);
+        if let Then::Again(at) = then {
+            let key = keys::timer(Moment::at(at), due.timer, &due.subject);
+            batch.put(timers, &key, &due.container_key);
+        }
+    }
+
+    fn sweep_container(&self, due: Due, now: SystemTime) -> Result<()> {
+        let key = keys::undeleted_container(&due.subject).ok_or_else(unreadable)?;
+        let _gate = self.gates.alone(key);
+        let mut batch = Batch::new();
+        let mut then = Then::Done;
+        if let Some(value) = self.db.get(&self.keyspaces.containers, &due.subject)? {
+            let container = codec::decode_container(&value)?;
+            match container.deleted.map(|deleted| deleted.until) {
+                Some(until) if until > now => then = Then::Again(until),
+                _ => {
+                    batch.delete(&self.keyspaces.containers, &due.subject);
+                    self.drop_container(&mut batch, container.id, now)?;
+                }
+            }
+        }
+        self.end_timer(&mut batch, &due, then);
+        self.write_swept(batch)
+    }
+
+    /// Nobody else comes to a container that is gone, but files of it may be named in others.
+    fn sweep_purge(&self, due: Due, now: SystemTime) -> Result<()> {
+        let home = keys::container_of(&due.subject).ok_or_else(unreadable)?;
+        let (mut batch, mut files) = (Batch::new(), FileChanges::default());
+        let keyspaces = &self.keyspaces;
+        let mut rows = 0;
+        for keyspace in [&keyspaces.blobs, &keyspaces.history] {
+            rows += self.purge(keyspace, home, PURGED_ROWS - rows, &mut batch, &mut files)?;
+        }
+        let then = match rows {
+            PURGED_ROWS => Then::Again(now),
+            _ => {
+                batch.delete_range(&keyspaces.tags, keys::all_of_container(home));
+                batch.delete(&keyspaces.references, &home.to_be_bytes());
+                Then::Done
+            }
+        };
+        self.end_timer(&mut batch, &due, then);
+        let _files = self.settle_files(&mut batch, &files)?;
+        self.write_swept(batch)
+    }
+
+    fn purge(
+        &self,
+        keyspace: &Keyspace,
+        home: u128,
+        rows_max: usize,
+        batch: &mut Batch,
+        files: &mut FileChanges,
+    ) -> Result<usize> {
+        let snapshot = self.db.snapshot();
+        let range = keys::all_of_container(home);
+        let mut rows = snapshot.scan(keyspace, range, Direction::Forward);
+        let mut count = 0;
+        while count < rows_max && rows.advance()? {
+            batch.delete(keyspace, rows.key());
+            count += 1;
+            let value = rows.value()?;
+            let is_marker = *keyspace == self.keyspaces.history
+                && rows.key().get(16) == Some(&(History::Uncommitted as u8));
+            let staging = match is_marker {
+                true => Some(codec::decode_uncommitted(&value)?),
+                false => match codec::decode_blob(&value, home)? {
+                    BlobRecord::Uncommitted { id } => Some(id),
+                    BlobRecord::Committed(blob) => purge_blob(&self.keyspaces, &blob, batch, files),
+                },
+            };
+            if let Some(id) = staging {
+                drop_file(&self.keyspaces, batch, File { home, id });
+            }
+        }
+        Ok(count)
+    }
+}
+
+/// Answers the file of the blob's uncommitted blocks, if it is none of its layers.
+fn purge_blob(
+    keyspaces: &Keyspaces,
+    blob: &Blob,
+    batch: &mut Batch,
+    files: &mut FileChanges,
+) -> Option<u128> {
+    for layer in &blob.layers {
+        files.remove(keyspaces, batch, layer);
+    }
+    blob.staging
+        .filter(|id| !blob.layers.iter().any(|layer| layer.file.id == *id))
+}
+
+impl BlobWrite<'_> {
+    fn end_deleted(&mut self, due: &Due) -> Result<Then> {
+        let moment = keys::history_name(&due.subject).and_then(|(_, moment)| moment);
+        let place = Place::Past(History::Deleted, moment.ok_or_else(unreadable)?);
+        let Some(blob) = self.past(place)? else {
+            return Ok(Then::Done);
+        };
+        let until = blob.deleted.map(|deleted| deleted.until);
+        if let Some(until) = until.filter(|until| *until > self.now) {
+            return Ok(Then::Again(until));
+        }
+        if check_unprotected(&blob, self.now).is_err() {
+            return Ok(Then::Again(self.now + LATER));
+        }
+        self.remove(place);
+        self.forget(&blob);
+        Ok(Then::Done)
+    }
+
+    fn end_staging(&mut self) -> Result<Then> {
+        let Some(id) = self.staging() else {
+            return Ok(Then::Done);
+        };
+        let service = self.service;
+        let staging = self.file(id).staging();
+        if let Some(value) = service.db.get(&service.keyspaces.blocks, &staging)? {
+            let until = codec::decode_staging(&value)?.touched_at + STAGING_LIFETIME;
+            if until > self.now {
+                return Ok(Then::Again(until));
+            }
+        }
+        self.discard_staging(true)?;
+        self.put_without_staging();
+        Ok(Then::Done)
+    }
+
+    fn end_expired(&mut self) -> Result<Then> {
+        let Some(blob) = self.stored().cloned() else {
+            return Ok(Then::Done);
+        };
+        if blob.is_expired(self.now) {
+            self.discard_staging(false)?;
+            self.forget(&blob);
+            self.remove(Place::Current);
+        }
+        Ok(Then::Done)
+    }
 }

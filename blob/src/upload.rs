@@ -4,6 +4,7 @@
 //! arrives. Nothing refers to it until an operation puts it; one that is dropped instead is garbage that the engine collects.
 
 use crate::checksum::{Checksummer, Checksums};
+use crate::download::BlobReader;
 use crate::error::{Error, Result};
 use crate::model::Md5;
 use lazurite_engine::{Batch, Db, Keyspace, LargeValue, ValueWriter};
@@ -18,6 +19,8 @@ pub const APPEND_BLOCK_BYTES_MAX: u64 = 100 << 20;
 pub const PUT_PAGE_BYTES_MAX: u64 = 4 << 20;
 /// Pages are stored in contents of at most this many bytes: an overwrite leaves at most two of them in part.
 const PAGES_BYTES_MAX: usize = 64 << 10;
+/// What is copied from another blob is held in memory in pieces of at most this many bytes.
+const COPY_CHUNK_BYTES: usize = 256 << 10;
 /// Bodies up to this size, in bytes, are rows of the store and never files of their own.
 const INLINE_BYTES_MAX: usize = 16 << 10;
 
@@ -131,6 +134,14 @@ impl Upload {
             if self.piece_bytes == PAGES_BYTES_MAX {
                 self.end_piece()?;
             }
+        }
+        Ok(())
+    }
+
+    /// Appends all that is left to read of another blob, piece by piece. Errors: those of both.
+    pub fn write_from(&mut self, source: &mut BlobReader) -> Result<()> {
+        while let Some(chunk) = source.next_chunk(COPY_CHUNK_BYTES)? {
+            self.write(&chunk)?;
         }
         Ok(())
     }

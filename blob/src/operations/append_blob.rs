@@ -68,7 +68,7 @@ impl BlobService {
     ) -> Result<(Written, Ticket)> {
         let condition = request.conditions.for_write()?;
         names::check_metadata(&request.metadata)?;
-        let settings = request.settings.checked()?;
+        let settings = request.settings.checked(BlobType::AppendBlob)?;
         let mut write = self.begin_write(address, now)?;
         write.check(condition, &request.conditions, WriteKind::Create)?;
         write.retire(Retired::Overwritten)?;

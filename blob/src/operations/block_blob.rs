@@ -100,7 +100,7 @@ impl BlobService {
     ) -> Result<(PutBlobOutcome, Ticket)> {
         let condition = request.conditions.for_write()?;
         names::check_metadata(&request.metadata)?;
-        let settings = request.settings.checked()?;
+        let settings = request.settings.checked(BlobType::BlockBlob)?;
         let mut headers = request.headers;
         let body = request
             .upload
@@ -201,7 +201,7 @@ impl BlobService {
     ) -> Result<(Written, Ticket)> {
         let condition = request.conditions.for_write()?;
         names::check_metadata(&request.metadata)?;
-        let settings = request.settings.checked()?;
+        let settings = request.settings.checked(BlobType::BlockBlob)?;
         if request.blocks.len() > COMMITTED_BLOCKS_MAX {
             return Err(Error::BlockListTooLong {
                 limit: COMMITTED_BLOCKS_MAX,

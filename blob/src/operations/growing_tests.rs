@@ -4,7 +4,7 @@ use super::tests::*;
 use crate::*;
 
 impl Store {
-    fn put_append_blob(&self, name: &str) -> Written {
+    pub(super) fn put_append_blob(&self, name: &str) -> Written {
         let request = PutAppendBlob::default();
         let put = self.service.put_append_blob(&address(name), request, at(0));
         let (written, ticket) = put.unwrap();
@@ -12,7 +12,7 @@ impl Store {
         written
     }
 
-    fn append(&self, name: &str, body: &[u8]) -> Result<AppendBlockOutcome> {
+    pub(super) fn append(&self, name: &str, body: &[u8]) -> Result<AppendBlockOutcome> {
         self.append_with(name, body, None, None)
     }
 
@@ -34,7 +34,7 @@ impl Store {
         Ok(outcome)
     }
 
-    fn put_page_blob(&self, name: &str, length: u64) -> Written {
+    pub(super) fn put_page_blob(&self, name: &str, length: u64) -> Written {
         let request = PutPageBlob {
             length,
             sequence: 7,
@@ -46,7 +46,7 @@ impl Store {
         written
     }
 
-    fn put_page(&self, name: &str, start: u64, body: &[u8]) -> Result<PutPageOutcome> {
+    pub(super) fn put_page(&self, name: &str, start: u64, body: &[u8]) -> Result<PutPageOutcome> {
         let upload = self.upload(UploadKind::PutPage, body);
         let range = start..start + body.len() as u64;
         self.update_page(name, range, PageUpdate::Update(upload))
@@ -97,7 +97,7 @@ impl Store {
         Ok(found.ranges.into_iter().map(plain).collect())
     }
 
-    fn written(&self) -> Vec<(u64, u64)> {
+    pub(super) fn written(&self) -> Vec<(u64, u64)> {
         let ranges = self.page_ranges(BlobState::Current, &GetPageRanges::default());
         let ranges = ranges.unwrap().into_iter();
         ranges.map(|(start, end, _)| (start, end)).collect()

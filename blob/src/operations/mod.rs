@@ -5,26 +5,38 @@ mod append_blob;
 mod blob;
 mod block_blob;
 mod container;
+mod copy;
+#[cfg(test)]
+mod copy_tests;
 #[cfg(test)]
 mod golden_tests;
 #[cfg(test)]
 mod growing_tests;
+#[cfg(test)]
+mod kept_tests;
 mod lease;
 mod page_blob;
 mod service;
 mod snapshot;
+mod state;
+mod tags;
 #[cfg(test)]
 mod tests;
+mod undelete;
 mod write;
 
 pub use append_blob::{AppendBlock, AppendBlockOutcome, PutAppendBlob};
 pub use blob::{BlobDeletion, DeleteBlob, DeleteSnapshots};
 pub use block_blob::{PutBlob, PutBlobOutcome, PutBlockList};
+pub use copy::{COPY_FROM_URL_BYTES_MAX, CopyBlob, CopyOutcome, FetchedCopy};
 pub use page_blob::{
     GetPageRanges, PAGE_BLOB_BYTES_MAX, PageRange, PageRanges, PageUpdate, PutPage, PutPageBlob,
     PutPageOutcome, SequenceAction, SequenceConditions,
 };
+pub use state::{Expiry, TierOutcome};
+pub use tags::{FindBlobsByTags, FindBlobsByTagsPage, TaggedBlob};
 pub use write::BlobSettings;
+pub(crate) use write::{BlobWrite, Place, check_unprotected};
 
 use crate::codec;
 use crate::conditions::{Conditions, Validators};

@@ -146,7 +146,7 @@ impl BlobService {
         check_sequence(request.sequence)?;
         let condition = request.conditions.for_write()?;
         names::check_metadata(&request.metadata)?;
-        let settings = request.settings.checked()?;
+        let settings = request.settings.checked(BlobType::PageBlob)?;
         let mut write = self.begin_write(address, now)?;
         write.check(condition, &request.conditions, WriteKind::Create)?;
         write.retire(Retired::Overwritten)?;

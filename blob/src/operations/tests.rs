@@ -44,14 +44,14 @@ pub(super) fn pairs(pairs: &[(&str, &str)]) -> Metadata {
     pairs.iter().map(own).collect()
 }
 
-fn only_if_missing() -> Conditions {
+pub(super) fn only_if_missing() -> Conditions {
     Conditions {
         if_none_match: Some(ETags::Any),
         ..Conditions::default()
     }
 }
 
-fn if_match(etag: ETag) -> Conditions {
+pub(super) fn if_match(etag: ETag) -> Conditions {
     Conditions {
         if_match: ETags::parse(&etag.quoted()),
         ..Conditions::default()
@@ -97,7 +97,7 @@ impl Store {
         upload
     }
 
-    fn put_request(&self, body: &[u8]) -> PutBlob {
+    pub(super) fn put_request(&self, body: &[u8]) -> PutBlob {
         PutBlob {
             upload: self.upload(UploadKind::PutBlob, body),
             headers: BlobHeaders::default(),
@@ -968,13 +968,18 @@ fn service_properties_are_kept_by_account() {
     assert_eq!(get("account2"), None);
 }
 
-const SECONDS_15: LeaseAction = LeaseAction::Acquire {
+pub(super) const SECONDS_15: LeaseAction = LeaseAction::Acquire {
     duration: LeaseDuration::Seconds(15),
     proposed: Some(Guid(0xA)),
 };
 
 impl Store {
-    fn lease(&self, name: &str, action: LeaseAction, now: SystemTime) -> Result<LeaseOutcome> {
+    pub(super) fn lease(
+        &self,
+        name: &str,
+        action: LeaseAction,
+        now: SystemTime,
+    ) -> Result<LeaseOutcome> {
         let none = Conditions::default();
         let leased = self
             .service
@@ -1017,14 +1022,14 @@ impl Store {
     }
 }
 
-fn with_snapshots(snapshots: DeleteSnapshots) -> DeleteBlob {
+pub(super) fn with_snapshots(snapshots: DeleteSnapshots) -> DeleteBlob {
     DeleteBlob {
         snapshots: Some(snapshots),
         ..DeleteBlob::default()
     }
 }
 
-fn leased_by(id: u128) -> Conditions {
+pub(super) fn leased_by(id: u128) -> Conditions {
     Conditions {
         lease_id: Some(Guid(id)),
         ..Conditions::default()

@@ -9,8 +9,8 @@ use crate::files::{FileChanges, drop_file};
 use crate::keys::{self, File, History};
 use crate::lease::{Guid, Lease, Leased};
 use crate::model::{
-    Blob, BlobAddress, BlobHeaders, BlobRecord, BlobState, Container, Content, CopyStatus, Deleted,
-    Encryption, ImmutabilityPolicy, Layer, Metadata, Tags, Written,
+    Blob, BlobAddress, BlobHeaders, BlobRecord, BlobState, BlobType, Container, Content,
+    CopyStatus, Deleted, Encryption, ImmutabilityPolicy, Layer, Metadata, Tags, Written,
 };
 use crate::moment::Moment;
 use crate::names;
@@ -26,6 +26,8 @@ use std::time::{Duration, SystemTime};
 pub(crate) struct BlobWrite<'a> {
     pub(crate) service: &'a BlobService,
     pub(crate) policy: AccountPolicy,
+    /// The key of the container's row.
+    container_key: Vec<u8>,
     pub(crate) container: Container,
     pub(crate) name: String,
     pub(crate) key: Vec<u8>,
@@ -76,7 +78,11 @@ impl BlobService {
         let gates = vec![self.gates.shared(&container_key)];
         let container = self.keyspaces.container(&self.db, &container_key)?;
         let lock = self.locks.lock(&keys::blob(container.id, &name));
-        let mut write = self.open_write(address.account, container, name.into_owned(), now)?;
+        let policy = self
+            .policies
+            .get(&self.db, &self.keyspaces, address.account)?;
+        let mut write =
+            self.open_write(container_key, container, policy, name.into_owned(), now)?;
         write._lock = Some(lock);
         write._gates = gates;
         Ok(write)
@@ -116,8 +122,12 @@ impl BlobService {
         ];
         let lock = self.locks.lock_all(keys.iter().map(|key| &key[..]));
         let [source_name, name] = names.map(|name| name.into_owned());
-        let from = self.open_write(source.account, source_container, source_name, now)?;
-        let mut to = self.open_write(destination.account, destination_container, name, now)?;
+        let [source_key, key] = container_keys;
+        let policy = |account| self.policies.get(&self.db, &self.keyspaces, account);
+        let from_policy = policy(source.account)?;
+        let to_policy = policy(destination.account)?;
+        let from = self.open_write(source_key, source_container, from_policy, source_name, now)?;
+        let mut to = self.open_write(key, destination_container, to_policy, name, now)?;
         to._lock = Some(lock);
         to._gates = gates;
         Ok([from, to])
@@ -126,8 +136,9 @@ impl BlobService {
     /// For who holds the locks.
     pub(crate) fn open_write(
         &self,
-        account: &str,
+        container_key: Vec<u8>,
         container: Container,
+        policy: AccountPolicy,
         name: String,
         now: SystemTime,
     ) -> Result<BlobWrite<'_>> {
@@ -141,7 +152,8 @@ impl BlobService {
         self.know_staging(&mut stored, home)?;
         Ok(BlobWrite {
             service: self,
-            policy: self.policies.get(&self.db, &self.keyspaces, account)?,
+            policy,
+            container_key,
             container,
             name,
             key,
@@ -193,9 +205,12 @@ pub struct BlobSettings {
 }
 
 impl BlobSettings {
-    /// With its tags in order. Errors: of the tags.
-    pub(crate) fn checked(mut self) -> Result<BlobSettings> {
+    /// With its tags in order. Errors: of the tags; `InvalidBlobTier` if blobs of this type do not have the tier.
+    pub(crate) fn checked(mut self, blob_type: BlobType) -> Result<BlobSettings> {
         self.tags = tags::checked(self.tags)?;
+        if let Some(tier) = self.tier {
+            super::state::check_tier(blob_type, tier)?;
+        }
         Ok(self)
     }
 }
@@ -478,7 +493,8 @@ impl<'a> BlobWrite<'a> {
 
     pub(crate) fn set_timer(&mut self, due: SystemTime, timer: Timer, subject: &[u8]) {
         let key = keys::timer(Moment::at(due), timer, subject);
-        self.batch.put(&self.service.keyspaces.timers, &key, b"");
+        let timers = &self.service.keyspaces.timers;
+        self.batch.put(timers, &key, &self.container_key);
     }
 
     /// Removes the uncommitted blocks. `kept`: the current blob's own file stays.
@@ -506,6 +522,23 @@ impl<'a> BlobWrite<'a> {
         self.batch
             .delete_range(&keyspaces.blocks, file.all_staged());
         Ok(())
+    }
+
+    /// Says in the record that there are no uncommitted blocks; a name that had nothing else is gone.
+    pub(crate) fn put_without_staging(&mut self) {
+        match self.stored.clone() {
+            Some(mut blob) => {
+                blob.staging = None;
+                self.put_current(&blob);
+            }
+            None => {
+                let marker = keys::history_of(self.home(), History::Uncommitted, &self.name);
+                let keyspaces = &self.service.keyspaces;
+                self.batch.delete(&keyspaces.history, &marker);
+                // Where those of older stores stand.
+                self.batch.delete(&keyspaces.blobs, &self.key);
+            }
+        }
     }
 
     /// The id of the file of the uncommitted blocks, if there are any.

@@ -1,0 +1,379 @@
+//! What an account keeps of what is overwritten and deleted, and what the sweep makes of it.
+
+use super::tests::*;
+use crate::*;
+use std::time::SystemTime;
+
+const DAY: u64 = 24 * 60 * 60;
+
+/// A service whose account keeps what this policy says.
+fn keeping(policy: AccountPolicy) -> Store {
+    let store = store();
+    let set = store.service.set_account_policy(ACCOUNT, policy, None);
+    set.unwrap().wait().unwrap();
+    store
+}
+
+fn versions() -> AccountPolicy {
+    AccountPolicy {
+        versioning: true,
+        ..AccountPolicy::default()
+    }
+}
+
+fn soft_delete(days: u16) -> AccountPolicy {
+    AccountPolicy {
+        delete_retention_days: Some(days),
+        ..AccountPolicy::default()
+    }
+}
+
+impl Store {
+    /// Names with what they stand for, as of a listing of everything.
+    fn everything(&self, now: SystemTime) -> Vec<String> {
+        let request = ListBlobs {
+            snapshots: true,
+            versions: true,
+            deleted: true,
+            uncommitted: true,
+            ..ListBlobs::default()
+        };
+        let page = self.service.list_blobs(ACCOUNT, CONTAINER, &request, now);
+        let told = |entry: BlobEntry| {
+            let BlobEntry::Blob(listed) = entry else {
+                panic!("{entry:?}");
+            };
+            let Some(blob) = listed.blob else {
+                return format!("{} uncommitted", listed.name);
+            };
+            let deleted = if blob.deleted.is_some() {
+                "deleted "
+            } else {
+                ""
+            };
+            let kind = match (listed.is_current, blob.snapshot, blob.version) {
+                (true, ..) => "current",
+                (_, Some(_), _) => "snapshot",
+                (_, _, Some(_)) => "version",
+                _ => "blob",
+            };
+            format!("{} {deleted}{kind}", listed.name)
+        };
+        page.unwrap().entries.into_iter().map(told).collect()
+    }
+
+    fn undelete(&self, name: &str, now: SystemTime) -> Result<()> {
+        Ok(self.service.undelete_blob(&address(name), now)?.wait()?)
+    }
+
+    fn empty(&self) {
+        assert_eq!(self.filed(), (0, 0));
+        let keyspaces = &self.service.keyspaces;
+        for keyspace in [
+            &keyspaces.history,
+            &keyspaces.blobs,
+            &keyspaces.references,
+            &keyspaces.timers,
+        ] {
+            assert_eq!(self.rows(keyspace), 0, "{keyspace:?}");
+        }
+    }
+}
+
+#[test]
+fn versions_are_made_by_writes_and_read_by_their_moment() {
+    let store = keeping(versions());
+    let first = store
+        .put("name", b"first")
+        .unwrap()
+        .written
+        .version
+        .unwrap();
+    store.put_block("name", "a", b"second").unwrap();
+    let second = store
+        .commit("name", latest(&["a"]))
+        .unwrap()
+        .version
+        .unwrap();
+    store.put_block("name", "b", b"third").unwrap();
+    let third = store
+        .commit("name", latest(&["a", "b"]))
+        .unwrap()
+        .version
+        .unwrap();
+    let none = Conditions::default();
+    let set = store
+        .service
+        .set_blob_metadata(&address("name"), pairs(&[("n", "v")]), &none, at(1));
+    let fourth = set.unwrap().0.version.unwrap();
+    assert!(first < second && second < third && third < fourth);
+    let read = |moment| {
+        store
+            .read_state("name", BlobState::Version(moment))
+            .unwrap()
+    };
+    for (moment, body) in [
+        (first, &b"first"[..]),
+        (second, b"second"),
+        (third, b"secondthird"),
+        (fourth, b"secondthird"),
+    ] {
+        assert_eq!(read(moment), body);
+    }
+    assert_eq!(
+        store.everything(at(2)),
+        [
+            "name version",
+            "name version",
+            "name version",
+            "name current",
+        ]
+    );
+    let current = store.delete_with("name", BlobState::Version(fourth), DeleteBlob::default());
+    assert_err!(current, Error::OperationNotAllowedOnRootBlob);
+    store.delete("name").unwrap();
+    assert_err!(store.read("name"), Error::BlobNotFound);
+    assert_eq!(read(fourth), b"secondthird");
+    let only = ListBlobs {
+        deleted_with_versions: true,
+        ..ListBlobs::default()
+    };
+    let BlobEntry::Blob(listed) = &store.list(&only).entries[0] else {
+        panic!();
+    };
+    assert!(listed.has_versions_only);
+    assert_eq!(store.list(&only).entries.len(), 1);
+    for moment in [second, first, fourth, third] {
+        store
+            .delete_with("name", BlobState::Version(moment), DeleteBlob::default())
+            .unwrap();
+    }
+    store.service.sweep(at(8 * DAY), 100).unwrap();
+    store.empty();
+}
+
+#[test]
+fn version_is_promoted_by_a_copy() {
+    let store = keeping(versions());
+    let first = store
+        .put("name", b"first")
+        .unwrap()
+        .written
+        .version
+        .unwrap();
+    store.put("name", b"second").unwrap();
+    let source = BlobAddress {
+        state: BlobState::Version(first),
+        ..address("name")
+    };
+    let copied = store
+        .service
+        .copy_blob(&source, &address("name"), CopyBlob::default(), at(1));
+    copied.unwrap().1.wait().unwrap();
+    assert_eq!(store.read("name").unwrap(), b"first");
+    assert_eq!(store.everything(at(2)).len(), 3);
+}
+
+#[test]
+fn deleted_blob_comes_back_with_its_snapshots_and_blocks_do_not() {
+    let store = keeping(soft_delete(3));
+    store.put("name", b"first").unwrap();
+    store.snapshot("name").unwrap();
+    store.put("name", b"second").unwrap();
+    store.put_block("name", "a", b"block").unwrap();
+    let include = with_snapshots(DeleteSnapshots::Include);
+    let permanent = store
+        .delete_with("name", BlobState::Current, include)
+        .unwrap();
+    assert!(!permanent);
+    assert_err!(store.read("name"), Error::BlobNotFound);
+    let deleted = [
+        "name deleted snapshot",
+        "name deleted snapshot",
+        "name deleted blob",
+    ];
+    assert_eq!(store.everything(at(7)), deleted);
+    assert!(store.list(&ListBlobs::default()).entries.is_empty());
+    store.undelete("name", at(7)).unwrap();
+    assert_eq!(store.read("name").unwrap(), b"second");
+    assert_eq!(
+        store.everything(at(7)),
+        ["name snapshot", "name snapshot", "name current"]
+    );
+    assert_eq!(store.block_lists("name").unwrap(), [vec![], vec![]]);
+    store.undelete("name", at(7)).unwrap();
+    assert_err!(store.undelete("none", at(7)), Error::BlobNotFound);
+}
+
+#[test]
+fn deleted_name_is_used_again_and_the_old_blob_is_then_a_snapshot() {
+    let store = keeping(soft_delete(3));
+    store.put("name", b"old").unwrap();
+    store.delete("name").unwrap();
+    store.put("name", b"new").unwrap();
+    assert_eq!(
+        store.everything(at(7)),
+        ["name deleted snapshot", "name current"]
+    );
+    store.undelete("name", at(7)).unwrap();
+    assert_eq!(store.read("name").unwrap(), b"new");
+    assert_eq!(store.everything(at(7)), ["name snapshot", "name current"]);
+}
+
+#[test]
+fn what_is_kept_goes_when_its_time_has_come() {
+    let store = keeping(soft_delete(3));
+    store.put("name", &pattern(40_000, 1)).unwrap();
+    store.put("name", b"second").unwrap();
+    store.delete("name").unwrap();
+    let swept = store.service.sweep(at(3 * DAY - 1), 100).unwrap();
+    assert_eq!(swept.steps, 0);
+    assert_eq!(swept.next_due, Some(at(3 * DAY)));
+    assert_eq!(store.everything(at(3 * DAY - 1)).len(), 2);
+    assert_err!(store.undelete("name", at(4 * DAY)), Error::BlobNotFound);
+    let swept = store.service.sweep(at(4 * DAY), 1).unwrap();
+    assert_eq!(swept.steps, 1);
+    assert!(swept.next_due.is_some(), "a sweep is taken in steps");
+    store.service.sweep(at(4 * DAY), 100).unwrap();
+    store.empty();
+}
+
+#[test]
+fn kept_snapshots_are_deleted_for_good_where_the_account_allows_it() {
+    let permanent = DeleteBlob {
+        permanent: true,
+        ..DeleteBlob::default()
+    };
+    for allowed in [false, true] {
+        let store = keeping(AccountPolicy {
+            permanent_delete: allowed,
+            ..soft_delete(3)
+        });
+        store.put("name", b"first").unwrap();
+        let state = BlobState::Snapshot(store.snapshot("name").unwrap());
+        store
+            .delete_with("name", state, DeleteBlob::default())
+            .unwrap();
+        let deleted = store.delete_with("name", state, permanent.clone());
+        match allowed {
+            true => assert!(deleted.unwrap()),
+            false => assert_err!(deleted, Error::InvalidOperation { .. }),
+        }
+        assert_eq!(store.everything(at(7)).len(), if allowed { 1 } else { 2 });
+    }
+}
+
+#[test]
+fn deleted_versions_come_back_as_versions() {
+    let store = keeping(AccountPolicy {
+        versioning: true,
+        ..soft_delete(3)
+    });
+    let first = store
+        .put("name", b"first")
+        .unwrap()
+        .written
+        .version
+        .unwrap();
+    store.put("name", b"second").unwrap();
+    let state = BlobState::Version(first);
+    store
+        .delete_with("name", state, DeleteBlob::default())
+        .unwrap();
+    assert_err!(store.read_state("name", state), Error::BlobNotFound);
+    assert_eq!(
+        store.everything(at(7)),
+        ["name deleted version", "name current"]
+    );
+    store.undelete("name", at(7)).unwrap();
+    assert_eq!(store.read_state("name", state).unwrap(), b"first");
+}
+
+#[test]
+fn deleted_container_is_restored_with_all_it_held() {
+    let store = keeping(AccountPolicy {
+        container_retention_days: Some(2),
+        ..AccountPolicy::default()
+    });
+    let none = Conditions::default();
+    let service = &store.service;
+    store.put("name", b"body").unwrap();
+    let delete = |now| {
+        let deleted = service.delete_container(ACCOUNT, CONTAINER, &none, now);
+        deleted.unwrap().wait().unwrap();
+    };
+    delete(at(1));
+    assert_err!(store.read("name"), Error::ContainerNotFound);
+    let list = |now| {
+        let request = ListContainers {
+            deleted: true,
+            ..ListContainers::default()
+        };
+        service
+            .list_containers(ACCOUNT, &request, now)
+            .unwrap()
+            .containers
+    };
+    let version = list(at(2))[0].1.deleted_version().unwrap();
+    let restore = |version| service.restore_container(ACCOUNT, CONTAINER, version, at(3));
+    assert_err!(restore(Moment::at(at(99))), Error::ContainerNotFound);
+    store.create(CONTAINER).unwrap();
+    assert_err!(restore(version), Error::ContainerAlreadyExists);
+    assert_eq!(list(at(2)).len(), 2);
+    delete(at(4));
+    restore(version).unwrap().1.wait().unwrap();
+    assert_eq!(store.read("name").unwrap(), b"body");
+    delete(at(5));
+    assert_eq!((list(at(2 * DAY)).len(), list(at(3 * DAY)).len()), (2, 0));
+    service.sweep(at(3 * DAY), 100).unwrap();
+    assert_eq!(store.rows(&service.keyspaces.containers), 0);
+    store.empty();
+}
+
+#[test]
+fn uncommitted_blocks_go_a_week_after_the_last() {
+    let store = store();
+    store.put("there", b"body").unwrap();
+    let put = |name: &str, id: &str, now| {
+        let upload = store.upload(UploadKind::PutBlock, b"block");
+        let put = store
+            .service
+            .put_block(&address(name), id.as_bytes(), upload, None, now);
+        put.unwrap().1.wait().unwrap();
+    };
+    for name in ["there", "new"] {
+        put(name, "a", at(0));
+        put(name, "b", at(2 * DAY));
+    }
+    store.service.sweep(at(7 * DAY), 100).unwrap();
+    assert_eq!(store.block_lists("new").unwrap()[1].len(), 2);
+    let swept = store.service.sweep(at(9 * DAY), 100).unwrap();
+    assert_eq!(swept.next_due, None);
+    assert_err!(store.block_lists("new"), Error::BlobNotFound);
+    assert_eq!(store.block_lists("there").unwrap(), [vec![], vec![]]);
+    assert_eq!(store.read("there").unwrap(), b"body");
+    assert_eq!(store.filed(), (0, 1));
+    assert_eq!(store.rows(&store.service.keyspaces.history), 0);
+    put("there", "other", at(10 * DAY));
+    store.commit("there", latest(&["other"])).unwrap();
+    assert_eq!(store.read("there").unwrap(), b"block");
+}
+
+#[test]
+fn policy_of_an_account_is_kept_and_another_has_its_own() {
+    let policy = AccountPolicy {
+        delete_retention_days: Some(7),
+        rehydrate_seconds: 9,
+        ..versions()
+    };
+    let store = keeping(policy);
+    let service = &store.service;
+    assert_eq!(service.get_account_policy(ACCOUNT).unwrap(), policy);
+    let other = service.get_account_policy("account2").unwrap();
+    assert_eq!(other, AccountPolicy::default());
+    let set = service.set_account_policy(ACCOUNT, other, Some(b"properties"));
+    set.unwrap().wait().unwrap();
+    let properties = service.get_service_properties(ACCOUNT).unwrap();
+    assert_eq!(properties.as_deref(), Some(&b"properties"[..]));
+    assert_eq!(service.get_account_policy(ACCOUNT).unwrap(), other);
+}

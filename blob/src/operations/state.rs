@@ -1,0 +1,218 @@
+//! What is set on a blob beside its content and properties: tier, expiry, immutability, legal hold.
+
+use super::write::{BlobWrite, Place};
+use crate::BlobService;
+use crate::conditions::{Conditions, Validators, WriteKind};
+use crate::error::{Error, Result};
+use crate::etag::whole_seconds;
+use crate::lease::Leased;
+use crate::model::{Blob, BlobAddress, BlobType, ImmutabilityMode, ImmutabilityPolicy, Written};
+use crate::sweep::Timer;
+use crate::tier::{AccessTier, RehydratePriority, Rehydration, Tiering};
+use lazurite_engine::Ticket;
+use std::time::{Duration, SystemTime};
+
+/// Whether a blob has its new tier, or is on its way there from the archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TierOutcome {
+    /// It has it.
+    Set,
+    /// It will have it once it is rehydrated.
+    Pending,
+}
+
+/// When a blob shall be gone by itself. Source: Set Blob Expiry, `x-ms-expiry-option`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expiry {
+    /// So long after it was created.
+    RelativeToCreation(Duration),
+    /// So long from now.
+    RelativeToNow(Duration),
+    /// At a time, in whole seconds.
+    Absolute(SystemTime),
+    /// Never.
+    Never,
+}
+
+impl BlobService {
+    /// Set Blob Tier of a blob, snapshot or version. Its validators stay as they are. Of the conditions, the tags and the lease
+    /// count.
+    /// Errors: of the names; `ContainerNotFound`, `BlobNotFound`; `ConditionNotMet`; those of leases; `InvalidBlobTier` for one
+    /// that blobs of its type do not have; `BlobBeingRehydrated`.
+    pub fn set_blob_tier(
+        &self,
+        address: &BlobAddress<'_>,
+        tier: AccessTier,
+        priority: RehydratePriority,
+        conditions: &Conditions,
+        now: SystemTime,
+    ) -> Result<(TierOutcome, Ticket)> {
+        let mut write = self.begin_any_write(address, now)?;
+        let (place, mut blob) = write.find(address.state)?;
+        conditions.check_tags(&blob.tags)?;
+        write.check_lease_at(place, &blob, conditions)?;
+        check_tier(blob.blob_type(), tier)?;
+        let outcome = match blob.tiering.rehydrating(now) {
+            // The same again may only make it faster.
+            Some((target, _)) if target != tier => return Err(Error::BlobBeingRehydrated),
+            Some(_) => {
+                blob.tiering.rehydration = blob.tiering.rehydration.map(|pending| Rehydration {
+                    priority,
+                    ..pending
+                });
+                TierOutcome::Pending
+            }
+            None if blob.tiering.is_archived(now) && tier != AccessTier::Archive => {
+                blob.tiering = write.rehydrating(tier, priority);
+                TierOutcome::Pending
+            }
+            None => {
+                blob.tiering = Tiering::new(Some(tier), now);
+                TierOutcome::Set
+            }
+        };
+        write.put(place, &blob);
+        Ok((outcome, write.commit()?))
+    }
+
+    /// Set Blob Expiry: from then on the blob is as if it were not there.
+    /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`; those of leases;
+    /// `InvalidHeaderValue` for a time that has passed.
+    pub fn set_blob_expiry(
+        &self,
+        address: &BlobAddress<'_>,
+        expiry: Expiry,
+        conditions: &Conditions,
+        now: SystemTime,
+    ) -> Result<(Written, Ticket)> {
+        let mut write = self.begin_write(address, now)?;
+        let mut blob = write.existing()?;
+        write.check_lease(conditions.lease_id)?;
+        let after = |start: SystemTime, time: Duration| start.checked_add(time);
+        let at = match expiry {
+            Expiry::Never => None,
+            Expiry::RelativeToCreation(time) => Some(after(blob.created_at, time)),
+            Expiry::RelativeToNow(time) => Some(after(now, time)),
+            Expiry::Absolute(time) => Some(Some(time)),
+        };
+        let at = at.map(|at| at.filter(|at| *at > now).ok_or_else(past_expiry));
+        blob.expires_at = at.transpose()?;
+        if let Some(at) = blob.expires_at {
+            let key = write.key.clone();
+            write.set_timer(at, Timer::Expiry, &key);
+        }
+        let written = write.touch(&mut blob);
+        write.put_current(&blob);
+        Ok((written, write.commit()?))
+    }
+
+    /// Set Blob Immutability Policy of a blob, snapshot or version. A locked one can only be extended. Of the conditions,
+    /// `If-Unmodified-Since` counts.
+    /// Errors: of the names; `ContainerNotFound`, `BlobNotFound`; `ConditionNotMet`; `InvalidHeaderValue` for a time that has
+    /// passed; `BlobImmutableDueToPolicy` for what a locked policy does not allow.
+    pub fn set_blob_immutability_policy(
+        &self,
+        address: &BlobAddress<'_>,
+        policy: ImmutabilityPolicy,
+        conditions: &Conditions,
+        now: SystemTime,
+    ) -> Result<(ImmutabilityPolicy, Ticket)> {
+        let condition = conditions.for_write()?;
+        let policy = ImmutabilityPolicy {
+            until: whole_seconds(policy.until),
+            ..policy
+        };
+        if policy.until <= now {
+            return Err(Error::InvalidHeaderValue {
+                header: "x-ms-immutability-policy-until-date",
+                value: crate::Moment::at(policy.until).to_string(),
+            });
+        }
+        let mut write = self.begin_any_write(address, now)?;
+        let (place, mut blob) = write.find(address.state)?;
+        condition.check(WriteKind::Change, Some(Validators::from(&blob)))?;
+        if let Some(before) = blob.immutability
+            && before.mode == ImmutabilityMode::Locked
+            && (policy.until < before.until || policy.mode != ImmutabilityMode::Locked)
+        {
+            return Err(Error::BlobImmutableDueToPolicy);
+        }
+        blob.immutability = Some(policy);
+        write.put(place, &blob);
+        Ok((policy, write.commit()?))
+    }
+
+    /// Delete Blob Immutability Policy, which must not be locked.
+    /// Errors: of the names; `ContainerNotFound`, `BlobNotFound`; `BlobImmutableDueToPolicy`.
+    pub fn delete_blob_immutability_policy(
+        &self,
+        address: &BlobAddress<'_>,
+        now: SystemTime,
+    ) -> Result<Ticket> {
+        let mut write = self.begin_any_write(address, now)?;
+        let (place, mut blob) = write.find(address.state)?;
+        let mode = blob.immutability.map(|policy| policy.mode);
+        if mode == Some(ImmutabilityMode::Locked) {
+            return Err(Error::BlobImmutableDueToPolicy);
+        }
+        blob.immutability = None;
+        write.put(place, &blob);
+        write.commit()
+    }
+
+    /// Set Blob Legal Hold of a blob, snapshot or version. Errors: of the names; `ContainerNotFound`, `BlobNotFound`.
+    pub fn set_blob_legal_hold(
+        &self,
+        address: &BlobAddress<'_>,
+        legal_hold: bool,
+        now: SystemTime,
+    ) -> Result<Ticket> {
+        let mut write = self.begin_any_write(address, now)?;
+        let (place, mut blob) = write.find(address.state)?;
+        blob.legal_hold = legal_hold;
+        write.put(place, &blob);
+        write.commit()
+    }
+}
+
+fn past_expiry() -> Error {
+    Error::InvalidHeaderValue {
+        header: "x-ms-expiry-time",
+        value: "a time that has passed".to_string(),
+    }
+}
+
+/// Fails unless blobs of this type have this tier.
+pub(crate) fn check_tier(blob_type: BlobType, tier: AccessTier) -> Result<()> {
+    let premium = matches!(tier, AccessTier::Premium(_));
+    match blob_type {
+        BlobType::BlockBlob if !premium => Ok(()),
+        BlobType::PageBlob if premium => Ok(()),
+        _ => Err(Error::InvalidBlobTier),
+    }
+}
+
+impl BlobWrite<'_> {
+    /// On its way from the archive to this tier.
+    pub(crate) fn rehydrating(&self, tier: AccessTier, priority: RehydratePriority) -> Tiering {
+        let wait = Duration::from_secs(self.policy.rehydrate_seconds.into());
+        Tiering {
+            rehydration: Some(Rehydration {
+                to: tier,
+                priority,
+                ready_at: self.now + wait,
+            }),
+            ..Tiering::new(Some(AccessTier::Archive), self.now)
+        }
+    }
+
+    fn check_lease_at(&self, place: Place, blob: &Blob, conditions: &Conditions) -> Result<()> {
+        match place {
+            Place::Current => {
+                let lease = blob.lease;
+                lease.check_write(conditions.lease_id, self.now, Leased::Blob)
+            }
+            Place::Past(..) => Ok(()),
+        }
+    }
+}
