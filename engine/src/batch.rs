@@ -23,6 +23,8 @@ const DELETE_RANGE: u8 = 4;
 pub struct Batch {
     pub(crate) payload: Vec<u8>,
     pub(crate) count: u64,
+    /// Bytes of keys and values, those in the value log included.
+    pub(crate) put_bytes: u64,
     /// Keeps the segments of large values until the memtable refers to them.
     pub(crate) pins: Vec<Pin>,
     pub(crate) value_length_max: usize,
@@ -43,6 +45,7 @@ impl Batch {
         // One allocation for the usual batch of one.
         self.payload.reserve(key.len() + value.len() + 16);
         self.push(Kind::Put as u8, keyspace.id(), key);
+        self.put_bytes += value.len() as u64;
         put_bytes(&mut self.payload, value);
     }
 
@@ -79,6 +82,7 @@ impl Batch {
         }
         self.keyspace_id_max = self.keyspace_id_max.max(keyspace);
         self.count += 1;
+        self.put_bytes += key.len() as u64;
         self.payload.push(tag);
         put_varint(&mut self.payload, u64::from(keyspace));
         put_bytes(&mut self.payload, key);
@@ -86,6 +90,7 @@ impl Batch {
 
     fn push_pointer(&mut self, keyspace: u32, key: &[u8], value: LargeValue) {
         self.push(Kind::Large as u8, keyspace, key);
+        self.put_bytes += value.length();
         put_bytes(&mut self.payload, &value.pointer.encode());
         self.pins.extend(value.pins);
     }
@@ -135,6 +140,7 @@ impl Batch {
                 } => {
                     batch.push(kind as u8, keyspace, key);
                     if kind != Kind::Delete {
+                        batch.put_bytes += value.len() as u64;
                         put_bytes(&mut batch.payload, value);
                     }
                 }

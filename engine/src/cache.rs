@@ -5,6 +5,7 @@ use crate::Result;
 use crate::files::{Directory, FileKind, FileName, OpenFile};
 use bytes::Bytes;
 use quick_cache::Weighter;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What an entry costs beside its bytes.
@@ -56,6 +57,11 @@ impl Cache {
 
     pub(crate) fn directory(&self) -> &Directory {
         &self.directory
+    }
+
+    pub(crate) fn path_of(&self, number: u64) -> PathBuf {
+        self.directory
+            .path_of(FileName::Numbered(FileKind::Sstable, number))
     }
 
     pub(crate) fn store(&self) -> u128 {

@@ -13,12 +13,12 @@ use crate::config::{Background, Durability};
 use crate::files::OpenFile;
 use crate::key::{Kind, SequenceNumber};
 use crate::keyspace::Tree;
+use crate::stats::count;
 use crate::store::{Store, lock};
 use crate::value_log::Pin;
 use crate::wal::WalWriter;
 use crate::wal_segments::Segments;
 use crate::{Batch, Error, Result};
-use bytes::Bytes;
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
@@ -41,8 +41,9 @@ const LEAD_TRIES: usize = 50;
 /// One batch in the queue.
 #[derive(Debug)]
 struct Request {
-    payload: Bytes,
+    payload: Vec<u8>,
     count: u64,
+    put_bytes: u64,
     /// Kept until the memtable refers to the values.
     _pins: Vec<Pin>,
     outcome: OnceLock<Result<SequenceNumber>>,
@@ -174,7 +175,8 @@ impl Store {
     /// Commits a batch; on return it is visible. Answers its last sequence number.
     pub(crate) fn commit(&self, batch: Batch) -> Result<SequenceNumber> {
         let request = Arc::new(Request {
-            payload: batch.payload.into(),
+            put_bytes: batch.put_bytes,
+            payload: batch.payload,
             count: batch.count,
             _pins: batch.pins,
             outcome: OnceLock::new(),
@@ -260,6 +262,7 @@ impl Store {
         for request in group {
             self.apply(request, next);
             next += request.count;
+            count(&self.counters.put_bytes, request.put_bytes);
         }
         self.snapshots.publish(next - 1);
         for request in group {
@@ -290,6 +293,7 @@ impl Store {
             }
             return Err(error);
         }
+        count(&self.counters.logged_bytes, log.group.len() as u64);
         if log.group.capacity() > GROUP_BYTES_MAX {
             log.group = Vec::new();
         }
@@ -399,6 +403,7 @@ impl Store {
             .value_log
             .sync()
             .and_then(|()| files.iter().try_for_each(OpenFile::sync));
+        count(&self.counters.syncs, 1);
         if let Err(error) = &synced {
             self.fail(error);
         }

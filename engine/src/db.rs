@@ -8,10 +8,12 @@ use crate::config::{Background, Config, Durability, Environment, KeyspaceOptions
 use crate::key::Kind;
 use crate::keyspace::{Keyspace, Tree};
 use crate::recovery;
+use crate::stats::Stats;
 use crate::store::{Job, Store, lock};
 use crate::value_log::{LargeValue, ValueWriter};
+use crate::verify::Verified;
 use crate::version::{Field, Version, VersionEdit};
-use crate::{Batch, Direction, Error, Result, Snapshot, Ticket};
+use crate::{Batch, Error, Result, Snapshot, Ticket};
 use bytes::Bytes;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -70,42 +72,6 @@ pub struct Db(Arc<Handle>);
 struct Handle {
     store: Arc<Store>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-}
-
-/// Figures of an open store, for status pages and tests.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// Bytes of all memtables.
-    pub memtable_bytes: u64,
-    /// Memtables that wait to be flushed.
-    pub sealed_memtables: u64,
-    /// SSTables by level, over all keyspaces.
-    pub sstables: Vec<u64>,
-    /// Bytes of all SSTables.
-    pub sstable_bytes: u64,
-    /// Segments of the write-ahead log.
-    pub wal_segments: u64,
-    /// Bytes of the value log, garbage included.
-    pub value_log_bytes: u64,
-    /// Bytes of the value log that something refers to.
-    pub value_log_live_bytes: u64,
-    /// Snapshots held, scans included.
-    pub snapshots: u64,
-    /// How often background work was woken: a count that grows while nothing is written is a fault.
-    pub signals: u64,
-    /// Number of the last change that is visible.
-    pub last_sequence: u64,
-}
-
-/// What [`Db::verify`] has read.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Verified {
-    /// SSTables, each read whole.
-    pub sstables: u64,
-    /// Live rows.
-    pub rows: u64,
-    /// Bytes of their values, those in the value log included.
-    pub value_bytes: u64,
 }
 
 impl Db {
@@ -255,23 +221,29 @@ impl Db {
         self.store().step()
     }
 
-    /// Reads everything and checks every checksum. Blocks for as long as that takes. The first damage found is the error.
+    /// Reads everything and checks every checksum, every order and every reference. Blocks for as long as that takes;
+    /// changes nothing. The error is about the store not being open; damage is in the answer.
     pub fn verify(&self) -> Result<Verified> {
-        let mut verified = Verified::default();
-        let snapshot = self.snapshot();
-        for tree in self.store().trees() {
-            for (_, file) in tree.view().version.files() {
-                let reader = file.reader()?;
-                reader.verify(&self.store().cache, &file.meta)?;
-                verified.sstables += 1;
-            }
-            let mut scan = snapshot.scan(&Keyspace::new(tree), KeyRange::all(), Direction::Forward);
-            while scan.advance()? {
-                verified.rows += 1;
-                verified.value_bytes += scan.verify_value()?;
-            }
-        }
-        Ok(verified)
+        self.store().check_open()?;
+        Ok(crate::verify::verify(self.store()))
+    }
+
+    /// The same for a store that is not open, its log included. Takes the lock of the directory meanwhile. The error says why
+    /// it could not even be begun: another process has it, or there is no manifest to be read.
+    pub fn verify_directory(
+        directory: &Path,
+        config: Config,
+        environment: Environment,
+    ) -> Result<Verified> {
+        recovery::verify(directory, config, environment)
+    }
+
+    /// Makes `directory`, which must be on the same file system and not exist or be empty, a store of its own with everything
+    /// that is visible now: hard links, made while the store is in use, and durable on return. Later writes to either do
+    /// not show in the other. Background work waits meanwhile, writers do not but for a moment.
+    pub fn checkpoint(&self, directory: &Path) -> Result<()> {
+        self.store().check_writable()?;
+        self.store().checkpoint(directory)
     }
 
     /// Figures of the store as it is now.
@@ -364,32 +336,5 @@ impl Store {
         self.remove_wals(&wals);
         self.remove_spare_wals();
         Ok(())
-    }
-
-    fn stats(&self) -> Stats {
-        let wal_segments = self.commit.segments.count() as u64;
-        let mut stats = Stats {
-            sstables: vec![0; crate::version::LEVELS],
-            wal_segments,
-            value_log_bytes: self.value_log.bytes(),
-            value_log_live_bytes: self.value_references().values().sum(),
-            snapshots: self.snapshots.count() as u64,
-            signals: self.signals(),
-            last_sequence: self.snapshots.published(),
-            ..Stats::default()
-        };
-        for tree in self.trees() {
-            let view = tree.view();
-            let memtables = view.sealed.iter().chain([&view.active]);
-            stats.memtable_bytes += memtables
-                .map(|memtable| memtable.bytes() as u64)
-                .sum::<u64>();
-            stats.sealed_memtables += view.sealed.len() as u64;
-            for (level, file) in view.version.files() {
-                stats.sstables[level] += 1;
-                stats.sstable_bytes += file.meta.size;
-            }
-        }
-        stats
     }
 }

@@ -202,6 +202,18 @@ impl Directory {
         }
     }
 
+    /// Another directory of the same file system.
+    pub(crate) fn beside(&self, path: &Path) -> Directory {
+        Directory::new(self.fs.clone(), path)
+    }
+
+    /// Gives the file a second name, in another directory.
+    pub(crate) fn link(&self, name: FileName, target: &Directory) -> Result<()> {
+        let path = target.path_of(name);
+        let linked = self.fs.link(&self.path_of(name), &path);
+        linked.map_err(|error| Error::io("link", &path, error))
+    }
+
     pub(crate) fn rename(&self, from: FileName, to: FileName) -> Result<()> {
         let path = self.path_of(to);
         let renamed = self.fs.rename(&self.path_of(from), &path);

@@ -10,6 +10,7 @@ use crate::manifest::Manifest;
 use crate::memtable::Memtable;
 use crate::range_tombstones::Fragment;
 use crate::sstable::{Compression, SstableOptions, SstableWriter};
+use crate::stats::count;
 use crate::store::{Store, lock};
 use crate::version::{Field, FileMeta, LiveFile, VersionEdit};
 use crate::{Error, Result};
@@ -78,6 +79,8 @@ impl Store {
         self.memtable_bytes
             .fetch_sub(memtable.bytes(), Ordering::Relaxed);
         self.note_versions();
+        count(&self.counters.flushes, 1);
+        count(&self.counters.flushed_bytes, size);
         tracing::info!(
             keyspace = &*tree.name,
             entries,

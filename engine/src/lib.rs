@@ -15,6 +15,7 @@
 
 mod batch;
 mod cache;
+mod checkpoint;
 mod codec;
 mod commit;
 mod compaction;
@@ -36,8 +37,10 @@ mod range_tombstones;
 mod recovery;
 mod snapshot;
 mod sstable;
+mod stats;
 mod store;
 mod value_log;
+mod verify;
 mod version;
 mod wal;
 mod wal_segments;
@@ -47,12 +50,14 @@ pub use commit::Ticket;
 pub use config::{
     BATCH_BYTES_MAX, Background, Config, Durability, Environment, KEY_BYTES_MAX, KeyspaceOptions,
 };
-pub use db::{Db, KeyRange, Stats, Verified};
+pub use db::{Db, KeyRange};
 pub use error::{Error, Result};
 pub use id::{CountingIds, IdSource, RandomIds};
 pub use iter::{Direction, Scan};
 pub use keyspace::Keyspace;
 pub use lock::{KeyGuard, KeyLocks};
 pub use snapshot::Snapshot;
+pub use stats::Stats;
 pub use store::Job;
 pub use value_log::{LargeValue, ValueReader, ValueWriter};
+pub use verify::Verified;

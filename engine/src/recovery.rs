@@ -12,6 +12,7 @@ use crate::keyspace::Tree;
 use crate::manifest::{self, Manifest};
 use crate::store::{Parts, Store, lock};
 use crate::value_log::{self, ValueLog, ValuePointer, ValueReader};
+use crate::verify::Verified;
 use crate::version::{LiveFile, State, Version, WalMeta};
 use crate::wal::{self, Frame, Segment};
 use crate::wal_segments::Used;
@@ -58,6 +59,38 @@ pub(crate) fn open(path: &Path, config: Config, environment: Environment) -> Res
         "recovered the store"
     );
     Ok(store)
+}
+
+/// Reads the store in `path` without changing it.
+pub(crate) fn verify(path: &Path, config: Config, environment: Environment) -> Result<Verified> {
+    let directory = Directory::new(environment.fs.clone(), path);
+    let lock = take_lock(&directory)?;
+    let found = Found::list(&directory)?;
+    let (store_id, mut state) = manifest::read(&directory)?;
+    let log = refuse_unknown_wals(&directory, &found, &state)
+        .and_then(|()| read_wals(&directory, store_id, &state));
+    for (kind, number) in found.numbered() {
+        if kind == FileKind::ValueLog && !state.segments.contains_key(&number) {
+            let file = directory.open(FileName::Numbered(kind, number))?;
+            let meta = value_log::describe(&file, store_id, number)?;
+            state.segments.extend(meta.map(|meta| (number, meta)));
+        }
+    }
+    let recovery = Recovery {
+        config,
+        environment,
+        directory,
+        store_id,
+        lock,
+    };
+    let store = Arc::new(recovery.build(state)?);
+    let replayed = log.and_then(|segments| store.replay(&segments));
+    let mut verified = crate::verify::verify(&store);
+    verified.damages.extend(replayed.err());
+    verified.damages.extend(store.check_files(&found).err());
+    verified.damages.extend(store.check_references().err());
+    store.mark_closed();
+    Ok(verified)
 }
 
 /// What lies in the directory.
@@ -310,6 +343,7 @@ impl Store {
             number: segment.number,
             base: segment.beginning.base,
             bytes: end,
+            is_reusable: false,
         });
     }
 

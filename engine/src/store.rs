@@ -12,6 +12,7 @@ use crate::key::{Kind, SequenceNumber};
 use crate::keyspace::Tree;
 use crate::manifest::Manifest;
 use crate::snapshot::Snapshots;
+use crate::stats::{Counters, count};
 use crate::value_log::{ValueLog, ValuePointer, ValueReader};
 use crate::{Error, Result};
 use bytes::Bytes;
@@ -46,6 +47,7 @@ pub(crate) struct Store {
     pub(crate) flushing: Mutex<()>,
     pub(crate) compacting: Mutex<()>,
     pub(crate) compactions: AtomicUsize,
+    pub(crate) counters: Counters,
     failure: Arc<OnceLock<Error>>,
     /// The background work that failed for lack of space, until it succeeds.
     pub(crate) no_space: Mutex<Option<Error>>,
@@ -119,6 +121,7 @@ impl Store {
             flushing: Mutex::default(),
             compacting: Mutex::default(),
             compactions: AtomicUsize::new(0),
+            counters: Counters::default(),
             failure: parts.failure,
             no_space: Mutex::default(),
             closed: AtomicBool::new(false),
@@ -402,6 +405,21 @@ impl Store {
 
     /// Makes a writer wait, or work, while flushes or compactions lag behind.
     pub(crate) fn throttle(&self) -> Result<()> {
+        if !self.is_near_limit() {
+            return Ok(());
+        }
+        let began = self.clock.now();
+        let throttled = self.wait_for_room();
+        let waited = self.clock.now().saturating_sub(began);
+        count(&self.counters.stalls, 1);
+        count(
+            &self.counters.stalled_microseconds,
+            waited.as_micros() as u64,
+        );
+        throttled
+    }
+
+    fn wait_for_room(&self) -> Result<()> {
         while self.is_over_limit() {
             self.check_writable()?;
             let seen = self.signal.round();

@@ -30,6 +30,8 @@ pub(crate) struct Used {
     /// The last sequence number before the segment.
     pub(crate) base: SequenceNumber,
     pub(crate) bytes: u64,
+    /// Whether the file may be written again once it is not needed.
+    pub(crate) is_reusable: bool,
 }
 
 #[derive(Debug, Default)]
@@ -73,6 +75,14 @@ impl Segments {
         used.get(first_kept.min(used.len().saturating_sub(1)))
             .filter(|_| first_kept > 0)
             .map_or(0, |segment| segment.base)
+    }
+
+    /// The segments with records in them; their files will not be written again once they are full.
+    pub(crate) fn keep_used(&self) -> Vec<u64> {
+        let mut used = lock(&self.used);
+        used.iter_mut()
+            .for_each(|segment| segment.is_reusable = false);
+        used.iter().map(|segment| segment.number).collect()
     }
 
     /// Segments, but for the last, that hold only changes before `first_needed`; `None`: nothing is needed.
@@ -133,9 +143,17 @@ impl Store {
             number: wal.number(),
             base: wal.base(),
             bytes: wal.length(),
+            is_reusable: wal.length() == self.config.wal_segment_bytes as u64,
         });
         log.wal = Some(wal);
         Ok(())
+    }
+
+    /// Ends the segment in use; the next write begins another.
+    pub(crate) fn end_segment(&self, log: &mut Log) {
+        if let Some(wal) = log.wal.take() {
+            log.previous = (wal.number(), wal.end());
+        }
     }
 
     fn next_length(&self, log: &Log) -> u64 {
@@ -185,7 +203,6 @@ impl Store {
 
     /// Lets go of segments that the manifest no longer lists. Some of full length are kept, to be used again.
     pub(crate) fn release_wals(&self, numbers: &[u64]) {
-        let full = self.config.wal_segment_bytes as u64;
         let mut removed = Vec::new();
         {
             let mut used = lock(&self.commit.segments.used);
@@ -193,7 +210,7 @@ impl Store {
             for &number in numbers {
                 let released = used.iter().position(|segment| segment.number == number);
                 match released.map(|index| used.remove(index)) {
-                    Some(segment) if segment.bytes == full && spare.len() < SPARE_MAX => {
+                    Some(segment) if segment.is_reusable && spare.len() < SPARE_MAX => {
                         spare.push(number);
                     }
                     _ => removed.push(number),

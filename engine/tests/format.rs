@@ -4,7 +4,7 @@ mod common;
 
 use common::{Change, DIRECTORY, Model, Store, open};
 use lazurite_engine::fs::{Fs, Keep, MemoryFs};
-use lazurite_engine::{Config, Durability, Error, KeyRange, Result};
+use lazurite_engine::{Config, Db, Durability, Error, KeyRange, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -89,6 +89,17 @@ fn fs_of(files: &Files) -> MemoryFs {
     fs
 }
 
+/// Whether a verification finds fault with the files. It changes none of them.
+fn is_damaged(files: &Files) -> bool {
+    let fs = fs_of(files);
+    let environment = common::environment(Arc::new(fs.clone()));
+    let verified = Db::verify_directory(Path::new(DIRECTORY), config(), environment);
+    let after = fs.files();
+    let unchanged = files.iter().all(|file| after.contains(file));
+    assert!(unchanged, "a verification changes nothing");
+    verified.map_or(true, |verified| !verified.damages.is_empty())
+}
+
 /// Opens the files and reads everything, once all at once and then key by key.
 fn read(files: &Files, models: &[Model], context: &str) -> Result<()> {
     let store = open(Arc::new(fs_of(files)), &config())?;
@@ -165,6 +176,20 @@ fn damage_to_a_closed_store_is_noticed() {
     let (clean, _, models) = examples();
     read(&clean, &models[models.len() - 1..], "whole").unwrap();
     damage_everything(&clean, &models[models.len() - 1..], &[]);
+}
+
+#[test]
+fn a_verification_finds_any_flipped_bit_of_a_closed_store_and_changes_nothing() {
+    let (clean, unclean, _) = examples();
+    assert!(!is_damaged(&clean) && !is_damaged(&unclean));
+    let names = |path: &Path| !path.ends_with("LOCK");
+    for (index, (path, bytes)) in clean.iter().enumerate().filter(|(_, file)| names(&file.0)) {
+        for offset in 0..bytes.len() {
+            let mut damaged = clean.clone();
+            damaged[index].1[offset] ^= 1 << (offset % 8);
+            assert!(is_damaged(&damaged), "{}: byte {offset}", path.display());
+        }
+    }
 }
 
 #[test]

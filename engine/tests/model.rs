@@ -2,9 +2,12 @@
 
 mod common;
 
-use common::{Change, Choices, Model, Store, in_range, open, random_changes, scale, tiny_config};
+use common::{
+    Change, Choices, Model, Store, in_range, open, open_in, random_changes, scale, tiny_config,
+};
 use lazurite_engine::fs::{Keep, MemoryFs};
 use lazurite_engine::{Config, Direction, Durability, Snapshot};
+use std::path::Path;
 use std::sync::Arc;
 
 const OPERATIONS: f64 = 100_000.0;
@@ -20,6 +23,7 @@ struct Run {
     durable: Model,
     since: Vec<Vec<Change>>,
     snapshots: Vec<(Snapshot, Model)>,
+    checkpoints: u64,
 }
 
 impl Run {
@@ -42,6 +46,7 @@ impl Run {
             durable: Model::default(),
             since: Vec::new(),
             snapshots: Vec::new(),
+            checkpoints: 0,
         }
     }
 
@@ -73,10 +78,33 @@ impl Run {
                 self.store.db.sync().unwrap();
                 self.all_is_durable();
             }
-            990..994 => self.abandon_upload(),
+            990..992 => self.abandon_upload(),
+            992..994 => self.checkpoint(),
             994..997 => self.reopen(),
             _ => self.crash(),
         }
+    }
+
+    /// A checkpoint holds what was visible, whatever is written to either store later, and survives a power cut.
+    fn checkpoint(&mut self) {
+        self.checkpoints += 1;
+        let directory = format!("/copy{}", self.checkpoints);
+        let path = Path::new(&directory);
+        self.store.db.checkpoint(path).unwrap();
+        self.all_is_durable();
+        let crashed = Arc::new(self.fs.crash(self.choices.next(), Keep::Nothing));
+        let copy = open_in(&directory, crashed, &self.config).unwrap();
+        assert_eq!(copy.dump().unwrap(), self.model, "checkpoint after a crash");
+        let copy = open_in(&directory, Arc::new(self.fs.clone()), &self.config).unwrap();
+        let mut model = self.model.clone();
+        for _ in 0..20 {
+            let changes = random_changes(&mut self.choices);
+            copy.write(&changes).unwrap();
+            model.apply(&changes);
+            self.write();
+        }
+        assert_eq!(copy.dump().unwrap(), model, "checkpoint");
+        assert_eq!(copy.db.verify().unwrap().damages.len(), 0);
     }
 
     fn all_is_durable(&mut self) {

@@ -138,6 +138,7 @@ fn overwritten_and_abandoned_values_give_their_space_back() {
     );
     let verified = db.verify().unwrap();
     assert_eq!((verified.rows, verified.value_bytes), (50, live));
+    assert_eq!(verified.damages.len(), 0);
 }
 
 /// Figures for a person to look at: `cargo test --release --test shape -- --ignored --nocapture`.

@@ -141,6 +141,36 @@ fn readers_see_whole_batches_in_memory() {
 }
 
 #[test]
+fn a_checkpoint_made_under_writers_is_one_cut_through_both_keyspaces() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(&directory.path().join("live"), config(Durability::Process)).unwrap();
+    let copies: Vec<_> = (0..3)
+        .map(|i| directory.path().join(format!("copy{i}")))
+        .collect();
+    thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let db = &db;
+            scope.spawn(move || write(db, writer, 1500, true));
+        }
+        for copy in &copies {
+            db.checkpoint(copy).unwrap();
+        }
+    });
+    assert!(
+        db.checkpoint(&copies[0]).is_err(),
+        "the directory is not empty"
+    );
+    for copy in &copies {
+        let db = Db::open(copy, config(Durability::Process)).unwrap();
+        check_equal(&db, Direction::Forward);
+        write(&db, 9, 200, true);
+        assert_eq!(db.verify().unwrap().damages.len(), 0);
+    }
+    check_equal(&db, Direction::Forward);
+    assert_eq!(db.verify().unwrap().damages.len(), 0);
+}
+
+#[test]
 fn uploads_that_run_at_once_do_not_mix() {
     let directory = tempfile::tempdir().unwrap();
     let db = Db::open(directory.path(), config(Durability::Process)).unwrap();

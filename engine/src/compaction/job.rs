@@ -8,6 +8,7 @@ use crate::key::{Kind, SEQUENCE_MAX};
 use crate::keyspace::Tree;
 use crate::range_tombstones::{Fragment, RangeTombstones, clip};
 use crate::sstable::{Compression, SstableCursor, SstableOptions, SstableWriter};
+use crate::stats::count;
 use crate::store::{Store, lock};
 use crate::value_log::{Pin, ValuePointer, ValueReader, ValueWriter};
 use crate::version::{Field, FileMeta, LiveFile, Version, VersionEdit};
@@ -95,6 +96,9 @@ impl Store {
             }
         };
         self.note_versions();
+        let written = outputs.iter().map(|meta: &FileMeta| meta.size).sum::<u64>();
+        count(&self.counters.compactions, 1);
+        count(&self.counters.compacted_bytes, written);
         tracing::info!(
             keyspace = &*tree.name,
             kind,
@@ -102,7 +106,7 @@ impl Store {
             bytes_in = inputs.iter().map(|file| file.meta.size).sum::<u64>(),
             entries_in = inputs.iter().map(|file| file.meta.entries).sum::<u64>(),
             files_out = outputs.len(),
-            bytes_out = outputs.iter().map(|meta: &FileMeta| meta.size).sum::<u64>(),
+            bytes_out = written,
             entries_out = outputs.iter().map(|meta| meta.entries).sum::<u64>(),
             milliseconds = self.clock.now().saturating_sub(started).as_millis() as u64,
             "compacted"

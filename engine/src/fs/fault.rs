@@ -14,6 +14,7 @@ pub enum Operation {
     Create,
     Open,
     Rename,
+    Link,
     Remove,
     SyncDirectory,
     Lock,
@@ -136,6 +137,11 @@ impl Fs for FaultFs {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.check(Operation::Rename, to)?;
         self.inner.rename(from, to)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.check(Operation::Link, to)?;
+        self.inner.link(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {

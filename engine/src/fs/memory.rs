@@ -429,6 +429,21 @@ impl Fs for MemoryFs {
         })
     }
 
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let crashable = self.crashable;
+        let node = self.with_parent(from, |directory, name| {
+            let node = directory.now.get(&name);
+            node.cloned().ok_or(io::ErrorKind::NotFound.into())
+        })?;
+        self.with_parent(to, |directory, name| {
+            if directory.now.contains_key(&name) {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            directory.change(crashable, NameChange::Link(name, node));
+            Ok(())
+        })
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         let crashable = self.crashable;
         self.with_parent(path, |directory, name| {

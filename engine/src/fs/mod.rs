@@ -35,6 +35,8 @@ pub trait Fs: Send + Sync + Debug {
     fn open_log(&self, path: &Path, length: u64) -> io::Result<Arc<dyn File>>;
     /// Renames over whatever has the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Gives a file a second name, perhaps in another directory; an error if something has that name.
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file; those who have it open may read on.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Makes creations, renames and removals in the directory durable.

@@ -91,6 +91,10 @@ impl Scan {
         self.rows.passed()
     }
 
+    pub(crate) fn kind(&self) -> Kind {
+        self.source().kind()
+    }
+
     /// Reads the value through, a chunk at a time. Answers its length.
     pub(crate) fn verify_value(&self) -> Result<u64> {
         self.open_value()?.read_through()

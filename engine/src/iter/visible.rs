@@ -13,6 +13,10 @@ use bytes::Bytes;
 use std::sync::Arc;
 
 /// One source, positioned on a row or at its end. What a row consists of may be asked for only on one.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "most sources are runs, and a box for each would cost every scan an allocation"
+)]
 pub(crate) enum Source {
     Memtable(MemtableRows),
     Run(RunRows),

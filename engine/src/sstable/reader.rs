@@ -222,38 +222,107 @@ impl SstableReader {
         Ok(found.then(|| cursor.entry()))
     }
 
-    /// Reads every block and checks every checksum, and the order of the keys.
-    pub(crate) fn verify(self: &Arc<Self>, cache: &Cache, meta: &FileMeta) -> Result<()> {
+    /// Reads every block past the cache and checks every checksum, the order of the keys, and the counts. Answers all that is
+    /// wrong.
+    pub(crate) fn verify(self: &Arc<Self>, cache: &Cache, meta: &FileMeta) -> Result<Vec<Error>> {
         let file = cache.file(self.number)?;
+        let mut verification = Verification {
+            reader: self,
+            file: &file,
+            meta,
+            found: Vec::new(),
+            entries: 0,
+            last: None,
+        };
+        verification.whole()?;
+        verification.blocks();
+        Ok(verification.found)
+    }
+}
+
+/// What is known while an SSTable is verified.
+struct Verification<'a> {
+    reader: &'a SstableReader,
+    file: &'a OpenFile,
+    meta: &'a FileMeta,
+    found: Vec<Error>,
+    entries: u64,
+    last: Option<(Vec<u8>, SequenceNumber)>,
+}
+
+impl Verification<'_> {
+    fn whole(&mut self) -> Result<()> {
         let mut whole = xxhash_rust::xxh3::Xxh3::new();
         let mut offset = 0;
-        while offset < meta.size {
-            let length = (meta.size - offset).min(1 << 20);
-            whole.update(&file.read_exact(offset, length as usize)?);
+        while offset < self.meta.size {
+            let length = (self.meta.size - offset).min(1 << 20);
+            whole.update(&self.file.read_exact(offset, length as usize)?);
             offset += length;
         }
-        if whole.digest() != meta.checksum {
-            return Err(file.corrupt(0, "the checksum of the file differs from the manifest's"));
+        if whole.digest() != self.meta.checksum {
+            let reason = "the checksum of the file differs from the manifest's";
+            self.found.push(self.file.corrupt(0, reason));
         }
-        let mut cursor = SstableCursor::new(self.clone());
-        cursor.seek(cache, &[], SequenceNumber::MAX)?;
-        let mut entries = 0;
-        let mut last: Option<(Vec<u8>, SequenceNumber)> = None;
-        while let Some(key) = cursor.key() {
-            let in_order = last.as_ref().is_none_or(|(last, sequence)| {
-                last[..] < *key || (last[..] == *key && *sequence > cursor.sequence())
-            });
-            if !in_order || !meta.contains(key) {
-                return Err(file.corrupt(0, "the keys are not in order"));
+        Ok(())
+    }
+
+    fn blocks(&mut self) {
+        let filter = self.reader.footer.filter;
+        if filter.length > 0 {
+            let read = self.reader.read_block(self.file, filter);
+            self.found.extend(read.err());
+        }
+        let Some(root) = &self.reader.index else {
+            return;
+        };
+        let depth = self.reader.footer.index_depth;
+        for handle in (0..root.len()).map(|index| root.handle(index)) {
+            match depth {
+                2 => self.partition(handle),
+                _ => self.data(handle),
             }
-            last = Some((key.to_vec(), cursor.sequence()));
-            entries += 1;
-            cursor.next(cache)?;
         }
-        match entries == meta.entries {
-            true => Ok(()),
-            false => Err(file.corrupt(0, "the counts differ from the manifest's")),
+        if self.entries != self.meta.entries && self.found.is_empty() {
+            let reason = "the counts differ from the manifest's";
+            self.found.push(self.file.corrupt(0, reason));
         }
+    }
+
+    fn partition(&mut self, handle: BlockHandle) {
+        let block = self.reader.read_block(self.file, handle);
+        let bad = malformed(self.file.path(), handle.offset);
+        match block.and_then(|block| IndexBlock::new(block).map_err(bad)) {
+            Ok(index) => (0..index.len()).for_each(|at| self.data(index.handle(at))),
+            Err(error) => self.found.push(error),
+        }
+    }
+
+    fn data(&mut self, handle: BlockHandle) {
+        if let Err(error) = self.try_data(handle) {
+            self.found.push(error);
+        }
+    }
+
+    fn try_data(&mut self, handle: BlockHandle) -> Result<()> {
+        let bad = malformed(self.file.path(), handle.offset);
+        let mut cursor = BlockCursor::new();
+        let block = self.reader.read_block(self.file, handle)?;
+        cursor.load(block).map_err(&bad)?;
+        cursor.first().map_err(&bad)?;
+        while cursor.is_on_entry() {
+            let (key, sequence) = (cursor.key(), cursor.sequence());
+            let in_order = self.last.as_ref().is_none_or(|(last, before)| {
+                last[..] < *key || (last[..] == *key && *before > sequence)
+            });
+            if !in_order || !self.meta.contains(key) {
+                let reason = "the keys are not in order";
+                return Err(self.file.corrupt(handle.offset, reason));
+            }
+            self.last = Some((key.to_vec(), sequence));
+            self.entries += 1;
+            cursor.next().map_err(&bad)?;
+        }
+        Ok(())
     }
 }
 
@@ -422,11 +491,11 @@ impl SstableCursor {
         if self.data.is_on_entry() {
             return Ok(());
         }
-        if self.partition.is_some() {
-            if let Some(before) = self.at_partition.checked_sub(1) {
-                self.at_partition = before;
-                return self.load(cache, &mut BlockCursor::last);
-            }
+        if self.partition.is_some()
+            && let Some(before) = self.at_partition.checked_sub(1)
+        {
+            self.at_partition = before;
+            return self.load(cache, &mut BlockCursor::last);
         }
         match self.at_root.checked_sub(1) {
             Some(before) => self.enter_partition_at_end(cache, before),

@@ -116,6 +116,8 @@ struct Writable {
     written: AtomicU64,
     synced: Mutex<u64>,
     checksum: AtomicU64,
+    /// Whether a chunk could not be written: then there is a hole in it.
+    has_hole: AtomicBool,
 }
 
 impl Writable {
@@ -184,6 +186,7 @@ pub(crate) struct ValueLog {
     files: quick_cache::sync::Cache<u64, OpenFile>,
     /// Something may have become garbage since the last collection.
     collect: Arc<AtomicBool>,
+    written: AtomicU64,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -219,7 +222,13 @@ impl ValueLog {
             failure,
             files: quick_cache::sync::Cache::new(64),
             collect: Arc::new(AtomicBool::new(true)),
+            written: AtomicU64::new(0),
         }
+    }
+
+    /// Bytes written since the store was opened.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
     }
 
     /// Gives a chunk record of `length` bytes its place. The caller writes it and calls `written`.
@@ -237,6 +246,7 @@ impl ValueLog {
             segments.retiring.extend(old);
             self.collect.store(true, Ordering::SeqCst);
         }
+        self.written.fetch_add(length, Ordering::Relaxed);
         let active = segments.active.clone().expect("it was just made");
         active.writing.fetch_add(1, Ordering::SeqCst);
         let offset = active.end.fetch_add(length, Ordering::Relaxed);
@@ -267,6 +277,7 @@ impl ValueLog {
             written: AtomicU64::new(0),
             synced: Mutex::new(0),
             checksum: AtomicU64::new(0),
+            has_hole: AtomicBool::new(false),
         })
     }
 
@@ -330,6 +341,92 @@ impl ValueLog {
         Ok(file)
     }
 
+    /// Sealed segments: number, size, checksum if it is known.
+    pub(crate) fn sealed(&self) -> Vec<(u64, u64, Option<u64>)> {
+        let segments = lock(&self.segments);
+        let sealed = segments.sealed.iter();
+        sealed
+            .map(|(&number, meta)| (number, meta.size, meta.checksum))
+            .collect()
+    }
+
+    /// The files of all segments.
+    pub(crate) fn names(&self) -> Vec<FileName> {
+        let segments = lock(&self.segments);
+        let numbers = segments.pins.keys();
+        numbers
+            .map(|&number| FileName::Numbered(FileKind::ValueLog, number))
+            .collect()
+    }
+
+    /// The next value begins a new segment.
+    pub(crate) fn retire(&self) {
+        let mut segments = lock(&self.segments);
+        let active = segments.active.take();
+        segments.retiring.extend(active);
+    }
+
+    /// A chunk could not be written to the segment. It is ended, so that what is garbage in it can be collected: on a full disk
+    /// nothing else may make room.
+    fn note_hole(&self, segment: &Arc<Writable>) {
+        segment.has_hole.store(true, Ordering::Relaxed);
+        // What was written of it is to be synced too: the length of the file is about to go into the manifest.
+        segment.written.fetch_add(1, Ordering::Release);
+        let mut segments = lock(&self.segments);
+        if segments
+            .active
+            .as_ref()
+            .is_some_and(|active| Arc::ptr_eq(active, segment))
+        {
+            let active = segments.active.take();
+            segments.retiring.extend(active);
+        }
+        self.collect.store(true, Ordering::SeqCst);
+    }
+
+    /// Reads a sealed segment through, chunk by chunk, and checks every checksum and their sum.
+    pub(crate) fn verify_segment(&self, number: u64, size: u64, known: Option<u64>) -> Result<()> {
+        let file = self.file(number)?;
+        let mut offset = HEADER_BYTES;
+        let mut sum = 0u64;
+        while offset < size {
+            if known.is_none() && size - offset < CHUNK_HEADER_BYTES as u64 {
+                return Ok(());
+            }
+            let head = file.read_exact(offset, CHUNK_HEADER_BYTES)?;
+            let length = u32::from_le_bytes(head[..4].try_into().expect("four bytes"));
+            let end = offset + CHUNK_HEADER_BYTES as u64 + u64::from(length);
+            let plausible = u64::from(length) <= CHUNK_BYTES_MAX && end <= size;
+            // What a crash or a full disk left half written has no reference; only a segment whose sum is known is whole.
+            if !plausible && known.is_none() {
+                return Ok(());
+            }
+            if !plausible {
+                return Err(file.corrupt(offset, "the length of the chunk is out of bounds"));
+            }
+            let start = offset + CHUNK_HEADER_BYTES as u64;
+            let bytes = file.read_exact(start, length as usize)?;
+            let found = u64::from_le_bytes(head[4..].try_into().expect("eight bytes"));
+            if found != crate::codec::checksum(number, offset, &[&head[..4], &bytes]) {
+                return match known {
+                    Some(_) => {
+                        Err(file.corrupt(offset, "the checksum of the chunk does not match"))
+                    }
+                    None => Ok(()),
+                };
+            }
+            sum = sum.wrapping_add(found);
+            offset = end;
+        }
+        match known.is_none_or(|known| known == sum) {
+            true => Ok(()),
+            false => Err(file.corrupt(
+                0,
+                "the checksums of the chunks do not add up to the manifest's",
+            )),
+        }
+    }
+
     /// No more will be written: the active segment counts as full, and writers that are left are refused.
     pub(crate) fn close(&self) {
         let mut segments = lock(&self.segments);
@@ -349,10 +446,14 @@ impl ValueLog {
             .collect();
         for segment in &retired {
             segment.sync()?;
-            let meta = SegmentMeta {
-                size: segment.end.load(Ordering::Relaxed),
-                checksum: Some(segment.checksum.load(Ordering::Relaxed)),
+            let has_hole = segment.has_hole.load(Ordering::Relaxed);
+            let checksum = (!has_hole).then(|| segment.checksum.load(Ordering::Relaxed));
+            // A hole at the end is not in the file.
+            let size = match has_hole {
+                true => segment.file.length()?,
+                false => segment.end.load(Ordering::Relaxed),
             };
+            let meta = SegmentMeta { size, checksum };
             let fields = vec![Field::AddSegment(segment.number, meta)];
             lock(&self.manifest).append(VersionEdit { fields })?;
             let mut segments = lock(&self.segments);
@@ -382,11 +483,19 @@ pub(crate) fn adopt(
     number: u64,
 ) -> Result<Option<SegmentMeta>> {
     let file = directory.open(FileName::Numbered(FileKind::ValueLog, number))?;
-    match check_segment(&file, store, number) {
+    let meta = describe(&file, store, number)?;
+    if meta.is_some() {
+        file.sync()?;
+    }
+    Ok(meta)
+}
+
+/// What can be said of a segment that no manifest lists.
+pub(crate) fn describe(file: &OpenFile, store: u128, number: u64) -> Result<Option<SegmentMeta>> {
+    match check_segment(file, store, number) {
         Err(Error::Corrupt { .. }) => return Ok(None),
         checked => checked?,
     }
-    file.sync()?;
     Ok(Some(SegmentMeta {
         size: file.length()?,
         checksum: None,

@@ -74,6 +74,9 @@ impl ValueWriter {
     fn write_chunk(&mut self) -> Result<()> {
         let (segment, offset, pin) = self.log.reserve(self.buffer.len() as u64)?;
         let written = self.write_record(&segment, offset);
+        if written.is_err() {
+            self.log.note_hole(&segment);
+        }
         segment.writing.fetch_sub(1, Ordering::SeqCst);
         written?;
         self.add_extent(segment.number, offset, pin);

@@ -107,7 +107,11 @@ pub fn environment(fs: Arc<dyn Fs>) -> Environment {
 }
 
 pub fn open(fs: Arc<dyn Fs>, config: &Config) -> Result<Store> {
-    let db = Db::open_with(Path::new(DIRECTORY), config.clone(), environment(fs))?;
+    open_in(DIRECTORY, fs, config)
+}
+
+pub fn open_in(directory: &str, fs: Arc<dyn Fs>, config: &Config) -> Result<Store> {
+    let db = Db::open_with(Path::new(directory), config.clone(), environment(fs))?;
     let keyspaces: Result<Vec<Keyspace>> = KEYSPACES
         .iter()
         .map(|name| db.keyspace(name, KeyspaceOptions::default()))

@@ -1,0 +1,67 @@
+//! Checkpoint: a directory of hard links that is a store of its own.
+//!
+//! SSTables, sealed value-log segments and full log segments are never written again, so a link to them is as good as a copy. The
+//! log and the value log each begin a new segment first, so that those in use fall under this too; log segments that are
+//! linked are not used again. Files are removed only by background work, which stands still meanwhile.
+
+use crate::Result;
+use crate::error::Error;
+use crate::files::{Directory, FileKind, FileName};
+use crate::manifest::Manifest;
+use crate::store::{Store, lock};
+use crate::version::State;
+use std::path::Path;
+
+impl Store {
+    pub(crate) fn checkpoint(&self, path: &Path) -> Result<()> {
+        let target = self.directory.beside(path);
+        target.make()?;
+        if let Some(name) = target.list()?.into_iter().next() {
+            return Err(Error::UnknownFormat {
+                path: path.to_path_buf(),
+                found: format!("a directory that is not empty ({name})"),
+                supported: "a new or an empty directory".into(),
+            });
+        }
+        let _flushing = lock(&self.flushing);
+        let _compacting = lock(&self.compacting);
+        self.value_log.retire();
+        self.value_log.seal_retired()?;
+        let state = self.cut();
+        self.sync_all()?;
+        self.link(&state, &target)?;
+        let mut manifest = Manifest::draft(&target, self.store_id, 0, state);
+        manifest.write_new()
+    }
+
+    /// Ends the log segment in use, and answers what the manifest says of everything before that.
+    fn cut(&self) -> State {
+        self.with_log(|log| {
+            self.end_segment(log);
+            let mut state = lock(&self.manifest).state.clone();
+            let kept = self.commit.segments.keep_used();
+            state.wals.retain(|number, _| kept.contains(number));
+            state
+        })
+    }
+
+    fn link(&self, state: &State, target: &Directory) -> Result<()> {
+        let sstables = state
+            .keyspaces
+            .values()
+            .flat_map(|keyspace| keyspace.files.keys());
+        let names = sstables
+            .map(|&number| FileName::Numbered(FileKind::Sstable, number))
+            .chain(
+                state
+                    .wals
+                    .keys()
+                    .map(|&number| FileName::Numbered(FileKind::Wal, number)),
+            )
+            .chain(self.value_log.names());
+        for name in names {
+            self.directory.link(name, target)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,193 @@
+//! Stats: what a person needs to see what the tree is doing; Counters: what is counted for that as it happens.
+
+use crate::store::Store;
+use crate::version::LEVELS;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Counted since the store was opened.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    /// Bytes of keys and values in committed batches, large values included.
+    pub(crate) put_bytes: AtomicU64,
+    pub(crate) logged_bytes: AtomicU64,
+    pub(crate) flushed_bytes: AtomicU64,
+    pub(crate) compacted_bytes: AtomicU64,
+    pub(crate) flushes: AtomicU64,
+    pub(crate) compactions: AtomicU64,
+    pub(crate) syncs: AtomicU64,
+    pub(crate) stalls: AtomicU64,
+    pub(crate) stalled_microseconds: AtomicU64,
+}
+
+/// Adds to a counter.
+pub(crate) fn count(counter: &AtomicU64, by: u64) {
+    counter.fetch_add(by, Ordering::Relaxed);
+}
+
+/// Figures of an open store, for status pages and tests. What is counted is counted since the store was opened.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Bytes of all memtables.
+    pub memtable_bytes: u64,
+    /// Memtables that wait to be flushed.
+    pub sealed_memtables: u64,
+    /// SSTables by level, over all keyspaces.
+    pub sstables: Vec<u64>,
+    /// Bytes of the SSTables by level, over all keyspaces.
+    pub level_bytes: Vec<u64>,
+    /// Bytes of all SSTables.
+    pub sstable_bytes: u64,
+    /// Segments of the write-ahead log that are needed.
+    pub wal_segments: u64,
+    /// Bytes of the value log, garbage included.
+    pub value_log_bytes: u64,
+    /// Bytes of the value log that something refers to.
+    pub value_log_live_bytes: u64,
+    /// Snapshots held, scans included.
+    pub snapshots: u64,
+    /// How many changes ago the oldest of them was taken.
+    pub oldest_snapshot_age: u64,
+    /// How often background work was woken: a count that grows while nothing is written is a fault.
+    pub signals: u64,
+    /// Number of the last change that is visible.
+    pub last_sequence: u64,
+    /// Bytes of blocks, indexes and filters in memory.
+    pub cache_bytes: u64,
+    /// Blocks that were read from files because they were not in memory.
+    pub blocks_read: u64,
+    /// Bytes of keys and values that were put.
+    pub put_bytes: u64,
+    /// Bytes written to the write-ahead log.
+    pub logged_bytes: u64,
+    /// Bytes written by flushes.
+    pub flushed_bytes: u64,
+    /// Bytes written by compactions.
+    pub compacted_bytes: u64,
+    /// Bytes written to the value log, copies made by its collection included.
+    pub value_bytes: u64,
+    /// How many memtables were flushed.
+    pub flushes: u64,
+    /// How many compactions ran.
+    pub compactions: u64,
+    /// How often the log was synced.
+    pub syncs: u64,
+    /// How often a writer had to wait for a flush or a compaction.
+    pub stalls: u64,
+    /// For how long writers waited for that, all together.
+    pub stalled: Duration,
+}
+
+impl Stats {
+    /// Bytes written to files for each byte that was put; 0 before the first.
+    pub fn write_amplification(&self) -> f64 {
+        let written =
+            self.logged_bytes + self.flushed_bytes + self.compacted_bytes + self.value_bytes;
+        match self.put_bytes {
+            0 => 0.0,
+            put => written as f64 / put as f64,
+        }
+    }
+
+    /// How many places a lookup may have to look into beside the active memtable: sealed memtables, files of level 0, deeper
+    /// levels in use.
+    pub fn read_amplification(&self) -> u64 {
+        let level0 = self.sstables.first().copied().unwrap_or(0);
+        let deeper = self.sstables.iter().skip(1).filter(|&&files| files > 0);
+        self.sealed_memtables + level0 + deeper.count() as u64
+    }
+}
+
+const MIB: f64 = (1 << 20) as f64;
+
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mib = |bytes: u64| bytes as f64 / MIB;
+        writeln!(f, "level   files       MiB")?;
+        for (level, (files, bytes)) in self.sstables.iter().zip(&self.level_bytes).enumerate() {
+            if *files > 0 || level == 0 {
+                writeln!(f, "{level:>5} {files:>7} {:>9.1}", mib(*bytes))?;
+            }
+        }
+        writeln!(
+            f,
+            "memtables {:.1} MiB, {} waiting to be flushed; log {} segments; values {:.1} MiB, {:.1} MiB of them live",
+            mib(self.memtable_bytes),
+            self.sealed_memtables,
+            self.wal_segments,
+            mib(self.value_log_bytes),
+            mib(self.value_log_live_bytes),
+        )?;
+        writeln!(
+            f,
+            "put {:.1} MiB; written: log {:.1}, {} flushes {:.1}, {} compactions {:.1}, values {:.1} MiB: amplification {:.2}",
+            mib(self.put_bytes),
+            mib(self.logged_bytes),
+            self.flushes,
+            mib(self.flushed_bytes),
+            self.compactions,
+            mib(self.compacted_bytes),
+            mib(self.value_bytes),
+            self.write_amplification(),
+        )?;
+        writeln!(
+            f,
+            "a lookup looks into {} places at most; cache {:.1} MiB, {} blocks read from files",
+            self.read_amplification(),
+            mib(self.cache_bytes),
+            self.blocks_read,
+        )?;
+        writeln!(
+            f,
+            "{} syncs; {} stalls, {:?} together; {} snapshots, the oldest {} changes old",
+            self.syncs, self.stalls, self.stalled, self.snapshots, self.oldest_snapshot_age,
+        )
+    }
+}
+
+impl Store {
+    pub(crate) fn stats(&self) -> Stats {
+        let counters = &self.counters;
+        let counted = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (cache_bytes, blocks_read) = self.cache.figures();
+        let last_sequence = self.snapshots.published();
+        let mut stats = Stats {
+            sstables: vec![0; LEVELS],
+            level_bytes: vec![0; LEVELS],
+            wal_segments: self.commit.segments.count() as u64,
+            value_log_bytes: self.value_log.bytes(),
+            value_log_live_bytes: self.value_references().values().sum(),
+            snapshots: self.snapshots.count() as u64,
+            oldest_snapshot_age: last_sequence.saturating_sub(self.snapshots.floor()),
+            signals: self.signals(),
+            last_sequence,
+            cache_bytes,
+            blocks_read,
+            put_bytes: counted(&counters.put_bytes),
+            logged_bytes: counted(&counters.logged_bytes),
+            flushed_bytes: counted(&counters.flushed_bytes),
+            compacted_bytes: counted(&counters.compacted_bytes),
+            value_bytes: self.value_log.written_bytes(),
+            flushes: counted(&counters.flushes),
+            compactions: counted(&counters.compactions),
+            syncs: counted(&counters.syncs),
+            stalls: counted(&counters.stalls),
+            stalled: Duration::from_micros(counted(&counters.stalled_microseconds)),
+            ..Stats::default()
+        };
+        for tree in self.trees() {
+            let view = tree.view();
+            let memtables = view.sealed.iter().chain([&view.active]);
+            let bytes = memtables.map(|memtable| memtable.bytes() as u64);
+            stats.memtable_bytes += bytes.sum::<u64>();
+            stats.sealed_memtables += view.sealed.len() as u64;
+            for (level, file) in view.version.files() {
+                stats.sstables[level] += 1;
+                stats.level_bytes[level] += file.meta.size;
+                stats.sstable_bytes += file.meta.size;
+            }
+        }
+        stats
+    }
+}
