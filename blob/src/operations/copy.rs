@@ -417,12 +417,10 @@ impl BlobWrite<'_> {
 
     /// Marks the files of the source as named by more than one record, and the containers as entangled if there are two.
     fn share_source(&mut self, from: &mut BlobWrite<'_>, place: Place, mut source: Blob) -> Blob {
-        let home = self.home();
-        for layer in &source.layers {
-            if layer.file.home != home {
-                let homes = [layer.file.home, home];
-                self.service.entangle(&mut self.batch, homes);
-            }
+        if from.home() != self.home() {
+            // Whatever files of third containers the source names, its own container is entangled with those already.
+            let homes = [from.home(), self.home()];
+            self.service.entangle(&mut self.batch, homes);
         }
         if from.key == self.key && place == Place::Current {
             // The record is about to be retired: what it names, the new one does.

@@ -1,6 +1,10 @@
 //! Random operations on the service and on plain maps that obey the protocol; both must say the same after each.
 //!
+//! This file: block blobs and listings. `history.rs`: all types, and what a name has had.
+//!
 //! `LAZURITE_MODEL_SEED` replays one run, `LAZURITE_MODEL_STEPS` makes it longer. A failure prints the seed and step.
+
+mod history;
 
 use lazurite_blob::*;
 use lazurite_engine::{Batch, Config, CountingIds, Db, KeyspaceOptions};
