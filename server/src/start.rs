@@ -26,7 +26,10 @@ use tokio_rustls::TlsAcceptor;
 /// Threads that wait for the disk on behalf of requests; more requests than that wait for a thread.
 const BLOCKING_THREADS_MAX: usize = 64;
 
-/// How often rows of expired messages are looked for.
+/// Steps of bounded size that a sweep of blobs takes at a time.
+const SWEEP_STEPS_MAX: u32 = 64;
+
+/// How often what has expired is looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Serves until a signal comes. The error is a sentence for the person who started the program.
@@ -76,7 +79,7 @@ async fn run_until_signal(
         };
         serving.spawn(serve(app.clone(), endpoint, stopped.clone()));
     }
-    let sweeper = tokio::spawn(sweep_expired_messages(app.clone()));
+    let sweeper = tokio::spawn(sweep(app.clone()));
     signals.wait().await;
     sweeper.abort();
     say(services, "service is closing...");
@@ -182,20 +185,23 @@ impl App {
     }
 }
 
-/// Removes what is left of expired messages, now and then: nobody sees them any more, but they take space.
-async fn sweep_expired_messages(app: Arc<App>) {
+/// Removes, now and then, what nobody sees any more but takes space: expired messages, forgotten blocks, what was deleted
+/// and is no longer kept.
+async fn sweep(app: Arc<App>) {
     let mut more = false;
     loop {
         if !more {
             tokio::time::sleep(SWEEP_INTERVAL).await;
         }
-        let app = app.clone();
-        let swept = cross(move || Ok(app.queues.sweep(SystemTime::now())?)).await;
+        let (queues, blobs) = (app.clone(), app.clone());
+        let messages = cross(move || Ok(queues.queues.sweep(SystemTime::now())?)).await;
+        let due = cross(move || Ok(blobs.blobs.sweep(SystemTime::now(), SWEEP_STEPS_MAX)?)).await;
         // Failures of the store are told to whoever writes next; the sweep comes round again.
-        more = match swept {
-            Ok((sweep, ticket)) => ticket.await.is_ok() && sweep.more,
+        more = match messages {
+            Ok((swept, ticket)) => ticket.await.is_ok() && swept.more,
             Err(_) => false,
         };
+        more |= due.is_ok_and(|swept| swept.steps == SWEEP_STEPS_MAX);
     }
 }
 

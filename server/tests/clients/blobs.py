@@ -8,7 +8,7 @@ import uuid
 from datetime import datetime, timedelta, timezone
 
 from azure.core import MatchConditions
-from azure.core.exceptions import ResourceExistsError, ResourceModifiedError, ResourceNotFoundError
+from azure.core.exceptions import HttpResponseError, ResourceExistsError, ResourceModifiedError, ResourceNotFoundError
 from azure.storage.blob import (
     AccessPolicy,
     BlobAnalyticsLogging,
@@ -29,7 +29,7 @@ from azure.storage.blob import (
 )
 
 import harness
-from harness import ACCOUNT, CONNECTION, KEY, ONCE, Headers, unique
+from harness import ACCOUNT, CONNECTION, KEY, ONCE, Headers, eventually, unique
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -204,8 +204,6 @@ class Containers(harness.Test):
             service.set_service_properties(hour_metrics=Metrics(enabled=True, include_apis=True))
         with self.fails(501, "NotImplemented", "Storage Analytics logging"):
             service.set_service_properties(analytics_logging=BlobAnalyticsLogging(write=True))
-        with self.fails(501, "NotImplemented", "Soft delete"):
-            service.set_service_properties(delete_retention_policy=RetentionPolicy(enabled=True, days=7))
         with self.fails(501, "NotImplemented", "static website"):
             service.set_service_properties(static_website=StaticWebsite(enabled=True, index_document="index.html"))
         service.set_service_properties(target_version="2020-10-02")
@@ -802,6 +800,214 @@ class PageBlobs(BlobTest):
             blob._client.page_blob.upload_pages(content_length=512, body=noise(512), range="bytes=1-512")
 
 
+class Copies(BlobTest):
+    def test_a_copy_is_done_at_once(self):
+        source = self.blob(noise(300_000), metadata={"a": "1"}, content_settings=ContentSettings(content_type="text/x"))
+        blob = self.blob()
+        answer = blob.start_copy_from_url(source.url)
+        self.assertEqual(answer["copy_status"], "success")
+        found = blob.get_blob_properties()
+        self.assertEqual((found.copy.id, found.copy.status, found.copy.source), (answer["copy_id"], "success", source.url))
+        self.assertEqual((found.copy.progress, found.metadata, found.content_settings.content_type), ("300000/300000", {"a": "1"}, "text/x"))
+        source.delete_blob()
+        self.assertEqual(blob.download_blob().readall(), noise(300_000))
+        listed = next(self.container.list_blobs(name_starts_with=blob.blob_name, include=["copy"]))
+        self.assertEqual(listed.copy.id, answer["copy_id"])
+        blob.upload_blob(b"new", overwrite=True)
+        self.assertIsNone(blob.get_blob_properties().copy.id)
+        with self.fails(409, "NoPendingCopyOperation"):
+            blob.abort_copy(answer["copy_id"])
+
+    def test_copies_of_every_type_and_of_snapshots(self):
+        block = self.blob()
+        block.stage_block(block_id(0), b"x")
+        block.commit_block_list([BlobBlock(block_id(0))])
+        append, page = self.blob(), self.blob()
+        append.create_append_blob()
+        append.append_block(b"one")
+        page.create_page_blob(1024, sequence_number=5)
+        page.upload_page(noise(512), 512, 512)
+        for source in (block, append, page):
+            content = source.download_blob().readall()
+            old = f"{source.url}?snapshot={source.create_snapshot()['snapshot']}"
+            for url in (source.url, old):
+                blob = self.blob()
+                blob.start_copy_from_url(url, metadata={"own": "1"})
+                self.assertEqual(blob.download_blob().readall(), content)
+                self.assertEqual(blob.get_blob_properties().blob_type, source.get_blob_properties().blob_type)
+                self.assertEqual(blob.get_blob_properties().metadata, {"own": "1"})
+        self.assertEqual(len(block.get_block_list()[0]), 1)
+
+    def test_conditions_of_source_and_destination(self):
+        source, there = self.blob(b"1"), self.blob(b"2")
+        with self.fails(412, "SourceConditionNotMet"):
+            self.blob().start_copy_from_url(source.url, source_etag='"0x1"', source_match_condition=MatchConditions.IfNotModified)
+        with self.fails(409, "BlobAlreadyExists"):
+            there.start_copy_from_url(source.url, match_condition=MatchConditions.IfMissing)
+        with self.fails(404, "BlobNotFound"):
+            there.start_copy_from_url(self.blob().url)
+        with self.fails(400, "InvalidHeaderValue"):
+            there.start_copy_from_url("no url")
+        with self.fails(501, "NotImplemented", "another server"):
+            there.start_copy_from_url("http://127.0.0.1:9/devstoreaccount1/c/b")
+        self.assertEqual(there.download_blob().readall(), b"2")
+
+    def test_content_from_a_url_needs_a_signature(self):
+        source, expiry = self.blob(noise(100_000)), datetime.now(timezone.utc) + timedelta(hours=1)
+        signed = lambda permission: f"{source.url}?" + generate_blob_sas(
+            ACCOUNT, self.container.container_name, source.blob_name, account_key=KEY, permission=permission, expiry=expiry)
+        url = signed("r")
+        blob = self.blob()
+        with self.fails(404, "CannotVerifyCopySource"):
+            blob.upload_blob_from_url(source.url)
+        with self.fails(403, "CannotVerifyCopySource"):
+            blob.upload_blob_from_url(signed("w"))
+        blob.upload_blob_from_url(url, content_settings=ContentSettings(content_type="a/b"))
+        self.assertEqual(blob.download_blob().readall(), noise(100_000))
+        self.assertEqual(blob.get_blob_properties().content_settings.content_type, "a/b")
+        with self.fails(409, "BlobAlreadyExists"):
+            blob.upload_blob_from_url(url, overwrite=False)
+        answer = blob.start_copy_from_url(url, requires_sync=True)
+        self.assertEqual(answer["copy_status"], "success")
+        self.assertNotIn("sig=", blob.get_blob_properties().copy.source)
+        blocks = self.blob()
+        blocks.stage_block_from_url(block_id(0), url, source_offset=10, source_length=20)
+        blocks.stage_block_from_url(block_id(1), url)
+        blocks.commit_block_list([BlobBlock(block_id(n)) for n in range(2)])
+        self.assertEqual(blocks.download_blob().readall(), noise(100_000)[10:30] + noise(100_000))
+        md5 = bytearray(hashlib.md5(noise(100_000)).digest())
+        append = self.blob()
+        append.create_append_blob()
+        append.append_block_from_url(url, source_content_md5=md5)
+        with self.fails(400, "Md5Mismatch"):
+            append.append_block_from_url(url, source_content_md5=bytearray(16))
+        self.assertEqual(append.download_blob().readall(), noise(100_000))
+        page = self.blob()
+        page.create_page_blob(1024)
+        page.upload_pages_from_url(url, 512, 512, 1024)
+        self.assertEqual(page.download_blob(512, 512).readall(), noise(100_000)[1024:1536])
+
+    def test_incremental_copies_of_page_blobs(self):
+        source, blob = self.blob(), self.blob()
+        source.create_page_blob(2048)
+        for n in range(2):
+            source.upload_page(noise(512, n), n * 512, 512)
+            moment = source.create_snapshot()["snapshot"]
+            blob.start_copy_from_url(f"{source.url}?snapshot={moment}", incremental_copy=True)
+        found = blob.get_blob_properties()
+        self.assertTrue(found.copy.incremental_copy)
+        copied = self.container.get_blob_client(blob.blob_name, snapshot=found.copy.destination_snapshot)
+        self.assertEqual(copied.download_blob().readall()[:1024], noise(512, 0) + noise(512, 1))
+
+
+class Tags(BlobTest):
+    def test_tags_are_set_read_and_counted(self):
+        blob = self.blob(b"1", tags={"Project": "x y", "Year": "2024"})
+        self.assertEqual(blob.get_blob_tags(), {"Project": "x y", "Year": "2024"})
+        etag = blob.get_blob_properties().etag
+        blob.set_blob_tags({"Year": "2025"})
+        found = blob.get_blob_properties()
+        self.assertEqual((found.tag_count, found.etag), (1, etag))
+        listed = next(self.container.list_blobs(name_starts_with=blob.blob_name, include=["tags"]))
+        self.assertEqual((listed.tags, listed.tag_count), ({"Year": "2025"}, 1))
+        blob.set_blob_tags(None)
+        self.assertEqual(blob.get_blob_tags(), {})
+        for tags in ({f"{n}": "" for n in range(11)}, {"": "x"}, {"a?": "x"}, {"a": "v" * 257}):
+            with self.subTest(tags), self.assertRaises(HttpResponseError) as caught:
+                blob.set_blob_tags(tags)
+            self.assertEqual(caught.exception.status_code, 400)
+
+    def test_conditions_on_tags(self):
+        blob = self.blob(b"1", tags={"state": "new"})
+        with self.fails(412, "ConditionNotMet"):
+            blob.upload_blob(b"2", overwrite=True, if_tags_match_condition="\"state\"='done'")
+        with self.fails(412, "ConditionNotMet"):
+            blob.download_blob(if_tags_match_condition="\"state\"='done'")
+        blob.upload_blob(b"2", overwrite=True, if_tags_match_condition="\"state\"='new'")
+        self.assertEqual(blob.get_blob_tags(), {})
+
+    def test_blobs_are_found_by_their_tags(self):
+        container = service.create_container(unique("tagged"))
+        run = unique("run")
+        for n in range(12):
+            container.upload_blob(f"{n:02}", b"", tags={"run": run, "n": f"{n:02}"})
+        self.container.upload_blob("elsewhere", b"", tags={"run": run, "n": "05"})
+        query = f"\"run\"='{run}' and \"n\" >= '03' and \"n\" < '07'"
+        found = [(b.container_name, b.name) for b in service.find_blobs_by_tags(query)]
+        own = [(container.container_name, f"{n:02}") for n in range(3, 7)]
+        self.assertEqual(sorted(found), sorted([*own, (self.container.container_name, "elsewhere")]))
+        self.assertEqual(sorted(b.name for b in container.find_blobs_by_tags(query)), ["03", "04", "05", "06"])
+        paged = [b.name for page in container.find_blobs_by_tags(f"\"run\"='{run}'", results_per_page=5).by_page() for b in page]
+        self.assertEqual(sorted(paged), [f"{n:02}" for n in range(12)])
+        with self.fails(400, "InvalidQueryParameterValue"):
+            list(service.find_blobs_by_tags("nonsense"))
+
+
+class Tiers(BlobTest):
+    def test_tiers_are_set_and_told(self):
+        blob = self.blob(b"1")
+        found = blob.get_blob_properties()
+        self.assertEqual((found.blob_tier, found.blob_tier_inferred), ("Hot", True))
+        blob.set_standard_blob_tier("Cool")
+        found = blob.get_blob_properties()
+        self.assertEqual((found.blob_tier, found.blob_tier_inferred), ("Cool", None))
+        self.assertIsNotNone(found.blob_tier_change_time)
+        self.assertEqual(next(self.container.list_blobs(name_starts_with=blob.blob_name)).blob_tier, "Cool")
+        cold = self.blob(b"1", standard_blob_tier=StandardBlobTier.COLD)
+        self.assertEqual(cold.get_blob_properties().blob_tier, "Cold")
+        with self.fails(400, "InvalidHeaderValue"):
+            blob.set_standard_blob_tier("Tepid")
+
+    def test_the_archive_is_left_after_a_while(self):
+        blob = self.blob(b"1")
+        blob.set_standard_blob_tier("Archive")
+        with self.fails(409, "BlobArchived"):
+            blob.download_blob()
+        self.assertEqual(blob.get_blob_properties().blob_tier, "Archive")
+        blob.set_standard_blob_tier("Hot", rehydrate_priority="High")
+        self.assertEqual(blob.get_blob_properties().archive_status, "rehydrate-pending-to-hot")
+        eventually(lambda: blob.get_blob_properties().archive_status is None)
+        self.assertEqual((blob.download_blob().readall(), blob.get_blob_properties().blob_tier), (b"1", "Hot"))
+
+    def test_many_tiers_at_once(self):
+        names = [self.blob(b"1").blob_name for _ in range(3)]
+        answers = list(self.container.set_standard_blob_tier_blobs("Cool", *names))
+        self.assertEqual([a.status_code for a in answers], [200] * 3)
+        self.assertEqual(self.container.get_blob_client(names[2]).get_blob_properties().blob_tier, "Cool")
+
+
+class SoftDelete(harness.Test):
+    """Properties are the account's, so these tests leave them as they were."""
+
+    def setUp(self):
+        service.set_service_properties(delete_retention_policy=RetentionPolicy(enabled=True, days=7))
+        self.addCleanup(service.set_service_properties, delete_retention_policy=RetentionPolicy(enabled=False))
+        self.container = service.create_container(unique("kept"))
+
+    def test_a_deleted_blob_can_be_had_back(self):
+        blob = self.container.upload_blob("b", b"1")
+        moment = blob.create_snapshot()["snapshot"]
+        blob.delete_blob(delete_snapshots="include")
+        self.assertFalse(blob.exists())
+        self.assertEqual(list(self.container.list_blobs()), [])
+        listed = list(self.container.list_blobs(include=["deleted", "snapshots"]))
+        self.assertTrue(all(b.deleted and b.remaining_retention_days in (6, 7) for b in listed))
+        self.assertIn("b", [b.name for b in listed])
+        blob.undelete_blob()
+        self.assertEqual(blob.download_blob().readall(), b"1")
+        self.assertEqual(self.container.get_blob_client("b", snapshot=moment).download_blob().readall(), b"1")
+
+    def test_an_overwritten_blob_is_kept_as_a_deleted_snapshot(self):
+        blob = self.container.upload_blob("b", b"old")
+        blob.upload_blob(b"new", overwrite=True)
+        self.assertEqual([b.deleted for b in self.container.list_blobs(include=["snapshots", "deleted"])], [True, None])
+        blob.undelete_blob()
+        old = next(self.container.list_blobs(include=["snapshots"])).snapshot
+        self.assertEqual(self.container.get_blob_client("b", snapshot=old).download_blob().readall(), b"old")
+        with self.fails(404, "BlobNotFound"):
+            self.container.get_blob_client("none").undelete_blob()
+
+
 class Properties(BlobTest):
     def test_http_headers_are_replaced_as_a_whole(self):
         blob = self.blob(b"x", content_settings=ContentSettings(content_type="text/plain", cache_control="no-cache"))
@@ -982,13 +1188,6 @@ class Unsupported(BlobTest):
         blob = self.blob(b"kept")
         other = self.container.get_blob_client("other")
         operations = {
-            "Set Blob Tier": lambda: blob.set_standard_blob_tier("Cool"),
-            "An access tier": lambda: blob.upload_blob(b"x", overwrite=True, standard_blob_tier=StandardBlobTier.COOL),
-            "Blob tags": lambda: blob.upload_blob(b"x", overwrite=True, tags={"a": "b"}),
-            "Blob Tags": lambda: blob.set_blob_tags({"a": "b"}),
-            "Find Blobs by Tags": lambda: list(service.find_blobs_by_tags("\"a\"='b'")),
-            "Undelete Blob": blob.undelete_blob,
-            "Copy Blob": lambda: other.start_copy_from_url(blob.url),
             "Query Blob Contents": lambda: blob.query_blob("SELECT * from BlobStorage"),
         }
         for name, operation in operations.items():

@@ -146,8 +146,8 @@ fn flags_of_azurite_are_accepted() {
 fn flags_that_cannot_be_honoured_are_refused() {
     let location = TempDir::new().unwrap();
     let refused = |flag: &str| Launch::on(location.path()).argument(flag).refused();
-    is_refusal(refused("--cert=cert.pem"), &["--cert", "HTTPS"]);
-    is_refusal(refused("--oauth=basic"), &["--oauth"]);
+    is_refusal(refused("--cert=cert.pem"), &["--cert", "--key", "--pwd"]);
+    is_refusal(refused("--oauth=basic"), &["--oauth", "--cert"]);
     let accounts = Launch::on(location.path()).environment("AZURITE_ACCOUNTS", "nonsense");
     is_refusal(accounts.refused(), &["AZURITE_ACCOUNTS"]);
     let (status, text) = refused("--nonsense");
@@ -162,7 +162,7 @@ fn features_to_come_are_passed_over_only_when_asked_for() {
     let location = TempDir::new().unwrap();
     let put = Request::new(Service::Blob, "PUT", "/con/b")
         .header("x-ms-blob-type", "BlockBlob")
-        .header("x-ms-access-tier", "Cool");
+        .header("x-ms-encryption-scope", "scope");
     let create = Request::new(Service::Blob, "PUT", "/con?restype=container");
     let server = Launch::on(location.path()).argument("--loose").start();
     create.send(&server).is(201);

@@ -7,17 +7,17 @@ use super::Request;
 use super::block_blob::{conditions_of_new_blob, headers_of_new_blob, refuse_overwrite};
 use super::container::with_validators;
 use super::upload::{is_structured, put_structure, receive, refuse_body};
-use super::write::put_checksums;
+use super::write::{put_checksums, settings};
 use axum::body::Body;
 use axum::http::Response;
-use lazurite_blob::{AppendBlock, BlobService, PutAppendBlob, UploadKind};
+use lazurite_blob::{AppendBlock, AppendBlockOutcome, BlobService, PutAppendBlob, UploadKind};
 
 pub async fn put_append_blob(request: Request, body: RequestBody) -> Result<Response<Body>> {
     refuse_body(&body)?;
     let put_blob = PutAppendBlob {
         headers: headers_of_new_blob(&request)?,
         metadata: metadata(&request.context),
-        settings: Default::default(),
+        settings: settings(&request)?,
         conditions: conditions_of_new_blob(&request)?,
     };
     let create_only = request.create_only;
@@ -48,17 +48,23 @@ pub async fn append_block(request: Request, body: RequestBody) -> Result<Respons
     };
     let (outcome, ticket) = request.call(call).await?;
     ticket.await?;
+    let mut response = appended(&outcome);
+    put_structure(&mut response, structured);
+    Ok(response)
+}
+
+/// The answer to an append, wherever its content came from.
+pub fn appended(outcome: &AppendBlockOutcome) -> Response<Body> {
     let mut response = with_validators(empty(201), &outcome.written);
+    let count = outcome.committed_block_count.to_string();
     put(
         &mut response,
         "x-ms-blob-append-offset",
         outcome.offset.to_string(),
     );
-    let count = outcome.committed_block_count.to_string();
     put(&mut response, "x-ms-blob-committed-block-count", count);
     put_checksums(&mut response, &outcome.checksums);
-    put_structure(&mut response, structured);
-    Ok(response)
+    response
 }
 
 pub async fn append_blob_seal(request: Request) -> Result<Response<Body>> {

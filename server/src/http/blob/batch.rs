@@ -1,4 +1,4 @@
-//! Blob Batch: many deletions in one request, each with its own credentials and its own answer. Not a transaction.
+//! Blob Batch: many deletions or changes of tier in one request, each with its own credentials and its own answer. Not a transaction.
 //! Source: Blob Batch.
 
 use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
@@ -26,15 +26,20 @@ pub async fn batch(request: Request, body: RequestBody) -> Result<Response<Body>
             "A batch holds at most {REQUESTS_MAX} requests."
         )));
     }
-    let mut read = Vec::new();
+    let (mut read, mut kind) = (Vec::new(), None);
     for (id, sub) in requests {
         let context = read_one(&request, &sub);
         let operation = context
             .as_ref()
             .ok()
             .and_then(|context| operation_of(context).ok());
-        if operation.is_some_and(|operation| operation != Operation::DeleteBlob) {
-            return Err(refused("A batch holds deletions of blobs only.".to_owned()));
+        if let Some(operation) = operation {
+            let served = matches!(operation, Operation::DeleteBlob | Operation::SetBlobTier);
+            if !served || *kind.get_or_insert(operation) != operation {
+                let detail =
+                    "A batch holds deletions of blobs, or changes of their tiers, and not both.";
+                return Err(refused(detail.to_owned()));
+            }
         }
         read.push((id, context));
     }

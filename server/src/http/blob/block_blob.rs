@@ -8,7 +8,7 @@ use super::Request;
 use super::container::with_validators;
 use super::lease::optional_id;
 use super::upload::{is_structured, put_structure, receive};
-use super::write::{blob_headers, claimed, put_checksums};
+use super::write::{blob_headers, claimed, put_checksums, settings};
 use crate::codec::xml::{Element, Writer};
 use axum::body::Body;
 use axum::http::Response;
@@ -28,6 +28,7 @@ pub async fn put_blob(request: Request, body: RequestBody) -> Result<Response<Bo
         conditions_of_new_blob(&request)?,
     );
     let (metadata, create_only) = (metadata(&request.context), request.create_only);
+    let settings = settings(&request)?;
     let structured = is_structured(&request);
     check_before_body(&request, &conditions).await?;
     let upload = receive(&request, body, UploadKind::PutBlob).await?;
@@ -37,7 +38,7 @@ pub async fn put_blob(request: Request, body: RequestBody) -> Result<Response<Bo
             headers,
             metadata,
             conditions,
-            settings: Default::default(),
+            settings,
         };
         blobs.put_blob(&r.address(), put, r.now())
     };
@@ -131,7 +132,7 @@ pub async fn put_block(request: Request, body: RequestBody) -> Result<Response<B
 
 pub async fn put_block_list(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let (headers, conditions) = (blob_headers(&request)?, request.conditions()?);
-    let metadata = metadata(&request.context);
+    let (metadata, settings) = (metadata(&request.context), settings(&request)?);
     let claimed = claimed(&request)?;
     let document = collect(body, BLOCK_LIST_BYTES_MAX).await?;
     check_document(&claimed, &document)?;
@@ -142,7 +143,7 @@ pub async fn put_block_list(request: Request, body: RequestBody) -> Result<Respo
             headers,
             metadata,
             conditions,
-            settings: Default::default(),
+            settings,
         };
         blobs.put_block_list(&r.address(), put, r.now())
     };
@@ -154,7 +155,7 @@ pub async fn put_block_list(request: Request, body: RequestBody) -> Result<Respo
 }
 
 /// The checksums of Put Block List cover its document.
-fn check_document(claimed: &lazurite_blob::Checksums, document: &[u8]) -> Result<()> {
+pub fn check_document(claimed: &lazurite_blob::Checksums, document: &[u8]) -> Result<()> {
     if claimed.md5.is_some() && claimed.crc64.is_some() {
         return Err(lazurite_blob::Error::BothCrc64AndMd5HeaderPresent.into());
     }
@@ -182,7 +183,7 @@ fn block_choices(root: &Element) -> Result<Vec<BlockChoice>> {
     choices.collect()
 }
 
-fn block_id(text: &str) -> Result<Vec<u8>> {
+pub fn block_id(text: &str) -> Result<Vec<u8>> {
     // A plus that was not encoded arrives as a blank.
     let decoded = STANDARD.decode(text.replace(' ', "+"));
     decoded.map_err(|_| Failure::parameter("blockid", text, "Not a valid base64 string."))
@@ -207,9 +208,11 @@ pub async fn get_block_list(request: Request) -> Result<Response<Body>> {
             ));
         }
     };
-    // Of the conditions this operation takes the lease alone.
+    // Of the conditions this operation takes the lease and the tags alone.
+    let all = request.conditions()?;
     let conditions = Conditions {
-        lease_id: optional_id(&request.context, "x-ms-lease-id")?,
+        lease_id: all.lease_id,
+        if_tags: all.if_tags,
         ..Conditions::default()
     };
     let list = request

@@ -4,8 +4,11 @@ use super::super::error::{Failure, Result};
 use super::super::headers::{write_metadata, xml};
 use super::Request;
 use super::container::access_text;
+use super::copy::copy_texts;
 use super::lease::texts;
 use super::read::blob_type;
+use super::tags::write_tags;
+use super::tier::tier_texts;
 use crate::codec::date;
 use crate::codec::xml::{Writer, is_xml_character};
 use axum::body::Body;
@@ -13,12 +16,12 @@ use axum::http::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazurite_blob::{
-    Blob, BlobEntry, BlobType, Container, Lease, ListBlobs, ListContainers, ListedBlob, Moment,
+    Blob, BlobEntry, Container, Lease, ListBlobs, ListContainers, ListedBlob, Moment,
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::time::SystemTime;
 
-/// What `include` of List Blobs may name. Of copies and policies there are none here, so that including them adds nothing.
+/// What `include` of List Blobs may name. Of policies there are none here, so that including them adds nothing.
 const INCLUDABLE_OF_BLOBS: &[&str] = &[
     "snapshots",
     "metadata",
@@ -95,14 +98,20 @@ pub async fn list_blobs(request: Request) -> Result<Response<Body>> {
         list.max_results,
         &list.delimiter,
     );
-    let (with_metadata, now) = (list.metadata, request.now());
+    let has = |name: &str| include.iter().any(|item| item == name);
+    let shown = Shown {
+        metadata: list.metadata,
+        tags: has("tags"),
+        copies: has("copy"),
+    };
+    let now = request.now();
     let page = request
         .call(move |blobs, r| blobs.list_blobs(r.account(), &r.container, &list, r.now()))
         .await?;
     document.open("Blobs");
     for entry in &page.entries {
         match entry {
-            BlobEntry::Blob(listed) => write_blob(&mut document, listed, with_metadata, now),
+            BlobEntry::Blob(listed) => write_blob(&mut document, listed, shown, now),
             BlobEntry::Prefix(prefix) => {
                 document.open("BlobPrefix");
                 write_name(&mut document, prefix);
@@ -112,6 +121,14 @@ pub async fn list_blobs(request: Request) -> Result<Response<Body>> {
     }
     document.close("Blobs");
     Ok(end(document, page.next_marker))
+}
+
+/// What of a blob a listing shows beside its properties.
+#[derive(Debug, Clone, Copy)]
+struct Shown {
+    metadata: bool,
+    tags: bool,
+    copies: bool,
 }
 
 fn parameter(request: &Request, name: &str) -> String {
@@ -138,7 +155,7 @@ fn include(request: &Request, known: &[&str]) -> Result<Vec<String>> {
 }
 
 /// The service refuses what is below 1 and takes what is above the maximum as that.
-fn max_results(request: &Request) -> Result<Option<u32>> {
+pub fn max_results(request: &Request) -> Result<Option<u32>> {
     let Some(number) = request.context.integer("maxresults")? else {
         return Ok(None);
     };
@@ -217,35 +234,43 @@ fn write_container(
     document.close("Container");
 }
 
-fn write_blob(document: &mut Writer, listed: &ListedBlob, with_metadata: bool, now: SystemTime) {
+fn write_blob(document: &mut Writer, listed: &ListedBlob, shown: Shown, now: SystemTime) {
     document.open("Blob");
     write_name(document, &listed.name);
     if let Some(blob) = &listed.blob {
+        document.optional("Deleted", blob.deleted.map(|_| "true"));
         let moment = |moment: Option<Moment>| moment.map(|moment| moment.to_string());
         document.optional("Snapshot", moment(blob.snapshot).as_deref());
         document.optional("VersionId", moment(blob.version).as_deref());
         let current = blob.version.is_some() && listed.is_current;
         document.optional("IsCurrentVersion", current.then_some("true"));
+        document.optional(
+            "HasVersionsOnly",
+            listed.has_versions_only.then_some("true"),
+        );
     }
     document.open("Properties");
     match &listed.blob {
-        Some(blob) => write_properties(document, blob, now),
+        Some(blob) => write_properties(document, blob, shown, now),
         None => {
             document.element("Content-Length", "0");
             document.element("BlobType", "BlockBlob");
         }
     }
     document.close("Properties");
-    if let Some(blob) = &listed.blob
-        && with_metadata
-    {
-        write_metadata(document, &blob.metadata);
+    if let Some(blob) = &listed.blob {
+        if shown.metadata {
+            write_metadata(document, &blob.metadata);
+        }
+        if shown.tags && !blob.tags.is_empty() {
+            write_tags(document, &blob.tags);
+        }
     }
     document.close("Blob");
 }
 
 /// In the order of the service. Source: List Blobs, "Response body".
-fn write_properties(document: &mut Writer, blob: &Blob, now: SystemTime) {
+fn write_properties(document: &mut Writer, blob: &Blob, shown: Shown, now: SystemTime) {
     let headers = &blob.headers;
     document.element("Creation-Time", &date::rfc1123(blob.created_at));
     document.element("Last-Modified", &date::rfc1123(blob.last_modified));
@@ -284,15 +309,31 @@ fn write_properties(document: &mut Writer, blob: &Blob, now: SystemTime) {
     let sequence = blob.sequence_number().map(|number| number.to_string());
     document.optional("x-ms-blob-sequence-number", sequence.as_deref());
     document.element("BlobType", blob_type(blob));
-    if blob.blob_type() == BlobType::BlockBlob {
-        document.element("AccessTier", "Hot");
-        document.element("AccessTierInferred", "true");
+    for (_, name, text) in tier_texts(blob, now) {
+        document.element(name, &text);
     }
     if blob.snapshot.is_none() {
         write_lease(document, &blob.lease, now);
     }
+    if shown.copies {
+        for (_, name, text) in blob.copy.iter().flat_map(copy_texts) {
+            document.element(name, &text);
+        }
+    }
     document.element("ServerEncrypted", "true");
+    let count = blob.tags.len();
+    document.optional(
+        "TagCount",
+        (count > 0).then(|| count.to_string()).as_deref(),
+    );
     document.optional("Sealed", blob.is_sealed().then_some("true"));
+    if let Some(deleted) = blob.deleted {
+        document.element("DeletedTime", &date::rfc1123(deleted.at));
+        document.element(
+            "RemainingRetentionDays",
+            &deleted.days_left(now).to_string(),
+        );
+    }
 }
 
 /// Names that XML cannot carry are percent-encoded, and say so. Source: List Blobs, "Remarks", `Encoded`.

@@ -4,10 +4,14 @@ mod append_blob;
 mod batch;
 mod block_blob;
 mod container;
+mod copy;
 mod lease;
 mod list;
 mod page_blob;
 mod read;
+mod source;
+mod tags;
+mod tier;
 mod upload;
 mod write;
 
@@ -20,7 +24,9 @@ use crate::auth::policy::{Letters, Needs, authorize};
 use crate::auth::{Caller, sas};
 use axum::body::Body;
 use axum::http::{Method, Response};
-use lazurite_blob::{BlobAddress, BlobService, BlobState, Conditions, ETags, Moment, PublicAccess};
+use lazurite_blob::{
+    BlobAddress, BlobService, BlobState, Conditions, ETags, Moment, PublicAccess, TagCondition,
+};
 use percent_encoding::percent_decode_str;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -60,6 +66,19 @@ enum Operation {
     PutPageBlob,
     PutPage,
     GetPageRanges,
+    PutBlobFromUrl,
+    CopyBlob,
+    CopyBlobFromUrl,
+    AbortCopyBlob,
+    IncrementalCopyBlob,
+    PutBlockFromUrl,
+    AppendBlockFromUrl,
+    PutPageFromUrl,
+    SetBlobTier,
+    GetBlobTags,
+    SetBlobTags,
+    FindBlobsByTags,
+    UndeleteBlob,
 }
 
 /// A request whose operation is known. Names are decoded; both are empty for operations on the account.
@@ -72,6 +91,8 @@ struct Request {
     state: BlobState,
     /// Made with a SAS that lets its holder create blobs, but not overwrite any.
     create_only: bool,
+    /// Made with an account's key.
+    is_owner: bool,
     /// Made with a SAS, whose parameters may override headers of the answer.
     by_sas: bool,
 }
@@ -102,6 +123,7 @@ pub async fn handle(
         blob,
         state,
         create_only,
+        is_owner: matches!(caller, Caller::Owner),
         by_sas,
     };
     match operation {
@@ -149,6 +171,19 @@ pub async fn handle(
         Operation::PutPageBlob => page_blob::put_page_blob(request, body).await,
         Operation::PutPage => page_blob::put_page(request, body).await,
         Operation::GetPageRanges => page_blob::get_page_ranges(request).await,
+        Operation::PutBlobFromUrl => copy::put_blob_from_url(request).await,
+        Operation::CopyBlob => copy::copy_blob(request).await,
+        Operation::CopyBlobFromUrl => copy::copy_blob_from_url(request).await,
+        Operation::AbortCopyBlob => copy::abort_copy_blob(request).await,
+        Operation::IncrementalCopyBlob => copy::incremental_copy_blob(request).await,
+        Operation::PutBlockFromUrl => copy::put_block_from_url(request).await,
+        Operation::AppendBlockFromUrl => copy::append_block_from_url(request).await,
+        Operation::PutPageFromUrl => copy::put_page_from_url(request).await,
+        Operation::SetBlobTier => tier::set_blob_tier(request).await,
+        Operation::GetBlobTags => tags::get_blob_tags(request).await,
+        Operation::SetBlobTags => tags::set_blob_tags(request, body).await,
+        Operation::UndeleteBlob => write::undelete_blob(request).await,
+        Operation::FindBlobsByTags => tags::find_blobs_by_tags(request).await,
     }
 }
 
@@ -258,7 +293,7 @@ fn route_account(context: &Context, restype: &str, comp: &str) -> Result<Operati
         (&Method::POST, "service", "userdelegationkey") => Ok(Operation::GetUserDelegationKey),
         (&Method::POST, _, "batch") => Ok(Operation::Batch),
         (_, _, "batch") => Err(known::UNSUPPORTED_HTTP_VERB.into()),
-        (_, _, "blobs") => Err(Failure::unsupported("Find Blobs by Tags")),
+        (&Method::GET, _, "blobs") => Ok(Operation::FindBlobsByTags),
         _ => Err(Failure::parameter(
             "comp",
             comp,
@@ -281,7 +316,7 @@ fn route_container(method: &Method, comp: &str) -> Result<Operation> {
         (_, "rename") => Err(Failure::unsupported("Rename Container")),
         (&Method::POST, "batch") => Ok(Operation::Batch),
         (_, "batch") => Err(known::UNSUPPORTED_HTTP_VERB.into()),
-        (_, "blobs") => Err(Failure::unsupported("Find Blobs by Tags in Container")),
+        (&Method::GET, "blobs") => Ok(Operation::FindBlobsByTags),
         (_, "" | "metadata" | "acl" | "list" | "lease") => Err(known::UNSUPPORTED_HTTP_VERB.into()),
         _ => Err(Failure::parameter(
             "comp",
@@ -302,19 +337,29 @@ fn route_blob(context: &Context, comp: &str) -> Result<Operation> {
         (&Method::DELETE, "") => Ok(Operation::DeleteBlob),
         (&Method::PUT, "properties") => Ok(Operation::SetBlobProperties),
         (&Method::PUT, "metadata") => Ok(Operation::SetBlobMetadata),
+        (&Method::PUT, "block") if copies(context) => Ok(Operation::PutBlockFromUrl),
         (&Method::PUT, "block") => Ok(Operation::PutBlock),
         (&Method::PUT, "blocklist") => Ok(Operation::PutBlockList),
         (&Method::GET, "blocklist") => Ok(Operation::GetBlockList),
         (&Method::PUT, "lease") => Ok(Operation::LeaseBlob),
         (&Method::PUT, "snapshot") => Ok(Operation::SnapshotBlob),
+        (&Method::PUT, "appendblock") if copies(context) => Ok(Operation::AppendBlockFromUrl),
         (&Method::PUT, "appendblock") => Ok(Operation::AppendBlock),
         (&Method::PUT, "seal") => Ok(Operation::AppendBlobSeal),
+        (&Method::PUT, "page") if copies(context) => Ok(Operation::PutPageFromUrl),
         (&Method::PUT, "page") => Ok(Operation::PutPage),
+        (&Method::PUT, "copy") => Ok(Operation::AbortCopyBlob),
+        (&Method::PUT, "incrementalcopy") => Ok(Operation::IncrementalCopyBlob),
+        (&Method::PUT, "undelete") => Ok(Operation::UndeleteBlob),
+        (&Method::PUT, "tier") => Ok(Operation::SetBlobTier),
+        (&Method::GET, "tags") => Ok(Operation::GetBlobTags),
+        (&Method::PUT, "tags") => Ok(Operation::SetBlobTags),
         (&Method::GET, "pagelist") => Ok(Operation::GetPageRanges),
         (
             _,
             "" | "properties" | "metadata" | "block" | "blocklist" | "lease" | "snapshot"
-            | "appendblock" | "seal" | "page" | "pagelist",
+            | "appendblock" | "seal" | "page" | "pagelist" | "copy" | "incrementalcopy" | "tier"
+            | "tags" | "undelete",
         ) => Err(known::UNSUPPORTED_HTTP_VERB.into()),
         _ => match UNSERVED_BLOB_OPERATIONS
             .iter()
@@ -331,20 +376,32 @@ fn route_blob(context: &Context, comp: &str) -> Result<Operation> {
 }
 
 const UNSERVED_BLOB_OPERATIONS: &[(&str, &str)] = &[
-    ("copy", "Abort Copy Blob"),
     ("expiry", "Set Blob Expiry"),
     ("immutabilitypolicies", "Set Blob Immutability Policy"),
-    ("incrementalcopy", "Incremental Copy Blob"),
     ("legalhold", "Set Blob Legal Hold"),
     ("query", "Query Blob Contents"),
-    ("tags", "Blob Tags"),
-    ("tier", "Set Blob Tier"),
-    ("undelete", "Undelete Blob"),
 ];
 
+fn copies(context: &Context) -> bool {
+    context.header("x-ms-copy-source").is_some()
+}
+
+/// Source: Put Blob From URL, Copy Blob From URL, Copy Blob; "Request headers" tell them apart.
 fn route_put(context: &Context) -> Result<Operation> {
-    if context.header("x-ms-copy-source").is_some() {
-        return Err(Failure::unsupported("Copy Blob (x-ms-copy-source)"));
+    let synchronous = context.header("x-ms-requires-sync");
+    match () {
+        () if !copies(context) => {}
+        () if synchronous.is_some_and(|text| text.eq_ignore_ascii_case("true")) => {
+            return Ok(Operation::CopyBlobFromUrl);
+        }
+        () if context.header("x-ms-blob-type").is_none() => return Ok(Operation::CopyBlob),
+        () => {
+            let blob_type = context.required_header("x-ms-blob-type")?;
+            return match blob_type.eq_ignore_ascii_case("BlockBlob") {
+                true => Ok(Operation::PutBlobFromUrl),
+                false => Err(Failure::header("x-ms-blob-type", blob_type)),
+            };
+        }
     }
     match context
         .required_header("x-ms-blob-type")?
@@ -363,11 +420,7 @@ const STRUCTURED_BODY: &str = "x-ms-structured-body";
 
 /// Headers and parameters of features to come. None of them is accepted and ignored, unless `--loose` asks for that.
 const UNSERVED: &[(&str, &str)] = &[
-    ("x-ms-copy-source", "The URL of a source"),
     ("ses", "An encryption scope"),
-    ("x-ms-if-tags", "A condition on tags"),
-    ("x-ms-tags", "Blob tags"),
-    ("x-ms-access-tier", "An access tier"),
     ("x-ms-encryption-key", "A customer-provided key"),
     ("x-ms-encryption-scope", "An encryption scope"),
     ("x-ms-default-encryption-scope", "An encryption scope"),
@@ -420,10 +473,18 @@ fn needs(operation: Operation, context: &Context) -> Needs {
         Operation::DeleteContainer => Needs::account_only("c", Any("d")),
         Operation::GetContainerAcl | Operation::SetContainerAcl => Needs::OWNER,
         Operation::ListBlobs => Needs::same("c", Any("l")),
-        Operation::PutBlob | Operation::PutAppendBlob | Operation::PutPageBlob => {
-            Needs::same("o", Any("cw"))
+        Operation::PutBlob
+        | Operation::PutAppendBlob
+        | Operation::PutPageBlob
+        | Operation::PutBlobFromUrl
+        | Operation::CopyBlob
+        | Operation::CopyBlobFromUrl
+        | Operation::IncrementalCopyBlob => Needs::same("o", Any("cw")),
+        Operation::GetBlobTags | Operation::SetBlobTags => Needs::same("o", Any("t")),
+        Operation::FindBlobsByTags => Needs::same("oc", Any("f")),
+        Operation::AppendBlock | Operation::AppendBlockFromUrl | Operation::AppendBlobSeal => {
+            Needs::same("o", Any("aw"))
         }
-        Operation::AppendBlock | Operation::AppendBlobSeal => Needs::same("o", Any("aw")),
         Operation::GetBlob
         | Operation::GetBlobProperties
         | Operation::GetBlockList
@@ -431,8 +492,13 @@ fn needs(operation: Operation, context: &Context) -> Needs {
         Operation::SetBlobProperties
         | Operation::SetBlobMetadata
         | Operation::PutBlock
+        | Operation::PutBlockFromUrl
         | Operation::PutBlockList
-        | Operation::PutPage => Needs::same("o", Any("w")),
+        | Operation::PutPage
+        | Operation::PutPageFromUrl
+        | Operation::SetBlobTier
+        | Operation::UndeleteBlob
+        | Operation::AbortCopyBlob => Needs::same("o", Any("w")),
         Operation::DeleteBlob => {
             let sent = |name| context.query.get(name).is_some_and(|text| !text.is_empty());
             match () {
@@ -497,27 +563,44 @@ fn account_information() -> Response<Body> {
 
 /// The conditional headers. Source: Specifying conditional headers for Blob service operations.
 fn conditions(context: &Context) -> Result<Conditions> {
-    let date = |name: &str| match context.header(name) {
-        Some(text) => match crate::codec::date::parse_http(&text) {
+    let tags = context.header("x-ms-if-tags");
+    Ok(Conditions {
+        if_tags: tags.map(|text| TagCondition::parse(&text)).transpose()?,
+        lease_id: lease::optional_id(context, "x-ms-lease-id")?,
+        ..conditions_named(context, "")?
+    })
+}
+
+/// The same whose names begin with `prefix`: of a source, or of a blob's own state.
+fn conditions_named(context: &Context, prefix: &'static str) -> Result<Conditions> {
+    let header = |name: &str| {
+        let name = format!("{prefix}{name}");
+        context.header(&name).map(|text| (name, text))
+    };
+    let date = |name: &str| match header(name) {
+        Some((name, text)) => match crate::codec::date::parse_http(&text) {
             Some(date) => Ok(Some(date)),
-            None => Err(Failure::header(name, text)),
+            None => Err(Failure::header(&name, text)),
         },
         None => Ok(None),
     };
-    let tags = |name: &str| match context.header(name) {
-        Some(text) => match ETags::parse(&text) {
+    let tags = |name: &str| match header(name) {
+        Some((name, text)) => match ETags::parse(&text) {
             Some(tags) => Ok(Some(tags)),
-            None => Err(Failure::header(name, text)),
+            None => Err(Failure::header(&name, text)),
         },
         None => Ok(None),
     };
+    let if_tags = header("if-tags").filter(|_| !prefix.is_empty());
     Ok(Conditions {
         if_match: tags("if-match")?,
         if_none_match: tags("if-none-match")?,
         if_modified_since: date("if-modified-since")?,
         if_unmodified_since: date("if-unmodified-since")?,
-        if_tags: None,
-        lease_id: lease::optional_id(context, "x-ms-lease-id")?,
+        if_tags: if_tags
+            .map(|(_, text)| TagCondition::parse(&text))
+            .transpose()?,
+        lease_id: None,
     })
 }
 

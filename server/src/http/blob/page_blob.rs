@@ -9,7 +9,7 @@ use super::block_blob::{conditions_of_new_blob, headers_of_new_blob, refuse_over
 use super::container::with_validators;
 use super::read::range;
 use super::upload::{is_structured, put_structure, receive, refuse_body};
-use super::write::{blob_headers, put_checksums};
+use super::write::{blob_headers, put_checksums, settings};
 use crate::codec::xml::Writer;
 use crate::http::context::{Context, Query};
 use axum::body::Body;
@@ -33,7 +33,7 @@ pub async fn put_page_blob(request: Request, body: RequestBody) -> Result<Respon
             .unwrap_or_default(),
         headers: headers_of_new_blob(&request)?,
         metadata: metadata(context),
-        settings: Default::default(),
+        settings: settings(&request)?,
         conditions: conditions_of_new_blob(&request)?,
     };
     let create_only = request.create_only;
@@ -81,7 +81,7 @@ pub async fn put_page(request: Request, body: RequestBody) -> Result<Response<Bo
 }
 
 /// The stretch that a write is about, end exclusive. Source: Put Page, "Request headers", `Range`.
-fn pages(context: &Context) -> Result<Range<u64>> {
+pub fn pages(context: &Context) -> Result<Range<u64>> {
     let name = "x-ms-range";
     let text = context.header(name).or_else(|| context.header("range"));
     let text = text.ok_or_else(|| known::MISSING_REQUIRED_HEADER.with("HeaderName", name))?;
@@ -93,7 +93,7 @@ fn pages(context: &Context) -> Result<Range<u64>> {
     range().ok_or_else(|| Failure::header(name, text.as_str()))
 }
 
-fn sequence_conditions(context: &Context) -> Result<SequenceConditions> {
+pub fn sequence_conditions(context: &Context) -> Result<SequenceConditions> {
     Ok(SequenceConditions {
         at_most: context.number("x-ms-if-sequence-number-le")?,
         less_than: context.number("x-ms-if-sequence-number-lt")?,
@@ -223,6 +223,6 @@ fn page_list(found: &PageRanges) -> String {
     document.finish()
 }
 
-fn put_sequence(response: &mut Response<Body>, sequence: u64) {
+pub fn put_sequence(response: &mut Response<Body>, sequence: u64) {
     put(response, "x-ms-blob-sequence-number", sequence.to_string());
 }

@@ -3,7 +3,9 @@
 use super::super::body::{ChunkSource, streamed};
 use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, put, put_metadata};
+use super::copy::copy_texts;
 use super::lease::put_lease;
+use super::tier::tier_texts;
 use super::{Request, STRUCTURED_BODY, cross};
 use crate::codec::date;
 use crate::codec::structured::{self, Encoder};
@@ -108,10 +110,6 @@ pub async fn get_blob_properties(request: Request) -> Result<Response<Body>> {
         .await?;
     let mut response = empty(200);
     put_blob_headers(&mut response, &blob, now);
-    if blob.blob_type() == BlobType::BlockBlob {
-        put(&mut response, "x-ms-access-tier", "Hot");
-        put(&mut response, "x-ms-access-tier-inferred", "true");
-    }
     if let Some(md5) = blob.headers.content_md5 {
         put(&mut response, "content-md5", STANDARD.encode(md5));
     }
@@ -131,6 +129,11 @@ pub fn range(request: &Request) -> Option<ByteRange> {
         .context
         .header("x-ms-range")
         .or_else(|| request.context.header("range"))?;
+    parse_range(&text)
+}
+
+/// `bytes=a-b` or `bytes=a-`.
+pub fn parse_range(text: &str) -> Option<ByteRange> {
     let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
     let first = first.trim().parse().ok()?;
     let last = match last.trim() {
@@ -296,6 +299,15 @@ fn put_blob_headers(response: &mut Response<Body>, blob: &Blob, now: SystemTime)
     put(response, "x-ms-blob-type", blob_type(blob));
     if blob.snapshot.is_none() {
         put_lease(response, &blob.lease, now);
+    }
+    for (name, _, text) in tier_texts(blob, now) {
+        put(response, name, text);
+    }
+    for (name, _, text) in blob.copy.iter().flat_map(copy_texts) {
+        put(response, name, text);
+    }
+    if !blob.tags.is_empty() {
+        put(response, "x-ms-tag-count", blob.tags.len().to_string());
     }
     if let Some(number) = blob.sequence_number() {
         put(response, "x-ms-blob-sequence-number", number.to_string());

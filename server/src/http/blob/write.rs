@@ -4,11 +4,15 @@ use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, metadata, put};
 use super::Request;
 use super::container::with_validators;
+use super::tags::tags_of_header;
+use super::tier::access_tier;
 use axum::body::Body;
 use axum::http::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use lazurite_blob::{BlobHeaders, BlobService, Checksums, DeleteBlob, DeleteSnapshots, Md5};
+use lazurite_blob::{
+    BlobHeaders, BlobService, BlobSettings, Checksums, DeleteBlob, DeleteSnapshots, Md5, Tags,
+};
 
 pub async fn set_blob_properties(request: Request) -> Result<Response<Body>> {
     let (headers, conditions) = (blob_headers(&request)?, request.conditions()?);
@@ -71,6 +75,12 @@ pub async fn delete_blob(request: Request) -> Result<Response<Body>> {
     Ok(response)
 }
 
+pub async fn undelete_blob(request: Request) -> Result<Response<Body>> {
+    let call = |blobs: &BlobService, r: &Request| blobs.undelete_blob(&r.address(), r.now());
+    request.call(call).await?.await?;
+    Ok(empty(200))
+}
+
 pub async fn snapshot_blob(request: Request) -> Result<Response<Body>> {
     let (metadata, conditions) = (metadata(&request.context), request.conditions()?);
     let call = move |blobs: &BlobService, r: &Request| {
@@ -97,9 +107,29 @@ pub fn blob_headers(request: &Request) -> Result<BlobHeaders> {
     })
 }
 
+/// What a new blob is made with beside headers and metadata.
+pub fn settings(request: &Request) -> Result<BlobSettings> {
+    let context = &request.context;
+    let tags = context.header("x-ms-tags");
+    Ok(BlobSettings {
+        tags: tags.map_or(Tags::new(), |text| tags_of_header(&text)),
+        tier: access_tier(context)?,
+        ..BlobSettings::default()
+    })
+}
+
 /// What the request says of its own body.
 pub fn claimed(request: &Request) -> Result<Checksums> {
-    let crc64 = match request.context.header("x-ms-content-crc64") {
+    checksums_named(request, "content-md5", "x-ms-content-crc64")
+}
+
+/// The checksums in headers of these names.
+pub fn checksums_named(
+    request: &Request,
+    md5_name: &'static str,
+    crc64_name: &'static str,
+) -> Result<Checksums> {
+    let crc64 = match request.context.header(crc64_name) {
         Some(text) => {
             let bytes = STANDARD
                 .decode(&text)
@@ -108,13 +138,13 @@ pub fn claimed(request: &Request) -> Result<Checksums> {
             Some(
                 bytes
                     .map(u64::from_le_bytes)
-                    .ok_or_else(|| Failure::header("x-ms-content-crc64", text))?,
+                    .ok_or_else(|| Failure::header(crc64_name, text))?,
             )
         }
         None => None,
     };
     Ok(Checksums {
-        md5: md5(request, "content-md5")?,
+        md5: md5(request, md5_name)?,
         crc64,
     })
 }

@@ -9,7 +9,7 @@ use crate::http::error::{Failure, Result, known};
 use std::ops::RangeInclusive;
 
 /// Days that logs, figures and deleted blobs may be kept.
-const RETENTION_DAYS: RangeInclusive<u32> = 1..=365;
+const RETENTION_DAYS: RangeInclusive<u16> = 1..=365;
 
 /// What a request sets; `None` leaves a part as it is.
 #[derive(Debug, Default)]
@@ -71,12 +71,6 @@ impl Change {
                     .as_ref()
                     .is_some_and(|metrics| metrics.enabled),
                 "Storage Analytics metrics (MinuteMetrics)",
-            ),
-            (
-                self.delete_retention
-                    .as_ref()
-                    .is_some_and(|retention| retention.days.is_some()),
-                "Soft delete of blobs (DeleteRetentionPolicy)",
             ),
             (
                 self.static_website
@@ -158,7 +152,7 @@ fn write_metrics(document: &mut Writer, name: &str, metrics: &Metrics) {
     document.close(name);
 }
 
-fn write_retention(document: &mut Writer, days: Option<u32>) {
+fn write_retention(document: &mut Writer, days: Option<u16>) {
     document.open("RetentionPolicy");
     document.element("Enabled", word(days.is_some()));
     document.optional("Days", days.map(|days| days.to_string()).as_deref());
@@ -236,7 +230,7 @@ fn read_analytics_version(part: &Element) -> Result<()> {
     }
 }
 
-fn read_retention(part: &Element) -> Result<Option<u32>> {
+fn read_retention(part: &Element) -> Result<Option<u16>> {
     let policy = part
         .child("RetentionPolicy")
         .ok_or_else(|| missing("RetentionPolicy"))?;
@@ -245,7 +239,7 @@ fn read_retention(part: &Element) -> Result<Option<u32>> {
 }
 
 /// The days of a policy that is enabled.
-fn read_days(policy: &Element) -> Result<Option<u32>> {
+fn read_days(policy: &Element) -> Result<Option<u16>> {
     if !flag(policy, "Enabled")? {
         return Ok(None);
     }

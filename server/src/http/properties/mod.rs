@@ -17,7 +17,7 @@ use axum::body::Body;
 use axum::http::Response;
 use cors::CorsRule;
 use document::Change;
-use lazurite_blob::BlobService;
+use lazurite_blob::{AccountPolicy, BlobService};
 use lazurite_engine::Ticket;
 use lazurite_queue::QueueService;
 use lazurite_table::TableService;
@@ -45,7 +45,7 @@ struct Logging {
     read: bool,
     write: bool,
     /// `None`: the policy is not enabled.
-    retention_days: Option<u32>,
+    retention_days: Option<u16>,
 }
 
 /// Which figures are to be kept.
@@ -54,13 +54,13 @@ struct Metrics {
     enabled: bool,
     include_apis: bool,
     /// `None`: the policy is not enabled.
-    retention_days: Option<u32>,
+    retention_days: Option<u16>,
 }
 
 /// How long deleted blobs are kept; `None`: not at all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct DeleteRetention {
-    days: Option<u32>,
+    days: Option<u16>,
     allow_permanent_delete: bool,
 }
 
@@ -174,7 +174,15 @@ fn apply(app: &App, context: &Context, change: Change) -> Result<Ticket> {
     let bytes = document::write(context.service, &properties).into_bytes();
     let account = &context.account;
     let ticket = match context.service {
-        ServiceKind::Blob => app.blobs.set_service_properties(account, &bytes)?,
+        ServiceKind::Blob => {
+            let policy = AccountPolicy {
+                delete_retention_days: properties.delete_retention.days,
+                permanent_delete: properties.delete_retention.allow_permanent_delete,
+                ..app.blobs.get_account_policy(account)?
+            };
+            app.blobs
+                .set_account_policy(account, policy, Some(&bytes))?
+        }
         ServiceKind::Queue => app.queues.set_service_properties(account, &bytes)?,
         ServiceKind::Table => app.tables.set_service_properties(account, &bytes)?,
     };

@@ -1,0 +1,348 @@
+//! Copies, and everything else that takes its content from a URL.
+
+use super::super::error::{Failure, Result, known};
+use super::super::headers::{empty, metadata, put};
+use super::block_blob::{block_id, conditions_of_new_blob, headers_of_new_blob, refuse_overwrite};
+use super::container::with_validators;
+use super::lease::optional_id;
+use super::page_blob::{pages, put_sequence, sequence_conditions};
+use super::source::{Credentials, Source, refuse_content, source, source_checksums, source_range};
+use super::tier::rehydrate_priority;
+use super::write::{put_checksums, settings};
+use super::{Request, cross};
+use crate::codec::date;
+use axum::body::Body;
+use axum::http::Response;
+use lazurite_blob::{
+    AppendBlock, Blob, BlobHeaders, BlobService, ByteRange, CopyBlob, CopyOutcome, CopyState,
+    CopyStatus, Guid, PageUpdate, PutBlob, PutPage, Ticket, Upload, UploadKind,
+};
+
+/// Copy Blob: at once, because the content is shared and not copied.
+pub async fn copy_blob(request: Request) -> Result<Response<Body>> {
+    let source = source(&request, Credentials::Shared).await?;
+    let copy = copy_request(&request, &source)?;
+    answer(request, source, copy, |blobs, source, r, copy| {
+        blobs.copy_blob(&source.address(), &r.address(), copy, r.now())
+    })
+    .await
+}
+
+/// Copy Blob From URL. Source: there, "Request headers".
+pub async fn copy_blob_from_url(request: Request) -> Result<Response<Body>> {
+    let source = source(&request, Credentials::OfTheSource).await?;
+    let copy = CopyBlob {
+        copy_tags: copies_tags(&request)?,
+        ..copy_request(&request, &source)?
+    };
+    if source_checksums(&request)?.md5.is_some() {
+        let feature = "Checking a copy by x-ms-source-content-md5";
+        return Err(Failure::unsupported(feature));
+    }
+    answer(request, source, copy, |blobs, source, r, copy| {
+        blobs.copy_blob_from_url(&source.address(), &r.address(), copy, r.now())
+    })
+    .await
+}
+
+fn copy_request(request: &Request, source: &Source) -> Result<CopyBlob> {
+    let context = &request.context;
+    let seal = context.header("x-ms-seal-blob");
+    Ok(CopyBlob {
+        source_url: source.url.clone(),
+        metadata: metadata(context),
+        settings: settings(request)?,
+        copy_tags: false,
+        seal: seal.is_some_and(|text| text.eq_ignore_ascii_case("true")),
+        rehydrate_priority: rehydrate_priority(context)?,
+        source_conditions: source.conditions.clone(),
+        conditions: conditions_of_new_blob(request)?,
+    })
+}
+
+/// `x-ms-copy-source-tag-option`: the source's tags, or those of the request.
+fn copies_tags(request: &Request) -> Result<bool> {
+    let name = "x-ms-copy-source-tag-option";
+    let option = request
+        .context
+        .header(name)
+        .map(|text| text.to_ascii_uppercase());
+    match option.as_deref() {
+        None | Some("REPLACE") => Ok(false),
+        Some("COPY") if request.context.header("x-ms-tags").is_some() => Err(Failure::new(
+            400,
+            "BothUserTagsAndSourceTagsCopyPresentException",
+            "x-ms-tags and x-ms-copy-source-tag-option: COPY cannot be given together.",
+        )),
+        Some("COPY") => Ok(true),
+        Some(other) => Err(Failure::header(name, other)),
+    }
+}
+
+async fn answer(
+    request: Request,
+    source: Source,
+    copy: CopyBlob,
+    call: impl FnOnce(
+        &BlobService,
+        &Source,
+        &Request,
+        CopyBlob,
+    ) -> lazurite_blob::Result<(CopyOutcome, Ticket)>
+    + Send
+    + 'static,
+) -> Result<Response<Body>> {
+    let create_only = request.create_only;
+    let copied = request
+        .call(move |blobs, r| call(blobs, &source, r, copy))
+        .await;
+    let (outcome, ticket) = copied.map_err(|failure| refuse_overwrite(failure, create_only))?;
+    ticket.await?;
+    Ok(copied_answer(&outcome))
+}
+
+fn copied_answer(outcome: &CopyOutcome) -> Response<Body> {
+    let mut response = with_validators(empty(202), &outcome.written);
+    put(&mut response, "x-ms-copy-id", outcome.copy_id.to_string());
+    put(
+        &mut response,
+        "x-ms-copy-status",
+        status_text(outcome.status),
+    );
+    response
+}
+
+/// Incremental Copy Blob.
+pub async fn incremental_copy_blob(request: Request) -> Result<Response<Body>> {
+    let source = source(&request, Credentials::Shared).await?;
+    let conditions = request.conditions()?;
+    let call = move |blobs: &BlobService, r: &Request| {
+        let url = source.url.clone();
+        blobs.incremental_copy_blob(&source.address(), &r.address(), url, &conditions, r.now())
+    };
+    let (outcome, ticket) = request.call(call).await?;
+    ticket.await?;
+    Ok(copied_answer(&outcome))
+}
+
+/// Abort Copy Blob.
+pub async fn abort_copy_blob(request: Request) -> Result<Response<Body>> {
+    let context = &request.context;
+    let (name, action) = (
+        "x-ms-copy-action",
+        context.required_header("x-ms-copy-action")?,
+    );
+    if !action.eq_ignore_ascii_case("abort") {
+        return Err(Failure::header(name, action));
+    }
+    let text = context.required_parameter("copyid")?;
+    let copy_id = Guid::parse(&text)
+        .ok_or_else(|| Failure::parameter("copyid", text, "It is not a GUID."))?;
+    let lease_id = optional_id(context, "x-ms-lease-id")?;
+    let call = move |blobs: &BlobService, r: &Request| {
+        blobs.abort_copy(&r.address(), copy_id, lease_id, r.now())
+    };
+    request.call(call).await?.await?;
+    Ok(empty(204))
+}
+
+/// What was read of a source for another operation.
+struct Fetched {
+    upload: Upload,
+    source: Blob,
+}
+
+/// Reads a source, or a range of it, into a body of this kind. A read that is refused is one of a source.
+async fn fetch(request: &Request, kind: UploadKind, range: Option<ByteRange>) -> Result<Fetched> {
+    refuse_content(request)?;
+    let source = source(request, Credentials::OfTheSource).await?;
+    let (app, now, claimed) = (
+        request.app.clone(),
+        request.now(),
+        source_checksums(request)?,
+    );
+    let limit = kind.bytes_max();
+    cross(move || {
+        let mut download =
+            app.blobs
+                .open_source(&source.address(), range, &source.conditions, now)?;
+        if download.body.remaining() > limit {
+            return Err(known::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit.to_string()));
+        }
+        let mut upload = app.blobs.begin_upload(kind, claimed)?;
+        upload.write_from(&mut download.body)?;
+        Ok(Fetched {
+            upload,
+            source: download.blob,
+        })
+    })
+    .await
+}
+
+/// Put Blob From URL. Source: there, "Request headers", `x-ms-copy-source-blob-properties`.
+pub async fn put_blob_from_url(request: Request) -> Result<Response<Body>> {
+    let context = &request.context;
+    let (mut headers, conditions) = (
+        headers_of_new_blob(&request)?,
+        conditions_of_new_blob(&request)?,
+    );
+    let (metadata, mut settings) = (metadata(context), settings(&request)?);
+    let (copies_tags, create_only) = (copies_tags(&request)?, request.create_only);
+    let keeps = context.header("x-ms-copy-source-blob-properties");
+    let keeps = keeps.is_none_or(|text| !text.eq_ignore_ascii_case("false"));
+    let Fetched { upload, source } = fetch(&request, UploadKind::PutBlob, None).await?;
+    if keeps {
+        headers = filled(headers, source.headers);
+    }
+    if copies_tags {
+        settings.tags = source.tags;
+    }
+    let call = move |blobs: &BlobService, r: &Request| {
+        let put = PutBlob {
+            upload,
+            headers,
+            metadata,
+            settings,
+            conditions,
+        };
+        blobs.put_blob(&r.address(), put, r.now())
+    };
+    let outcome = request.call(call).await;
+    let (outcome, ticket) = outcome.map_err(|failure| refuse_overwrite(failure, create_only))?;
+    ticket.await?;
+    let mut response = with_validators(empty(201), &outcome.written);
+    put_checksums(&mut response, &outcome.checksums);
+    Ok(response)
+}
+
+/// What is given, and for the rest what the source has.
+fn filled(given: BlobHeaders, source: BlobHeaders) -> BlobHeaders {
+    BlobHeaders {
+        content_type: given.content_type.or(source.content_type),
+        content_encoding: given.content_encoding.or(source.content_encoding),
+        content_language: given.content_language.or(source.content_language),
+        cache_control: given.cache_control.or(source.cache_control),
+        content_disposition: given.content_disposition.or(source.content_disposition),
+        content_md5: given.content_md5,
+    }
+}
+
+/// Put Block From URL.
+pub async fn put_block_from_url(request: Request) -> Result<Response<Body>> {
+    let id = block_id(&request.context.required_parameter("blockid")?)?;
+    let lease_id = optional_id(&request.context, "x-ms-lease-id")?;
+    let range = source_range(&request.context)?;
+    let upload = fetch(&request, UploadKind::PutBlock, range).await?.upload;
+    let call = move |blobs: &BlobService, r: &Request| {
+        blobs.put_block(&r.address(), &id, upload, lease_id, r.now())
+    };
+    let (checksums, ticket) = request.call(call).await?;
+    ticket.await?;
+    let mut response = empty(201);
+    put_checksums(&mut response, &checksums);
+    Ok(response)
+}
+
+/// Append Block From URL.
+pub async fn append_block_from_url(request: Request) -> Result<Response<Body>> {
+    let context = &request.context;
+    let max_size = context.number("x-ms-blob-condition-maxsize")?;
+    let append_position = context.number("x-ms-blob-condition-appendpos")?;
+    let (conditions, range) = (request.conditions()?, source_range(context)?);
+    let upload = fetch(&request, UploadKind::AppendBlock, range)
+        .await?
+        .upload;
+    let call = move |blobs: &BlobService, r: &Request| {
+        let append = AppendBlock {
+            upload,
+            max_size,
+            append_position,
+            conditions,
+        };
+        blobs.append_block(&r.address(), append, r.now())
+    };
+    let (outcome, ticket) = request.call(call).await?;
+    ticket.await?;
+    Ok(super::append_blob::appended(&outcome))
+}
+
+/// Put Page From URL.
+pub async fn put_page_from_url(request: Request) -> Result<Response<Body>> {
+    let context = &request.context;
+    context.required_header("x-ms-source-range")?;
+    let (pages, sequence) = (pages(context)?, sequence_conditions(context)?);
+    let (conditions, range) = (request.conditions()?, source_range(context)?);
+    let upload = fetch(&request, UploadKind::PutPage, range).await?.upload;
+    let call = move |blobs: &BlobService, r: &Request| {
+        let put = PutPage {
+            range: pages,
+            update: PageUpdate::Update(upload),
+            sequence,
+            conditions,
+        };
+        blobs.put_page(&r.address(), put, r.now())
+    };
+    let (outcome, ticket) = request.call(call).await?;
+    ticket.await?;
+    let mut response = with_validators(empty(201), &outcome.written);
+    put_sequence(&mut response, outcome.sequence);
+    put_checksums(&mut response, &outcome.checksums);
+    Ok(response)
+}
+
+/// As on the wire.
+pub fn status_text(status: CopyStatus) -> &'static str {
+    match status {
+        CopyStatus::Pending => "pending",
+        CopyStatus::Success => "success",
+        CopyStatus::Aborted => "aborted",
+        CopyStatus::Failed => "failed",
+    }
+}
+
+/// Name and text of what is told of a copy, in the order of listings: (header, element, text).
+pub fn copy_texts(copy: &CopyState) -> Vec<(&'static str, &'static str, String)> {
+    let mut texts = vec![
+        ("x-ms-copy-id", "CopyId", copy.id.to_string()),
+        (
+            "x-ms-copy-status",
+            "CopyStatus",
+            status_text(copy.status).to_owned(),
+        ),
+        ("x-ms-copy-source", "CopySource", copy.source.clone()),
+        (
+            "x-ms-copy-progress",
+            "CopyProgress",
+            format!("{}/{}", copy.copied, copy.total),
+        ),
+    ];
+    if let Some(time) = copy.completed_at {
+        texts.push((
+            "x-ms-copy-completion-time",
+            "CopyCompletionTime",
+            date::rfc1123(time),
+        ));
+    }
+    if let Some(text) = &copy.description {
+        texts.push((
+            "x-ms-copy-status-description",
+            "CopyStatusDescription",
+            text.clone(),
+        ));
+    }
+    if copy.incremental {
+        texts.push((
+            "x-ms-incremental-copy",
+            "IncrementalCopy",
+            "true".to_owned(),
+        ));
+    }
+    if let Some(moment) = copy.destination_snapshot {
+        texts.push((
+            "x-ms-copy-destination-snapshot",
+            "CopyDestinationSnapshot",
+            moment.to_string(),
+        ));
+    }
+    texts
+}

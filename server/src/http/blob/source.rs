@@ -1,0 +1,207 @@
+//! Sources: the blob that `x-ms-copy-source` names, if it is one of this server's and the request may read it.
+//! Source: Copy Blob; Copy Blob From URL; Put Blob From URL; Put Block From URL; "Authorization".
+
+use super::super::error::{Failure, Result, known};
+use super::super::{authenticate, browser};
+use super::{Operation, Request, blob_state, conditions_named, is_public, needs, resource};
+use crate::auth::Caller;
+use crate::auth::policy::authorize;
+use crate::http::context::{Arrival, Context, ServiceKind};
+use axum::http::{HeaderName, HeaderValue, Request as HttpRequest, Uri};
+use lazurite_blob::{BlobAddress, BlobState, ByteRange, Checksums, Conditions};
+
+/// Longest URL of a source, in bytes. Source: Copy Blob, "Request headers", `x-ms-copy-source`.
+const URL_BYTES_MAX: usize = 2 * 1024;
+const COPY_SOURCE: &str = "x-ms-copy-source";
+
+/// A blob to be read, and what must hold of it.
+pub struct Source {
+    account: String,
+    container: String,
+    blob: String,
+    state: BlobState,
+    /// Without credentials.
+    pub url: String,
+    pub conditions: Conditions,
+}
+
+/// Whether the credentials of the request itself are good for a source in its own account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Credentials {
+    /// For the asynchronous copy, if they are the account's key.
+    Shared,
+    /// The source is public, or its URL or a header of its own opens it.
+    OfTheSource,
+}
+
+impl Source {
+    pub fn address(&self) -> BlobAddress<'_> {
+        BlobAddress {
+            account: &self.account,
+            container: &self.container,
+            blob: &self.blob,
+            state: self.state,
+        }
+    }
+}
+
+/// Finds the source of a request and whether it may be read. Errors: `InvalidHeaderValue` for what is no URL; `501` for
+/// other servers; `CannotVerifyCopySource` with what a read would have answered.
+pub async fn source(request: &Request, credentials: Credentials) -> Result<Source> {
+    let url = request.context.required_header(COPY_SOURCE)?;
+    let uri: Uri = match url.parse() {
+        Ok(uri) if url.len() <= URL_BYTES_MAX => uri,
+        _ => return Err(Failure::header(COPY_SOURCE, url)),
+    };
+    let context = context_of(request, &uri)?;
+    let (container, blob) = resource(&context)?;
+    if container.is_empty() || blob.is_empty() {
+        return Err(Failure::header(COPY_SOURCE, url));
+    }
+    let own = credentials == Credentials::Shared
+        && request.is_owner
+        && context.account == request.context.account;
+    if !own {
+        check_readable(request, &context, &container)
+            .await
+            .map_err(unverified)?;
+    }
+    let state = blob_state(&context)?;
+    Ok(Source {
+        url: without_credentials(&uri, state),
+        account: context.account,
+        container,
+        blob,
+        state,
+        conditions: conditions_named(&request.context, "x-ms-source-")?,
+    })
+}
+
+/// The source's URL as a request of its own.
+fn context_of(request: &Request, uri: &Uri) -> Result<Context> {
+    let outer = &request.context;
+    let malformed = || Failure::header(COPY_SOURCE, uri.to_string());
+    let (scheme, authority) = uri
+        .scheme_str()
+        .zip(uri.authority())
+        .ok_or_else(malformed)?;
+    if !is_ours(request, scheme, authority.as_str()) {
+        return Err(Failure::unsupported(format!(
+            "Copying from another server ({COPY_SOURCE})"
+        )));
+    }
+    let target = uri.path_and_query().map_or("/", |target| target.as_str());
+    let mut parts = HttpRequest::builder()
+        .uri(target)
+        .header("host", authority.as_str());
+    if let Some(token) = outer.headers.get("x-ms-copy-source-authorization") {
+        parts = parts.header("authorization", token);
+    }
+    let parts = parts.body(()).map_err(|_| malformed())?.into_parts().0;
+    let arrival = Arrival {
+        service: ServiceKind::Blob,
+        now: outer.now,
+        peer: outer.peer,
+        secure: scheme == "https",
+        request_id: outer.request_id.clone(),
+    };
+    let mut context = Context::new(&arrival, &request.app.accounts, &parts)?;
+    context.assume_version(Some(&outer.version));
+    Ok(context)
+}
+
+/// Ours is what has the port that this request came to, under a name that leads to this machine.
+fn is_ours(request: &Request, scheme: &str, authority: &str) -> bool {
+    let default = if scheme == "https" { "443" } else { "80" };
+    let port = |authority: &str, default: &str| {
+        let after = authority.rsplit(']').next().unwrap_or(authority);
+        after
+            .rsplit_once(':')
+            .map_or(default, |(_, port)| port)
+            .to_owned()
+    };
+    let own = request.context.header("host").unwrap_or_default();
+    let own_default = if request.context.secure { "443" } else { "80" };
+    port(authority, default) == port(&own, own_default)
+        && browser::check_host(authority, &request.app.allowed_hosts).is_ok()
+}
+
+async fn check_readable(request: &Request, context: &Context, container: &str) -> Result<()> {
+    let caller = authenticate(&request.app, context)?;
+    let public = matches!(caller, Caller::Anonymous)
+        && is_public(&request.app, context, Operation::GetBlob, container).await?;
+    match public {
+        true => Ok(()),
+        false => authorize(
+            &caller,
+            ServiceKind::Blob,
+            &needs(Operation::GetBlob, context),
+        ),
+    }
+}
+
+/// A refusal of the source, told as one of the copy. Source: Copy Blob From URL, "Response", `x-ms-copy-source-error-code`.
+fn unverified(failure: Failure) -> Failure {
+    let message = "Could not verify the copy source. Examine the HTTP status code and message for more information about the failure.";
+    let status = failure.status.as_u16().to_string();
+    let mut told = Failure::new(failure.status.as_u16(), "CannotVerifyCopySource", message)
+        .with("CopySourceStatusCode", status.clone())
+        .with("CopySourceErrorCode", failure.code.clone())
+        .with("CopySourceErrorMessage", failure.message.clone());
+    for (name, value) in [
+        ("x-ms-copy-source-status-code", status),
+        ("x-ms-copy-source-error-code", failure.code.into_owned()),
+    ] {
+        if let Ok(value) = HeaderValue::try_from(value) {
+            told = told.with_header(HeaderName::from_static(name), value);
+        }
+    }
+    told
+}
+
+fn without_credentials(uri: &Uri, state: BlobState) -> String {
+    let (scheme, authority) = (uri.scheme_str().unwrap_or_default(), uri.authority());
+    let address = format!(
+        "{scheme}://{}{}",
+        authority.map_or("", |authority| authority.as_str()),
+        uri.path()
+    );
+    match state {
+        BlobState::Current => address,
+        BlobState::Snapshot(moment) => format!("{address}?snapshot={moment}"),
+        BlobState::Version(moment) => format!("{address}?versionid={moment}"),
+    }
+}
+
+/// The part of the source that is wanted; `None` for all of it.
+pub fn source_range(context: &Context) -> Result<Option<ByteRange>> {
+    let name = "x-ms-source-range";
+    let Some(text) = context.header(name) else {
+        return Ok(None);
+    };
+    let range = super::read::parse_range(&text);
+    range.map(Some).ok_or_else(|| Failure::header(name, text))
+}
+
+/// What the request says of the source's content.
+pub fn source_checksums(request: &Request) -> Result<Checksums> {
+    super::write::checksums_named(
+        request,
+        "x-ms-source-content-md5",
+        "x-ms-source-content-crc64",
+    )
+}
+
+/// Refuses a body and checksums of one where the content comes from a source.
+pub fn refuse_content(request: &Request) -> Result<()> {
+    let length = request
+        .context
+        .number("content-length")?
+        .unwrap_or_default();
+    match length {
+        0 => Ok(()),
+        length => Err(known::INVALID_HEADER_VALUE
+            .with("HeaderName", "Content-Length")
+            .with("HeaderValue", length.to_string())),
+    }
+}
