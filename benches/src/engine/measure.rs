@@ -27,7 +27,9 @@ pub(super) struct Usage {
     /// Of all threads, in both modes.
     cpu: Duration,
     /// Bytes handed to `write` and its kin, on whatever file.
-    written: u64,
+    handed: u64,
+    /// Bytes of file pages that became dirty, through `write` or through a mapping.
+    dirtied: u64,
     /// Of the whole machine, all processors together.
     machine: Duration,
 }
@@ -37,6 +39,8 @@ pub(super) struct Usage {
 pub(super) struct Used {
     pub(super) elapsed: Duration,
     pub(super) cpu: Duration,
+    /// Bytes written: the larger of the two counts, because `write` does not see mappings, and pages do not show how often
+    /// a page was written before it went to the disk.
     pub(super) written: u64,
     /// Processors that were busy with something else than this process, on average.
     pub(super) other_cores: f64,
@@ -48,7 +52,8 @@ impl Usage {
         Usage {
             at: Instant::now(),
             cpu: Duration::new(cpu.tv_sec as u64, cpu.tv_nsec as u32),
-            written: proc_number("/proc/self/io", "wchar:"),
+            handed: proc_number("/proc/self/io", "wchar:"),
+            dirtied: proc_number("/proc/self/io", "write_bytes:"),
             machine: machine_busy(),
         }
     }
@@ -62,7 +67,7 @@ impl Usage {
         Used {
             elapsed,
             cpu,
-            written: now.written - self.written,
+            written: (now.handed - self.handed).max(now.dirtied - self.dirtied),
             other_cores: others.as_secs_f64() / elapsed.as_secs_f64().max(1e-3),
         }
     }
