@@ -10,7 +10,7 @@ use crate::keyspace::{Keyspace, Tree};
 use crate::recovery;
 use crate::stats::Stats;
 use crate::store::{Job, Store, lock};
-use crate::value_log::{LargeValue, ValueWriter};
+use crate::value_log::ValueWriter;
 use crate::verify::Verified;
 use crate::version::{Field, Version, VersionEdit};
 use crate::{Batch, Error, Result, Snapshot, Ticket};
@@ -129,7 +129,7 @@ impl Db {
         }
         batch.check_keys()?;
         let threshold = store.config.value_bytes_separated;
-        let batch = batch.separate_values(threshold, |value| self.separate(value))?;
+        let batch = batch.separate_values(threshold, |value| store.value_log.write_whole(value))?;
         batch.check()?;
         assert!(
             store.tree(batch.keyspace_id_max).is_some(),
@@ -138,12 +138,6 @@ impl Db {
         store.throttle()?;
         let sequence = store.commit(batch)?;
         Ok(store.ticket(sequence))
-    }
-
-    fn separate(&self, value: &[u8]) -> Result<LargeValue> {
-        let mut writer = self.value_writer()?;
-        writer.write(value)?;
-        writer.finish()
     }
 
     /// The newest value of `key`. Never waits for writers. A large value is read whole: see [`Snapshot::open_value`].

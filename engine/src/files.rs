@@ -13,6 +13,7 @@
 use crate::codec::{Decoder, checksum};
 use crate::fs::{File, Fs, Lock};
 use crate::{Error, Result};
+use bytes::Bytes;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -267,6 +268,11 @@ impl OpenFile {
     pub(crate) fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
         let written = self.file.write_at(bytes, offset);
         written.map_err(|error| Error::io("write", &self.path, error))
+    }
+
+    /// The first `length` bytes of a file that nobody writes any more, in place, if that can be had.
+    pub(crate) fn map(&self, length: u64) -> Option<Bytes> {
+        self.file.map(length)
     }
 
     pub(crate) fn sync(&self) -> Result<()> {

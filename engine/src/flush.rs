@@ -131,18 +131,19 @@ impl Store {
 
     fn install_flush(&self, tree: &Tree, memtable: &Arc<Memtable>, meta: FileMeta) -> Result<()> {
         let number = meta.number;
+        let file = Arc::new(LiveFile::new(meta.clone(), self.cache.clone()));
+        file.warm();
         let mut manifest = lock(&self.manifest);
         let summary = memtable.summary();
         let unneeded = self.unneeded_wals(memtable);
         let mut fields = vec![
-            Field::AddFile(tree.id, 0, meta.clone()),
+            Field::AddFile(tree.id, 0, meta),
             Field::Flushed(tree.id, summary.last_sequence),
             Field::LastSequence(self.sync.durable().max(summary.last_sequence)),
         ];
         fields.extend(unneeded.iter().map(|&wal| Field::RemoveWal(wal)));
         self.append_or_remove(&mut manifest, VersionEdit { fields }, &[number])?;
-        let file = LiveFile::new(meta, self.cache.clone());
-        let version = tree.view().version.with(&[], vec![(0, Arc::new(file))]);
+        let version = tree.view().version.with(&[], vec![(0, file)]);
         tree.install(version, Some(memtable));
         drop(manifest);
         self.release_wals(&unneeded);

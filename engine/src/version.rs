@@ -85,6 +85,14 @@ impl LiveFile {
     }
 }
 
+impl LiveFile {
+    /// Opens the file now, so that the first reader need not.
+    pub(crate) fn warm(&self) {
+        // Whatever is wrong with it is for that reader to meet.
+        let _ = self.reader();
+    }
+}
+
 impl Drop for LiveFile {
     fn drop(&mut self) {
         if let Some(reader) = self.reader.get() {

@@ -161,6 +161,7 @@ impl Store {
     ) -> Result<()> {
         let live = |(level, meta): (usize, FileMeta)| {
             let file = LiveFile::new(meta, self.cache.clone());
+            file.warm();
             (level, Arc::new(file))
         };
         let added = added.into_iter().map(live).collect();

@@ -204,22 +204,31 @@ fn tombstones(version: &Version, retention: &Retention, config: &Config) -> Opti
 }
 
 /// Overwritten values keep their space until their pointers meet. While the pointers above the deepest level that has any
-/// stand for more than half of what that level's do, and moving them is cheap, they go down.
+/// stand for more than half of what that level's do, and moving them is cheap, they go down; if it costs next to nothing,
+/// because there is little but pointers in the files, always.
 fn values(version: &Version, config: &Config) -> Option<Plan> {
-    let bytes = |files: &Vec<File>| {
+    let bytes = |files: &[File]| {
         files
             .iter()
             .map(|file| file.meta.value_bytes())
             .sum::<u64>()
     };
+    let size = |files: &[File]| files.iter().map(|file| file.meta.size).sum::<u64>();
     let deepest = (0..LEVELS)
         .rev()
         .find(|&level| bytes(&version.levels[level]) > 0)?;
-    let above: u64 = version.levels[..deepest].iter().map(bytes).sum();
-    let cheap = |files: &[File]| files.iter().map(|file| file.meta.size).sum::<u64>() < above / 8;
-    if deepest == 0 || above <= bytes(&version.levels[deepest]) / 2 {
+    let above: u64 = version.levels[..deepest]
+        .iter()
+        .map(|files| bytes(files))
+        .sum();
+    if deepest == 0 || above < config.value_segment_bytes / 4 {
         return None;
     }
+    let share = match above > bytes(&version.levels[deepest]) / 2 {
+        true => above / 8,
+        false => above / 64,
+    };
+    let cheap = |files: &[File]| size(files) < share;
     let level = (0..deepest).find(|&level| bytes(&version.levels[level]) > 0)?;
     let range = union(&version.levels[level]);
     let below = overlapping(&version.levels[level + 1], &range);

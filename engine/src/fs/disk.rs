@@ -6,6 +6,7 @@
 )]
 
 use super::{Clock, File, Fs, Lock, LockGuard};
+use bytes::Bytes;
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -125,6 +126,10 @@ impl File for DiskFile {
 
     fn length(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
+    }
+
+    fn map(&self, length: u64) -> Option<Bytes> {
+        super::map::sealed(&self.0, length)
     }
 
     fn set_length(&self, length: u64) -> io::Result<()> {

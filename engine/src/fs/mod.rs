@@ -13,6 +13,7 @@ pub use disk::{DiskFs, SystemClock};
 pub use fault::{Fault, FaultFs, Operation};
 pub use memory::{Keep, MemoryFs};
 
+use bytes::Bytes;
 use std::fmt::Debug;
 use std::io;
 use std::path::Path;
@@ -67,6 +68,12 @@ pub trait File: Send + Sync + Debug {
     fn sync(&self) -> io::Result<()>;
     /// The length in bytes.
     fn length(&self) -> io::Result<u64>;
+    /// The first `length` bytes in place, without reading them now. `None` where that is not known to be safe. The caller vouches
+    /// that nobody cuts or writes the file any more, in this process or another.
+    fn map(&self, length: u64) -> Option<Bytes> {
+        let _ = length;
+        None
+    }
     /// Cuts or extends (with zeros) the file to `length` bytes. A file from `open_log` is not cut below its length.
     fn set_length(&self, length: u64) -> io::Result<()>;
 }

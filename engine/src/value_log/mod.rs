@@ -8,6 +8,7 @@
 //! removed only when no SSTable, memtable, writer or reader refers to it and all that hides its values is durable.
 
 mod gc;
+mod mapped;
 mod reader;
 mod writer;
 
@@ -184,6 +185,7 @@ pub(crate) struct ValueLog {
     /// The failure that stopped all writing of the store, if any.
     failure: Arc<OnceLock<Error>>,
     files: quick_cache::sync::Cache<u64, OpenFile>,
+    mapped: quick_cache::sync::Cache<u64, Arc<mapped::Mapped>>,
     /// Something may have become garbage since the last collection.
     collect: Arc<AtomicBool>,
     written: AtomicU64,
@@ -221,6 +223,7 @@ impl ValueLog {
             }),
             failure,
             files: quick_cache::sync::Cache::new(64),
+            mapped: quick_cache::sync::Cache::new(mapped::MAPPED_MAX),
             collect: Arc::new(AtomicBool::new(true)),
             written: AtomicU64::new(0),
         }
@@ -339,6 +342,11 @@ impl ValueLog {
         check_segment(&file, self.store, number)?;
         self.files.insert(number, file.clone());
         Ok(file)
+    }
+
+    fn sealed_size(&self, number: u64) -> Option<u64> {
+        let segments = lock(&self.segments);
+        segments.sealed.get(&number).map(|meta| meta.size)
     }
 
     /// Sealed segments: number, size, checksum if it is known.

@@ -79,17 +79,22 @@ impl ValueReader {
         Ok(offset)
     }
 
-    /// The whole value.
+    /// The whole value; in place if it is one chunk of a sealed segment.
     pub(crate) fn read_all(&self) -> Result<Bytes> {
-        if let Source::Inline(bytes) = &self.0 {
-            return Ok(bytes.clone());
+        let value = match &self.0 {
+            Source::Inline(bytes) => return Ok(bytes.clone()),
+            Source::Log(value) => value,
+        };
+        if value.pointer.length <= value.pointer.chunk_bytes {
+            return match value.pointer.extents.first() {
+                Some(extent) => value.read_whole_chunk(extent),
+                None => Ok(Bytes::new()),
+            };
         }
-        let mut all = Vec::new();
+        let expected = value.pointer.length.min(crate::BATCH_BYTES_MAX as u64);
+        let mut all = Vec::with_capacity(expected as usize);
         while (all.len() as u64) < self.length() {
             let part = self.read_at(all.len() as u64, usize::MAX)?;
-            if all.is_empty() && part.len() as u64 == self.length() {
-                return Ok(part);
-            }
             all.extend_from_slice(&part);
         }
         Ok(all.into())
@@ -97,6 +102,18 @@ impl ValueReader {
 }
 
 impl LogValue {
+    /// The only chunk of the value.
+    fn read_whole_chunk(&self, extent: &Extent) -> Result<Bytes> {
+        let length = extent.length as usize;
+        let mapped = self
+            .log
+            .mapped_chunk(extent.segment, extent.offset, length)?;
+        match mapped {
+            Some(chunk) => Ok(chunk),
+            None => read_chunk(&self.log, extent, self.pointer.chunk_bytes, 0),
+        }
+    }
+
     /// The chunk that holds `offset`, and where in the value it starts.
     fn chunk_of(&self, offset: u64) -> Result<(u64, Bytes)> {
         let start = offset - offset % self.pointer.chunk_bytes;

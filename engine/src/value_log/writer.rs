@@ -6,6 +6,11 @@ use crate::codec::checksum;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// Values up to here, when they are at hand as a whole, are one chunk: to verify any part of them is to read them all.
+const WHOLE_BYTES_MAX: usize = 4 << 20;
+
+const _: () = assert!(WHOLE_BYTES_MAX as u64 <= super::CHUNK_BYTES_MAX);
+
 /// Streams a value of any size into the value log in bounded memory. Dropped unfinished, or never put in a batch, its
 /// bytes are garbage and collected.
 #[derive(Debug)]
@@ -72,28 +77,16 @@ impl ValueWriter {
     }
 
     fn write_chunk(&mut self) -> Result<()> {
-        let (segment, offset, pin) = self.log.reserve(self.buffer.len() as u64)?;
-        let written = self.write_record(&segment, offset);
-        if written.is_err() {
-            self.log.note_hole(&segment);
-        }
-        segment.writing.fetch_sub(1, Ordering::SeqCst);
-        written?;
-        self.add_extent(segment.number, offset, pin);
+        let buffer = &mut self.buffer;
+        let length = buffer.len() as u64;
+        let (number, offset, pin) = self.log.append(length, |segment, offset| {
+            let (head, payload) = buffer.split_at_mut(CHUNK_HEADER_BYTES);
+            let (whole_head, sum) = chunk_header(segment.number, offset, payload);
+            head.copy_from_slice(&whole_head);
+            segment.file.write(buffer, offset).map(|()| sum)
+        })?;
+        self.add_extent(number, offset, pin);
         self.buffer.truncate(CHUNK_HEADER_BYTES);
-        Ok(())
-    }
-
-    fn write_record(&mut self, segment: &Writable, offset: u64) -> Result<()> {
-        let (head, payload) = self.buffer.split_at_mut(CHUNK_HEADER_BYTES);
-        head[..4].copy_from_slice(&(payload.len() as u32).to_le_bytes());
-        let sum = checksum(segment.number, offset, &[&head[..4], payload]);
-        head[4..].copy_from_slice(&sum.to_le_bytes());
-        segment.file.write(&self.buffer, offset)?;
-        segment.checksum.fetch_add(sum, Ordering::Relaxed);
-        segment
-            .written
-            .fetch_add(self.buffer.len() as u64, Ordering::Release);
         Ok(())
     }
 
@@ -114,5 +107,65 @@ impl ValueWriter {
             length,
         });
         self.pins.push(pin);
+    }
+}
+
+/// What stands before the bytes of a chunk, and the checksum in it.
+fn chunk_header(segment: u64, offset: u64, payload: &[u8]) -> ([u8; CHUNK_HEADER_BYTES], u64) {
+    let mut head = [0; CHUNK_HEADER_BYTES];
+    head[..4].copy_from_slice(&(payload.len() as u32).to_le_bytes());
+    let sum = checksum(segment, offset, &[&head[..4], payload]);
+    head[4..].copy_from_slice(&sum.to_le_bytes());
+    (head, sum)
+}
+
+impl ValueLog {
+    /// Appends a record of `length` bytes: gives it a place, where `write` writes it and answers its checksum.
+    fn append(
+        &self,
+        length: u64,
+        write: impl FnOnce(&Writable, u64) -> Result<u64>,
+    ) -> Result<(u64, u64, Pin)> {
+        let (segment, offset, pin) = self.reserve(length)?;
+        let written = write(&segment, offset);
+        match &written {
+            Ok(sum) => {
+                segment.checksum.fetch_add(*sum, Ordering::Relaxed);
+                segment.written.fetch_add(length, Ordering::Release);
+            }
+            Err(_) => self.note_hole(&segment),
+        }
+        segment.writing.fetch_sub(1, Ordering::SeqCst);
+        written.map(|_| (segment.number, offset, pin))
+    }
+
+    /// Appends a value that is at hand as a whole: as one chunk, and without a copy, unless it is very large.
+    pub(crate) fn write_whole(self: &Arc<Self>, value: &[u8]) -> Result<LargeValue> {
+        if value.is_empty() || value.len() > WHOLE_BYTES_MAX {
+            let mut writer = ValueWriter::new(self.clone());
+            writer.write(value)?;
+            return writer.finish();
+        }
+        let length = value.len() as u64;
+        let record = CHUNK_HEADER_BYTES as u64 + length;
+        let (segment, offset, pin) = self.append(record, |segment, offset| {
+            let (head, sum) = chunk_header(segment.number, offset, value);
+            segment.file.write(&head, offset)?;
+            let behind = offset + CHUNK_HEADER_BYTES as u64;
+            segment.file.write(value, behind).map(|()| sum)
+        })?;
+        let extent = Extent {
+            segment,
+            offset,
+            length,
+        };
+        Ok(LargeValue {
+            pointer: ValuePointer {
+                chunk_bytes: length,
+                length,
+                extents: vec![extent],
+            },
+            pins: vec![pin],
+        })
     }
 }
