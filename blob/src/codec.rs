@@ -21,7 +21,9 @@
 //!             02 content-id:16 length block-id:text home:16 file-id:16      its content is in that file
 //! PageExtent  01 start                                                      cleared
 //!             02 start content-id:16 skipped stored
+//!             03 start content-id:16 skipped stored content-id:16 offset    encrypted as that part of that content
 //! Staging     01 count id-bytes:1 touched:8
+//!             02 count id-bytes:1 touched:8 key-sha256:32                   encrypted with that key
 //! Policy      01 versions:1 delete-days? permanent:1 container-days? rehydrate-seconds   (of an account)
 //! count       01 count                                                      how many records name a file
 //! ```
@@ -326,18 +328,27 @@ pub(crate) fn decode_block(value: &[u8]) -> Result<BlobBlock> {
 }
 
 pub(crate) fn encode_extent(extent: &PageExtent) -> Vec<u8> {
-    let mut out = Writer::new(if extent.pages.is_some() { 2 } else { 1 });
+    let sealed_as = extent.pages.and_then(|pages| pages.sealed_as);
+    let mut out = Writer::new(match (extent.pages, sealed_as) {
+        (None, _) => 1,
+        (Some(_), None) => 2,
+        (Some(_), Some(_)) => 3,
+    });
     out.varint(extent.start);
     if let Some(pages) = &extent.pages {
         out.id(pages.content);
         out.varint(pages.skipped);
         out.varint(pages.stored);
     }
+    if let Some((content, offset)) = sealed_as {
+        out.id(content);
+        out.varint(offset);
+    }
     out.0
 }
 
 pub(crate) fn decode_extent(value: &[u8]) -> Result<PageExtent> {
-    decode(value, "extent of pages", |version, input| {
+    decode(value, EXTENT, |version, input| {
         Some(PageExtent {
             start: input.varint()?,
             pages: match version {
@@ -346,6 +357,10 @@ pub(crate) fn decode_extent(value: &[u8]) -> Result<PageExtent> {
                     content: input.id()?,
                     skipped: input.varint()?,
                     stored: input.varint()?,
+                    sealed_as: match version {
+                        2 => None,
+                        _ => Some((input.id()?, input.varint()?)),
+                    },
                 }),
             },
         })
@@ -387,19 +402,26 @@ pub(crate) fn decode_count(value: &[u8]) -> Result<u64> {
 }
 
 pub(crate) fn encode_staging(staging: &Staging) -> Vec<u8> {
-    let mut out = Writer::new(1);
+    let mut out = Writer::new(if staging.key_sha256.is_some() { 2 } else { 1 });
     out.varint(staging.count.into());
     out.byte(staging.id_bytes);
     out.time(staging.touched_at);
+    if let Some(sha256) = &staging.key_sha256 {
+        out.0.extend_from_slice(sha256);
+    }
     out.0
 }
 
 pub(crate) fn decode_staging(value: &[u8]) -> Result<Staging> {
-    decode(value, "uncommitted blocks", |_, input| {
+    decode(value, "uncommitted blocks", |version, input| {
         Some(Staging {
             count: input.varint()?.try_into().ok()?,
             id_bytes: input.byte()?,
             touched_at: input.time()?,
+            key_sha256: match version {
+                1 => None,
+                _ => Some(input.array()?),
+            },
         })
     })
 }
@@ -412,7 +434,9 @@ fn decode<T>(
 ) -> Result<T> {
     let mut input = Reader(value);
     let decoded = match input.byte() {
-        Some(version @ 1..=VERSION_MAX) => fields(version, &mut input),
+        Some(version @ 1..=VERSION_MAX) if version < 3 || what == EXTENT => {
+            fields(version, &mut input)
+        }
         _ => None,
     };
     decoded.filter(|_| input.0.is_empty()).ok_or_else(|| {
@@ -423,8 +447,10 @@ fn decode<T>(
     })
 }
 
+/// What has three versions; all others have two.
+const EXTENT: &str = "extent of pages";
 /// The newest version of any value.
-const VERSION_MAX: u8 = 2;
+const VERSION_MAX: u8 = 3;
 
 /// Fields that most values do not have, each under its number.
 #[derive(Default)]

@@ -242,15 +242,20 @@ proptest! {
     }
 
     #[test]
-    fn extents_come_back(start: u64, pages: Option<(u128, u64, u64)>) {
-        let pages = pages.map(|(content, skipped, stored)| Pages { content, skipped, stored });
+    fn extents_come_back(start: u64, pages: Option<(u128, u64, u64, Option<(u128, u64)>)>) {
+        let pages = pages.map(|(content, skipped, stored, sealed_as)| Pages {
+            content,
+            skipped,
+            stored,
+            sealed_as,
+        });
         let extent = PageExtent { start, pages };
         prop_assert_eq!(decode_extent(&encode_extent(&extent)).unwrap(), extent);
     }
 
     #[test]
-    fn staging_comes_back(count: u32, id_bytes: u8, touched_at in time(), file: u128) {
-        let staging = Staging { count, id_bytes, touched_at };
+    fn staging_comes_back(count: u32, id_bytes: u8, touched_at in time(), file: u128, key_sha256: Option<[u8; 32]>) {
+        let staging = Staging { count, id_bytes, touched_at, key_sha256 };
         prop_assert_eq!(decode_staging(&encode_staging(&staging)).unwrap(), staging);
         prop_assert_eq!(decode_uncommitted(&encode_uncommitted(file)).unwrap(), file);
     }
@@ -292,5 +297,5 @@ fn later_versions_are_refused() {
     let mut value = encode_uncommitted(1);
     value[0] = VERSION_MAX + 1;
     let error = decode_uncommitted(&value).unwrap_err();
-    assert!(matches!(error, Error::InternalError { reason } if reason.contains("version 3")));
+    assert!(matches!(error, Error::InternalError { reason } if reason.contains("version 4")));
 }

@@ -4,6 +4,7 @@
 //! ([`Conditions::for_write`]), which may fail before anything is looked up; then it is held against the blob.
 //! Source: Specifying conditional headers for Blob service operations.
 
+use crate::cipher::CustomerKey;
 use crate::error::{Error, Result};
 use crate::etag::ETag;
 use crate::lease::Guid;
@@ -26,6 +27,8 @@ pub struct Conditions {
     pub if_tags: Option<TagCondition>,
     /// `x-ms-lease-id`.
     pub lease_id: Option<Guid>,
+    /// The key that the content is encrypted with, where a request needs it: it must be the blob's.
+    pub customer_key: Option<CustomerKey>,
 }
 
 /// The value of `If-Match` or `If-None-Match`.

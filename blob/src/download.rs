@@ -1,6 +1,7 @@
 //! Download: a blob on its way out, chunk by chunk from one snapshot, so that overwriting it meanwhile does no harm.
 
 use crate::Keyspaces;
+use crate::cipher::CustomerKey;
 use crate::codec;
 use crate::error::{Error, Result};
 use crate::keys;
@@ -50,7 +51,12 @@ enum Source {
 pub(crate) struct Piece {
     value: ValueReader,
     offset: u64,
+    /// What it is decrypted with, and the content and offset that its first byte was encrypted at.
+    sealed: Option<(CustomerKey, u128, u64)>,
 }
+
+/// The key that a reader brought, and what it is for.
+pub(crate) type Key = Option<CustomerKey>;
 
 /// The rest of a block list, or of the appends of an append blob: what is left of the present block, the rows of those after
 /// it in the present layer, and the layers after that.
@@ -59,6 +65,7 @@ struct Blocks {
     snapshot: Snapshot,
     keyspaces: Keyspaces,
     layers: std::vec::IntoIter<Layer>,
+    key: Key,
     rows: Option<(Layer, Scan)>,
     offset: u64,
     current: Option<Piece>,
@@ -83,10 +90,11 @@ impl Download {
         snapshot: Snapshot,
         blob: Blob,
         range: Option<ByteRange>,
+        key: Key,
     ) -> Result<Download> {
         let range = range.map(|range| range.within(blob.length)).transpose()?;
         let read = range.clone().unwrap_or(0..blob.length);
-        let body = BlobReader::open(keyspaces, snapshot, &blob, read)?;
+        let body = BlobReader::open(keyspaces, snapshot, &blob, read, key)?;
         Ok(Download { blob, range, body })
     }
 }
@@ -98,13 +106,15 @@ impl BlobReader {
         snapshot: Snapshot,
         blob: &Blob,
         read: Range<u64>,
+        key: Key,
     ) -> Result<BlobReader> {
         let first = blob.layers.first().map(|layer| layer.file);
         let source = match (blob.content, first) {
             _ if read.is_empty() => Source::Empty,
             (Content::Whole, Some(file)) => {
-                let (content, key) = (&keyspaces.content, file.whole_content());
-                Source::Whole(Piece::open(&snapshot, content, &key, read.start)?)
+                let (content, row) = (&keyspaces.content, file.whole_content());
+                let piece = Piece::open(&snapshot, content, &row, read.start)?;
+                Source::Whole(piece.sealed(key, file.id, 0))
             }
             (Content::Whole, None) => return Err(missing("a blob with bytes has no file")),
             (Content::Blocks { .. } | Content::Appends { .. }, _) => {
@@ -112,6 +122,7 @@ impl BlobReader {
                     snapshot,
                     keyspaces: keyspaces.clone(),
                     layers: blob.layers.clone().into_iter(),
+                    key,
                     rows: None,
                     offset: read.start,
                     current: None,
@@ -122,6 +133,7 @@ impl BlobReader {
                 snapshot,
                 &blob.layers,
                 read.clone(),
+                key,
             ))),
         };
         Ok(BlobReader {
@@ -165,12 +177,27 @@ impl Piece {
     ) -> Result<Piece> {
         let value = snapshot.open_value(content, key)?;
         let value = value.ok_or_else(|| missing("a blob refers to content that is not there"))?;
-        Ok(Piece { value, offset })
+        Ok(Piece {
+            value,
+            offset,
+            sealed: None,
+        })
+    }
+
+    /// Decrypts what is read; the byte at offset 0 was encrypted as that of `content` at `offset`.
+    pub(crate) fn sealed(self, key: Key, content: u128, offset: u64) -> Piece {
+        let sealed = key.map(|key| (key, content, offset));
+        Piece { sealed, ..self }
     }
 
     /// Empty at the end of the value.
     pub(crate) fn next(&mut self, bytes_max: usize) -> Result<Bytes> {
-        let chunk = self.value.read_at(self.offset, bytes_max)?;
+        let mut chunk = self.value.read_at(self.offset, bytes_max)?;
+        if let Some((key, content, offset)) = &self.sealed {
+            let mut plain = chunk.to_vec();
+            key.apply(*content, offset + self.offset, &mut plain);
+            chunk = plain.into();
+        }
         self.offset += chunk.len() as u64;
         Ok(chunk)
     }
@@ -225,7 +252,8 @@ impl Blocks {
             .ok_or_else(gap)?;
         let file = block.file.unwrap_or(layer.file);
         let key = file.block_content(block.content);
-        Piece::open(&self.snapshot, &self.keyspaces.content, &key, skipped)
+        let piece = Piece::open(&self.snapshot, &self.keyspaces.content, &key, skipped)?;
+        Ok(piece.sealed(self.key, block.content, 0))
     }
 }
 

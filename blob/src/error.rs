@@ -99,6 +99,8 @@ pub enum Error {
     },
     #[error("The request body is too large and exceeds the maximum permissible limit.")]
     RequestBodyTooLarge { limit: u64 },
+    #[error("The container's encryption policy forbids the encryption scope of this request.")]
+    RequestForbiddenByContainerEncryptionPolicy,
     /// Code `OutOfRangeInput` too, of a container's name.
     #[error("The specified resource name length is not within the permissible limits.")]
     ResourceNameLength,

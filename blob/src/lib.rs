@@ -13,6 +13,7 @@
 mod account;
 mod block_list;
 mod checksum;
+mod cipher;
 mod codec;
 mod conditions;
 mod download;
@@ -36,6 +37,7 @@ mod upload;
 pub use account::AccountPolicy;
 pub use block_list::{BlockChoice, BlockListType, BlockSource};
 pub use checksum::{Checksummer, Checksums};
+pub use cipher::CustomerKey;
 pub use conditions::{Conditions, ETags};
 pub use download::{BlobReader, ByteRange, Download};
 pub use error::{Error, Result};
@@ -53,11 +55,11 @@ pub use model::{
 };
 pub use moment::Moment;
 pub use operations::{
-    AppendBlock, AppendBlockOutcome, BlobDeletion, BlobSettings, COPY_FROM_URL_BYTES_MAX, CopyBlob,
-    CopyOutcome, DeleteBlob, DeleteSnapshots, Expiry, FetchedCopy, FindBlobsByTags,
-    FindBlobsByTagsPage, GetPageRanges, PAGE_BLOB_BYTES_MAX, PageRange, PageRanges, PageUpdate,
-    PutAppendBlob, PutBlob, PutBlobOutcome, PutBlockList, PutPage, PutPageBlob, PutPageOutcome,
-    SequenceAction, SequenceConditions, TaggedBlob, TierOutcome,
+    AppendBlock, AppendBlockOutcome, BlobDeletion, BlobSettings, COPY_FROM_URL_BYTES_MAX,
+    ContainerSettings, CopyBlob, CopyOutcome, DeleteBlob, DeleteSnapshots, Expiry, FetchedCopy,
+    FindBlobsByTags, FindBlobsByTagsPage, GetPageRanges, PAGE_BLOB_BYTES_MAX, PageRange,
+    PageRanges, PageUpdate, PutAppendBlob, PutBlob, PutBlobOutcome, PutBlockList, PutPage,
+    PutPageBlob, PutPageOutcome, SequenceAction, SequenceConditions, TaggedBlob, TierOutcome,
 };
 pub use sweep::Swept;
 pub use tags::{TagCondition, TagQuery};

@@ -392,6 +392,16 @@ pub(crate) struct Pages {
     pub(crate) skipped: u64,
     /// Bytes of the whole content.
     pub(crate) stored: u64,
+    /// Where the content was encrypted, if that was elsewhere: the content it was a part of, and the offset in that.
+    pub(crate) sealed_as: Option<(u128, u64)>,
+}
+
+impl Pages {
+    /// The content and the offset that the first byte of the extent was encrypted at.
+    pub(crate) fn counter(&self) -> (u128, u64) {
+        let (content, offset) = self.sealed_as.unwrap_or((self.content, 0));
+        (content, offset + self.skipped)
+    }
 }
 
 /// What is known of all uncommitted blocks of a blob together.
@@ -403,6 +413,8 @@ pub(crate) struct Staging {
     pub(crate) id_bytes: u8,
     /// When the last of them was put: they are dropped a week later.
     pub(crate) touched_at: SystemTime,
+    /// The SHA-256 of the key that all of them are encrypted with, if the client brings one.
+    pub(crate) key_sha256: Option<[u8; 32]>,
 }
 
 /// The answer of Get Block List. A list that was not asked for is empty.

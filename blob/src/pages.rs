@@ -11,7 +11,7 @@
 //! more than one content at each of its ends.
 
 use crate::codec;
-use crate::download::{Piece, missing};
+use crate::download::{Key, Piece, missing};
 use crate::error::Result;
 use crate::keys::{self, File};
 use crate::model::{Layer, PageExtent, Pages};
@@ -38,8 +38,8 @@ pub(crate) struct Segment {
 pub(crate) enum Written {
     Never,
     Cleared,
-    /// The content, the file it is in, and the offset in it of the first byte of the stretch.
-    Pages(File, u128, u64),
+    /// The file of the content, and what the extent of the stretch has of it, cut to begin with the stretch.
+    Pages(File, Pages),
 }
 
 /// The extents of several layers as one sequence of segments.
@@ -103,7 +103,7 @@ impl Overlay {
                 None => Written::Cleared,
                 Some(pages) => {
                     let skipped = pages.skipped + (start - range.start);
-                    Written::Pages(layer.file, pages.content, skipped)
+                    Written::Pages(layer.file, Pages { skipped, ..*pages })
                 }
             };
             break;
@@ -150,6 +150,7 @@ pub(crate) struct PageReader {
     snapshot: Snapshot,
     keyspaces: Keyspaces,
     overlay: Overlay,
+    key: Key,
     /// What is left of the present segment, and where its bytes come from; `None` for zeros.
     current: Option<(u64, Option<Piece>)>,
 }
@@ -160,11 +161,13 @@ impl PageReader {
         snapshot: Snapshot,
         layers: &[Layer],
         range: Range<u64>,
+        key: Key,
     ) -> PageReader {
         PageReader {
             overlay: Overlay::new(keyspaces, &snapshot, layers, range),
             keyspaces: keyspaces.clone(),
             snapshot,
+            key,
             current: None,
         }
     }
@@ -194,12 +197,18 @@ impl PageReader {
     }
 
     fn open(&self, segment: &Segment) -> Result<Option<Piece>> {
-        let Written::Pages(file, content, skipped) = segment.what else {
+        let Written::Pages(file, pages) = segment.what else {
             return Ok(None);
         };
-        let key = file.block_content(content);
+        let row = file.block_content(pages.content);
         let content = &self.keyspaces.content;
-        Piece::open(&self.snapshot, content, &key, skipped).map(Some)
+        let piece = Piece::open(&self.snapshot, content, &row, pages.skipped)?;
+        let (sealed_as, offset) = pages.counter();
+        Ok(Some(piece.sealed(
+            self.key,
+            sealed_as,
+            offset - pages.skipped,
+        )))
     }
 }
 
@@ -214,17 +223,18 @@ impl PageWrite<'_> {
     /// Puts uploaded pages from `start` on, where nothing is any more.
     pub(crate) fn put(&mut self, start: u64, uploaded: Uploaded) {
         let mut start = start;
-        for (value, stored) in uploaded.into_pieces() {
-            let content = self.service.ids.next_id();
-            let key = self.file.block_content(content);
-            value.put(self.batch, &self.service.keyspaces.content, &key);
+        for piece in uploaded.into_pieces() {
+            let key = self.file.block_content(piece.content);
+            let content = &self.service.keyspaces.content;
+            piece.value.put(self.batch, content, &key);
             let pages = Pages {
-                content,
+                content: piece.content,
                 skipped: 0,
-                stored,
+                stored: piece.length,
+                sealed_as: None,
             };
-            self.put_extent(start..start + stored, Some(pages));
-            start += stored;
+            self.put_extent(start..start + piece.length, Some(pages));
+            start += piece.length;
         }
     }
 
@@ -317,6 +327,8 @@ impl PageWrite<'_> {
             content: copy,
             skipped: 0,
             stored: range.end - range.start,
+            // It is copied as it is, which may be encrypted.
+            sealed_as: Some(pages.counter()),
         };
         self.put_extent(range, Some(pages));
         Ok(())

@@ -3,11 +3,14 @@
 //! A small body stays in memory and becomes a row like any other; a larger one goes to the engine's value log as it
 //! arrives. Nothing refers to it until an operation puts it; one that is dropped instead is garbage that the engine collects.
 
+use crate::BlobService;
 use crate::checksum::{Checksummer, Checksums};
+use crate::cipher::CustomerKey;
 use crate::download::BlobReader;
 use crate::error::{Error, Result};
 use crate::model::Md5;
-use lazurite_engine::{Batch, Db, Keyspace, LargeValue, ValueWriter};
+use lazurite_engine::{Batch, Db, IdSource, Keyspace, LargeValue, ValueWriter};
+use std::sync::Arc;
 
 /// Most bytes of a Put Blob: 5000 MiB. Source: Put Blob, "Remarks".
 pub const PUT_BLOB_BYTES_MAX: u64 = 5000 << 20;
@@ -19,6 +22,8 @@ pub const APPEND_BLOCK_BYTES_MAX: u64 = 100 << 20;
 pub const PUT_PAGE_BYTES_MAX: u64 = 4 << 20;
 /// Pages are stored in contents of at most this many bytes: an overwrite leaves at most two of them in part.
 const PAGES_BYTES_MAX: usize = 64 << 10;
+/// Bytes are encrypted in a buffer of at most this many.
+const SEALED_BYTES: usize = 64 << 10;
 /// What is copied from another blob is held in memory in pieces of at most this many bytes.
 const COPY_CHUNK_BYTES: usize = 256 << 10;
 /// Bodies up to this size, in bytes, are rows of the store and never files of their own.
@@ -53,9 +58,14 @@ impl UploadKind {
 pub struct Upload {
     db: Db,
     kind: UploadKind,
+    ids: Arc<dyn IdSource>,
+    /// What the body is encrypted with as it is written.
+    key: Option<CustomerKey>,
+    /// The id of the content that is being written.
+    content: u128,
     body: Body,
     /// What of a body of pages is stored already.
-    pieces: Vec<(UploadedValue, u64)>,
+    pieces: Vec<Piece>,
     /// Bytes of pages since then.
     piece_bytes: usize,
     length: u64,
@@ -73,9 +83,20 @@ enum Body {
 #[derive(Debug)]
 pub(crate) struct Uploaded {
     /// One, but of pages one for each of their contents.
-    pieces: Vec<(UploadedValue, u64)>,
+    pieces: Vec<Piece>,
+    /// What it is encrypted with.
+    pub(crate) key: Option<CustomerKey>,
     pub(crate) length: u64,
     pub(crate) checksums: Checksums,
+}
+
+/// The bytes of one content.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    /// The id it is to be filed under: if it is encrypted, it is encrypted for that.
+    pub(crate) content: u128,
+    pub(crate) value: UploadedValue,
+    pub(crate) length: u64,
 }
 
 /// Bytes that wait for the batch that files them.
@@ -87,15 +108,23 @@ pub(crate) enum UploadedValue {
 
 impl Upload {
     /// `claimed` is what `Content-MD5` or `x-ms-content-crc64` says of this body; both at once is an error.
-    pub(crate) fn begin(db: &Db, kind: UploadKind, claimed: Checksums) -> Result<Upload> {
+    pub(crate) fn begin(
+        service: &BlobService,
+        kind: UploadKind,
+        claimed: Checksums,
+        key: Option<CustomerKey>,
+    ) -> Result<Upload> {
         if claimed.md5.is_some() && claimed.crc64.is_some() {
             return Err(Error::BothCrc64AndMd5HeaderPresent);
         }
         let md5 = kind == UploadKind::PutBlob || claimed.md5.is_some();
         let crc64 = kind != UploadKind::PutBlob || claimed.crc64.is_some();
         Ok(Upload {
-            db: db.clone(),
+            db: service.db.clone(),
             kind,
+            ids: service.ids.clone(),
+            key,
+            content: service.ids.next_id(),
             body: Body::Small(Vec::new()),
             pieces: Vec::new(),
             piece_bytes: 0,
@@ -119,8 +148,23 @@ impl Upload {
         self.checksummer.update(bytes);
         match self.kind {
             UploadKind::PutPage => self.append_pages(bytes),
-            _ => self.append(bytes),
+            _ => self.append_sealed(bytes, length - bytes.len() as u64),
         }
+    }
+
+    /// Appends bytes that lie at `offset` of their content, encrypted if there is a key.
+    fn append_sealed(&mut self, bytes: &[u8], offset: u64) -> Result<()> {
+        let Some(key) = self.key else {
+            return self.append(bytes);
+        };
+        let mut offset = offset;
+        for plain in bytes.chunks(SEALED_BYTES) {
+            let mut sealed = plain.to_vec();
+            key.apply(self.content, offset, &mut sealed);
+            self.append(&sealed)?;
+            offset += plain.len() as u64;
+        }
+        Ok(())
     }
 
     /// Appends, and ends a content wherever it has become as large as they get.
@@ -128,7 +172,7 @@ impl Upload {
         while !bytes.is_empty() {
             let open = self.piece_bytes;
             let (now, later) = bytes.split_at(bytes.len().min(PAGES_BYTES_MAX - open));
-            self.append(now)?;
+            self.append_sealed(now, open as u64)?;
             self.piece_bytes += now.len();
             bytes = later;
             if self.piece_bytes == PAGES_BYTES_MAX {
@@ -185,18 +229,23 @@ impl Upload {
             crc64: self.claimed.crc64,
         };
         claimed.check(&checksums)?;
-        let length = self.length;
+        let (length, key) = (self.length, self.key);
         let pieces = self.into_pieces()?;
         Ok(Uploaded {
             pieces,
+            key,
             length,
             checksums,
         })
     }
 
-    fn into_pieces(mut self) -> Result<Vec<(UploadedValue, u64)>> {
+    fn into_pieces(mut self) -> Result<Vec<Piece>> {
         if self.kind != UploadKind::PutPage {
-            return Ok(vec![(end(self.body)?, self.length)]);
+            return Ok(vec![Piece {
+                content: self.content,
+                value: end(self.body)?,
+                length: self.length,
+            }]);
         }
         if self.piece_bytes > 0 {
             self.end_piece()?;
@@ -207,7 +256,12 @@ impl Upload {
     fn end_piece(&mut self) -> Result<()> {
         let body = std::mem::replace(&mut self.body, Body::Small(Vec::new()));
         let length = std::mem::take(&mut self.piece_bytes) as u64;
-        self.pieces.push((end(body)?, length));
+        self.pieces.push(Piece {
+            content: self.content,
+            value: end(body)?,
+            length,
+        });
+        self.content = self.ids.next_id();
         Ok(())
     }
 }
@@ -230,13 +284,18 @@ impl std::fmt::Debug for Upload {
 impl Uploaded {
     /// Files the body, which is not one of pages, under `key`.
     pub(crate) fn put(self, batch: &mut Batch, content: &Keyspace, key: &[u8]) {
-        for (value, _) in self.pieces {
-            value.put(batch, content, key);
+        for piece in self.pieces {
+            piece.value.put(batch, content, key);
         }
     }
 
-    /// The contents of a body of pages, with their lengths.
-    pub(crate) fn into_pieces(self) -> Vec<(UploadedValue, u64)> {
+    /// The id of the content of a body that is not one of pages.
+    pub(crate) fn content(&self) -> u128 {
+        self.pieces.first().map_or(0, |piece| piece.content)
+    }
+
+    /// The contents of a body of pages.
+    pub(crate) fn into_pieces(self) -> Vec<Piece> {
         self.pieces
     }
 }

@@ -28,7 +28,7 @@ pub struct PutAppendBlob {
     pub metadata: Metadata,
     /// What else the blob is made with.
     pub settings: BlobSettings,
-    /// What must hold of the blob before.
+    /// What must hold of the blob before. A key among them is what its appends are going to be encrypted with.
     pub conditions: Conditions,
 }
 
@@ -71,6 +71,7 @@ impl BlobService {
         let settings = request.settings.checked(BlobType::AppendBlob)?;
         let mut write = self.begin_write(address, now)?;
         write.check(condition, &request.conditions, WriteKind::Create)?;
+        write.check_scope(&settings)?;
         write.retire(Retired::Overwritten)?;
         let blob = write.new_blob(NewBlob {
             content: Content::Appends {
@@ -82,7 +83,7 @@ impl BlobService {
             headers: request.headers,
             metadata: request.metadata,
             settings,
-            encryption: Encryption::None,
+            encryption: Encryption::of(request.conditions.customer_key.as_ref()),
         });
         write.put_current(&blob);
         Ok((blob.written(), write.commit()?))
@@ -112,6 +113,7 @@ impl BlobService {
         write.check_type(BlobType::AppendBlob)?;
         write.check(condition, &request.conditions, WriteKind::Change)?;
         let mut blob = write.changeable()?;
+        blob.encryption.check(body.key.as_ref())?;
         let (offset, end) = (blob.length, blob.length.saturating_add(length));
         let count = unsealed(&blob)?;
         check_position(&blob, request.append_position)?;
@@ -128,7 +130,7 @@ impl BlobService {
         let block = BlobBlock {
             id: Vec::new(),
             length,
-            content: self.ids.next_id(),
+            content: body.content(),
             file: None,
         };
         let batch = &mut write.batch;

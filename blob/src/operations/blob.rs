@@ -42,7 +42,8 @@ pub struct BlobDeletion {
 impl BlobService {
     /// The blob and its content, or a range of it, as they are now and whatever is written afterwards.
     /// Errors: of the names; `ContainerNotFound`, `BlobNotFound`; those of the conditions of a read; of a lease id that does not
-    /// match; `BlobArchived`, `BlobBeingRehydrated`; `InvalidRange`.
+    /// match; `BlobArchived`, `BlobBeingRehydrated`; `BlobUsesCustomerSpecifiedEncryption`,
+    /// `BlobDoesNotUseCustomerSpecifiedEncryption`; `InvalidRange`.
     pub fn get_blob(
         &self,
         address: &BlobAddress<'_>,
@@ -52,7 +53,9 @@ impl BlobService {
     ) -> Result<Download> {
         let (snapshot, _, blob) = self.find_for_read(address, conditions, now)?;
         check_online(&blob, now)?;
-        Download::open(&self.keyspaces, snapshot, blob, range)
+        let key = conditions.customer_key;
+        blob.encryption.check(key.as_ref())?;
+        Download::open(&self.keyspaces, snapshot, blob, range, key)
     }
 
     /// The blob without its content. Serves Get Blob Properties and Get Blob Metadata.
@@ -64,6 +67,7 @@ impl BlobService {
         now: SystemTime,
     ) -> Result<Blob> {
         let (_, _, blob) = self.find_for_read(address, conditions, now)?;
+        blob.encryption.check(conditions.customer_key.as_ref())?;
         Ok(blob)
     }
 
@@ -102,6 +106,8 @@ impl BlobService {
         let condition = conditions.for_write()?;
         let mut write = self.begin_write(address, now)?;
         write.check(condition, conditions, WriteKind::Change)?;
+        let key = conditions.customer_key.as_ref();
+        write.existing()?.encryption.check(key)?;
         if write.policy.versioning {
             return self.set_metadata_of_new_version(write, metadata);
         }

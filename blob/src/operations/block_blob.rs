@@ -4,9 +4,11 @@ use super::Found;
 use super::write::{BlobSettings, BlobWrite, NewBlob, Retired};
 use crate::BlobService;
 use crate::block_list::{
-    self, BlockChoice, BlockListType, COMMITTED_BLOCKS_MAX, NewList, UNCOMMITTED_BLOCKS_MAX,
+    self, BlockChoice, BlockListType, BlockSource, COMMITTED_BLOCKS_MAX, NewList,
+    UNCOMMITTED_BLOCKS_MAX,
 };
 use crate::checksum::Checksums;
+use crate::cipher::CustomerKey;
 use crate::codec;
 use crate::conditions::{Conditions, Validators, WriteKind};
 use crate::error::{Error, Result};
@@ -68,7 +70,17 @@ impl BlobService {
     /// visible before, and dropping it leaves nothing. `claimed` is what the request says of its body: `Content-MD5` or
     /// `x-ms-content-crc64`. Errors: `BothCrc64AndMd5HeaderPresent`.
     pub fn begin_upload(&self, kind: UploadKind, claimed: Checksums) -> Result<Upload> {
-        Upload::begin(&self.db, kind, claimed)
+        Upload::begin(self, kind, claimed, None)
+    }
+
+    /// As [`BlobService::begin_upload`] of a body that is stored encrypted with a key which the client brings.
+    pub fn begin_encrypted_upload(
+        &self,
+        kind: UploadKind,
+        claimed: Checksums,
+        key: CustomerKey,
+    ) -> Result<Upload> {
+        Upload::begin(self, kind, claimed, Some(key))
     }
 
     /// Fails as Put Blob or Put Block List would now for reasons that need no body: for a server that decides before it
@@ -110,11 +122,14 @@ impl BlobService {
 
         let mut write = self.begin_write(address, now)?;
         write.check(condition, &request.conditions, WriteKind::Create)?;
+        write.check_scope(&settings)?;
+        let encryption = Encryption::of(body.key.as_ref());
         let file = match write.replaceable_file()? {
-            Some(file) => file,
-            None => {
+            Some(file) if body.key.is_none() => file,
+            _ => {
                 write.retire(Retired::Overwritten)?;
-                write.new_file()
+                // An encrypted body is encrypted for this id.
+                write.file(body.content())
             }
         };
         let (content, key) = (&self.keyspaces.content, file.whole_content());
@@ -133,7 +148,7 @@ impl BlobService {
             headers,
             metadata: request.metadata,
             settings,
-            encryption: Encryption::None,
+            encryption,
         });
         let written = blob.written();
         write.put_current(&blob);
@@ -169,11 +184,12 @@ impl BlobService {
         write.check_lease(lease_id)?;
         let file = write.staging_file()?;
         let replaced = self.uncommitted_block(&file, block_id)?;
-        let staging = write.staging_with(&file, block_id, replaced.is_some())?;
+        let key = body.key.as_ref();
+        let staging = write.staging_with(&file, block_id, replaced.is_some(), key)?;
         let block = BlobBlock {
             id: block_id.to_vec(),
             length,
-            content: self.ids.next_id(),
+            content: body.content(),
             file: None,
         };
         let (content, blocks) = (&self.keyspaces.content, &self.keyspaces.blocks);
@@ -210,7 +226,10 @@ impl BlobService {
         let mut write = self.begin_write(address, now)?;
         write.check_type(BlobType::BlockBlob)?;
         write.check(condition, &request.conditions, WriteKind::Create)?;
+        write.check_scope(&settings)?;
         write.check_online()?;
+        let key = request.conditions.customer_key.as_ref();
+        write.check_keys_of_blocks(&request.blocks, key)?;
         let (list, layers) = write.replace_blocks(&request.blocks)?;
         let blob = write.new_blob(NewBlob {
             content: Content::Blocks {
@@ -221,7 +240,7 @@ impl BlobService {
             headers: request.headers,
             metadata: request.metadata,
             settings,
-            encryption: Encryption::None,
+            encryption: Encryption::of(request.conditions.customer_key.as_ref()),
         });
         let written = blob.written();
         write.put_current(&blob);
@@ -363,7 +382,13 @@ impl BlobWrite<'_> {
     }
 
     /// What is known of the uncommitted blocks once the one of this id is among them.
-    fn staging_with(&self, file: &File, block_id: &[u8], replaces: bool) -> Result<Staging> {
+    fn staging_with(
+        &self,
+        file: &File,
+        block_id: &[u8],
+        replaces: bool,
+        key: Option<&CustomerKey>,
+    ) -> Result<Staging> {
         let id_bytes = block_id.len() as u8;
         let service = self.service;
         let staged = service.db.get(&service.keyspaces.blocks, &file.staging())?;
@@ -373,6 +398,7 @@ impl BlobWrite<'_> {
                 if staging.id_bytes != id_bytes {
                     return Err(Error::InvalidBlobOrBlock);
                 }
+                staging.encryption().check(key)?;
                 staging.count
             }
             None => {
@@ -390,6 +416,7 @@ impl BlobWrite<'_> {
             count: if replaces { count } else { count + 1 },
             id_bytes,
             touched_at: self.now,
+            key_sha256: key.map(CustomerKey::sha256),
         })
     }
 
@@ -405,6 +432,31 @@ impl BlobWrite<'_> {
             return Err(Error::InvalidBlobOrBlock);
         }
         Ok(())
+    }
+
+    /// Fails unless all blocks that are listed are, or may be, encrypted with what the request brought.
+    fn check_keys_of_blocks(
+        &self,
+        choices: &[BlockChoice],
+        key: Option<&CustomerKey>,
+    ) -> Result<()> {
+        if choices.is_empty() {
+            return Ok(());
+        }
+        if let Some(id) = self.staging() {
+            let service = self.service;
+            let row = self.file(id).staging();
+            if let Some(value) = service.db.get(&service.keyspaces.blocks, &row)? {
+                codec::decode_staging(&value)?.encryption().check(key)?;
+            }
+        }
+        let committed = choices
+            .iter()
+            .any(|choice| choice.source != BlockSource::Uncommitted);
+        match self.current() {
+            Some(blob) if committed && listed_file(blob).is_some() => blob.encryption.check(key),
+            _ => Ok(()),
+        }
     }
 
     /// Puts the rows of a new list in place of those there are, and drops the contents that nobody refers to. Answers the list
@@ -545,4 +597,11 @@ impl BlobWrite<'_> {
 fn listed_file(blob: &Blob) -> Option<File> {
     let has_blocks = matches!(blob.content, Content::Blocks { count: 1.. });
     Some(blob.layers.first().filter(|_| has_blocks)?.file)
+}
+
+impl Staging {
+    fn encryption(&self) -> Encryption {
+        let key = self.key_sha256;
+        key.map_or(Encryption::None, Encryption::CustomerKey)
+    }
 }

@@ -24,6 +24,21 @@ const PERMISSION_LETTERS: &str = "racwdxyltfmeopi";
 /// Most characters of a stored access policy's name.
 const POLICY_ID_CHARACTERS_MAX: usize = 64;
 
+/// What a container is made with.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ContainerSettings {
+    /// What may be read without credentials.
+    pub public_access: PublicAccess,
+    /// Its metadata.
+    pub metadata: Metadata,
+    /// `x-ms-default-encryption-scope`.
+    pub default_encryption_scope: Option<String>,
+    /// `x-ms-deny-encryption-scope-override`.
+    pub deny_encryption_scope_override: bool,
+    /// `x-ms-immutable-storage-with-versioning-enabled`, which is told of the container and has no other effect here.
+    pub immutable_versions: bool,
+}
+
 impl BlobService {
     /// Makes a container. A name may be used again as soon as its container is deleted.
     /// Errors: of the name and metadata; `ContainerAlreadyExists`.
@@ -35,8 +50,24 @@ impl BlobService {
         metadata: Metadata,
         now: SystemTime,
     ) -> Result<(Written, Ticket)> {
+        let settings = ContainerSettings {
+            public_access,
+            metadata,
+            ..ContainerSettings::default()
+        };
+        self.create_container_with(account, container, settings, now)
+    }
+
+    /// As [`BlobService::create_container`], with all that a container may be made with.
+    pub fn create_container_with(
+        &self,
+        account: &str,
+        container: &str,
+        settings: ContainerSettings,
+        now: SystemTime,
+    ) -> Result<(Written, Ticket)> {
         names::check_container_name(container)?;
-        names::check_metadata(&metadata)?;
+        names::check_metadata(&settings.metadata)?;
         let key = keys::container(account, container);
         let _gate = self.gates.alone(&key);
         if self.db.get(&self.keyspaces.containers, &key)?.is_some() {
@@ -47,13 +78,13 @@ impl BlobService {
             id: self.ids.next_id(),
             etag: written.etag,
             last_modified: written.last_modified,
-            public_access,
+            public_access: settings.public_access,
             policies: Vec::new(),
-            metadata,
+            metadata: settings.metadata,
             lease: Lease::default(),
-            default_encryption_scope: None,
-            deny_encryption_scope_override: false,
-            immutable_versions: false,
+            default_encryption_scope: settings.default_encryption_scope,
+            deny_encryption_scope_override: settings.deny_encryption_scope_override,
+            immutable_versions: settings.immutable_versions,
             deleted: None,
         };
         Ok((written, self.write_container(&key, &container)?))

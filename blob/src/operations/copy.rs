@@ -123,6 +123,7 @@ impl BlobService {
         check_copyable(&found, &request, kind, now)?;
         to.check_destination(&found, kind)?;
         to.check(condition, &request.conditions, WriteKind::Create)?;
+        to.check_scope(&settings)?;
         let found = to.share_source(&mut from, place, found);
         if from.key != to.key || place != Place::Current {
             // Of a copy onto itself, the record that is replaced has told how many name its files.
@@ -169,7 +170,9 @@ impl BlobService {
         let (snapshot, _, blob) = self.find_for_read(source, &Conditions::default(), now)?;
         check_source(&blob, conditions)?;
         check_online(&blob, now)?;
-        Download::open(&self.keyspaces, snapshot, blob, range)
+        let key = conditions.customer_key;
+        blob.encryption.check(key.as_ref())?;
+        Download::open(&self.keyspaces, snapshot, blob, range, key)
     }
 
     /// Begins a copy from elsewhere: the destination is an empty block blob, pending, until [`BlobService::finish_copy`],
@@ -188,6 +191,7 @@ impl BlobService {
         let mut to = self.begin_write(destination, now)?;
         to.check_type(BlobType::BlockBlob)?;
         to.check(condition, &request.conditions, WriteKind::Create)?;
+        to.check_scope(&settings)?;
         to.check_infinite_lease()?;
         to.retire(Retired::Overwritten)?;
         let mut blob = to.new_blob(NewBlob {

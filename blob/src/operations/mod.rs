@@ -9,6 +9,8 @@ mod copy;
 #[cfg(test)]
 mod copy_tests;
 #[cfg(test)]
+mod encryption_tests;
+#[cfg(test)]
 mod golden_tests;
 #[cfg(test)]
 mod growing_tests;
@@ -28,6 +30,7 @@ mod write;
 pub use append_blob::{AppendBlock, AppendBlockOutcome, PutAppendBlob};
 pub use blob::{BlobDeletion, DeleteBlob, DeleteSnapshots};
 pub use block_blob::{PutBlob, PutBlobOutcome, PutBlockList};
+pub use container::ContainerSettings;
 pub use copy::{COPY_FROM_URL_BYTES_MAX, CopyBlob, CopyOutcome, FetchedCopy};
 pub use page_blob::{
     GetPageRanges, PAGE_BLOB_BYTES_MAX, PageRange, PageRanges, PageUpdate, PutPage, PutPageBlob,

@@ -35,7 +35,7 @@ pub struct PutPageBlob {
     pub metadata: Metadata,
     /// What else the blob is made with.
     pub settings: BlobSettings,
-    /// What must hold of the blob before.
+    /// What must hold of the blob before. A key among them is what its pages are going to be encrypted with.
     pub conditions: Conditions,
 }
 
@@ -149,6 +149,7 @@ impl BlobService {
         let settings = request.settings.checked(BlobType::PageBlob)?;
         let mut write = self.begin_write(address, now)?;
         write.check(condition, &request.conditions, WriteKind::Create)?;
+        write.check_scope(&settings)?;
         write.retire(Retired::Overwritten)?;
         let blob = write.new_blob(NewBlob {
             content: Content::Pages {
@@ -160,7 +161,7 @@ impl BlobService {
             headers: request.headers,
             metadata: request.metadata,
             settings,
-            encryption: Encryption::None,
+            encryption: Encryption::of(request.conditions.customer_key.as_ref()),
         });
         write.put_current(&blob);
         Ok((blob.written(), write.commit()?))
@@ -195,6 +196,9 @@ impl BlobService {
         write.check_type(BlobType::PageBlob)?;
         write.check(condition, &request.conditions, WriteKind::Change)?;
         let mut blob = write.changeable_pages()?;
+        if let Some(body) = &body {
+            blob.encryption.check(body.key.as_ref())?;
+        }
         let sequence = blob.sequence_number().unwrap_or_default();
         request.sequence.check(sequence)?;
         if range.end > blob.length {

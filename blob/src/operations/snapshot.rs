@@ -32,6 +32,8 @@ impl BlobService {
         lease.check_read(conditions.lease_id, now, Leased::Blob)?;
         write.check_not_pending()?;
         check_online(&write.existing()?, now)?;
+        let key = conditions.customer_key.as_ref();
+        write.existing()?.encryption.check(key)?;
         write.drop_blank_layers()?;
         write.share_stored(|_| true);
         let blob = write.existing()?;

@@ -57,7 +57,8 @@ impl BlobService {
         conditions: &Conditions,
         now: SystemTime,
     ) -> Result<Tags> {
-        Ok(self.get_blob_properties(address, conditions, now)?.tags)
+        let (_, _, blob) = self.find_for_read(address, conditions, now)?;
+        Ok(blob.tags)
     }
 
     /// Replaces the tags of a blob or of a version. Its validators stay as they are.

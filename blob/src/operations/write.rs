@@ -574,7 +574,29 @@ impl<'a> BlobWrite<'a> {
             deleted: None,
             immutability: new.settings.immutability,
             legal_hold: new.settings.legal_hold,
-            encryption: new.encryption,
+            encryption: self.encryption(new.encryption, new.settings.encryption_scope),
+        }
+    }
+
+    /// Fails if the container wants all its blobs in one encryption scope and this is another.
+    pub(crate) fn check_scope(&self, settings: &BlobSettings) -> Result<()> {
+        let own = self.container.default_encryption_scope.as_deref();
+        let other = settings
+            .encryption_scope
+            .as_deref()
+            .filter(|scope| Some(*scope) != own);
+        match self.container.deny_encryption_scope_override && other.is_some() {
+            true => Err(Error::RequestForbiddenByContainerEncryptionPolicy),
+            false => Ok(()),
+        }
+    }
+
+    /// A key counts before the scope that was asked for, and that before the container's.
+    fn encryption(&self, by_key: Encryption, scope: Option<String>) -> Encryption {
+        let scope = scope.or_else(|| self.container.default_encryption_scope.clone());
+        match (by_key, scope) {
+            (Encryption::None, Some(scope)) => Encryption::Scope(scope),
+            (by_key, _) => by_key,
         }
     }
 

@@ -368,6 +368,9 @@ impl From<lazurite_blob::Error> for Failure {
                 .with("QueryParameterValue", value)
                 .with("MinimumAllowed", minimum.to_string())
                 .with("MaximumAllowed", maximum.to_string()),
+            Error::RequestForbiddenByContainerEncryptionPolicy => {
+                answer(403, "RequestForbiddenByContainerEncryptionPolicy")
+            }
             Error::RequestBodyTooLarge { limit } => {
                 answer(413, "RequestBodyTooLarge").with("MaxLimit", limit.to_string())
             }

@@ -600,7 +600,7 @@ fn conditions_named(context: &Context, prefix: &'static str) -> Result<Condition
         if_tags: if_tags
             .map(|(_, text)| TagCondition::parse(&text))
             .transpose()?,
-        lease_id: None,
+        ..Conditions::default()
     })
 }
 
