@@ -37,6 +37,14 @@ pub struct Cli {
     #[arg(long = "inMemoryPersistence", help_heading = "Storage")]
     pub in_memory: bool,
 
+    /// Keep what is overwritten or deleted of blobs as versions
+    #[arg(long = "blob-versioning", help_heading = "Storage")]
+    pub blob_versioning: bool,
+
+    /// Keep deleted containers for so many days, 1 to 365, from which they can be restored
+    #[arg(long = "container-retention", value_name = "DAYS", value_parser = clap::value_parser!(u16).range(1..=365), help_heading = "Storage")]
+    pub container_retention: Option<u16>,
+
     /// Most that --inMemoryPersistence keeps, in megabytes (default: half of the machine's memory)
     #[arg(
         long = "extentMemoryLimit",

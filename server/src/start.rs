@@ -10,7 +10,7 @@ use crate::http::context::{RequestIds, ServiceKind};
 use crate::http::properties::PropertiesStore;
 use crate::http::{App, Endpoint, cross, serve};
 use crate::tls;
-use lazurite_blob::BlobService;
+use lazurite_blob::{AccountPolicy, BlobService};
 use lazurite_engine::fs::MemoryFs;
 use lazurite_engine::{Config, Db, Durability, Environment, IdSource, RandomIds};
 use lazurite_queue::QueueService;
@@ -167,6 +167,7 @@ impl App {
         let blobs = BlobService::open(&db, ids.clone()).map_err(|error| error.to_string())?;
         let tables = TableService::open(&db).map_err(|error| error.to_string())?;
         let queues = QueueService::open(&db, ids.clone()).map_err(|error| error.to_string())?;
+        keep_account_policies(cli, &accounts, &blobs).map_err(|error| error.to_string())?;
         let properties = PropertiesStore::read(&accounts, &blobs, &queues, &tables)?;
         Ok(App {
             accounts,
@@ -183,6 +184,26 @@ impl App {
             request_ids,
         })
     }
+}
+
+/// What Azure sets in its management plane is set by flags here, for all accounts, and holds until the next start.
+fn keep_account_policies(
+    cli: &Cli,
+    accounts: &Accounts,
+    blobs: &BlobService,
+) -> lazurite_blob::Result<()> {
+    for account in accounts.names() {
+        let before = blobs.get_account_policy(account)?;
+        let policy = AccountPolicy {
+            versioning: cli.blob_versioning,
+            container_retention_days: cli.container_retention,
+            ..before
+        };
+        if policy != before {
+            blobs.set_account_policy(account, policy, None)?.wait()?;
+        }
+    }
+    Ok(())
 }
 
 /// Removes, now and then, what nobody sees any more but takes space: expired messages, forgotten blocks, what was deleted

@@ -202,7 +202,6 @@ describe("blobs", () => {
     await put(blob, "kept");
     for (const [name, attempt] of [
       ["Query Blob Contents", () => blob.query("SELECT * from BlobStorage")],
-      ["Set Blob Legal Hold", () => blob.setLegalHold(true)],
     ]) {
       await fails(attempt, 501, "NotImplemented", name);
     }

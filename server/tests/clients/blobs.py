@@ -19,6 +19,7 @@ from azure.storage.blob import (
     ContainerClient,
     ContentSettings,
     CorsRule,
+    ImmutabilityPolicy,
     Metrics,
     PartialBatchErrorException,
     RetentionPolicy,
@@ -1006,6 +1007,45 @@ class SoftDelete(harness.Test):
         self.assertEqual(self.container.get_blob_client("b", snapshot=old).download_blob().readall(), b"old")
         with self.fails(404, "BlobNotFound"):
             self.container.get_blob_client("none").undelete_blob()
+
+
+class Protection(BlobTest):
+    def test_a_legal_hold_keeps_a_blob_as_it_is(self):
+        blob = self.blob(b"1")
+        self.assertTrue(blob.set_legal_hold(True)["legal_hold"])
+        self.assertTrue(blob.get_blob_properties().has_legal_hold)
+        for refused in (blob.delete_blob, lambda: blob.upload_blob(b"2", overwrite=True)):
+            with self.fails(409, "BlobImmutableDueToPolicy"):
+                refused()
+        blob.set_legal_hold(False)
+        blob.delete_blob()
+
+    def test_an_immutability_policy_until_it_is_taken_back(self):
+        blob = self.blob(b"1")
+        until = datetime.now(timezone.utc).replace(microsecond=0) + timedelta(days=1)
+        blob.set_immutability_policy(ImmutabilityPolicy(expiry_time=until, policy_mode="Unlocked"))
+        found = blob.get_blob_properties().immutability_policy
+        self.assertEqual((found.expiry_time, found.policy_mode), (until, "Unlocked"))
+        with self.fails(409, "BlobImmutableDueToPolicy"):
+            blob.delete_blob()
+        blob.delete_immutability_policy()
+        held = self.blob(b"1", legal_hold=True)
+        self.assertTrue(held.get_blob_properties().has_legal_hold)
+        held.set_legal_hold(False)
+        for done in (blob, held):
+            done.delete_blob()
+        with self.fails(400, "InvalidHeaderValue"):
+            self.blob(b"1").set_immutability_policy(ImmutabilityPolicy(expiry_time=until - timedelta(days=2), policy_mode="Unlocked"))
+
+    def test_a_blob_that_expires(self):
+        blob = self.blob(b"1")
+        expire = lambda option, time: blob._client.blob.set_expiry(option, expires_on=time)
+        expire("RelativeToNow", "3600000")
+        listed = next(self.container.list_blobs(name_starts_with=blob.blob_name))
+        self.assertTrue(blob.exists() and listed.name)
+        expire("NeverExpire", None)
+        expire("RelativeToNow", "1500")
+        eventually(lambda: not blob.exists())
 
 
 class Properties(BlobTest):

@@ -84,6 +84,14 @@ fn javascript_over_https_with_tokens() {
 }
 
 #[test]
+fn python_versions() {
+    let location = tempfile::TempDir::new().unwrap();
+    let launch = Launch::on(location.path()).argument("--blob-versioning");
+    let server = launch.argument("--container-retention=7").start();
+    run(python_command(), "versions.py", &server);
+}
+
+#[test]
 fn python_accounts() {
     let location = tempfile::TempDir::new().unwrap();
     let [first, second, third] =

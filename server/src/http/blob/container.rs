@@ -9,7 +9,7 @@ use crate::codec::date;
 use crate::codec::policies::{self, SignedIdentifier};
 use axum::body::Body;
 use axum::http::Response;
-use lazurite_blob::{Container, PublicAccess, StoredPolicy, Written};
+use lazurite_blob::{Container, Moment, PublicAccess, StoredPolicy, Written};
 
 pub async fn create_container(request: Request) -> Result<Response<Body>> {
     let access = public_access(&request)?;
@@ -106,6 +106,27 @@ pub async fn delete_container(request: Request) -> Result<Response<Body>> {
     };
     request.call(call).await?.await?;
     Ok(empty(202))
+}
+
+/// Restore Container: under the name it had.
+pub async fn restore_container(request: Request) -> Result<Response<Body>> {
+    let context = &request.context;
+    let (name_header, version_header) = (
+        "x-ms-deleted-container-name",
+        "x-ms-deleted-container-version",
+    );
+    let name = context.required_header(name_header)?;
+    if name != request.container {
+        return Err(Failure::header(name_header, name));
+    }
+    let text = context.required_header(version_header)?;
+    let version = Moment::parse(&text).ok_or_else(|| Failure::header(version_header, text))?;
+    let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
+        blobs.restore_container(r.account(), &r.container, version, r.now())
+    };
+    let (written, ticket) = request.call(call).await?;
+    ticket.await?;
+    Ok(with_validators(empty(201), &written))
 }
 
 /// ETag and Last-Modified, as every write answers them.

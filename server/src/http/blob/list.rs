@@ -6,6 +6,7 @@ use super::Request;
 use super::container::access_text;
 use super::copy::copy_texts;
 use super::lease::texts;
+use super::protect::protection_texts;
 use super::read::blob_type;
 use super::tags::write_tags;
 use super::tier::tier_texts;
@@ -21,7 +22,7 @@ use lazurite_blob::{
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::time::SystemTime;
 
-/// What `include` of List Blobs may name. Of policies there are none here, so that including them adds nothing.
+/// What `include` of List Blobs may name. Protection is told in any case; of permissions there are none here.
 const INCLUDABLE_OF_BLOBS: &[&str] = &[
     "snapshots",
     "metadata",
@@ -44,7 +45,7 @@ pub async fn list_containers(request: Request) -> Result<Response<Body>> {
         max_results: max_results(&request)?,
         metadata: include.iter().any(|item| item == "metadata"),
         system: include.iter().any(|item| item == "system"),
-        ..ListContainers::default()
+        deleted: include.iter().any(|item| item == "deleted"),
     };
     let mut document = begin(
         &request,
@@ -217,6 +218,11 @@ fn write_container(
 ) {
     document.open("Container");
     document.element("Name", name);
+    document.optional("Deleted", container.deleted.map(|_| "true"));
+    let version = container
+        .deleted_version()
+        .map(|version| version.to_string());
+    document.optional("Version", version.as_deref());
     document.open("Properties");
     document.element("Last-Modified", &date::rfc1123(container.last_modified));
     document.element("Etag", &container.etag.quoted());
@@ -227,6 +233,13 @@ fn write_container(
     document.element("ImmutableStorageWithVersioningEnabled", "false");
     document.element("DefaultEncryptionScope", "$account-encryption-key");
     document.element("DenyEncryptionScopeOverride", "false");
+    if let Some(deleted) = container.deleted {
+        document.element("DeletedTime", &date::rfc1123(deleted.at));
+        document.element(
+            "RemainingRetentionDays",
+            &deleted.days_left(now).to_string(),
+        );
+    }
     document.close("Properties");
     if with_metadata {
         write_metadata(document, &container.metadata);
@@ -327,6 +340,11 @@ fn write_properties(document: &mut Writer, blob: &Blob, shown: Shown, now: Syste
         (count > 0).then(|| count.to_string()).as_deref(),
     );
     document.optional("Sealed", blob.is_sealed().then_some("true"));
+    let expires = blob.expires_at.map(date::rfc1123);
+    document.optional("Expiry-Time", expires.as_deref());
+    for (_, name, text) in protection_texts(blob) {
+        document.element(name, &text);
+    }
     if let Some(deleted) = blob.deleted {
         document.element("DeletedTime", &date::rfc1123(deleted.at));
         document.element(

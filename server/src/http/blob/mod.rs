@@ -8,6 +8,7 @@ mod copy;
 mod lease;
 mod list;
 mod page_blob;
+mod protect;
 mod read;
 mod source;
 mod tags;
@@ -79,6 +80,11 @@ enum Operation {
     SetBlobTags,
     FindBlobsByTags,
     UndeleteBlob,
+    SetBlobImmutabilityPolicy,
+    DeleteBlobImmutabilityPolicy,
+    SetBlobLegalHold,
+    SetBlobExpiry,
+    RestoreContainer,
 }
 
 /// A request whose operation is known. Names are decoded; both are empty for operations on the account.
@@ -182,6 +188,15 @@ pub async fn handle(
         Operation::SetBlobTier => tier::set_blob_tier(request).await,
         Operation::GetBlobTags => tags::get_blob_tags(request).await,
         Operation::SetBlobTags => tags::set_blob_tags(request, body).await,
+        Operation::SetBlobImmutabilityPolicy => {
+            protect::set_blob_immutability_policy(request).await
+        }
+        Operation::DeleteBlobImmutabilityPolicy => {
+            protect::delete_blob_immutability_policy(request).await
+        }
+        Operation::SetBlobLegalHold => protect::set_blob_legal_hold(request).await,
+        Operation::SetBlobExpiry => protect::set_blob_expiry(request).await,
+        Operation::RestoreContainer => container::restore_container(request).await,
         Operation::UndeleteBlob => write::undelete_blob(request).await,
         Operation::FindBlobsByTags => tags::find_blobs_by_tags(request).await,
     }
@@ -312,7 +327,7 @@ fn route_container(method: &Method, comp: &str) -> Result<Operation> {
         (&Method::PUT, "acl") => Ok(Operation::SetContainerAcl),
         (&Method::GET, "list") => Ok(Operation::ListBlobs),
         (&Method::PUT, "lease") => Ok(Operation::LeaseContainer),
-        (_, "undelete") => Err(Failure::unsupported("Restore Container")),
+        (&Method::PUT, "undelete") => Ok(Operation::RestoreContainer),
         (_, "rename") => Err(Failure::unsupported("Rename Container")),
         (&Method::POST, "batch") => Ok(Operation::Batch),
         (_, "batch") => Err(known::UNSUPPORTED_HTTP_VERB.into()),
@@ -351,6 +366,10 @@ fn route_blob(context: &Context, comp: &str) -> Result<Operation> {
         (&Method::PUT, "copy") => Ok(Operation::AbortCopyBlob),
         (&Method::PUT, "incrementalcopy") => Ok(Operation::IncrementalCopyBlob),
         (&Method::PUT, "undelete") => Ok(Operation::UndeleteBlob),
+        (&Method::PUT, "immutabilitypolicies") => Ok(Operation::SetBlobImmutabilityPolicy),
+        (&Method::DELETE, "immutabilitypolicies") => Ok(Operation::DeleteBlobImmutabilityPolicy),
+        (&Method::PUT, "legalhold") => Ok(Operation::SetBlobLegalHold),
+        (&Method::PUT, "expiry") => Ok(Operation::SetBlobExpiry),
         (&Method::PUT, "tier") => Ok(Operation::SetBlobTier),
         (&Method::GET, "tags") => Ok(Operation::GetBlobTags),
         (&Method::PUT, "tags") => Ok(Operation::SetBlobTags),
@@ -375,12 +394,7 @@ fn route_blob(context: &Context, comp: &str) -> Result<Operation> {
     }
 }
 
-const UNSERVED_BLOB_OPERATIONS: &[(&str, &str)] = &[
-    ("expiry", "Set Blob Expiry"),
-    ("immutabilitypolicies", "Set Blob Immutability Policy"),
-    ("legalhold", "Set Blob Legal Hold"),
-    ("query", "Query Blob Contents"),
-];
+const UNSERVED_BLOB_OPERATIONS: &[(&str, &str)] = &[("query", "Query Blob Contents")];
 
 fn copies(context: &Context) -> bool {
     context.header("x-ms-copy-source").is_some()
@@ -425,12 +439,6 @@ const UNSERVED: &[(&str, &str)] = &[
     ("x-ms-encryption-scope", "An encryption scope"),
     ("x-ms-default-encryption-scope", "An encryption scope"),
     ("x-ms-deny-encryption-scope-override", "An encryption scope"),
-    (
-        "x-ms-immutability-policy-until-date",
-        "An immutability policy",
-    ),
-    ("x-ms-legal-hold", "A legal hold"),
-    ("x-ms-expiry-option", "Blob expiry"),
     ("showonly", "A listing by kind"),
     ("endbefore", "A listing up to a name"),
 ];
@@ -480,6 +488,10 @@ fn needs(operation: Operation, context: &Context) -> Needs {
         | Operation::CopyBlob
         | Operation::CopyBlobFromUrl
         | Operation::IncrementalCopyBlob => Needs::same("o", Any("cw")),
+        Operation::SetBlobImmutabilityPolicy
+        | Operation::DeleteBlobImmutabilityPolicy
+        | Operation::SetBlobLegalHold => Needs::same("o", Any("i")),
+        Operation::RestoreContainer => Needs::account_only("c", Any("w")),
         Operation::GetBlobTags | Operation::SetBlobTags => Needs::same("o", Any("t")),
         Operation::FindBlobsByTags => Needs::same("oc", Any("f")),
         Operation::AppendBlock | Operation::AppendBlockFromUrl | Operation::AppendBlobSeal => {
@@ -498,6 +510,7 @@ fn needs(operation: Operation, context: &Context) -> Needs {
         | Operation::PutPageFromUrl
         | Operation::SetBlobTier
         | Operation::UndeleteBlob
+        | Operation::SetBlobExpiry
         | Operation::AbortCopyBlob => Needs::same("o", Any("w")),
         Operation::DeleteBlob => {
             let sent = |name| context.query.get(name).is_some_and(|text| !text.is_empty());

@@ -5,6 +5,7 @@ use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, put, put_metadata};
 use super::copy::copy_texts;
 use super::lease::put_lease;
+use super::protect::protection_texts;
 use super::tier::tier_texts;
 use super::{Request, STRUCTURED_BODY, cross};
 use crate::codec::date;
@@ -14,7 +15,10 @@ use axum::http::{Method, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use lazurite_blob::{Blob, BlobReader, BlobType, ByteRange, Checksummer};
+use lazurite_blob::{
+    Blob, BlobAddress, BlobReader, BlobService, BlobState, BlobType, ByteRange, Checksummer,
+    Conditions,
+};
 use std::time::SystemTime;
 
 /// Bytes of a body that wait for a slow client at a time.
@@ -32,6 +36,8 @@ enum RangeChecksum {
 /// What a download begins with: its first bytes are read where the blob is found, so that small blobs need no more.
 struct Begun {
     blob: Blob,
+    /// Whether it is the current version of its name.
+    current: bool,
     range: Option<std::ops::Range<u64>>,
     first: Bytes,
     rest: BlobReader,
@@ -55,6 +61,7 @@ pub async fn get_blob(request: Request) -> Result<Response<Body>> {
         };
         let first = read_up_to(&mut rest, wanted)?;
         Ok(Begun {
+            current: is_current(&request, &download.blob),
             blob: download.blob,
             range: download.range,
             first,
@@ -71,7 +78,7 @@ pub async fn get_blob(request: Request) -> Result<Response<Body>> {
         ));
     }
     let mut response = empty(if begun.range.is_some() { 206 } else { 200 });
-    put_blob_headers(&mut response, &begun.blob, now);
+    put_blob_headers(&mut response, &begun.blob, begun.current, now);
     put_checksums(&mut response, &begun, wanted_checksum);
     if let Some(range) = &begun.range {
         let (first, last) = (range.start, range.end - 1);
@@ -105,11 +112,13 @@ pub async fn get_blob_properties(request: Request) -> Result<Response<Body>> {
     let conditions = request.conditions()?;
     let (overrides, now) = (overrides(&request), request.now());
     let head = request.context.method == Method::HEAD;
-    let blob = request
-        .call(move |blobs, r| blobs.get_blob_properties(&r.address(), &conditions, r.now()))
-        .await?;
+    let call = move |blobs: &BlobService, r: &Request| {
+        let blob = blobs.get_blob_properties(&r.address(), &conditions, r.now())?;
+        Ok((is_current(r, &blob), blob))
+    };
+    let (current, blob) = request.call(call).await?;
     let mut response = empty(200);
-    put_blob_headers(&mut response, &blob, now);
+    put_blob_headers(&mut response, &blob, current, now);
     if let Some(md5) = blob.headers.content_md5 {
         put(&mut response, "content-md5", STANDARD.encode(md5));
     }
@@ -120,6 +129,23 @@ pub async fn get_blob_properties(request: Request) -> Result<Response<Body>> {
         put(&mut response, "content-length", blob.length.to_string());
     }
     Ok(response)
+}
+
+/// Whether a blob that was read is what its name stands for now. A version may be.
+fn is_current(request: &Request, blob: &Blob) -> bool {
+    let address = BlobAddress {
+        state: BlobState::Current,
+        ..request.address()
+    };
+    let now = || {
+        let blobs = &request.app.blobs;
+        blobs.get_blob_properties(&address, &Conditions::default(), request.now())
+    };
+    match request.state {
+        BlobState::Current => true,
+        BlobState::Snapshot(_) => false,
+        BlobState::Version(_) => now().is_ok_and(|current| current.version == blob.version),
+    }
 }
 
 /// `x-ms-range` beats `Range`. Forms other than `bytes=a-b` and `bytes=a-` are ignored. Source: Specifying the range
@@ -288,7 +314,7 @@ impl ChunkSource for Rest {
     }
 }
 
-fn put_blob_headers(response: &mut Response<Body>, blob: &Blob, now: SystemTime) {
+fn put_blob_headers(response: &mut Response<Body>, blob: &Blob, current: bool, now: SystemTime) {
     put(response, "etag", blob.etag.quoted());
     put(response, "last-modified", date::rfc1123(blob.last_modified));
     put(
@@ -302,6 +328,12 @@ fn put_blob_headers(response: &mut Response<Body>, blob: &Blob, now: SystemTime)
     }
     for (name, _, text) in tier_texts(blob, now) {
         put(response, name, text);
+    }
+    for (name, _, text) in protection_texts(blob) {
+        put(response, name, text);
+    }
+    if let Some(time) = blob.expires_at {
+        put(response, "x-ms-expiry-time", date::rfc1123(time));
     }
     for (name, _, text) in blob.copy.iter().flat_map(copy_texts) {
         put(response, name, text);
@@ -322,6 +354,9 @@ fn put_blob_headers(response: &mut Response<Body>, blob: &Blob, now: SystemTime)
     }
     if let Some(version) = blob.version {
         put(response, "x-ms-version-id", version.to_string());
+        if current {
+            put(response, "x-ms-is-current-version", "true");
+        }
     }
     put(response, "x-ms-server-encrypted", "true");
     put(response, "accept-ranges", "bytes");

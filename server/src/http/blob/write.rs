@@ -4,6 +4,7 @@ use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, metadata, put};
 use super::Request;
 use super::container::with_validators;
+use super::protect::{immutability_policy, legal_hold};
 use super::tags::tags_of_header;
 use super::tier::access_tier;
 use axum::body::Body;
@@ -114,6 +115,8 @@ pub fn settings(request: &Request) -> Result<BlobSettings> {
     Ok(BlobSettings {
         tags: tags.map_or(Tags::new(), |text| tags_of_header(&text)),
         tier: access_tier(context)?,
+        immutability: immutability_policy(context)?,
+        legal_hold: legal_hold(context)?,
         ..BlobSettings::default()
     })
 }
