@@ -237,6 +237,7 @@ pub(crate) fn decode_blob(value: &[u8], home: u128) -> Result<BlobRecord> {
             immutability: None,
             legal_hold: false,
             encryption: Encryption::None,
+            is_current: false,
         };
         match id {
             Some(id) => blob.layers.push(Layer {

@@ -213,6 +213,7 @@ fn blob() -> impl Strategy<Value = Blob> {
             immutability: guards.0,
             legal_hold: guards.1,
             encryption: guards.2,
+            is_current: false,
         },
     )
 }

@@ -401,6 +401,7 @@ impl Walk<'_> {
         if !self.request.metadata {
             blob.metadata.clear();
         }
+        blob.is_current = listed.is_current;
         listed.blob = Some(blob);
         Ok(Some(listed))
     }

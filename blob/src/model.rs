@@ -194,6 +194,8 @@ pub struct Blob {
     pub legal_hold: bool,
     /// What its content is encrypted with, beyond what the store does for all.
     pub encryption: Encryption,
+    /// Whether it is the current blob of its name, and not a snapshot, an older version or deleted. Told by reads, not stored.
+    pub is_current: bool,
 }
 
 /// Names and values, by name.

@@ -596,3 +596,65 @@ fn protected_blob_is_neither_changed_nor_deleted() {
     let deleted = service.delete_blob(&address("name"), &DeleteBlob::default(), at(300));
     deleted.unwrap().1.wait().unwrap();
 }
+
+#[test]
+fn racing_copies_snapshots_and_deletions_leave_nothing_behind() {
+    let store = store();
+    store.create("other").unwrap();
+    let none = Conditions::default();
+    let places = [
+        (CONTAINER, "a"),
+        (CONTAINER, "b"),
+        ("other", "a"),
+        ("other", "b"),
+    ];
+    let one_of = |at: u64| {
+        let (container, name) = places[(at % 4) as usize];
+        in_container(container, name)
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (store, none) = (&store, &none);
+            scope.spawn(move || {
+                let service = &store.service;
+                for i in 0..400 {
+                    let step = (i * 7 + thread * 13) ^ (i / 3);
+                    let (to, from) = (one_of(step), one_of(step / 4));
+                    let now = at(i);
+                    match step % 9 {
+                        0 => drop(service.put_blob(&to, store.put_request(b"body"), now)),
+                        1 => {
+                            let upload = store.upload(UploadKind::PutBlock, b"block");
+                            drop(service.put_block(&to, b"a", upload, None, now));
+                        }
+                        2 => drop(service.put_block_list(&to, latest(&["a"]), now)),
+                        3 | 4 => drop(service.snapshot_blob(&to, Metadata::new(), none, now)),
+                        5 | 6 => drop(service.copy_blob(&from, &to, CopyBlob::default(), now)),
+                        7 => {
+                            let include = with_snapshots(DeleteSnapshots::Include);
+                            drop(service.delete_blob(&to, &include, now));
+                        }
+                        _ if step % 27 == 8 => {
+                            let container = to.container;
+                            drop(service.delete_container(ACCOUNT, container, none, now));
+                            drop(store.create(container));
+                        }
+                        _ => drop(service.sweep(now, 2)),
+                    }
+                }
+            });
+        }
+    });
+    for container in [CONTAINER, "other"] {
+        let deleted = store
+            .service
+            .delete_container(ACCOUNT, container, &none, at(999));
+        deleted.unwrap().wait().unwrap();
+    }
+    while store.service.sweep(at(999_999), 9).unwrap().steps > 0 {}
+    let keyspaces = &store.service.keyspaces;
+    assert_eq!((store.filed(), store.references()), ((0, 0), 0));
+    for keyspace in [&keyspaces.blobs, &keyspaces.history, &keyspaces.timers] {
+        assert_eq!(store.rows(keyspace), 0, "{keyspace:?}");
+    }
+}

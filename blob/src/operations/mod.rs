@@ -136,6 +136,10 @@ impl BlobService {
                 .record(&snapshot, home, &keys::blob(home, &name))
         };
         let mut uncommitted = None;
+        let is_current = |mut blob: Blob| {
+            blob.is_current = true;
+            blob
+        };
         let blob = match address.state {
             BlobState::Snapshot(moment) => past(History::Snapshot, moment)?,
             BlobState::Current => match current()? {
@@ -143,11 +147,13 @@ impl BlobService {
                     uncommitted = Some(id);
                     None
                 }
-                Some(BlobRecord::Committed(blob)) => Some(blob),
+                Some(BlobRecord::Committed(blob)) => Some(is_current(blob)),
                 None => None,
             },
             BlobState::Version(moment) => match current()? {
-                Some(BlobRecord::Committed(blob)) if blob.version == Some(moment) => Some(blob),
+                Some(BlobRecord::Committed(blob)) if blob.version == Some(moment) => {
+                    Some(is_current(blob))
+                }
                 _ => past(History::Version, moment)?,
             },
         };

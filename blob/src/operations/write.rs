@@ -575,6 +575,7 @@ impl<'a> BlobWrite<'a> {
             immutability: new.settings.immutability,
             legal_hold: new.settings.legal_hold,
             encryption: self.encryption(new.encryption, new.settings.encryption_scope),
+            is_current: false,
         }
     }
 
