@@ -13,8 +13,10 @@
 use crate::codec::{Decoder, put_bytes, put_optional, put_varint};
 use crate::config::{BATCH_BYTES_MAX, KEY_BYTES_MAX};
 use crate::key::Kind;
+use crate::keyspace::Tree;
 use crate::value_log::{LargeValue, Pin};
 use crate::{Error, KeyRange, Keyspace, Result};
+use std::sync::Arc;
 
 const DELETE_RANGE: u8 = 4;
 
@@ -28,7 +30,8 @@ pub struct Batch {
     /// Keeps the segments of large values until the memtable refers to them.
     pub(crate) pins: Vec<Pin>,
     pub(crate) value_length_max: usize,
-    pub(crate) keyspace_id_max: u32,
+    /// Each keyspace named, once for each stretch of changes to it.
+    pub(crate) keyspaces: Vec<Arc<Tree>>,
     key_length_max: usize,
     bound_length_max: usize,
 }
@@ -41,6 +44,7 @@ impl Batch {
 
     /// Sets `key` to `value`. Values over the separation threshold go to the value log by themselves.
     pub fn put(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8]) {
+        self.note(keyspace);
         self.value_length_max = self.value_length_max.max(value.len());
         // One allocation for the usual batch of one.
         self.payload.reserve(key.len() + value.len() + 16);
@@ -51,11 +55,13 @@ impl Batch {
 
     /// Sets `key` to a value that a [`ValueWriter`](crate::ValueWriter) has streamed into the value log.
     pub fn put_large(&mut self, keyspace: &Keyspace, key: &[u8], value: LargeValue) {
+        self.note(keyspace);
         self.push_pointer(keyspace.id(), key, value);
     }
 
     /// Removes `key`; no error if it is absent.
     pub fn delete(&mut self, keyspace: &Keyspace, key: &[u8]) {
+        self.note(keyspace);
         self.push(Kind::Delete as u8, keyspace.id(), key);
     }
 
@@ -64,11 +70,23 @@ impl Batch {
         if range.is_empty() {
             return;
         }
+        self.note(keyspace);
         let end_length = range.end.as_ref().map_or(0, Vec::len);
         let length = range.start.len().max(end_length);
         self.bound_length_max = self.bound_length_max.max(length);
         self.push(DELETE_RANGE, keyspace.id(), &range.start);
         put_optional(&mut self.payload, range.end.as_deref());
+    }
+
+    fn note(&mut self, keyspace: &Keyspace) {
+        let tree = keyspace.tree();
+        if self
+            .keyspaces
+            .last()
+            .is_none_or(|last| !Arc::ptr_eq(last, tree))
+        {
+            self.keyspaces.push(tree.clone());
+        }
     }
 
     /// Whether nothing would change.
@@ -80,7 +98,6 @@ impl Batch {
         if tag != DELETE_RANGE {
             self.key_length_max = self.key_length_max.max(key.len());
         }
-        self.keyspace_id_max = self.keyspace_id_max.max(keyspace);
         self.count += 1;
         self.put_bytes += key.len() as u64;
         self.payload.push(tag);

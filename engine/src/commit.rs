@@ -352,7 +352,7 @@ impl Store {
         let view = tree.glance();
         let bytes = view.active.apply(noted, floor);
         self.memtable_bytes.fetch_add(bytes, Ordering::Relaxed);
-        if view.active.bytes() >= self.config.memtable_bytes_max {
+        if view.active.bytes() >= tree.memtable_bytes_max(&self.config) {
             tree.seal(self.clock.now());
             self.notify();
         }

@@ -48,7 +48,8 @@ pub struct Config {
     pub block_bytes: usize,
     /// Bytes of an SSTable after which the next is begun. Default: 16 MiB. Raised: larger steps of compaction.
     pub sstable_bytes: u64,
-    /// Bytes of level 1; each deeper level holds `level_ratio` times more. Default: 64 MiB.
+    /// Bytes of level 1; each deeper level holds up to `level_ratio` times more, but not much more than a `level_ratio`-th of
+    /// the level below it. Default: 64 MiB.
     pub level_bytes_base: u64,
     /// How many times larger a level is than the one above it. Default: 10. Raised: fewer levels, more write amplification.
     pub level_ratio: u64,
@@ -132,6 +133,16 @@ impl Environment {
     }
 }
 
-/// Choices of one keyspace, fixed in code and given at each open.
+/// Choices of one keyspace, given at each open; `None` is what [`Config`] says for all. Background work before a keyspace is
+/// opened goes by the `Config`.
 #[derive(Debug, Clone, Default)]
-pub struct KeyspaceOptions {}
+pub struct KeyspaceOptions {
+    /// Bytes of its memtable after which it is sealed. Lowered: a keyspace that is seldom written takes less memory.
+    pub memtable_bytes_max: Option<usize>,
+    /// Bytes of a data block before compression. Raised: better for long scans; lowered: better for single rows.
+    pub block_bytes: Option<usize>,
+    /// Percentage of tombstones among the entries of an SSTable from which it is compacted although its level is in shape.
+    /// Default: 50. Lowered, for what is deleted soon after it was written (a queue): scans pass fewer of them, and more is
+    /// rewritten.
+    pub tombstone_percent_max: Option<u64>,
+}

@@ -94,12 +94,13 @@ impl Db {
     }
 
     /// Opens the keyspace of that name, creating it if absent; durable on return.
-    pub fn keyspace(&self, name: &str, _options: KeyspaceOptions) -> Result<Keyspace> {
+    pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         let store = self.store();
         store.check_open()?;
         let mut manifest = lock(&store.manifest);
         let trees = store.trees();
         if let Some(tree) = trees.iter().find(|tree| *tree.name == *name) {
+            tree.set_options(options);
             return Ok(Keyspace::new(tree.clone()));
         }
         store.check_writable()?;
@@ -111,7 +112,14 @@ impl Db {
                 store.fail(error);
             }
         })?;
-        let tree = Arc::new(Tree::new(id, name, Version::default(), store.clock.now()));
+        let tree = Arc::new(Tree::new(
+            store.instance,
+            id,
+            name,
+            Version::default(),
+            store.clock.now(),
+        ));
+        tree.set_options(options);
         let mut trees = store.trees.write().unwrap_or_else(PoisonError::into_inner);
         trees.push(tree.clone());
         Ok(Keyspace::new(tree))
@@ -127,14 +135,13 @@ impl Db {
         if batch.is_empty() {
             return Ok(Ticket::ready());
         }
+        for keyspace in &batch.keyspaces {
+            store.check_keyspace(keyspace)?;
+        }
         batch.check_keys()?;
         let threshold = store.config.value_bytes_separated;
         let batch = batch.separate_values(threshold, |value| store.value_log.write_whole(value))?;
         batch.check()?;
-        assert!(
-            store.tree(batch.keyspace_id_max).is_some(),
-            "a batch names keyspaces of the store it is written to"
-        );
         store.throttle()?;
         let sequence = store.commit(batch)?;
         Ok(store.ticket(sequence))
@@ -144,6 +151,7 @@ impl Db {
     pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Bytes>> {
         let store = self.store();
         store.check_open()?;
+        store.check_keyspace(keyspace.tree())?;
         let published = || store.snapshots.published();
         let Some(entry) = keyspace.tree().find(&store.cache, key, published)? else {
             return Ok(None);
@@ -196,6 +204,7 @@ impl Db {
     pub fn flush(&self, keyspace: &Keyspace) -> Result<()> {
         let store = self.store();
         store.check_writable()?;
+        store.check_keyspace(keyspace.tree())?;
         store.seal(keyspace.tree());
         while !keyspace.tree().view().sealed.is_empty() {
             store.run_flush()?;

@@ -49,7 +49,7 @@ pub enum Error {
         limit: u64,
     },
     /// Another process has the directory open.
-    #[error("{} is in use by process {process_id}", path.display())]
+    #[error("{} is in use by process {process_id}; stop it, or choose another directory", path.display())]
     Locked {
         /// The data directory.
         path: PathBuf,
@@ -67,10 +67,18 @@ pub enum Error {
         supported: String,
     },
     /// An earlier failure stopped all writing: nobody knows what the disk kept. Reads go on; reopen to write again.
-    #[error("the store is read-only since an earlier failure: {reason}")]
+    #[error(
+        "the store is read-only since an earlier failure: {reason}; mend the cause and reopen it"
+    )]
     ReadOnly {
         /// The failure that caused it.
         reason: String,
+    },
+    /// A keyspace of another store, or of this one before it was reopened, was used. Open it from the `Db` it is used with.
+    #[error("the keyspace {name:?} was opened from another store; open it from this one")]
+    UnknownKeyspace {
+        /// Its name there.
+        name: String,
     },
     /// The `Db` was closed.
     #[error("the store is closed")]

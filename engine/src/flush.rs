@@ -73,7 +73,7 @@ impl Store {
                 .sync()
                 .inspect_err(|error| self.fail(error))?;
         }
-        let meta = self.write_memtable(memtable)?;
+        let meta = self.write_memtable(tree, memtable)?;
         let (size, entries) = (meta.size, meta.entries);
         self.install_flush(tree, memtable, meta)?;
         self.memtable_bytes
@@ -92,10 +92,10 @@ impl Store {
     }
 
     /// Writes the SSTable of a memtable; the name is durable too.
-    fn write_memtable(&self, memtable: &Memtable) -> Result<FileMeta> {
+    fn write_memtable(&self, tree: &Tree, memtable: &Memtable) -> Result<FileMeta> {
         let number = lock(&self.manifest).next_file();
         let written = self
-            .write_level0(number, memtable)
+            .write_level0(tree, number, memtable)
             .and_then(|meta| self.directory.sync().map(|()| meta));
         if written.is_err() {
             self.remove_sstable(number);
@@ -103,10 +103,10 @@ impl Store {
         written
     }
 
-    fn write_level0(&self, number: u64, memtable: &Memtable) -> Result<FileMeta> {
+    fn write_level0(&self, tree: &Tree, number: u64, memtable: &Memtable) -> Result<FileMeta> {
         let retention = Retention::new(self.snapshots.boundaries());
         let options = SstableOptions {
-            block_bytes: self.config.block_bytes,
+            block_bytes: tree.block_bytes(&self.config),
             compression: Compression::Lz4,
         };
         let mut writer = SstableWriter::create(&self.directory, self.store_id, number, options)?;

@@ -1,16 +1,19 @@
 //! Keyspace: a named LSM tree; all share WAL, manifest, cache and background work.
 
-use crate::Result;
 use crate::cache::Cache;
 use crate::codec::hash;
 use crate::gaps::Gaps;
 use crate::key::{Entry, SequenceNumber};
 use crate::memtable::Memtable;
 use crate::version::{Version, file_of};
+use crate::{Config, KeyspaceOptions, Result};
 use arc_swap::{ArcSwap, Guard};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
+
+/// Percentage of tombstones from which an SSTable is compacted, unless the keyspace says otherwise.
+const TOMBSTONE_PERCENT_MAX: u64 = 50;
 
 /// Everything a reader of a keyspace looks at; immutable but for the active memtable.
 #[derive(Debug)]
@@ -24,28 +27,59 @@ pub(crate) struct View {
 /// The LSM tree of a keyspace.
 #[derive(Debug)]
 pub(crate) struct Tree {
+    /// The open store that it belongs to.
+    pub(crate) instance: u64,
     pub(crate) id: u32,
     pub(crate) name: Arc<str>,
     pub(crate) gaps: Arc<Gaps>,
+    options: OnceLock<KeyspaceOptions>,
     view: ArcSwap<View>,
     /// Held by who makes a view out of the present one.
     changing: Mutex<()>,
 }
 
 impl Tree {
-    pub(crate) fn new(id: u32, name: &str, version: Version, now: Duration) -> Tree {
+    pub(crate) fn new(instance: u64, id: u32, name: &str, version: Version, now: Duration) -> Tree {
         let view = View {
             active: Arc::new(Memtable::new(now)),
             sealed: Vec::new(),
             version: Arc::new(version),
         };
         Tree {
+            instance,
             id,
             name: name.into(),
             gaps: Arc::default(),
+            options: OnceLock::new(),
             view: ArcSwap::from_pointee(view),
             changing: Mutex::new(()),
         }
+    }
+
+    /// The first who opens the keyspace says how it is kept.
+    pub(crate) fn set_options(&self, options: KeyspaceOptions) {
+        self.options.get_or_init(|| options);
+    }
+
+    pub(crate) fn memtable_bytes_max(&self, config: &Config) -> usize {
+        let chosen = self
+            .options
+            .get()
+            .and_then(|options| options.memtable_bytes_max);
+        chosen.unwrap_or(config.memtable_bytes_max)
+    }
+
+    pub(crate) fn block_bytes(&self, config: &Config) -> usize {
+        let chosen = self.options.get().and_then(|options| options.block_bytes);
+        chosen.unwrap_or(config.block_bytes).clamp(1, 1 << 20)
+    }
+
+    pub(crate) fn tombstone_percent_max(&self) -> u64 {
+        let chosen = self
+            .options
+            .get()
+            .and_then(|options| options.tombstone_percent_max);
+        chosen.unwrap_or(TOMBSTONE_PERCENT_MAX).clamp(1, 100)
     }
 
     /// The present view, to be kept.

@@ -18,7 +18,11 @@ use crate::wal::{self, Frame, Segment};
 use crate::wal_segments::Used;
 use crate::{Error, Result};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+
+/// Tells the stores apart that this process has had open.
+static INSTANCES: AtomicU64 = AtomicU64::new(1);
 
 /// Opens the store in `path`, creating it if absent.
 pub(crate) fn open(path: &Path, config: Config, environment: Environment) -> Result<Store> {
@@ -250,6 +254,7 @@ impl Recovery {
         );
         let cache = Arc::new(cache);
         let now = self.environment.clock.now();
+        let instance = INSTANCES.fetch_add(1, Ordering::Relaxed);
         let mut trees = Vec::new();
         for (&id, keyspace) in &state.keyspaces {
             let live = |(level, meta): &(u32, _)| {
@@ -265,7 +270,13 @@ impl Recovery {
                 ));
             }
             let version = Version::default().with(&[], files);
-            trees.push(Arc::new(Tree::new(id, &keyspace.name, version, now)));
+            trees.push(Arc::new(Tree::new(
+                instance,
+                id,
+                &keyspace.name,
+                version,
+                now,
+            )));
         }
         let manifest = Manifest::draft(&directory, self.store_id, config.manifest_bytes_min, state);
         let manifest = Arc::new(Mutex::new(manifest));
@@ -287,6 +298,7 @@ impl Recovery {
             manifest,
             value_log: Arc::new(value_log),
             trees,
+            instance,
             failure,
             lock: self.lock,
         }))

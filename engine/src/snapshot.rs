@@ -112,6 +112,7 @@ impl Snapshot {
     pub fn open_value(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<ValueReader>> {
         let store = &self.0.store;
         store.check_open()?;
+        store.check_keyspace(keyspace.tree())?;
         store.open_value(keyspace.tree(), key, self.0.sequence)
     }
 

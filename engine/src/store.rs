@@ -39,6 +39,7 @@ pub(crate) struct Store {
     pub(crate) value_log: Arc<ValueLog>,
     /// Indexed by keyspace id.
     pub(crate) trees: RwLock<Vec<Arc<Tree>>>,
+    pub(crate) instance: u64,
     pub(crate) snapshots: Snapshots,
     pub(crate) commit: Commit,
     pub(crate) sync: SyncState,
@@ -98,6 +99,7 @@ pub(crate) struct Parts {
     pub(crate) manifest: Arc<Mutex<Manifest>>,
     pub(crate) value_log: Arc<ValueLog>,
     pub(crate) trees: Vec<Arc<Tree>>,
+    pub(crate) instance: u64,
     pub(crate) failure: Arc<OnceLock<Error>>,
     pub(crate) lock: Box<dyn LockGuard>,
 }
@@ -114,6 +116,7 @@ impl Store {
             manifest: parts.manifest,
             value_log: parts.value_log,
             trees: RwLock::new(parts.trees),
+            instance: parts.instance,
             snapshots: Snapshots::default(),
             commit: Commit::default(),
             sync: SyncState::default(),
@@ -150,6 +153,16 @@ impl Store {
         match self.is_closed() {
             true => Err(Error::Closed),
             false => Ok(()),
+        }
+    }
+
+    /// Refuses a keyspace of another store.
+    pub(crate) fn check_keyspace(&self, tree: &Tree) -> Result<()> {
+        match tree.instance == self.instance {
+            true => Ok(()),
+            false => Err(Error::UnknownKeyspace {
+                name: tree.name.to_string(),
+            }),
         }
     }
 

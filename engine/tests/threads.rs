@@ -171,6 +171,33 @@ fn a_checkpoint_made_under_writers_is_one_cut_through_both_keyspaces() {
 }
 
 #[test]
+fn a_keyspace_of_another_store_is_refused_by_name() {
+    use lazurite_engine::Error;
+    let directory = tempfile::tempdir().unwrap();
+    let here = Db::open(&directory.path().join("a"), config(Durability::Process)).unwrap();
+    let there = Db::open(&directory.path().join("b"), config(Durability::Process)).unwrap();
+    keyspaces(&here);
+    let (foreign, _) = keyspaces(&there);
+    let is_refused = |error: Error| {
+        assert!(
+            error.to_string().contains("open it from this one"),
+            "{error}"
+        );
+        matches!(error, Error::UnknownKeyspace { name } if name == "a")
+    };
+    let mut batch = Batch::new();
+    batch.put(&foreign, b"k", b"v");
+    assert!(is_refused(here.write(batch).unwrap_err()));
+    assert!(is_refused(here.get(&foreign, b"k").unwrap_err()));
+    assert!(is_refused(here.snapshot().get(&foreign, b"k").unwrap_err()));
+    let mut scan = here
+        .snapshot()
+        .scan(&foreign, KeyRange::all(), Direction::Forward);
+    assert!(is_refused(scan.advance().unwrap_err()));
+    assert!(is_refused(here.flush(&foreign).unwrap_err()));
+}
+
+#[test]
 fn uploads_that_run_at_once_do_not_mix() {
     let directory = tempfile::tempdir().unwrap();
     let db = Db::open(directory.path(), config(Durability::Process)).unwrap();

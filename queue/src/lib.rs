@@ -73,7 +73,7 @@ impl QueueService {
     pub fn open(db: &Db, ids: Arc<dyn IdSource>) -> Result<QueueService> {
         Ok(QueueService {
             queues: db.keyspace("queues", KeyspaceOptions::default())?,
-            messages: db.keyspace("queue_messages", KeyspaceOptions::default())?,
+            messages: db.keyspace("queue_messages", message_options())?,
             db: db.clone(),
             ids,
             slots: Slots::default(),
@@ -186,5 +186,13 @@ impl QueueService {
 
     fn new_queue_id(&self) -> QueueId {
         QueueId(self.ids.next_id())
+    }
+}
+
+/// A message is deleted soon after it was written: what deletes it should not stand in the way for long.
+fn message_options() -> KeyspaceOptions {
+    KeyspaceOptions {
+        tombstone_percent_max: Some(20),
+        ..KeyspaceOptions::default()
     }
 }

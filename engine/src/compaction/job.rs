@@ -57,7 +57,14 @@ impl Store {
             let reader = file.reader()?;
             spans.extend(picker::deleted_spans(level, reader.fragments(), retention));
         }
-        Ok(picker::pick(&version, &spans, retention, &self.config))
+        let dense = tree.tombstone_percent_max();
+        Ok(picker::pick(
+            &version,
+            &spans,
+            retention,
+            &self.config,
+            dense,
+        ))
     }
 
     /// Rewrites an SSTable that refers to a value-log segment which is mostly garbage, copying its values.
@@ -125,6 +132,7 @@ impl Store {
             store: self,
             version: tree.view().version.clone(),
             level,
+            block_bytes: tree.block_bytes(&self.config),
             retention: Retention::new(self.snapshots.boundaries()),
             relocate,
             cache: Cache::new(self.directory.clone(), self.store_id, CACHE_BYTES, 16),
@@ -204,6 +212,7 @@ struct Merge<'a> {
     store: &'a Store,
     version: Arc<Version>,
     level: usize,
+    block_bytes: usize,
     retention: Retention,
     relocate: &'a [u64],
     cache: Cache,
@@ -303,7 +312,7 @@ impl Merge<'_> {
         if self.writer.is_none() {
             let number = lock(&self.store.manifest).next_file();
             let options = SstableOptions {
-                block_bytes: self.store.config.block_bytes,
+                block_bytes: self.block_bytes,
                 compression: Compression::Zstd,
             };
             self.numbers.push(number);

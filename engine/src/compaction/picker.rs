@@ -84,11 +84,12 @@ pub(crate) fn pick(
     spans: &[DeletedSpan],
     retention: &Retention,
     config: &Config,
+    tombstone_percent_max: u64,
 ) -> Option<Plan> {
     covered(version, spans)
         .or_else(|| full_level0(version, config))
         .or_else(|| full_level(version, config))
-        .or_else(|| tombstones(version, retention, config))
+        .or_else(|| tombstones(version, retention, config, tombstone_percent_max))
         .or_else(|| values(version, config))
 }
 
@@ -148,8 +149,8 @@ fn weight(file: &File) -> u64 {
 }
 
 fn full_level(version: &Version, config: &Config) -> Option<Plan> {
-    let mut limit = config.level_bytes_base;
-    for level in 1..LEVELS - 1 {
+    let limits = level_limits(version, config);
+    for (level, &limit) in limits.iter().enumerate().take(LEVELS - 1).skip(1) {
         let files = &version.levels[level];
         if files.iter().map(weight).sum::<u64>() > limit {
             // The file that is cheapest to merge for what it takes off the level.
@@ -163,9 +164,30 @@ fn full_level(version: &Version, config: &Config) -> Option<Plan> {
                 .min_by_key(cost)
                 .map(|file| down(version, level, file));
         }
-        limit = limit.saturating_mul(config.level_ratio.max(2));
     }
     None
+}
+
+/// How much each level may hold. A level above the deepest one in use is at most a `level_ratio`-th of the one below it, or
+/// the size of level 1 if that is more: so nearly all stands in the deepest level, and what it overwrites takes little
+/// space, however much the deepest level itself holds of what it may.
+fn level_limits(version: &Version, config: &Config) -> [u64; LEVELS] {
+    let ratio = config.level_ratio.max(2);
+    let base = config.level_bytes_base;
+    let deepest = (1..LEVELS)
+        .rev()
+        .find(|&level| !version.levels[level].is_empty());
+    let deepest = deepest.unwrap_or(1);
+    let mut limits = [base; LEVELS];
+    for level in 2..LEVELS {
+        limits[level] = limits[level - 1].saturating_mul(ratio);
+    }
+    let mut target: u64 = version.levels[deepest].iter().map(weight).sum();
+    for level in (1..deepest).rev() {
+        target /= ratio;
+        limits[level] = limits[level].min(target.max(base));
+    }
+    limits
 }
 
 fn down(version: &Version, level: usize, file: &File) -> Plan {
@@ -178,10 +200,16 @@ fn down(version: &Version, level: usize, file: &File) -> Plan {
 }
 
 /// Files whose tombstones slow down scans, and that all readers see: they go down, and vanish at the bottom.
-fn tombstones(version: &Version, retention: &Retention, config: &Config) -> Option<Plan> {
+fn tombstones(
+    version: &Version,
+    retention: &Retention,
+    config: &Config,
+    percent_max: u64,
+) -> Option<Plan> {
     let is_dense = |file: &&File| {
         let meta = &file.meta;
-        let dense = meta.tombstones > 0 && meta.tombstones * 2 >= meta.entries;
+        let dense = meta.tombstones > 0
+            && meta.tombstones.saturating_mul(100) >= meta.entries.saturating_mul(percent_max);
         (dense || meta.range_tombstones > 0) && retention.is_seen_by_all(meta.sequence_max)
     };
     if version.levels[0].iter().any(|file| is_dense(&file)) {
@@ -309,4 +337,61 @@ pub(crate) fn is_bottom_span(version: &Version, level: usize, fragment: &Fragmen
             && is_before_end(&range.start, fragment.end.as_deref())
     };
     level > 0 && !version.levels[level + 1..].iter().flatten().any(overlaps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::Cache;
+    use crate::files::Directory;
+    use crate::fs::MemoryFs;
+    use crate::version::FileMeta;
+
+    fn version(levels: &[&[(u8, u64)]]) -> Version {
+        let directory = Directory::new(Arc::new(MemoryFs::volatile()), "/data".as_ref());
+        let cache = Arc::new(Cache::new(directory, 1, 1 << 20, 4));
+        let mut added = Vec::new();
+        for (level, files) in levels.iter().enumerate() {
+            for &(key, size) in *files {
+                let meta = FileMeta {
+                    number: added.len() as u64 + 1,
+                    size,
+                    checksum: 0,
+                    range: KeyRange::prefix(&[key]),
+                    sequence_min: 1,
+                    sequence_max: 1,
+                    entries: 1,
+                    tombstones: 0,
+                    range_tombstones: 0,
+                    references: Vec::new(),
+                };
+                added.push((level, Arc::new(LiveFile::new(meta, cache.clone()))));
+            }
+        }
+        Version::default().with(&[], added)
+    }
+
+    fn config() -> Config {
+        Config {
+            level_bytes_base: 100,
+            level_ratio: 10,
+            ..Config::default()
+        }
+    }
+
+    #[test]
+    fn a_level_is_bounded_by_what_lies_below_it() {
+        let version = version(&[&[], &[], &[(1, 600)], &[(1, 2000)]]);
+        assert_eq!(level_limits(&version, &config())[1..4], [100, 200, 10_000]);
+        let plan = full_level(&version, &config());
+        assert!(matches!(plan, Some(Plan::Merge(_, 3))), "{plan:?}");
+    }
+
+    #[test]
+    fn the_deepest_level_is_bounded_by_its_depth_and_moves_on_without_being_rewritten() {
+        let version = version(&[&[], &[], &[(1, 600), (2, 600)]]);
+        assert_eq!(level_limits(&version, &config())[1..4], [100, 1000, 10_000]);
+        let plan = full_level(&version, &config());
+        assert!(matches!(plan, Some(Plan::Move(_, 3))), "{plan:?}");
+    }
 }

@@ -110,6 +110,11 @@ impl LockGuard for DiskLock {}
 #[derive(Debug)]
 struct DiskFile(fs::File);
 
+/// Bytes written by one call. For longer ones Linux takes pages of the same length, which are seldom at hand: 256 MiB in
+/// pieces of 64 KiB go to the page cache of an ext4 at 1.7 to 3 GB/s, in pieces of 1 MiB at 0.4 to 5.
+#[cfg(unix)]
+const WRITE_BYTES_MAX: usize = 64 << 10;
+
 #[cfg(unix)]
 impl File for DiskFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -117,7 +122,13 @@ impl File for DiskFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        std::os::unix::fs::FileExt::write_all_at(&self.0, bytes, offset)
+        let pieces = (offset..)
+            .step_by(WRITE_BYTES_MAX)
+            .zip(bytes.chunks(WRITE_BYTES_MAX));
+        for (offset, piece) in pieces {
+            std::os::unix::fs::FileExt::write_all_at(&self.0, piece, offset)?;
+        }
+        Ok(())
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -47,7 +47,9 @@ impl Scan {
     /// Moves to the next entry in the scan's direction; `false` at the end of the range, and from then on. After an error
     /// the scan stands at the end.
     pub fn advance(&mut self) -> Result<bool> {
-        self.snapshot.store().check_open()?;
+        let store = self.snapshot.store();
+        store.check_open()?;
+        store.check_keyspace(self.keyspace.tree())?;
         self.rows.advance()
     }
 

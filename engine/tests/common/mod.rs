@@ -112,9 +112,16 @@ pub fn open(fs: Arc<dyn Fs>, config: &Config) -> Result<Store> {
 
 pub fn open_in(directory: &str, fs: Arc<dyn Fs>, config: &Config) -> Result<Store> {
     let db = Db::open_with(Path::new(directory), config.clone(), environment(fs))?;
+    // Each keyspace is kept in its own way.
+    let options = |index: usize| KeyspaceOptions {
+        memtable_bytes_max: (index == 1).then_some(config.memtable_bytes_max / 2),
+        block_bytes: (index == 2).then_some(config.block_bytes * 2),
+        tombstone_percent_max: (index == 2).then_some(10),
+    };
     let keyspaces: Result<Vec<Keyspace>> = KEYSPACES
         .iter()
-        .map(|name| db.keyspace(name, KeyspaceOptions::default()))
+        .enumerate()
+        .map(|(index, name)| db.keyspace(name, options(index)))
         .collect();
     let keyspaces = keyspaces?;
     Ok(Store { db, keyspaces })
