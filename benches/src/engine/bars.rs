@@ -76,14 +76,19 @@ pub(super) fn print(results: &Results) {
         return;
     }
     println!(
-        "\n{:40} {:>34} {:>11} {:>10}  ",
-        "bars", "must be", "reached", "is"
+        "\n{:40} {:>36} {:>11} {:>10} {:>7}  cores used by others",
+        "bars", "must be", "reached", "is", ""
     );
     for bar in bars {
         let verdict = Verdict::of(bar, results);
         println!(
-            "{:40} {:>34} {:>11} {:>10}  {}",
-            bar.2, verdict.demand, verdict.reached, verdict.relation, verdict.word
+            "{:40} {:>36} {:>11} {:>10} {:>7}  {:.1}",
+            bar.2,
+            verdict.demand,
+            verdict.reached,
+            verdict.relation,
+            verdict.word,
+            results.busiest(bar.0)
         );
     }
 }

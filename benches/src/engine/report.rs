@@ -47,6 +47,14 @@ impl Results {
         }
     }
 
+    /// Cores that others used while the workload ran, with the engine that they disturbed most.
+    pub(super) fn busiest(&self, workload: Workload) -> f64 {
+        let peers = self.peers.iter();
+        peers
+            .filter_map(|&peer| self.figure(peer, workload, "other_cores"))
+            .fold(0.0, f64::max)
+    }
+
     /// The best figure among `peers`.
     pub(super) fn best(
         &self,
@@ -194,26 +202,34 @@ const GROUPS: &[(&str, &[Line])] = &[
         Line(W::Readrandom, "t1_cpu_us", "... CPU us/get", Less),
         Line(W::Readrandom, "t2_per_s", "readrandom hot, 2 threads, gets/s", More),
         Line(W::Readrandom, "t2_p99_us", "... p99 us", Less),
+        Line(W::Readrandom, "t2_cpu_us", "... CPU us/get", Less),
         Line(W::Readcold, "per_s", "readrandom, 4x the cache, gets/s", More),
         Line(W::Readcold, "p50_us", "... p50 us", Less),
         Line(W::Readcold, "p99_us", "... p99 us", Less),
+        Line(W::Readcold, "cpu_us", "... CPU us/get", Less),
         Line(W::Readmissing, "per_s", "readmissing, gets/s", More),
         Line(W::Readmissing, "p50_us", "... p50 us", Less),
         Line(W::Readmissing, "p99_us", "... p99 us", Less),
+        Line(W::Readmissing, "cpu_us", "... CPU us/get", Less),
         Line(W::Readseq, "per_s", "readseq, rows/s", More),
+        Line(W::Readseq, "cpu_us", "... CPU us/row", Less),
         Line(W::Scan, "per_s", "scans of 100, scans/s", More),
         Line(W::Scan, "p99_us", "... p99 us", Less),
+        Line(W::Scan, "cpu_us", "... CPU us/scan", Less),
         Line(W::Prefixscan, "per_s", "prefix scans of 50, scans/s", More),
         Line(W::Prefixscan, "p99_us", "... p99 us", Less),
+        Line(W::Prefixscan, "cpu_us", "... CPU us/scan", Less),
         Line(W::Readwhilewriting, "per_s", "gets/s beside a 20,000/s writer", More),
         Line(W::Readwhilewriting, "p50_us", "... p50 us", Less),
         Line(W::Readwhilewriting, "p99_us", "... p99 us", Less),
+        Line(W::Readwhilewriting, "cpu_us", "... CPU us/get, the writes included", Less),
         Line(W::Readwhilewriting, "writes_per_s", "... writes/s", More),
     ]),
     ("synced commits of 100 B", &[
         Line(W::Commits, "w1_per_s", "1 thread, commits/s", More),
         Line(W::Commits, "w1_p50_us", "... p50 us", Less),
         Line(W::Commits, "w1_p99_us", "... p99 us", Less),
+        Line(W::Commits, "w1_cpu_us", "... CPU us/commit", Less),
         Line(W::Commits, "w8_per_s", "8 threads, commits/s", More),
         Line(W::Commits, "w8_p99_us", "... p99 us", Less),
         Line(W::Commits, "w64_per_s", "64 threads, commits/s", More),
