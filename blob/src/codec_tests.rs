@@ -1,6 +1,14 @@
 use super::*;
+use crate::error::Error;
+use crate::etag::time_of_ticks;
+use crate::fields::VERSION_MAX;
+use crate::lease::{Guid, Held, LeaseDuration};
+use crate::model::{BlobHeaders, CopyState, CopyStatus, Deleted, Metadata};
+use crate::moment::Moment;
+use crate::tier::{AccessTier, RehydratePriority, Rehydration};
 use proptest::option;
 use proptest::prelude::*;
+use std::time::SystemTime;
 
 const HOME: u128 = 0xC0;
 

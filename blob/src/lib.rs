@@ -7,7 +7,8 @@
 //! Supported: containers (create, properties, metadata, access policy, leases, delete and restore, list); block blobs (Put
 //! Blob, Put Block, Put Block List, Get Block List), append blobs (Append Block, seal), page blobs (Put Page, Get Page Ranges
 //! and differences, resize, sequence numbers); reads with ranges, properties, metadata, tags and the search for them, tiers,
-//! expiry, immutability, leases, snapshots, versions, delete and undelete, copies; conditional headers; listing by prefix and
+//! expiry, immutability, leases, snapshots, versions, delete and undelete, copies; keys that clients bring and encryption
+//! scopes; conditional headers; listing by prefix and
 //! delimiter with all that a name has had. What ends by itself is ended by [`BlobService::sweep`].
 
 mod account;
@@ -19,6 +20,7 @@ mod conditions;
 mod download;
 mod error;
 mod etag;
+mod fields;
 mod files;
 mod keys;
 mod lease;

@@ -1,6 +1,7 @@
 //! Operations on append blobs.
 
-use super::write::{BlobSettings, BlobWrite, NewBlob, Retired};
+use super::new_blob::{BlobSettings, NewBlob};
+use super::write::{BlobWrite, Retired};
 use crate::BlobService;
 use crate::checksum::Checksums;
 use crate::codec;

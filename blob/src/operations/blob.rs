@@ -1,6 +1,7 @@
 //! Operations on blobs of any type.
 
-use super::write::{BlobWrite, Place, Retired, check_online, check_unprotected};
+use super::checks::{check_online, check_unprotected};
+use super::write::{BlobWrite, Place, Retired};
 use crate::BlobService;
 use crate::conditions::{Conditions, Validators, WriteKind};
 use crate::download::{ByteRange, Download};

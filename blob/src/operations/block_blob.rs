@@ -1,7 +1,8 @@
 //! Operations on block blobs: a body put whole, or blocks put one by one and a list that makes them a blob.
 
 use super::Found;
-use super::write::{BlobSettings, BlobWrite, NewBlob, Retired};
+use super::new_blob::{BlobSettings, NewBlob};
+use super::write::{BlobWrite, Retired};
 use crate::BlobService;
 use crate::block_list::{
     self, BlockChoice, BlockListType, BlockSource, COMMITTED_BLOCKS_MAX, NewList,
@@ -326,7 +327,7 @@ impl BlobWrite<'_> {
 
     fn check_online(&self) -> Result<()> {
         match self.current() {
-            Some(blob) => super::write::check_online(blob, self.now),
+            Some(blob) => super::checks::check_online(blob, self.now),
             None => Ok(()),
         }
     }

@@ -1,7 +1,9 @@
 //! Copies: within the server by naming the source's files, at once; from elsewhere as a blob that is pending until the
 //! server has fetched its content.
 
-use super::write::{BlobSettings, BlobWrite, NewBlob, Place, Retired, check_online};
+use super::checks::check_online;
+use super::new_blob::{BlobSettings, NewBlob};
+use super::write::{BlobWrite, Place, Retired};
 use crate::BlobService;
 use crate::codec;
 use crate::conditions::{Conditions, Validators, WriteKind};

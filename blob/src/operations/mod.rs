@@ -4,6 +4,7 @@
 mod append_blob;
 mod blob;
 mod block_blob;
+mod checks;
 mod container;
 mod copy;
 #[cfg(test)]
@@ -17,6 +18,7 @@ mod growing_tests;
 #[cfg(test)]
 mod kept_tests;
 mod lease;
+mod new_blob;
 mod page_blob;
 mod service;
 mod snapshot;
@@ -30,16 +32,17 @@ mod write;
 pub use append_blob::{AppendBlock, AppendBlockOutcome, PutAppendBlob};
 pub use blob::{BlobDeletion, DeleteBlob, DeleteSnapshots};
 pub use block_blob::{PutBlob, PutBlobOutcome, PutBlockList};
+pub(crate) use checks::check_unprotected;
 pub use container::ContainerSettings;
 pub use copy::{COPY_FROM_URL_BYTES_MAX, CopyBlob, CopyOutcome, FetchedCopy};
+pub use new_blob::BlobSettings;
 pub use page_blob::{
     GetPageRanges, PAGE_BLOB_BYTES_MAX, PageRange, PageRanges, PageUpdate, PutPage, PutPageBlob,
     PutPageOutcome, SequenceAction, SequenceConditions,
 };
 pub use state::{Expiry, TierOutcome};
 pub use tags::{FindBlobsByTags, FindBlobsByTagsPage, TaggedBlob};
-pub use write::BlobSettings;
-pub(crate) use write::{BlobWrite, Place, check_unprotected};
+pub(crate) use write::{BlobWrite, Place};
 
 use crate::codec;
 use crate::conditions::{Conditions, Validators};

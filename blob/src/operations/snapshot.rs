@@ -1,6 +1,7 @@
 //! Snapshot Blob.
 
-use super::write::{Place, check_online};
+use super::checks::check_online;
+use super::write::Place;
 use crate::BlobService;
 use crate::conditions::{Conditions, Validators, WriteKind};
 use crate::error::Result;

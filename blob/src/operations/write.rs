@@ -3,20 +3,14 @@
 use crate::BlobService;
 use crate::account::AccountPolicy;
 use crate::codec;
-use crate::conditions::{Conditions, Validators, WriteCondition, WriteKind};
+use crate::conditions::Validators;
 use crate::error::{Error, Result};
 use crate::files::{FileChanges, drop_file};
 use crate::keys::{self, File, History};
-use crate::lease::{Guid, Lease, Leased};
-use crate::model::{
-    Blob, BlobAddress, BlobHeaders, BlobRecord, BlobState, BlobType, Container, Content,
-    CopyStatus, Deleted, Encryption, ImmutabilityPolicy, Layer, Metadata, Tags, Written,
-};
+use crate::model::{Blob, BlobAddress, BlobRecord, BlobState, Container, Deleted, Layer, Tags};
 use crate::moment::Moment;
 use crate::names;
 use crate::sweep::Timer;
-use crate::tags;
-use crate::tier::{AccessTier, Tiering};
 use lazurite_engine::{Batch, KeyGuard, Ticket};
 use std::sync::RwLockReadGuard;
 use std::time::{Duration, SystemTime};
@@ -189,43 +183,6 @@ pub(crate) enum Retired {
     Deleted,
 }
 
-/// What a blob is made with, whatever its type.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct BlobSettings {
-    /// `x-ms-tags`.
-    pub tags: Tags,
-    /// `x-ms-access-tier`; `None` leaves it to the account.
-    pub tier: Option<AccessTier>,
-    /// Until when the blob must not be changed or deleted.
-    pub immutability: Option<ImmutabilityPolicy>,
-    /// Whether the blob must not be changed or deleted until this is taken back.
-    pub legal_hold: bool,
-    /// `x-ms-encryption-scope`; `None` is the container's default.
-    pub encryption_scope: Option<String>,
-}
-
-impl BlobSettings {
-    /// With its tags in order. Errors: of the tags; `InvalidBlobTier` if blobs of this type do not have the tier.
-    pub(crate) fn checked(mut self, blob_type: BlobType) -> Result<BlobSettings> {
-        self.tags = tags::checked(self.tags)?;
-        if let Some(tier) = self.tier {
-            super::state::check_tier(blob_type, tier)?;
-        }
-        Ok(self)
-    }
-}
-
-/// What a write makes a blob of.
-pub(crate) struct NewBlob {
-    pub(crate) content: Content,
-    pub(crate) layers: Vec<Layer>,
-    pub(crate) length: u64,
-    pub(crate) headers: BlobHeaders,
-    pub(crate) metadata: Metadata,
-    pub(crate) settings: BlobSettings,
-    pub(crate) encryption: Encryption,
-}
-
 impl<'a> BlobWrite<'a> {
     pub(crate) fn home(&self) -> u128 {
         self.container.id
@@ -279,71 +236,6 @@ impl<'a> BlobWrite<'a> {
 
     pub(crate) fn validators(&self) -> Option<Validators> {
         self.current().map(Validators::from)
-    }
-
-    /// Holds what a write demands against the blob it found, if there is one.
-    pub(crate) fn check(
-        &self,
-        condition: WriteCondition<'_>,
-        conditions: &Conditions,
-        kind: WriteKind,
-    ) -> Result<()> {
-        self.check_conditions(condition, conditions, kind)?;
-        self.check_lease(conditions.lease_id)?;
-        match kind {
-            WriteKind::Create => self.check_replaceable(),
-            WriteKind::Change => Ok(()),
-        }
-    }
-
-    /// As [`BlobWrite::check`], without a look at the lease or at policies.
-    pub(crate) fn check_conditions(
-        &self,
-        condition: WriteCondition<'_>,
-        conditions: &Conditions,
-        kind: WriteKind,
-    ) -> Result<()> {
-        condition.check(kind, self.validators())?;
-        match self.current() {
-            Some(blob) => conditions.check_tags(&blob.tags),
-            None => conditions.check_tags(&Tags::new()),
-        }
-    }
-
-    /// Holds the id that a write came with against the lease of the current blob.
-    pub(crate) fn check_lease(&self, given: Option<Guid>) -> Result<()> {
-        let lease = self
-            .current()
-            .map_or_else(Lease::default, |blob| blob.lease);
-        lease.check_write(given, self.now, Leased::Blob)
-    }
-
-    /// Fails if a policy or a copy under way keeps the current blob where it is.
-    pub(crate) fn check_replaceable(&self) -> Result<()> {
-        self.check_not_pending()?;
-        match self.current() {
-            Some(blob) if !self.policy.versioning => check_unprotected(blob, self.now),
-            _ => Ok(()),
-        }
-    }
-
-    /// Fails while the current blob is being copied to.
-    pub(crate) fn check_not_pending(&self) -> Result<()> {
-        let copy = self.current().and_then(|blob| blob.copy.as_ref());
-        match copy.map(|copy| copy.status) {
-            Some(CopyStatus::Pending) => Err(Error::PendingCopyOperation),
-            _ => Ok(()),
-        }
-    }
-
-    /// The existing blob, for a change of its content, properties or metadata. Errors: `BlobNotFound`; `PendingCopyOperation`,
-    /// `BlobArchived`, `BlobBeingRehydrated`, `BlobImmutableDueToPolicy`.
-    pub(crate) fn changeable(&self) -> Result<Blob> {
-        let blob = self.existing()?;
-        self.check_not_pending()?;
-        check_online(&blob, self.now)?;
-        check_unprotected(&blob, self.now)?;
-        Ok(blob)
     }
 
     /// The record of a state of the blob, and where it stands. Error: `BlobNotFound`.
@@ -549,98 +441,11 @@ impl<'a> BlobWrite<'a> {
         }
     }
 
-    /// The record of a blob that is made, or made anew, now. Being overwritten keeps the time of creation and a lease that
-    /// holds.
-    pub(crate) fn new_blob(&self, new: NewBlob) -> Blob {
-        let written = self.service.stamp(self.now, self.validators());
-        let current = self.current();
-        Blob {
-            layers: new.layers,
-            content: new.content,
-            staging: None,
-            etag: written.etag,
-            last_modified: written.last_modified,
-            created_at: current.map_or(written.last_modified, |blob| blob.created_at),
-            length: new.length,
-            headers: new.headers,
-            metadata: new.metadata,
-            tags: new.settings.tags,
-            lease: current.map_or_else(Default::default, |blob| blob.lease.after_write(self.now)),
-            tiering: Tiering::new(new.settings.tier, self.now),
-            copy: None,
-            expires_at: None,
-            snapshot: None,
-            version: self.new_version(written),
-            deleted: None,
-            immutability: new.settings.immutability,
-            legal_hold: new.settings.legal_hold,
-            encryption: self.encryption(new.encryption, new.settings.encryption_scope),
-            is_current: false,
-        }
-    }
-
-    /// Fails if the container wants all its blobs in one encryption scope and this is another.
-    pub(crate) fn check_scope(&self, settings: &BlobSettings) -> Result<()> {
-        let own = self.container.default_encryption_scope.as_deref();
-        let other = settings
-            .encryption_scope
-            .as_deref()
-            .filter(|scope| Some(*scope) != own);
-        match self.container.deny_encryption_scope_override && other.is_some() {
-            true => Err(Error::RequestForbiddenByContainerEncryptionPolicy),
-            false => Ok(()),
-        }
-    }
-
-    /// A key counts before the scope that was asked for, and that before the container's.
-    fn encryption(&self, by_key: Encryption, scope: Option<String>) -> Encryption {
-        let scope = scope.or_else(|| self.container.default_encryption_scope.clone());
-        match (by_key, scope) {
-            (Encryption::None, Some(scope)) => Encryption::Scope(scope),
-            (by_key, _) => by_key,
-        }
-    }
-
-    /// The version that a write makes, if the account keeps versions.
-    pub(crate) fn new_version(&self, written: Written) -> Option<Moment> {
-        self.policy.versioning.then_some(Moment(written.etag.0))
-    }
-
-    /// Gives the blob the validators of a change made now; a lease that holds no longer is forgotten.
-    pub(crate) fn touch(&self, blob: &mut Blob) -> Written {
-        let written = self.service.stamp(self.now, Some(Validators::from(&*blob)));
-        blob.etag = written.etag;
-        blob.last_modified = written.last_modified;
-        blob.lease = blob.lease.after_write(self.now);
-        Written {
-            version: blob.version,
-            ..written
-        }
-    }
-
     /// Writes what was put and removed, and lets go of the blob.
     pub(crate) fn commit(mut self) -> Result<Ticket> {
         let service = self.service;
         let _files = service.settle_files(&mut self.batch, &self.files)?;
         let batch = std::mem::take(&mut self.batch);
         Ok(service.db.write(batch)?)
-    }
-}
-
-/// Fails while a policy or a legal hold keeps the blob as it is.
-pub(crate) fn check_unprotected(blob: &Blob, now: SystemTime) -> Result<()> {
-    let until = blob.immutability.map(|policy| policy.until);
-    match blob.legal_hold || until.is_some_and(|until| until > now) {
-        true => Err(Error::BlobImmutableDueToPolicy),
-        false => Ok(()),
-    }
-}
-
-/// Fails while the blob's content is in the archive.
-pub(crate) fn check_online(blob: &Blob, now: SystemTime) -> Result<()> {
-    match (blob.tiering.rehydrating(now), blob.tiering.is_archived(now)) {
-        (Some(_), _) => Err(Error::BlobBeingRehydrated),
-        (None, true) => Err(Error::BlobArchived),
-        (None, false) => Ok(()),
     }
 }

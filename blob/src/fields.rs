@@ -1,0 +1,439 @@
+//! Fields of stored values: what `codec.rs` writes records with, and reads them back by, without trust in the bytes.
+//!
+//! `codec.rs` says what the values are made of, and how numbers, texts and times look.
+
+use crate::error::{Error, Result};
+use crate::etag::{ticks, time_of_ticks};
+use crate::keys::File;
+use crate::lease::{Guid, Held, LeaseDuration};
+use crate::model::{BlobHeaders, CopyState, CopyStatus, Deleted, Layer, Metadata};
+use crate::moment::Moment;
+use crate::tier::{AccessTier, RehydratePriority, Rehydration, Tiering};
+use std::time::SystemTime;
+
+/// Reads a whole value: the version, what `fields` reads, and nothing after it.
+pub(crate) fn decode<T>(
+    value: &[u8],
+    what: &str,
+    fields: impl FnOnce(u8, &mut Reader<'_>) -> Option<T>,
+) -> Result<T> {
+    let mut input = Reader(value);
+    let decoded = match input.byte() {
+        Some(version @ 1..=VERSION_MAX) if version < 3 || what == EXTENT => {
+            fields(version, &mut input)
+        }
+        _ => None,
+    };
+    decoded.filter(|_| input.0.is_empty()).ok_or_else(|| {
+        let version = value.first().copied().unwrap_or(0);
+        Error::InternalError {
+            reason: format!("a stored {what} of version {version} cannot be decoded"),
+        }
+    })
+}
+
+/// What has three versions; all others have two.
+pub(crate) const EXTENT: &str = "extent of pages";
+/// The newest version of any value.
+pub(crate) const VERSION_MAX: u8 = 3;
+
+/// Fields that most values do not have, each under its number.
+#[derive(Default)]
+pub(crate) struct Extras {
+    count: u64,
+    bytes: Vec<u8>,
+}
+
+impl Extras {
+    pub(crate) fn add<T>(
+        &mut self,
+        number: u8,
+        value: Option<T>,
+        write: impl FnOnce(&mut Writer, T),
+    ) {
+        let Some(value) = value else {
+            return;
+        };
+        let mut fields = Writer(Vec::new());
+        write(&mut fields, value);
+        let mut out = Writer(std::mem::take(&mut self.bytes));
+        out.byte(number);
+        out.bytes(&fields.0);
+        self.bytes = out.0;
+        self.count += 1;
+    }
+
+    pub(crate) fn add_flag(&mut self, number: u8, flag: bool) {
+        self.add(number, flag.then_some(()), |_, ()| {});
+    }
+}
+
+pub(crate) struct Writer(pub(crate) Vec<u8>);
+
+impl Writer {
+    pub(crate) fn new(version: u8) -> Writer {
+        Writer(vec![version])
+    }
+
+    pub(crate) fn byte(&mut self, value: u8) {
+        self.0.push(value);
+    }
+
+    pub(crate) fn u64(&mut self, value: u64) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    pub(crate) fn id(&mut self, value: u128) {
+        self.0.extend_from_slice(&value.to_be_bytes());
+    }
+
+    pub(crate) fn time(&mut self, value: SystemTime) {
+        self.u64(ticks(value));
+    }
+
+    pub(crate) fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.0.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.0.push(value as u8);
+    }
+
+    pub(crate) fn bytes(&mut self, value: &[u8]) {
+        self.varint(value.len() as u64);
+        self.0.extend_from_slice(value);
+    }
+
+    pub(crate) fn text(&mut self, value: &str) {
+        self.bytes(value.as_bytes());
+    }
+
+    pub(crate) fn optional<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Writer, T)) {
+        self.byte(value.is_some().into());
+        if let Some(value) = value {
+            write(self, value);
+        }
+    }
+
+    pub(crate) fn metadata(&mut self, metadata: &Metadata) {
+        self.varint(metadata.len() as u64);
+        for (name, value) in metadata {
+            self.text(name);
+            self.text(value);
+        }
+    }
+
+    pub(crate) fn extras(&mut self, extras: Extras) {
+        self.varint(extras.count);
+        self.0.extend_from_slice(&extras.bytes);
+    }
+
+    pub(crate) fn moment(&mut self, moment: Moment) {
+        self.u64(moment.0);
+    }
+
+    pub(crate) fn held(&mut self, held: Held) {
+        self.id(held.id.0);
+        self.varint(match held.duration {
+            LeaseDuration::Infinite => 0,
+            LeaseDuration::Seconds(seconds) => seconds.into(),
+        });
+        self.optional(held.until, Writer::time);
+        self.optional(held.broken_at, Writer::time);
+    }
+
+    pub(crate) fn deleted(&mut self, deleted: Deleted) {
+        self.time(deleted.at);
+        self.time(deleted.until);
+    }
+
+    pub(crate) fn tier(&mut self, tier: AccessTier) {
+        self.byte(match tier {
+            AccessTier::Hot => 0,
+            AccessTier::Cool => 1,
+            AccessTier::Cold => 2,
+            AccessTier::Archive => 3,
+            AccessTier::Smart => 4,
+            AccessTier::Premium(number) => number.saturating_add(100),
+        });
+    }
+
+    pub(crate) fn tiering(&mut self, tiering: Tiering) {
+        self.optional(tiering.explicit, Writer::tier);
+        self.optional(tiering.changed_at, Writer::time);
+        self.optional(tiering.rehydration, |out, rehydration| {
+            out.tier(rehydration.to);
+            out.byte((rehydration.priority == RehydratePriority::High).into());
+            out.time(rehydration.ready_at);
+        });
+    }
+
+    pub(crate) fn copy(&mut self, copy: &CopyState) {
+        self.id(copy.id.0);
+        self.text(&copy.source);
+        self.byte(match copy.status {
+            CopyStatus::Pending => 0,
+            CopyStatus::Success => 1,
+            CopyStatus::Aborted => 2,
+            CopyStatus::Failed => 3,
+        });
+        self.varint(copy.copied);
+        self.varint(copy.total);
+        self.optional(copy.completed_at, Writer::time);
+        self.optional(copy.description.as_deref(), Writer::text);
+        self.optional(copy.destination_snapshot, Writer::moment);
+        self.byte(copy.incremental.into());
+    }
+
+    pub(crate) fn layers(&mut self, layers: &[Layer], home: u128) {
+        self.varint(layers.len() as u64);
+        for layer in layers {
+            let foreign = layer.file.home != home;
+            self.byte(u8::from(layer.shared) | u8::from(foreign) << 1);
+            self.id(layer.file.id);
+            if foreign {
+                self.id(layer.file.home);
+            }
+            self.varint(layer.end);
+        }
+    }
+
+    pub(crate) fn headers(&mut self, headers: &BlobHeaders) {
+        let texts = [
+            &headers.content_type,
+            &headers.content_encoding,
+            &headers.content_language,
+            &headers.cache_control,
+            &headers.content_disposition,
+        ];
+        let mut present = u8::from(headers.content_md5.is_some()) << texts.len();
+        for (bit, text) in texts.iter().enumerate() {
+            present |= u8::from(text.is_some()) << bit;
+        }
+        self.byte(present);
+        for text in texts.into_iter().flatten() {
+            self.text(text);
+        }
+        if let Some(md5) = &headers.content_md5 {
+            self.0.extend_from_slice(md5);
+        }
+    }
+}
+
+/// Takes fields off the front of a value; `None` where they are not what the format says.
+pub(crate) struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub(crate) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.take(N)?.try_into().ok()
+    }
+
+    pub(crate) fn byte(&mut self) -> Option<u8> {
+        self.array().map(|[byte]| byte)
+    }
+
+    pub(crate) fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    pub(crate) fn id(&mut self) -> Option<u128> {
+        self.array().map(u128::from_be_bytes)
+    }
+
+    pub(crate) fn time(&mut self) -> Option<SystemTime> {
+        self.u64().map(time_of_ticks)
+    }
+
+    pub(crate) fn varint(&mut self) -> Option<u64> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            let bits = u64::from(byte & 0x7f);
+            if bits << shift >> shift != bits {
+                return None;
+            }
+            value |= bits << shift;
+            if byte < 0x80 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    pub(crate) fn bytes(&mut self) -> Option<&'a [u8]> {
+        let length = self.varint()?.try_into().ok()?;
+        self.take(length)
+    }
+
+    pub(crate) fn text(&mut self) -> Option<String> {
+        String::from_utf8(self.bytes()?.to_vec()).ok()
+    }
+
+    pub(crate) fn optional<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Option<T>,
+    ) -> Option<Option<T>> {
+        match self.byte()? {
+            0 => Some(None),
+            1 => read(self).map(Some),
+            _ => None,
+        }
+    }
+
+    /// A count and that many items. An item is at least a byte, so a false count cannot ask for much memory.
+    pub(crate) fn many<T>(
+        &mut self,
+        mut read: impl FnMut(&mut Self) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        let count: usize = self.varint()?.try_into().ok()?;
+        if count > self.0.len() {
+            return None;
+        }
+        (0..count).map(|_| read(self)).collect()
+    }
+
+    pub(crate) fn metadata(&mut self) -> Option<Metadata> {
+        self.many(|input| Some((input.text()?, input.text()?)))
+    }
+
+    pub(crate) fn flag(&mut self) -> Option<bool> {
+        match self.byte()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn moment(&mut self) -> Option<Moment> {
+        self.u64().map(Moment)
+    }
+
+    /// Gives each extra's number and fields to `take`, which must read them to their end.
+    pub(crate) fn extras(
+        &mut self,
+        mut take: impl FnMut(u8, &mut Reader<'_>) -> Option<()>,
+    ) -> Option<()> {
+        for _ in 0..self.varint()? {
+            let number = self.byte()?;
+            let mut fields = Reader(self.bytes()?);
+            take(number, &mut fields)?;
+            if !fields.0.is_empty() {
+                return None;
+            }
+        }
+        Some(())
+    }
+
+    pub(crate) fn held(&mut self) -> Option<Held> {
+        Some(Held {
+            id: Guid(self.id()?),
+            duration: match self.varint()? {
+                0 => LeaseDuration::Infinite,
+                seconds => LeaseDuration::Seconds(seconds.try_into().ok()?),
+            },
+            until: self.optional(Reader::time)?,
+            broken_at: self.optional(Reader::time)?,
+        })
+    }
+
+    pub(crate) fn deleted(&mut self) -> Option<Deleted> {
+        Some(Deleted {
+            at: self.time()?,
+            until: self.time()?,
+        })
+    }
+
+    pub(crate) fn tier(&mut self) -> Option<AccessTier> {
+        Some(match self.byte()? {
+            0 => AccessTier::Hot,
+            1 => AccessTier::Cool,
+            2 => AccessTier::Cold,
+            3 => AccessTier::Archive,
+            4 => AccessTier::Smart,
+            number @ 100.. => AccessTier::Premium(number - 100),
+            _ => return None,
+        })
+    }
+
+    pub(crate) fn tiering(&mut self) -> Option<Tiering> {
+        Some(Tiering {
+            explicit: self.optional(Reader::tier)?,
+            changed_at: self.optional(Reader::time)?,
+            rehydration: self.optional(|input| {
+                Some(Rehydration {
+                    to: input.tier()?,
+                    priority: match input.flag()? {
+                        true => RehydratePriority::High,
+                        false => RehydratePriority::Standard,
+                    },
+                    ready_at: input.time()?,
+                })
+            })?,
+        })
+    }
+
+    pub(crate) fn copy(&mut self) -> Option<CopyState> {
+        Some(CopyState {
+            id: Guid(self.id()?),
+            source: self.text()?,
+            status: match self.byte()? {
+                0 => CopyStatus::Pending,
+                1 => CopyStatus::Success,
+                2 => CopyStatus::Aborted,
+                3 => CopyStatus::Failed,
+                _ => return None,
+            },
+            copied: self.varint()?,
+            total: self.varint()?,
+            completed_at: self.optional(Reader::time)?,
+            description: self.optional(Reader::text)?,
+            destination_snapshot: self.optional(Reader::moment)?,
+            incremental: self.flag()?,
+        })
+    }
+
+    pub(crate) fn layers(&mut self, home: u128) -> Option<Vec<Layer>> {
+        self.many(|input| {
+            let bits = input.byte().filter(|bits| *bits < 4)?;
+            let id = input.id()?;
+            let home = match bits & 2 {
+                0 => home,
+                _ => input.id()?,
+            };
+            Some(Layer {
+                file: File { home, id },
+                shared: bits & 1 == 1,
+                end: input.varint()?,
+            })
+        })
+    }
+
+    pub(crate) fn headers(&mut self) -> Option<BlobHeaders> {
+        let present = self.byte()?;
+        if present >= 1 << 6 {
+            return None;
+        }
+        let mut text = |bit: u8| match present >> bit & 1 {
+            0 => Some(None),
+            _ => self.text().map(Some),
+        };
+        let mut headers = BlobHeaders {
+            content_type: text(0)?,
+            content_encoding: text(1)?,
+            content_language: text(2)?,
+            cache_control: text(3)?,
+            content_disposition: text(4)?,
+            content_md5: None,
+        };
+        if present >> 5 == 1 {
+            headers.content_md5 = Some(self.array()?);
+        }
+        Some(headers)
+    }
+}

@@ -1,0 +1,107 @@
+//! What a write may be refused for, once it has found what it writes to.
+
+use super::new_blob::BlobSettings;
+use super::write::BlobWrite;
+use crate::conditions::{Conditions, WriteCondition, WriteKind};
+use crate::error::{Error, Result};
+use crate::lease::{Guid, Lease, Leased};
+use crate::model::{Blob, CopyStatus, Tags};
+use std::time::SystemTime;
+
+impl BlobWrite<'_> {
+    /// Holds what a write demands against the blob it found, if there is one.
+    pub(crate) fn check(
+        &self,
+        condition: WriteCondition<'_>,
+        conditions: &Conditions,
+        kind: WriteKind,
+    ) -> Result<()> {
+        self.check_conditions(condition, conditions, kind)?;
+        self.check_lease(conditions.lease_id)?;
+        match kind {
+            WriteKind::Create => self.check_replaceable(),
+            WriteKind::Change => Ok(()),
+        }
+    }
+
+    /// As [`BlobWrite::check`], without a look at the lease or at policies.
+    pub(crate) fn check_conditions(
+        &self,
+        condition: WriteCondition<'_>,
+        conditions: &Conditions,
+        kind: WriteKind,
+    ) -> Result<()> {
+        condition.check(kind, self.validators())?;
+        match self.current() {
+            Some(blob) => conditions.check_tags(&blob.tags),
+            None => conditions.check_tags(&Tags::new()),
+        }
+    }
+
+    /// Holds the id that a write came with against the lease of the current blob.
+    pub(crate) fn check_lease(&self, given: Option<Guid>) -> Result<()> {
+        let lease = self
+            .current()
+            .map_or_else(Lease::default, |blob| blob.lease);
+        lease.check_write(given, self.now, Leased::Blob)
+    }
+
+    /// Fails if a policy or a copy under way keeps the current blob where it is.
+    pub(crate) fn check_replaceable(&self) -> Result<()> {
+        self.check_not_pending()?;
+        match self.current() {
+            Some(blob) if !self.policy.versioning => check_unprotected(blob, self.now),
+            _ => Ok(()),
+        }
+    }
+
+    /// Fails while the current blob is being copied to.
+    pub(crate) fn check_not_pending(&self) -> Result<()> {
+        let copy = self.current().and_then(|blob| blob.copy.as_ref());
+        match copy.map(|copy| copy.status) {
+            Some(CopyStatus::Pending) => Err(Error::PendingCopyOperation),
+            _ => Ok(()),
+        }
+    }
+
+    /// The existing blob, for a change of its content, properties or metadata. Errors: `BlobNotFound`; `PendingCopyOperation`,
+    /// `BlobArchived`, `BlobBeingRehydrated`, `BlobImmutableDueToPolicy`.
+    pub(crate) fn changeable(&self) -> Result<Blob> {
+        let blob = self.existing()?;
+        self.check_not_pending()?;
+        check_online(&blob, self.now)?;
+        check_unprotected(&blob, self.now)?;
+        Ok(blob)
+    }
+
+    /// Fails if the container wants all its blobs in one encryption scope and this is another.
+    pub(crate) fn check_scope(&self, settings: &BlobSettings) -> Result<()> {
+        let own = self.container.default_encryption_scope.as_deref();
+        let other = settings
+            .encryption_scope
+            .as_deref()
+            .filter(|scope| Some(*scope) != own);
+        match self.container.deny_encryption_scope_override && other.is_some() {
+            true => Err(Error::RequestForbiddenByContainerEncryptionPolicy),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Fails while a policy or a legal hold keeps the blob as it is.
+pub(crate) fn check_unprotected(blob: &Blob, now: SystemTime) -> Result<()> {
+    let until = blob.immutability.map(|policy| policy.until);
+    match blob.legal_hold || until.is_some_and(|until| until > now) {
+        true => Err(Error::BlobImmutableDueToPolicy),
+        false => Ok(()),
+    }
+}
+
+/// Fails while the blob's content is in the archive.
+pub(crate) fn check_online(blob: &Blob, now: SystemTime) -> Result<()> {
+    match (blob.tiering.rehydrating(now), blob.tiering.is_archived(now)) {
+        (Some(_), _) => Err(Error::BlobBeingRehydrated),
+        (None, true) => Err(Error::BlobArchived),
+        (None, false) => Ok(()),
+    }
+}

@@ -1,0 +1,108 @@
+//! The record of a blob that a write makes, or makes anew.
+
+use super::state::check_tier;
+use super::write::BlobWrite;
+use crate::conditions::Validators;
+use crate::error::Result;
+use crate::model::{
+    Blob, BlobHeaders, BlobType, Content, Encryption, ImmutabilityPolicy, Layer, Metadata, Tags,
+    Written,
+};
+use crate::moment::Moment;
+use crate::tags;
+use crate::tier::{AccessTier, Tiering};
+
+/// What a blob is made with, whatever its type.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BlobSettings {
+    /// `x-ms-tags`.
+    pub tags: Tags,
+    /// `x-ms-access-tier`; `None` leaves it to the account.
+    pub tier: Option<AccessTier>,
+    /// Until when the blob must not be changed or deleted.
+    pub immutability: Option<ImmutabilityPolicy>,
+    /// Whether the blob must not be changed or deleted until this is taken back.
+    pub legal_hold: bool,
+    /// `x-ms-encryption-scope`; `None` is the container's default.
+    pub encryption_scope: Option<String>,
+}
+
+impl BlobSettings {
+    /// With its tags in order. Errors: of the tags; `InvalidBlobTier` if blobs of this type do not have the tier.
+    pub(crate) fn checked(mut self, blob_type: BlobType) -> Result<BlobSettings> {
+        self.tags = tags::checked(self.tags)?;
+        if let Some(tier) = self.tier {
+            check_tier(blob_type, tier)?;
+        }
+        Ok(self)
+    }
+}
+
+/// What a write makes a blob of.
+pub(crate) struct NewBlob {
+    pub(crate) content: Content,
+    pub(crate) layers: Vec<Layer>,
+    pub(crate) length: u64,
+    pub(crate) headers: BlobHeaders,
+    pub(crate) metadata: Metadata,
+    pub(crate) settings: BlobSettings,
+    pub(crate) encryption: Encryption,
+}
+
+impl BlobWrite<'_> {
+    /// The record of a blob that is made, or made anew, now. Being overwritten keeps the time of creation and a lease that
+    /// holds.
+    pub(crate) fn new_blob(&self, new: NewBlob) -> Blob {
+        let written = self.service.stamp(self.now, self.validators());
+        let current = self.current();
+        Blob {
+            layers: new.layers,
+            content: new.content,
+            staging: None,
+            etag: written.etag,
+            last_modified: written.last_modified,
+            created_at: current.map_or(written.last_modified, |blob| blob.created_at),
+            length: new.length,
+            headers: new.headers,
+            metadata: new.metadata,
+            tags: new.settings.tags,
+            lease: current.map_or_else(Default::default, |blob| blob.lease.after_write(self.now)),
+            tiering: Tiering::new(new.settings.tier, self.now),
+            copy: None,
+            expires_at: None,
+            snapshot: None,
+            version: self.new_version(written),
+            deleted: None,
+            immutability: new.settings.immutability,
+            legal_hold: new.settings.legal_hold,
+            encryption: self.encryption(new.encryption, new.settings.encryption_scope),
+            is_current: false,
+        }
+    }
+
+    /// A key counts before the scope that was asked for, and that before the container's.
+    fn encryption(&self, by_key: Encryption, scope: Option<String>) -> Encryption {
+        let scope = scope.or_else(|| self.container.default_encryption_scope.clone());
+        match (by_key, scope) {
+            (Encryption::None, Some(scope)) => Encryption::Scope(scope),
+            (by_key, _) => by_key,
+        }
+    }
+
+    /// The version that a write makes, if the account keeps versions.
+    pub(crate) fn new_version(&self, written: Written) -> Option<Moment> {
+        self.policy.versioning.then_some(Moment(written.etag.0))
+    }
+
+    /// Gives the blob the validators of a change made now; a lease that holds no longer is forgotten.
+    pub(crate) fn touch(&self, blob: &mut Blob) -> Written {
+        let written = self.service.stamp(self.now, Some(Validators::from(&*blob)));
+        blob.etag = written.etag;
+        blob.last_modified = written.last_modified;
+        blob.lease = blob.lease.after_write(self.now);
+        Written {
+            version: blob.version,
+            ..written
+        }
+    }
+}
