@@ -230,7 +230,10 @@ impl From<lazurite_engine::Error> for Failure {
                 busy(error.to_string())
             }
             // The client learns that it is ours to mend; which file and where is for the log.
-            Error::Io { .. } | Error::Corrupt { .. } | Error::UnknownFormat { .. } => {
+            Error::Io { .. }
+            | Error::Corrupt { .. }
+            | Error::UnknownFormat { .. }
+            | Error::UnknownKeyspace { .. } => {
                 tracing::error!(%error, "the store failed");
                 known::INTERNAL_ERROR.into()
             }
