@@ -1,6 +1,7 @@
 """The services over HTTPS, as a client with the server's certificate sees them, by key, by token and by delegation."""
 
 import base64
+import hashlib
 import json
 import os
 import ssl
@@ -17,6 +18,8 @@ from azure.storage.blob import (
     BlobClient,
     BlobServiceClient,
     ContainerClient,
+    ContainerEncryptionScope,
+    CustomerProvidedEncryptionKey,
     generate_blob_sas,
     generate_container_sas,
 )
@@ -167,6 +170,58 @@ class Delegation(harness.Test):
         self.assertEqual(client.receive_message().content, "x")
         with self.fails(403, "AuthorizationPermissionMismatch"):
             client.peek_messages()
+
+
+class Keys(harness.Test):
+    """Keys that the client brings, which it does over HTTPS alone."""
+
+    def key(self, letter):
+        key = letter.encode() * 32
+        digest = hashlib.sha256(key).digest()
+        encoded = [base64.b64encode(part).decode() for part in (key, digest)]
+        return CustomerProvidedEncryptionKey(*encoded)
+
+    def test_a_blob_opens_with_its_key_alone(self):
+        container = BlobServiceClient.from_connection_string(CONNECTION, max_single_put_size=64 << 10, max_block_size=32 << 10, **TRUST).create_container(unique("con"))
+        key, data = self.key("k"), bytes(range(256)) * 1000
+        for name in ("small", "large"):
+            blob, content = container.get_blob_client(name), data if name == "large" else b"small"
+            blob.upload_blob(content, cpk=key)
+            self.assertEqual(blob.download_blob(cpk=key).readall(), content)
+            self.assertEqual(blob.download_blob(3, 2, cpk=key).readall(), content[3:5])
+            self.assertEqual(blob.get_blob_properties(cpk=key).encryption_key_sha256, key.key_hash)
+            for wrong in ({}, {"cpk": self.key("x")}):
+                with self.fails(409, "BlobUsesCustomerSpecifiedEncryption"):
+                    blob.download_blob(**wrong)
+        self.assertEqual([b.name for b in container.list_blobs()], ["large", "small"])
+        plain = container.upload_blob("plain", b"x")
+        with self.fails(409, "BlobDoesNotUseCustomerSpecifiedEncryption"):
+            plain.download_blob(cpk=key)
+
+    def test_keys_of_other_kinds_of_blobs(self):
+        container = BlobServiceClient.from_connection_string(CONNECTION, **TRUST).create_container(unique("con"))
+        key = self.key("k")
+        append, page = container.get_blob_client("append"), container.get_blob_client("page")
+        append.create_append_blob(cpk=key)
+        append.append_block(b"one", cpk=key)
+        append.append_block(b"two", cpk=key)
+        self.assertEqual(append.download_blob(cpk=key).readall(), b"onetwo")
+        page.create_page_blob(1024, cpk=key)
+        page.upload_page(b"p" * 512, 512, 512, cpk=key)
+        self.assertEqual(page.download_blob(cpk=key).readall(), bytes(512) + b"p" * 512)
+
+    def test_encryption_scopes_are_kept_and_insisted_on(self):
+        scope = ContainerEncryptionScope(default_encryption_scope="mine", prevent_encryption_scope_override=True)
+        service = BlobServiceClient.from_connection_string(CONNECTION, **TRUST)
+        container = service.create_container(unique("con"), container_encryption_scope=scope)
+        found = container.get_container_properties().encryption_scope
+        self.assertEqual((found.default_encryption_scope, found.prevent_encryption_scope_override), ("mine", True))
+        blob = container.upload_blob("b", b"x")
+        self.assertEqual(blob.get_blob_properties().encryption_scope, "mine")
+        with self.fails(403, "RequestForbiddenByContainerEncryptionPolicy"):
+            container.upload_blob("c", b"x", encryption_scope="other")
+        other = service.create_container(unique("con")).upload_blob("b", b"x", encryption_scope="other")
+        self.assertEqual(other.get_blob_properties().encryption_scope, "other")
 
 
 class Https(harness.Test):

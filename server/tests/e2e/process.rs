@@ -160,16 +160,15 @@ fn flags_that_cannot_be_honoured_are_refused() {
 #[test]
 fn features_to_come_are_passed_over_only_when_asked_for() {
     let location = TempDir::new().unwrap();
-    let put = Request::new(Service::Blob, "PUT", "/con/b")
-        .header("x-ms-blob-type", "BlockBlob")
-        .header("x-ms-encryption-scope", "scope");
+    let target = "/con?restype=container&comp=list&endBefore=x";
+    let list = Request::new(Service::Blob, "GET", target);
     let create = Request::new(Service::Blob, "PUT", "/con?restype=container");
     let server = Launch::on(location.path()).argument("--loose").start();
     create.send(&server).is(201);
-    put.send(&server).is(201);
+    list.send(&server).is(200);
     let strict = Server::fresh();
     create.send(&strict).is(201);
-    put.send(&strict).is(501);
+    list.send(&strict).is(501);
 }
 
 #[test]

@@ -9,13 +9,22 @@ use crate::codec::date;
 use crate::codec::policies::{self, SignedIdentifier};
 use axum::body::Body;
 use axum::http::Response;
-use lazurite_blob::{Container, Moment, PublicAccess, StoredPolicy, Written};
+use lazurite_blob::{Container, ContainerSettings, Moment, PublicAccess, StoredPolicy, Written};
 
 pub async fn create_container(request: Request) -> Result<Response<Body>> {
-    let access = public_access(&request)?;
-    let metadata = metadata(&request.context);
+    let denies = request
+        .context
+        .header("x-ms-deny-encryption-scope-override");
+    let settings = ContainerSettings {
+        public_access: public_access(&request)?,
+        metadata: metadata(&request.context),
+        default_encryption_scope: request.context.header("x-ms-default-encryption-scope"),
+        deny_encryption_scope_override: denies
+            .is_some_and(|text| text.eq_ignore_ascii_case("true")),
+        immutable_versions: false,
+    };
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
-        blobs.create_container(r.account(), &r.container, access, metadata, r.now())
+        blobs.create_container_with(r.account(), &r.container, settings, r.now())
     };
     let (written, ticket) = request.call(call).await?;
     ticket.await?;
@@ -29,19 +38,22 @@ pub async fn get_container_properties(request: Request) -> Result<Response<Body>
     put_metadata(&mut response, &container.metadata);
     put_access(&mut response, container.public_access);
     put_lease(&mut response, &container.lease, now);
-    for name in [
-        "x-ms-has-immutability-policy",
-        "x-ms-has-legal-hold",
+    let flag = |flag: bool| if flag { "true" } else { "false" };
+    put(&mut response, "x-ms-has-immutability-policy", "false");
+    put(&mut response, "x-ms-has-legal-hold", "false");
+    let versions = flag(container.immutable_versions);
+    put(
+        &mut response,
         "x-ms-immutable-storage-with-versioning-enabled",
-        "x-ms-deny-encryption-scope-override",
-    ] {
-        put(&mut response, name, "false");
-    }
+        versions,
+    );
     put(
         &mut response,
         "x-ms-default-encryption-scope",
-        "$account-encryption-key",
+        default_scope(&container),
     );
+    let denies = flag(container.deny_encryption_scope_override);
+    put(&mut response, "x-ms-deny-encryption-scope-override", denies);
     Ok(response)
 }
 
@@ -141,6 +153,12 @@ pub fn with_validators(mut response: Response<Body>, written: &Written) -> Respo
         put(&mut response, "x-ms-version-id", version.to_string());
     }
     response
+}
+
+/// The scope of blobs that name none: the account's own key, unless another was given.
+pub fn default_scope(container: &Container) -> &str {
+    let own = "$account-encryption-key";
+    container.default_encryption_scope.as_deref().unwrap_or(own)
 }
 
 /// As in headers and listings; nothing for a private container.

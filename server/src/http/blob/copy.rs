@@ -4,10 +4,12 @@ use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, metadata, put};
 use super::block_blob::{block_id, conditions_of_new_blob, headers_of_new_blob, refuse_overwrite};
 use super::container::with_validators;
+use super::encryption::{OWN, customer_key};
 use super::lease::optional_id;
 use super::page_blob::{pages, put_sequence, sequence_conditions};
 use super::source::{Credentials, Source, refuse_content, source, source_checksums, source_range};
 use super::tier::rehydrate_priority;
+use super::upload::begin;
 use super::write::{put_checksums, settings};
 use super::{Request, cross};
 use crate::codec::date;
@@ -161,7 +163,7 @@ async fn fetch(request: &Request, kind: UploadKind, range: Option<ByteRange>) ->
         request.now(),
         source_checksums(request)?,
     );
-    let limit = kind.bytes_max();
+    let (limit, key) = (kind.bytes_max(), customer_key(&request.context, OWN)?);
     cross(move || {
         let mut download =
             app.blobs
@@ -169,7 +171,7 @@ async fn fetch(request: &Request, kind: UploadKind, range: Option<ByteRange>) ->
         if download.body.remaining() > limit {
             return Err(known::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit.to_string()));
         }
-        let mut upload = app.blobs.begin_upload(kind, claimed)?;
+        let mut upload = begin(&app.blobs, kind, claimed, key)?;
         upload.write_from(&mut download.body)?;
         Ok(Fetched {
             upload,

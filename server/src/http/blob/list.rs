@@ -3,8 +3,9 @@
 use super::super::error::{Failure, Result};
 use super::super::headers::{write_metadata, xml};
 use super::Request;
-use super::container::access_text;
+use super::container::{access_text, default_scope};
 use super::copy::copy_texts;
+use super::encryption::encryption_text;
 use super::lease::texts;
 use super::protect::protection_texts;
 use super::read::blob_type;
@@ -230,9 +231,12 @@ fn write_container(
     document.optional("PublicAccess", access_text(container.public_access));
     document.element("HasImmutabilityPolicy", "false");
     document.element("HasLegalHold", "false");
-    document.element("ImmutableStorageWithVersioningEnabled", "false");
-    document.element("DefaultEncryptionScope", "$account-encryption-key");
-    document.element("DenyEncryptionScopeOverride", "false");
+    let flag = |flag: bool| if flag { "true" } else { "false" };
+    let versions = flag(container.immutable_versions);
+    document.element("ImmutableStorageWithVersioningEnabled", versions);
+    document.element("DefaultEncryptionScope", default_scope(container));
+    let denies = flag(container.deny_encryption_scope_override);
+    document.element("DenyEncryptionScopeOverride", denies);
     if let Some(deleted) = container.deleted {
         document.element("DeletedTime", &date::rfc1123(deleted.at));
         document.element(
@@ -334,6 +338,9 @@ fn write_properties(document: &mut Writer, blob: &Blob, shown: Shown, now: Syste
         }
     }
     document.element("ServerEncrypted", "true");
+    if let Some((_, name, text)) = encryption_text(blob) {
+        document.element(name, &text);
+    }
     let count = blob.tags.len();
     document.optional(
         "TagCount",

@@ -5,6 +5,7 @@ mod batch;
 mod block_blob;
 mod container;
 mod copy;
+mod encryption;
 mod lease;
 mod list;
 mod page_blob;
@@ -122,6 +123,7 @@ pub async fn handle(
     let state = blob_state(&context)?;
     let create_only = matches!(caller, Caller::Sas(grant) if !grant.permissions.contains('w'));
     let by_sas = matches!(caller, Caller::Sas(_));
+    let said = encryption::Said::of(&context);
     let request = Request {
         app: app.clone(),
         context,
@@ -132,7 +134,7 @@ pub async fn handle(
         is_owner: matches!(caller, Caller::Owner),
         by_sas,
     };
-    match operation {
+    let outcome = match operation {
         Operation::ListContainers => list::list_containers(request).await,
         Operation::GetServiceStats => Ok(super::headers::xml(
             200,
@@ -199,7 +201,11 @@ pub async fn handle(
         Operation::RestoreContainer => container::restore_container(request).await,
         Operation::UndeleteBlob => write::undelete_blob(request).await,
         Operation::FindBlobsByTags => tags::find_blobs_by_tags(request).await,
-    }
+    };
+    outcome.map(|mut response| {
+        said.onto(&mut response);
+        response
+    })
 }
 
 /// The stored access policy of that name of the container a request addresses.
@@ -434,11 +440,6 @@ const STRUCTURED_BODY: &str = "x-ms-structured-body";
 
 /// Headers and parameters of features to come. None of them is accepted and ignored, unless `--loose` asks for that.
 const UNSERVED: &[(&str, &str)] = &[
-    ("ses", "An encryption scope"),
-    ("x-ms-encryption-key", "A customer-provided key"),
-    ("x-ms-encryption-scope", "An encryption scope"),
-    ("x-ms-default-encryption-scope", "An encryption scope"),
-    ("x-ms-deny-encryption-scope-override", "An encryption scope"),
     ("showonly", "A listing by kind"),
     ("endbefore", "A listing up to a name"),
 ];
@@ -580,6 +581,7 @@ fn conditions(context: &Context) -> Result<Conditions> {
     Ok(Conditions {
         if_tags: tags.map(|text| TagCondition::parse(&text)).transpose()?,
         lease_id: lease::optional_id(context, "x-ms-lease-id")?,
+        customer_key: encryption::customer_key(context, encryption::OWN)?,
         ..conditions_named(context, "")?
     })
 }

@@ -4,6 +4,7 @@ use super::super::body::{ChunkSource, streamed};
 use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, put, put_metadata};
 use super::copy::copy_texts;
+use super::encryption::encryption_text;
 use super::lease::put_lease;
 use super::protect::protection_texts;
 use super::tier::tier_texts;
@@ -139,7 +140,11 @@ fn is_current(request: &Request, blob: &Blob) -> bool {
     };
     let now = || {
         let blobs = &request.app.blobs;
-        blobs.get_blob_properties(&address, &Conditions::default(), request.now())
+        let conditions = Conditions {
+            customer_key: request.conditions().ok().and_then(|own| own.customer_key),
+            ..Conditions::default()
+        };
+        blobs.get_blob_properties(&address, &conditions, request.now())
     };
     match request.state {
         BlobState::Current => true,
@@ -334,6 +339,9 @@ fn put_blob_headers(response: &mut Response<Body>, blob: &Blob, current: bool, n
     }
     if let Some(time) = blob.expires_at {
         put(response, "x-ms-expiry-time", date::rfc1123(time));
+    }
+    if let Some((name, _, text)) = encryption_text(blob) {
+        put(response, name, text);
     }
     for (name, _, text) in blob.copy.iter().flat_map(copy_texts) {
         put(response, name, text);

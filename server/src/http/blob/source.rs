@@ -3,6 +3,7 @@
 
 use super::super::error::{Failure, Result, known};
 use super::super::{authenticate, browser};
+use super::encryption::{OF_SOURCE, customer_key};
 use super::{Operation, Request, blob_state, conditions_named, is_public, needs, resource};
 use crate::auth::Caller;
 use crate::auth::policy::authorize;
@@ -73,7 +74,10 @@ pub async fn source(request: &Request, credentials: Credentials) -> Result<Sourc
         container,
         blob,
         state,
-        conditions: conditions_named(&request.context, "x-ms-source-")?,
+        conditions: Conditions {
+            customer_key: customer_key(&request.context, OF_SOURCE)?,
+            ..conditions_named(&request.context, "x-ms-source-")?
+        },
     })
 }
 

@@ -4,13 +4,14 @@ use super::super::body::RequestBody;
 use super::super::cross;
 use super::super::error::{Failure, Result, known};
 use super::super::headers::put;
+use super::encryption::{OWN, customer_key};
 use super::write::claimed;
 use super::{Request, STRUCTURED_BODY};
 use crate::codec::structured::{self, Decoder, Malformed};
 use axum::body::Body;
 use axum::http::Response;
 use bytes::{Bytes, BytesMut};
-use lazurite_blob::{Upload, UploadKind};
+use lazurite_blob::{BlobService, Checksums, CustomerKey, Upload, UploadKind};
 
 /// Bytes of a body that are gathered before they are handed to the store: memory per upload is bounded by it.
 const UPLOAD_CHUNK_BYTES: usize = 256 << 10;
@@ -21,7 +22,8 @@ pub async fn receive(request: &Request, mut body: RequestBody, kind: UploadKind)
     if body.length_at_least() > limit {
         return Err(known::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit.to_string()));
     }
-    let mut upload = request.app.blobs.begin_upload(kind, claimed(request)?)?;
+    let key = customer_key(&request.context, OWN)?;
+    let mut upload = begin(&request.app.blobs, kind, claimed(request)?, key)?;
     let mut structure = structure(request)?;
     while let Some(chunk) = gather(&mut body).await? {
         let contents = match &mut structure {
@@ -40,6 +42,19 @@ pub async fn receive(request: &Request, mut body: RequestBody, kind: UploadKind)
         None => Ok(upload),
         Some(decoder) => decoder.finish().map(|()| upload).map_err(Failure::from),
     }
+}
+
+/// A body that is stored as it comes, or encrypted with the key that came with it.
+pub fn begin(
+    blobs: &BlobService,
+    kind: UploadKind,
+    claimed: Checksums,
+    key: Option<CustomerKey>,
+) -> Result<Upload> {
+    Ok(match key {
+        Some(key) => blobs.begin_encrypted_upload(kind, claimed, key)?,
+        None => blobs.begin_upload(kind, claimed)?,
+    })
 }
 
 /// What takes the body apart, if it comes in segments. Its own checksums leave no need for others.

@@ -4,6 +4,7 @@ use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, metadata, put};
 use super::Request;
 use super::container::with_validators;
+use super::encryption::scope;
 use super::protect::{immutability_policy, legal_hold};
 use super::tags::tags_of_header;
 use super::tier::access_tier;
@@ -117,7 +118,7 @@ pub fn settings(request: &Request) -> Result<BlobSettings> {
         tier: access_tier(context)?,
         immutability: immutability_policy(context)?,
         legal_hold: legal_hold(context)?,
-        ..BlobSettings::default()
+        encryption_scope: scope(context),
     })
 }
 
