@@ -307,15 +307,16 @@ impl Store {
     fn apply(&self, request: &Request, first: SequenceNumber) {
         let changes = Changes::new(&request.payload);
         let changes = changes.map(|change| change.expect("the payload was encoded by a batch"));
-        self.apply_changes((first..).zip(changes));
+        self.apply_changes((first..).zip(changes), self.snapshots.floor());
     }
 
-    /// Applies numbered changes to the memtables, runs of one keyspace at a time. The caller holds the log.
+    /// Applies numbered changes to the memtables, runs of one keyspace at a time; nobody reads before `floor`. The caller
+    /// holds the log.
     pub(crate) fn apply_changes<'a>(
         &self,
         changes: impl Iterator<Item = (SequenceNumber, Change<'a>)>,
+        floor: SequenceNumber,
     ) {
-        let floor = self.snapshots.floor();
         let mut changes = changes.peekable();
         while let Some(&(_, first)) = changes.peek() {
             let tree = self.tree(first.keyspace()).expect("the batch was checked");

@@ -7,7 +7,7 @@ use crate::cache::Cache;
 use crate::config::{Config, Environment};
 use crate::files::{Directory, FileKind, FileName, HEADER_BYTES};
 use crate::fs::{Lock, LockGuard};
-use crate::key::{Kind, SequenceNumber};
+use crate::key::{Kind, SEQUENCE_MAX, SequenceNumber};
 use crate::keyspace::Tree;
 use crate::manifest::{self, Manifest};
 use crate::store::{Parts, Store, lock};
@@ -23,6 +23,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 /// Tells the stores apart that this process has had open.
 static INSTANCES: AtomicU64 = AtomicU64::new(1);
+
+/// Frames of the log that are applied under one hold of the locks.
+const FRAMES_AT_ONCE: usize = 256;
 
 /// Opens the store in `path`, creating it if absent.
 pub(crate) fn open(path: &Path, config: Config, environment: Environment) -> Result<Store> {
@@ -314,24 +317,35 @@ impl Store {
         self.snapshots.publish(last);
         let durable = segments.iter().map(|segment| segment.durable).max();
         let durable = durable.unwrap_or(0);
+        let keyspaces = lock(&self.manifest).state.keyspaces.clone();
+        let flushed: Vec<SequenceNumber> = keyspaces.values().map(|state| state.flushed).collect();
         for segment in segments {
             let sealed = known
                 .get(&segment.number)
                 .is_some_and(|meta| meta.end.is_some());
-            let mut end = segment.end;
-            let mut broken = false;
+            let mut whole = 0;
             for frame in &segment.frames {
-                let changes = decode(segment, frame)?;
+                let has_values = check_frame(segment, frame, flushed.len())?;
                 // Behind the last sync the system may have kept a pointer and lost its value: the log ends there.
-                if !sealed && frame.first > durable && !self.has_all_values(&changes)? {
-                    broken = true;
-                    end = frame.offset;
+                if has_values
+                    && !sealed
+                    && frame.first > durable
+                    && !self.has_all_values(&frame.payload)?
+                {
                     break;
                 }
-                last = last.max(self.replay_frame(segment, frame, changes)?);
-                replayed.batches += 1;
+                whole += 1;
+            }
+            let broken = whole < segment.frames.len();
+            let end = match segment.frames.get(whole) {
+                Some(first_lost) => first_lost.offset,
+                None => segment.end,
+            };
+            for frames in segment.frames[..whole].chunks(FRAMES_AT_ONCE) {
+                last = last.max(self.replay_frames(frames, &flushed));
                 self.snapshots.publish(last);
             }
+            replayed.batches += whole as u64;
             replayed.bytes += end;
             segment.file.sync()?;
             self.note_replayed(segment, end);
@@ -359,33 +373,24 @@ impl Store {
         });
     }
 
-    fn replay_frame(
-        &self,
-        segment: &Segment,
-        frame: &Frame,
-        changes: Vec<Change<'_>>,
-    ) -> Result<SequenceNumber> {
-        let last = frame.first + (changes.len() as u64).max(1) - 1;
-        let mut unflushed = Vec::new();
-        for (sequence, change) in (frame.first..).zip(changes) {
-            let keyspaces = &lock(&self.manifest).state.keyspaces;
-            let Some(keyspace) = keyspaces.get(&change.keyspace()) else {
-                return Err(segment.file.corrupt(
-                    frame.offset,
-                    "the record names a keyspace that does not exist",
-                ));
-            };
-            if sequence > keyspace.flushed {
-                unflushed.push((sequence, change));
-            }
-        }
-        self.apply_changes(unflushed.into_iter());
-        Ok(last)
+    /// Applies what is not in SSTables yet of frames that were checked. Answers the last sequence number in them.
+    fn replay_frames(&self, frames: &[Frame], flushed: &[SequenceNumber]) -> SequenceNumber {
+        let mut last = 0;
+        let changes = frames.iter().flat_map(|frame| {
+            let changes = Changes::new(&frame.payload);
+            (frame.first..).zip(changes.map(|change| change.expect("the frame was checked")))
+        });
+        let changes = changes.inspect(|(sequence, _)| last = *sequence);
+        let unflushed =
+            changes.filter(|(sequence, change)| *sequence > flushed[change.keyspace() as usize]);
+        // Nobody reads yet: what later changes hide may have lost its values already.
+        self.apply_changes(unflushed, SEQUENCE_MAX);
+        last
     }
 
     /// Whether every value that the changes point to can be read.
-    fn has_all_values(&self, changes: &[Change<'_>]) -> Result<bool> {
-        for change in changes {
+    fn has_all_values(&self, payload: &[u8]) -> Result<bool> {
+        for change in Changes::new(payload).flatten() {
             let Change::Set {
                 kind: Kind::Large,
                 value,
@@ -459,11 +464,23 @@ impl Store {
     }
 }
 
-fn decode<'a>(segment: &Segment, frame: &'a Frame) -> Result<Vec<Change<'a>>> {
-    let changes: std::result::Result<Vec<Change<'a>>, _> = Changes::new(&frame.payload).collect();
-    changes.map_err(|_| {
-        segment
-            .file
-            .corrupt(frame.offset, "the record does not decode")
-    })
+/// Refuses a frame that is not what a batch encodes, or that names a keyspace there is not. Answers whether it points to
+/// values in the value log.
+fn check_frame(segment: &Segment, frame: &Frame, keyspaces: usize) -> Result<bool> {
+    let corrupt = |reason: &str| segment.file.corrupt(frame.offset, reason);
+    let mut has_values = false;
+    for change in Changes::new(&frame.payload) {
+        let change = change.map_err(|_| corrupt("the record does not decode"))?;
+        if change.keyspace() as usize >= keyspaces {
+            return Err(corrupt("the record names a keyspace that does not exist"));
+        }
+        has_values |= matches!(
+            change,
+            Change::Set {
+                kind: Kind::Large,
+                ..
+            }
+        );
+    }
+    Ok(has_values)
 }

@@ -30,8 +30,9 @@ pub(crate) struct Rows {
     pending_seek: Option<Option<Vec<u8>>>,
     /// The source that stands on the row; `None` when on none.
     current: Option<usize>,
-    /// The source whose row came first, and the one whose row came next; known while only the first has moved since.
-    leader: Option<(usize, Option<usize>)>,
+    /// The sources that stand on a row, in the order of their rows, of equal keys the newest first; if `is_ordered`.
+    order: Vec<usize>,
+    is_ordered: bool,
     has_range_tombstones: bool,
     gaps: Arc<Gaps>,
     at: SequenceNumber,
@@ -82,7 +83,8 @@ impl Rows {
             scan,
             pending_seek: Some(start),
             current: None,
-            leader: None,
+            order: Vec::new(),
+            is_ordered: false,
             gaps: tree.gaps.clone(),
             at,
             passed: 0,
@@ -125,7 +127,7 @@ impl Rows {
     fn step(&mut self) -> Result<bool> {
         match (self.pending_seek.take(), self.current.take()) {
             (Some(bound), _) => self.begin(bound)?,
-            (None, Some(current)) => self.pass(current)?,
+            (None, Some(_)) => self.pass()?,
             (None, None) => return Ok(false),
         }
         while let Some(first) = self.first() {
@@ -144,7 +146,7 @@ impl Rows {
                 }
                 None if self.sources[first].kind() == Kind::Delete => {
                     self.note_hidden();
-                    self.pass(first)?;
+                    self.pass()?;
                 }
                 None => {
                     self.current = Some(first);
@@ -159,7 +161,7 @@ impl Rows {
     }
 
     fn begin(&mut self, bound: Option<Vec<u8>>) -> Result<()> {
-        self.leader = None;
+        self.is_ordered = false;
         let bound = match self.scan.direction {
             Direction::Forward => Some(self.begin_search(bound.unwrap_or_default())),
             Direction::Backward => bound,
@@ -217,57 +219,59 @@ impl Rows {
         }
     }
 
-    fn precedes(&self, a: &[u8], b: &[u8]) -> bool {
-        match self.scan.direction {
-            Direction::Forward => a < b,
-            Direction::Backward => a > b,
-        }
+    /// Whether the row of source `a` comes before that of source `b`.
+    fn precedes(&self, a: usize, b: usize) -> bool {
+        let (left, right) = (self.sources[a].key(), self.sources[b].key());
+        let order = match self.scan.direction {
+            Direction::Forward => left.cmp(&right),
+            Direction::Backward => right.cmp(&left),
+        };
+        order.then(a.cmp(&b)).is_lt()
     }
 
-    /// The source whose row comes first; of several with one key the newest. While one source leads, it is compared with one
-    /// other only.
+    /// The source whose row comes first; of several with one key the newest.
     fn first(&mut self) -> Option<usize> {
-        if let Some((leader, second)) = self.leader
-            && let Some(key) = self.sources[leader].key()
+        if !self.is_ordered {
+            self.is_ordered = true;
+            self.order.clear();
+            for source in (0..self.sources.len()).rev() {
+                if self.sources[source].key().is_some() {
+                    self.order.insert(0, source);
+                    self.sink(0);
+                }
+            }
+        }
+        self.order.first().copied()
+    }
+
+    /// Moves the source at `place` behind those whose rows come before its own, all that follow being in order.
+    fn sink(&mut self, mut place: usize) {
+        while place + 1 < self.order.len()
+            && self.precedes(self.order[place + 1], self.order[place])
         {
-            let leads = second.is_none_or(|second: usize| {
-                let other = self.sources[second].key().unwrap_or_default();
-                self.precedes(key, other) || (leader < second && key == other)
-            });
-            if leads {
-                return Some(leader);
-            }
+            self.order.swap(place, place + 1);
+            place += 1;
         }
-        let first = self.first_but(None)?;
-        self.leader = Some((first, self.first_but(Some(first))));
-        Some(first)
     }
 
-    /// The source whose row comes first among all but one.
-    fn first_but(&self, but: Option<usize>) -> Option<usize> {
-        let mut first: Option<(usize, &[u8])> = None;
-        for (index, source) in self.sources.iter().enumerate() {
-            let Some(key) = source.key().filter(|_| but != Some(index)) else {
-                continue;
-            };
-            if first.is_none_or(|(_, best)| self.precedes(key, best)) {
-                first = Some((index, key));
+    /// Moves the first source, and every other that stands on the same key, beyond it.
+    fn pass(&mut self) -> Result<()> {
+        let key = self.sources[self.order[0]].key();
+        let others = self.order[1..].iter();
+        let same = 1 + others
+            .take_while(|&&other| self.sources[other].key() == key)
+            .count();
+        for place in (0..same).rev() {
+            let source = self.order[place];
+            self.sources[source].next()?;
+            match self.sources[source].key() {
+                Some(_) => self.sink(place),
+                None => {
+                    self.order.remove(place);
+                }
             }
         }
-        first.map(|(index, _)| index)
-    }
-
-    /// Moves source `first`, and every other that stands on the same key, beyond it. Newer sources do not stand on it.
-    fn pass(&mut self, first: usize) -> Result<()> {
-        let (newer, older) = self.sources.split_at_mut(first + 1);
-        let first = &mut newer[first];
-        for source in older {
-            if source.key().is_some() && source.key() == first.key() {
-                source.next()?;
-                self.leader = None;
-            }
-        }
-        first.next()
+        Ok(())
     }
 
     /// The deletion that hides the row of source `first`, and the source that it is in; newer sources' deletions are newer.
@@ -288,7 +292,7 @@ impl Rows {
 
     /// Moves the sources older than `by` past the covered span, and `by` itself past the row of source `first`.
     fn skip(&mut self, first: usize, by: usize, cover: &Cover) -> Result<()> {
-        self.leader = None;
+        self.is_ordered = false;
         let key = self.sources[first].key().unwrap_or_default().to_vec();
         for (index, source) in self.sources.iter_mut().enumerate().skip(by) {
             let Some(here) = source.key() else { continue };
