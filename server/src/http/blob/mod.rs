@@ -458,6 +458,23 @@ fn refuse_what_is_not_served(app: &App, context: &Context, operation: Operation)
         let feature = "A structured body of this operation";
         context.refuse_unsupported(&[(STRUCTURED_BODY, feature)], app.loose)?;
     }
+    // What makes a blob gives it its scope. Everything else would have to compare.
+    let makes_a_blob = matches!(
+        operation,
+        Operation::PutBlob
+            | Operation::PutAppendBlob
+            | Operation::PutPageBlob
+            | Operation::PutBlobFromUrl
+            | Operation::PutBlock
+            | Operation::PutBlockFromUrl
+            | Operation::PutBlockList
+            | Operation::CopyBlob
+            | Operation::CopyBlobFromUrl
+    );
+    if !makes_a_blob {
+        let feature = "An encryption scope named by an operation that does not make a blob";
+        context.refuse_unsupported(&[("x-ms-encryption-scope", feature)], app.loose)?;
+    }
     Ok(())
 }
 
