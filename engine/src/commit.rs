@@ -35,6 +35,12 @@ const GROUP_BYTES_MAX: usize = 4 << 20;
 /// How long a sync waits for writers that are expected: less than it takes itself.
 const GATHER_MAX: Duration = Duration::from_micros(50);
 
+/// How often it looks for them at most, whatever the clock says.
+const GATHER_TRIES: usize = 1000;
+
+/// After how long writers see that the one who was to commit their batches has panicked.
+const PANIC_NOTICED: Duration = Duration::from_secs(1);
+
 /// How often a writer looks whether the log is free before it sleeps.
 const LEAD_TRIES: usize = 50;
 
@@ -188,8 +194,8 @@ impl Store {
             if let Some(outcome) = request.outcome.get() {
                 return outcome.clone();
             }
-            // Whoever holds the log commits this batch too, or wakes this thread to do it.
-            std::thread::park();
+            // Whoever holds the log commits this batch too, or wakes this thread to do it; unless it panics, which is looked for.
+            std::thread::park_timeout(PANIC_NOTICED);
         }
     }
 
@@ -434,7 +440,10 @@ impl Store {
             return progress;
         }
         let end = self.clock.now() + GATHER_MAX;
-        while progress.waiters.len() + 1 < expected && self.clock.now() < end {
+        for _ in 0..GATHER_TRIES {
+            if progress.waiters.len() + 1 >= expected || self.clock.now() >= end {
+                break;
+            }
             drop(progress);
             std::thread::yield_now();
             progress = lock(&self.sync.progress);
