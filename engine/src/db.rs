@@ -243,7 +243,8 @@ impl Db {
 
     /// Makes `directory`, which must be on the same file system and not exist or be empty, a store of its own with everything
     /// that is visible now: hard links, made while the store is in use, and durable on return. Later writes to either do
-    /// not show in the other. Background work waits meanwhile, writers do not but for a moment.
+    /// not show in the other. Background work waits meanwhile, writers do not but for a moment. After an error `directory` holds
+    /// a part of the links and is no store: remove it.
     pub fn checkpoint(&self, directory: &Path) -> Result<()> {
         self.store().check_writable()?;
         self.store().checkpoint(directory)

@@ -344,7 +344,8 @@ impl ValueLog {
         Ok(file)
     }
 
-    fn sealed_size(&self, number: u64) -> Option<u64> {
+    /// The size of a sealed segment; `None` if it is not sealed, or no longer there.
+    pub(crate) fn sealed_size(&self, number: u64) -> Option<u64> {
         let segments = lock(&self.segments);
         segments.sealed.get(&number).map(|meta| meta.size)
     }
