@@ -24,6 +24,10 @@ use std::time::Duration;
 /// How long a thread waits before it tries again what failed for lack of space, or looks at the clock.
 const RETRY: Duration = Duration::from_millis(1000);
 
+/// Over what time it is measured how much is written, and below how many changes in it the store is at rest.
+const REST: Duration = Duration::from_millis(250);
+const REST_CHANGES_MAX: u64 = 100;
+
 /// How long log segments are kept to be used again after the last write.
 const SPARE_KEPT: Duration = Duration::from_millis(250);
 
@@ -54,7 +58,16 @@ pub(crate) struct Store {
     pub(crate) no_space: Mutex<Option<Error>>,
     closed: AtomicBool,
     signal: Signal,
+    pace: Mutex<Pace>,
     pub(crate) lock: Mutex<Option<Box<dyn LockGuard>>>,
+}
+
+/// How fast changes come.
+#[derive(Debug, Default)]
+struct Pace {
+    since: Duration,
+    sequence: SequenceNumber,
+    is_slow: bool,
 }
 
 /// Wakes whoever waits for work, or for work to be done.
@@ -129,6 +142,7 @@ impl Store {
             no_space: Mutex::default(),
             closed: AtomicBool::new(false),
             signal: Signal::default(),
+            pace: Mutex::default(),
             lock: Mutex::new(Some(parts.lock)),
         }
     }
@@ -198,6 +212,28 @@ impl Store {
 
     pub(crate) fn notify(&self) {
         self.signal.notify();
+    }
+
+    /// Whether hardly anything was written lately: time to do what only readers gain by.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        let mut pace = lock(&self.pace);
+        let (now, sequence) = (self.clock.now(), self.snapshots.published());
+        let elapsed = now.saturating_sub(pace.since);
+        if elapsed >= REST {
+            let changes = u128::from(sequence - pace.sequence);
+            let is_slow =
+                changes * REST.as_micros() <= u128::from(REST_CHANGES_MAX) * elapsed.as_micros();
+            if is_slow && !pace.is_slow {
+                // More is worth collecting now.
+                self.value_log.request_collection();
+            }
+            *pace = Pace {
+                since: now,
+                sequence,
+                is_slow,
+            };
+        }
+        pace.is_slow
     }
 
     pub(crate) fn signals(&self) -> u64 {
@@ -341,7 +377,8 @@ impl Store {
         let sealed = self.value_log.seal_retired()?;
         let unpinned = self.value_log.unpinned();
         let references = self.value_references();
-        self.value_log.retire_wasteful(&references);
+        self.value_log
+            .retire_wasteful(&references, self.garbage_percent_max());
         let dead: Vec<u64> = unpinned
             .into_iter()
             .filter(|number| !references.contains_key(number))
@@ -361,20 +398,22 @@ impl Store {
 
     /// The loop of the flush thread.
     pub(crate) fn flush_loop(&self) {
-        self.work_loop(|| self.run_flush());
+        self.work_loop(|| self.run_flush(), || RETRY);
     }
 
     /// The loop of the compaction thread.
     pub(crate) fn maintenance_loop(&self) {
-        self.work_loop(|| Ok(self.run_maintenance()?.is_some()));
+        let idle = || if self.is_at_rest() { RETRY } else { REST };
+        self.work_loop(|| Ok(self.run_maintenance()?.is_some()), idle);
     }
 
-    fn work_loop(&self, run: impl Fn() -> Result<bool>) {
+    /// Runs what there is to do, and waits for more, as long as `idle` says at most.
+    fn work_loop(&self, run: impl Fn() -> Result<bool>, idle: impl Fn() -> Duration) {
         while !self.is_closed() && self.failure().is_none() {
             let seen = self.signal.round();
             match run() {
                 Ok(true) => {}
-                Ok(false) => self.signal.wait(seen, RETRY),
+                Ok(false) => self.signal.wait(seen, idle()),
                 // Whatever is signalled meanwhile does not make space.
                 Err(_) => self.pause(seen, RETRY),
             }

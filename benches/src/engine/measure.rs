@@ -12,7 +12,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::report::Outcome;
 
 /// Background work is over once the process has been calm that often in a row.
-const CALM_WINDOWS: usize = 3;
+const CALM_WINDOWS: usize = 10;
 /// CPU time and bytes that a calm window may have: those of our own look at it, and of idle timers.
 const CALM_CPU: Duration = Duration::from_millis(3);
 const CALM_BYTES: u64 = 64 << 10;

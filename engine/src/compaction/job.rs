@@ -64,15 +64,25 @@ impl Store {
             retention,
             &self.config,
             dense,
+            self.is_at_rest(),
         ))
     }
 
-    /// Rewrites an SSTable that refers to a value-log segment which is mostly garbage, copying its values.
+    /// Percentage of garbage that a value-log segment may have: less at rest, when copying what is alive disturbs nobody.
+    pub(crate) fn garbage_percent_max(&self) -> u64 {
+        match self.is_at_rest() {
+            true => 16,
+            false => 50,
+        }
+    }
+
+    /// Rewrites an SSTable that refers to a value-log segment with too much garbage, copying its values.
     fn rewrite_wasteful(&self) -> Result<bool> {
         if self.value_log.bytes() == 0 {
             return Ok(false);
         }
-        let wasteful = self.value_log.wasteful(&self.value_references());
+        let percent = self.garbage_percent_max();
+        let wasteful = self.value_log.wasteful(&self.value_references(), percent);
         if wasteful.is_empty() {
             return Ok(false);
         }

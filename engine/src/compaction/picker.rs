@@ -1,9 +1,10 @@
 //! Picker: what to compact next. Pure: it looks at a version and at limits, and does no I/O.
 //!
 //! In order of urgency: files that a newer range tombstone covers wholly (dropped unread); too many files in level 0; a
-//! level over its size; files full of tombstones, which slow down scans. A level weighs its SSTables and the values
-//! in the value log that they refer to: so overwritten pointers meet, and garbage in the value log is found, as soon as
-//! if the values stood in the SSTables.
+//! level over its size; files full of tombstones, which slow down scans; and while hardly anything is written, files that
+//! can join the run below them at a fair price, so that readers find few runs. A level weighs its SSTables and the values in
+//! the value log that they refer to: so overwritten pointers meet, and garbage in the value log is found, as soon as if the
+//! values stood in the SSTables.
 
 use super::Retention;
 use crate::key::{SequenceNumber, is_before_end, later_end};
@@ -78,19 +79,21 @@ impl DeletedSpan {
     }
 }
 
-/// The next thing to do, if any.
+/// The next thing to do, if any. `is_at_rest` says that hardly anything is written.
 pub(crate) fn pick(
     version: &Version,
     spans: &[DeletedSpan],
     retention: &Retention,
     config: &Config,
     tombstone_percent_max: u64,
+    is_at_rest: bool,
 ) -> Option<Plan> {
     covered(version, spans)
         .or_else(|| full_level0(version, config))
         .or_else(|| full_level(version, config))
         .or_else(|| tombstones(version, retention, config, tombstone_percent_max))
         .or_else(|| values(version, config))
+        .or_else(|| is_at_rest.then(|| joinable(version, config)).flatten())
 }
 
 fn covered(version: &Version, spans: &[DeletedSpan]) -> Option<Plan> {
@@ -113,15 +116,16 @@ fn covered(version: &Version, spans: &[DeletedSpan]) -> Option<Plan> {
 
 fn full_level0(version: &Version, config: &Config) -> Option<Plan> {
     let files = &version.levels[0];
-    let heavy = files.len() > 1 && files.iter().map(weight).sum::<u64>() > config.level_bytes_base;
+    let values: u64 = files.iter().map(|file| file.meta.value_bytes()).sum();
+    let heavy = files.len() > 1 && values > config.level_bytes_base;
     let many = files.len() >= config.level0_files_max.max(1);
     (many || heavy).then(|| down_from_level0(version, config))
 }
 
-/// Merges all of level 0 into level 1, or moves it there if nothing overlaps and the files are of a fair size.
+/// Merges all of level 0 downwards, or moves it there if nothing overlaps and the files are of a fair size.
 fn down_from_level0(version: &Version, config: &Config) -> Plan {
     let files = &version.levels[0];
-    let below = overlapping(&version.levels[1], &union(files));
+    let (target, below) = below_level0(version);
     let disjoint = || {
         let pairs = files.iter().enumerate();
         pairs.clone().all(|(i, a)| {
@@ -132,11 +136,53 @@ fn down_from_level0(version: &Version, config: &Config) -> Plan {
     };
     let fair = |file: &File| file.meta.size >= config.sstable_bytes / 4 && is_plain(file);
     if below.is_empty() && files.iter().all(fair) && disjoint() {
-        return Plan::Move(files.clone(), 1);
+        return Plan::Move(files.clone(), target);
     }
     let mut runs: Vec<Vec<File>> = files.iter().map(|file| vec![file.clone()]).collect();
     runs.push(below);
-    Plan::Merge(runs, 1)
+    Plan::Merge(runs, target)
+}
+
+/// The level that level 0 is merged into, and the files there that it overlaps: the first level in use if their size is fair,
+/// otherwise level 1.
+fn below_level0(version: &Version) -> (usize, Vec<File>) {
+    let files = &version.levels[0];
+    let range = union(files);
+    let below = |level: usize| (level, overlapping(&version.levels[level], &range));
+    (1..LEVELS)
+        .find(|&level| !version.levels[level].is_empty())
+        .map(below)
+        .filter(|(_, below)| is_fair(files, below))
+        .unwrap_or_else(|| below(1))
+}
+
+/// How many times as large as what joins them the files may be that are rewritten for it.
+const JOINED_MAX: u64 = 4;
+
+fn size(files: &[File]) -> u64 {
+    files.iter().map(|file| file.meta.size).sum()
+}
+
+/// Whether `files` are large enough to be merged with those that they overlap below.
+fn is_fair(files: &[File], below: &[File]) -> bool {
+    size(below) <= size(files).saturating_mul(JOINED_MAX)
+}
+
+/// Files that join the next run at a fair price: all of level 0, or a file of a level above another one in use.
+fn joinable(version: &Version, config: &Config) -> Option<Plan> {
+    let newest = &version.levels[0];
+    let (_, below) = below_level0(version);
+    if newest.len() + below.len().min(1) > 1 && is_fair(newest, &below) {
+        return Some(down_from_level0(version, config));
+    }
+    (1..LEVELS - 1)
+        .filter(|&level| !version.levels[level + 1].is_empty())
+        .flat_map(|level| version.levels[level].iter().map(move |file| (level, file)))
+        .find(|(level, file)| {
+            let below = overlapping(&version.levels[level + 1], &file.meta.range);
+            is_fair(std::slice::from_ref(*file), &below)
+        })
+        .map(|(level, file)| down(version, level, file))
 }
 
 /// Whether there is nothing in the file that a merge would drop at the bottom.
@@ -241,7 +287,6 @@ fn values(version: &Version, config: &Config) -> Option<Plan> {
             .map(|file| file.meta.value_bytes())
             .sum::<u64>()
     };
-    let size = |files: &[File]| files.iter().map(|file| file.meta.size).sum::<u64>();
     let deepest = (0..LEVELS)
         .rev()
         .find(|&level| bytes(&version.levels[level]) > 0)?;
@@ -369,6 +414,34 @@ mod tests {
             }
         }
         Version::default().with(&[], added)
+    }
+
+    #[test]
+    fn at_rest_level_0_joins_the_first_run_if_that_is_worth_it() {
+        let joined = version(&[&[(1, 30), (1, 30)], &[], &[(1, 240)]]);
+        let plan = joinable(&joined, &config());
+        assert!(matches!(plan, Some(Plan::Merge(runs, 2)) if runs.len() == 3));
+        let kept_apart = version(&[&[(1, 30), (1, 29)], &[], &[(1, 240)]]);
+        let plan = joinable(&kept_apart, &config());
+        assert!(matches!(plan, Some(Plan::Merge(_, 1))), "{plan:?}");
+        let left_alone = version(&[&[(1, 59)], &[(1, 240)]]);
+        assert!(joinable(&left_alone, &config()).is_none());
+        let alone = version(&[&[(1, 59)]]);
+        assert!(joinable(&alone, &config()).is_none());
+    }
+
+    #[test]
+    fn at_rest_a_level_joins_one_in_use_below_it_if_that_is_worth_it() {
+        let joined = version(&[&[], &[(1, 60)], &[(1, 240)]]);
+        let plan = joinable(&joined, &config());
+        assert!(matches!(plan, Some(Plan::Merge(_, 2))), "{plan:?}");
+        let disjoint = version(&[&[], &[(1, 60)], &[(2, 240)]]);
+        let plan = joinable(&disjoint, &config());
+        assert!(matches!(plan, Some(Plan::Move(_, 2))), "{plan:?}");
+        let left_alone = version(&[&[], &[(1, 59)], &[(1, 240)]]);
+        assert!(joinable(&left_alone, &config()).is_none());
+        let deepest = version(&[&[], &[(1, 60)]]);
+        assert!(joinable(&deepest, &config()).is_none());
     }
 
     fn config() -> Config {

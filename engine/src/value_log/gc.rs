@@ -10,6 +10,10 @@ use crate::version::{Field, VersionEdit};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
+fn is_wasteful(live: u64, size: u64, percent: u64) -> bool {
+    live < size / 100 * (100 - percent)
+}
+
 impl ValueLog {
     /// Something may have become garbage.
     pub(crate) fn request_collection(&self) {
@@ -29,8 +33,8 @@ impl ValueLog {
         segments.sealed.keys().filter(free).copied().collect()
     }
 
-    /// Retires the active segment if no one writes to it and most of it is garbage.
-    pub(crate) fn retire_wasteful(&self, references: &HashMap<u64, u64>) {
+    /// Retires the active segment if no one writes to it and more than `percent` of it is garbage.
+    pub(crate) fn retire_wasteful(&self, references: &HashMap<u64, u64>, percent: u64) {
         let mut segments = lock(&self.segments);
         let Some(active) = &segments.active else {
             return;
@@ -38,19 +42,19 @@ impl ValueLog {
         let size = active.end.load(Ordering::Relaxed);
         let live = references.get(&active.number).copied().unwrap_or(0);
         let idle = segments.pins[&active.number].load(Ordering::SeqCst) == 0;
-        if idle && size > self.segment_bytes / 16 && live < size / 2 {
+        if idle && size > self.segment_bytes / 16 && is_wasteful(live, size, percent) {
             let active = segments.active.take();
             segments.retiring.extend(active);
         }
     }
 
-    /// Sealed segments of which more than half is garbage, and that are still referred to.
-    pub(crate) fn wasteful(&self, references: &HashMap<u64, u64>) -> Vec<u64> {
+    /// Sealed segments of which more than `percent` is garbage, and that are still referred to.
+    pub(crate) fn wasteful(&self, references: &HashMap<u64, u64>, percent: u64) -> Vec<u64> {
         let segments = lock(&self.segments);
         let live = |number: &u64| references.get(number).copied().unwrap_or(0);
         let wasteful = segments.sealed.iter().filter(|(number, meta)| {
             let live = live(number);
-            live > 0 && live < meta.size / 2
+            live > 0 && is_wasteful(live, meta.size, percent)
         });
         wasteful.map(|(&number, _)| number).collect()
     }
