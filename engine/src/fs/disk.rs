@@ -217,6 +217,7 @@ impl File for MappedFile {
     }
 
     fn sync(&self) -> io::Result<()> {
+        self.map.release_written();
         // The kernel writes the dirty pages of a mapping with those of the file, and reports their errors here.
         self.file.sync()
     }
