@@ -4,7 +4,7 @@ use super::Retention;
 use super::picker::{self, Plan};
 use crate::cache::Cache;
 use crate::flush::Covering;
-use crate::key::{Kind, SEQUENCE_MAX};
+use crate::key::{Kind, SEQUENCE_MAX, SEQUENCE_MIN, SequenceNumber};
 use crate::keyspace::Tree;
 use crate::range_tombstones::{Fragment, RangeTombstones, clip};
 use crate::sstable::{Compression, SstableCursor, SstableOptions, SstableWriter};
@@ -48,7 +48,8 @@ impl Store {
     }
 
     fn pick(&self, tree: &Tree, retention: &Retention) -> Result<Option<Plan>> {
-        let version = tree.view().version.clone();
+        let view = tree.view();
+        let version = &view.version;
         let mut spans = Vec::new();
         for (level, file) in version
             .files()
@@ -59,12 +60,13 @@ impl Store {
         }
         let dense = tree.tombstone_percent_max();
         Ok(picker::pick(
-            &version,
+            version,
             &spans,
             retention,
             &self.config,
             dense,
-            self.is_at_rest(),
+            // What is about to come into level 0 is joined with the rest of it.
+            view.sealed.is_empty() && self.is_at_rest(),
         ))
     }
 
@@ -242,18 +244,18 @@ impl Merge<'_> {
         self.fragments = self.merge_fragments(runs)?;
         let fragments = self.fragments.clone();
         let mut covering = Covering::new(&fragments);
-        let mut inputs = Vec::new();
-        for run in runs.iter().filter(|run| !run.is_empty()) {
-            inputs.push(RunVersions::open(&self.cache, run)?);
-        }
+        let runs = runs.iter().filter(|run| !run.is_empty());
+        let runs: Result<Vec<_>> = runs
+            .map(|run| RunVersions::open(&self.cache, run))
+            .collect();
+        let mut inputs = Inputs::new(runs?);
         let mut key = Vec::new();
         let mut begun = false;
         let (mut newer, mut covered_by) = (None, None);
-        while let Some(first) = first(&inputs) {
-            let cursor = &inputs[first].cursor;
+        while let Some(cursor) = inputs.first() {
             let here = cursor
                 .key()
-                .expect("an input that comes first is on a version");
+                .expect("a run that comes first is on a version");
             if !begun || key != here {
                 begun = true;
                 key.clear();
@@ -262,12 +264,22 @@ impl Merge<'_> {
                 covered_by = covering.of(&key);
                 self.begin_key(&key)?;
             }
-            let sort = (cursor.sequence(), cursor.kind());
+            let (sequence, kind) = (cursor.sequence(), cursor.kind());
             let bottom = || picker::is_bottom(&self.version, self.level, &key);
-            if self.retention.keeps(&mut newer, sort, covered_by, bottom) {
-                self.write(&key, cursor)?;
+            if self
+                .retention
+                .keeps(&mut newer, (sequence, kind), covered_by, bottom)
+            {
+                // With nothing older left, and no deletion to compare it with, the number says nothing any more.
+                let is_plain = covered_by.is_none() && self.retention.is_seen_by_all(sequence);
+                let sequence = if is_plain && bottom() {
+                    SEQUENCE_MIN
+                } else {
+                    sequence
+                };
+                self.write(&key, sequence, cursor)?;
             }
-            inputs[first].next(&self.cache)?;
+            inputs.next(&self.cache)?;
         }
         self.finish_output(None)?;
         if !self.pins.is_empty() {
@@ -307,8 +319,13 @@ impl Merge<'_> {
         }
     }
 
-    fn write(&mut self, key: &[u8], cursor: &SstableCursor) -> Result<()> {
-        let (sequence, kind) = (cursor.sequence(), cursor.kind());
+    fn write(
+        &mut self,
+        key: &[u8],
+        sequence: SequenceNumber,
+        cursor: &SstableCursor,
+    ) -> Result<()> {
+        let kind = cursor.kind();
         if kind == Kind::Large
             && let Some(moved) = self.relocate(cursor.value_slice())?
         {
@@ -412,15 +429,53 @@ impl<'a> RunVersions<'a> {
     }
 }
 
-/// The input whose version comes first: the smallest key, and of one key the newest version.
-fn first(inputs: &[RunVersions<'_>]) -> Option<usize> {
-    let versions = inputs.iter().enumerate();
-    let versions = versions.filter_map(|(index, input)| Some((input.cursor.key()?, index)));
-    let in_order = |(a, left): &(&[u8], usize), (b, right): &(&[u8], usize)| {
-        let newest = |index: usize| std::cmp::Reverse(inputs[index].cursor.sequence());
-        a.cmp(b).then_with(|| newest(*left).cmp(&newest(*right)))
-    };
-    versions.min_by(in_order).map(|(_, index)| index)
+/// The runs of a merge.
+struct Inputs<'a> {
+    runs: Vec<RunVersions<'a>>,
+    /// Those that have not ended, in the order of their versions: by key, and of one key the newest first.
+    order: Vec<usize>,
+}
+
+impl<'a> Inputs<'a> {
+    fn new(runs: Vec<RunVersions<'a>>) -> Inputs<'a> {
+        let order = Vec::with_capacity(runs.len());
+        let mut inputs = Inputs { runs, order };
+        for run in 0..inputs.runs.len() {
+            if inputs.runs[run].cursor.key().is_some() {
+                inputs.order.insert(0, run);
+                inputs.sink();
+            }
+        }
+        inputs
+    }
+
+    /// The version that comes first.
+    fn first(&self) -> Option<&SstableCursor> {
+        self.order.first().map(|&run| &self.runs[run].cursor)
+    }
+
+    /// Leaves the version that comes first.
+    fn next(&mut self, cache: &Cache) -> Result<()> {
+        let run = &mut self.runs[self.order[0]];
+        run.next(cache)?;
+        match run.cursor.key() {
+            Some(_) => self.sink(),
+            None => drop(self.order.remove(0)),
+        }
+        Ok(())
+    }
+
+    /// Moves the first run behind those whose versions come before its own.
+    fn sink(&mut self) {
+        let sort = |place: usize| {
+            let cursor = &self.runs[self.order[place]].cursor;
+            (cursor.key(), std::cmp::Reverse(cursor.sequence()))
+        };
+        let first = sort(0);
+        let before = (1..self.order.len()).take_while(|&place| sort(place) < first);
+        let places = before.count();
+        self.order[..=places].rotate_left(1);
+    }
 }
 
 impl Store {
