@@ -29,8 +29,14 @@ pub(crate) struct Cache {
     files: quick_cache::sync::Cache<u64, OpenFile>,
     /// Bytes of indexes and filters that stay while their SSTable does; the blocks have the rest.
     pinned: AtomicU64,
+    /// How many may be; none if the SSTables belong to another cache.
+    pinned_max: u64,
     reads: AtomicU64,
 }
+
+/// A merge reads each block once: it must not push out what readers use.
+const MERGE_BYTES: usize = 256 << 10;
+const MERGE_FILES: usize = 16;
 
 impl Cache {
     pub(crate) fn new(
@@ -51,7 +57,17 @@ impl Cache {
             ),
             files: quick_cache::sync::Cache::new(files_max.max(1)),
             pinned: AtomicU64::new(0),
+            pinned_max: bytes_max as u64 / 2,
             reads: AtomicU64::new(0),
+        }
+    }
+
+    /// A small one of the same files, for a merge.
+    pub(crate) fn for_merge(&self) -> Cache {
+        let directory = self.directory.clone();
+        Cache {
+            pinned_max: 0,
+            ..Cache::new(directory, self.store, MERGE_BYTES, MERGE_FILES)
         }
     }
 
@@ -103,8 +119,7 @@ impl Cache {
 
     /// Sets `bytes` aside for what shall stay in memory; `false` if that would leave less than half for blocks.
     pub(crate) fn pin(&self, bytes: u64) -> bool {
-        let half = self.bytes_max / 2;
-        let fits = |pinned: u64| Some(pinned + bytes).filter(|sum| *sum <= half);
+        let fits = |pinned: u64| Some(pinned + bytes).filter(|sum| *sum <= self.pinned_max);
         let pinned = self
             .pinned
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);

@@ -67,6 +67,12 @@ impl<'a> Decoder<'a> {
         self.position == self.bytes.len()
     }
 
+    /// The next `N` bytes, left where they are.
+    #[inline]
+    pub(crate) fn peek<const N: usize>(&self) -> Option<&'a [u8; N]> {
+        self.bytes.get(self.position..)?.first_chunk()
+    }
+
     #[inline]
     pub(crate) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
         let end = self.position.checked_add(length)?;

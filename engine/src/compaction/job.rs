@@ -16,9 +16,6 @@ use crate::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A merge reads each block once: it must not push out what readers use.
-const CACHE_BYTES: usize = 256 << 10;
-
 impl Store {
     /// Does the most urgent compaction of any keyspace. Answers whether there was one. Called under `compacting`.
     pub(crate) fn compact_one(&self) -> Result<bool> {
@@ -147,7 +144,7 @@ impl Store {
             block_bytes: tree.block_bytes(&self.config),
             retention: Retention::new(self.snapshots.boundaries()),
             relocate,
-            cache: Cache::new(self.directory.clone(), self.store_id, CACHE_BYTES, 16),
+            cache: self.cache.for_merge(),
             fragments: Vec::new(),
             writer: None,
             cut: None,

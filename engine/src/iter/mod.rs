@@ -11,6 +11,7 @@ use visible::Source;
 use crate::key::Kind;
 use crate::{Keyspace, Result, Snapshot, ValueReader};
 use bytes::Bytes;
+use std::borrow::Cow;
 use std::fmt;
 
 /// Which way a scan walks.
@@ -72,6 +73,15 @@ impl Scan {
         match self.source().kind() {
             Kind::Large => self.open_value()?.read_all(),
             _ => Ok(self.source().value()),
+        }
+    }
+
+    /// The value at the position where it stands, until the scan moves on; a large one is read now. Cheaper than
+    /// [`Scan::value`], which keeps it. Panics unless the last `advance` answered `true`.
+    pub fn value_in_place(&self) -> Result<Cow<'_, [u8]>> {
+        match self.source().kind() {
+            Kind::Large => Ok(Cow::Owned(self.open_value()?.read_all()?.into())),
+            _ => Ok(Cow::Borrowed(self.source().value_slice())),
         }
     }
 

@@ -51,6 +51,13 @@ impl Source {
         }
     }
 
+    pub(crate) fn value_slice(&self) -> &[u8] {
+        match self {
+            Source::Memtable(rows) => &rows.entry().value,
+            Source::Run(rows) => rows.value_slice(),
+        }
+    }
+
     /// To the first row at or beyond `bound` in the direction of the scan; a backward `bound` is exclusive.
     pub(crate) fn seek(&mut self, bound: Option<&[u8]>) -> Result<()> {
         match self {
@@ -253,6 +260,13 @@ impl RunRows {
         match self.direction {
             Direction::Forward => self.cursor().value(),
             Direction::Backward => self.backward_entry().value.clone(),
+        }
+    }
+
+    fn value_slice(&self) -> &[u8] {
+        match self.direction {
+            Direction::Forward => self.cursor().value_slice(),
+            Direction::Backward => &self.backward_entry().value,
         }
     }
 

@@ -188,12 +188,8 @@ impl Layout {
     fn entry<'a>(&self, data: &'a [u8], place: Place) -> Result<(RawEntry<'a>, Place)> {
         let keys = data.get(place.entry..self.entries_end).ok_or(Malformed)?;
         let mut decoder = Decoder::new(keys);
-        let mut fields = || {
-            let lengths = (decoder.length()?, decoder.length()?, decoder.length()?);
-            let tag = decoder.varint()?;
-            Some((lengths, tag, decoder.take(lengths.1)?))
-        };
-        let ((shared, _, value_length), tag, suffix) = fields().ok_or(Malformed)?;
+        let ([shared, rest, value_length], tag) = fields(&mut decoder).ok_or(Malformed)?;
+        let suffix = decoder.take(rest).ok_or(Malformed)?;
         if value_length > self.values_end - place.value {
             return Err(Malformed);
         }
@@ -234,6 +230,20 @@ impl Layout {
         }
         self.restart(data, low.saturating_sub(1)).map(Some)
     }
+}
+
+/// What stands before the rest of the key: three lengths and the tag.
+#[inline]
+fn fields(decoder: &mut Decoder<'_>) -> Option<([usize; 3], u64)> {
+    // Nearly always each of the four is a single byte.
+    if let Some(&[a, b, c, tag]) = decoder.peek()
+        && (a | b | c | tag) < 0x80
+    {
+        decoder.take(4)?;
+        return Some(([a, b, c].map(usize::from), u64::from(tag)));
+    }
+    let lengths = [decoder.length()?, decoder.length()?, decoder.length()?];
+    Some((lengths, decoder.varint()?))
 }
 
 /// Where an entry starts, and where its value does.
@@ -377,6 +387,7 @@ impl BlockCursor {
         self.data.slice(self.here.value..self.next.value)
     }
 
+    #[inline]
     pub(crate) fn value_slice(&self) -> &[u8] {
         &self.data[self.here.value..self.next.value]
     }
@@ -400,11 +411,10 @@ impl BlockCursor {
         }
         let (entry, next) = self.layout.entry(&self.data, self.here)?;
         let old = self.key.get(entry.shared..).ok_or(Malformed)?;
-        self.repeats = old == entry.suffix;
-        if !self.repeats {
-            self.key.truncate(entry.shared);
-            self.key.extend_from_slice(entry.suffix);
-        }
+        // Only a restart point has bytes that the key before has too.
+        self.repeats = old.len() == entry.suffix.len() && old == entry.suffix;
+        self.key.truncate(entry.shared);
+        self.key.extend_from_slice(entry.suffix);
         self.sequence = entry.sequence;
         self.kind = entry.kind;
         self.next = next;

@@ -16,16 +16,26 @@ use bytes::Bytes;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// An SSTable that has been looked at. The index root and the range tombstones are in memory, and the filter once it is
-/// used, if there is room; all else comes through the cache. The file itself is open only while the cache keeps it open.
+/// An SSTable that has been looked at. The index root and the range tombstones are in memory, and the filter and the index
+/// partitions once they are used, if there is room; all else comes through the cache. The file itself is open only while the
+/// cache keeps it open.
 #[derive(Debug)]
 pub(crate) struct SstableReader {
     number: u64,
     footer: Footer,
     index: Option<IndexBlock>,
+    /// One for each entry of the root, if those lead to partitions.
+    partitions: Box<[OnceLock<IndexBlock>]>,
     fragments: Vec<Fragment>,
     filter: OnceLock<Bytes>,
     pinned: AtomicU64,
+}
+
+/// A partition of the index: of a reader, or one that is not kept in memory.
+#[derive(Debug)]
+enum Partition<T> {
+    Pinned(T),
+    Loaded(IndexBlock),
 }
 
 impl SstableReader {
@@ -49,6 +59,7 @@ impl SstableReader {
             number: meta.number,
             footer,
             index: None,
+            partitions: Box::default(),
             fragments: Vec::new(),
             filter: OnceLock::new(),
             pinned: AtomicU64::new(0),
@@ -63,7 +74,11 @@ impl SstableReader {
         let handle = self.footer.index;
         if handle.length > 0 {
             let index = IndexBlock::new(self.read_block(file, handle)?);
-            self.index = Some(index.map_err(malformed(file.path(), handle.offset))?);
+            let index = index.map_err(malformed(file.path(), handle.offset))?;
+            if self.footer.index_depth == 2 {
+                self.partitions = (0..index.len()).map(|_| OnceLock::new()).collect();
+            }
+            self.index = Some(index);
         }
         Ok(())
     }
@@ -120,9 +135,26 @@ impl SstableReader {
         })
     }
 
-    fn partition(&self, cache: &Cache, handle: BlockHandle) -> Result<IndexBlock> {
-        let index = IndexBlock::new(self.block(cache, handle)?);
-        index.map_err(|error| self.malformed(cache, handle, error))
+    /// The partition that entry `at` of the root leads to; `None` if its entries lead to data blocks.
+    fn partition(&self, cache: &Cache, at: usize) -> Result<Option<Partition<&IndexBlock>>> {
+        let (Some(slot), Some(root)) = (self.partitions.get(at), &self.index) else {
+            return Ok(None);
+        };
+        if let Some(pinned) = slot.get() {
+            return Ok(Some(Partition::Pinned(pinned)));
+        }
+        let handle = root.handle(at);
+        let decode = |block| {
+            let index = IndexBlock::new(block);
+            index.map_err(|error| self.malformed(cache, handle, error))
+        };
+        Ok(Some(if self.pin(cache, handle.length) {
+            let read = self.read_block(&cache.file(self.number)?, handle)?;
+            let read = decode(read)?;
+            Partition::Pinned(slot.get_or_init(|| read))
+        } else {
+            Partition::Loaded(decode(self.block(cache, handle)?)?)
+        }))
     }
 
     fn malformed(&self, cache: &Cache, handle: BlockHandle, error: block::Malformed) -> Error {
@@ -201,13 +233,16 @@ impl SstableReader {
     ) -> Result<Option<BlockHandle>> {
         let seek = |index: &IndexBlock| {
             let found = index.seek(key);
-            let found = found.map_err(|error| self.malformed(cache, self.footer.index, error))?;
-            Ok::<_, Error>((found < index.len()).then(|| index.handle(found)))
+            found.map_err(|error| self.malformed(cache, self.footer.index, error))
         };
-        match seek(root)? {
-            Some(handle) if self.footer.index_depth == 2 => seek(&self.partition(cache, handle)?),
-            found => Ok(found),
-        }
+        let found = seek(root)?;
+        let partition = self.partition(cache, found)?;
+        let (index, found) = match &partition {
+            None => (root, found),
+            Some(Partition::Pinned(index)) => (*index, seek(index)?),
+            Some(Partition::Loaded(index)) => (index, seek(index)?),
+        };
+        Ok((found < index.len()).then(|| index.handle(found)))
     }
 
     fn get_by_cursor(
@@ -370,7 +405,7 @@ fn decode_footer(bytes: &[u8]) -> Option<Footer> {
 pub(crate) struct SstableCursor {
     reader: Arc<SstableReader>,
     at_root: usize,
-    partition: Option<IndexBlock>,
+    partition: Option<Partition<()>>,
     at_partition: usize,
     data: BlockCursor,
 }
@@ -434,20 +469,18 @@ impl SstableCursor {
     pub(crate) fn seek(&mut self, cache: &Cache, key: &[u8], at: SequenceNumber) -> Result<()> {
         self.data.unload();
         self.partition = None;
+        let bad = |error| self.malformed(cache, error);
         let Some(root) = &self.reader.index else {
             return Ok(());
         };
-        let root_handle = self.reader.footer.index;
-        let bad = |error| self.reader.malformed(cache, root_handle, error);
         self.at_root = root.seek(key).map_err(bad)?;
         if self.at_root == root.len() {
             return Ok(());
         }
-        if self.reader.footer.index_depth == 2 {
-            let partition = self.reader.partition(cache, root.handle(self.at_root))?;
+        self.enter_partition(cache)?;
+        if let Some(partition) = self.partition() {
             let found = partition.seek(key);
-            self.at_partition = found.map_err(bad)?;
-            self.partition = Some(partition);
+            self.at_partition = found.map_err(|error| self.malformed(cache, error))?;
         }
         self.load(cache, &mut |block| block.seek(key, at))?;
         // A shortened separator may lie behind all versions of its block, and a key's versions may fill several blocks.
@@ -508,7 +541,7 @@ impl SstableCursor {
         let Some(root) = &self.reader.index else {
             return Ok(());
         };
-        if let Some(partition) = &self.partition
+        if let Some(partition) = self.partition()
             && self.at_partition + 1 < partition.len()
         {
             self.at_partition += 1;
@@ -519,32 +552,42 @@ impl SstableCursor {
             self.data.unload();
             return Ok(());
         }
-        if self.reader.footer.index_depth == 2 {
-            let partition = self.reader.partition(cache, root.handle(self.at_root))?;
-            self.partition = Some(partition);
-            self.at_partition = 0;
-        }
+        self.enter_partition(cache)?;
         self.load(cache, &mut BlockCursor::first)
+    }
+
+    /// The partition that the cursor is in.
+    fn partition(&self) -> Option<&IndexBlock> {
+        match self.partition.as_ref()? {
+            Partition::Pinned(()) => self.reader.partitions[self.at_root].get(),
+            Partition::Loaded(partition) => Some(partition),
+        }
+    }
+
+    /// To the beginning of the partition that entry `at_root` of the root leads to, if it leads to one.
+    fn enter_partition(&mut self, cache: &Cache) -> Result<()> {
+        let partition = self.reader.partition(cache, self.at_root)?;
+        self.partition = partition.map(|partition| match partition {
+            Partition::Pinned(_) => Partition::Pinned(()),
+            Partition::Loaded(partition) => Partition::Loaded(partition),
+        });
+        self.at_partition = 0;
+        Ok(())
     }
 
     /// To the last version below entry `at_root` of the root.
     fn enter_partition_at_end(&mut self, cache: &Cache, at_root: usize) -> Result<()> {
-        let Some(root) = &self.reader.index else {
-            return Ok(());
-        };
         self.at_root = at_root;
-        self.partition = None;
-        if self.reader.footer.index_depth == 2 {
-            let partition = self.reader.partition(cache, root.handle(at_root))?;
+        self.enter_partition(cache)?;
+        if let Some(partition) = self.partition() {
             self.at_partition = partition.len() - 1;
-            self.partition = Some(partition);
         }
         self.load(cache, &mut BlockCursor::last)
     }
 
     /// Loads the data block that the index positions lead to, and steps in it.
     fn load(&mut self, cache: &Cache, step: Step<'_>) -> Result<()> {
-        let handle = match (&self.partition, &self.reader.index) {
+        let handle = match (self.partition(), &self.reader.index) {
             (Some(partition), _) if self.at_partition < partition.len() => {
                 partition.handle(self.at_partition)
             }

@@ -89,7 +89,7 @@ impl Engine for Lazurite {
         let snapshot = self.db.snapshot();
         let mut scan = snapshot.scan(&self.rows, range(start, end), Direction::Forward);
         while scan.advance()? {
-            if !see(scan.key(), &scan.value()?) {
+            if !see(scan.key(), &scan.value_in_place()?) {
                 break;
             }
         }
