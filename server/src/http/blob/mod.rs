@@ -3,14 +3,17 @@
 mod append_blob;
 mod batch;
 mod block_blob;
+mod conditions;
 mod container;
 mod copy;
 mod encryption;
 mod lease;
 mod list;
+mod needs;
 mod page_blob;
 mod protect;
 mod read;
+mod route;
 mod source;
 mod tags;
 mod tier;
@@ -18,75 +21,20 @@ mod upload;
 mod write;
 
 use super::body::RequestBody;
-use super::context::{Context, decode};
-use super::error::{Failure, Result, known};
+use super::context::Context;
+use super::error::Result;
 use super::headers::put;
 use super::{App, cross, properties};
-use crate::auth::policy::{Letters, Needs, authorize};
+use crate::auth::policy::authorize;
 use crate::auth::{Caller, sas};
 use axum::body::Body;
-use axum::http::{Method, Response};
-use lazurite_blob::{
-    BlobAddress, BlobService, BlobState, Conditions, ETags, Moment, PublicAccess, TagCondition,
-};
-use percent_encoding::percent_decode_str;
+use axum::http::Response;
+use conditions::{blob_state, conditions};
+use lazurite_blob::{BlobAddress, BlobService, BlobState, Conditions};
+use needs::{is_public, needs};
+use route::{Operation, resource, route};
 use std::sync::Arc;
 use std::time::SystemTime;
-
-/// Every operation of the service that is served, by its REST name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Operation {
-    ListContainers,
-    GetServiceProperties,
-    SetServiceProperties,
-    GetServiceStats,
-    GetUserDelegationKey,
-    GetAccountInformation,
-    CreateContainer,
-    GetContainerProperties,
-    SetContainerMetadata,
-    GetContainerAcl,
-    SetContainerAcl,
-    DeleteContainer,
-    ListBlobs,
-    PutBlob,
-    GetBlob,
-    GetBlobProperties,
-    SetBlobProperties,
-    SetBlobMetadata,
-    DeleteBlob,
-    PutBlock,
-    PutBlockList,
-    GetBlockList,
-    Batch,
-    LeaseBlob,
-    LeaseContainer,
-    SnapshotBlob,
-    PutAppendBlob,
-    AppendBlock,
-    AppendBlobSeal,
-    PutPageBlob,
-    PutPage,
-    GetPageRanges,
-    PutBlobFromUrl,
-    CopyBlob,
-    CopyBlobFromUrl,
-    AbortCopyBlob,
-    IncrementalCopyBlob,
-    PutBlockFromUrl,
-    AppendBlockFromUrl,
-    PutPageFromUrl,
-    SetBlobTier,
-    GetBlobTags,
-    SetBlobTags,
-    FindBlobsByTags,
-    UndeleteBlob,
-    SetBlobImmutabilityPolicy,
-    DeleteBlobImmutabilityPolicy,
-    SetBlobLegalHold,
-    SetBlobExpiry,
-    RestoreContainer,
-}
 
 /// A request whose operation is known. Names are decoded; both are empty for operations on the account.
 struct Request {
@@ -262,179 +210,6 @@ impl Request {
     }
 }
 
-/// Container and blob of a request. One segment without `restype` is a blob of `$root`; a backslash is a slash.
-/// Source: Naming and Referencing Containers, Blobs, and Metadata, "Resource URI syntax".
-fn resource(context: &Context) -> Result<(String, String)> {
-    let strict = |raw: &str| {
-        let decoded = percent_decode_str(raw)
-            .decode_utf8()
-            .map_err(|_| Failure::from(known::INVALID_URI))?;
-        Ok::<_, Failure>(decoded.replace('\\', "/"))
-    };
-    match context.resource.split_once('/') {
-        _ if context.resource.is_empty() => Ok((String::new(), String::new())),
-        Some((container, "")) => Ok((strict(container)?, String::new())),
-        Some((container, blob)) => Ok((strict(container)?, strict(blob)?)),
-        None if addresses_container(context) => Ok((strict(&context.resource)?, String::new())),
-        None => Ok(("$root".to_owned(), strict(&context.resource)?)),
-    }
-}
-
-fn addresses_container(context: &Context) -> bool {
-    let signed_for_container =
-        context.query.get("sr").as_deref() == Some("c") && context.comp() == "list";
-    context.restype() == "container"
-        || signed_for_container
-        || decode(&context.resource).starts_with('$')
-}
-
-/// Source: each operation's "Request" section.
-fn route(context: &Context, container: &str, blob: &str) -> Result<Operation> {
-    let (comp, restype) = (context.comp(), context.restype());
-    if restype == "account" && comp == "properties" {
-        return Ok(Operation::GetAccountInformation);
-    }
-    match (container, blob) {
-        ("", _) => route_account(context, &restype, &comp),
-        (_, "") => route_container(&context.method, &comp),
-        _ => route_blob(context, &comp),
-    }
-}
-
-fn route_account(context: &Context, restype: &str, comp: &str) -> Result<Operation> {
-    match (&context.method, restype, comp) {
-        (&Method::GET, "", "list") => Ok(Operation::ListContainers),
-        (&Method::GET, "service", "properties") => Ok(Operation::GetServiceProperties),
-        (&Method::PUT, "service", "properties") => Ok(Operation::SetServiceProperties),
-        (_, "service", "properties") => Err(known::UNSUPPORTED_HTTP_VERB.into()),
-        (&Method::GET, "service", "stats") => {
-            properties::check_secondary(context)?;
-            Ok(Operation::GetServiceStats)
-        }
-        (&Method::POST, "service", "userdelegationkey") => Ok(Operation::GetUserDelegationKey),
-        (&Method::POST, _, "batch") => Ok(Operation::Batch),
-        (_, _, "batch") => Err(known::UNSUPPORTED_HTTP_VERB.into()),
-        (&Method::GET, _, "blobs") => Ok(Operation::FindBlobsByTags),
-        _ => Err(Failure::parameter(
-            "comp",
-            comp,
-            "The account has no such operation.",
-        )),
-    }
-}
-
-fn route_container(method: &Method, comp: &str) -> Result<Operation> {
-    match (method, comp) {
-        (&Method::PUT, "") => Ok(Operation::CreateContainer),
-        (&Method::DELETE, "") => Ok(Operation::DeleteContainer),
-        (&Method::GET | &Method::HEAD, "" | "metadata") => Ok(Operation::GetContainerProperties),
-        (&Method::PUT, "metadata") => Ok(Operation::SetContainerMetadata),
-        (&Method::GET | &Method::HEAD, "acl") => Ok(Operation::GetContainerAcl),
-        (&Method::PUT, "acl") => Ok(Operation::SetContainerAcl),
-        (&Method::GET, "list") => Ok(Operation::ListBlobs),
-        (&Method::PUT, "lease") => Ok(Operation::LeaseContainer),
-        (&Method::PUT, "undelete") => Ok(Operation::RestoreContainer),
-        (_, "rename") => Err(Failure::unsupported("Rename Container")),
-        (&Method::POST, "batch") => Ok(Operation::Batch),
-        (_, "batch") => Err(known::UNSUPPORTED_HTTP_VERB.into()),
-        (&Method::GET, "blobs") => Ok(Operation::FindBlobsByTags),
-        (_, "" | "metadata" | "acl" | "list" | "lease") => Err(known::UNSUPPORTED_HTTP_VERB.into()),
-        _ => Err(Failure::parameter(
-            "comp",
-            comp,
-            "A container has no such operation.",
-        )),
-    }
-}
-
-fn route_blob(context: &Context, comp: &str) -> Result<Operation> {
-    match (&context.method, comp) {
-        (&Method::PUT, "") => route_put(context),
-        (&Method::GET, "" | "metadata") => Ok(Operation::GetBlob).map(|found| match comp {
-            "metadata" => Operation::GetBlobProperties,
-            _ => found,
-        }),
-        (&Method::HEAD, "" | "metadata") => Ok(Operation::GetBlobProperties),
-        (&Method::DELETE, "") => Ok(Operation::DeleteBlob),
-        (&Method::PUT, "properties") => Ok(Operation::SetBlobProperties),
-        (&Method::PUT, "metadata") => Ok(Operation::SetBlobMetadata),
-        (&Method::PUT, "block") if copies(context) => Ok(Operation::PutBlockFromUrl),
-        (&Method::PUT, "block") => Ok(Operation::PutBlock),
-        (&Method::PUT, "blocklist") => Ok(Operation::PutBlockList),
-        (&Method::GET, "blocklist") => Ok(Operation::GetBlockList),
-        (&Method::PUT, "lease") => Ok(Operation::LeaseBlob),
-        (&Method::PUT, "snapshot") => Ok(Operation::SnapshotBlob),
-        (&Method::PUT, "appendblock") if copies(context) => Ok(Operation::AppendBlockFromUrl),
-        (&Method::PUT, "appendblock") => Ok(Operation::AppendBlock),
-        (&Method::PUT, "seal") => Ok(Operation::AppendBlobSeal),
-        (&Method::PUT, "page") if copies(context) => Ok(Operation::PutPageFromUrl),
-        (&Method::PUT, "page") => Ok(Operation::PutPage),
-        (&Method::PUT, "copy") => Ok(Operation::AbortCopyBlob),
-        (&Method::PUT, "incrementalcopy") => Ok(Operation::IncrementalCopyBlob),
-        (&Method::PUT, "undelete") => Ok(Operation::UndeleteBlob),
-        (&Method::PUT, "immutabilitypolicies") => Ok(Operation::SetBlobImmutabilityPolicy),
-        (&Method::DELETE, "immutabilitypolicies") => Ok(Operation::DeleteBlobImmutabilityPolicy),
-        (&Method::PUT, "legalhold") => Ok(Operation::SetBlobLegalHold),
-        (&Method::PUT, "expiry") => Ok(Operation::SetBlobExpiry),
-        (&Method::PUT, "tier") => Ok(Operation::SetBlobTier),
-        (&Method::GET, "tags") => Ok(Operation::GetBlobTags),
-        (&Method::PUT, "tags") => Ok(Operation::SetBlobTags),
-        (&Method::GET, "pagelist") => Ok(Operation::GetPageRanges),
-        (
-            _,
-            "" | "properties" | "metadata" | "block" | "blocklist" | "lease" | "snapshot"
-            | "appendblock" | "seal" | "page" | "pagelist" | "copy" | "incrementalcopy" | "tier"
-            | "tags" | "undelete",
-        ) => Err(known::UNSUPPORTED_HTTP_VERB.into()),
-        _ => match UNSERVED_BLOB_OPERATIONS
-            .iter()
-            .find(|(known, _)| *known == comp)
-        {
-            Some((_, name)) => Err(Failure::unsupported(*name)),
-            None => Err(Failure::parameter(
-                "comp",
-                comp,
-                "A blob has no such operation.",
-            )),
-        },
-    }
-}
-
-const UNSERVED_BLOB_OPERATIONS: &[(&str, &str)] = &[("query", "Query Blob Contents")];
-
-fn copies(context: &Context) -> bool {
-    context.header("x-ms-copy-source").is_some()
-}
-
-/// Source: Put Blob From URL, Copy Blob From URL, Copy Blob; "Request headers" tell them apart.
-fn route_put(context: &Context) -> Result<Operation> {
-    let synchronous = context.header("x-ms-requires-sync");
-    match () {
-        () if !copies(context) => {}
-        () if synchronous.is_some_and(|text| text.eq_ignore_ascii_case("true")) => {
-            return Ok(Operation::CopyBlobFromUrl);
-        }
-        () if context.header("x-ms-blob-type").is_none() => return Ok(Operation::CopyBlob),
-        () => {
-            let blob_type = context.required_header("x-ms-blob-type")?;
-            return match blob_type.eq_ignore_ascii_case("BlockBlob") {
-                true => Ok(Operation::PutBlobFromUrl),
-                false => Err(Failure::header("x-ms-blob-type", blob_type)),
-            };
-        }
-    }
-    match context
-        .required_header("x-ms-blob-type")?
-        .to_ascii_lowercase()
-        .as_str()
-    {
-        "blockblob" => Ok(Operation::PutBlob),
-        "appendblob" => Ok(Operation::PutAppendBlob),
-        "pageblob" => Ok(Operation::PutPageBlob),
-        other => Err(Failure::header("x-ms-blob-type", other)),
-    }
-}
-
 /// The header that says a body comes, or is wanted, in segments with checksums.
 const STRUCTURED_BODY: &str = "x-ms-structured-body";
 
@@ -478,111 +253,6 @@ fn refuse_what_is_not_served(app: &App, context: &Context, operation: Operation)
     Ok(())
 }
 
-/// Source: Create an account SAS, "Blob service"; Create a service SAS, "Permissions for a directory, container, or blob".
-fn needs(operation: Operation, context: &Context) -> Needs {
-    use Letters::Any;
-    match operation {
-        Operation::ListContainers => Needs::account_only("s", Any("l")),
-        Operation::GetServiceProperties | Operation::GetServiceStats => {
-            Needs::account_only("s", Any("r"))
-        }
-        Operation::SetServiceProperties => Needs::account_only("s", Any("w")),
-        // Asked for before this is: see `get_user_delegation_key`.
-        Operation::GetUserDelegationKey => Needs::OWNER,
-        // Each request of a batch has credentials of its own.
-        Operation::GetAccountInformation | Operation::Batch => {
-            Needs::same("sco", Any("rwdlacupitfxyme"))
-        }
-        Operation::CreateContainer => Needs::account_only("c", Any("cw")),
-        Operation::GetContainerProperties => Needs::account_only("c", Any("r")),
-        Operation::SetContainerMetadata => Needs::account_only("c", Any("w")),
-        Operation::DeleteContainer => Needs::account_only("c", Any("d")),
-        Operation::GetContainerAcl | Operation::SetContainerAcl => Needs::OWNER,
-        Operation::ListBlobs => Needs::same("c", Any("l")),
-        Operation::PutBlob
-        | Operation::PutAppendBlob
-        | Operation::PutPageBlob
-        | Operation::PutBlobFromUrl
-        | Operation::CopyBlob
-        | Operation::CopyBlobFromUrl
-        | Operation::IncrementalCopyBlob => Needs::same("o", Any("cw")),
-        Operation::SetBlobImmutabilityPolicy
-        | Operation::DeleteBlobImmutabilityPolicy
-        | Operation::SetBlobLegalHold => Needs::same("o", Any("i")),
-        Operation::RestoreContainer => Needs::account_only("c", Any("w")),
-        Operation::GetBlobTags | Operation::SetBlobTags => Needs::same("o", Any("t")),
-        Operation::FindBlobsByTags => Needs::same("oc", Any("f")),
-        Operation::AppendBlock | Operation::AppendBlockFromUrl | Operation::AppendBlobSeal => {
-            Needs::same("o", Any("aw"))
-        }
-        Operation::GetBlob
-        | Operation::GetBlobProperties
-        | Operation::GetBlockList
-        | Operation::GetPageRanges => Needs::same("o", Any("r")),
-        Operation::SetBlobProperties
-        | Operation::SetBlobMetadata
-        | Operation::PutBlock
-        | Operation::PutBlockFromUrl
-        | Operation::PutBlockList
-        | Operation::PutPage
-        | Operation::PutPageFromUrl
-        | Operation::SetBlobTier
-        | Operation::UndeleteBlob
-        | Operation::SetBlobExpiry
-        | Operation::AbortCopyBlob => Needs::same("o", Any("w")),
-        Operation::DeleteBlob => {
-            let sent = |name| context.query.get(name).is_some_and(|text| !text.is_empty());
-            match () {
-                () if sent("deletetype") => Needs::same("o", Any("y")),
-                () if sent("versionid") => Needs::same("o", Any("x")),
-                () => Needs::same("o", Any("d")),
-            }
-        }
-        Operation::LeaseBlob if breaks_lease(context) => Needs::same("o", Any("wd")),
-        Operation::LeaseBlob => Needs::same("o", Any("w")),
-        Operation::LeaseContainer if breaks_lease(context) => Needs::account_only("c", Any("wd")),
-        Operation::LeaseContainer => Needs::account_only("c", Any("w")),
-        Operation::SnapshotBlob => Needs::same("o", Any("cw")),
-    }
-}
-
-fn breaks_lease(context: &Context) -> bool {
-    let action = context.header("x-ms-lease-action");
-    action.is_some_and(|action| action.eq_ignore_ascii_case("break"))
-}
-
-/// Whether a container lets anybody do this. What it does not show, anonymous readers are told, is not there.
-/// Source: Configure anonymous read access for containers and blobs.
-async fn is_public(
-    app: &Arc<App>,
-    context: &Context,
-    operation: Operation,
-    container: &str,
-) -> Result<bool> {
-    let (of_blob, of_container) = match operation {
-        Operation::GetBlob
-        | Operation::GetBlobProperties
-        | Operation::GetBlockList
-        | Operation::GetPageRanges => (true, true),
-        Operation::ListBlobs | Operation::GetContainerProperties => (false, true),
-        _ => return Ok(false),
-    };
-    let (app, account, container) = (app.clone(), context.account.clone(), container.to_owned());
-    let access = cross(
-        move || match app.blobs.get_container_properties(&account, &container) {
-            Ok(container) => Ok(container.public_access),
-            Err(lazurite_blob::Error::ContainerNotFound) => Ok(PublicAccess::Private),
-            Err(error) => Err(error.into()),
-        },
-    )
-    .await?;
-    match access {
-        PublicAccess::Container if of_container => Ok(true),
-        PublicAccess::Blob if of_blob => Ok(true),
-        _ => Err(known::RESOURCE_NOT_FOUND.into()),
-    }
-}
-
 /// Source: Get Account Information, "Response headers".
 fn account_information() -> Response<Body> {
     let mut response = super::headers::empty(200);
@@ -590,73 +260,4 @@ fn account_information() -> Response<Body> {
     put(&mut response, "x-ms-account-kind", "StorageV2");
     put(&mut response, "x-ms-is-hns-enabled", "false");
     response
-}
-
-/// The conditional headers. Source: Specifying conditional headers for Blob service operations.
-fn conditions(context: &Context) -> Result<Conditions> {
-    let tags = context.header("x-ms-if-tags");
-    Ok(Conditions {
-        if_tags: tags.map(|text| TagCondition::parse(&text)).transpose()?,
-        lease_id: lease::optional_id(context, "x-ms-lease-id")?,
-        customer_key: encryption::customer_key(context, encryption::OWN)?,
-        ..conditions_named(context, "")?
-    })
-}
-
-/// The same whose names begin with `prefix`: of a source, or of a blob's own state.
-fn conditions_named(context: &Context, prefix: &'static str) -> Result<Conditions> {
-    let header = |name: &str| {
-        let name = format!("{prefix}{name}");
-        context.header(&name).map(|text| (name, text))
-    };
-    let date = |name: &str| match header(name) {
-        Some((name, text)) => match crate::codec::date::parse_http(&text) {
-            Some(date) => Ok(Some(date)),
-            None => Err(Failure::header(&name, text)),
-        },
-        None => Ok(None),
-    };
-    let tags = |name: &str| match header(name) {
-        Some((name, text)) => match ETags::parse(&text) {
-            Some(tags) => Ok(Some(tags)),
-            None => Err(Failure::header(&name, text)),
-        },
-        None => Ok(None),
-    };
-    let if_tags = header("if-tags").filter(|_| !prefix.is_empty());
-    Ok(Conditions {
-        if_match: tags("if-match")?,
-        if_none_match: tags("if-none-match")?,
-        if_modified_since: date("if-modified-since")?,
-        if_unmodified_since: date("if-unmodified-since")?,
-        if_tags: if_tags
-            .map(|(_, text)| TagCondition::parse(&text))
-            .transpose()?,
-        ..Conditions::default()
-    })
-}
-
-/// What `snapshot` or `versionid` names. Source: Get Blob, "URI parameters".
-fn blob_state(context: &Context) -> Result<BlobState> {
-    let moment = |name: &str| match context.query.get(name).filter(|text| !text.is_empty()) {
-        None => Ok(None),
-        Some(text) => match Moment::parse(&text) {
-            Some(moment) => Ok(Some(moment)),
-            None => Err(Failure::parameter(
-                name,
-                text,
-                "It is not a time with seven digits of a second's fraction.",
-            )),
-        },
-    };
-    match (moment("snapshot")?, moment("versionid")?) {
-        (None, None) => Ok(BlobState::Current),
-        (Some(snapshot), None) => Ok(BlobState::Snapshot(snapshot)),
-        (None, Some(version)) => Ok(BlobState::Version(version)),
-        (Some(_), Some(version)) => Err(Failure::parameter(
-            "versionid",
-            version.to_string(),
-            "A blob is either a snapshot or a version.",
-        )),
-    }
 }

@@ -16,10 +16,7 @@ use axum::http::{Method, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use lazurite_blob::{
-    Blob, BlobAddress, BlobReader, BlobService, BlobState, BlobType, ByteRange, Checksummer,
-    Conditions,
-};
+use lazurite_blob::{Blob, BlobReader, BlobService, BlobType, ByteRange, Checksummer};
 use std::time::SystemTime;
 
 /// Bytes of a body that wait for a slow client at a time.
@@ -37,8 +34,6 @@ enum RangeChecksum {
 /// What a download begins with: its first bytes are read where the blob is found, so that small blobs need no more.
 struct Begun {
     blob: Blob,
-    /// Whether it is the current version of its name.
-    current: bool,
     range: Option<std::ops::Range<u64>>,
     first: Bytes,
     rest: BlobReader,
@@ -62,7 +57,6 @@ pub async fn get_blob(request: Request) -> Result<Response<Body>> {
         };
         let first = read_up_to(&mut rest, wanted)?;
         Ok(Begun {
-            current: is_current(&request, &download.blob),
             blob: download.blob,
             range: download.range,
             first,
@@ -79,7 +73,7 @@ pub async fn get_blob(request: Request) -> Result<Response<Body>> {
         ));
     }
     let mut response = empty(if begun.range.is_some() { 206 } else { 200 });
-    put_blob_headers(&mut response, &begun.blob, begun.current, now);
+    put_blob_headers(&mut response, &begun.blob, now);
     put_checksums(&mut response, &begun, wanted_checksum);
     if let Some(range) = &begun.range {
         let (first, last) = (range.start, range.end - 1);
@@ -114,12 +108,11 @@ pub async fn get_blob_properties(request: Request) -> Result<Response<Body>> {
     let (overrides, now) = (overrides(&request), request.now());
     let head = request.context.method == Method::HEAD;
     let call = move |blobs: &BlobService, r: &Request| {
-        let blob = blobs.get_blob_properties(&r.address(), &conditions, r.now())?;
-        Ok((is_current(r, &blob), blob))
+        blobs.get_blob_properties(&r.address(), &conditions, r.now())
     };
-    let (current, blob) = request.call(call).await?;
+    let blob = request.call(call).await?;
     let mut response = empty(200);
-    put_blob_headers(&mut response, &blob, current, now);
+    put_blob_headers(&mut response, &blob, now);
     if let Some(md5) = blob.headers.content_md5 {
         put(&mut response, "content-md5", STANDARD.encode(md5));
     }
@@ -130,27 +123,6 @@ pub async fn get_blob_properties(request: Request) -> Result<Response<Body>> {
         put(&mut response, "content-length", blob.length.to_string());
     }
     Ok(response)
-}
-
-/// Whether a blob that was read is what its name stands for now. A version may be.
-fn is_current(request: &Request, blob: &Blob) -> bool {
-    let address = BlobAddress {
-        state: BlobState::Current,
-        ..request.address()
-    };
-    let now = || {
-        let blobs = &request.app.blobs;
-        let conditions = Conditions {
-            customer_key: request.conditions().ok().and_then(|own| own.customer_key),
-            ..Conditions::default()
-        };
-        blobs.get_blob_properties(&address, &conditions, request.now())
-    };
-    match request.state {
-        BlobState::Current => true,
-        BlobState::Snapshot(_) => false,
-        BlobState::Version(_) => now().is_ok_and(|current| current.version == blob.version),
-    }
 }
 
 /// `x-ms-range` beats `Range`. Forms other than `bytes=a-b` and `bytes=a-` are ignored. Source: Specifying the range
@@ -319,7 +291,7 @@ impl ChunkSource for Rest {
     }
 }
 
-fn put_blob_headers(response: &mut Response<Body>, blob: &Blob, current: bool, now: SystemTime) {
+fn put_blob_headers(response: &mut Response<Body>, blob: &Blob, now: SystemTime) {
     put(response, "etag", blob.etag.quoted());
     put(response, "last-modified", date::rfc1123(blob.last_modified));
     put(
@@ -362,7 +334,7 @@ fn put_blob_headers(response: &mut Response<Body>, blob: &Blob, current: bool, n
     }
     if let Some(version) = blob.version {
         put(response, "x-ms-version-id", version.to_string());
-        if current {
+        if blob.is_current {
             put(response, "x-ms-is-current-version", "true");
         }
     }

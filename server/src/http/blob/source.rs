@@ -3,8 +3,11 @@
 
 use super::super::error::{Failure, Result, known};
 use super::super::{authenticate, browser};
+use super::Request;
+use super::conditions::{blob_state, conditions_named};
 use super::encryption::{OF_SOURCE, customer_key};
-use super::{Operation, Request, blob_state, conditions_named, is_public, needs, resource};
+use super::needs::{is_public, needs};
+use super::route::{Operation, resource};
 use crate::auth::Caller;
 use crate::auth::policy::authorize;
 use crate::http::context::{Arrival, Context, ServiceKind};

@@ -3,10 +3,11 @@
 use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
 use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, parse_xml, put, xml};
+use super::Request;
 use super::block_blob::check_document;
+use super::conditions::conditions_named;
 use super::list::max_results;
 use super::write::claimed;
-use super::{Request, conditions_named};
 use crate::codec::xml::{Element, Writer};
 use crate::http::context::decode;
 use axum::body::Body;

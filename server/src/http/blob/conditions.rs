@@ -1,0 +1,75 @@
+//! Which state of a blob a request is about, and what must hold of it: headers and parameters that most operations share.
+
+use super::super::context::Context;
+use super::super::error::{Failure, Result};
+use super::{encryption, lease};
+use lazurite_blob::{BlobState, Conditions, ETags, Moment, TagCondition};
+
+/// The conditional headers. Source: Specifying conditional headers for Blob service operations.
+pub fn conditions(context: &Context) -> Result<Conditions> {
+    let tags = context.header("x-ms-if-tags");
+    Ok(Conditions {
+        if_tags: tags.map(|text| TagCondition::parse(&text)).transpose()?,
+        lease_id: lease::optional_id(context, "x-ms-lease-id")?,
+        customer_key: encryption::customer_key(context, encryption::OWN)?,
+        ..conditions_named(context, "")?
+    })
+}
+
+/// The same whose names begin with `prefix`: of a source, or of a blob's own state.
+pub fn conditions_named(context: &Context, prefix: &'static str) -> Result<Conditions> {
+    let header = |name: &str| {
+        let name = format!("{prefix}{name}");
+        context.header(&name).map(|text| (name, text))
+    };
+    let date = |name: &str| match header(name) {
+        Some((name, text)) => match crate::codec::date::parse_http(&text) {
+            Some(date) => Ok(Some(date)),
+            None => Err(Failure::header(&name, text)),
+        },
+        None => Ok(None),
+    };
+    let tags = |name: &str| match header(name) {
+        Some((name, text)) => match ETags::parse(&text) {
+            Some(tags) => Ok(Some(tags)),
+            None => Err(Failure::header(&name, text)),
+        },
+        None => Ok(None),
+    };
+    let if_tags = header("if-tags").filter(|_| !prefix.is_empty());
+    Ok(Conditions {
+        if_match: tags("if-match")?,
+        if_none_match: tags("if-none-match")?,
+        if_modified_since: date("if-modified-since")?,
+        if_unmodified_since: date("if-unmodified-since")?,
+        if_tags: if_tags
+            .map(|(_, text)| TagCondition::parse(&text))
+            .transpose()?,
+        ..Conditions::default()
+    })
+}
+
+/// What `snapshot` or `versionid` names. Source: Get Blob, "URI parameters".
+pub fn blob_state(context: &Context) -> Result<BlobState> {
+    let moment = |name: &str| match context.query.get(name).filter(|text| !text.is_empty()) {
+        None => Ok(None),
+        Some(text) => match Moment::parse(&text) {
+            Some(moment) => Ok(Some(moment)),
+            None => Err(Failure::parameter(
+                name,
+                text,
+                "It is not a time with seven digits of a second's fraction.",
+            )),
+        },
+    };
+    match (moment("snapshot")?, moment("versionid")?) {
+        (None, None) => Ok(BlobState::Current),
+        (Some(snapshot), None) => Ok(BlobState::Snapshot(snapshot)),
+        (None, Some(version)) => Ok(BlobState::Version(version)),
+        (Some(_), Some(version)) => Err(Failure::parameter(
+            "versionid",
+            version.to_string(),
+            "A blob is either a snapshot or a version.",
+        )),
+    }
+}

@@ -1,0 +1,114 @@
+//! Who may call which operation: what each asks of a shared access signature, and what anybody may read.
+
+use super::super::context::Context;
+use super::super::error::{Result, known};
+use super::super::{App, cross};
+use super::route::Operation;
+use crate::auth::policy::{Letters, Needs};
+use lazurite_blob::PublicAccess;
+use std::sync::Arc;
+
+/// Source: Create an account SAS, "Blob service"; Create a service SAS, "Permissions for a directory, container, or blob".
+pub fn needs(operation: Operation, context: &Context) -> Needs {
+    use Letters::Any;
+    match operation {
+        Operation::ListContainers => Needs::account_only("s", Any("l")),
+        Operation::GetServiceProperties | Operation::GetServiceStats => {
+            Needs::account_only("s", Any("r"))
+        }
+        Operation::SetServiceProperties => Needs::account_only("s", Any("w")),
+        // Asked for before this is: see `get_user_delegation_key`.
+        Operation::GetUserDelegationKey => Needs::OWNER,
+        // Each request of a batch has credentials of its own.
+        Operation::GetAccountInformation | Operation::Batch => {
+            Needs::same("sco", Any("rwdlacupitfxyme"))
+        }
+        Operation::CreateContainer => Needs::account_only("c", Any("cw")),
+        Operation::GetContainerProperties => Needs::account_only("c", Any("r")),
+        Operation::SetContainerMetadata => Needs::account_only("c", Any("w")),
+        Operation::DeleteContainer => Needs::account_only("c", Any("d")),
+        Operation::GetContainerAcl | Operation::SetContainerAcl => Needs::OWNER,
+        Operation::ListBlobs => Needs::same("c", Any("l")),
+        Operation::PutBlob
+        | Operation::PutAppendBlob
+        | Operation::PutPageBlob
+        | Operation::PutBlobFromUrl
+        | Operation::CopyBlob
+        | Operation::CopyBlobFromUrl
+        | Operation::IncrementalCopyBlob => Needs::same("o", Any("cw")),
+        Operation::SetBlobImmutabilityPolicy
+        | Operation::DeleteBlobImmutabilityPolicy
+        | Operation::SetBlobLegalHold => Needs::same("o", Any("i")),
+        Operation::RestoreContainer => Needs::account_only("c", Any("w")),
+        Operation::GetBlobTags | Operation::SetBlobTags => Needs::same("o", Any("t")),
+        Operation::FindBlobsByTags => Needs::same("oc", Any("f")),
+        Operation::AppendBlock | Operation::AppendBlockFromUrl | Operation::AppendBlobSeal => {
+            Needs::same("o", Any("aw"))
+        }
+        Operation::GetBlob
+        | Operation::GetBlobProperties
+        | Operation::GetBlockList
+        | Operation::GetPageRanges => Needs::same("o", Any("r")),
+        Operation::SetBlobProperties
+        | Operation::SetBlobMetadata
+        | Operation::PutBlock
+        | Operation::PutBlockFromUrl
+        | Operation::PutBlockList
+        | Operation::PutPage
+        | Operation::PutPageFromUrl
+        | Operation::SetBlobTier
+        | Operation::UndeleteBlob
+        | Operation::SetBlobExpiry
+        | Operation::AbortCopyBlob => Needs::same("o", Any("w")),
+        Operation::DeleteBlob => {
+            let sent = |name| context.query.get(name).is_some_and(|text| !text.is_empty());
+            match () {
+                () if sent("deletetype") => Needs::same("o", Any("y")),
+                () if sent("versionid") => Needs::same("o", Any("x")),
+                () => Needs::same("o", Any("d")),
+            }
+        }
+        Operation::LeaseBlob if breaks_lease(context) => Needs::same("o", Any("wd")),
+        Operation::LeaseBlob => Needs::same("o", Any("w")),
+        Operation::LeaseContainer if breaks_lease(context) => Needs::account_only("c", Any("wd")),
+        Operation::LeaseContainer => Needs::account_only("c", Any("w")),
+        Operation::SnapshotBlob => Needs::same("o", Any("cw")),
+    }
+}
+
+fn breaks_lease(context: &Context) -> bool {
+    let action = context.header("x-ms-lease-action");
+    action.is_some_and(|action| action.eq_ignore_ascii_case("break"))
+}
+
+/// Whether a container lets anybody do this. What it does not show, anonymous readers are told, is not there.
+/// Source: Configure anonymous read access for containers and blobs.
+pub async fn is_public(
+    app: &Arc<App>,
+    context: &Context,
+    operation: Operation,
+    container: &str,
+) -> Result<bool> {
+    let (of_blob, of_container) = match operation {
+        Operation::GetBlob
+        | Operation::GetBlobProperties
+        | Operation::GetBlockList
+        | Operation::GetPageRanges => (true, true),
+        Operation::ListBlobs | Operation::GetContainerProperties => (false, true),
+        _ => return Ok(false),
+    };
+    let (app, account, container) = (app.clone(), context.account.clone(), container.to_owned());
+    let access = cross(
+        move || match app.blobs.get_container_properties(&account, &container) {
+            Ok(container) => Ok(container.public_access),
+            Err(lazurite_blob::Error::ContainerNotFound) => Ok(PublicAccess::Private),
+            Err(error) => Err(error.into()),
+        },
+    )
+    .await?;
+    match access {
+        PublicAccess::Container if of_container => Ok(true),
+        PublicAccess::Blob if of_blob => Ok(true),
+        _ => Err(known::RESOURCE_NOT_FOUND.into()),
+    }
+}

@@ -1,0 +1,235 @@
+//! Which request is which operation: by its method, what its path addresses, `restype`, `comp` and a few headers.
+
+use super::super::context::{Context, decode};
+use super::super::error::{Failure, Result, known};
+use super::super::properties;
+use axum::http::Method;
+use percent_encoding::percent_decode_str;
+
+/// Every operation of the service that is served, by its REST name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    ListContainers,
+    GetServiceProperties,
+    SetServiceProperties,
+    GetServiceStats,
+    GetUserDelegationKey,
+    GetAccountInformation,
+    CreateContainer,
+    GetContainerProperties,
+    SetContainerMetadata,
+    GetContainerAcl,
+    SetContainerAcl,
+    DeleteContainer,
+    ListBlobs,
+    PutBlob,
+    GetBlob,
+    GetBlobProperties,
+    SetBlobProperties,
+    SetBlobMetadata,
+    DeleteBlob,
+    PutBlock,
+    PutBlockList,
+    GetBlockList,
+    Batch,
+    LeaseBlob,
+    LeaseContainer,
+    SnapshotBlob,
+    PutAppendBlob,
+    AppendBlock,
+    AppendBlobSeal,
+    PutPageBlob,
+    PutPage,
+    GetPageRanges,
+    PutBlobFromUrl,
+    CopyBlob,
+    CopyBlobFromUrl,
+    AbortCopyBlob,
+    IncrementalCopyBlob,
+    PutBlockFromUrl,
+    AppendBlockFromUrl,
+    PutPageFromUrl,
+    SetBlobTier,
+    GetBlobTags,
+    SetBlobTags,
+    FindBlobsByTags,
+    UndeleteBlob,
+    SetBlobImmutabilityPolicy,
+    DeleteBlobImmutabilityPolicy,
+    SetBlobLegalHold,
+    SetBlobExpiry,
+    RestoreContainer,
+}
+
+/// Container and blob of a request. One segment without `restype` is a blob of `$root`; a backslash is a slash.
+/// Source: Naming and Referencing Containers, Blobs, and Metadata, "Resource URI syntax".
+pub fn resource(context: &Context) -> Result<(String, String)> {
+    let strict = |raw: &str| {
+        let decoded = percent_decode_str(raw)
+            .decode_utf8()
+            .map_err(|_| Failure::from(known::INVALID_URI))?;
+        Ok::<_, Failure>(decoded.replace('\\', "/"))
+    };
+    match context.resource.split_once('/') {
+        _ if context.resource.is_empty() => Ok((String::new(), String::new())),
+        Some((container, "")) => Ok((strict(container)?, String::new())),
+        Some((container, blob)) => Ok((strict(container)?, strict(blob)?)),
+        None if addresses_container(context) => Ok((strict(&context.resource)?, String::new())),
+        None => Ok(("$root".to_owned(), strict(&context.resource)?)),
+    }
+}
+
+fn addresses_container(context: &Context) -> bool {
+    let signed_for_container =
+        context.query.get("sr").as_deref() == Some("c") && context.comp() == "list";
+    context.restype() == "container"
+        || signed_for_container
+        || decode(&context.resource).starts_with('$')
+}
+
+/// Source: each operation's "Request" section.
+pub fn route(context: &Context, container: &str, blob: &str) -> Result<Operation> {
+    let (comp, restype) = (context.comp(), context.restype());
+    if restype == "account" && comp == "properties" {
+        return Ok(Operation::GetAccountInformation);
+    }
+    match (container, blob) {
+        ("", _) => route_account(context, &restype, &comp),
+        (_, "") => route_container(&context.method, &comp),
+        _ => route_blob(context, &comp),
+    }
+}
+
+fn route_account(context: &Context, restype: &str, comp: &str) -> Result<Operation> {
+    match (&context.method, restype, comp) {
+        (&Method::GET, "", "list") => Ok(Operation::ListContainers),
+        (&Method::GET, "service", "properties") => Ok(Operation::GetServiceProperties),
+        (&Method::PUT, "service", "properties") => Ok(Operation::SetServiceProperties),
+        (_, "service", "properties") => Err(known::UNSUPPORTED_HTTP_VERB.into()),
+        (&Method::GET, "service", "stats") => {
+            properties::check_secondary(context)?;
+            Ok(Operation::GetServiceStats)
+        }
+        (&Method::POST, "service", "userdelegationkey") => Ok(Operation::GetUserDelegationKey),
+        (&Method::POST, _, "batch") => Ok(Operation::Batch),
+        (_, _, "batch") => Err(known::UNSUPPORTED_HTTP_VERB.into()),
+        (&Method::GET, _, "blobs") => Ok(Operation::FindBlobsByTags),
+        _ => Err(Failure::parameter(
+            "comp",
+            comp,
+            "The account has no such operation.",
+        )),
+    }
+}
+
+fn route_container(method: &Method, comp: &str) -> Result<Operation> {
+    match (method, comp) {
+        (&Method::PUT, "") => Ok(Operation::CreateContainer),
+        (&Method::DELETE, "") => Ok(Operation::DeleteContainer),
+        (&Method::GET | &Method::HEAD, "" | "metadata") => Ok(Operation::GetContainerProperties),
+        (&Method::PUT, "metadata") => Ok(Operation::SetContainerMetadata),
+        (&Method::GET | &Method::HEAD, "acl") => Ok(Operation::GetContainerAcl),
+        (&Method::PUT, "acl") => Ok(Operation::SetContainerAcl),
+        (&Method::GET, "list") => Ok(Operation::ListBlobs),
+        (&Method::PUT, "lease") => Ok(Operation::LeaseContainer),
+        (&Method::PUT, "undelete") => Ok(Operation::RestoreContainer),
+        (_, "rename") => Err(Failure::unsupported("Rename Container")),
+        (&Method::POST, "batch") => Ok(Operation::Batch),
+        (_, "batch") => Err(known::UNSUPPORTED_HTTP_VERB.into()),
+        (&Method::GET, "blobs") => Ok(Operation::FindBlobsByTags),
+        (_, "" | "metadata" | "acl" | "list" | "lease") => Err(known::UNSUPPORTED_HTTP_VERB.into()),
+        _ => Err(Failure::parameter(
+            "comp",
+            comp,
+            "A container has no such operation.",
+        )),
+    }
+}
+
+fn route_blob(context: &Context, comp: &str) -> Result<Operation> {
+    match (&context.method, comp) {
+        (&Method::PUT, "") => route_put(context),
+        (&Method::GET, "" | "metadata") => Ok(Operation::GetBlob).map(|found| match comp {
+            "metadata" => Operation::GetBlobProperties,
+            _ => found,
+        }),
+        (&Method::HEAD, "" | "metadata") => Ok(Operation::GetBlobProperties),
+        (&Method::DELETE, "") => Ok(Operation::DeleteBlob),
+        (&Method::PUT, "properties") => Ok(Operation::SetBlobProperties),
+        (&Method::PUT, "metadata") => Ok(Operation::SetBlobMetadata),
+        (&Method::PUT, "block") if copies(context) => Ok(Operation::PutBlockFromUrl),
+        (&Method::PUT, "block") => Ok(Operation::PutBlock),
+        (&Method::PUT, "blocklist") => Ok(Operation::PutBlockList),
+        (&Method::GET, "blocklist") => Ok(Operation::GetBlockList),
+        (&Method::PUT, "lease") => Ok(Operation::LeaseBlob),
+        (&Method::PUT, "snapshot") => Ok(Operation::SnapshotBlob),
+        (&Method::PUT, "appendblock") if copies(context) => Ok(Operation::AppendBlockFromUrl),
+        (&Method::PUT, "appendblock") => Ok(Operation::AppendBlock),
+        (&Method::PUT, "seal") => Ok(Operation::AppendBlobSeal),
+        (&Method::PUT, "page") if copies(context) => Ok(Operation::PutPageFromUrl),
+        (&Method::PUT, "page") => Ok(Operation::PutPage),
+        (&Method::PUT, "copy") => Ok(Operation::AbortCopyBlob),
+        (&Method::PUT, "incrementalcopy") => Ok(Operation::IncrementalCopyBlob),
+        (&Method::PUT, "undelete") => Ok(Operation::UndeleteBlob),
+        (&Method::PUT, "immutabilitypolicies") => Ok(Operation::SetBlobImmutabilityPolicy),
+        (&Method::DELETE, "immutabilitypolicies") => Ok(Operation::DeleteBlobImmutabilityPolicy),
+        (&Method::PUT, "legalhold") => Ok(Operation::SetBlobLegalHold),
+        (&Method::PUT, "expiry") => Ok(Operation::SetBlobExpiry),
+        (&Method::PUT, "tier") => Ok(Operation::SetBlobTier),
+        (&Method::GET, "tags") => Ok(Operation::GetBlobTags),
+        (&Method::PUT, "tags") => Ok(Operation::SetBlobTags),
+        (&Method::GET, "pagelist") => Ok(Operation::GetPageRanges),
+        (
+            _,
+            "" | "properties" | "metadata" | "block" | "blocklist" | "lease" | "snapshot"
+            | "appendblock" | "seal" | "page" | "pagelist" | "copy" | "incrementalcopy" | "tier"
+            | "tags" | "undelete",
+        ) => Err(known::UNSUPPORTED_HTTP_VERB.into()),
+        _ => match UNSERVED_BLOB_OPERATIONS
+            .iter()
+            .find(|(known, _)| *known == comp)
+        {
+            Some((_, name)) => Err(Failure::unsupported(*name)),
+            None => Err(Failure::parameter(
+                "comp",
+                comp,
+                "A blob has no such operation.",
+            )),
+        },
+    }
+}
+
+const UNSERVED_BLOB_OPERATIONS: &[(&str, &str)] = &[("query", "Query Blob Contents")];
+
+fn copies(context: &Context) -> bool {
+    context.header("x-ms-copy-source").is_some()
+}
+
+/// Source: Put Blob From URL, Copy Blob From URL, Copy Blob; "Request headers" tell them apart.
+fn route_put(context: &Context) -> Result<Operation> {
+    let synchronous = context.header("x-ms-requires-sync");
+    match () {
+        () if !copies(context) => {}
+        () if synchronous.is_some_and(|text| text.eq_ignore_ascii_case("true")) => {
+            return Ok(Operation::CopyBlobFromUrl);
+        }
+        () if context.header("x-ms-blob-type").is_none() => return Ok(Operation::CopyBlob),
+        () => {
+            let blob_type = context.required_header("x-ms-blob-type")?;
+            return match blob_type.eq_ignore_ascii_case("BlockBlob") {
+                true => Ok(Operation::PutBlobFromUrl),
+                false => Err(Failure::header("x-ms-blob-type", blob_type)),
+            };
+        }
+    }
+    match context
+        .required_header("x-ms-blob-type")?
+        .to_ascii_lowercase()
+        .as_str()
+    {
+        "blockblob" => Ok(Operation::PutBlob),
+        "appendblob" => Ok(Operation::PutAppendBlob),
+        "pageblob" => Ok(Operation::PutPageBlob),
+        other => Err(Failure::header("x-ms-blob-type", other)),
+    }
+}
