@@ -64,9 +64,21 @@ impl Encryption {
     pub(crate) fn check(&self, key: Option<&CustomerKey>) -> Result<()> {
         match (self, key) {
             (Encryption::CustomerKey(sha256), Some(key)) if key.sha256 == *sha256 => Ok(()),
-            (Encryption::CustomerKey(_), _) => Err(Error::BlobUsesCustomerSpecifiedEncryption),
+            (Encryption::CustomerKey(_), Some(_)) => {
+                Err(Error::BlobCustomerSpecifiedEncryptionMismatch)
+            }
+            (Encryption::CustomerKey(_), None) => Err(Error::BlobUsesCustomerSpecifiedEncryption),
             (_, None) => Ok(()),
             (_, Some(_)) => Err(Error::BlobDoesNotUseCustomerSpecifiedEncryption),
+        }
+    }
+
+    /// Fails if the request names an encryption scope, and not the blob's.
+    pub(crate) fn check_scope(&self, named: Option<&str>) -> Result<()> {
+        match (self, named) {
+            (_, None) => Ok(()),
+            (Encryption::Scope(own), Some(named)) if own == named => Ok(()),
+            (_, Some(_)) => Err(Error::BlobCustomerSpecifiedEncryptionMismatch),
         }
     }
 }

@@ -29,6 +29,8 @@ pub struct Conditions {
     pub lease_id: Option<Guid>,
     /// The key that the content is encrypted with, where a request needs it: it must be the blob's.
     pub customer_key: Option<CustomerKey>,
+    /// The encryption scope that a change names: it must be the blob's. What makes a blob has it among its settings.
+    pub encryption_scope: Option<String>,
 }
 
 /// The value of `If-Match` or `If-None-Match`.

@@ -122,14 +122,22 @@ pub enum Error {
         "The specified blob is sealed, and its contents can't be modified unless the blob is re-created after a delete."
     )]
     BlobIsSealed,
-    #[error("The blob is not archived.")]
-    BlobNotArchived,
+    #[error(
+        "The given customer specified encryption does not match the encryption used to encrypt the blob."
+    )]
+    BlobCustomerSpecifiedEncryptionMismatch,
     #[error("The blob has been recreated since the previous snapshot was taken.")]
     BlobOverwritten,
+    #[error("Specified blob tier size limit cannot be less than content length.")]
+    BlobTierInadequateForContentLength,
     #[error(
         "The blob is encrypted with customer specified encryption, but it was not provided in the request."
     )]
     BlobUsesCustomerSpecifiedEncryption,
+    #[error("A higher blob tier has already been explicitly set.")]
+    CannotChangeToLowerTier,
+    #[error("The specified content length is larger than the size limit of the blob's tier.")]
+    ContentLengthLargerThanTierLimit,
     #[error("The specified copy ID did not match the copy ID for the pending copy operation.")]
     CopyIdMismatch,
     #[error("The tags specified contain duplicate names.")]
@@ -192,8 +200,6 @@ pub enum Error {
     LeaseNotPresentWithLeaseOperation,
     #[error("The max blob size condition specified was not met.")]
     MaxBlobSizeConditionNotMet,
-    #[error("An HTTP header that's mandatory for this request is not specified.")]
-    MissingRequiredHeader { header: &'static str },
     #[error("There is currently no pending copy operation.")]
     NoPendingCopyOperation,
     #[error("The specified operation is not allowed on an incremental copy blob.")]
@@ -214,8 +220,6 @@ pub enum Error {
         "The sequence number increment cannot be performed because it would result in overflow of the sequence number."
     )]
     SequenceNumberIncrementTooLarge,
-    #[error("The snapshot count against this blob has been exceeded.")]
-    SnapshotCountExceeded,
     #[error("This operation is not permitted while the blob has snapshots.")]
     SnapshotsPresent,
     #[error("The source condition specified using HTTP conditional header(s) is not met.")]

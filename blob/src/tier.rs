@@ -39,6 +39,16 @@ impl AccessTier {
         let mut all = named.into_iter().chain(premium);
         all.find(|tier| tier.to_string().eq_ignore_ascii_case(text))
     }
+
+    /// Bytes that a page blob of this tier holds at most; `None` if the tier sets no limit. Each holds twice as many as the
+    /// one below. Source: Scalability targets for premium page blob storage accounts.
+    pub(crate) fn bytes_max(self) -> Option<u64> {
+        let AccessTier::Premium(number) = self else {
+            return None;
+        };
+        let rank = PREMIUM.iter().position(|known| *known == number)?;
+        Some((32 << 30) << rank)
+    }
 }
 
 impl fmt::Display for AccessTier {
@@ -128,6 +138,14 @@ mod tests {
         for bad in ["", "Warm", "P5", "P", "Premium(4)"] {
             assert_eq!(AccessTier::parse(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn premium_tiers_hold_twice_as_much_as_the_one_below() {
+        assert_eq!(AccessTier::Premium(4).bytes_max(), Some(32 << 30));
+        assert_eq!(AccessTier::Premium(60).bytes_max(), Some(8 << 40));
+        assert_eq!(AccessTier::Premium(5).bytes_max(), None);
+        assert_eq!(AccessTier::Hot.bytes_max(), None);
     }
 
     #[test]

@@ -33,6 +33,11 @@ impl BlobWrite<'_> {
     ) -> Result<()> {
         condition.check(kind, self.validators())?;
         match self.current() {
+            Some(blob) if kind == WriteKind::Change => {
+                conditions.check_tags(&blob.tags)?;
+                let scope = conditions.encryption_scope.as_deref();
+                blob.encryption.check_scope(scope)
+            }
             Some(blob) => conditions.check_tags(&blob.tags),
             None => conditions.check_tags(&Tags::new()),
         }

@@ -72,7 +72,7 @@ fn blob_put_whole_is_read_with_its_key_only() {
     }
     assert_err!(
         store.unseal("name", 2, None),
-        Error::BlobUsesCustomerSpecifiedEncryption
+        Error::BlobCustomerSpecifiedEncryptionMismatch
     );
     assert_err!(
         store.read("name"),
@@ -112,7 +112,7 @@ fn blocks_of_one_list_have_one_key() {
     let body = [SECRET, &pattern(40_000, 2)[..]].concat();
     put("a", store.sealed(UploadKind::PutBlock, &body, 1)).unwrap();
     let other = put("b", store.sealed(UploadKind::PutBlock, b"other", 2));
-    assert_err!(other, Error::BlobUsesCustomerSpecifiedEncryption);
+    assert_err!(other, Error::BlobCustomerSpecifiedEncryptionMismatch);
     let plain = put("b", store.upload(UploadKind::PutBlock, b"plain"));
     assert_err!(plain, Error::BlobUsesCustomerSpecifiedEncryption);
     put("b", store.sealed(UploadKind::PutBlock, b"end", 1)).unwrap();
@@ -228,6 +228,18 @@ fn scopes_are_kept_and_a_container_may_insist_on_its_own() {
         put(CONTAINER, Some("theirs")).unwrap().as_deref(),
         Some("theirs")
     );
+    let change = |scope: &str| {
+        let conditions = Conditions {
+            encryption_scope: Some(scope.to_string()),
+            ..Conditions::default()
+        };
+        let name = address("name");
+        let set = service.set_blob_metadata(&name, Metadata::new(), &conditions, at(1));
+        set.map(|_| ())
+    };
+    assert!(change("theirs").is_ok());
+    let other = change("ours");
+    assert_err!(other, Error::BlobCustomerSpecifiedEncryptionMismatch);
     assert_eq!(put("scoped", None).unwrap().as_deref(), Some("ours"));
     assert_eq!(
         put("scoped", Some("ours")).unwrap().as_deref(),

@@ -1,6 +1,7 @@
 //! Operations on page blobs.
 
 use super::new_blob::{BlobSettings, NewBlob};
+use super::state::check_tier_holds;
 use super::write::{BlobWrite, Retired};
 use crate::BlobService;
 use crate::checksum::Checksums;
@@ -136,7 +137,8 @@ pub struct PageRanges {
 
 impl BlobService {
     /// Makes a page blob of zeros, which take no space, in place of whatever has the name.
-    /// Errors: as [`BlobService::put_blob`]; `InvalidHeaderValue` for a length or sequence number out of range.
+    /// Errors: as [`BlobService::put_blob`]; `InvalidHeaderValue` for a length or sequence number out of range;
+    /// `ContentLengthLargerThanTierLimit`.
     pub fn put_page_blob(
         &self,
         address: &BlobAddress<'_>,
@@ -148,6 +150,7 @@ impl BlobService {
         let condition = request.conditions.for_write()?;
         names::check_metadata(&request.metadata)?;
         let settings = request.settings.checked(BlobType::PageBlob)?;
+        check_tier_holds(settings.tier, request.length)?;
         let mut write = self.begin_write(address, now)?;
         write.check(condition, &request.conditions, WriteKind::Create)?;
         write.check_scope(&settings)?;
@@ -223,7 +226,7 @@ impl BlobService {
     /// Set Blob Properties of a page blob: another length, another sequence number, and, if they are given, other headers.
     /// Answers the sequence number as well. What lies beyond a shorter length is gone; what a longer one adds is zero.
     /// Errors: as [`BlobService::set_blob_properties`]; `InvalidBlobType`; `InvalidHeaderValue`;
-    /// `SequenceNumberIncrementTooLarge`; `OperationNotAllowedOnIncrementalCopyBlob`.
+    /// `SequenceNumberIncrementTooLarge`, `ContentLengthLargerThanTierLimit`; `OperationNotAllowedOnIncrementalCopyBlob`.
     pub fn set_page_blob_properties(
         &self,
         address: &BlobAddress<'_>,
@@ -240,6 +243,7 @@ impl BlobService {
         write.check(condition, conditions, WriteKind::Change)?;
         let mut blob = write.changeable_pages()?;
         if let Some(length) = length {
+            check_tier_holds(blob.tiering.explicit, length)?;
             write.resize(&mut blob, length)?;
         }
         let mut number = blob.sequence_number().unwrap_or_default();

@@ -38,7 +38,8 @@ impl BlobService {
     /// Set Blob Tier of a blob, snapshot or version. Its validators stay as they are. Of the conditions, the tags and the lease
     /// count.
     /// Errors: of the names; `ContainerNotFound`, `BlobNotFound`; `ConditionNotMet`; those of leases; `InvalidBlobTier` for one
-    /// that blobs of its type do not have; `BlobBeingRehydrated`.
+    /// that blobs of its type do not have, `CannotChangeToLowerTier` and `BlobTierInadequateForContentLength` for one that
+    /// this page blob cannot have; `BlobBeingRehydrated`.
     pub fn set_blob_tier(
         &self,
         address: &BlobAddress<'_>,
@@ -52,6 +53,7 @@ impl BlobService {
         conditions.check_tags(&blob.tags)?;
         write.check_lease_at(place, &blob, conditions)?;
         check_tier(blob.blob_type(), tier)?;
+        check_premium(&blob, tier)?;
         let outcome = match blob.tiering.rehydrating(now) {
             // The same again may only make it faster.
             Some((target, _)) if target != tier => return Err(Error::BlobBeingRehydrated),
@@ -189,6 +191,27 @@ pub(crate) fn check_tier(blob_type: BlobType, tier: AccessTier) -> Result<()> {
         BlobType::BlockBlob if !premium => Ok(()),
         BlobType::PageBlob if premium => Ok(()),
         _ => Err(Error::InvalidBlobTier),
+    }
+}
+
+/// A page blob's tier only rises, and must hold it. Source: Set Blob Tier, "Remarks".
+fn check_premium(blob: &Blob, tier: AccessTier) -> Result<()> {
+    let Some(limit) = tier.bytes_max() else {
+        return Ok(());
+    };
+    let before = blob.tiering.explicit.and_then(AccessTier::bytes_max);
+    match () {
+        () if before.is_some_and(|before| limit < before) => Err(Error::CannotChangeToLowerTier),
+        () if limit < blob.length => Err(Error::BlobTierInadequateForContentLength),
+        () => Ok(()),
+    }
+}
+
+/// Fails if a page blob of this tier cannot be that long.
+pub(crate) fn check_tier_holds(tier: Option<AccessTier>, length: u64) -> Result<()> {
+    match tier.and_then(AccessTier::bytes_max) {
+        Some(limit) if length > limit => Err(Error::ContentLengthLargerThanTierLimit),
+        _ => Ok(()),
     }
 }
 

@@ -382,15 +382,24 @@ impl From<lazurite_blob::Error> for Failure {
             Error::AppendPositionConditionNotMet => answer(412, "AppendPositionConditionNotMet"),
             Error::BlobArchived => answer(409, "BlobArchived"),
             Error::BlobBeingRehydrated => answer(409, "BlobBeingRehydrated"),
+            Error::BlobCustomerSpecifiedEncryptionMismatch => {
+                answer(409, "BlobCustomerSpecifiedEncryptionMismatch")
+            }
             Error::BlobDoesNotUseCustomerSpecifiedEncryption => {
                 answer(409, "BlobDoesNotUseCustomerSpecifiedEncryption")
             }
             Error::BlobImmutableDueToPolicy => answer(409, "BlobImmutableDueToPolicy"),
             Error::BlobIsSealed => answer(409, "BlobIsSealed"),
-            Error::BlobNotArchived => answer(409, "BlobNotArchived"),
             Error::BlobOverwritten => answer(409, "BlobOverwritten"),
+            Error::BlobTierInadequateForContentLength => {
+                answer(409, "BlobTierInadequateForContentLength")
+            }
             Error::BlobUsesCustomerSpecifiedEncryption => {
                 answer(409, "BlobUsesCustomerSpecifiedEncryption")
+            }
+            Error::CannotChangeToLowerTier => answer(409, "CannotChangeToLowerTier"),
+            Error::ContentLengthLargerThanTierLimit => {
+                answer(409, "ContentLengthLargerThanTierLimit")
             }
             Error::CopyIdMismatch => answer(409, "CopyIdMismatch"),
             Error::DuplicateTagNames => answer(400, "DuplicateTagNames"),
@@ -443,9 +452,6 @@ impl From<lazurite_blob::Error> for Failure {
                 answer(409, "LeaseNotPresentWithLeaseOperation")
             }
             Error::MaxBlobSizeConditionNotMet => answer(412, "MaxBlobSizeConditionNotMet"),
-            Error::MissingRequiredHeader { header } => {
-                answer(400, "MissingRequiredHeader").with("HeaderName", header)
-            }
             Error::NoPendingCopyOperation => answer(409, "NoPendingCopyOperation"),
             Error::OperationNotAllowedOnIncrementalCopyBlob => {
                 answer(409, "OperationNotAllowedOnIncrementalCopyBlob")
@@ -458,7 +464,6 @@ impl From<lazurite_blob::Error> for Failure {
             Error::SequenceNumberIncrementTooLarge => {
                 answer(409, "SequenceNumberIncrementTooLarge")
             }
-            Error::SnapshotCountExceeded => answer(409, "SnapshotCountExceeded"),
             Error::SnapshotsPresent => answer(409, "SnapshotsPresent"),
             Error::SourceConditionNotMet => answer(412, "SourceConditionNotMet"),
             Error::TagsTooLarge => answer(400, "TagsTooLarge"),

@@ -190,9 +190,10 @@ class Keys(harness.Test):
             self.assertEqual(blob.download_blob(cpk=key).readall(), content)
             self.assertEqual(blob.download_blob(3, 2, cpk=key).readall(), content[3:5])
             self.assertEqual(blob.get_blob_properties(cpk=key).encryption_key_sha256, key.key_hash)
-            for wrong in ({}, {"cpk": self.key("x")}):
-                with self.fails(409, "BlobUsesCustomerSpecifiedEncryption"):
-                    blob.download_blob(**wrong)
+            with self.fails(409, "BlobUsesCustomerSpecifiedEncryption"):
+                blob.download_blob()
+            with self.fails(409, "BlobCustomerSpecifiedEncryptionMismatch"):
+                blob.download_blob(cpk=self.key("x"))
         self.assertEqual([b.name for b in container.list_blobs()], ["large", "small"])
         plain = container.upload_blob("plain", b"x")
         with self.fails(409, "BlobDoesNotUseCustomerSpecifiedEncryption"):
@@ -222,6 +223,11 @@ class Keys(harness.Test):
             container.upload_blob("c", b"x", encryption_scope="other")
         other = service.create_container(unique("con")).upload_blob("b", b"x", encryption_scope="other")
         self.assertEqual(other.get_blob_properties().encryption_scope, "other")
+        other.create_snapshot(encryption_scope="other")
+        other.set_blob_metadata({"a": "1"}, encryption_scope="other")
+        for change in (other.create_snapshot, lambda **scope: other.set_blob_metadata({}, **scope)):
+            with self.fails(409, "BlobCustomerSpecifiedEncryptionMismatch"):
+                change(encryption_scope="mine")
 
 
 class Https(harness.Test):

@@ -5,9 +5,10 @@ use crate::http::{Connection, Request};
 use crate::server::{Server, Service};
 
 /// A row: code, status, the beginning of the message, and a request that is answered so.
-type Row = (&'static str, u16, &'static str, Request);
+pub(crate) type Row = (&'static str, u16, &'static str, Request);
 
-fn check(server: &Server, rows: Vec<Row>) {
+/// Sends the request of each row, one after another, and holds the answer against the row.
+pub(crate) fn check(server: &Server, rows: Vec<Row>) {
     for (code, status, message, request) in rows {
         let answer = request.send(server);
         let found = (answer.code(), answer.status);

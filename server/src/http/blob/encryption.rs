@@ -11,7 +11,8 @@ use base64::engine::general_purpose::STANDARD;
 use lazurite_blob::{Blob, CustomerKey, Encryption};
 
 const KEY_SHA256: &str = "x-ms-encryption-key-sha256";
-const SCOPE: &str = "x-ms-encryption-scope";
+/// The header that names an encryption scope.
+pub const SCOPE: &str = "x-ms-encryption-scope";
 
 /// Names of the headers of a key: of the blob that a request is about, or of its source.
 #[derive(Debug, Clone, Copy)]

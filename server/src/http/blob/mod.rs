@@ -233,8 +233,8 @@ fn refuse_what_is_not_served(app: &App, context: &Context, operation: Operation)
         let feature = "A structured body of this operation";
         context.refuse_unsupported(&[(STRUCTURED_BODY, feature)], app.loose)?;
     }
-    // What makes a blob gives it its scope. Everything else would have to compare.
-    let makes_a_blob = matches!(
+    // What makes a blob gives it its scope, and what changes one compares.
+    let takes_scope = matches!(
         operation,
         Operation::PutBlob
             | Operation::PutAppendBlob
@@ -245,9 +245,16 @@ fn refuse_what_is_not_served(app: &App, context: &Context, operation: Operation)
             | Operation::PutBlockList
             | Operation::CopyBlob
             | Operation::CopyBlobFromUrl
+            | Operation::AppendBlock
+            | Operation::AppendBlockFromUrl
+            | Operation::PutPage
+            | Operation::PutPageFromUrl
+            | Operation::SetBlobMetadata
+            | Operation::SetBlobProperties
+            | Operation::SnapshotBlob
     );
-    if !makes_a_blob {
-        let feature = "An encryption scope named by an operation that does not make a blob";
+    if !takes_scope {
+        let feature = "An encryption scope named by an operation that does not write to a blob";
         context.refuse_unsupported(&[("x-ms-encryption-scope", feature)], app.loose)?;
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! Which request is which operation: by its method, what its path addresses, `restype`, `comp` and a few headers.
 
-use super::super::context::{Context, decode};
+use super::super::context::{ApiVersion, Context, decode};
 use super::super::error::{Failure, Result, known};
 use super::super::properties;
 use axum::http::Method;
@@ -89,7 +89,17 @@ fn addresses_container(context: &Context) -> bool {
 
 /// Source: each operation's "Request" section.
 pub fn route(context: &Context, container: &str, blob: &str) -> Result<Operation> {
+    let operation = find(context, container, blob)?;
+    check_version(operation, &context.version)?;
+    Ok(operation)
+}
+
+fn find(context: &Context, container: &str, blob: &str) -> Result<Operation> {
     let (comp, restype) = (context.comp(), context.restype());
+    if !is_known(&context.method) {
+        let message = "The HTTP verb specified was not recognized by the server.";
+        return Err(Failure::new(400, "InvalidHttpVerb", message));
+    }
     if restype == "account" && comp == "properties" {
         return Ok(Operation::GetAccountInformation);
     }
@@ -97,6 +107,53 @@ pub fn route(context: &Context, container: &str, blob: &str) -> Result<Operation
         ("", _) => route_account(context, &restype, &comp),
         (_, "") => route_container(&context.method, &comp),
         _ => route_blob(context, &comp),
+    }
+}
+
+/// Methods that HTTP knows, whether a resource takes them or not.
+fn is_known(method: &Method) -> bool {
+    use Method as M;
+    [
+        M::GET,
+        M::HEAD,
+        M::PUT,
+        M::POST,
+        M::DELETE,
+        M::OPTIONS,
+        M::PATCH,
+        M::TRACE,
+        M::CONNECT,
+    ]
+    .contains(method)
+}
+
+/// Kinds of blobs are not there in versions before them. Source: Blob service error codes, `FeatureVersionMismatch`,
+/// `InvalidVersionForPageBlobOperation`.
+fn check_version(operation: Operation, version: &ApiVersion) -> Result<()> {
+    let (first, status, code, message) = match operation {
+        Operation::PutAppendBlob
+        | Operation::AppendBlock
+        | Operation::AppendBlockFromUrl
+        | Operation::AppendBlobSeal => (
+            "2015-02-21",
+            409,
+            "FeatureVersionMismatch",
+            "The operation for AppendBlob requires at least version 2015-02-21.",
+        ),
+        Operation::PutPageBlob
+        | Operation::PutPage
+        | Operation::PutPageFromUrl
+        | Operation::GetPageRanges => (
+            "2009-09-19",
+            400,
+            "InvalidVersionForPageBlobOperation",
+            "All operations on page blobs require at least version 2009-09-19.",
+        ),
+        _ => return Ok(()),
+    };
+    match version.is_at_least(first) {
+        true => Ok(()),
+        false => Err(Failure::new(status, code, message)),
     }
 }
 

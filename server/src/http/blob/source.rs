@@ -149,7 +149,7 @@ async fn check_readable(request: &Request, context: &Context, container: &str) -
 
 /// A refusal of the source, told as one of the copy. Source: Copy Blob From URL, "Response", `x-ms-copy-source-error-code`.
 fn unverified(failure: Failure) -> Failure {
-    let message = "Could not verify the copy source. Examine the HTTP status code and message for more information about the failure.";
+    let message = "Could not verify the copy source within the specified time. Examine the HTTP status code and message for more information about the failure.";
     let status = failure.status.as_u16().to_string();
     let mut told = Failure::new(failure.status.as_u16(), "CannotVerifyCopySource", message)
         .with("CopySourceStatusCode", status.clone())

@@ -2,6 +2,7 @@
 //! send. Blocks and lists have modules of their own.
 
 mod blocks;
+mod errors;
 mod lists;
 
 use base64::Engine;
