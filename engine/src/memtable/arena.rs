@@ -148,6 +148,14 @@ impl Arena {
         &self.chunks[row.chunk as usize].bytes()[start..start + row.key_length as usize]
     }
 
+    /// Has the row and its bytes fetched from memory, without waiting for them.
+    pub(super) fn touch(&self, id: RowId) {
+        let row = self.row(id);
+        let bytes = self.chunks[row.chunk as usize].bytes();
+        let ends = [row.offset as usize, row.value_range().end];
+        std::hint::black_box(ends.map(|end| bytes.get(end).copied()));
+    }
+
     /// The value, borrowed.
     pub(super) fn value(&self, row: &Row) -> &[u8] {
         &self.chunks[row.chunk as usize].bytes()[row.value_range()]

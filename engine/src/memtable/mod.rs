@@ -28,6 +28,10 @@ const ENTRY_BYTES: usize = ROW_BYTES + INDEX_BYTES_PER_ROW;
 /// older memtable, but has to visit the rows of the memtable that holds the tombstone.
 const COVERED_ROWS_MAX: usize = 256;
 
+/// Rows that a walk over all of them touches before it visits them: neighbours in the order of keys lie anywhere, and so the
+/// processor fetches them all at once instead of one after the other.
+const TOUCHED_ROWS: usize = 16;
+
 #[derive(Debug)]
 pub(crate) struct Memtable {
     rows: RwLock<Rows>,
@@ -259,26 +263,43 @@ impl Memtable {
         let rows = self.read();
         let mut versions = Vec::new();
         let mut position = rows.index.first();
-        while let Some(newest) = rows.index.row(position) {
-            versions.clear();
-            let mut next = newest;
-            while next != NO_ROW {
-                let row = rows.arena.row(next);
-                versions.push(Version {
-                    sequence: row.sequence,
-                    kind: row.kind,
-                    value: rows.arena.value(row),
-                });
-                next = row.older;
+        let mut few = Vec::with_capacity(TOUCHED_ROWS);
+        loop {
+            few.clear();
+            while few.len() < TOUCHED_ROWS
+                && let Some(newest) = rows.index.row(position)
+            {
+                few.push(newest);
+                position = rows.index.after(position);
             }
-            visit(rows.arena.key(newest), &versions)?;
-            position = rows.index.after(position);
+            if few.is_empty() {
+                return Ok(());
+            }
+            few.iter().for_each(|&newest| rows.arena.touch(newest));
+            for &newest in &few {
+                versions.clear();
+                versions.extend(rows.versions(newest));
+                visit(rows.arena.key(newest), &versions)?;
+            }
         }
-        Ok(())
     }
 }
 
 impl Rows {
+    /// The row, and what is older of its key.
+    fn versions(&self, newest: RowId) -> impl Iterator<Item = Version<'_>> {
+        let mut next = newest;
+        std::iter::from_fn(move || {
+            let row = (next != NO_ROW).then(|| self.arena.row(next))?;
+            next = row.older;
+            Some(Version {
+                sequence: row.sequence,
+                kind: row.kind,
+                value: self.arena.value(row),
+            })
+        })
+    }
+
     fn entry(&self, row: &Row) -> Entry {
         Entry {
             sequence: row.sequence,
