@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::engine::{Peer, Step, Workload};
+use crate::services;
 
 /// Real work against a running server, or against the engine alone, measured and checked.
 ///
@@ -36,9 +37,24 @@ pub(crate) enum Command {
     /// tables show what was reached, the last one the bars that our engine is to clear. RocksDB takes part when this program was
     /// built with --features rocksdb.
     Engine(EngineArgs),
+    /// The server beside others, service by service: the same requests from the same client.
+    ///
+    /// Each workload starts the servers anew: ours, and the floor, which is an HTTP handler that only reads the body and answers as
+    /// many bytes as ours did, so that nobody on this stack can be faster. The tables show rates, latencies, CPU time of the server
+    /// for each operation, its resident memory, and what the client itself took; the last one the bars that our server is to clear.
+    ///
+    /// Examples:
+    ///   lazurite-bench services --spawn target/release/lazurite --runs 3
+    ///   lazurite-bench services --spawn target/release/lazurite --only table-insert,queue-put --scale 0.25
+    ///   lazurite-bench services --spawn target/release/lazurite --service blob --peers lazurite,floor
+    #[command(verbatim_doc_comment)]
+    Services(ServicesArgs),
     /// One step of `engine`, as its child process
     #[command(hide = true)]
     EngineStep(EngineStepArgs),
+    /// The floor of `services`, as its child process
+    #[command(hide = true)]
+    Floor,
 }
 
 /// Which server.
@@ -142,6 +158,31 @@ pub(crate) struct EngineStepArgs {
     pub(crate) step: Step,
     #[arg(long, value_parser = share)]
     pub(crate) scale: f64,
+}
+
+#[derive(Args)]
+pub(crate) struct ServicesArgs {
+    /// The server binary
+    #[arg(long, value_name = "BINARY")]
+    pub(crate) spawn: PathBuf,
+    /// Run only these workloads, and those that --service names
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub(crate) only: Vec<services::Workload>,
+    /// Run only the workloads of these services, and those that --only names
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub(crate) service: Vec<Part>,
+    /// Run only these servers; the floor learns from ours what to answer
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub(crate) peers: Vec<services::Peer>,
+    /// Run with this share of what is stored, and shorter
+    #[arg(long, default_value_t = 1.0, value_parser = share)]
+    pub(crate) scale: f64,
+    /// Measure everything so often, the servers in turn, and show medians
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub(crate) runs: u16,
+    /// Directory in which the servers keep their data, removed again [default: the system's for temporary files]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
 }
 
 /// A part of the job: one service.

@@ -7,9 +7,12 @@ mod gigabyte;
 mod job;
 mod kills;
 mod ledger;
+mod load;
+mod process;
 mod random;
 mod report;
 mod server;
+mod services;
 mod start;
 
 use std::process::ExitCode;
@@ -26,6 +29,8 @@ fn main() -> ExitCode {
         Command::Start(args) => start::run(&args).map(shown),
         Command::Engine(args) => engine::run(&args),
         Command::EngineStep(args) => engine::run_step(&args),
+        Command::Services(args) => services::run(&args),
+        Command::Floor => services::run_floor(),
     };
     match mismatches {
         Ok(mismatches) => ExitCode::from(u8::from(mismatches > 0)),

@@ -208,6 +208,17 @@ pub(crate) fn thousands(number: u64) -> String {
     text
 }
 
+/// A figure with about four digits.
+pub(crate) fn number(figure: f64) -> String {
+    match figure {
+        figure if figure >= 1000.0 => thousands(figure.round() as u64),
+        figure if figure >= 100.0 => format!("{figure:.0}"),
+        figure if figure >= 10.0 => format!("{figure:.1}"),
+        figure if figure >= 0.1 || figure == 0.0 => format!("{figure:.2}"),
+        figure => format!("{figure:.4}"),
+    }
+}
+
 /// The middle of `values` by size; zero for none.
 pub(crate) fn median(values: &[Duration]) -> Duration {
     let mut sorted = values.to_vec();

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::client::Account;
+use crate::process::{Memory, Process};
 use crate::report::Outcome;
 
 /// A server that is not ready by then never will be.
@@ -38,13 +39,6 @@ pub(crate) struct Server {
     ready_after: Duration,
     /// Highest resident size over all lives of the server, in KiB.
     peak_kib: u64,
-}
-
-/// Resident memory in KiB, from `/proc/PID/status`; zero where there is no such file.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Memory {
-    pub(crate) resident_kib: u64,
-    pub(crate) peak_kib: u64,
 }
 
 impl Server {
@@ -111,14 +105,16 @@ impl Server {
 
     /// Resident memory now, and the highest it has been over all lives of the server.
     pub(crate) fn memory(&self) -> Memory {
-        let path = format!("/proc/{}/status", self.child.id());
-        let status = fs::read_to_string(path).unwrap_or_default();
-        let kib = |field| status_kib(&status, field).unwrap_or(0);
-        let peak_kib = self.peak_kib.max(kib("VmHWM:"));
+        let now = self.process().memory();
         Memory {
-            resident_kib: kib("VmRSS:"),
-            peak_kib,
+            peak_kib: self.peak_kib.max(now.peak_kib),
+            ..now
         }
+    }
+
+    /// The process as it runs now.
+    pub(crate) fn process(&self) -> Process {
+        Process(self.child.id())
     }
 
     fn restart(&mut self) -> Outcome<()> {
@@ -207,22 +203,4 @@ fn read_ports(path: &Path) -> Option<Ports> {
         queue: port("queue")?,
         table: port("table")?,
     })
-}
-
-/// The number after `field` in the text of `/proc/PID/status`.
-fn status_kib(status: &str, field: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
-    line.trim().trim_end_matches(" kB").parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn memory_is_read_from_the_status_file() {
-        let status = "Name:\tx\nVmHWM:\t   20480 kB\nVmRSS:\t   10240 kB\n";
-        assert_eq!(status_kib(status, "VmHWM:"), Some(20480));
-        assert_eq!(status_kib(status, "VmSwap:"), None);
-    }
 }

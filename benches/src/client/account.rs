@@ -78,6 +78,13 @@ impl Account {
             Service::Table => &self.table,
         }
     }
+
+    /// Host and port of `service`, and the path that its resources' paths begin with.
+    pub(crate) fn address(&self, service: Service) -> (&str, &str) {
+        let rest = self.endpoint(service).trim_start_matches("http://");
+        let path_at = rest.find('/').unwrap_or(rest.len());
+        rest.split_at(path_at)
+    }
 }
 
 fn endpoint(
@@ -116,6 +123,8 @@ mod tests {
         let queue = account.endpoint(Service::Queue);
         assert_eq!(queue, "http://127.0.0.1:10001/devstoreaccount1");
         assert_eq!(account.key.len(), 64);
+        let address = account.address(Service::Blob);
+        assert_eq!(address, ("127.0.0.1:10000", "/devstoreaccount1"));
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod queue;
 mod request;
 mod shared_key;
 mod table;
+mod template;
 mod xml;
 
 use std::io::Read;
@@ -21,8 +22,9 @@ pub(crate) use blob::{BlobPage, ListBlobs};
 pub(crate) use queue::Message;
 pub(crate) use request::Request;
 pub(crate) use table::{Entity, Query};
+pub(crate) use template::{Outgoing, Template};
 
-use shared_key::{Signable, authorization};
+use shared_key::{Signable, Signer};
 
 /// How long a server may be away before its clients give up: killed, started again, log replayed.
 const OUTAGE_MAX: Duration = Duration::from_secs(60);
@@ -82,6 +84,7 @@ impl Answer {
 #[derive(Clone)]
 pub(crate) struct Client {
     account: Account,
+    signer: Signer,
     agent: ureq::Agent,
 }
 
@@ -98,7 +101,12 @@ impl Client {
             .timeout_recv_response(Some(Duration::from_secs(60)))
             .build();
         let agent = config.new_agent();
-        Client { account, agent }
+        let signer = Signer::new(&account.name, &account.key);
+        Client {
+            account,
+            signer,
+            agent,
+        }
     }
 
     /// Sends `request` once and reads the whole answer.
@@ -159,14 +167,7 @@ impl Client {
     }
 
     fn signed_headers(&self, request: &Request, url: &str) -> Vec<(&'static str, String)> {
-        let mut headers = request.headers.clone();
-        let named =
-            |headers: &[(&str, String)], name: &str| headers.iter().any(|(n, _)| *n == name);
-        if request.has_body() && !named(&headers, "content-length") {
-            headers.push(("content-length", request.body.len().to_string()));
-        }
-        headers.push(("x-ms-date", httpdate::fmt_http_date(SystemTime::now())));
-        headers.push(("x-ms-version", version(request.service).to_owned()));
+        let mut headers = request.headers_sent(SystemTime::now());
         let signable = Signable {
             service: request.service,
             method: request.method,
@@ -174,8 +175,7 @@ impl Client {
             query: &request.query,
             headers: &headers,
         };
-        let value = authorization(&self.account.name, &self.account.key, &signable);
-        headers.push(("authorization", value));
+        headers.push(("authorization", self.signer.authorization(&signable)));
         headers
     }
 }
@@ -195,14 +195,6 @@ impl Outage {
         }
         thread::sleep(Duration::from_millis(20));
         Ok(())
-    }
-}
-
-/// What current SDKs send.
-fn version(service: Service) -> &'static str {
-    match service {
-        Service::Blob | Service::Queue => "2026-10-06",
-        Service::Table => "2019-02-02",
     }
 }
 

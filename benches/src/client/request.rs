@@ -1,5 +1,7 @@
 //! A request before it is signed: the service, the verb, the path after the account, the query, the headers and the body.
 
+use std::time::SystemTime;
+
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::account::Service;
@@ -65,7 +67,19 @@ impl<'a> Request<'a> {
 
     /// Whether the verb carries a body, and so a Content-Length even when there is none.
     pub(crate) fn has_body(&self) -> bool {
-        matches!(self.method, "PUT" | "POST")
+        matches!(self.method, "PUT" | "POST" | "PATCH")
+    }
+
+    /// The headers as they are sent at `now`, but for `authorization`.
+    pub(super) fn headers_sent(&self, now: SystemTime) -> Vec<(&'static str, String)> {
+        let mut headers = self.headers.clone();
+        let is_length_given = headers.iter().any(|(name, _)| *name == "content-length");
+        if self.has_body() && !is_length_given {
+            headers.push(("content-length", self.body.len().to_string()));
+        }
+        headers.push(("x-ms-date", httpdate::fmt_http_date(now)));
+        headers.push(("x-ms-version", version(self.service).to_owned()));
+        headers
     }
 
     /// The part of the URL after the path: `?name=value&…`, or nothing.
@@ -80,5 +94,13 @@ impl<'a> Request<'a> {
         } else {
             format!("?{joined}")
         }
+    }
+}
+
+/// What current SDKs send.
+fn version(service: Service) -> &'static str {
+    match service {
+        Service::Blob | Service::Queue => "2026-10-06",
+        Service::Table => "2019-02-02",
     }
 }

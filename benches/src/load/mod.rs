@@ -1,0 +1,248 @@
+//! A load: many connections that each send one request after the other, driven by one thread that computes as little as it can, so
+//! that what is measured is the server. Answers are read whole, their status is checked, and what a load wants to see of them it sees.
+
+mod answer;
+mod connection;
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use mio::{Events, Poll, Token};
+
+use crate::client::Outgoing;
+use crate::report::Outcome;
+
+pub(crate) use answer::Answer;
+use connection::{Connection, Progress};
+
+/// A server that says nothing for so long is not waited for.
+const SILENCE_MAX: Duration = Duration::from_secs(120);
+/// Wrong answers that are kept in words.
+const WRONG_MAX: usize = 5;
+
+/// What the connections send.
+pub(crate) trait Load {
+    /// Makes `out` the next request of `connection`; `None` if there is nothing more to send on it.
+    fn next(&mut self, connection: usize, out: &mut Outgoing) -> Option<Expected>;
+
+    /// Looks at the answer to the request that `connection` sent last. Errors say in words what is wrong with it.
+    fn answered(&mut self, _connection: usize, _answer: &Answer) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// What is known of an answer before it is there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Expected {
+    /// Answers of one kind have their latencies together; counted from zero.
+    pub(crate) kind: usize,
+    pub(crate) status: u16,
+    /// Whether the load looks at the body; otherwise only its length is known.
+    pub(crate) is_body_seen: bool,
+}
+
+impl Expected {
+    /// An answer of kind 0 whose body nobody looks at.
+    pub(crate) fn status(status: u16) -> Expected {
+        Expected {
+            status,
+            ..Expected::default()
+        }
+    }
+
+    /// The same, and the load looks at the body.
+    pub(crate) fn seen(self) -> Expected {
+        Expected {
+            is_body_seen: true,
+            ..self
+        }
+    }
+}
+
+/// When a load ends, whichever is first. Requests that are under way are waited for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limit {
+    pub(crate) time: Duration,
+    pub(crate) requests: u64,
+}
+
+impl Limit {
+    pub(crate) fn time(time: Duration) -> Limit {
+        Limit {
+            time,
+            requests: u64::MAX,
+        }
+    }
+
+    /// As long as the load has requests.
+    pub(crate) const NONE: Limit = Limit {
+        time: Duration::MAX,
+        requests: u64::MAX,
+    };
+}
+
+/// What a load met.
+pub(crate) struct Met {
+    pub(crate) elapsed: Duration,
+    /// By kind, in nanoseconds.
+    pub(crate) latencies: Vec<Histogram<u64>>,
+    /// The first answer of each kind.
+    pub(crate) samples: Vec<Sample>,
+    /// Wrong answers.
+    pub(crate) mismatches: usize,
+    /// The first few of them in words.
+    pub(crate) wrong: Vec<String>,
+}
+
+/// An answer, and what it answered.
+#[derive(Clone, Debug)]
+pub(crate) struct Sample {
+    pub(crate) method: String,
+    pub(crate) answer: Answer,
+}
+
+impl Met {
+    fn new() -> Met {
+        Met {
+            elapsed: Duration::ZERO,
+            latencies: Vec::new(),
+            samples: Vec::new(),
+            mismatches: 0,
+            wrong: Vec::new(),
+        }
+    }
+
+    /// Answers of that kind.
+    pub(crate) fn count(&self, kind: usize) -> u64 {
+        self.latencies.get(kind).map_or(0, Histogram::len)
+    }
+
+    fn record(&mut self, kind: usize, latency: Duration) {
+        while self.latencies.len() <= kind {
+            let latencies = Histogram::new(3);
+            self.latencies
+                .push(latencies.expect("three digits are a valid precision"));
+        }
+        let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+        self.latencies[kind]
+            .record(nanos)
+            .expect("the histogram grows as it must");
+    }
+
+    fn mismatch(&mut self, what: String) {
+        self.mismatches += 1;
+        if self.wrong.len() < WRONG_MAX {
+            self.wrong.push(what);
+        }
+    }
+}
+
+/// The connections, kept open from one load to the next.
+pub(crate) struct Driver {
+    poll: Poll,
+    connections: Vec<Connection>,
+}
+
+impl Driver {
+    /// Opens so many connections to `address`, which is `host:port`.
+    pub(crate) fn connect(address: &str, connections: usize) -> Outcome<Driver> {
+        let address = address.to_socket_addrs()?.next();
+        let address: SocketAddr = address.ok_or("the server has no address")?;
+        let poll = Poll::new()?;
+        let open = |index| Connection::open(address, poll.registry(), Token(index));
+        let connections = (0..connections).map(open).collect::<io::Result<_>>()?;
+        Ok(Driver { poll, connections })
+    }
+
+    /// Runs `load` until `limit`, or until it has nothing more to send. Errors if a connection breaks, or if the server goes silent.
+    pub(crate) fn run(&mut self, load: &mut dyn Load, limit: Limit) -> Outcome<Met> {
+        let mut run = Run {
+            load,
+            limit,
+            started: Instant::now(),
+            sent: 0,
+            under_way: 0,
+            met: Met::new(),
+        };
+        for index in 0..self.connections.len() {
+            run.send(index, &mut self.connections[index])?;
+        }
+        let mut events = Events::with_capacity(256);
+        while run.under_way > 0 {
+            self.poll.poll(&mut events, Some(SILENCE_MAX))?;
+            if events.is_empty() {
+                return Err("the server does not answer".into());
+            }
+            for event in &events {
+                let index = event.token().0;
+                run.advance(index, &mut self.connections[index])?;
+            }
+        }
+        run.met.elapsed = run.started.elapsed();
+        Ok(run.met)
+    }
+}
+
+/// A load while it runs.
+struct Run<'a> {
+    load: &'a mut dyn Load,
+    limit: Limit,
+    started: Instant,
+    sent: u64,
+    under_way: usize,
+    met: Met,
+}
+
+impl Run<'_> {
+    /// Sends the next request of a connection that has none under way, unless the load is over.
+    fn send(&mut self, index: usize, connection: &mut Connection) -> Outcome<()> {
+        let now = Instant::now();
+        if self.sent >= self.limit.requests || now - self.started >= self.limit.time {
+            return Ok(());
+        }
+        let Some(expected) = self.load.next(index, &mut connection.out) else {
+            return Ok(());
+        };
+        let is_first = self.met.samples.len() <= expected.kind;
+        self.sent += 1;
+        self.under_way += 1;
+        connection.begin(expected, is_first)?;
+        Ok(())
+    }
+
+    /// Moves the bytes that can be moved; an answer that is whole is recorded, and the next request sent.
+    fn advance(&mut self, index: usize, connection: &mut Connection) -> Outcome<()> {
+        if !connection.is_busy() || connection.advance()? == Progress::Waits {
+            return Ok(());
+        }
+        self.under_way -= 1;
+        self.record(index, connection);
+        self.send(index, connection)
+    }
+
+    fn record(&mut self, index: usize, connection: &mut Connection) {
+        let expected = connection.expected;
+        self.met.record(expected.kind, connection.latency());
+        let answer = connection.answer();
+        if answer.status != expected.status {
+            let found = String::from_utf8_lossy(&answer.body[..answer.body.len().min(300)]);
+            self.met.mismatch(format!(
+                "{} was answered with {}, not {}: {found}",
+                connection.request_line(),
+                answer.status,
+                expected.status
+            ));
+        }
+        if self.met.samples.len() <= expected.kind {
+            let method = connection.request_line();
+            let method = method.split(' ').next().unwrap_or_default().to_owned();
+            let answer = answer.clone();
+            self.met.samples.push(Sample { method, answer });
+        }
+        if let Err(what) = self.load.answered(index, connection.answer()) {
+            self.met.mismatch(what);
+        }
+    }
+}
