@@ -61,3 +61,38 @@ pub(crate) fn successor(key: &[u8]) -> Vec<u8> {
 pub(crate) fn later_end<'a>(a: Option<&'a [u8]>, b: Option<&'a [u8]>) -> Option<&'a [u8]> {
     Some(a?.max(b?))
 }
+
+/// How many bytes two keys share at their beginning.
+pub(crate) fn shared(a: &[u8], b: &[u8]) -> usize {
+    let length = a.len().min(b.len());
+    let words = a[..length].chunks_exact(8).zip(b[..length].chunks_exact(8));
+    let same = 8 * words.take_while(|(a, b)| a == b).count();
+    let rest = a[same..].iter().zip(&b[same..]);
+    same + rest.take_while(|(a, b)| a == b).count()
+}
+
+/// Eight bytes of `key` behind the first `skip`, as a number that sorts as they do; zeros stand for what is missing.
+pub(crate) fn head(key: &[u8], skip: usize) -> u64 {
+    let rest = key.get(skip..).unwrap_or_default();
+    if let Some(bytes) = rest.first_chunk::<8>() {
+        return u64::from_be_bytes(*bytes);
+    }
+    let mut bytes = [0; 8];
+    bytes[..rest.len()].copy_from_slice(rest);
+    u64::from_be_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_two_keys_share_is_counted(prefix: Vec<u8>, a: Vec<u8>, b: Vec<u8>) {
+            let (a, b) = ([&prefix[..], &a].concat(), [&prefix[..], &b].concat());
+            let expected = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
+            prop_assert_eq!(shared(&a, &b), expected);
+        }
+    }
+}

@@ -9,6 +9,7 @@
 //! bytes; nodes but the root and those at the right edge are at least half full.
 
 use super::arena::{Arena, NO_ROW, RowId};
+use crate::key::{head, shared};
 use std::cmp::Ordering;
 
 const FANOUT: usize = 64;
@@ -70,29 +71,37 @@ pub(super) struct Index {
     sample: RowId,
 }
 
+/// More than there can be: nodes are half full at least, and rows are numbered by 32 bits.
+const HEIGHT_MAX: usize = 8;
+
 /// The inner nodes from the root to a leaf, and the child taken in each.
-type Path = Vec<(NodeId, usize)>;
+#[derive(Debug, Default)]
+struct Path {
+    taken: [(NodeId, usize); HEIGHT_MAX],
+    length: usize,
+}
+
+impl Path {
+    fn push(&mut self, step: (NodeId, usize)) {
+        self.taken[self.length] = step;
+        self.length += 1;
+    }
+
+    fn pop(&mut self) -> Option<(NodeId, usize)> {
+        self.length = self.length.checked_sub(1)?;
+        Some(self.taken[self.length])
+    }
+
+    fn steps(&self) -> &[(NodeId, usize)] {
+        &self.taken[..self.length]
+    }
+}
 
 /// The separators on both sides of a node; `None` at an edge of the tree.
 #[derive(Debug, Clone, Copy, Default)]
 struct Fences {
     low: Option<RowId>,
     high: Option<RowId>,
-}
-
-/// Eight bytes of `key` behind the first `skip`, as a number that sorts as they do; zeros stand for what is missing.
-fn head(key: &[u8], skip: usize) -> u64 {
-    let rest = &key[skip..];
-    if let Some(bytes) = rest.first_chunk::<8>() {
-        return u64::from_be_bytes(*bytes);
-    }
-    let mut bytes = [0; 8];
-    bytes[..rest.len()].copy_from_slice(rest);
-    u64::from_be_bytes(bytes)
-}
-
-fn shared(a: &[u8], b: &[u8]) -> usize {
-    a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
 impl Keys {
@@ -255,7 +264,10 @@ impl Index {
             return None;
         }
         self.shrink_common(key, arena);
-        let mut path = Path::new();
+        if self.append(key, row, arena) {
+            return None;
+        }
+        let mut path = Path::default();
         let (leaf, fences) = self.descend(key, arena, &mut path);
         let keys = &mut self.leaves[leaf as usize].keys;
         let (slot, exact) = keys.search(key, arena);
@@ -268,6 +280,19 @@ impl Index {
             self.split_leaf(leaf, slot, key, row, fences, path, arena);
         }
         None
+    }
+
+    /// Adds a key that lies behind all others, if the last leaf has room: what comes in order is not searched for.
+    fn append(&mut self, key: &[u8], row: RowId, arena: &Arena) -> bool {
+        let keys = &mut self.leaves[self.last_leaf as usize].keys;
+        let last = keys.length - 1;
+        let fits = keys.length < FANOUT
+            && keys.heads[last] <= head(key, keys.skip)
+            && arena.key(keys.rows[last]) < key;
+        if fits {
+            keys.insert(last + 1, key, row);
+        }
+        fits
     }
 
     fn begin(&mut self, key: &[u8], row: RowId) {
@@ -404,7 +429,7 @@ impl Index {
         let upper_id = self.inners.len() as NodeId;
         self.inners.push(Box::new(upper));
         let mut fences = Fences::default();
-        for &(above, taken) in &path {
+        for &(above, taken) in path.steps() {
             fences = self.inners[above as usize].fences_of(taken, fences);
         }
         let (left_fences, right_fences) = fences.split(up);

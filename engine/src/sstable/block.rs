@@ -19,10 +19,10 @@
 //! The head of a key is the eight bytes behind the first `skip`, as a number that sorts as they do: a search looks at one
 //! array of integers, and at keys only where heads are equal.
 
-use super::index::{Heads, head, shared};
+use super::index::Heads;
 use crate::codec::Decoder;
 use crate::codec::put_varint;
-use crate::key::{Kind, SequenceNumber};
+use crate::key::{Kind, SequenceNumber, head, shared};
 use bytes::Bytes;
 use std::cmp::Ordering;
 

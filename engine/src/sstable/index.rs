@@ -14,6 +14,7 @@
 use super::BlockHandle;
 use super::block::Malformed;
 use crate::codec::Decoder;
+use crate::key::{head, shared};
 use bytes::Bytes;
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -22,26 +23,6 @@ const TAIL_BYTES: usize = 8;
 const ENTRY_BYTES: usize = 24;
 
 type Result<T> = std::result::Result<T, Malformed>;
-
-/// How many bytes two keys share at their beginning.
-pub(super) fn shared(a: &[u8], b: &[u8]) -> usize {
-    let length = a.len().min(b.len());
-    let words = a[..length].chunks_exact(8).zip(b[..length].chunks_exact(8));
-    let same = 8 * words.take_while(|(a, b)| a == b).count();
-    let rest = a[same..].iter().zip(&b[same..]);
-    same + rest.take_while(|(a, b)| a == b).count()
-}
-
-/// Eight bytes of `key` behind the first `skip`, as a number that sorts as they do; zeros stand for what is missing.
-pub(super) fn head(key: &[u8], skip: usize) -> u64 {
-    let rest = key.get(skip..).unwrap_or_default();
-    if let Some(bytes) = rest.first_chunk::<8>() {
-        return u64::from_be_bytes(*bytes);
-    }
-    let mut bytes = [0; 8];
-    bytes[..rest.len()].copy_from_slice(rest);
-    u64::from_be_bytes(bytes)
-}
 
 /// An array of heads in ascending order.
 #[derive(Debug, Clone, Copy)]
@@ -234,13 +215,6 @@ mod tests {
                 let _ = block.seek(&key);
                 (0..block.len()).for_each(|index| assert!(block.handle(index).length <= u64::from(u32::MAX)));
             }
-        }
-
-        #[test]
-        fn what_two_keys_share_is_counted(prefix: Vec<u8>, a: Vec<u8>, b: Vec<u8>) {
-            let (a, b) = ([&prefix[..], &a].concat(), [&prefix[..], &b].concat());
-            let expected = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
-            prop_assert_eq!(shared(&a, &b), expected);
         }
     }
 }
