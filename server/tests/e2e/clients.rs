@@ -15,7 +15,7 @@ const PYTHON_MISSING: &str = "The tests of the official clients need Python 3.11
 const NODE_MISSING: &str = "The tests of the official clients need Node.js 20 or newer with npm: install it (on Debian \
                             and Ubuntu: apt install nodejs npm).";
 const INSTALL_TIME_MAX: Duration = Duration::from_secs(600);
-const SCRIPT_TIME_MAX: Duration = Duration::from_secs(240);
+pub(crate) const SCRIPT_TIME_MAX: Duration = Duration::from_secs(240);
 
 #[test]
 fn python_tables() {
@@ -113,19 +113,19 @@ fn run_node(script: &str) {
     run(node_command(), script, &Server::fresh());
 }
 
-fn python_command() -> Command {
+pub(crate) fn python_command() -> Command {
     let mut command = Command::new(python().join("bin/python"));
     command.arg("-B");
     command
 }
 
-fn node_command() -> Command {
+pub(crate) fn node_command() -> Command {
     let mut command = Command::new("node");
     command.env("NODE_PATH", node().join("node_modules"));
     command
 }
 
-fn run(mut command: Command, script: &str, server: &Server) {
+pub(crate) fn run(mut command: Command, script: &str, server: &Server) {
     command.arg(Path::new(SOURCES).join(script));
     command.env(
         "AZURE_STORAGE_CONNECTION_STRING",
@@ -169,7 +169,7 @@ fn python() -> PathBuf {
 }
 
 /// The directory whose `node_modules` holds the JavaScript clients.
-fn node() -> PathBuf {
+pub(crate) fn node() -> PathBuf {
     let version = finish(
         Command::new("node").arg("--version"),
         INSTALL_TIME_MAX,
@@ -229,7 +229,7 @@ fn succeed(command: &mut Command, missing: &str) {
 
 /// Runs a program to its end, and kills it when that takes longer than `time_max`. `missing` is said when there is no
 /// such program.
-fn finish(command: &mut Command, time_max: Duration, missing: &str) -> Output {
+pub(crate) fn finish(command: &mut Command, time_max: Duration, missing: &str) -> Output {
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -255,6 +255,6 @@ fn finish(command: &mut Command, time_max: Duration, missing: &str) -> Output {
     }
 }
 
-fn text(output: &Output) -> String {
+pub(crate) fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }

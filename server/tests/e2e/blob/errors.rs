@@ -24,11 +24,9 @@
 //!   knows are ignored, while those of features that are not served are `501` (`UnsupportedHeader`,
 //!   `UnsupportedQueryParameter`).
 
-use std::time::{Duration, SystemTime};
-
-use super::{INVALID_PARAMETER, UNMET, put_blob, put_block, request, with_container};
+use super::{INVALID_PARAMETER, UNMET, account_sas, put_blob, put_block, request, with_container};
 use crate::errors::{Row, check};
-use crate::http::{Request, sign};
+use crate::http::Request;
 use crate::server::{ACCOUNT, Server, Service};
 
 const HEADER: &str = "The value for one of the HTTP headers is not in the correct format.";
@@ -260,36 +258,6 @@ fn each_row_about_requests_as_such() {
 fn properties(inner: &str) -> Request {
     let document = format!("<StorageServiceProperties>{inner}</StorageServiceProperties>");
     request("PUT", "/?restype=service&comp=properties").body(document)
-}
-
-/// The parameters of an account SAS that is good for a day, signed. Source: Create an account SAS.
-fn account_sas(
-    permissions: &str,
-    services: &str,
-    types: &str,
-    address: &str,
-    protocol: &str,
-) -> String {
-    let version = "2022-11-02";
-    let time = SystemTime::now() + Duration::from_secs(24 * 60 * 60);
-    let expiry = humantime(time);
-    let text = format!(
-        "{ACCOUNT}\n{permissions}\n{services}\n{types}\n\n{expiry}\n{address}\n{protocol}\n{version}\n\n"
-    );
-    let signature =
-        percent_encoding::utf8_percent_encode(&sign(&text), percent_encoding::NON_ALPHANUMERIC)
-            .to_string();
-    format!(
-        "sv={version}&ss={services}&srt={types}&sp={permissions}&se={expiry}&sip={address}&spr={protocol}&sig={signature}"
-    )
-}
-
-/// A day's end, which is far enough from now.
-fn humantime(time: SystemTime) -> String {
-    let date = httpdate::fmt_http_date(time);
-    let months = "JanFebMarAprMayJunJulAugSepOctNovDec";
-    let month = months.find(&date[8..11]).unwrap() / 3 + 1;
-    format!("{}-{month:02}-{}T23:59:59Z", &date[12..16], &date[5..7])
 }
 
 #[test]

@@ -4,12 +4,15 @@
 mod blocks;
 mod errors;
 mod lists;
+mod tools;
+
+use std::time::{Duration, SystemTime};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-use crate::http::{Connection, Request, Response};
-use crate::server::{Server, Service};
+use crate::http::{Connection, Request, Response, sign};
+use crate::server::{ACCOUNT, Server, Service};
 
 const UNMET: &str = "The condition specified using HTTP conditional header(s) is not met.";
 pub(super) const INVALID_PARAMETER: &str =
@@ -41,6 +44,36 @@ pub(super) fn put_block(server: &Server, name: &str, id: &str, data: &str) -> Re
     )
     .body(data)
     .send(server)
+}
+
+/// The parameters of an account SAS that is good for a day, signed. Source: Create an account SAS.
+pub(super) fn account_sas(
+    permissions: &str,
+    services: &str,
+    types: &str,
+    address: &str,
+    protocol: &str,
+) -> String {
+    let version = "2022-11-02";
+    let time = SystemTime::now() + Duration::from_secs(24 * 60 * 60);
+    let expiry = end_of_day(time);
+    let text = format!(
+        "{ACCOUNT}\n{permissions}\n{services}\n{types}\n\n{expiry}\n{address}\n{protocol}\n{version}\n\n"
+    );
+    let signature =
+        percent_encoding::utf8_percent_encode(&sign(&text), percent_encoding::NON_ALPHANUMERIC)
+            .to_string();
+    format!(
+        "sv={version}&ss={services}&srt={types}&sp={permissions}&se={expiry}&sip={address}&spr={protocol}&sig={signature}"
+    )
+}
+
+/// As a SAS has it.
+fn end_of_day(time: SystemTime) -> String {
+    let date = httpdate::fmt_http_date(time);
+    let months = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    let month = months.find(&date[8..11]).unwrap() / 3 + 1;
+    format!("{}-{month:02}-{}T23:59:59Z", &date[12..16], &date[5..7])
 }
 
 #[test]
