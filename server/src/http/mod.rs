@@ -286,6 +286,12 @@ async fn respond(
     let body = RequestBody::new(body, &parts.headers, learned.must_close.clone());
     let host = context::host(&parts)?;
     browser::check_host(&host, &app.allowed_hosts)?;
+    if let (ServiceKind::Blob, Some(account)) = (
+        arrival.service,
+        blob::website::account_of(&host, &app.accounts),
+    ) {
+        return blob::website::serve(app, arrival, &account, &parts).await;
+    }
     if parts.uri.path() == "/_lazurite/health" {
         return Ok(health(app));
     }

@@ -354,7 +354,9 @@ describe("the service", () => {
     const found = await service.getProperties();
     assert.deepEqual([found.cors[0].allowedOrigins, found.defaultServiceVersion], ["*", "2020-10-02"]);
     const staticWebsite = { enabled: true, indexDocument: "index.html" };
-    await fails(() => service.setProperties({ staticWebsite }), 501, "NotImplemented", "static website");
+    await service.setProperties({ staticWebsite });
+    assert.equal((await service.getProperties()).staticWebsite.indexDocument, "index.html");
+    assert.equal(await service.getContainerClient("$web").exists(), true);
     await service.setProperties({ cors: [] });
     const account = await service.getAccountInfo();
     assert.deepEqual([account.accountKind, account.isHierarchicalNamespaceEnabled], ["StorageV2", false]);

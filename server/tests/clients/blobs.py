@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import http.client
 import io
 import random
 import uuid
@@ -205,10 +206,57 @@ class Containers(harness.Test):
             service.set_service_properties(hour_metrics=Metrics(enabled=True, include_apis=True))
         with self.fails(501, "NotImplemented", "Storage Analytics logging"):
             service.set_service_properties(analytics_logging=BlobAnalyticsLogging(write=True))
-        with self.fails(501, "NotImplemented", "static website"):
-            service.set_service_properties(static_website=StaticWebsite(enabled=True, index_document="index.html"))
         service.set_service_properties(target_version="2020-10-02")
         self.assertEqual(service.get_service_properties()["target_version"], "2020-10-02")
+
+    def test_a_static_website_is_served_to_anybody(self):
+        website = StaticWebsite(enabled=True, index_document="index.html", error_document404_path="error/404.html")
+        service.set_service_properties(static_website=website)
+        self.addCleanup(service.set_service_properties, static_website=StaticWebsite(enabled=False))
+        found = service.get_service_properties()["static_website"]
+        self.assertEqual((found.enabled, found.index_document, found.error_document404_path), (True, "index.html", "error/404.html"))
+        web = service.get_container_client("$web")
+        self.addCleanup(web.delete_container)
+        pages = {"index.html": b"home", "deep/index.html": b"deep", "style.css": b"body {}", "error/404.html": b"lost"}
+        for name, content in pages.items():
+            kind = "text/css" if name.endswith("css") else "text/html"
+            web.upload_blob(name, content, content_settings=ContentSettings(content_type=kind, cache_control="max-age=60"))
+        for path, status, content in [
+            ("/", 200, b"home"),
+            ("/index.html", 200, b"home"),
+            ("/deep/", 200, b"deep"),
+            ("/style.css?v=1&snapshot=x", 200, b"body {}"),
+            ("/deep", 404, b"lost"),
+            ("/INDEX.html", 404, b"lost"),
+            ("/devstoreaccount1/$web/index.html", 404, b"lost"),
+        ]:
+            answer, read = self.browse("GET", path)
+            self.assertEqual((answer.status, read), (status, content), path)
+            self.assertEqual(answer.getheader("Content-Type"), "text/css" if "css" in path else "text/html")
+            self.assertEqual(answer.getheader("Cache-Control"), "max-age=60")
+        answer, _ = self.browse("GET", "/", {"Range": "bytes=1-2"})
+        self.assertEqual((answer.status, answer.getheader("Content-Range")), (206, "bytes 1-2/4"))
+        answer, _ = self.browse("GET", "/", {"If-None-Match": answer.getheader("ETag")})
+        self.assertEqual(answer.status, 304)
+        answer, read = self.browse("HEAD", "/nowhere")
+        self.assertEqual((answer.status, read), (404, b""))
+        for method in ("PUT", "DELETE", "POST", "OPTIONS"):
+            self.assertEqual(self.browse(method, "/index.html")[0].status, 405)
+        service.set_service_properties(static_website=StaticWebsite(enabled=True, default_index_document_path="style.css"))
+        self.assertEqual(self.browse("GET", "/any/")[1], b"body {}")
+        answer, read = self.browse("GET", "/nowhere")
+        self.assertEqual((answer.status, answer.getheader("x-ms-error-code")), (404, "WebContentNotFound"))
+        self.assertIn(b"does not exist", read)
+        service.set_service_properties(static_website=StaticWebsite(enabled=False))
+        self.assertEqual(self.browse("GET", "/")[0].status, 404)
+
+    def browse(self, method, path, headers={}):
+        """What a browser gets at the address of the account's website."""
+        host, port = harness.SETTINGS["BlobEndpoint"].split("/")[2].split(":")
+        connection = http.client.HTTPConnection(host, int(port))
+        connection.request(method, path, headers={"Host": f"devstoreaccount1.web.localhost:{port}", **headers})
+        answer = connection.getresponse()
+        return answer, answer.read()
 
     def test_account_information(self):
         found = service.get_account_information()

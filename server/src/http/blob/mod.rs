@@ -18,6 +18,7 @@ mod source;
 mod tags;
 mod tier;
 mod upload;
+pub mod website;
 mod write;
 
 use super::body::RequestBody;

@@ -72,12 +72,6 @@ impl Change {
                     .is_some_and(|metrics| metrics.enabled),
                 "Storage Analytics metrics (MinuteMetrics)",
             ),
-            (
-                self.static_website
-                    .as_ref()
-                    .is_some_and(|website| website.enabled),
-                "A static website",
-            ),
         ];
         match unserved.into_iter().find(|(wanted, _)| *wanted) {
             Some((_, feature)) => Err(Failure::unsupported(feature)),

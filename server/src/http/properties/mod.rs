@@ -6,6 +6,7 @@
 pub mod cors;
 mod document;
 
+use super::blob::website;
 use super::context::{ApiVersion, Context, ServiceKind};
 use super::error::{Failure, Result};
 use super::headers::{empty, parse_xml, xml};
@@ -17,7 +18,7 @@ use axum::body::Body;
 use axum::http::Response;
 use cors::CorsRule;
 use document::Change;
-use lazurite_blob::{AccountPolicy, BlobService};
+use lazurite_blob::{AccountPolicy, BlobService, ContainerSettings};
 use lazurite_engine::Ticket;
 use lazurite_queue::QueueService;
 use lazurite_table::TableService;
@@ -35,7 +36,7 @@ pub struct ServiceProperties {
     /// The version of requests that name none; Blob only.
     pub default_service_version: Option<ApiVersion>,
     delete_retention: DeleteRetention,
-    static_website: StaticWebsite,
+    pub static_website: StaticWebsite,
 }
 
 /// Which requests are to be logged.
@@ -66,11 +67,13 @@ struct DeleteRetention {
 
 /// What browsers get of the container `$web`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct StaticWebsite {
-    enabled: bool,
-    index_document: Option<String>,
-    default_index_document_path: Option<String>,
-    error_document_404_path: Option<String>,
+pub struct StaticWebsite {
+    pub enabled: bool,
+    /// What each directory shows.
+    pub index_document: Option<String>,
+    /// What every directory shows; not together with the former.
+    pub default_index_document_path: Option<String>,
+    pub error_document_404_path: Option<String>,
 }
 
 /// The properties of every service of every account.
@@ -180,6 +183,9 @@ fn apply(app: &App, context: &Context, change: Change) -> Result<Ticket> {
                 permanent_delete: properties.delete_retention.allow_permanent_delete,
                 ..app.blobs.get_account_policy(account)?
             };
+            if properties.static_website.enabled {
+                make_website(app, account, context)?;
+            }
             app.blobs
                 .set_account_policy(account, policy, Some(&bytes))?
         }
@@ -191,6 +197,18 @@ fn apply(app: &App, context: &Context, change: Change) -> Result<Ticket> {
         .write()
         .expect("no panic happens under this lock") = Arc::new(properties);
     Ok(ticket)
+}
+
+/// A website has a container, which is made with it.
+fn make_website(app: &App, account: &str, context: &Context) -> Result<()> {
+    let settings = ContainerSettings::default();
+    match app
+        .blobs
+        .create_container_with(account, website::CONTAINER, settings, context.now)
+    {
+        Ok(_) | Err(lazurite_blob::Error::ContainerAlreadyExists) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The copy at the secondary endpoint is the primary itself, so it is always up to date.
