@@ -35,6 +35,7 @@ mod manifest;
 mod memtable;
 mod range_tombstones;
 mod recovery;
+mod replay;
 mod snapshot;
 mod sstable;
 mod stats;

@@ -2,20 +2,17 @@
 //!
 //! Nothing is removed before all has been read and found whole, so an open that fails leaves the directory as it was.
 
-use crate::batch::{Change, Changes};
 use crate::cache::Cache;
 use crate::config::{Config, Environment};
 use crate::files::{Directory, FileKind, FileName, HEADER_BYTES};
 use crate::fs::{Lock, LockGuard};
-use crate::key::{Kind, SEQUENCE_MAX, SequenceNumber};
 use crate::keyspace::Tree;
 use crate::manifest::{self, Manifest};
 use crate::store::{Parts, Store, lock};
-use crate::value_log::{self, ValueLog, ValuePointer, ValueReader};
+use crate::value_log::{self, ValueLog};
 use crate::verify::Verified;
-use crate::version::{LiveFile, State, Version, WalMeta};
-use crate::wal::{self, Frame, Segment};
-use crate::wal_segments::Used;
+use crate::version::{LiveFile, State, Version};
+use crate::wal;
 use crate::{Error, Result};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,9 +20,6 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 /// Tells the stores apart that this process has had open.
 static INSTANCES: AtomicU64 = AtomicU64::new(1);
-
-/// Frames of the log that are applied under one hold of the locks.
-const FRAMES_AT_ONCE: usize = 256;
 
 /// Opens the store in `path`, creating it if absent.
 pub(crate) fn open(path: &Path, config: Config, environment: Environment) -> Result<Store> {
@@ -42,7 +36,6 @@ pub(crate) fn open(path: &Path, config: Config, environment: Environment) -> Res
     };
     refuse_unknown_wals(&directory, &found, &state)?;
     state.next_file = state.next_file.max(found.last_number() + 1);
-    let segments = read_wals(&directory, store_id, &state)?;
     adopt_segments(&directory, store_id, &found, &mut state)?;
     let recovery = Recovery {
         config,
@@ -55,7 +48,7 @@ pub(crate) fn open(path: &Path, config: Config, environment: Environment) -> Res
     state.closed = false;
     let store = recovery.build(state)?;
     store.check_files(&found)?;
-    let replayed = store.replay(&segments)?;
+    let replayed = store.replay()?;
     store.check_references()?;
     lock(&store.manifest).write_new()?;
     store.remove_orphans(&found);
@@ -74,8 +67,7 @@ pub(crate) fn verify(path: &Path, config: Config, environment: Environment) -> R
     let lock = take_lock(&directory)?;
     let found = Found::list(&directory)?;
     let (store_id, mut state) = manifest::read(&directory)?;
-    let log = refuse_unknown_wals(&directory, &found, &state)
-        .and_then(|()| read_wals(&directory, store_id, &state));
+    let log = refuse_unknown_wals(&directory, &found, &state);
     for (kind, number) in found.numbered() {
         if kind == FileKind::ValueLog && !state.segments.contains_key(&number) {
             let file = directory.open(FileName::Numbered(kind, number))?;
@@ -91,7 +83,7 @@ pub(crate) fn verify(path: &Path, config: Config, environment: Environment) -> R
         lock,
     };
     let store = Arc::new(recovery.build(state)?);
-    let replayed = log.and_then(|segments| store.replay(&segments));
+    let replayed = log.and_then(|()| store.replay());
     let mut verified = crate::verify::verify(&store);
     verified.damages.extend(replayed.err());
     verified.damages.extend(store.check_files(&found).err());
@@ -158,43 +150,6 @@ fn take_lock(directory: &Directory) -> Result<Box<dyn LockGuard>> {
     }
 }
 
-/// Reads the log segments that the manifest lists, up to the first that does not begin where the one before it ends: from
-/// there on a power cut has taken what came before.
-fn read_wals(directory: &Directory, store: u128, state: &State) -> Result<Vec<Segment>> {
-    let mut segments: Vec<Segment> = Vec::new();
-    for (&number, meta) in &state.wals {
-        let segment = wal::read(directory, store, number, meta.end)?;
-        let wrong_end = |segment: &Segment| meta.end.is_some_and(|end| end != segment.end);
-        match segment {
-            Some(segment) if wrong_end(&segment) => return Err(segment.damaged()),
-            Some(segment) => segments.push(segment),
-            None if meta.end.is_some() => {
-                let file = directory.open(FileName::Numbered(FileKind::Wal, number))?;
-                return Err(file.corrupt(HEADER_BYTES, "the beginning of the segment is damaged"));
-            }
-            None => {}
-        }
-    }
-    let durable = segments.iter().map(|segment| segment.durable).max();
-    let continued = |pair: &[Segment]| {
-        let beginning = pair[1].beginning;
-        (beginning.previous, beginning.previous_end) == (pair[0].number, pair[0].end)
-    };
-    let whole = segments.windows(2).take_while(|pair| continued(pair));
-    segments.truncate(1 + whole.count());
-    if let Some(last) = segments.last() {
-        if durable > Some(last.last_sequence) {
-            return Err(last.damaged());
-        }
-        // What an SSTable holds was durable in the log first: a log that ends before it has been cut short.
-        if last.last_sequence < state.last_sequence {
-            let reason = "the log ends before what is known to be durable";
-            return Err(last.file.corrupt(last.end, reason));
-        }
-    }
-    Ok(segments)
-}
-
 /// A log segment of a later time than the manifest, with records in it, means that the manifest has been cut short: records
 /// are written only after the manifest lists their segment.
 fn refuse_unknown_wals(directory: &Directory, found: &Found, state: &State) -> Result<()> {
@@ -237,13 +192,6 @@ struct Recovery {
     directory: Directory,
     store_id: u128,
     lock: Box<dyn LockGuard>,
-}
-
-/// What replay found.
-#[derive(Debug, Default)]
-struct Replayed {
-    batches: u64,
-    bytes: u64,
 }
 
 impl Recovery {
@@ -309,108 +257,6 @@ impl Recovery {
 }
 
 impl Store {
-    /// Applies the log to the memtables, and notes in the manifest's state where each segment ends.
-    fn replay(&self, segments: &[Segment]) -> Result<Replayed> {
-        let mut replayed = Replayed::default();
-        let known = std::mem::take(&mut lock(&self.manifest).state.wals);
-        let mut last = lock(&self.manifest).state.last_sequence;
-        self.snapshots.publish(last);
-        let durable = segments.iter().map(|segment| segment.durable).max();
-        let durable = durable.unwrap_or(0);
-        let keyspaces = lock(&self.manifest).state.keyspaces.clone();
-        let flushed: Vec<SequenceNumber> = keyspaces.values().map(|state| state.flushed).collect();
-        for segment in segments {
-            let sealed = known
-                .get(&segment.number)
-                .is_some_and(|meta| meta.end.is_some());
-            let mut whole = 0;
-            for frame in &segment.frames {
-                let has_values = check_frame(segment, frame, flushed.len())?;
-                // Behind the last sync the system may have kept a pointer and lost its value: the log ends there.
-                if has_values
-                    && !sealed
-                    && frame.first > durable
-                    && !self.has_all_values(&frame.payload)?
-                {
-                    break;
-                }
-                whole += 1;
-            }
-            let broken = whole < segment.frames.len();
-            let end = match segment.frames.get(whole) {
-                Some(first_lost) => first_lost.offset,
-                None => segment.end,
-            };
-            for frames in segment.frames[..whole].chunks(FRAMES_AT_ONCE) {
-                last = last.max(self.replay_frames(frames, &flushed));
-                self.snapshots.publish(last);
-            }
-            replayed.batches += whole as u64;
-            replayed.bytes += end;
-            segment.file.sync()?;
-            self.note_replayed(segment, end);
-            if broken {
-                break;
-            }
-        }
-        lock(&self.manifest).state.last_sequence = last;
-        self.with_log(|log| log.last_sequence = last);
-        self.sync.start(last);
-        Ok(replayed)
-    }
-
-    fn note_replayed(&self, segment: &Segment, end: u64) {
-        let state = &mut lock(&self.manifest).state;
-        state
-            .wals
-            .insert(segment.number, WalMeta { end: Some(end) });
-        self.with_log(|log| log.previous = (segment.number, end));
-        self.commit.segments.add(Used {
-            number: segment.number,
-            base: segment.beginning.base,
-            bytes: end,
-            is_reusable: false,
-        });
-    }
-
-    /// Applies what is not in SSTables yet of frames that were checked. Answers the last sequence number in them.
-    fn replay_frames(&self, frames: &[Frame], flushed: &[SequenceNumber]) -> SequenceNumber {
-        let mut last = 0;
-        let changes = frames.iter().flat_map(|frame| {
-            let changes = Changes::new(&frame.payload);
-            (frame.first..).zip(changes.map(|change| change.expect("the frame was checked")))
-        });
-        let changes = changes.inspect(|(sequence, _)| last = *sequence);
-        let unflushed =
-            changes.filter(|(sequence, change)| *sequence > flushed[change.keyspace() as usize]);
-        // Nobody reads yet: what later changes hide may have lost its values already.
-        self.apply_changes(unflushed, SEQUENCE_MAX);
-        last
-    }
-
-    /// Whether every value that the changes point to can be read.
-    fn has_all_values(&self, payload: &[u8]) -> Result<bool> {
-        for change in Changes::new(payload).flatten() {
-            let Change::Set {
-                kind: Kind::Large,
-                value,
-                ..
-            } = change
-            else {
-                continue;
-            };
-            let Some(pointer) = ValuePointer::decode(value) else {
-                return Ok(false);
-            };
-            let reader = ValueReader::open(self.value_log.clone(), pointer);
-            match reader.and_then(|reader| reader.read_through()) {
-                Err(Error::Corrupt { .. }) => return Ok(false),
-                read => read?,
-            };
-        }
-        Ok(true)
-    }
-
     /// Every file that the manifest lists must be there.
     fn check_files(&self, found: &Found) -> Result<()> {
         let state = &lock(&self.manifest).state;
@@ -462,25 +308,4 @@ impl Store {
             let _ = self.directory.remove(*name);
         }
     }
-}
-
-/// Refuses a frame that is not what a batch encodes, or that names a keyspace there is not. Answers whether it points to
-/// values in the value log.
-fn check_frame(segment: &Segment, frame: &Frame, keyspaces: usize) -> Result<bool> {
-    let corrupt = |reason: &str| segment.file.corrupt(frame.offset, reason);
-    let mut has_values = false;
-    for change in Changes::new(&frame.payload) {
-        let change = change.map_err(|_| corrupt("the record does not decode"))?;
-        if change.keyspace() as usize >= keyspaces {
-            return Err(corrupt("the record names a keyspace that does not exist"));
-        }
-        has_values |= matches!(
-            change,
-            Change::Set {
-                kind: Kind::Large,
-                ..
-            }
-        );
-    }
-    Ok(has_values)
 }

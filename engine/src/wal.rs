@@ -23,7 +23,6 @@ use crate::files::{
     Directory, FileKind, FileName, HEADER_BYTES, OpenFile, check_header, encode_header,
 };
 use crate::key::{SEQUENCE_MAX, SequenceNumber};
-use bytes::Bytes;
 
 const FRAME_HEADER_BYTES: usize = 16;
 const FRAME_BATCH: u32 = 1;
@@ -31,6 +30,8 @@ const FRAME_BEGINNING: u32 = 2;
 const BEGINNING_BYTES: usize = 32;
 /// Where the first batch of a segment stands.
 const FIRST_BATCH: usize = HEADER_BYTES as usize + FRAME_HEADER_BYTES + BEGINNING_BYTES;
+/// What is said of a bad frame that was whole once.
+pub(crate) const DAMAGED: &str = "the checksum of the record does not match";
 /// Stands for a distance that does not fit.
 const FAR: u32 = u32::MAX;
 
@@ -211,7 +212,6 @@ impl WalWriter {
 pub(crate) struct Frame {
     pub(crate) offset: u64,
     pub(crate) first: SequenceNumber,
-    pub(crate) payload: Bytes,
     durable: SequenceNumber,
     end: usize,
 }
@@ -221,6 +221,7 @@ pub(crate) struct Frame {
 pub(crate) struct Segment {
     pub(crate) number: u64,
     pub(crate) file: OpenFile,
+    bytes: Vec<u8>,
     pub(crate) beginning: Beginning,
     pub(crate) frames: Vec<Frame>,
     pub(crate) end: u64,
@@ -240,7 +241,7 @@ pub(crate) fn read(
     let file = directory.open(FileName::Numbered(FileKind::Wal, number))?;
     let length = file.length()?;
     let length = end.unwrap_or(length).min(length);
-    let bytes = Bytes::from(file.read_exact(0, length as usize)?);
+    let bytes = file.read_exact(0, length as usize)?;
     let header = &bytes[..bytes.len().min(HEADER_BYTES as usize)];
     if check_header(header, FileKind::Wal, number, file.path())? != store {
         return Err(file.corrupt(16, "the segment belongs to another store"));
@@ -260,12 +261,14 @@ pub(crate) fn read(
         frames.push(frame);
     }
     let last_frame = frames.last();
-    let last_sequence = last_frame.map(|frame| frame.first + count_changes(&frame.payload) - 1);
+    let last_sequence =
+        last_frame.map(|frame| frame.first + count_changes(payload_of(&bytes, frame)) - 1);
     let durable = frames.iter().map(|frame| frame.durable).max();
     let later = durable_behind(&bytes, number, beginning.base, offset, last);
     Ok(Some(Segment {
         number,
         file,
+        bytes,
         beginning,
         frames,
         end: offset as u64,
@@ -281,11 +284,19 @@ pub(crate) fn is_in_use(file: &OpenFile, number: u64) -> Result<bool> {
     Ok(beginning_of(&bytes, number).is_some())
 }
 
+fn payload_of<'a>(bytes: &'a [u8], frame: &Frame) -> &'a [u8] {
+    &bytes[frame.offset as usize + FRAME_HEADER_BYTES..frame.end]
+}
+
 impl Segment {
+    /// The batch that a frame of this segment holds.
+    pub(crate) fn payload(&self, frame: &Frame) -> &[u8] {
+        payload_of(&self.bytes, frame)
+    }
+
     /// The first bad frame is damage: it was whole once.
     pub(crate) fn damaged(&self) -> crate::Error {
-        self.file
-            .corrupt(self.end, "the checksum of the record does not match")
+        self.file.corrupt(self.end, DAMAGED)
     }
 }
 
@@ -315,7 +326,7 @@ fn beginning_of(bytes: &[u8], number: u64) -> Option<Beginning> {
 
 /// The frame at `offset`, if a whole and unharmed one with a sequence number behind `last` stands there.
 fn frame_at(
-    bytes: &Bytes,
+    bytes: &[u8],
     number: u64,
     base: SequenceNumber,
     offset: usize,
@@ -331,21 +342,20 @@ fn frame_at(
     numbered.then(|| Frame {
         offset: offset as u64,
         first,
-        payload: bytes.slice_ref(payload),
         durable,
         end: offset + FRAME_HEADER_BYTES + payload.len(),
     })
 }
 
 /// Whether frames of a segment without a beginning say that it had one which was durable.
-fn was_in_use(bytes: &Bytes, number: u64) -> bool {
+fn was_in_use(bytes: &[u8], number: u64) -> bool {
     durable_behind(bytes, number, 0, HEADER_BYTES as usize, 0) > 0
 }
 
 /// The last sequence number that good frames behind the bad one at `offset` say was durable. Every offset is looked at: what
 /// is bad may be a length.
 fn durable_behind(
-    bytes: &Bytes,
+    bytes: &[u8],
     number: u64,
     base: SequenceNumber,
     offset: usize,

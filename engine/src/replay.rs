@@ -1,0 +1,280 @@
+//! Replay: the log of the last process goes into the memtables.
+//!
+//! Segments are read and checked a few ahead of those that are being applied, by a thread of their own. Nothing on disk
+//! changes here: damage that shows behind what was applied still leaves the directory as it was.
+
+use crate::batch::{Change, Changes};
+use crate::config::Background;
+use crate::files::{FileKind, FileName, HEADER_BYTES};
+use crate::key::{Kind, SEQUENCE_MAX, SequenceNumber};
+use crate::store::{Store, lock};
+use crate::value_log::{ValuePointer, ValueReader};
+use crate::version::WalMeta;
+use crate::wal::{self, Frame, Segment};
+use crate::wal_segments::Used;
+use crate::{Error, Result};
+use std::collections::VecDeque;
+use std::sync::mpsc::sync_channel;
+
+/// Frames of the log that are applied under one hold of the locks.
+const FRAMES_AT_ONCE: usize = 256;
+
+/// Segments that are in memory at once beside the one that is being applied.
+const SEGMENTS_AHEAD: usize = 2;
+
+/// What replay found.
+#[derive(Debug, Default)]
+pub(crate) struct Replayed {
+    pub(crate) batches: u64,
+    pub(crate) bytes: u64,
+}
+
+/// A segment whose frames have been looked at.
+#[derive(Debug)]
+struct Checked {
+    segment: Segment,
+    /// Whether the manifest says where it ends.
+    is_sealed: bool,
+    /// Indices of the frames that point to values in the value log; or what is wrong with a frame, should it be part of the
+    /// log.
+    with_values: Result<Vec<usize>>,
+}
+
+impl Store {
+    /// Applies the log to the memtables, and notes in the manifest's state where each segment ends.
+    pub(crate) fn replay(&self) -> Result<Replayed> {
+        let wals = std::mem::take(&mut lock(&self.manifest).state.wals);
+        let read = |(&number, meta): (&u64, &WalMeta)| self.read_wal(number, meta.end).transpose();
+        // Whoever steps the work wants it in the same order every time.
+        if self.background == Background::Stepped {
+            return self.replay_all(&mut wals.iter().filter_map(read));
+        }
+        std::thread::scope(|scope| {
+            let (sender, receiver) = sync_channel(SEGMENTS_AHEAD);
+            let mut segments = wals.iter().filter_map(read);
+            // The receiver goes early if a segment is damaged.
+            scope.spawn(move || segments.all(|segment| sender.send(segment).is_ok()));
+            self.replay_all(&mut receiver.into_iter())
+        })
+    }
+
+    /// Reads a segment, makes it durable, and checks its frames; `None` if it was not in use.
+    fn read_wal(&self, number: u64, end: Option<u64>) -> Result<Option<Checked>> {
+        let Some(segment) = wal::read(&self.directory, self.store_id, number, end)? else {
+            if end.is_none() {
+                return Ok(None);
+            }
+            let file = self
+                .directory
+                .open(FileName::Numbered(FileKind::Wal, number))?;
+            return Err(file.corrupt(HEADER_BYTES, "the beginning of the segment is damaged"));
+        };
+        if end.is_some_and(|end| end != segment.end) {
+            return Err(segment.damaged());
+        }
+        segment.file.sync()?;
+        let keyspaces = self.trees().len();
+        Ok(Some(Checked {
+            with_values: check_frames(&segment, keyspaces),
+            segment,
+            is_sealed: end.is_some(),
+        }))
+    }
+
+    /// Applies segments up to the first that does not begin where the one before it ends: from there on a power cut has
+    /// taken what came before.
+    fn replay_all(&self, segments: &mut dyn Iterator<Item = Result<Checked>>) -> Result<Replayed> {
+        let mut log = Replay::begin(self);
+        let mut ahead = VecDeque::new();
+        let mut is_whole = true;
+        while let Some(checked) = ahead.pop_front().map(Ok).or_else(|| segments.next()) {
+            let checked: Checked = checked?;
+            log.durable = log.durable.max(checked.segment.durable);
+            is_whole = is_whole && log.is_continued_by(&checked.segment);
+            if !is_whole {
+                continue;
+            }
+            if !log.unproven(&checked)?.is_empty() {
+                // What later segments say was durable decides.
+                while let Some(checked) = segments.next().transpose()? {
+                    log.durable = log.durable.max(checked.segment.durable);
+                    ahead.push_back(checked);
+                }
+            }
+            is_whole = log.apply(&checked)?;
+        }
+        log.finish()
+    }
+
+    fn note_replayed(&self, segment: &Segment, end: u64) {
+        let state = &mut lock(&self.manifest).state;
+        state
+            .wals
+            .insert(segment.number, WalMeta { end: Some(end) });
+        self.with_log(|log| log.previous = (segment.number, end));
+        self.commit.segments.add(Used {
+            number: segment.number,
+            base: segment.beginning.base,
+            bytes: end,
+            is_reusable: false,
+        });
+    }
+
+    /// Whether every value that the changes point to can be read.
+    fn has_all_values(&self, payload: &[u8]) -> Result<bool> {
+        for change in Changes::new(payload).flatten() {
+            let Change::Set {
+                kind: Kind::Large,
+                value,
+                ..
+            } = change
+            else {
+                continue;
+            };
+            let Some(pointer) = ValuePointer::decode(value) else {
+                return Ok(false);
+            };
+            let reader = ValueReader::open(self.value_log.clone(), pointer);
+            match reader.and_then(|reader| reader.read_through()) {
+                Err(Error::Corrupt { .. }) => return Ok(false),
+                read => read?,
+            };
+        }
+        Ok(true)
+    }
+}
+
+/// A replay under way.
+struct Replay<'a> {
+    store: &'a Store,
+    /// By keyspace: up to where it is in SSTables.
+    flushed: Vec<SequenceNumber>,
+    /// The last sequence number that SSTables hold.
+    in_sstables: SequenceNumber,
+    /// The last one that was known to be durable when some frame was written.
+    durable: SequenceNumber,
+    /// The last one applied.
+    last: SequenceNumber,
+    /// Number and end of the last segment, what it holds last, and what to say if it is damaged there.
+    previous: Option<(u64, u64, SequenceNumber, crate::files::OpenFile)>,
+    replayed: Replayed,
+}
+
+impl<'a> Replay<'a> {
+    fn begin(store: &'a Store) -> Replay<'a> {
+        let manifest = lock(&store.manifest);
+        let last = manifest.state.last_sequence;
+        let keyspaces = manifest.state.keyspaces.values();
+        store.snapshots.publish(last);
+        Replay {
+            store,
+            flushed: keyspaces.map(|state| state.flushed).collect(),
+            in_sstables: last,
+            durable: 0,
+            last,
+            previous: None,
+            replayed: Replayed::default(),
+        }
+    }
+
+    fn is_continued_by(&self, segment: &Segment) -> bool {
+        let beginning = segment.beginning;
+        self.previous.as_ref().is_none_or(|(number, end, ..)| {
+            (beginning.previous, beginning.previous_end) == (*number, *end)
+        })
+    }
+
+    /// The frames with values that nothing says were durable.
+    fn unproven(&self, checked: &Checked) -> Result<Vec<usize>> {
+        let mut unproven = checked.with_values.clone()?;
+        let frames = &checked.segment.frames;
+        unproven.retain(|&index| !checked.is_sealed && frames[index].first > self.durable);
+        Ok(unproven)
+    }
+
+    /// Applies a segment. Answers whether all of it: behind the last sync the system may have kept a pointer and lost its
+    /// value, and there the log ends.
+    fn apply(&mut self, checked: &Checked) -> Result<bool> {
+        let segment = &checked.segment;
+        let mut whole = segment.frames.len();
+        for index in self.unproven(checked)? {
+            let payload = segment.payload(&segment.frames[index]);
+            if !self.store.has_all_values(payload)? {
+                whole = index;
+                break;
+            }
+        }
+        let lost = segment.frames.get(whole);
+        let end = lost.map_or(segment.end, |frame| frame.offset);
+        for frames in segment.frames[..whole].chunks(FRAMES_AT_ONCE) {
+            self.apply_frames(segment, frames);
+            self.store.snapshots.publish(self.last);
+        }
+        self.replayed.batches += whole as u64;
+        self.replayed.bytes += end;
+        self.store.note_replayed(segment, end);
+        let last = segment.last_sequence;
+        self.previous = Some((segment.number, segment.end, last, segment.file.clone()));
+        Ok(lost.is_none())
+    }
+
+    /// Applies what is not in SSTables yet.
+    fn apply_frames(&mut self, segment: &Segment, frames: &[Frame]) {
+        let mut last = self.last;
+        let changes = frames.iter().flat_map(|frame| {
+            let changes = Changes::new(segment.payload(frame));
+            (frame.first..).zip(changes.map(|change| change.expect("the frame was checked")))
+        });
+        let changes = changes.inspect(|(sequence, _)| last = last.max(*sequence));
+        let flushed = &self.flushed;
+        let unflushed =
+            changes.filter(|(sequence, change)| *sequence > flushed[change.keyspace() as usize]);
+        // Nobody reads yet: what later changes hide may have lost its values already.
+        self.store.apply_changes(unflushed, SEQUENCE_MAX);
+        self.last = last;
+    }
+
+    fn finish(self) -> Result<Replayed> {
+        if let Some((_, end, last, file)) = self.previous {
+            if self.durable > last {
+                return Err(file.corrupt(end, wal::DAMAGED));
+            }
+            // What an SSTable holds was durable in the log first: a log that ends before it has been cut short.
+            if last < self.in_sstables {
+                let reason = "the log ends before what is known to be durable";
+                return Err(file.corrupt(end, reason));
+            }
+        }
+        let store = self.store;
+        lock(&store.manifest).state.last_sequence = self.last;
+        store.with_log(|log| log.last_sequence = self.last);
+        store.sync.start(self.last);
+        Ok(self.replayed)
+    }
+}
+
+/// Refuses frames that are not what a batch encodes, or that name a keyspace there is not. Answers which of them point to
+/// values in the value log.
+fn check_frames(segment: &Segment, keyspaces: usize) -> Result<Vec<usize>> {
+    let mut with_values = Vec::new();
+    for (index, frame) in segment.frames.iter().enumerate() {
+        let corrupt = |reason: &str| segment.file.corrupt(frame.offset, reason);
+        for change in Changes::new(segment.payload(frame)) {
+            let change = change.map_err(|_| corrupt("the record does not decode"))?;
+            if change.keyspace() as usize >= keyspaces {
+                return Err(corrupt("the record names a keyspace that does not exist"));
+            }
+            let points = matches!(
+                change,
+                Change::Set {
+                    kind: Kind::Large,
+                    ..
+                }
+            );
+            if points && with_values.last() != Some(&index) {
+                with_values.push(index);
+            }
+        }
+    }
+    Ok(with_values)
+}
