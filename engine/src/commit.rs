@@ -313,14 +313,16 @@ impl Store {
     fn apply(&self, request: &Request, first: SequenceNumber) {
         let changes = Changes::new(&request.payload);
         let changes = changes.map(|change| change.expect("the payload was encoded by a batch"));
-        self.apply_changes((first..).zip(changes), self.snapshots.floor());
+        let last = first + request.count - 1;
+        self.apply_changes((first..).zip(changes), last, self.snapshots.floor());
     }
 
-    /// Applies numbered changes to the memtables, runs of one keyspace at a time; nobody reads before `floor`. The caller
-    /// holds the log.
+    /// Applies numbered changes, up to `last`, to the memtables, runs of one keyspace at a time; nobody reads before `floor`.
+    /// The caller holds the log.
     pub(crate) fn apply_changes<'a>(
         &self,
         changes: impl Iterator<Item = (SequenceNumber, Change<'a>)>,
+        last: SequenceNumber,
         floor: SequenceNumber,
     ) {
         let mut changes = changes.peekable();
@@ -339,6 +341,7 @@ impl Store {
                 is_first || (change.keyspace() == tree.id && !is_range)
             };
             let run = std::iter::from_fn(|| changes.next_if(&mut belongs));
+            tree.gaps.begin_puts(last);
             self.apply_run(&tree, run, floor);
         }
     }
@@ -349,11 +352,11 @@ impl Store {
         run: impl Iterator<Item = (SequenceNumber, Change<'a>)>,
         floor: SequenceNumber,
     ) {
-        let noted = run.inspect(|(sequence, change)| {
+        let noted = run.inspect(|(_, change)| {
             if let Change::Set { kind, key, .. } = change
                 && *kind != Kind::Delete
             {
-                tree.gaps.note_put(*sequence, key);
+                tree.gaps.note_put(key);
             }
         });
         let view = tree.glance();

@@ -254,15 +254,21 @@ impl OpenFile {
     /// `length` bytes from `offset`; a file that ends before them is corrupt. The length has been checked by the caller.
     pub(crate) fn read_exact(&self, offset: u64, length: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; length];
+        self.read_exact_into(offset, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Fills `bytes` from `offset` on; a file that ends before is corrupt.
+    pub(crate) fn read_exact_into(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
         let mut done = 0;
-        while done < length {
+        while done < bytes.len() {
             let read = self.file.read_at(&mut bytes[done..], offset + done as u64);
             match read.map_err(|error| Error::io("read", &self.path, error))? {
                 0 => return Err(self.corrupt(offset, "the file ends early")),
                 count => done += count,
             }
         }
-        Ok(bytes)
+        Ok(())
     }
 
     pub(crate) fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {

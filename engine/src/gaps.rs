@@ -52,10 +52,14 @@ struct Explored {
 }
 
 impl Gaps {
+    /// To be called before puts up to number `last` are applied to the memtable.
+    pub(crate) fn begin_puts(&self, last: SequenceNumber) {
+        // Before the looks at `in_use`: an exploration that they do not see yet sees the number and gives up.
+        self.last_put.store(last, Ordering::SeqCst);
+    }
+
     /// To be called before the put of `key` is applied to the memtable.
-    pub(crate) fn note_put(&self, sequence: SequenceNumber, key: &[u8]) {
-        // Before the look at `in_use`: an exploration that this does not see yet sees the number and gives up.
-        self.last_put.store(sequence, Ordering::SeqCst);
+    pub(crate) fn note_put(&self, key: &[u8]) {
         if self.in_use.load(Ordering::SeqCst) {
             lock(&self.state).note_put(key);
         }
@@ -172,10 +176,11 @@ mod tests {
             None,
             "an older reader may see rows there"
         );
-        gaps.note_put(6, b"f");
+        gaps.begin_puts(7);
+        gaps.note_put(b"f");
         assert_eq!(end(&gaps, "b", 6).as_deref(), Some("f"));
         assert_eq!(end(&gaps, "g", 6), None);
-        gaps.note_put(7, b"a");
+        gaps.note_put(b"a");
         assert_eq!(end(&gaps, "a", 7), None);
     }
 
@@ -193,7 +198,8 @@ mod tests {
     fn a_put_during_the_exploration_counts() {
         let gaps = Gaps::default();
         let id = gaps.explore(b"a", 5).unwrap();
-        gaps.note_put(6, b"c");
+        gaps.begin_puts(6);
+        gaps.note_put(b"c");
         gaps.settle(id, Some(b"m"));
         assert_eq!(end(&gaps, "a", 6).as_deref(), Some("c"));
         assert!(

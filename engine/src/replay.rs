@@ -14,7 +14,7 @@ use crate::wal::{self, Frame, Segment};
 use crate::wal_segments::Used;
 use crate::{Error, Result};
 use std::collections::VecDeque;
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{Sender, channel, sync_channel};
 
 /// Frames of the log that are applied under one hold of the locks.
 const FRAMES_AT_ONCE: usize = 256;
@@ -44,23 +44,28 @@ impl Store {
     /// Applies the log to the memtables, and notes in the manifest's state where each segment ends.
     pub(crate) fn replay(&self) -> Result<Replayed> {
         let wals = std::mem::take(&mut lock(&self.manifest).state.wals);
-        let read = |(&number, meta): (&u64, &WalMeta)| self.read_wal(number, meta.end).transpose();
+        let (give_back, used) = channel();
+        let read = move |(&number, meta): (&u64, &WalMeta)| {
+            // The memory of a segment that has been applied is mapped already.
+            let bytes = used.try_recv().unwrap_or_default();
+            self.read_wal(number, meta.end, bytes).transpose()
+        };
         // Whoever steps the work wants it in the same order every time.
         if self.background == Background::Stepped {
-            return self.replay_all(&mut wals.iter().filter_map(read));
+            return self.replay_all(&mut wals.iter().filter_map(read), &give_back);
         }
         std::thread::scope(|scope| {
             let (sender, receiver) = sync_channel(SEGMENTS_AHEAD);
             let mut segments = wals.iter().filter_map(read);
             // The receiver goes early if a segment is damaged.
             scope.spawn(move || segments.all(|segment| sender.send(segment).is_ok()));
-            self.replay_all(&mut receiver.into_iter())
+            self.replay_all(&mut receiver.into_iter(), &give_back)
         })
     }
 
     /// Reads a segment, makes it durable, and checks its frames; `None` if it was not in use.
-    fn read_wal(&self, number: u64, end: Option<u64>) -> Result<Option<Checked>> {
-        let Some(segment) = wal::read(&self.directory, self.store_id, number, end)? else {
+    fn read_wal(&self, number: u64, end: Option<u64>, bytes: Vec<u8>) -> Result<Option<Checked>> {
+        let Some(segment) = wal::read(&self.directory, self.store_id, number, end, bytes)? else {
             if end.is_none() {
                 return Ok(None);
             }
@@ -83,7 +88,11 @@ impl Store {
 
     /// Applies segments up to the first that does not begin where the one before it ends: from there on a power cut has
     /// taken what came before.
-    fn replay_all(&self, segments: &mut dyn Iterator<Item = Result<Checked>>) -> Result<Replayed> {
+    fn replay_all(
+        &self,
+        segments: &mut dyn Iterator<Item = Result<Checked>>,
+        give_back: &Sender<Vec<u8>>,
+    ) -> Result<Replayed> {
         let mut log = Replay::begin(self);
         let mut ahead = VecDeque::new();
         let mut is_whole = true;
@@ -102,6 +111,8 @@ impl Store {
                 }
             }
             is_whole = log.apply(&checked)?;
+            // Nobody takes it when all has been read.
+            let _ = give_back.send(checked.segment.into_bytes());
         }
         log.finish()
     }
@@ -230,7 +241,8 @@ impl<'a> Replay<'a> {
         let unflushed =
             changes.filter(|(sequence, change)| *sequence > flushed[change.keyspace() as usize]);
         // Nobody reads yet: what later changes hide may have lost its values already.
-        self.store.apply_changes(unflushed, SEQUENCE_MAX);
+        let upto = segment.last_sequence;
+        self.store.apply_changes(unflushed, upto, SEQUENCE_MAX);
         self.last = last;
     }
 

@@ -132,14 +132,14 @@ fn encode_frame(
     (kind, first, durable): (u32, u32, u32),
     payload: &[u8],
 ) {
-    let mut head = [0; FRAME_HEADER_BYTES];
-    head[4..8].copy_from_slice(&((payload.len() as u32) << 2 | kind).to_le_bytes());
-    head[8..12].copy_from_slice(&first.to_le_bytes());
-    head[12..16].copy_from_slice(&durable.to_le_bytes());
-    let sum = checksum(number, offset, &[&head[4..], payload]) as u32;
-    head[..4].copy_from_slice(&sum.to_le_bytes());
-    out.extend_from_slice(&head);
+    let start = out.len();
+    let tag = (payload.len() as u32) << 2 | kind;
+    for field in [0, tag, first, durable] {
+        out.extend_from_slice(&field.to_le_bytes());
+    }
     out.extend_from_slice(payload);
+    let sum = checksum(number, offset, &[&out[start + 4..]]) as u32;
+    out[start..start + 4].copy_from_slice(&sum.to_le_bytes());
 }
 
 /// The segment being appended to.
@@ -231,17 +231,19 @@ pub(crate) struct Segment {
     pub(crate) durable: SequenceNumber,
 }
 
-/// Reads segment `number`, up to `end` if a recovery has found where it ends; `None` if it was not in use.
+/// Reads segment `number` into `bytes`, up to `end` if a recovery has found where it ends; `None` if it was not in use.
 pub(crate) fn read(
     directory: &Directory,
     store: u128,
     number: u64,
     end: Option<u64>,
+    mut bytes: Vec<u8>,
 ) -> Result<Option<Segment>> {
     let file = directory.open(FileName::Numbered(FileKind::Wal, number))?;
     let length = file.length()?;
     let length = end.unwrap_or(length).min(length);
-    let bytes = file.read_exact(0, length as usize)?;
+    bytes.resize(length as usize, 0);
+    file.read_exact_into(0, &mut bytes)?;
     let header = &bytes[..bytes.len().min(HEADER_BYTES as usize)];
     if check_header(header, FileKind::Wal, number, file.path())? != store {
         return Err(file.corrupt(16, "the segment belongs to another store"));
@@ -289,6 +291,11 @@ fn payload_of<'a>(bytes: &'a [u8], frame: &Frame) -> &'a [u8] {
 }
 
 impl Segment {
+    /// The memory of the segment, for the next one.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
     /// The batch that a frame of this segment holds.
     pub(crate) fn payload(&self, frame: &Frame) -> &[u8] {
         payload_of(&self.bytes, frame)
@@ -314,8 +321,8 @@ fn payload_at(bytes: &[u8], number: u64, offset: usize, kind: u32) -> Option<(u3
         return None;
     }
     let payload = decoder.take(length)?;
-    let head = &bytes[offset + 4..offset + FRAME_HEADER_BYTES];
-    let right = sum == checksum(number, offset as u64, &[head, payload]) as u32;
+    let summed = &bytes[offset + 4..offset + FRAME_HEADER_BYTES + length];
+    let right = sum == checksum(number, offset as u64, &[summed]) as u32;
     right.then_some((first, durable, payload))
 }
 

@@ -166,15 +166,34 @@ impl Rows {
             Direction::Forward => Some(self.begin_search(bound.unwrap_or_default())),
             Direction::Backward => bound,
         };
-        for source in &mut self.sources {
-            source.seek(bound.as_deref())?;
-        }
+        self.seek_sources(bound.clone())?;
         if let (Direction::Forward, Some(start)) = (self.scan.direction, bound) {
             self.search = Some(Search {
                 start,
                 hidden: 0,
                 exploration: None,
             });
+        }
+        Ok(())
+    }
+
+    /// Moves each source to the bound, or past what newer sources say is deleted there.
+    fn seek_sources(&mut self, mut bound: Option<Vec<u8>>) -> Result<()> {
+        let looks_ahead = self.has_range_tombstones && self.scan.direction == Direction::Forward;
+        for index in 0..self.sources.len() {
+            let source = &mut self.sources[index];
+            source.seek(bound.as_deref())?;
+            while looks_ahead
+                && let Some(cover) = source.cover(bound.as_deref().unwrap_or_default())?
+            {
+                let Some(end) = cover.end else {
+                    self.sources[index + 1..]
+                        .iter_mut()
+                        .for_each(Source::exhaust);
+                    return Ok(());
+                };
+                bound = Some(end.into());
+            }
         }
         Ok(())
     }

@@ -65,10 +65,8 @@ pub(super) struct Index {
     height: usize,
     /// The leaf at the right edge.
     last_leaf: NodeId,
-    /// How many bytes all keys share.
-    common: usize,
-    /// A row of any key: where the shared bytes stand.
-    sample: RowId,
+    /// What all keys begin with.
+    common: Vec<u8>,
 }
 
 /// More than there can be: nodes are half full at least, and rows are numbered by 32 bits.
@@ -176,7 +174,7 @@ impl Index {
         if self.leaves.is_empty() {
             return (self.end(), false);
         }
-        match self.compare_with_common(key, arena) {
+        match self.compare_with_common(key) {
             Ordering::Less => return (self.first(), false),
             Ordering::Greater => return (self.end(), false),
             Ordering::Equal => {}
@@ -193,10 +191,8 @@ impl Index {
     }
 
     /// Where `key` lies beside the keys here, as far as the bytes that they all share tell.
-    fn compare_with_common(&self, key: &[u8], arena: &Arena) -> Ordering {
-        let common = &arena.key(self.sample)[..self.common];
-        let head = &key[..key.len().min(self.common)];
-        head.cmp(common)
+    fn compare_with_common(&self, key: &[u8]) -> Ordering {
+        key[..key.len().min(self.common.len())].cmp(&self.common)
     }
 
     pub(super) fn first(&self) -> Position {
@@ -296,8 +292,7 @@ impl Index {
     }
 
     fn begin(&mut self, key: &[u8], row: RowId) {
-        self.common = key.len();
-        self.sample = row;
+        self.common = key.to_vec();
         let mut keys = Keys::new(key.len());
         keys.insert(0, key, row);
         self.leaves.push(Box::new(Leaf {
@@ -309,17 +304,17 @@ impl Index {
 
     /// All keys share less from now on if `key` does not begin like them.
     fn shrink_common(&mut self, key: &[u8], arena: &Arena) {
-        let sample = arena.key(self.sample);
-        if key.starts_with(&sample[..self.common]) {
+        if key.starts_with(&self.common) {
             return;
         }
-        self.common = shared(key, &sample[..self.common]);
+        let common = shared(key, &self.common);
+        self.common.truncate(common);
         // Only nodes at the edges rely on what all keys share.
         let (mut left, mut right) = (self.root, self.root);
         for _ in 0..self.height {
             for node in [left, right] {
                 let keys = &mut self.inners[node as usize].keys;
-                keys.set_skip(self.common, arena);
+                keys.set_skip(common, arena);
             }
             left = self.inners[left as usize].children[0];
             let inner = &self.inners[right as usize];
@@ -327,7 +322,7 @@ impl Index {
         }
         for leaf in [left, right] {
             let keys = &mut self.leaves[leaf as usize].keys;
-            keys.set_skip(self.common, arena);
+            keys.set_skip(common, arena);
         }
     }
 
@@ -347,7 +342,7 @@ impl Index {
     fn skip_between(&self, fences: Fences, arena: &Arena) -> usize {
         match (fences.low, fences.high) {
             (Some(low), Some(high)) => shared(arena.key(low), arena.key(high)),
-            _ => self.common,
+            _ => self.common.len(),
         }
     }
 
@@ -441,7 +436,7 @@ impl Index {
     }
 
     fn grow(&mut self, separator: RowId, left: NodeId, right: NodeId, arena: &Arena) {
-        let mut keys = Keys::new(self.common);
+        let mut keys = Keys::new(self.common.len());
         keys.insert(0, arena.key(separator), separator);
         let mut children = [NO_NODE; FANOUT + 1];
         children[..2].copy_from_slice(&[left, right]);
