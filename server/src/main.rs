@@ -3,6 +3,7 @@
 
 mod access_log;
 mod accounts;
+mod analytics;
 mod auth;
 mod cli;
 mod codec;

@@ -5,6 +5,7 @@
 
 use crate::access_log::AccessLog;
 use crate::accounts::Accounts;
+use crate::analytics::Analytics;
 use crate::cli::{Cli, LogFormat, LogLevel, is_public};
 use crate::http::context::{RequestIds, ServiceKind};
 use crate::http::properties::PropertiesStore;
@@ -79,12 +80,16 @@ async fn run_until_signal(
         };
         serving.spawn(serve(app.clone(), endpoint, stopped.clone()));
     }
+    let interval = Duration::from_secs(cli.log_interval.into());
+    let logs = Analytics::start(&app, interval);
     let sweeper = tokio::spawn(sweep(app.clone()));
     signals.wait().await;
     sweeper.abort();
     say(services, "service is closing...");
     let _ = stop.send(true);
     while serving.join_next().await.is_some() {}
+    app.analytics.close().await;
+    let _ = logs.await;
     app.access_log.close();
     if let Some(writer) = writer {
         let _ = writer.join();
@@ -181,6 +186,7 @@ impl App {
             loose: cli.loose,
             allowed_hosts: cli.allowed_hosts.clone(),
             access_log,
+            analytics: Analytics::default(),
             request_ids,
         })
     }

@@ -14,11 +14,12 @@ mod table;
 
 use crate::access_log::{AccessLog, redact};
 use crate::accounts::Accounts;
+use crate::analytics::{Access, Analytics, Entry};
 use crate::auth::sas::StoredPolicy;
 use crate::auth::{self, Caller, bearer, delegation};
 use axum::body::Body;
 use axum::http::header::{CONNECTION, HeaderValue, ORIGIN, SERVER};
-use axum::http::{Method, Request, Response, StatusCode};
+use axum::http::{Method, Request, Response, StatusCode, Uri};
 use body::RequestBody;
 use context::{ApiVersion, Arrival, Context, RequestIds, ServiceKind};
 use error::{Dialect, Failure, Result, known};
@@ -68,6 +69,7 @@ pub struct App {
     /// Host names that requests may come under, beside those that only lead to this machine.
     pub allowed_hosts: Vec<String>,
     pub access_log: AccessLog,
+    pub analytics: Analytics,
     pub request_ids: RequestIds,
 }
 
@@ -257,6 +259,12 @@ async fn answer(
         properties::cors::put_headers(&properties.cors, origin.as_deref(), &method, &mut response);
     }
     notes.set_response_names(headers::take_metadata_names(&mut response));
+    if let Some(entry) = learned.entry {
+        let entry = entry.end(&response, SystemTime::now());
+        if entry.is_logged() {
+            app.analytics.take(entry);
+        }
+    }
     let status = response.status().as_u16();
     app.access_log
         .request(peer.ip(), now, method.as_str(), &target, status);
@@ -272,6 +280,8 @@ struct Learned {
     version: Option<ApiVersion>,
     /// Of the service and account addressed; `None` where the CORS rules have no say.
     properties: Option<Arc<ServiceProperties>>,
+    /// For the account's log, if it wants such requests logged.
+    entry: Option<Entry>,
 }
 
 async fn respond(
@@ -308,6 +318,9 @@ async fn respond(
         browser::check_origin(&parts, &host)?;
     }
     let caller = authenticate(app, &context)?;
+    if properties.logging.is_on() {
+        learned.entry = entry(&context, &parts.uri, &caller, &properties);
+    }
     if context.secondary && !matches!(context.method, Method::GET | Method::HEAD) {
         return Err(known::WRITE_ON_SECONDARY.into());
     }
@@ -323,6 +336,22 @@ async fn respond(
         }
         outcome => outcome,
     }
+}
+
+/// What the account's log will have of a request, if it covers such.
+fn entry(
+    context: &Context,
+    uri: &Uri,
+    caller: &Caller,
+    properties: &ServiceProperties,
+) -> Option<Entry> {
+    let operation = match context.service {
+        ServiceKind::Blob => blob::logged(context),
+        ServiceKind::Queue => queue::logged(context),
+        ServiceKind::Table => table::logged(context),
+    };
+    let operation = operation.filter(|operation| properties.logging.covers(operation.class()))?;
+    Some(Entry::begin(context, uri, operation, Access::of(caller)))
 }
 
 /// Answers Get User Delegation Key: only who shows a token gets a key, which is the bearer's.

@@ -5,6 +5,7 @@ use super::context::{Context, decode};
 use super::error::{Failure, Result, known};
 use super::headers::{empty, metadata, parse_xml, put, put_metadata, xml};
 use super::{App, cross, properties};
+use crate::analytics::Logged;
 use crate::auth::policy::{Letters, Needs, authorize};
 use crate::auth::{Caller, sas};
 use crate::codec::policies::{self, SignedIdentifier};
@@ -109,6 +110,12 @@ pub async fn handle(
         Operation::UpdateMessage => update_message(request, body).await,
         Operation::DeleteMessage => delete_message(request).await,
     }
+}
+
+/// What logs call the operation of a request.
+pub fn logged(context: &Context) -> Option<Logged> {
+    let (operation, ..) = route(context).ok()?;
+    Some(Logged::new("Queue", &format!("{operation:?}")))
 }
 
 /// The stored access policy of that name of the queue a request addresses.

@@ -12,7 +12,6 @@ from azure.core import MatchConditions
 from azure.core.exceptions import HttpResponseError, ResourceExistsError, ResourceModifiedError, ResourceNotFoundError
 from azure.storage.blob import (
     AccessPolicy,
-    BlobAnalyticsLogging,
     BlobBlock,
     BlobClient,
     BlobPrefix,
@@ -204,8 +203,6 @@ class Containers(harness.Test):
             service.set_service_properties(hour_metrics=Metrics(enabled=False, retention_policy=RetentionPolicy(enabled=True, days=366)))
         with self.fails(501, "NotImplemented", "HourMetrics"):
             service.set_service_properties(hour_metrics=Metrics(enabled=True, include_apis=True))
-        with self.fails(501, "NotImplemented", "Storage Analytics logging"):
-            service.set_service_properties(analytics_logging=BlobAnalyticsLogging(write=True))
         service.set_service_properties(target_version="2020-10-02")
         self.assertEqual(service.get_service_properties()["target_version"], "2020-10-02")
 

@@ -11,7 +11,6 @@ from azure.storage.queue import (
     BinaryBase64EncodePolicy,
     CorsRule,
     Metrics,
-    QueueAnalyticsLogging,
     QueueClient,
     QueueServiceClient,
     RetentionPolicy,
@@ -136,8 +135,6 @@ class Queues(harness.Test):
             service.set_service_properties(hour_metrics=Metrics(enabled=False, retention_policy=RetentionPolicy(enabled=True, days=366)))
         with self.fails(501, "NotImplemented", "HourMetrics"):
             service.set_service_properties(hour_metrics=Metrics(enabled=True, include_apis=True))
-        with self.fails(501, "NotImplemented", "Storage Analytics logging"):
-            service.set_service_properties(analytics_logging=QueueAnalyticsLogging(write=True))
 
     def test_a_recreated_queue_is_empty(self):
         queue = new_queue()

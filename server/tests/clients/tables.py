@@ -12,7 +12,6 @@ from azure.data.tables import (
     EntityProperty,
     RequestTooLargeError,
     TableAccessPolicy,
-    TableAnalyticsLogging,
     TableClient,
     TableCorsRule,
     TableMetrics,
@@ -157,8 +156,6 @@ class Tables(harness.Test):
             service.set_service_properties(hour_metrics=TableMetrics(enabled=False, retention_policy=TableRetentionPolicy(enabled=True, days=366)))
         with self.fails(501, "NotImplemented", "HourMetrics"):
             service.set_service_properties(hour_metrics=TableMetrics(enabled=True, include_apis=True))
-        with self.fails(501, "NotImplemented", "Storage Analytics logging"):
-            service.set_service_properties(analytics_logging=TableAnalyticsLogging(write=True))
 
 
 

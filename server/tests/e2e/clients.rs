@@ -92,6 +92,13 @@ fn python_versions() {
 }
 
 #[test]
+fn python_request_logs() {
+    let location = tempfile::TempDir::new().unwrap();
+    let launch = Launch::on(location.path()).argument("--log-interval=1");
+    run(python_command(), "request_logs.py", &launch.start());
+}
+
+#[test]
 fn python_accounts() {
     let location = tempfile::TempDir::new().unwrap();
     let [first, second, third] =

@@ -23,9 +23,10 @@ mod write;
 
 use super::body::RequestBody;
 use super::context::Context;
-use super::error::Result;
+use super::error::{Result, known};
 use super::headers::put;
 use super::{App, cross, properties};
+use crate::analytics;
 use crate::auth::policy::authorize;
 use crate::auth::{Caller, sas};
 use axum::body::Body;
@@ -33,6 +34,7 @@ use axum::http::Response;
 use conditions::{blob_state, conditions};
 use lazurite_blob::{BlobAddress, BlobService, BlobState, Conditions};
 use needs::{is_public, needs};
+pub use route::logged;
 use route::{Operation, resource, route};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -69,6 +71,9 @@ pub async fn handle(
         authorize(caller, context.service, &needs(operation, &context))?;
     }
     refuse_what_is_not_served(app, &context, operation)?;
+    if container == analytics::CONTAINER && !is_left_to_clients(operation) {
+        return Err(known::AUTHORIZATION_FAILURE.into());
+    }
     let state = blob_state(&context)?;
     let create_only = matches!(caller, Caller::Sas(grant) if !grant.permissions.contains('w'));
     let by_sas = matches!(caller, Caller::Sas(_));
@@ -209,6 +214,26 @@ impl Request {
     ) -> Result<T> {
         cross(move || Ok(call(&self.app.blobs, &self)?)).await
     }
+}
+
+/// Whether clients may do this to the logs of their requests: read, and remove. Source: Storage Analytics logging, "How logs
+/// are stored".
+fn is_left_to_clients(operation: Operation) -> bool {
+    matches!(
+        operation,
+        Operation::ListBlobs
+            | Operation::GetContainerProperties
+            | Operation::GetContainerAcl
+            | Operation::GetBlob
+            | Operation::GetBlobProperties
+            | Operation::GetBlobTags
+            | Operation::GetBlockList
+            | Operation::FindBlobsByTags
+            | Operation::LeaseBlob
+            | Operation::DeleteBlob
+            | Operation::GetAccountInformation
+            | Operation::Batch
+    )
 }
 
 /// The header that says a body comes, or is wanted, in segments with checksums.

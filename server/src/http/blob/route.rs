@@ -3,6 +3,7 @@
 use super::super::context::{ApiVersion, Context, decode};
 use super::super::error::{Failure, Result, known};
 use super::super::properties;
+use crate::analytics::Logged;
 use axum::http::Method;
 use percent_encoding::percent_decode_str;
 
@@ -92,6 +93,31 @@ pub fn route(context: &Context, container: &str, blob: &str) -> Result<Operation
     let operation = find(context, container, blob)?;
     check_version(operation, &context.version)?;
     Ok(operation)
+}
+
+/// What logs call the operation of a request. Source: Storage Analytics logged operations and status messages.
+pub fn logged(context: &Context) -> Option<Logged> {
+    let (container, blob) = resource(context).ok()?;
+    let operation = route(context, &container, &blob).ok()?;
+    let action = context.header("x-ms-lease-action").unwrap_or_default();
+    let lease = |subject: &str| {
+        let (first, rest) = action.split_at_checked(1).unwrap_or_default();
+        let (first, rest) = (first.to_ascii_uppercase(), rest.to_ascii_lowercase());
+        Logged(format!("{first}{rest}{subject}"))
+    };
+    let is_metadata = context.comp() == "metadata";
+    Some(match operation {
+        Operation::LeaseBlob => lease("BlobLease"),
+        Operation::LeaseContainer => lease("ContainerLease"),
+        Operation::GetBlobProperties if is_metadata => Logged("GetBlobMetadata".to_owned()),
+        Operation::GetContainerProperties if is_metadata => {
+            Logged("GetContainerMetadata".to_owned())
+        }
+        Operation::PutPage if context.header("x-ms-page-write").as_deref() == Some("clear") => {
+            Logged("ClearPage".to_owned())
+        }
+        other => Logged::new("Blob", &format!("{other:?}")),
+    })
 }
 
 fn find(context: &Context, container: &str, blob: &str) -> Result<Operation> {

@@ -3,6 +3,7 @@
 
 use super::cors::{self, CorsRule};
 use super::{DeleteRetention, Logging, Metrics, ServiceProperties, StaticWebsite};
+use crate::analytics::LogVersion;
 use crate::codec::xml::{Element, Writer};
 use crate::http::context::{ApiVersion, ServiceKind};
 use crate::http::error::{Failure, Result, known};
@@ -35,7 +36,7 @@ impl Change {
         for part in &root.children {
             let of_blob = service == ServiceKind::Blob;
             match part.name.as_str() {
-                "Logging" => change.logging = Some(read_logging(part)?),
+                "Logging" => change.logging = Some(read_logging(service, part)?),
                 "HourMetrics" => change.hour_metrics = Some(read_metrics(part)?),
                 "MinuteMetrics" => change.minute_metrics = Some(read_metrics(part)?),
                 "Cors" => change.cors = Some(cors::read(part)?),
@@ -54,12 +55,7 @@ impl Change {
 
     /// Refuses, by name, what could be set but would have no effect.
     pub fn refuse_what_is_not_served(&self) -> Result<()> {
-        let logs = |logging: &Logging| logging.delete || logging.read || logging.write;
         let unserved = [
-            (
-                self.logging.as_ref().is_some_and(logs),
-                "Storage Analytics logging",
-            ),
             (
                 self.hour_metrics
                     .as_ref()
@@ -126,7 +122,7 @@ pub fn write(service: ServiceKind, properties: &ServiceProperties) -> String {
 
 fn write_logging(document: &mut Writer, logging: &Logging) {
     document.open("Logging");
-    document.element("Version", "1.0");
+    document.element("Version", logging.version.text());
     document.element("Delete", word(logging.delete));
     document.element("Read", word(logging.read));
     document.element("Write", word(logging.write));
@@ -188,13 +184,17 @@ fn word(flag: bool) -> &'static str {
     if flag { "true" } else { "false" }
 }
 
-fn read_logging(part: &Element) -> Result<Logging> {
+fn read_logging(service: ServiceKind, part: &Element) -> Result<Logging> {
     check_children(
         part,
         &["Version", "Delete", "Read", "Write", "RetentionPolicy"],
     )?;
-    read_analytics_version(part)?;
     Ok(Logging {
+        version: match required(part, "Version")?.as_str() {
+            "1.0" => LogVersion::One,
+            "2.0" if service != ServiceKind::Table => LogVersion::Two,
+            other => return Err(invalid_value("Version", other)),
+        },
         delete: flag(part, "Delete")?,
         read: flag(part, "Read")?,
         write: flag(part, "Write")?,
@@ -216,7 +216,7 @@ fn read_metrics(part: &Element) -> Result<Metrics> {
     })
 }
 
-/// There is one version of analytics.
+/// There is one version of metrics.
 fn read_analytics_version(part: &Element) -> Result<()> {
     match required(part, "Version")?.as_str() {
         "1.0" => Ok(()),

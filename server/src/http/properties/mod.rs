@@ -12,6 +12,7 @@ use super::error::{Failure, Result};
 use super::headers::{empty, parse_xml, xml};
 use super::{App, body, cross};
 use crate::accounts::Accounts;
+use crate::analytics::{self, Class, LogVersion};
 use crate::codec::date;
 use crate::codec::xml::Writer;
 use axum::body::Body;
@@ -24,11 +25,12 @@ use lazurite_queue::QueueService;
 use lazurite_table::TableService;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, RwLock};
+use std::time::SystemTime;
 
 /// Properties of one service of one account. Source: Set Blob Service Properties, "Request body".
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServiceProperties {
-    logging: Logging,
+    pub logging: Logging,
     hour_metrics: Metrics,
     minute_metrics: Metrics,
     /// In the order in which they are tried.
@@ -41,12 +43,29 @@ pub struct ServiceProperties {
 
 /// Which requests are to be logged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Logging {
-    delete: bool,
-    read: bool,
-    write: bool,
-    /// `None`: the policy is not enabled.
-    retention_days: Option<u16>,
+pub struct Logging {
+    pub version: LogVersion,
+    pub delete: bool,
+    pub read: bool,
+    pub write: bool,
+    /// Days that logs are kept. `None`: the policy is not enabled, and they are kept forever.
+    pub retention_days: Option<u16>,
+}
+
+impl Logging {
+    /// Whether anything is logged.
+    pub fn is_on(&self) -> bool {
+        self.delete || self.read || self.write
+    }
+
+    /// Whether operations of this class are.
+    pub fn covers(&self, class: Class) -> bool {
+        match class {
+            Class::Read => self.read,
+            Class::Write => self.write,
+            Class::Delete => self.delete,
+        }
+    }
 }
 
 /// Which figures are to be kept.
@@ -176,6 +195,9 @@ fn apply(app: &App, context: &Context, change: Change) -> Result<Ticket> {
     change.apply_to(&mut properties);
     let bytes = document::write(context.service, &properties).into_bytes();
     let account = &context.account;
+    if properties.logging.is_on() {
+        make_container(app, account, analytics::CONTAINER, context.now)?;
+    }
     let ticket = match context.service {
         ServiceKind::Blob => {
             let policy = AccountPolicy {
@@ -184,7 +206,7 @@ fn apply(app: &App, context: &Context, change: Change) -> Result<Ticket> {
                 ..app.blobs.get_account_policy(account)?
             };
             if properties.static_website.enabled {
-                make_website(app, account, context)?;
+                make_container(app, account, website::CONTAINER, context.now)?;
             }
             app.blobs
                 .set_account_policy(account, policy, Some(&bytes))?
@@ -199,12 +221,12 @@ fn apply(app: &App, context: &Context, change: Change) -> Result<Ticket> {
     Ok(ticket)
 }
 
-/// A website has a container, which is made with it.
-fn make_website(app: &App, account: &str, context: &Context) -> Result<()> {
+/// What is enabled has a container, which is made with it.
+fn make_container(app: &App, account: &str, container: &str, now: SystemTime) -> Result<()> {
     let settings = ContainerSettings::default();
     match app
         .blobs
-        .create_container_with(account, website::CONTAINER, settings, context.now)
+        .create_container_with(account, container, settings, now)
     {
         Ok(_) | Err(lazurite_blob::Error::ContainerAlreadyExists) => Ok(()),
         Err(error) => Err(error.into()),

@@ -11,6 +11,7 @@ use super::context::Context;
 use super::error::{Failure, Result, known};
 use super::headers::{empty, put, xml};
 use super::{App, cross, properties};
+use crate::analytics::Logged;
 use crate::auth::Caller;
 use crate::auth::policy::{Letters, Needs, authorize};
 use crate::auth::sas;
@@ -115,6 +116,12 @@ pub async fn handle(
             properties::set_service_properties(app, request.context, body).await
         }
     }
+}
+
+/// What logs call the operation of a request.
+pub fn logged(context: &Context) -> Option<Logged> {
+    let (operation, _) = route(context, &method(context).ok()?).ok()?;
+    Some(Logged::new("Table", &format!("{operation:?}")))
 }
 
 /// The stored access policy of that name of the table a SAS is for.

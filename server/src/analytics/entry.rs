@@ -1,0 +1,479 @@
+//! One request in a log: what is known of it, and its line.
+
+use super::operation::{Class, Logged};
+use crate::access_log::redact;
+use crate::auth::Caller;
+use crate::codec::date;
+use crate::http::context::{Context, ServiceKind, decode};
+use axum::http::{HeaderMap, Response, Uri};
+use hyper::body::Body as HttpBody;
+use std::net::SocketAddr;
+use std::time::SystemTime;
+
+/// The first version whose errors are logged by their code. Source: Storage Analytics logged operations, "Logged status".
+const CODES_SINCE: &str = "2017-04-17";
+/// The headers that make a request conditional.
+const CONDITIONS: [&str; 4] = [
+    "If-Match",
+    "If-None-Match",
+    "If-Modified-Since",
+    "If-Unmodified-Since",
+];
+
+/// How a request was let in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Access {
+    Authenticated,
+    Anonymous,
+    Sas,
+    Bearer {
+        object_id: String,
+        tenant_id: String,
+    },
+}
+
+impl Access {
+    pub fn of(caller: &Caller) -> Access {
+        match caller {
+            Caller::Owner => Access::Authenticated,
+            Caller::Anonymous => Access::Anonymous,
+            Caller::Sas(_) => Access::Sas,
+            Caller::Bearer(bearer) => Access::Bearer {
+                object_id: bearer.object_id.clone(),
+                tenant_id: bearer.tenant_id.clone(),
+            },
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Access::Authenticated => "authenticated",
+            Access::Anonymous => "anonymous",
+            Access::Sas => "sas",
+            Access::Bearer { .. } => "bearer",
+        }
+    }
+
+    /// What statuses of this access begin with.
+    fn prefix(&self) -> &'static str {
+        match self {
+            Access::Authenticated => "",
+            Access::Anonymous => "Anonymous",
+            Access::Sas => "SAS",
+            Access::Bearer { .. } => "OAuth",
+        }
+    }
+}
+
+/// A request and how it went.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    pub account: String,
+    pub service: ServiceKind,
+    pub operation: Logged,
+    pub started_at: SystemTime,
+    pub ended_at: SystemTime,
+    access: Access,
+    url: String,
+    object_key: String,
+    copy_source: Option<String>,
+    request_id: String,
+    peer: SocketAddr,
+    version: String,
+    /// Whether errors are told by their code.
+    tells_codes: bool,
+    request: Side,
+    conditions: String,
+    status: u16,
+    error_code: Option<String>,
+    response: Side,
+    etag: String,
+    last_modified: String,
+}
+
+/// What went over the wire in one direction.
+#[derive(Debug, Clone, Default)]
+struct Side {
+    head_bytes: usize,
+    body_bytes: u64,
+    md5: String,
+    user_agent: String,
+    referrer: String,
+    client_request_id: String,
+}
+
+impl Side {
+    fn of(headers: &HeaderMap, body_bytes: u64) -> Side {
+        let size = |(name, value): (&axum::http::HeaderName, &axum::http::HeaderValue)| {
+            name.as_str().len() + value.len() + 4
+        };
+        Side {
+            head_bytes: headers.iter().map(size).sum(),
+            body_bytes,
+            md5: text(headers, "content-md5"),
+            user_agent: text(headers, "user-agent"),
+            referrer: text(headers, "referer"),
+            client_request_id: text(headers, "x-ms-client-request-id"),
+        }
+    }
+}
+
+fn text(headers: &HeaderMap, name: &str) -> String {
+    headers
+        .get(name)
+        .map(crate::http::context::text_of)
+        .unwrap_or_default()
+}
+
+impl Entry {
+    /// What is known when a caller has been let in.
+    pub fn begin(context: &Context, uri: &Uri, operation: Logged, access: Access) -> Entry {
+        let headers = &context.headers;
+        let length = text(headers, "content-length").parse().unwrap_or_default();
+        let conditions = CONDITIONS.iter().filter_map(|name| {
+            let value = headers.get(*name).map(crate::http::context::text_of)?;
+            Some(format!("{name}={value}"))
+        });
+        Entry {
+            account: context.account.clone(),
+            service: context.service,
+            operation,
+            started_at: context.now,
+            ended_at: context.now,
+            access,
+            url: url(context, uri),
+            object_key: format!("/{}/{}", context.account, decode(&context.resource)),
+            copy_source: context.header("x-ms-copy-source").map(|url| redact(&url)),
+            request_id: context.request_id.clone(),
+            peer: context.peer,
+            version: context.version.as_str().to_owned(),
+            tells_codes: context.version.is_at_least(CODES_SINCE),
+            request: Side::of(headers, length),
+            conditions: conditions.collect::<Vec<_>>().join(";"),
+            status: 0,
+            error_code: None,
+            response: Side::default(),
+            etag: String::new(),
+            last_modified: String::new(),
+        }
+    }
+
+    /// With its answer.
+    pub fn end<B: HttpBody>(mut self, response: &Response<B>, now: SystemTime) -> Entry {
+        let headers = response.headers();
+        self.ended_at = now;
+        self.status = response.status().as_u16();
+        self.error_code = Some(text(headers, "x-ms-error-code")).filter(|code| !code.is_empty());
+        self.response = Side::of(
+            headers,
+            response.body().size_hint().exact().unwrap_or_default(),
+        );
+        self.etag = text(headers, "etag");
+        self.last_modified = rfc850(&text(headers, "last-modified"));
+        self
+    }
+
+    pub fn class(&self) -> Class {
+        self.operation.class()
+    }
+
+    /// Failures of anonymous requests are not logged, unless they are the server's or only say that nothing has changed.
+    /// Source: Storage Analytics logging, "Logging anonymous requests".
+    pub fn is_logged(&self) -> bool {
+        let refused = (400..500).contains(&self.status);
+        !(self.access == Access::Anonymous && refused)
+    }
+
+    fn request_status(&self) -> String {
+        let kind = match self.status {
+            200..300 => "Success",
+            503 => "ThrottlingError",
+            500.. => "ServerOtherError",
+            401 | 403 => "AuthorizationError",
+            _ => match &self.error_code {
+                Some(code) if self.tells_codes => return code.clone(),
+                _ => "ClientOtherError",
+            },
+        };
+        format!("{}{kind}", self.access.prefix())
+    }
+
+    /// Appends the lines of the request: three for a copy, one for everything else.
+    pub fn write(&self, version: LogVersion, out: &mut String) {
+        let name = &self.operation.0;
+        self.write_one(version, 0, name, &self.object_key, out);
+        if let ("CopyBlob", Some(source)) = (&name[..], &self.copy_source) {
+            self.write_one(version, 1, "CopyBlobSource", source, out);
+            self.write_one(version, 2, "CopyBlobDestination", &self.object_key, out);
+        }
+    }
+
+    fn write_one(
+        &self,
+        version: LogVersion,
+        count: u8,
+        operation: &str,
+        object_key: &str,
+        out: &mut String,
+    ) {
+        let elapsed = self
+            .ended_at
+            .duration_since(self.started_at)
+            .unwrap_or_default();
+        let milliseconds = elapsed.as_millis().to_string();
+        let requester = match self.access {
+            Access::Authenticated => &self.account,
+            _ => "",
+        };
+        let (request, response) = (&self.request, &self.response);
+        let mut line = Line(String::new());
+        line.plain(version.text());
+        line.plain(&date::iso8601(self.started_at));
+        line.plain(operation);
+        line.plain(&self.request_status());
+        line.plain(&self.status.to_string());
+        line.plain(&milliseconds);
+        line.plain(&milliseconds);
+        line.plain(self.access.name());
+        line.plain(requester);
+        line.plain(&self.account);
+        line.plain(self.service.label());
+        line.quoted(&self.url);
+        line.quoted(object_key);
+        line.plain(&self.request_id);
+        line.plain(&count.to_string());
+        line.plain(&self.peer.to_string());
+        line.plain(&self.version);
+        line.plain(&request.head_bytes.to_string());
+        line.plain(&request.body_bytes.to_string());
+        line.plain(&response.head_bytes.to_string());
+        line.plain(&response.body_bytes.to_string());
+        line.plain(&request.body_bytes.to_string());
+        line.quoted(&request.md5);
+        line.quoted(&response.md5);
+        line.quoted(&self.etag);
+        line.plain(&self.last_modified);
+        line.quoted(&self.conditions);
+        line.quoted(&request.user_agent);
+        line.quoted(&request.referrer);
+        line.quoted(&request.client_request_id);
+        if version == LogVersion::Two {
+            let (object_id, tenant_id) = match &self.access {
+                Access::Bearer {
+                    object_id,
+                    tenant_id,
+                } => (&object_id[..], &tenant_id[..]),
+                _ => ("", ""),
+            };
+            line.plain(object_id);
+            line.plain(tenant_id);
+            (0..6).for_each(|_| line.plain(""));
+        }
+        out.push_str(&line.0);
+        out.push('\n');
+    }
+}
+
+/// The two forms of a line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LogVersion {
+    #[default]
+    One,
+    /// With who a bearer of a token is.
+    Two,
+}
+
+impl LogVersion {
+    pub fn text(self) -> &'static str {
+        match self {
+            LogVersion::One => "1.0",
+            LogVersion::Two => "2.0",
+        }
+    }
+}
+
+/// A line as it grows, with semicolons between its fields.
+struct Line(String);
+
+impl Line {
+    /// A field of ours, which needs no quotes.
+    fn plain(&mut self, text: &str) {
+        // The version comes first, and is never empty.
+        if !self.0.is_empty() {
+            self.0.push(';');
+        }
+        self.0.push_str(text);
+    }
+
+    /// A field that may hold anything: in quotes, and escaped. Empty ones have none.
+    fn quoted(&mut self, text: &str) {
+        self.plain("");
+        if text.is_empty() {
+            return;
+        }
+        self.0.push('"');
+        for letter in text.chars() {
+            match letter {
+                '&' => self.0.push_str("&amp;"),
+                '"' => self.0.push_str("&quot;"),
+                '<' => self.0.push_str("&lt;"),
+                '>' => self.0.push_str("&gt;"),
+                control if control.is_control() => {
+                    self.0.push_str(&format!("&#{};", control as u32))
+                }
+                other => self.0.push(other),
+            }
+        }
+        self.0.push('"');
+    }
+}
+
+/// The whole URL, without the signature of a SAS.
+fn url(context: &Context, uri: &Uri) -> String {
+    let (scheme, host) = (
+        if context.secure { "https" } else { "http" },
+        context.header("host"),
+    );
+    let target = redact(&uri.to_string()).replace("=REDACTED", "=XXXXX");
+    format!("{scheme}://{}{target}", host.unwrap_or_default())
+}
+
+/// `Thu, 19 Jun 2014 01:33:53 GMT` as `Thursday, 19-Jun-14 01:33:53 GMT`; anything else as it is.
+fn rfc850(date: &str) -> String {
+    const DAYS: [&str; 7] = [
+        "Monday",
+        "Tuesday",
+        "Wednesday",
+        "Thursday",
+        "Friday",
+        "Saturday",
+        "Sunday",
+    ];
+    let parts: Vec<&str> = date
+        .split([' ', ','])
+        .filter(|part| !part.is_empty())
+        .collect();
+    let [day, number, month, year, time, zone] = parts[..] else {
+        return date.to_owned();
+    };
+    let day = DAYS
+        .iter()
+        .find(|name| name.starts_with(day))
+        .unwrap_or(&day);
+    let year = year.get(2..).unwrap_or(year);
+    format!("{day}, {number}-{month}-{year} {time} {zone}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::context::tests::request;
+
+    fn entry(method: &str, target: &str, headers: &[(&str, &str)], access: Access) -> Entry {
+        let context = request(
+            ServiceKind::Blob,
+            method,
+            target,
+            "devstoreaccount1",
+            headers,
+        );
+        let uri = format!("/devstoreaccount1{target}").parse().unwrap();
+        Entry::begin(&context, &uri, Logged::new("Blob", "PutBlob"), access)
+    }
+
+    fn answer(status: u16, headers: &[(&str, &str)]) -> Response<String> {
+        let mut response = Response::builder().status(status);
+        for (name, value) in headers {
+            response = response.header(*name, *value);
+        }
+        response.body("body".to_owned()).unwrap()
+    }
+
+    fn text(entry: &Entry, version: LogVersion) -> String {
+        let mut text = String::new();
+        entry.write(version, &mut text);
+        text
+    }
+
+    #[test]
+    fn line_has_the_fields_of_the_format_in_order() {
+        let headers = [
+            ("content-length", "23"),
+            ("content-md5", "DrPO6z1f00SCsomhaf+J/A=="),
+            ("user-agent", "agent/1.0"),
+            ("x-ms-version", "2014-02-14"),
+            ("x-ms-client-request-id", "1fe6814a"),
+            ("if-none-match", "*"),
+        ];
+        let entry = entry(
+            "PUT",
+            "/c/a%20b?sig=secret&x=1",
+            &headers,
+            Access::Authenticated,
+        );
+        let ended = entry.started_at + std::time::Duration::from_millis(197);
+        let validators = [
+            ("etag", "\"0x8D1\""),
+            ("last-modified", "Thu, 19 Jun 2014 01:33:53 GMT"),
+        ];
+        let entry = entry.end(&answer(201, &validators), ended);
+        let fields = [
+            "1.0;2024-03-01T12:34:56.0000000Z;PutBlob;Success;201;197;197;authenticated",
+            "devstoreaccount1;devstoreaccount1;blob",
+            "\"http://127.0.0.1:10000/devstoreaccount1/c/a%20b?sig=XXXXX&amp;x=1\"",
+            "\"/devstoreaccount1/c/a b\";id;0;10.0.0.5:50000;2014-02-14;183;23;61;4;23",
+            "\"DrPO6z1f00SCsomhaf+J/A==\";;\"&quot;0x8D1&quot;\";Thursday, 19-Jun-14 01:33:53 GMT",
+            "\"If-None-Match=*\";\"agent/1.0\";;\"1fe6814a\"",
+        ];
+        let line = fields.join(";");
+        assert_eq!(text(&entry, LogVersion::One), format!("{line}\n"));
+        let line = line.replacen("1.0", "2.0", 1);
+        assert_eq!(text(&entry, LogVersion::Two), format!("{line};;;;;;;;\n"));
+    }
+
+    #[test]
+    fn statuses_tell_access_and_outcome() {
+        let status = |access, code: u16, headers: &[(&str, &str)]| {
+            let entry = entry("PUT", "/c/b", &[("x-ms-version", "2020-10-02")], access);
+            let now = entry.started_at;
+            let entry = entry.end(&answer(code, headers), now);
+            (entry.request_status(), entry.is_logged())
+        };
+        let error = [("x-ms-error-code", "BlobNotFound")];
+        assert_eq!(
+            status(Access::Sas, 200, &[]),
+            ("SASSuccess".to_owned(), true)
+        );
+        assert_eq!(
+            status(Access::Authenticated, 404, &error),
+            ("BlobNotFound".to_owned(), true)
+        );
+        assert_eq!(
+            status(Access::Anonymous, 404, &error),
+            ("BlobNotFound".to_owned(), false)
+        );
+        assert_eq!(
+            status(Access::Anonymous, 200, &[]),
+            ("AnonymousSuccess".to_owned(), true)
+        );
+        assert_eq!(
+            status(Access::Sas, 403, &error),
+            ("SASAuthorizationError".to_owned(), true)
+        );
+        assert_eq!(
+            status(Access::Authenticated, 500, &error),
+            ("ServerOtherError".to_owned(), true)
+        );
+    }
+
+    #[test]
+    fn copy_is_three_lines_of_one_request() {
+        let source = [("x-ms-copy-source", "http://x/a?sig=s")];
+        let mut entry = entry("PUT", "/c/b", &source, Access::Authenticated);
+        entry.operation = Logged::new("Blob", "CopyBlob");
+        let text = text(&entry, LogVersion::One);
+        let names = text.lines().map(|line| line.split(';').nth(2).unwrap());
+        let expected = ["CopyBlob", "CopyBlobSource", "CopyBlobDestination"];
+        assert_eq!(names.collect::<Vec<_>>(), expected);
+    }
+}

@@ -1,0 +1,67 @@
+//! Storage Analytics logging: which requests of an account were made, by whom, and how they went, as blobs of its container
+//! `$logs`.
+//!
+//! A request pushes one [`Entry`] into a bounded queue and goes on; a task of its own gathers them by account, service and
+//! hour and writes them (`writer.rs`). When entries come faster than they are taken, some are dropped and their number is
+//! told: a log slows no request. A crash loses what was not written yet, as on the hosted service.
+//! Source: Storage Analytics logging; Storage Analytics log format.
+
+mod entry;
+mod operation;
+mod writer;
+
+pub use entry::{Access, Entry, LogVersion};
+pub use operation::{Class, Logged};
+
+use crate::http::App;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+/// The container that logs are written to.
+pub const CONTAINER: &str = "$logs";
+/// Entries that wait to be taken.
+const ENTRIES_WAITING_MAX: usize = 16 * 1024;
+
+/// Takes entries, once the task that writes them runs.
+#[derive(Debug, Default)]
+pub struct Analytics {
+    /// `None` ends the task.
+    entries: OnceLock<mpsc::Sender<Option<Box<Entry>>>>,
+    dropped: AtomicU64,
+}
+
+impl Analytics {
+    /// Starts the task that writes logs, each at most `interval` after its first entry. It ends, with everything written,
+    /// after [`Analytics::close`].
+    pub fn start(app: &Arc<App>, interval: Duration) -> JoinHandle<()> {
+        let (sender, receiver) = mpsc::channel(ENTRIES_WAITING_MAX);
+        let _ = app.analytics.entries.set(sender);
+        tokio::spawn(writer::run(app.clone(), receiver, interval))
+    }
+
+    /// Takes one entry, or drops it.
+    pub fn take(&self, entry: Entry) {
+        let sent = self
+            .entries
+            .get()
+            .map(|entries| entries.try_send(Some(Box::new(entry))).is_ok());
+        if sent == Some(false) {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Ends the log: entries that come later are dropped.
+    pub async fn close(&self) {
+        if let Some(entries) = self.entries.get() {
+            let _ = entries.send(None).await;
+        }
+    }
+
+    /// How many entries were dropped since this was asked last.
+    fn take_dropped(&self) -> u64 {
+        self.dropped.swap(0, Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,399 @@
+//! Entries become blobs: gathered by account, service and hour, written when they have waited long enough, are many, or the
+//! server ends; and removed again when the account's retention says so.
+//!
+//! A log is a block blob `SERVICE/YYYY/MM/DD/hh00/NNNNNN.log`, written once and whole, and never over another.
+
+use super::CONTAINER;
+use super::entry::{Entry, LogVersion};
+use super::operation::Class;
+use crate::codec::date;
+use crate::http::context::ServiceKind;
+use crate::http::{App, cross};
+use lazurite_blob::{
+    BlobAddress, BlobEntry, BlobHeaders, BlobService, BlobSettings, BlobState, Checksums,
+    Conditions, DeleteBlob, DeleteSnapshots, ETags, Error, ListBlobs, PutBlob, Result, UploadKind,
+};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tokio::sync::mpsc::Receiver;
+use tokio::time::{Instant, MissedTickBehavior};
+
+/// A log that has come to this many bytes is written at once.
+const LOG_BYTES_MAX: usize = 4 << 20;
+/// How often logs past their time are looked for.
+const RETENTION_INTERVAL: Duration = Duration::from_secs(60);
+/// Logs that are removed at a time.
+const REMOVALS_MAX: u32 = 1000;
+
+/// Which log an entry belongs to: the hour is that of its end, as in the log's name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Place {
+    account: String,
+    service: ServiceKind,
+    hour: String,
+}
+
+/// A log as it grows.
+#[derive(Debug, Clone)]
+struct Log {
+    text: String,
+    classes: BTreeSet<Class>,
+    version: LogVersion,
+    first: SystemTime,
+    last: SystemTime,
+    due: Instant,
+}
+
+/// Gathers entries until there are no more, and writes them.
+pub async fn run(app: Arc<App>, mut entries: Receiver<Option<Box<Entry>>>, interval: Duration) {
+    let mut writer = Writer {
+        app,
+        interval,
+        logs: HashMap::new(),
+        counters: HashMap::new(),
+    };
+    let mut looked = None;
+    let mut ticks = tokio::time::interval(interval.min(Duration::from_secs(1)));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            entry = entries.recv() => match entry.flatten() {
+                Some(entry) => writer.take(entry).await,
+                None => break,
+            },
+            now = ticks.tick() => {
+                writer.flush(|log| log.due <= now).await;
+                if looked.is_none_or(|last| now - last >= RETENTION_INTERVAL) {
+                    looked = Some(now);
+                    writer.remove_old().await;
+                }
+            }
+        }
+    }
+    writer.flush(|_| true).await;
+}
+
+struct Writer {
+    app: Arc<App>,
+    interval: Duration,
+    logs: HashMap<Place, Log>,
+    /// The number of the next log of an hour, once one was written.
+    counters: HashMap<Place, u32>,
+}
+
+impl Writer {
+    async fn take(&mut self, entry: Box<Entry>) {
+        let settings = self.app.properties.get(entry.service, &entry.account);
+        let version = settings.logging.version;
+        let place = Place::of(&entry);
+        let due = Instant::now() + self.interval;
+        let log = self.logs.entry(place.clone()).or_insert_with(|| Log {
+            text: String::new(),
+            classes: BTreeSet::new(),
+            version,
+            first: entry.started_at,
+            last: entry.started_at,
+            due,
+        });
+        entry.write(version, &mut log.text);
+        log.classes.insert(entry.class());
+        log.version = version;
+        log.first = log.first.min(entry.started_at);
+        log.last = log.last.max(entry.started_at);
+        if log.text.len() >= LOG_BYTES_MAX {
+            self.write(place).await;
+        }
+    }
+
+    async fn flush(&mut self, is_due: impl Fn(&Log) -> bool) {
+        let due = self.logs.iter().filter(|(_, log)| is_due(log));
+        let due: Vec<_> = due.map(|(place, _)| place.clone()).collect();
+        for place in due {
+            self.write(place).await;
+        }
+    }
+
+    /// Writes a log that has grown. One that cannot be written is lost, and told.
+    async fn write(&mut self, place: Place) {
+        let Some(log) = self.logs.remove(&place) else {
+            return;
+        };
+        let dropped = self.app.analytics.take_dropped();
+        if dropped > 0 {
+            tracing::warn!(dropped, "requests came faster than they could be logged");
+        }
+        let (app, at, count) = (
+            self.app.clone(),
+            place.clone(),
+            self.counters.get(&place).copied(),
+        );
+        let written =
+            cross(move || Ok(write(&app.blobs, &at, &log, count, SystemTime::now())?)).await;
+        match written {
+            Ok(count) => {
+                self.counters.retain(|other, _| other.hour == place.hour);
+                self.counters.insert(place, count + 1);
+            }
+            Err(failure) => {
+                tracing::warn!(reason = %failure.message, "a log of requests cannot be written")
+            }
+        }
+    }
+
+    async fn remove_old(&self) {
+        let app = self.app.clone();
+        let removed = cross(move || {
+            let now = SystemTime::now();
+            for account in app.accounts.names() {
+                for service in ServiceKind::ALL {
+                    let settings = app.properties.get(service, account);
+                    if let Some(days) = settings.logging.retention_days {
+                        remove_old(&app.blobs, account, service, days, now)?;
+                    }
+                }
+            }
+            Ok(())
+        });
+        if let Err(failure) = removed.await {
+            tracing::warn!(reason = %failure.message, "old logs of requests cannot be removed");
+        }
+    }
+}
+
+impl Place {
+    fn of(entry: &Entry) -> Place {
+        Place {
+            account: entry.account.clone(),
+            service: entry.service,
+            hour: hour_of(entry.ended_at),
+        }
+    }
+
+    /// What the names of the hour's logs begin with.
+    fn prefix(&self) -> String {
+        format!("{}/{}/", self.service.label(), self.hour)
+    }
+}
+
+/// `2026/11/21/1800`.
+fn hour_of(time: SystemTime) -> String {
+    let text = date::iso8601_seconds(time);
+    format!("{}/{}00", text[..10].replace('-', "/"), &text[11..13])
+}
+
+/// Writes a log under the first number from `count` on that is free, and answers it.
+fn write(
+    blobs: &BlobService,
+    place: &Place,
+    log: &Log,
+    count: Option<u32>,
+    now: SystemTime,
+) -> Result<u32> {
+    let mut count = match count {
+        Some(count) => count,
+        None => count_logs(blobs, place, now)?,
+    };
+    loop {
+        let name = format!("{}{count:06}.log", place.prefix());
+        match put(blobs, &place.account, &name, log, now) {
+            // Another server's life wrote it meanwhile, or it was written when the answer was lost.
+            Err(Error::BlobAlreadyExists) => count += 1,
+            Err(error) => return Err(error),
+            Ok(()) => return Ok(count),
+        }
+    }
+}
+
+/// How many logs of that hour there are.
+fn count_logs(blobs: &BlobService, place: &Place, now: SystemTime) -> Result<u32> {
+    let mut request = ListBlobs {
+        prefix: place.prefix(),
+        ..ListBlobs::default()
+    };
+    let mut count = 0;
+    loop {
+        let page = match blobs.list_blobs(&place.account, CONTAINER, &request, now) {
+            Err(Error::ContainerNotFound) => return Ok(0),
+            page => page?,
+        };
+        count += page.entries.len() as u32;
+        match page.next_marker {
+            Some(marker) => request.marker = Some(marker),
+            None => return Ok(count),
+        }
+    }
+}
+
+fn put(blobs: &BlobService, account: &str, name: &str, log: &Log, now: SystemTime) -> Result<()> {
+    let mut upload = blobs.begin_upload(UploadKind::PutBlob, Checksums::default())?;
+    upload.write(log.text.as_bytes())?;
+    let classes: Vec<_> = log.classes.iter().map(|class| class.name()).collect();
+    let metadata = [
+        ("LogType", classes.join(",")),
+        ("StartTime", date::iso8601_seconds(log.first)),
+        ("EndTime", date::iso8601_seconds(log.last)),
+        ("LogVersion", log.version.text().to_owned()),
+    ];
+    let request = PutBlob {
+        upload,
+        headers: BlobHeaders::default(),
+        metadata: metadata
+            .map(|(name, value)| (name.to_owned(), value))
+            .into(),
+        settings: BlobSettings::default(),
+        conditions: Conditions {
+            if_none_match: Some(ETags::Any),
+            ..Conditions::default()
+        },
+    };
+    let (_, ticket) = blobs.put_blob(&address(account, name), request, now)?;
+    Ok(ticket.wait()?)
+}
+
+fn address<'a>(account: &'a str, blob: &'a str) -> BlobAddress<'a> {
+    BlobAddress {
+        account,
+        container: CONTAINER,
+        blob,
+        state: BlobState::Current,
+    }
+}
+
+/// Removes logs of hours that ended so many days ago: the oldest first, and not all at once.
+fn remove_old(
+    blobs: &BlobService,
+    account: &str,
+    service: ServiceKind,
+    days: u16,
+    now: SystemTime,
+) -> Result<()> {
+    let age = Duration::from_secs(u64::from(days) * 24 * 60 * 60);
+    let Some(time) = now.checked_sub(age) else {
+        return Ok(());
+    };
+    let kept = format!("{}/{}/", service.label(), hour_of(time));
+    let request = ListBlobs {
+        prefix: format!("{}/", service.label()),
+        max_results: Some(REMOVALS_MAX),
+        ..ListBlobs::default()
+    };
+    let page = match blobs.list_blobs(account, CONTAINER, &request, now) {
+        Err(Error::ContainerNotFound) => return Ok(()),
+        page => page?,
+    };
+    let names = page.entries.iter().filter_map(|entry| match entry {
+        BlobEntry::Blob(listed) => Some(&listed.name[..]),
+        BlobEntry::Prefix(_) => None,
+    });
+    for name in names.take_while(|name| **name < *kept) {
+        let request = DeleteBlob {
+            snapshots: Some(DeleteSnapshots::Include),
+            ..DeleteBlob::default()
+        };
+        match blobs.delete_blob(&address(account, name), &request, now) {
+            // One that a client holds a lease of, or has removed meanwhile, is passed over.
+            Ok(_) | Err(Error::LeaseIdMissing | Error::BlobNotFound) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lazurite_blob::ContainerSettings;
+    use lazurite_engine::{Config, CountingIds, Db, Durability, Environment};
+    use std::path::Path;
+    use std::time::UNIX_EPOCH;
+
+    const ACCOUNT: &str = "account";
+    const HOUR: u64 = 60 * 60;
+
+    /// A store in memory with `$logs`.
+    fn store() -> BlobService {
+        let durability = Durability::Memory;
+        let config = Config {
+            durability,
+            ..Config::default()
+        };
+        let environment = Environment::system(durability);
+        let db = Db::open_with(Path::new("nowhere"), config, environment).unwrap();
+        let blobs = BlobService::open(&db, Arc::new(CountingIds::default())).unwrap();
+        let settings = ContainerSettings::default();
+        let made = blobs.create_container_with(ACCOUNT, CONTAINER, settings, at(0));
+        made.unwrap().1.wait().unwrap();
+        blobs
+    }
+
+    fn at(hours: u64) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(1_800_000_000 + hours * HOUR)
+    }
+
+    fn write_at(blobs: &BlobService, time: SystemTime, count: Option<u32>) -> u32 {
+        let place = Place {
+            account: ACCOUNT.to_owned(),
+            service: ServiceKind::Blob,
+            hour: hour_of(time),
+        };
+        let log = Log {
+            text: "line\n".to_owned(),
+            classes: [Class::Write, Class::Read].into(),
+            version: LogVersion::One,
+            first: time,
+            last: time,
+            due: Instant::now(),
+        };
+        write(blobs, &place, &log, count, time).unwrap()
+    }
+
+    fn names(blobs: &BlobService) -> Vec<String> {
+        let page = blobs.list_blobs(ACCOUNT, CONTAINER, &ListBlobs::default(), at(0));
+        let entries = page.unwrap().entries.into_iter();
+        let name = |entry| match entry {
+            BlobEntry::Blob(listed) => listed.name,
+            BlobEntry::Prefix(prefix) => prefix,
+        };
+        entries.map(name).collect()
+    }
+
+    #[test]
+    fn logs_of_an_hour_are_numbered_and_none_is_written_over() {
+        let blobs = store();
+        let now = at(0);
+        assert_eq!(write_at(&blobs, now, None), 0);
+        assert_eq!(write_at(&blobs, now, Some(0)), 1);
+        assert_eq!(write_at(&blobs, now, None), 2);
+        assert_eq!(write_at(&blobs, at(1), None), 0);
+        let expected = ["0800/000000", "0800/000001", "0800/000002", "0900/000000"];
+        let expected = expected.map(|end| format!("blob/2027/01/15/{end}.log"));
+        assert_eq!(names(&blobs), expected);
+        let address = address(ACCOUNT, &expected[0]);
+        let blob = blobs.get_blob_properties(&address, &Conditions::default(), now);
+        let metadata = blob.unwrap().metadata;
+        let value = |name: &str| {
+            let found = metadata.iter().find(|(given, _)| given == name);
+            found.map(|(_, value)| value.as_str())
+        };
+        assert_eq!(value("LogType"), Some("read,write"));
+        assert_eq!(value("StartTime"), Some("2027-01-15T08:00:00Z"));
+        assert_eq!(value("LogVersion"), Some("1.0"));
+    }
+
+    #[test]
+    fn logs_are_removed_when_their_days_are_over() {
+        let blobs = store();
+        for hours in [0, 1, 24, 47] {
+            write_at(&blobs, at(hours), None);
+        }
+        remove_old(&blobs, ACCOUNT, ServiceKind::Blob, 2, at(47)).unwrap();
+        assert_eq!(names(&blobs).len(), 4);
+        remove_old(&blobs, ACCOUNT, ServiceKind::Queue, 1, at(49)).unwrap();
+        assert_eq!(names(&blobs).len(), 4);
+        remove_old(&blobs, ACCOUNT, ServiceKind::Blob, 1, at(25)).unwrap();
+        let left = ["2027/01/15/0900", "2027/01/16/0800", "2027/01/17/0700"];
+        let left = left.map(|hour| format!("blob/{hour}/000000.log"));
+        assert_eq!(names(&blobs), left);
+    }
+}

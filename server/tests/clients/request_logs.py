@@ -1,0 +1,133 @@
+"""Storage Analytics logging: what the accounts' requests leave in `$logs`, found again by prefix. The server writes it every second."""
+
+import unittest
+from datetime import datetime, timezone
+
+from azure.core.exceptions import ResourceNotFoundError
+from azure.data.tables import TableAnalyticsLogging, TableRetentionPolicy, TableServiceClient
+from azure.storage.blob import BlobAnalyticsLogging, BlobClient, BlobServiceClient, RetentionPolicy
+from azure.storage.queue import QueueAnalyticsLogging, QueueServiceClient
+
+import harness
+from harness import ACCOUNT, CONNECTION, eventually, unique
+
+FIELDS = 30
+NAME, STATUS, CODE, ACCESS, OWNER, SERVICE, URL, KEY = 2, 3, 4, 7, 9, 10, 11, 12
+ALL = {"read": True, "write": True, "delete": True}
+
+blobs = BlobServiceClient.from_connection_string(CONNECTION)
+queues = QueueServiceClient.from_connection_string(CONNECTION)
+tables = TableServiceClient.from_connection_string(CONNECTION)
+logs = blobs.get_container_client("$logs")
+
+
+def fields(line):
+    """The fields of a line: semicolons inside quotes are part of theirs."""
+    found, quoted = [""], False
+    for letter in line:
+        quoted ^= letter == '"'
+        if letter == ";" and not quoted:
+            found.append("")
+        else:
+            found[-1] += letter
+    return found
+
+
+def entries(service, about):
+    """The lines of this day whose object has `about` in its name."""
+    prefix = datetime.now(timezone.utc).strftime(f"{service}/%Y/%m/%d/")
+    lines = []
+    for blob in logs.list_blobs(name_starts_with=prefix, include=["metadata"]):
+        text = logs.download_blob(blob.name).readall().decode()
+        lines += [fields(line) for line in text.splitlines()]
+    return [line for line in lines if about in line[KEY]]
+
+
+class LoggingTest(harness.Test):
+    def tearDown(self):
+        blobs.set_service_properties(analytics_logging=BlobAnalyticsLogging())
+        queues.set_service_properties(analytics_logging=QueueAnalyticsLogging())
+        tables.set_service_properties(analytics_logging=TableAnalyticsLogging())
+
+    def test_requests_are_found_again_by_prefix(self):
+        setting = BlobAnalyticsLogging(**ALL, retention_policy=RetentionPolicy(enabled=True, days=7))
+        blobs.set_service_properties(analytics_logging=setting)
+        found = blobs.get_service_properties()["analytics_logging"]
+        self.assertEqual((found.read, found.write, found.delete, found.retention_policy.days), (True, True, True, 7))
+        container = blobs.create_container(unique("con"))
+        blob = container.upload_blob("a;b \"c\"", b"content")
+        blob.download_blob().readall()
+        with self.assertRaises(ResourceNotFoundError):
+            container.get_blob_client("none").get_blob_properties()
+        BlobClient.from_blob_url(blob.url.replace(container.container_name, "public-not-there")).exists()
+        container.get_blob_client("copy").start_copy_from_url(blob.url)
+        blob.acquire_lease().release()
+        blob.delete_blob()
+        name = container.container_name
+        wanted = ["CreateContainer", "PutBlob", "GetBlob", "GetBlobProperties", "CopyBlob", "CopyBlobSource", "CopyBlobDestination", "AcquireBlobLease", "ReleaseBlobLease", "DeleteBlob"]
+
+        def logged():
+            lines = entries("blob", name)
+            return lines if len(lines) >= len(wanted) else None
+
+        lines = eventually(logged)
+        self.assertEqual([line[NAME] for line in lines], wanted)
+        self.assertTrue(all(len(line) == FIELDS and line[0] == "1.0" for line in lines))
+        for line in lines:
+            self.assertEqual((line[ACCESS], line[OWNER], line[SERVICE]), ("authenticated", ACCOUNT, "blob"))
+        self.assertEqual([line[STATUS] for line in lines[:4]], ["Success", "Success", "Success", "BlobNotFound"])
+        self.assertEqual([line[CODE] for line in lines[:4]], ["201", "201", "206", "404"])
+        self.assertEqual(lines[1][KEY], f'"/{ACCOUNT}/{name}/a;b &quot;c&quot;"')
+        self.assertTrue(lines[1][URL].startswith('"http://127.0.0.1:'))
+
+    def test_logs_have_names_and_metadata_that_tools_look_for(self):
+        blobs.set_service_properties(analytics_logging=BlobAnalyticsLogging(delete=True))
+        container = blobs.create_container(unique("con"))
+        container.delete_container()
+        eventually(lambda: entries("blob", container.container_name))
+        last = list(logs.list_blobs(name_starts_with="blob/", include=["metadata"]))[-1]
+        self.assertRegex(last.name, r"^blob/\d{4}/\d\d/\d\d/\d\d00/\d{6}\.log$")
+        self.assertIn("delete", last.metadata["LogType"].split(","))
+        self.assertEqual(last.metadata["LogVersion"], "1.0")
+        self.assertRegex(last.metadata["StartTime"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+        self.assertLessEqual(last.metadata["StartTime"], last.metadata["EndTime"])
+
+    def test_all_three_services_log(self):
+        queues.set_service_properties(analytics_logging=QueueAnalyticsLogging(**ALL))
+        tables.set_service_properties(analytics_logging=TableAnalyticsLogging(**ALL, retention_policy=TableRetentionPolicy(enabled=True, days=1)))
+        queue = queues.create_queue(unique("queue"))
+        queue.send_message("x")
+        for message in queue.receive_messages():
+            queue.delete_message(message)
+        table = tables.create_table(unique("Table"))
+        table.create_entity({"PartitionKey": "p", "RowKey": "r"})
+        table.get_entity("p", "r")
+        table.submit_transaction([("upsert", {"PartitionKey": "p", "RowKey": "s"})])
+        table.delete_entity("p", "r")
+        wanted = ["CreateQueue", "PutMessage", "GetMessages", "DeleteMessage"]
+        found = eventually(lambda: len(names := [line[NAME] for line in entries("queue", queue.queue_name)]) >= len(wanted) and names)
+        self.assertEqual(found[:4], wanted)
+        found = eventually(lambda: "DeleteEntity" in (names := [line[NAME] for line in entries("table", "/")]) and names)
+        for name in ("CreateTable", "InsertEntity", "QueryEntity", "EntityGroupTransaction", "DeleteEntity"):
+            self.assertIn(name, found)
+
+    def test_clients_read_and_remove_logs_and_no_more(self):
+        blobs.set_service_properties(analytics_logging=BlobAnalyticsLogging(write=True))
+        container = blobs.create_container(unique("con"))
+        eventually(lambda: entries("blob", container.container_name))
+        self.assertNotIn("$logs", [found.name for found in blobs.list_containers()])
+        first = next(iter(logs.list_blobs()))
+        for refused in (
+            lambda: logs.upload_blob("mine", b"x"),
+            lambda: logs.upload_blob(first.name, b"x", overwrite=True),
+            lambda: logs.get_blob_client(first.name).set_blob_metadata({"a": "1"}),
+            logs.delete_container,
+        ):
+            with self.fails(403, "AuthorizationFailure"):
+                refused()
+        logs.delete_blob(first.name)
+        self.assertFalse(logs.get_blob_client(first.name).exists())
+
+
+if __name__ == "__main__":
+    harness.main()
