@@ -403,6 +403,7 @@ impl Store {
 
     /// The loop of the compaction thread.
     pub(crate) fn maintenance_loop(&self) {
+        crate::sstable::prepare();
         let idle = || if self.is_at_rest() { RETRY } else { REST };
         self.work_loop(|| Ok(self.run_maintenance()?.is_some()), idle);
     }

@@ -20,7 +20,9 @@ pub(crate) use writer::{SstableOptions, SstableWriter};
 
 use crate::Error;
 use bytes::Bytes;
-use std::cell::RefCell;
+use crossbeam_queue::ArrayQueue;
+use std::sync::LazyLock;
+use zstd::bulk::{Compressor, Decompressor};
 
 const TRAILER_BYTES: usize = 13;
 const FOOTER_BYTES: usize = 112;
@@ -55,21 +57,27 @@ struct Footer {
     tombstones: u64,
 }
 
-thread_local! {
-    // Setting up a context costs more than packing a block.
-    static PACKER: RefCell<Option<zstd::bulk::Compressor<'static>>> = const { RefCell::new(None) };
-    static UNPACKER: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
+/// Contexts of zstd to be used again: to set one up costs more than a block does. They belong to no thread, because a server
+/// has hundreds that read now and then, and one takes 160 KiB.
+static PACKERS: LazyLock<ArrayQueue<Compressor<'static>>> = LazyLock::new(|| ArrayQueue::new(4));
+static UNPACKERS: LazyLock<ArrayQueue<Decompressor<'static>>> =
+    LazyLock::new(|| ArrayQueue::new(16));
+
+/// Sets up what the first read of a block needs, so that it need not.
+pub(crate) fn prepare() {
+    let unpacker = Decompressor::new();
+    // With a full queue there is nothing to prepare; without memory the read itself says so.
+    let _ = unpacker.map(|unpacker| UNPACKERS.push(unpacker));
 }
 
 fn pack_zstd(payload: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     out.resize(zstd::zstd_safe::compress_bound(payload.len()), 0);
-    PACKER.with_borrow_mut(|packer| {
-        let packer = match packer {
-            Some(packer) => packer,
-            None => packer.insert(zstd::bulk::Compressor::new(1).ok()?),
-        };
-        packer.compress_to_buffer(payload, &mut out[..]).ok()
-    })
+    let packer = PACKERS.pop().map_or_else(|| Compressor::new(1), Ok);
+    let mut packer = packer.ok()?;
+    let packed = packer.compress_to_buffer(payload, &mut out[..]).ok();
+    // One too many goes.
+    let _ = PACKERS.push(packer);
+    packed
 }
 
 fn pack_lz4(payload: &[u8], out: &mut Vec<u8>) -> Option<usize> {
@@ -78,12 +86,10 @@ fn pack_lz4(payload: &[u8], out: &mut Vec<u8>) -> Option<usize> {
 }
 
 fn unpack(payload: &[u8], length: usize) -> std::io::Result<Vec<u8>> {
-    UNPACKER.with_borrow_mut(|unpacker| match unpacker {
-        Some(unpacker) => unpacker.decompress(payload, length),
-        None => unpacker
-            .insert(zstd::bulk::Decompressor::new()?)
-            .decompress(payload, length),
-    })
+    let mut unpacker = UNPACKERS.pop().map_or_else(Decompressor::new, Ok)?;
+    let unpacked = unpacker.decompress(payload, length);
+    let _ = UNPACKERS.push(unpacker);
+    unpacked
 }
 
 /// Packs `payload` into `out`, unless that saves less than an eighth.
