@@ -29,9 +29,13 @@ impl Store {
         self.value_log.seal_retired()?;
         let state = self.cut();
         self.sync_all()?;
-        self.link(&state, &target)?;
-        let mut manifest = Manifest::draft(&target, self.store_id, 0, state);
-        manifest.write_new()
+        let made = self
+            .link(&state, &target)
+            .and_then(|()| Manifest::draft(&target, self.store_id, 0, state).write_new());
+        if made.is_err() {
+            clear(&target);
+        }
+        made
     }
 
     /// Ends the log segment in use, and answers what the manifest says of everything before that.
@@ -63,5 +67,15 @@ impl Store {
             self.directory.link(name, target)?;
         }
         Ok(())
+    }
+}
+
+/// Removes what was made in a directory that was empty, so that the next attempt finds it so. What cannot be removed, a person
+/// has to.
+fn clear(target: &Directory) {
+    for name in target.list().unwrap_or_default() {
+        if let Some(name) = FileName::parse(&name) {
+            let _ = target.remove(name);
+        }
     }
 }

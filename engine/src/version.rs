@@ -86,10 +86,12 @@ impl LiveFile {
 }
 
 impl LiveFile {
-    /// Opens the file now, so that the first reader need not.
+    /// Opens the file and reads its index now, so that the first reader need not.
     pub(crate) fn warm(&self) {
         // Whatever is wrong with it is for that reader to meet.
-        let _ = self.reader();
+        if let Ok(reader) = self.reader() {
+            reader.warm(&self.cache);
+        }
     }
 }
 

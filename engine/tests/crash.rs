@@ -236,6 +236,35 @@ fn every_call_may_fail_once() {
 }
 
 #[test]
+fn a_checkpoint_that_fails_at_any_call_leaves_no_files_and_can_be_made_again() {
+    let mut script = Script::new(7, Durability::Disk);
+    let store = script.run(30).unwrap();
+    for nth in 1.. {
+        script.faults.set(Some(Fault {
+            path: "/copy".into(),
+            nth,
+            ..fault(None, ErrorKind::Other, false)
+        }));
+        let path = format!("/copy{nth}");
+        let made = store.db.checkpoint(path.as_ref());
+        let (_, fired) = script.faults.seen();
+        script.faults.set(None);
+        if !fired {
+            return made.unwrap();
+        }
+        assert!(made.is_err(), "call {nth}: {made:?}");
+        assert!(
+            store.db.failure().is_none(),
+            "call {nth}: the store stays writable"
+        );
+        store
+            .db
+            .checkpoint(path.as_ref())
+            .unwrap_or_else(|error| panic!("call {nth}: {error}"));
+    }
+}
+
+#[test]
 fn every_sync_may_fail_and_is_not_tried_again() {
     for seed in seeds() {
         at_every_call(

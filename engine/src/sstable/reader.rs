@@ -159,6 +159,12 @@ impl SstableReader {
         }))
     }
 
+    /// Takes the index into memory, as far as there is room.
+    pub(crate) fn warm(&self, cache: &Cache) {
+        let is_pinned = |at| matches!(self.partition(cache, at), Ok(Some(Partition::Pinned(_))));
+        (0..self.partitions.len()).all(is_pinned);
+    }
+
     fn malformed(&self, cache: &Cache, handle: BlockHandle, error: block::Malformed) -> Error {
         let name = FileName::Numbered(FileKind::Sstable, self.number);
         malformed(&cache.directory().path_of(name), handle.offset)(error)
