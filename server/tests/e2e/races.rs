@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::http::{Connection, Request, Response};
 use crate::server::{Server, Service};
 
-const CLIENTS: usize = 8;
+const CLIENTS: usize = 16;
 
 /// Runs `work` on that many threads, each with its number and a connection of its own; collects what they return.
 fn all_at_once<T: Send>(

@@ -2,6 +2,7 @@
 //! no client would send. Here: tables themselves, their policies, the service, and what the modules below share.
 
 mod entities;
+mod filters;
 mod queries;
 mod transactions;
 
