@@ -147,6 +147,12 @@ impl Db {
         Ok(store.ticket(sequence))
     }
 
+    /// Whether [`Db::write`] would make its caller wait now, because flushes or compactions lag behind: a hint for those who
+    /// must not block.
+    pub fn makes_writers_wait(&self) -> bool {
+        self.store().is_near_limit()
+    }
+
     /// The newest value of `key`. Never waits for writers. A large value is read whole: see [`Snapshot::open_value`].
     pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Bytes>> {
         let store = self.store();

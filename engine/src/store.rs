@@ -510,7 +510,7 @@ impl Store {
             || self.level0_files_most() >= self.config.level0_files_stop
     }
 
-    fn is_near_limit(&self) -> bool {
+    pub(crate) fn is_near_limit(&self) -> bool {
         self.memtable_bytes.load(Ordering::Relaxed) > self.config.memory_bytes_max / 4 * 3
             || self.level0_files_most() > self.config.level0_files_stop / 4 * 3
     }

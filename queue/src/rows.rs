@@ -51,7 +51,7 @@ impl QueueService {
             }
             self.examined(1);
             let position = position_in(scan.key())?;
-            let row = DeliveryRow::decode(&scan.value()?)?;
+            let row = DeliveryRow::decode(&scan.value_in_place()?)?;
             found.end = position.next();
             if row.expires_at > from.now {
                 found.messages.push(Deliverable { position, row });

@@ -4,15 +4,18 @@
 //! characters escaped. When lines come faster than they can be written, some are dropped and their number is told.
 
 use crate::http::context::decode;
+use axum::http::Uri;
 use std::io::Write;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 const LINES_WAITING_MAX: usize = 16 * 1024;
+/// How long a line waits for others.
+const GATHER: Duration = Duration::from_millis(5);
 
 /// Takes lines for standard output; nothing at all when silent.
 #[derive(Debug, Default)]
@@ -51,14 +54,14 @@ impl AccessLog {
     }
 
     /// One request: `127.0.0.1 - - [21/Nov/2026:03:58:31 +0000] "PUT /account/c/b HTTP/1.1" 201 -`.
-    pub fn request(&self, peer: IpAddr, now: SystemTime, method: &str, target: &str, status: u16) {
+    pub fn request(&self, peer: IpAddr, now: SystemTime, method: &str, target: &Uri, status: u16) {
         let Some(lines) = self.lines.get() else {
             return;
         };
         let line = format!(
             "{peer} - - [{}] \"{method} {} HTTP/1.1\" {status} -",
             log_date(now),
-            redact(target)
+            redact(&target.to_string())
         );
         if lines.try_send(Some(line)).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
@@ -69,6 +72,8 @@ impl AccessLog {
 fn write_lines(lines: &Receiver<Option<String>>, dropped: &AtomicU64) {
     let mut out = std::io::BufWriter::new(std::io::stdout());
     while let Ok(Some(line)) = lines.recv() {
+        // The lines of this moment go out together, and whoever sends one of them need not wake this thread.
+        std::thread::sleep(GATHER);
         // Standard output may be closed; requests are served all the same.
         let _ = writeln!(out, "{line}");
         let mut last = false;

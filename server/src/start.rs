@@ -27,6 +27,11 @@ use tokio_rustls::TlsAcceptor;
 /// Threads that wait for the disk on behalf of requests; more requests than that wait for a thread.
 const BLOCKING_THREADS_MAX: usize = 64;
 
+/// Least threads that serve connections, and how many there are for each processor: short operations run on them, and
+/// one that waits for a page of a file must leave others to go on.
+const WORKER_THREADS_MIN: usize = 4;
+const WORKER_THREADS_PER_PROCESSOR: usize = 2;
+
 /// Steps of bounded size that a sweep of blobs takes at a time.
 const SWEEP_STEPS_MAX: u32 = 64;
 
@@ -41,10 +46,16 @@ pub fn run(cli: &Cli, services: &[ServiceKind]) -> Result<(), String> {
     start_log(cli)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
+        .worker_threads(worker_threads())
         .max_blocking_threads(BLOCKING_THREADS_MAX)
         .build()
         .map_err(|error| format!("cannot start its threads: {error}"))?;
     runtime.block_on(run_until_signal(cli, services, accounts, tls))
+}
+
+fn worker_threads() -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
+    WORKER_THREADS_MIN.max(processors * WORKER_THREADS_PER_PROCESSOR)
 }
 
 async fn run_until_signal(

@@ -27,16 +27,24 @@ const DATE_TIME: u8 = 7;
 const GUID: u8 = 8;
 const BINARY: u8 = 9;
 
-/// A [`Value`] that borrows from an encoded row.
+/// A [`Value`] that borrows from a stored row, or from one to be stored.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum ValueRef<'a> {
+pub enum ValueRef<'a> {
+    /// As [`Value::String`].
     String(&'a str),
+    /// As [`Value::Int32`].
     Int32(i32),
+    /// As [`Value::Int64`].
     Int64(i64),
+    /// As [`Value::Double`].
     Double(f64),
+    /// As [`Value::Boolean`].
     Boolean(bool),
+    /// As [`Value::DateTime`].
     DateTime(DateTime),
+    /// As [`Value::Guid`].
     Guid(Guid),
+    /// As [`Value::Binary`].
     Binary(&'a [u8]),
 }
 
@@ -88,7 +96,9 @@ impl<'a> Row<'a> {
     }
 
     /// Names and values in stored order; after the first error there are no more.
-    pub(crate) fn properties(self) -> impl Iterator<Item = Result<(&'a str, ValueRef<'a>)>> {
+    pub(crate) fn properties(
+        self,
+    ) -> impl Iterator<Item = Result<(&'a str, ValueRef<'a>)>> + use<'a> {
         let mut reader = Reader {
             rest: self.properties,
             what: "entity",
@@ -105,19 +115,41 @@ impl<'a> Row<'a> {
         })
     }
 
-    pub(crate) fn to_properties(self) -> Result<Vec<(String, Value)>> {
-        self.properties()
-            .map(|property| property.map(|(name, value)| (name.to_owned(), value.to_value())))
-            .collect()
+    /// Finds the values of some properties and decodes no others: `slot` says where a name belongs in `values`, if it is
+    /// asked for. Stops reading once all of `values` that are `wanted` are found.
+    pub(crate) fn find(
+        self,
+        slot: impl Fn(&[u8]) -> Option<usize>,
+        values: &mut [Option<ValueRef<'a>>],
+        mut wanted: usize,
+    ) -> Result<()> {
+        let mut reader = Reader {
+            rest: self.properties,
+            what: "entity",
+        };
+        while wanted > 0 && !reader.rest.is_empty() {
+            match slot(reader.bytes()?) {
+                Some(slot) => {
+                    values[slot] = Some(reader.value()?);
+                    wanted -= 1;
+                }
+                None => reader.skip_value()?,
+            }
+        }
+        Ok(())
     }
 }
+
+/// Room that a row is given to begin with.
+const ROW_BYTES_USUAL: usize = 1024;
 
 /// Encodes a row of these properties, in this order.
 pub(crate) fn encode_row<'a>(
     timestamp: DateTime,
     properties: impl IntoIterator<Item = (&'a str, ValueRef<'a>)>,
 ) -> Vec<u8> {
-    let mut out = vec![VERSION];
+    let mut out = Vec::with_capacity(ROW_BYTES_USUAL);
+    out.push(VERSION);
     out.extend(timestamp.ticks().to_le_bytes());
     for (name, value) in properties {
         put_bytes(&mut out, name.as_bytes());
@@ -237,6 +269,7 @@ impl<'a> Reader<'a> {
         }
     }
 
+    #[cold]
     fn error(&self, reason: &str) -> Error {
         Error::InternalError(format!("stored {}: {reason}", self.what))
     }
@@ -249,8 +282,11 @@ impl<'a> Reader<'a> {
     }
 
     fn property(&mut self) -> Result<(&'a str, ValueRef<'a>)> {
-        let name = self.text()?;
-        let value = match self.u8()? {
+        Ok((self.text()?, self.value()?))
+    }
+
+    fn value(&mut self) -> Result<ValueRef<'a>> {
+        Ok(match self.u8()? {
             STRING => ValueRef::String(self.text()?),
             INT32 => ValueRef::Int32(i32::from_le_bytes(self.array()?)),
             INT64 => ValueRef::Int64(i64::from_le_bytes(self.array()?)),
@@ -260,9 +296,25 @@ impl<'a> Reader<'a> {
             DATE_TIME => ValueRef::DateTime(self.date_time()?),
             GUID => ValueRef::Guid(Guid(self.array()?)),
             BINARY => ValueRef::Binary(self.bytes()?),
-            tag => return Err(self.error(&format!("type tag {tag} is unknown"))),
+            tag => return Err(self.unknown_tag(tag)),
+        })
+    }
+
+    fn skip_value(&mut self) -> Result<()> {
+        let count = match self.u8()? {
+            STRING | BINARY => self.varint()?,
+            INT32 => 4,
+            INT64 | DOUBLE | DATE_TIME => 8,
+            FALSE | TRUE => 0,
+            GUID => 16,
+            tag => return Err(self.unknown_tag(tag)),
         };
-        Ok((name, value))
+        self.take(count).map(|_| ())
+    }
+
+    #[cold]
+    fn unknown_tag(&self, tag: u8) -> Error {
+        self.error(&format!("type tag {tag} is unknown"))
     }
 
     fn optional<T>(&mut self, read: impl Fn(&mut Self) -> Result<T>) -> Result<Option<T>> {
@@ -288,6 +340,11 @@ impl<'a> Reader<'a> {
     }
 
     fn varint(&mut self) -> Result<usize> {
+        // Names, and most values, are shorter than 128 bytes.
+        if let [byte @ 0..0x80, rest @ ..] = self.rest {
+            self.rest = rest;
+            return Ok(usize::from(*byte));
+        }
         let mut value = 0;
         for shift in [0, 7, 14] {
             let byte = self.u8()?;
@@ -372,13 +429,19 @@ pub(crate) mod tests {
         )
     }
 
+    fn properties(row: Row<'_>) -> Result<Vec<(String, Value)>> {
+        row.properties()
+            .map(|property| property.map(|(name, value)| (name.to_owned(), value.to_value())))
+            .collect()
+    }
+
     proptest! {
         #[test]
         fn rows_survive_their_encoding(timestamp in date_time(), properties in vec((any::<String>(), value()), 0..6)) {
             let bytes = encode(timestamp, &properties);
             let row = Row::decode(&bytes).unwrap();
             prop_assert_eq!(row.timestamp, timestamp);
-            prop_assert_eq!(row.to_properties().unwrap(), properties);
+            prop_assert_eq!(super::tests::properties(row).unwrap(), properties);
         }
 
         #[test]
@@ -392,13 +455,13 @@ pub(crate) mod tests {
         fn damaged_values_are_errors_and_never_panics(bytes: Vec<u8>, cut: usize) {
             let versioned = [&[VERSION], &bytes[..]].concat();
             for bytes in [&bytes, &versioned] {
-                let _ = Row::decode(bytes).and_then(Row::to_properties);
+                let _ = Row::decode(bytes).and_then(properties);
                 let _ = TableRecord::decode(bytes);
                 let _ = decode_acl(bytes);
             }
             let row = encode(DateTime::MAX, &[("a".into(), Value::Int64(1))]);
             let cut = cut % (row.len() - 9) + 9;
-            let decoded = Row::decode(&row[..cut]).unwrap().to_properties();
+            let decoded = properties(Row::decode(&row[..cut]).unwrap());
             prop_assert_eq!(decoded.is_ok(), cut == 9, "cut at {}", cut);
         }
     }

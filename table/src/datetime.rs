@@ -4,6 +4,7 @@
 //! the protocol's range, so formatting cannot fail.
 
 use std::fmt;
+use std::ops::Deref;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Ticks of 100 ns in a second.
@@ -69,23 +70,68 @@ impl DateTime {
     }
 
     /// The form of Timestamps and ETags: always seven digits of fraction.
-    pub fn to_full_string(self) -> String {
-        let (seconds, fraction) = self.text_parts();
-        format!("{seconds}.{fraction:07}Z")
-    }
-
-    /// The text down to the second, and the ticks left over.
-    fn text_parts(self) -> (String, u64) {
+    pub fn to_full_text(self) -> DateTimeText {
+        let mut text = DateTimeText {
+            bytes: *b"0000-00-00T00:00:00.0000000Z",
+            length: FULL_TEXT_BYTES,
+        };
         let (year, month, day) = civil(self.0 / TICKS_PER_DAY);
         let time = self.0 % TICKS_PER_DAY;
         let second = time / TICKS_PER_SECOND;
-        let text = format!(
-            "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}",
-            second / 3600,
-            second / 60 % 60,
-            second % 60
-        );
-        (text, time % TICKS_PER_SECOND)
+        for (end, count, number) in [
+            (4, 4, year),
+            (7, 2, month),
+            (10, 2, day),
+            (13, 2, second / 3600),
+            (16, 2, second / 60 % 60),
+            (19, 2, second % 60),
+            (27, 7, time % TICKS_PER_SECOND),
+        ] {
+            put_digits(&mut text.bytes[end - count..end], number);
+        }
+        text
+    }
+
+    /// The form of stored values: as many digits of fraction as there are, none for a whole second.
+    pub fn to_text(self) -> DateTimeText {
+        let mut text = self.to_full_text();
+        let mut end = FULL_TEXT_BYTES - 1;
+        while text.bytes[end - 1] == b'0' && end > WHOLE_SECOND_BYTES {
+            end -= 1;
+        }
+        if text.bytes[end - 1] == b'.' {
+            end -= 1;
+        }
+        text.bytes[end] = b'Z';
+        text.length = end + 1;
+        text
+    }
+}
+
+/// Bytes of the text with all digits of the fraction.
+const FULL_TEXT_BYTES: usize = 28;
+/// Bytes of the text down to the second and the point after it.
+const WHOLE_SECOND_BYTES: usize = 20;
+
+fn put_digits(place: &mut [u8], mut number: u64) {
+    for digit in place.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+}
+
+/// The text of an instant. Made without allocation: every row that is read shows one or two.
+#[derive(Debug, Clone, Copy)]
+pub struct DateTimeText {
+    bytes: [u8; FULL_TEXT_BYTES],
+    length: usize,
+}
+
+impl Deref for DateTimeText {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        std::str::from_utf8(&self.bytes[..self.length]).expect("digits and signs are ASCII")
     }
 }
 
@@ -108,16 +154,10 @@ impl From<SystemTime> for DateTime {
     }
 }
 
-/// The form of stored values: as many digits of fraction as there are, none for a whole second.
+/// The form of stored values, as [`DateTime::to_text`] has it.
 impl fmt::Display for DateTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.text_parts() {
-            (seconds, 0) => write!(f, "{seconds}Z"),
-            (seconds, fraction) => {
-                let digits = format!("{fraction:07}");
-                write!(f, "{seconds}.{}Z", digits.trim_end_matches('0'))
-            }
-        }
+        f.write_str(&self.to_text())
     }
 }
 
@@ -304,7 +344,7 @@ mod tests {
             assert_eq!(shown(text), expected, "{text}");
         }
         assert_eq!(
-            DateTime::MIN.to_full_string(),
+            &*DateTime::MIN.to_full_text(),
             "1601-01-01T00:00:00.0000000Z"
         );
     }
@@ -356,7 +396,7 @@ mod tests {
         fn every_instant_survives_its_text(ticks in 0..=DateTime::MAX.0) {
             let instant = DateTime(ticks);
             prop_assert_eq!(DateTime::parse(&instant.to_string()), Ok(instant));
-            prop_assert_eq!(DateTime::parse(&instant.to_full_string()), Ok(instant));
+            prop_assert_eq!(DateTime::parse(&instant.to_full_text()), Ok(instant));
             prop_assert_eq!(DateTime::from(instant.to_system_time()), instant);
         }
 

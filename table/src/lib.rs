@@ -28,9 +28,11 @@ mod operations;
 mod plan;
 mod query;
 mod transaction;
+mod view;
 
 pub use access::{AccessKind, AccessRange};
-pub use datetime::{DateTime, DateTimeError};
+pub use codec::ValueRef;
+pub use datetime::{DateTime, DateTimeError, DateTimeText};
 pub use error::{Error, InvalidInput, OutOfRangeInput, Result};
 pub use filter::{FILTER_BYTES_MAX, FILTER_DEPTH_MAX};
 pub use limits::{
@@ -38,8 +40,9 @@ pub use limits::{
     PROPERTY_NAME_UNITS_MAX, STRING_UNITS_MAX,
 };
 pub use model::{ETag, Entity, Guid, IfMatch, Operation, SignedIdentifier, Value, Write};
-pub use query::{Cost, PAGE_BYTES_MAX, PAGE_ROWS_MAX, Page, Query, TablePage, TableQuery};
+pub use query::{Cost, PAGE_BYTES_MAX, PAGE_ROWS_MAX, Page, PageEnd, Query, TablePage, TableQuery};
 pub use transaction::{TRANSACTION_OPERATIONS_MAX, TransactionError};
+pub use view::EntityView;
 
 use clock::Clock;
 use lazurite_engine::{Db, KeyLocks, Keyspace, KeyspaceOptions};

@@ -81,13 +81,16 @@ fn is_forbidden(character: char) -> bool {
 /// Checks properties to be written, each alone and their names together.
 fn check_properties(properties: &[(String, Value)]) -> Result<()> {
     ensure(properties.len() <= PROPERTIES_MAX, Error::TooManyProperties)?;
-    let mut names: HashSet<&str> = ["PartitionKey", "RowKey", "Timestamp"].into();
     for (name, value) in properties {
         check_name(name)?;
         check_value(value)?;
-        ensure(names.insert(name), Error::DuplicatePropertiesSpecified)?;
     }
-    Ok(())
+    let system = ["PartitionKey", "RowKey", "Timestamp"];
+    let mut names: Vec<&str> = properties.iter().map(|(name, _)| &**name).collect();
+    names.sort_unstable();
+    let unique = names.windows(2).all(|pair| pair[0] != pair[1]);
+    let own = !names.iter().any(|name| system.contains(name));
+    ensure(unique && own, Error::DuplicatePropertiesSpecified)
 }
 
 /// Source: Understanding the Table Service Data Model, "Property Names".

@@ -60,15 +60,16 @@ pub(crate) fn hex_digit(byte: u8) -> Option<u8> {
 /// The lower-case text form.
 impl fmt::Display for Guid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, byte) in self.0.iter().enumerate() {
-            let hyphen = if matches!(index, 4 | 6 | 8 | 10) {
-                "-"
-            } else {
-                ""
-            };
-            write!(f, "{hyphen}{byte:02x}")?;
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = *b"00000000-0000-0000-0000-000000000000";
+        let mut at = 0;
+        for byte in self.0 {
+            at += usize::from(text[at] == b'-');
+            text[at] = DIGITS[usize::from(byte >> 4)];
+            text[at + 1] = DIGITS[usize::from(byte & 15)];
+            at += 2;
         }
-        Ok(())
+        f.write_str(std::str::from_utf8(&text).expect("digits and hyphens are ASCII"))
     }
 }
 
@@ -133,8 +134,13 @@ impl ETag {
 /// The text form of the wire.
 impl fmt::Display for ETag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let escaped = self.0.to_full_string().replace(':', "%3A");
-        write!(f, "W/\"datetime'{escaped}'\"")
+        let text = self.0.to_full_text();
+        let (day_and_hour, minute, rest) = (&text[..13], &text[14..16], &text[17..]);
+        f.write_str("W/\"datetime'")?;
+        for part in [day_and_hour, "%3A", minute, "%3A", rest, "'\""] {
+            f.write_str(part)?;
+        }
+        Ok(())
     }
 }
 

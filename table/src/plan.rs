@@ -57,6 +57,7 @@ impl Plan {
         }
         let open = !terms.is_empty();
         filter.expression = Expression::And(terms);
+        filter.forget_unused_names();
         Plan {
             accesses: join(accesses),
             residual: open.then_some(filter),

@@ -11,8 +11,8 @@ use crate::filter::Filter;
 use crate::keys;
 use crate::model::Entity;
 use crate::plan::Plan;
+use crate::view::{self, EntityView};
 use lazurite_engine::{Direction, KeyRange, Keyspace, Snapshot};
-use std::borrow::Cow;
 
 /// Most rows of a page, and how many it has when the query does not say.
 pub const PAGE_ROWS_MAX: usize = 1000;
@@ -58,6 +58,15 @@ pub struct Page {
     pub cost: Cost,
 }
 
+/// How a page ended that was shown row by row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageEnd {
+    /// As [`Page::next`].
+    pub next: Option<(String, String)>,
+    /// What it took.
+    pub cost: Cost,
+}
+
 /// Which tables to return.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TableQuery<'a> {
@@ -89,6 +98,29 @@ impl TableService {
         query: &Query<'_>,
         expired: &dyn Fn() -> bool,
     ) -> Result<Page> {
+        let mut entities = Vec::new();
+        let mut take = |row: &EntityView<'_>| {
+            entities.push(row.to_entity()?);
+            Ok(())
+        };
+        let PageEnd { next, cost } =
+            self.visit_entities(account, table, query, expired, &mut take)?;
+        Ok(Page {
+            entities,
+            next,
+            cost,
+        })
+    }
+
+    /// As [`TableService::query_entities`], but shows each row of the page to `visit` as it is read.
+    pub fn visit_entities(
+        &self,
+        account: &str,
+        table: &str,
+        query: &Query<'_>,
+        expired: &dyn Fn() -> bool,
+        visit: &mut dyn FnMut(&EntityView<'_>) -> Result<()>,
+    ) -> Result<PageEnd> {
         let filter = query.filter.map_or(Ok(None), Filter::parse)?;
         let mut pager = Pager::new(query.top, expired)?;
         let snapshot = self.db.snapshot();
@@ -102,7 +134,6 @@ impl TableService {
         if let Some((partition_key, row_key)) = query.continuation {
             plan.start_at(keys::in_table(partition_key, row_key));
         }
-        let mut entities = Vec::new();
         let mut next = None;
         pager.walk(
             &snapshot,
@@ -110,16 +141,19 @@ impl TableService {
             &prefix,
             &plan,
             |pager, key, value| {
-                let row = EntityRow::decode(key, value)?;
-                let matches = plan
-                    .residual
-                    .as_ref()
-                    .map_or(Ok(true), |filter| row.matches(filter))?;
+                let row = Row::decode(value)?;
+                let matches = match &plan.residual {
+                    Some(filter) => view::matches(filter, key, row)?,
+                    None => true,
+                };
                 let step = pager.step(matches, value.len());
                 match step {
-                    Step::Take => entities.push(row.to_entity()?),
+                    Step::Take => visit(&EntityView::of_key(key, row)?)?,
                     Step::Skip => {}
-                    Step::Stop => next = Some((row.partition_key.into(), row.row_key.into())),
+                    Step::Stop => {
+                        let row = EntityView::of_key(key, row)?;
+                        next = Some((row.partition_key().into(), row.row_key().into()));
+                    }
                 }
                 Ok(step)
             },
@@ -129,11 +163,7 @@ impl TableService {
             examined: pager.examined,
             returned: pager.taken,
         };
-        Ok(Page {
-            entities,
-            next,
-            cost,
-        })
+        Ok(PageEnd { next, cost })
     }
 
     /// One page of the account's tables; bounds and errors as [`TableService::query_entities`]. A filter may only speak of
@@ -177,53 +207,6 @@ impl TableService {
             },
         )?;
         Ok(TablePage { tables, next })
-    }
-}
-
-/// A row with its keys, still encoded but for what has been asked of it.
-struct EntityRow<'a> {
-    partition_key: Cow<'a, str>,
-    row_key: Cow<'a, str>,
-    row: Row<'a>,
-}
-
-impl<'a> EntityRow<'a> {
-    fn decode(key: &'a [u8], value: &'a [u8]) -> Result<EntityRow<'a>> {
-        let keys = keys::parse_entity(key);
-        let damaged =
-            || Error::InternalError("stored entity: its key is not of two components".into());
-        let (partition_key, row_key) = keys.ok_or_else(damaged)?;
-        Ok(EntityRow {
-            partition_key,
-            row_key,
-            row: Row::decode(value)?,
-        })
-    }
-
-    fn matches(&self, filter: &Filter) -> Result<bool> {
-        let mut values = vec![None; filter.names.len()];
-        let mut fill = |name: &str, value| {
-            if let Some(slot) = filter.slot(name) {
-                values[slot] = Some(value);
-            }
-        };
-        fill("PartitionKey", ValueRef::String(&self.partition_key));
-        fill("RowKey", ValueRef::String(&self.row_key));
-        fill("Timestamp", ValueRef::DateTime(self.row.timestamp));
-        for property in self.row.properties() {
-            let (name, value) = property?;
-            fill(name, value);
-        }
-        Ok(filter.matches(&values))
-    }
-
-    fn to_entity(&self) -> Result<Entity> {
-        Ok(Entity {
-            partition_key: self.partition_key.to_string(),
-            row_key: self.row_key.to_string(),
-            timestamp: self.row.timestamp,
-            properties: self.row.to_properties()?,
-        })
     }
 }
 
@@ -292,7 +275,7 @@ impl<'a> Pager<'a> {
             }
             let mut scan = snapshot.scan(keyspace, range, Direction::Forward);
             while scan.advance()? {
-                let value = scan.value()?;
+                let value = scan.value_in_place()?;
                 if visit(self, &scan.key()[prefix.len()..], &value)? == Step::Stop {
                     return Ok(());
                 }

@@ -5,8 +5,10 @@
 //! plus signs). Every form that some library is known to sign is tried; each is a signature by the key all the same.
 
 use super::{failed, verify as signature_is_good};
-use crate::http::context::{Context, ServiceKind, decode};
+use crate::http::context::{Context, ServiceKind, decode, text_of};
 use crate::http::error::{Failure, Result, known};
+use axum::http::header::{HeaderName, HeaderValue};
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -63,16 +65,13 @@ pub fn verify(request: &SignedRequest<'_>, authorization: &str, keys: &[Vec<u8>]
         )));
     }
     check_date(context)?;
-    if forms(context).any(|form| {
-        signature_is_good(
-            keys,
-            string_to_sign(context, scheme, form).as_bytes(),
-            signature,
-        )
-    }) {
+    // What most requests sign comes first, before it is found out which other forms there are.
+    let text = string_to_sign(context, scheme, Form::default());
+    let is_good = |text: &str| signature_is_good(keys, text.as_bytes(), signature);
+    let other = |form| is_good(&string_to_sign(context, scheme, form));
+    if is_good(&text) || forms(context).skip(1).any(other) {
         return Ok(());
     }
-    let text = string_to_sign(context, scheme, Form::default());
     Err(failed(format!(
         "The MAC signature found in the HTTP request '{signature}' is not the same as any computed signature. Server used \
          following string to sign: '{text}'."
@@ -187,101 +186,119 @@ fn path_forms(context: &Context) -> Vec<PathForm> {
     forms
 }
 
-fn path(context: &Context, form: PathForm) -> String {
+fn path(context: &Context, form: PathForm) -> Cow<'_, str> {
     let raw = &context.raw_path;
     match form {
-        PathForm::AsSent => raw.clone(),
-        PathForm::Primary => raw.replacen("-secondary", "", usize::from(context.secondary)),
-        PathForm::QuotesEncoded => raw.replace('\'', "%27"),
-        PathForm::QuotesDecoded => raw.replace("%27", "'"),
-        PathForm::Decoded => decode(raw).into_owned(),
+        PathForm::AsSent => Cow::Borrowed(raw),
+        PathForm::Primary if context.secondary => raw.replacen("-secondary", "", 1).into(),
+        PathForm::Primary => Cow::Borrowed(raw),
+        PathForm::QuotesEncoded => raw.replace('\'', "%27").into(),
+        PathForm::QuotesDecoded => raw.replace("%27", "'").into(),
+        PathForm::Decoded => decode(raw),
     }
 }
 
 fn string_to_sign(context: &Context, scheme: Scheme, form: Form) -> String {
-    let value = |name: &str| context.header(name).unwrap_or_default();
-    let date = context.header("x-ms-date").unwrap_or_else(|| value("date"));
-    let resource = || {
-        format!(
-            "/{}{}",
-            context.account,
-            path_or_root(path(context, form.path))
-        )
-    };
+    let mut text = String::with_capacity(TEXT_BYTES_USUAL);
+    let value = |text: &mut String, name: &str| push_values(text, context.headers.get(name));
     if context.service == ServiceKind::Table {
-        let resource = resource() + &comp_of(context);
-        return match scheme {
-            Scheme::SharedKeyLite => format!("{date}\n{resource}"),
-            Scheme::SharedKey => [
-                context.method.as_str(),
-                &value("content-md5"),
-                &value("content-type"),
-                &date,
-                &resource,
-            ]
-            .join("\n"),
-        };
+        if scheme == Scheme::SharedKey {
+            text.push_str(context.method.as_str());
+            for name in ["content-md5", "content-type"] {
+                text.push('\n');
+                value(&mut text, name);
+            }
+            text.push('\n');
+        }
+        let date = context.headers.get("x-ms-date");
+        let date = date.filter(|date| !date.is_empty());
+        push_values(&mut text, date.or_else(|| context.headers.get("date")));
+        text.push('\n');
+        push_resource(&mut text, context, form);
+        push_comp(&mut text, context);
+        return text;
     }
     // The date is signed among the x-ms headers when it is there.
-    let date = if context.headers.contains_key("x-ms-date") && !form.date_written {
-        String::new()
-    } else {
-        value("date")
-    };
-    let headers = canonicalized_headers(context, form.headers_by_byte);
-    if scheme == Scheme::SharedKeyLite {
-        let lines = [
-            context.method.as_str(),
-            &value("content-md5"),
-            &value("content-type"),
-            &date,
-        ];
-        return format!(
-            "{}\n{headers}{}{}",
-            lines.join("\n"),
-            resource(),
-            comp_of(context)
-        );
+    let dated_there = context.headers.contains_key("x-ms-date") && !form.date_written;
+    let zero_dropped = context.version.is_at_least("2015-02-21") != form.zero_length_written;
+    let length = context.headers.get("content-length");
+    text.push_str(context.method.as_str());
+    for name in lines(scheme, form) {
+        text.push('\n');
+        let dropped = match *name {
+            "date" => dated_there,
+            "content-length" => zero_dropped && length.is_some_and(|length| length == "0"),
+            _ => false,
+        };
+        if !dropped {
+            value(&mut text, name);
+        }
     }
-    let (mut encoding, mut language) = (value("content-encoding"), value("content-language"));
-    if form.language_before_encoding {
-        std::mem::swap(&mut encoding, &mut language);
+    text.push('\n');
+    push_headers(&mut text, context, form.headers_by_byte);
+    push_resource(&mut text, context, form);
+    match scheme {
+        Scheme::SharedKeyLite => push_comp(&mut text, context),
+        Scheme::SharedKey => text.push_str(&canonicalized_query(context, form)),
     }
-    let mut length = value("content-length");
-    if length == "0" && (context.version.is_at_least("2015-02-21") != form.zero_length_written) {
-        length.clear();
-    }
-    let lines = [
-        context.method.as_str(),
-        &encoding,
-        &language,
-        &length,
-        &value("content-md5"),
-        &value("content-type"),
-        &date,
-        &value("if-modified-since"),
-        &value("if-match"),
-        &value("if-none-match"),
-        &value("if-unmodified-since"),
-        &value("range"),
+    text
+}
+
+/// Room that a string to sign is given to begin with.
+const TEXT_BYTES_USUAL: usize = 512;
+
+/// The headers with a line of their own.
+fn lines(scheme: Scheme, form: Form) -> &'static [&'static str] {
+    const FULL: [&str; 11] = [
+        "content-encoding",
+        "content-language",
+        "content-length",
+        "content-md5",
+        "content-type",
+        "date",
+        "if-modified-since",
+        "if-match",
+        "if-none-match",
+        "if-unmodified-since",
+        "range",
     ];
-    let query = canonicalized_query(context, form);
-    format!("{}\n{headers}{}{query}", lines.join("\n"), resource())
-}
-
-fn path_or_root(path: String) -> String {
-    if path.is_empty() {
-        "/".to_owned()
-    } else {
-        path
+    const LANGUAGE_FIRST: [&str; 11] = {
+        let mut lines = FULL;
+        (lines[0], lines[1]) = (FULL[1], FULL[0]);
+        lines
+    };
+    match scheme {
+        Scheme::SharedKeyLite => &["content-md5", "content-type", "date"],
+        Scheme::SharedKey if form.language_before_encoding => &LANGUAGE_FIRST,
+        Scheme::SharedKey => &FULL,
     }
 }
 
-fn comp_of(context: &Context) -> String {
-    context
-        .query
-        .get_literal("comp")
-        .map_or(String::new(), |comp| format!("?comp={comp}"))
+/// Appends values as signed: trimmed, those of one name joined by commas.
+fn push_values<'a>(text: &mut String, values: impl IntoIterator<Item = &'a HeaderValue>) {
+    for (index, value) in values.into_iter().enumerate() {
+        if index > 0 {
+            text.push(',');
+        }
+        match value.to_str() {
+            Ok(plain) => text.push_str(plain.trim()),
+            Err(_) => text.push_str(&text_of(value)),
+        }
+    }
+}
+
+fn push_resource(text: &mut String, context: &Context, form: Form) {
+    let path = path(context, form.path);
+    text.push('/');
+    text.push_str(&context.account);
+    text.push_str(if path.is_empty() { "/" } else { &path });
+}
+
+fn push_comp(text: &mut String, context: &Context) {
+    if let Some(comp) = context.query.get_literal("comp") {
+        text.push_str("?comp=");
+        text.push_str(&comp);
+    }
 }
 
 fn canonicalized_query(context: &Context, form: Form) -> String {
@@ -305,59 +322,50 @@ fn canonicalized_query(context: &Context, form: Form) -> String {
     text
 }
 
-/// Names and folded values of the `x-ms-` headers, in no particular order.
-fn ms_headers(context: &Context) -> Vec<(String, String)> {
+/// The names of the `x-ms-` headers that are signed, in no particular order.
+fn ms_headers(context: &Context) -> Vec<&HeaderName> {
     let empty_ones_signed = context.version.is_at_least("2016-05-31");
-    let names = context
+    let is_empty = |name: &HeaderName| {
+        let mut values = context.headers.get_all(name).iter();
+        let first = values.next().is_none_or(|value| text_of(value).is_empty());
+        first && values.next().is_none()
+    };
+    context
         .headers
         .keys()
-        .filter(|name| name.as_str().starts_with("x-ms-"));
-    let folded = names.map(|name| {
-        let values = context
-            .headers
-            .get_all(name)
-            .iter()
-            .map(crate::http::context::text_of);
-        (
-            name.as_str().to_owned(),
-            values.collect::<Vec<_>>().join(","),
-        )
-    });
-    folded
-        .filter(|(_, value)| empty_ones_signed || !value.is_empty())
+        .filter(|name| name.as_str().starts_with("x-ms-"))
+        .filter(|name| empty_ones_signed || !is_empty(name))
         .collect()
 }
 
-fn canonicalized_headers(context: &Context, by_byte: bool) -> String {
-    let mut headers = ms_headers(context);
+fn push_headers(text: &mut String, context: &Context, by_byte: bool) {
+    let mut names = ms_headers(context);
     match by_byte {
-        true => headers.sort(),
-        false => headers.sort_by(|a, b| culture_order(&a.0, &b.0)),
+        true => names.sort_unstable_by_key(|name| name.as_str()),
+        false => names.sort_unstable_by(|a, b| culture_order(a.as_str(), b.as_str())),
     }
-    headers
-        .into_iter()
-        .map(|(name, value)| format!("{name}:{value}\n"))
-        .collect()
+    for name in names {
+        text.push_str(name.as_str());
+        text.push(':');
+        push_values(text, context.headers.get_all(name));
+        text.push('\n');
+    }
 }
 
 fn header_orders_differ(context: &Context) -> bool {
-    let mut names: Vec<_> = ms_headers(context)
-        .into_iter()
-        .map(|(name, _)| name)
-        .collect();
-    names.sort();
-    !names.is_sorted_by(|a, b| culture_order(a, b) != Ordering::Greater)
+    let mut names = ms_headers(context);
+    names.sort_unstable_by_key(|name| name.as_str());
+    !names.is_sorted_by(|a, b| culture_order(a.as_str(), b.as_str()) != Ordering::Greater)
 }
 
 /// The order in which the service compares header names: hyphens count only where nothing else differs.
 fn culture_order(a: &str, b: &str) -> Ordering {
-    let ranks = |name: &str| {
+    fn ranked(name: &str) -> impl Iterator<Item = u8> {
         name.bytes()
             .filter(|byte| !is_ignored(*byte))
-            .map(rank)
-            .collect::<Vec<_>>()
-    };
-    ranks(a).cmp(&ranks(b)).then_with(|| {
+            .map(|byte| RANKS[usize::from(byte)])
+    }
+    ranked(a).cmp(ranked(b)).then_with(|| {
         let differing = a.bytes().zip(b.bytes()).find(|(left, right)| left != right);
         match differing {
             Some((left, _)) if is_ignored(left) => Ordering::Greater,
@@ -371,13 +379,17 @@ fn is_ignored(byte: u8) -> bool {
     byte == b'-' || byte == b'\''
 }
 
-fn rank(byte: u8) -> usize {
+/// The place of each byte among the letters that names are made of; behind them all that is none.
+const RANKS: [u8; 256] = {
     const ORDER: &[u8] = b"!#$%&*.^_`|~+0123456789abcdefghijklmnopqrstuvwxyz";
-    ORDER
-        .iter()
-        .position(|&known| known == byte)
-        .unwrap_or(ORDER.len())
-}
+    let mut ranks = [ORDER.len() as u8; 256];
+    let mut at = 0;
+    while at < ORDER.len() {
+        ranks[ORDER[at] as usize] = at as u8;
+        at += 1;
+    }
+    ranks
+};
 
 #[cfg(test)]
 #[path = "shared_key_tests.rs"]

@@ -69,6 +69,11 @@ pub fn parse_iso8601(text: &str) -> Option<SystemTime> {
     base.checked_add(Duration::from_nanos(ticks * 100))
 }
 
+/// Whether `text` is a day of the calendar as `YYYY-MM-DD`.
+pub fn is_date(text: &str) -> bool {
+    parse_date(text).is_some()
+}
+
 fn parse_date(text: &str) -> Option<i64> {
     let mut parts = text.split('-');
     let (year, month, day) = (

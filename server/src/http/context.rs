@@ -52,9 +52,7 @@ impl ApiVersion {
 
     /// `None` unless `text` is `YYYY-MM-DD`, a real date, and not before the first version.
     pub fn parse(text: &str) -> Option<ApiVersion> {
-        let valid = text.len() == 10
-            && crate::codec::date::parse_iso8601(text).is_some()
-            && text >= Self::OLDEST;
+        let valid = text.len() == 10 && crate::codec::date::is_date(text) && text >= Self::OLDEST;
         valid.then(|| ApiVersion(text.to_owned()))
     }
 
@@ -168,6 +166,17 @@ pub struct Context {
 impl Context {
     /// Reads the head. Errors: the malformed, and an account nobody configured.
     pub fn new(arrival: &Arrival, accounts: &Accounts, parts: &Parts) -> Result<Context> {
+        let host = host(parts)?;
+        Context::take(arrival, accounts, parts.clone(), &host)
+    }
+
+    /// As [`Context::new`], of a head whose host is known and that nobody else needs.
+    pub fn take(
+        arrival: &Arrival,
+        accounts: &Accounts,
+        parts: Parts,
+        host: &str,
+    ) -> Result<Context> {
         let Arrival {
             service,
             now,
@@ -180,12 +189,11 @@ impl Context {
         let version = version(&parts.headers, &query)?;
         let version_named = version.is_some();
         let version = version.unwrap_or_else(|| ApiVersion(ApiVersion::NEWEST.to_owned()));
-        let host = host(parts)?;
-        let address = address(accounts, &host, &raw_path)?;
-        let scheme = if secure { "https" } else { "http" };
+        let address = address(accounts, host, &raw_path)?;
+        let scheme = if secure { "https://" } else { "http://" };
         let base_url = match address.path_style {
-            true => format!("{scheme}://{host}/{}", address.account_as_sent),
-            false => format!("{scheme}://{host}"),
+            true => [scheme, host, "/", &address.account_as_sent].concat(),
+            false => [scheme, host].concat(),
         };
         Ok(Context {
             service,
@@ -193,8 +201,8 @@ impl Context {
             peer,
             secure,
             request_id,
-            method: parts.method.clone(),
-            headers: parts.headers.clone(),
+            method: parts.method,
+            headers: parts.headers,
             version,
             version_named,
             query,
@@ -230,6 +238,11 @@ impl Context {
             base_url: self.base_url.clone(),
             metadata_names: Vec::new(),
         })
+    }
+
+    /// Whether a token can be shown without anybody reading it on its way: over HTTPS, or without leaving this machine.
+    pub fn keeps_secrets(&self) -> bool {
+        self.secure || self.peer.ip().is_loopback()
     }
 
     /// Takes the account's default version for a request that names none.
@@ -406,27 +419,34 @@ fn address(accounts: &Accounts, host: &str, raw_path: &str) -> Result<Address> {
 /// Ids that look like the service's and never repeat in a process's life.
 #[derive(Debug)]
 pub struct RequestIds {
-    prefix: u64,
+    /// All but the last twelve digits.
+    prefix: String,
     count: AtomicU64,
 }
 
 impl RequestIds {
     pub fn new(seed: u128) -> RequestIds {
+        let (high, low) = ((seed >> 32) as u32, seed as u32);
         RequestIds {
-            prefix: seed as u64,
+            prefix: format!(
+                "{high:08x}-{:04x}-{:04x}-{:04x}-",
+                low >> 16,
+                low & 0xffff,
+                (low >> 8) & 0xffff
+            ),
             count: AtomicU64::new(1),
         }
     }
 
     pub fn next(&self) -> String {
         let count = self.count.fetch_add(1, Ordering::Relaxed);
-        let (high, low) = ((self.prefix >> 32) as u32, self.prefix as u32);
-        format!(
-            "{high:08x}-{:04x}-{:04x}-{:04x}-{count:012x}",
-            low >> 16,
-            low & 0xffff,
-            (low >> 8) & 0xffff
-        )
+        let mut id = String::with_capacity(36);
+        id.push_str(&self.prefix);
+        for digit in (0..12).rev() {
+            let digit = (count >> (4 * digit)) as usize & 0xf;
+            id.push(char::from(b"0123456789abcdef"[digit]));
+        }
+        id
     }
 }
 

@@ -22,7 +22,7 @@ const HEAD_SECONDS_MAX: u64 = 30;
 /// No head that the library accepts is longer.
 const HEAD_BYTES_MAX: usize = 128 * 1024;
 const HEAD_END: &[u8] = b"\r\n\r\n";
-const METADATA_PREFIX: &str = "x-ms-meta-";
+const METADATA_PREFIX: &[u8] = b"x-ms-meta-";
 
 /// What one connection's tap and the requests on it share.
 #[derive(Debug, Clone, Default)]
@@ -89,26 +89,25 @@ impl HeadNotes {
 
 fn read_head(head: &[u8]) -> RawHead {
     let head = &head[..find(head, HEAD_END).unwrap_or(head.len())];
-    let names = head
-        .split(|&byte| byte == b'\n')
-        .skip(1)
-        .filter_map(|line| line.split(|&byte| byte == b':').next());
-    let names: Vec<_> = names
-        .filter_map(|name| std::str::from_utf8(name).ok())
-        .map(str::trim)
-        .collect();
-    let sent = |wanted: &str| names.iter().any(|name| name.eq_ignore_ascii_case(wanted));
-    RawHead {
-        ambiguous_length: sent("content-length") && sent("transfer-encoding"),
-        metadata_names: names
-            .iter()
-            .filter(|name| is_metadata(name))
-            .map(|name| (*name).to_owned())
-            .collect(),
+    let mut raw = RawHead::default();
+    let (mut content_length, mut transfer_encoding) = (false, false);
+    // A line begins behind each line feed; the first line is none of a header.
+    for end in memchr::memchr_iter(b'\n', head) {
+        let line = &head[end + 1..];
+        let name = &line[..memchr::memchr2(b':', b'\n', line).unwrap_or(line.len())];
+        let name = name.trim_ascii();
+        content_length |= name.eq_ignore_ascii_case(b"content-length");
+        transfer_encoding |= name.eq_ignore_ascii_case(b"transfer-encoding");
+        if is_metadata(name) {
+            raw.metadata_names
+                .extend(std::str::from_utf8(name).map(str::to_owned));
+        }
     }
+    raw.ambiguous_length = content_length && transfer_encoding;
+    raw
 }
 
-fn is_metadata(name: &str) -> bool {
+fn is_metadata(name: &[u8]) -> bool {
     name.get(..METADATA_PREFIX.len())
         .is_some_and(|start| start.eq_ignore_ascii_case(METADATA_PREFIX))
 }
@@ -190,9 +189,7 @@ fn restore_case(head: &[u8], names: &[String]) -> Vec<u8> {
 }
 
 fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
-    haystack
-        .windows(needle.len())
-        .position(|window| window == needle)
+    memchr::memmem::find(haystack, needle)
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for HeadTap<S> {

@@ -10,6 +10,7 @@ mod head_case;
 pub mod headers;
 pub mod properties;
 mod queue;
+mod run;
 mod table;
 
 use crate::access_log::{AccessLog, redact};
@@ -18,7 +19,7 @@ use crate::analytics::{Access, Analytics, Entry};
 use crate::auth::sas::StoredPolicy;
 use crate::auth::{self, Caller, bearer, delegation};
 use axum::body::Body;
-use axum::http::header::{CONNECTION, HeaderValue, ORIGIN, SERVER};
+use axum::http::header::{ACCEPT, CONNECTION, HeaderName, HeaderValue, ORIGIN, SERVER};
 use axum::http::{Method, Request, Response, StatusCode, Uri};
 use body::RequestBody;
 use context::{ApiVersion, Arrival, Context, RequestIds, ServiceKind};
@@ -32,6 +33,7 @@ use lazurite_engine::Db;
 use lazurite_queue::QueueService;
 use lazurite_table::TableService;
 use properties::{PropertiesStore, ServiceProperties};
+pub use run::cross;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -221,9 +223,9 @@ async fn answer(
         secure: client.secure,
         request_id,
     };
-    let (method, target) = (request.method().clone(), request.uri().to_string());
+    let (method, target) = (request.method().clone(), request.uri().clone());
+    let accept = request.headers().get(ACCEPT).cloned();
     let echoed = Echo::of(&request);
-    let dialect = dialect(service, &request);
     let origin = request.headers().get(ORIGIN).map(context::text_of);
     let mut learned = Learned::default();
     let mut response = match respond(&app, &arrival, request, notes.take_head(), &mut learned).await
@@ -242,7 +244,7 @@ async fn answer(
             }
             error::render(
                 failure,
-                dialect,
+                dialect(service, &target, accept.as_ref()),
                 &arrival.request_id,
                 now,
                 method == Method::HEAD,
@@ -268,7 +270,7 @@ async fn answer(
     let status = response.status().as_u16();
     app.access_log
         .request(peer.ip(), now, method.as_str(), &target, status);
-    tracing::info!(request_id = arrival.request_id, service = service.title(), %method, target = redact(&target), status, "request");
+    tracing::info!(request_id = arrival.request_id, service = service.title(), %method, target = redact(&target.to_string()), status, "request");
     response
 }
 
@@ -305,7 +307,8 @@ async fn respond(
     if parts.uri.path() == "/_lazurite/health" {
         return Ok(health(app));
     }
-    let mut context = Context::new(arrival, &app.accounts, &parts)?;
+    let uri = parts.uri.clone();
+    let mut context = Context::take(arrival, &app.accounts, parts, &host)?;
     context.metadata_names = raw.metadata_names;
     let properties = app.properties.get(arrival.service, &context.account);
     context.assume_version(properties.default_service_version.as_ref());
@@ -315,16 +318,17 @@ async fn respond(
     }
     learned.properties = Some(properties.clone());
     if !properties::cors::allows(&properties.cors, &context) {
-        browser::check_origin(&parts, &host)?;
+        browser::check_origin(&context.method, &context.headers, &host)?;
     }
     let caller = authenticate(app, &context)?;
     if properties.logging.is_on() {
-        learned.entry = entry(&context, &parts.uri, &caller, &properties);
+        learned.entry = entry(&context, &uri, &caller, &properties);
     }
     if context.secondary && !matches!(context.method, Method::GET | Method::HEAD) {
         return Err(known::WRITE_ON_SECONDARY.into());
     }
-    let token_would_do = matches!(caller, Caller::Anonymous) && app.takes_tokens && context.secure;
+    let token_would_do =
+        matches!(caller, Caller::Anonymous) && app.takes_tokens && context.keeps_secrets();
     let outcome = match arrival.service {
         ServiceKind::Blob => blob::handle(app, context, &caller, body).await,
         ServiceKind::Queue => queue::handle(app, context, &caller, body).await,
@@ -362,7 +366,8 @@ async fn get_user_delegation_key(
     body: RequestBody,
 ) -> Result<Response<Body>> {
     let Caller::Bearer(bearer) = caller else {
-        let detail = "Only authentication scheme Bearer is supported; start Lazurite with --oauth basic and --cert.";
+        let detail =
+            "Only authentication scheme Bearer is supported; start Lazurite with --oauth basic.";
         return Err(auth::failed(detail));
     };
     let document = body::collect(body, body::DOCUMENT_BYTES_MAX).await?;
@@ -382,7 +387,14 @@ async fn get_user_delegation_key(
 fn check_framing(request: &Request<Incoming>, raw: &RawHead) -> Result<()> {
     let close =
         |failure: Failure| Err(failure.with_header(CONNECTION, HeaderValue::from_static("close")));
-    if request.uri().to_string().len() > TARGET_BYTES_MAX {
+    let uri = request.uri();
+    let authority = uri
+        .authority()
+        .map_or(0, |authority| authority.as_str().len());
+    let target = uri
+        .path_and_query()
+        .map_or(0, |target| target.as_str().len());
+    if authority + target > TARGET_BYTES_MAX {
         let message = format!("The request URI is longer than {TARGET_BYTES_MAX} bytes.");
         return close(Failure::new(414, "UriTooLong", message));
     }
@@ -452,20 +464,18 @@ fn health(app: &App) -> Response<Body> {
 }
 
 /// Errors of Table are JSON where the request was OData; access control lists and service properties are XML.
-fn dialect(service: ServiceKind, request: &Request<Incoming>) -> Dialect {
+fn dialect(service: ServiceKind, target: &Uri, accept: Option<&HeaderValue>) -> Dialect {
     if service != ServiceKind::Table {
         return Dialect::Xml;
     }
-    let query = request.uri().query().unwrap_or("").to_ascii_lowercase();
+    let query = target.query().unwrap_or("").to_ascii_lowercase();
     if ["comp=acl", "comp=properties", "comp=stats"]
         .iter()
         .any(|comp| query.contains(comp))
     {
         return Dialect::TableXml;
     }
-    let accept = request
-        .headers()
-        .get("accept")
+    let accept = accept
         .map(context::text_of)
         .unwrap_or_default()
         .to_ascii_lowercase();
@@ -475,6 +485,10 @@ fn dialect(service: ServiceKind, request: &Request<Incoming>) -> Dialect {
         () => Dialect::TableJson("minimalmetadata"),
     }
 }
+
+const VERSION: HeaderName = HeaderName::from_static("x-ms-version");
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
+const CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
 
 /// What a request says that its answer repeats.
 #[derive(Default)]
@@ -487,44 +501,31 @@ impl Echo {
     /// Source: Versioning for the Azure Storage services; List Blobs, "Response headers", `x-ms-client-request-id`: at most
     /// 1,024 visible characters.
     fn of(request: &Request<Incoming>) -> Echo {
-        let header = |name: &str| request.headers().get(name).cloned();
+        let header = |name: &HeaderName| request.headers().get(name).cloned();
         let visible = |value: &HeaderValue| {
             value.len() <= 1024 && value.as_bytes().iter().all(u8::is_ascii_graphic)
         };
         Echo {
-            version: header("x-ms-version").filter(|value| value.len() <= 32),
-            client_request_id: header("x-ms-client-request-id").filter(visible),
+            version: header(&VERSION).filter(|value| value.len() <= 32),
+            client_request_id: header(&CLIENT_REQUEST_ID).filter(visible),
         }
     }
 
     fn onto(self, response: &mut Response<Body>, request_id: &str, served_as: Option<&ApiVersion>) {
         let headers = response.headers_mut();
         let id = HeaderValue::try_from(request_id).expect("request ids are hexadecimal");
-        headers.insert("x-ms-request-id", id);
+        headers.insert(REQUEST_ID, id);
         let version = self
             .version
             .or_else(|| HeaderValue::try_from(served_as?.as_str()).ok())
             .unwrap_or(HeaderValue::from_static(ApiVersion::NEWEST));
-        headers.insert("x-ms-version", version);
+        headers.insert(VERSION, version);
         headers.insert(
             SERVER,
             HeaderValue::from_static(concat!("Lazurite/", env!("CARGO_PKG_VERSION"))),
         );
         if let Some(id) = self.client_request_id {
-            headers.insert("x-ms-client-request-id", id);
-        }
-    }
-}
-
-/// The one place where a task becomes a thread: the services are synchronous and may wait for the disk.
-pub async fn cross<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(outcome) => outcome,
-        Err(panic) => {
-            tracing::error!(%panic, "an operation stopped on an assertion");
-            Err(known::INTERNAL_ERROR.into())
+            headers.insert(CLIENT_REQUEST_ID, id);
         }
     }
 }

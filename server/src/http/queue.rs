@@ -4,7 +4,8 @@ use super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
 use super::context::{Context, decode};
 use super::error::{Failure, Result, known};
 use super::headers::{empty, metadata, parse_xml, put, put_metadata, xml};
-use super::{App, cross, properties};
+use super::run::{self, cross};
+use super::{App, properties};
 use crate::analytics::Logged;
 use crate::auth::policy::{Letters, Needs, authorize};
 use crate::auth::{Caller, sas};
@@ -254,7 +255,8 @@ async fn write(
     request: Request,
     operation: impl FnOnce(&QueueService, &Request) -> lazurite_queue::Result<Ticket> + Send + 'static,
 ) -> Result<Response<Body>> {
-    let ticket = cross(move || Ok(operation(&request.app.queues, &request)?)).await?;
+    let db = request.app.db.clone();
+    let ticket = run::write(&db, move || Ok(operation(&request.app.queues, &request)?)).await?;
     ticket.await?;
     Ok(empty(204))
 }
@@ -315,6 +317,7 @@ async fn list_queues(request: Request) -> Result<Response<Body>> {
 }
 
 async fn create_queue(request: Request) -> Result<Response<Body>> {
+    let db = request.app.db.clone();
     let work = move || {
         Ok(request.app.queues.create_queue(
             request.account(),
@@ -322,7 +325,7 @@ async fn create_queue(request: Request) -> Result<Response<Body>> {
             metadata(&request.context),
         )?)
     };
-    let (creation, ticket) = cross(work).await?;
+    let (creation, ticket) = run::write(&db, work).await?;
     ticket.await?;
     Ok(empty(match creation {
         Creation::Created => 201,
@@ -351,13 +354,8 @@ async fn get_queue_metadata(request: Request) -> Result<Response<Body>> {
 }
 
 async fn get_queue_acl(request: Request) -> Result<Response<Body>> {
-    let policies = cross(move || {
-        Ok(request
-            .app
-            .queues
-            .get_queue_acl(request.account(), &request.queue)?)
-    })
-    .await?;
+    let queues = &request.app.queues;
+    let policies = run::read(|| Ok(queues.get_queue_acl(request.account(), &request.queue)?))?;
     let identifiers: Vec<_> = policies.into_iter().map(SignedIdentifier::from).collect();
     let mut response = xml(200, policies::write(&identifiers));
     put(&mut response, "cache-control", "no-cache");
@@ -380,7 +378,8 @@ async fn put_message(request: Request, body: RequestBody) -> Result<Response<Bod
     let ttl_seconds = message_ttl(&request.context)?;
     let visibility_seconds = request.context.integer("visibilitytimeout")?;
     let now = request.context.now;
-    let (message, ticket) = cross(move || {
+    let db = request.app.db.clone();
+    let (message, ticket) = run::write(&db, move || {
         let wanted = PutMessage {
             text: &text,
             ttl_seconds,
@@ -464,7 +463,8 @@ async fn get_messages(request: Request) -> Result<Response<Body>> {
     let count = request.context.integer("numofmessages")?;
     let visibility_seconds = request.context.integer("visibilitytimeout")?;
     let now = request.context.now;
-    let (messages, ticket) = cross(move || {
+    let db = request.app.db.clone();
+    let (messages, ticket) = run::write(&db, move || {
         let wanted = GetMessages {
             count,
             visibility_seconds,
@@ -489,13 +489,9 @@ async fn get_messages(request: Request) -> Result<Response<Body>> {
 async fn peek_messages(request: Request) -> Result<Response<Body>> {
     let count = request.context.integer("numofmessages")?;
     let now = request.context.now;
-    let work = move || {
-        Ok(request
-            .app
-            .queues
-            .peek_messages(request.account(), &request.queue, count, now)?)
-    };
-    let messages = cross(work).await?;
+    let queues = &request.app.queues;
+    let peek = || Ok(queues.peek_messages(request.account(), &request.queue, count, now)?);
+    let messages = run::read(peek)?;
     let shown = messages.iter().map(|message| Shown {
         id: &message.message_id,
         inserted_at: message.inserted_at,
@@ -520,7 +516,8 @@ async fn update_message(request: Request, body: RequestBody) -> Result<Response<
         Some(message_text(&bytes)?)
     };
     let now = request.context.now;
-    let (message, ticket) = cross(move || {
+    let db = request.app.db.clone();
+    let (message, ticket) = run::write(&db, move || {
         let wanted = UpdateMessage {
             message_id: &request.message_id,
             pop_receipt: &pop_receipt,

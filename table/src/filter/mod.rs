@@ -82,6 +82,42 @@ impl Filter {
             .ok()
     }
 
+    /// As [`Filter::slot`], of a stored name.
+    pub(crate) fn slot_of_bytes(&self, name: &[u8]) -> Option<usize> {
+        match self.names.len() {
+            // A comparison of lengths rules most names out.
+            0..=4 => self.names.iter().position(|known| known.as_bytes() == name),
+            _ => self
+                .names
+                .binary_search_by(|known| known.as_bytes().cmp(name))
+                .ok(),
+        }
+    }
+
+    /// Whether it speaks of PartitionKey or RowKey.
+    pub(crate) fn speaks_of_keys(&self) -> bool {
+        self.slot("PartitionKey").is_some() || self.slot("RowKey").is_some()
+    }
+
+    /// Names only what the expression still speaks of, after terms have been taken from it.
+    pub(crate) fn forget_unused_names(&mut self) {
+        let mut used = vec![false; self.names.len()];
+        self.expression
+            .for_each_property(&mut |property| used[*property] = true);
+        let mut kept = 0;
+        let places: Vec<usize> = used
+            .iter()
+            .map(|used| {
+                kept += usize::from(*used);
+                kept - usize::from(*used)
+            })
+            .collect();
+        self.expression
+            .for_each_property(&mut |property| *property = places[*property]);
+        let mut used = used.into_iter();
+        self.names.retain(|_| used.next().is_some_and(|used| used));
+    }
+
     /// Whether it holds of an entity with these values, one for each of [`Filter::names`].
     pub(crate) fn matches(&self, values: &[Option<ValueRef<'_>>]) -> bool {
         self.expression.matches(values)
@@ -102,6 +138,19 @@ impl Expression {
                 .is_some_and(|value| operator.holds(compare(value, literal.into()))),
             Expression::IsTrue(property) => values[*property] == Some(ValueRef::Boolean(true)),
             Expression::Constant(truth) => *truth,
+        }
+    }
+
+    fn for_each_property(&mut self, visit: &mut dyn FnMut(&mut usize)) {
+        match self {
+            Expression::And(terms) | Expression::Or(terms) => {
+                terms
+                    .iter_mut()
+                    .for_each(|term| term.for_each_property(visit));
+            }
+            Expression::Not(term) => term.for_each_property(visit),
+            Expression::Compare { property, .. } | Expression::IsTrue(property) => visit(property),
+            Expression::Constant(_) => {}
         }
     }
 

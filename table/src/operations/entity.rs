@@ -3,9 +3,8 @@
 use crate::codec::{self, Row, ValueRef};
 use crate::error::{Error, Result};
 use crate::model::{Entity, IfMatch, Value, Write};
-use crate::{DateTime, TableService, keys, limits};
+use crate::{DateTime, EntityView, TableService, keys, limits};
 use lazurite_engine::{Batch, Ticket};
-use std::collections::HashMap;
 use std::time::SystemTime;
 
 /// What a write leaves under an entity's key.
@@ -111,6 +110,20 @@ impl TableService {
         partition_key: &str,
         row_key: &str,
     ) -> Result<Entity> {
+        self.read_entity(account, table, partition_key, row_key, |row| {
+            row.to_entity()
+        })
+    }
+
+    /// As [`TableService::get_entity`], but shows the row to `read` as it is stored.
+    pub fn read_entity<T>(
+        &self,
+        account: &str,
+        table: &str,
+        partition_key: &str,
+        row_key: &str,
+        read: impl FnOnce(&EntityView<'_>) -> Result<T>,
+    ) -> Result<T> {
         limits::check_url_key(partition_key)?;
         limits::check_url_key(row_key)?;
         let table = self.table_id(account, table)?;
@@ -120,12 +133,7 @@ impl TableService {
             .get(&self.entities, &key)?
             .ok_or(Error::ResourceNotFound)?;
         let row = Row::decode(&bytes)?;
-        Ok(Entity {
-            partition_key: partition_key.to_owned(),
-            row_key: row_key.to_owned(),
-            timestamp: row.timestamp,
-            properties: row.to_properties()?,
-        })
+        read(&EntityView::new(partition_key, row_key, row))
     }
 
     fn write_row(
@@ -220,17 +228,21 @@ fn as_refs(properties: &[(String, Value)]) -> impl Iterator<Item = PropertyRef<'
 
 /// Stored properties keep their place, with the new value where there is one; properties not stored yet follow in order.
 fn merge<'a>(current: Row<'a>, changes: &'a [(String, Value)]) -> Result<Vec<PropertyRef<'a>>> {
-    let mut merged: Vec<PropertyRef<'a>> = current.properties().collect::<Result<_>>()?;
-    let places: HashMap<&str, usize> = merged
-        .iter()
-        .enumerate()
-        .map(|(at, (name, _))| (*name, at))
-        .collect();
-    for (name, value) in as_refs(changes) {
-        match places.get(name) {
-            Some(at) => merged[*at].1 = value,
-            None => merged.push((name, value)),
+    let mut by_name: Vec<(PropertyRef<'a>, bool)> =
+        as_refs(changes).map(|change| (change, true)).collect();
+    by_name.sort_unstable_by_key(|((name, _), _)| *name);
+    let mut merged = Vec::with_capacity(changes.len() + 16);
+    for property in current.properties() {
+        let (name, mut value) = property?;
+        if let Ok(at) = by_name.binary_search_by_key(&name, |((name, _), _)| *name) {
+            (value, by_name[at].1) = (by_name[at].0.1, false);
         }
+        merged.push((name, value));
     }
+    let is_new = |name: &str| {
+        let at = by_name.binary_search_by_key(&name, |((name, _), _)| *name);
+        at.is_ok_and(|at| by_name[at].1)
+    };
+    merged.extend(as_refs(changes).filter(|(name, _)| is_new(name)));
     Ok(merged)
 }

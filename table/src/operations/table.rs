@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::keys::{self, TableId};
 use crate::{TableService, limits};
 use lazurite_engine::{Batch, Snapshot, Ticket};
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -14,7 +15,8 @@ impl TableService {
     /// name that cannot be, `OutOfRangeInput`, `InvalidResourceName` or `InvalidInput`.
     pub fn create_table(&self, account: &str, table: &str) -> Result<Ticket> {
         limits::check_table_name(table)?;
-        let _name_guard = self.name_locks.exclusive(account, table);
+        let key = keys::table(account, table);
+        let mut known = self.name_locks.exclusive(&key);
         if self.table_record(account, table, None)?.is_some() {
             return Err(Error::TableAlreadyExists);
         }
@@ -25,17 +27,20 @@ impl TableService {
         let record = TableRecord { id, name }.encode();
         let mut batch = Batch::new();
         batch.put(&self.catalog, keys::NEXT_TABLE_ID, &(id + 1).to_le_bytes());
-        batch.put(&self.catalog, &keys::table(account, table), &record);
+        batch.put(&self.catalog, &key, &record);
+        known.forget(&key);
         Ok(self.db.write(batch)?)
     }
 
     /// Removes a table with its entities and policies, in one write; its name is free at once. Errors: `ResourceNotFound`.
     pub fn delete_table(&self, account: &str, table: &str) -> Result<Ticket> {
-        let _name_guard = self.name_locks.exclusive(account, table);
+        let key = keys::table(account, table);
+        let mut known = self.name_locks.exclusive(&key);
         let record = self.table_record(account, table, None)?;
         let id = record.ok_or(Error::ResourceNotFound)?.id;
+        known.forget(&key);
         let mut batch = Batch::new();
-        batch.delete(&self.catalog, &keys::table(account, table));
+        batch.delete(&self.catalog, &key);
         batch.delete(&self.catalog, &keys::acl(id));
         batch.delete_range(&self.entities, keys::entities(id));
         Ok(self.db.write(batch)?)
@@ -67,8 +72,7 @@ impl TableService {
 
     /// The id of a table. Errors: `TableNotFound`.
     pub(crate) fn table_id(&self, account: &str, table: &str) -> Result<TableId> {
-        let record = self.table_record(account, table, None)?;
-        Ok(record.ok_or(Error::TableNotFound)?.id)
+        self.table_for_write(account, table).map(|(_, id)| id)
     }
 
     /// The id of a table that cannot be deleted while the guard lives. Errors: `TableNotFound`.
@@ -76,9 +80,18 @@ impl TableService {
         &self,
         account: &str,
         table: &str,
-    ) -> Result<(RwLockReadGuard<'_, ()>, TableId)> {
-        let guard = self.name_locks.shared(account, table);
-        Ok((guard, self.table_id(account, table)?))
+    ) -> Result<(RwLockReadGuard<'_, KnownTables>, TableId)> {
+        let key = keys::table(account, table);
+        loop {
+            let known = self.name_locks.shared(&key);
+            if let Some(id) = known.id(&key) {
+                return Ok((known, id));
+            }
+            drop(known);
+            let mut known = self.name_locks.exclusive(&key);
+            let record = self.table_record(account, table, None)?;
+            known.remember(&key, record.ok_or(Error::TableNotFound)?.id);
+        }
     }
 
     fn next_table_id(&self) -> Result<TableId> {
@@ -91,30 +104,56 @@ impl TableService {
 }
 
 /// Locks on table names: shared by who writes entities, exclusive to who creates or deletes the table, so that no row is
-/// ever written under the id of a deleted table, where nobody would find it or clear it away.
+/// ever written under the id of a deleted table, where nobody would find it or clear it away. Each guards what is known of
+/// its tables, so that most operations on entities do not read the catalog.
 #[derive(Debug)]
-pub(crate) struct NameLocks(Box<[RwLock<()>]>);
+pub(crate) struct NameLocks(Box<[RwLock<KnownTables>]>);
+
+/// Ids of tables that exist, by the keys of their records.
+#[derive(Debug, Default)]
+pub(crate) struct KnownTables(HashMap<Box<[u8]>, TableId>);
+
+/// Most tables known by one of the 256 locks: some megabytes in all.
+const KNOWN_TABLES_MAX: usize = 64;
+
+impl KnownTables {
+    fn id(&self, key: &[u8]) -> Option<TableId> {
+        self.0.get(key).copied()
+    }
+
+    fn remember(&mut self, key: &[u8], id: TableId) {
+        if self.0.len() == KNOWN_TABLES_MAX {
+            self.0.clear();
+        }
+        self.0.insert(key.into(), id);
+    }
+
+    /// To be called before a write that may change the table: whether that succeeds or not, the next reads the record.
+    fn forget(&mut self, key: &[u8]) {
+        self.0.remove(key);
+    }
+}
 
 impl Default for NameLocks {
     fn default() -> NameLocks {
-        NameLocks((0..256).map(|_| RwLock::new(())).collect())
+        NameLocks((0..256).map(|_| RwLock::default()).collect())
     }
 }
 
 impl NameLocks {
-    fn shared(&self, account: &str, table: &str) -> RwLockReadGuard<'_, ()> {
-        let guard = self.stripe(account, table).read();
+    fn shared(&self, key: &[u8]) -> RwLockReadGuard<'_, KnownTables> {
+        let guard = self.stripe(key).read();
         guard.unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn exclusive(&self, account: &str, table: &str) -> RwLockWriteGuard<'_, ()> {
-        let guard = self.stripe(account, table).write();
+    fn exclusive(&self, key: &[u8]) -> RwLockWriteGuard<'_, KnownTables> {
+        let guard = self.stripe(key).write();
         guard.unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn stripe(&self, account: &str, table: &str) -> &RwLock<()> {
+    fn stripe(&self, key: &[u8]) -> &RwLock<KnownTables> {
         let mut hasher = DefaultHasher::new();
-        (account, table.to_ascii_lowercase()).hash(&mut hasher);
+        key.hash(&mut hasher);
         &self.0[hasher.finish() as usize % self.0.len()]
     }
 }

@@ -5,13 +5,12 @@ use super::super::error::{Failure, Result, known, table_json_body};
 use super::super::headers::{empty, put};
 use super::address::Address;
 use super::entity::{addressed, check_range, inserted};
-use super::{
-    Operation, Prefer, Request, content_type, cross, level_of, needs, route_entity, uncached,
-};
+use super::{Operation, Prefer, Request, content_type, level_of, needs, route_entity, uncached};
 use crate::auth::Caller;
 use crate::auth::policy::authorize;
 use crate::codec::multipart::{self, Batch, SubRequest, SubResponse};
 use crate::codec::odata::{Frame, Level, entity_path, read_entity};
+use crate::http::run::{self, cross};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_table::{DateTime, ETag, Entity, Write};
@@ -213,7 +212,7 @@ async fn apply(
                     };
                     answer_change(&frame, operation, prefer, timestamp)
                 });
-                Ok(Ok((answers.collect::<Vec<_>>(), ticket)))
+                Ok(Ok((answers.collect::<Result<Vec<_>>>()?, ticket)))
             }
             Err(error) => {
                 let failure = Failure::from(error.error);
@@ -247,7 +246,7 @@ fn answer_change(
     operation: lazurite_table::Operation,
     prefer: Option<Prefer>,
     timestamp: Option<DateTime>,
-) -> SubResponse {
+) -> Result<SubResponse> {
     let mut answer = SubResponse {
         status: 204,
         reason: "No Content",
@@ -277,7 +276,7 @@ fn answer_change(
                 answer
                     .headers
                     .push(("Content-Type", content_type(frame.level)));
-                answer.body = frame.single(&entity);
+                answer.body = frame.single(&(&entity).into())?;
             }
         }
     } else {
@@ -288,7 +287,7 @@ fn answer_change(
     if let Some(timestamp) = timestamp {
         answer.headers.push(("ETag", ETag(timestamp).to_string()));
     }
-    answer
+    Ok(answer)
 }
 
 impl FailedChange {
@@ -355,14 +354,8 @@ async fn read_entity_of(
     )?;
     super::covered_rows(caller, &table, false)?;
     check_range(request.range.as_ref(), &keys)?;
-    cross(move || {
+    run::read(|| {
         let tables = &request.app.tables;
-        let entity = tables.get_entity(
-            request.account(),
-            &table,
-            &keys.partition_key,
-            &keys.row_key,
-        )?;
         let frame = Frame {
             level,
             base_url: &request.context.base_url,
@@ -370,16 +363,22 @@ async fn read_entity_of(
             table: &table,
             select: None,
         };
+        let (body, etag) = tables.read_entity(
+            request.account(),
+            &table,
+            &keys.partition_key,
+            &keys.row_key,
+            |entity| Ok((frame.single(entity)?, entity.etag())),
+        )?;
         let mut headers = common_headers();
         headers.push(("DataServiceVersion", "3.0;".to_owned()));
         headers.push(("Content-Type", content_type(level)));
-        headers.push(("ETag", entity.etag().to_string()));
+        headers.push(("ETag", etag.to_string()));
         Ok(SubResponse {
             status: 200,
             reason: "OK",
             headers,
-            body: frame.single(&entity),
+            body,
         })
     })
-    .await
 }

@@ -4,8 +4,9 @@ use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
 use super::super::context::Context;
 use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, put};
-use super::{EntityKeys, Operation, Prefer, Request, cross, json, token, uncached};
+use super::{EntityKeys, Operation, Prefer, Request, json, token, uncached};
 use crate::codec::odata::{self, EntityBody, Frame, read_entity};
+use crate::http::run::{self, cross};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_table::{
@@ -44,10 +45,16 @@ pub async fn query_entities(request: Request) -> Result<Response<Body>> {
             access_range: request.range.as_ref(),
         };
         let tables = &request.app.tables;
-        let page = tables.query_entities(request.account(), &request.table, &query, &|| {
-            Instant::now() > deadline
-        })?;
-        let body = frame(&request, select.as_deref()).list(&page.entities);
+        let frame = frame(&request, select.as_deref());
+        let mut body = frame.begin_list();
+        let page = tables.visit_entities(
+            request.account(),
+            &request.table,
+            &query,
+            &|| Instant::now() > deadline,
+            &mut |entity| frame.entity(&mut body, entity),
+        )?;
+        frame.end_list(&mut body);
         let mut response = json(200, request.level, body);
         if let Some((partition_key, row_key)) = page.next {
             put(
@@ -97,23 +104,20 @@ fn plan_name(access: AccessKind) -> &'static str {
 pub async fn get_entity(request: Request, keys: EntityKeys) -> Result<Response<Body>> {
     let select = select(&request.context)?;
     check_range(request.range.as_ref(), &keys)?;
-    cross(move || {
+    run::read(|| {
         let tables = &request.app.tables;
-        let entity = tables.get_entity(
+        let frame = frame(&request, select.as_deref());
+        let (body, etag) = tables.read_entity(
             request.account(),
             &request.table,
             &keys.partition_key,
             &keys.row_key,
+            |entity| Ok((frame.single(entity)?, entity.etag())),
         )?;
-        let mut response = json(
-            200,
-            request.level,
-            frame(&request, select.as_deref()).single(&entity),
-        );
-        put(&mut response, "etag", entity.etag().to_string());
+        let mut response = json(200, request.level, body);
+        put(&mut response, "etag", etag.to_string());
         Ok(response)
     })
-    .await
 }
 
 pub async fn insert_entity(request: Request, body: RequestBody) -> Result<Response<Body>> {
@@ -147,7 +151,8 @@ async fn insert(
         row_key: entity.row_key.clone(),
     };
     check_range(request.range.as_ref(), &keys)?;
-    let (response, ticket) = cross(move || {
+    let db = request.app.db.clone();
+    let (response, ticket) = run::write(&db, move || {
         let tables = &request.app.tables;
         let now = request.context.now;
         let (timestamp, ticket) =
@@ -164,7 +169,10 @@ async fn insert(
                 put(&mut response, "dataserviceid", &location);
                 response
             }
-            _ => json(201, request.level, frame(&request, None).single(&entity)),
+            _ => {
+                let body = frame(&request, None).single(&(&entity).into())?;
+                json(201, request.level, body)
+            }
         };
         put(&mut response, "location", location);
         put(&mut response, "etag", entity.etag().to_string());
@@ -223,7 +231,8 @@ pub async fn write_entity(
         keys,
         read_entity(&collect(body, DOCUMENT_BYTES_MAX).await?)?,
     )?;
-    let (timestamp, ticket) = cross(move || {
+    let db = request.app.db.clone();
+    let (timestamp, ticket) = run::write(&db, move || {
         let now = request.context.now;
         Ok(apply(
             &request.app.tables,

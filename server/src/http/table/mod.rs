@@ -10,7 +10,8 @@ use super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
 use super::context::Context;
 use super::error::{Failure, Result, known};
 use super::headers::{empty, put, xml};
-use super::{App, cross, properties};
+use super::run;
+use super::{App, properties};
 use crate::analytics::Logged;
 use crate::auth::Caller;
 use crate::auth::policy::{Letters, Needs, authorize};
@@ -150,12 +151,13 @@ impl Request {
     }
 }
 
-/// Runs a synchronous call of the service off the connection's task, and waits until what it wrote is durable.
+/// Runs a call of the service that writes, and waits until what it wrote is durable.
 async fn write(
     request: Request,
     call: impl FnOnce(&TableService, &Request) -> lazurite_table::Result<Ticket> + Send + 'static,
 ) -> Result<()> {
-    let ticket = cross(move || Ok(call(&request.app.tables, &request)?)).await?;
+    let db = request.app.db.clone();
+    let ticket = run::write(&db, move || Ok(call(&request.app.tables, &request)?)).await?;
     Ok(ticket.await?)
 }
 
@@ -382,13 +384,9 @@ fn unsupported_format() -> Failure {
 }
 
 async fn get_table_acl(request: Request) -> Result<Response<Body>> {
-    let work = move || {
-        Ok(request
-            .app
-            .tables
-            .get_table_acl(request.account(), &request.table)?)
-    };
-    let identifiers = cross(work).await?.into_iter().map(SignedIdentifier::from);
+    let tables = &request.app.tables;
+    let stored = run::read(|| Ok(tables.get_table_acl(request.account(), &request.table)?))?;
+    let identifiers = stored.into_iter().map(SignedIdentifier::from);
     Ok(uncached(xml(
         200,
         policies::write(&identifiers.collect::<Vec<_>>()),

@@ -3,8 +3,9 @@
 use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
 use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, put};
-use super::{Prefer, Request, cross, json, token, uncached};
+use super::{Prefer, Request, json, token, uncached};
 use crate::codec::odata;
+use crate::http::run::{self, cross};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_table::TableQuery;
@@ -52,7 +53,7 @@ pub async fn query_tables(request: Request) -> Result<Response<Body>> {
 pub async fn get_table(request: Request, name: String) -> Result<Response<Body>> {
     let (level, base_url) = (request.level, request.context.base_url.clone());
     let account = request.account().to_owned();
-    let name = cross(move || Ok(request.app.tables.get_table(request.account(), &name)?)).await?;
+    let name = run::read(|| Ok(request.app.tables.get_table(request.account(), &name)?))?;
     Ok(json(
         200,
         level,

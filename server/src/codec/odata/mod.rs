@@ -1,0 +1,30 @@
+//! OData JSON: entities in (`read.rs`) and out (`write.rs`) at the three metadata levels. Types that JSON does not have
+//! travel as text beside an annotation. Source: Payload Format for Table Service Operations; Understanding the Table
+//! Service Data Model.
+
+mod read;
+#[cfg(test)]
+mod tests;
+mod write;
+
+pub use read::{EntityBody, read_entity};
+pub use write::{Frame, entity_path, table_list, table_single};
+
+/// How much an answer says about itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    None,
+    Minimal,
+    Full,
+}
+
+impl Level {
+    /// As in media types.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::None => "nometadata",
+            Level::Minimal => "minimalmetadata",
+            Level::Full => "fullmetadata",
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The body of a write: names, values and the types that are named beside them.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lazurite_table::{DateTime, DateTimeError, Error, Guid, InvalidInput, OutOfRangeInput, Value};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::fmt;
+
+/// The body of an Insert, Update or Merge. Keys are `None` when absent or null; nulls among the properties are dropped.
+#[derive(Debug, Default, PartialEq)]
+pub struct EntityBody {
+    pub partition_key: Option<String>,
+    pub row_key: Option<String>,
+    pub properties: Vec<(String, Value)>,
+}
+
+/// Reads an entity. Errors: `InvalidInput` for what is not JSON, not flat, or not of its type; `OutOfRangeInput` for
+/// instants before 1601; `DuplicatePropertiesSpecified`.
+pub fn read_entity(bytes: &[u8]) -> Result<EntityBody, Error> {
+    let invalid = || Error::InvalidInput(InvalidInput::Request);
+    let text = std::str::from_utf8(bytes).map_err(|_| invalid())?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let members = reader
+        .deserialize_map(Members)
+        .and_then(|members| reader.end().map(|()| members));
+    let members = members.map_err(|_| invalid())?;
+    let annotations = Annotations::of(&members)?;
+    let mut body = EntityBody {
+        properties: Vec::with_capacity(members.len()),
+        ..EntityBody::default()
+    };
+    for (name, raw) in &members {
+        match &**name {
+            "Timestamp" => {}
+            name if name.contains("@odata.") || name.starts_with("odata.") => {}
+            "PartitionKey" => set_key(&mut body.partition_key, raw)?,
+            "RowKey" => set_key(&mut body.row_key, raw)?,
+            _ => {
+                if let Some(value) = read_value(name, raw.get(), annotations.of_property(name))? {
+                    body.properties.push((name.clone().into_owned(), value));
+                }
+            }
+        }
+    }
+    Ok(body)
+}
+
+type Member<'a> = (Cow<'a, str>, &'a RawValue);
+
+/// The types that a body names, sorted by the property they are of. If one is named twice, the last counts.
+struct Annotations<'a>(Vec<(&'a str, Cow<'a, str>)>);
+
+impl<'a> Annotations<'a> {
+    fn of(members: &'a [Member<'a>]) -> Result<Annotations<'a>, Error> {
+        let mut types = Vec::new();
+        for (name, raw) in members {
+            if let Some(property) = name.strip_suffix("@odata.type") {
+                let text = text_of(raw).ok_or(Error::InvalidInput(InvalidInput::Request))?;
+                types.push((property, text));
+            }
+        }
+        types.sort_by_key(|(property, _)| *property);
+        Ok(Annotations(types))
+    }
+
+    fn of_property(&self, name: &str) -> Option<&str> {
+        let behind = self.0.partition_point(|(property, _)| *property <= name);
+        let (property, text) = self.0.get(behind.checked_sub(1)?)?;
+        (*property == name).then_some(text)
+    }
+}
+
+/// The service finds own properties that are given twice; keys are told apart here.
+fn set_key(key: &mut Option<String>, raw: &RawValue) -> Result<(), Error> {
+    if raw.get() == "null" {
+        return Ok(());
+    }
+    let text = text_of(raw).ok_or(Error::InvalidInput(InvalidInput::Request))?;
+    match key.replace(text.into_owned()) {
+        Some(_) => Err(Error::DuplicatePropertiesSpecified),
+        None => Ok(()),
+    }
+}
+
+/// The members of an object in order, repeated ones too.
+struct Members;
+
+impl<'de> Visitor<'de> for Members {
+    type Value = Vec<Member<'de>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut members = Vec::with_capacity(32);
+        while let Some((Text(name), value)) = map.next_entry()? {
+            members.push((name, value));
+        }
+        Ok(members)
+    }
+}
+
+/// A JSON string, borrowed unless it holds escapes.
+struct Text<'a>(Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for Text<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Text<'de>, D::Error> {
+        deserializer.deserialize_str(TextVisitor)
+    }
+}
+
+struct TextVisitor;
+
+impl<'de> Visitor<'de> for TextVisitor {
+    type Value = Text<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON string")
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
+        Ok(Text(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
+        Ok(Text(Cow::Owned(text.to_owned())))
+    }
+}
+
+/// The text of a string; `None` if the value is none.
+fn text_of(raw: &RawValue) -> Option<Cow<'_, str>> {
+    serde_json::from_str(raw.get()).ok().map(|Text(text)| text)
+}
+
+/// One property's value; `None` for null.
+fn read_value(name: &str, raw: &str, annotation: Option<&str>) -> Result<Option<Value>, Error> {
+    let invalid = || Error::InvalidInput(InvalidInput::Request);
+    let text = match raw.as_bytes().first() {
+        Some(b'n') => return Ok(None),
+        Some(b'{' | b'[') | None => return Err(invalid()),
+        Some(b'"') => {
+            let Text(text) = serde_json::from_str(raw).map_err(|_| invalid())?;
+            Some(text)
+        }
+        Some(_) => None,
+    };
+    // What stands unquoted is read by the same rules as the text in quotes, but for booleans and strings.
+    let plain = text.as_deref().unwrap_or(raw);
+    let value = match (annotation, &text) {
+        (None | Some("Edm.String"), Some(text)) => Value::String(text.clone().into_owned()),
+        (None, None) => read_bare(raw).ok_or_else(invalid)?,
+        (Some("Edm.Int32"), _) => Value::Int32(plain.parse().map_err(|_| invalid())?),
+        (Some("Edm.Int64"), _) => Value::Int64(plain.parse().map_err(|_| invalid())?),
+        (Some("Edm.Double"), _) => Value::Double(read_double(plain).ok_or_else(invalid)?),
+        (Some("Edm.Boolean"), _) => Value::Boolean(read_boolean(plain).ok_or_else(invalid)?),
+        (Some("Edm.DateTime"), Some(text)) => Value::DateTime(read_instant(name, text)?),
+        (Some("Edm.Guid"), Some(text)) => Value::Guid(Guid::parse(text).ok_or_else(invalid)?),
+        (Some("Edm.Binary"), Some(text)) => {
+            Value::Binary(STANDARD.decode(&**text).map_err(|_| invalid())?)
+        }
+        _ => return Err(invalid()),
+    };
+    Ok(Some(value))
+}
+
+/// A number or truth value without annotation. Whole numbers are Int32, never wider: the client would not know.
+fn read_bare(raw: &str) -> Option<Value> {
+    match raw {
+        "true" => Some(Value::Boolean(true)),
+        "false" => Some(Value::Boolean(false)),
+        number if number.contains(['.', 'e', 'E']) => read_double(number).map(Value::Double),
+        number => number.parse().ok().map(Value::Int32),
+    }
+}
+
+/// Values too large for a double are refused; only the words mean the infinities.
+fn read_double(text: &str) -> Option<f64> {
+    match text {
+        "NaN" => Some(f64::NAN),
+        "Infinity" | "INF" => Some(f64::INFINITY),
+        "-Infinity" | "-INF" => Some(f64::NEG_INFINITY),
+        _ if text
+            .bytes()
+            .any(|byte| byte.is_ascii_alphabetic() && !matches!(byte, b'e' | b'E')) =>
+        {
+            None
+        }
+        _ => text.parse().ok().filter(|number: &f64| number.is_finite()),
+    }
+}
+
+fn read_boolean(text: &str) -> Option<bool> {
+    match text {
+        "true" | "True" => Some(true),
+        "false" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+fn read_instant(name: &str, text: &str) -> Result<DateTime, Error> {
+    DateTime::parse(text).map_err(|error| match error {
+        DateTimeError::Malformed => Error::InvalidInput(InvalidInput::Request),
+        DateTimeError::OutOfRange => {
+            let (name, value) = (name.to_owned(), text.to_owned());
+            Error::OutOfRangeInput(OutOfRangeInput::Parameter { name, value })
+        }
+    })
+}

@@ -1,0 +1,154 @@
+//! An entity as it is read: a stored row of which only what is asked for is decoded, or one that was just written.
+
+use crate::DateTime;
+use crate::codec::{Row, ValueRef};
+use crate::error::{Error, Result};
+use crate::filter::Filter;
+use crate::keys;
+use crate::model::{ETag, Entity, Value};
+use std::borrow::Cow;
+
+/// One entity. Properties of a stored one are decoded as they are asked for.
+#[derive(Debug)]
+pub struct EntityView<'a> {
+    partition_key: Cow<'a, str>,
+    row_key: Cow<'a, str>,
+    timestamp: DateTime,
+    properties: Properties<'a>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Properties<'a> {
+    Stored(Row<'a>),
+    Plain(&'a [(String, Value)]),
+}
+
+impl<'a> From<&'a Entity> for EntityView<'a> {
+    fn from(entity: &'a Entity) -> EntityView<'a> {
+        EntityView {
+            partition_key: Cow::Borrowed(&entity.partition_key),
+            row_key: Cow::Borrowed(&entity.row_key),
+            timestamp: entity.timestamp,
+            properties: Properties::Plain(&entity.properties),
+        }
+    }
+}
+
+impl<'a> EntityView<'a> {
+    pub(crate) fn new(partition_key: &'a str, row_key: &'a str, row: Row<'a>) -> EntityView<'a> {
+        EntityView {
+            partition_key: Cow::Borrowed(partition_key),
+            row_key: Cow::Borrowed(row_key),
+            timestamp: row.timestamp,
+            properties: Properties::Stored(row),
+        }
+    }
+
+    /// The row under this key, which is without its table id.
+    pub(crate) fn of_key(key: &'a [u8], row: Row<'a>) -> Result<EntityView<'a>> {
+        let damaged =
+            || Error::InternalError("stored entity: its key is not of two components".into());
+        let (partition_key, row_key) = keys::parse_entity(key).ok_or_else(damaged)?;
+        Ok(EntityView {
+            partition_key,
+            row_key,
+            timestamp: row.timestamp,
+            properties: Properties::Stored(row),
+        })
+    }
+
+    /// Names the partition.
+    pub fn partition_key(&self) -> &str {
+        &self.partition_key
+    }
+
+    /// Names the entity within its partition.
+    pub fn row_key(&self) -> &str {
+        &self.row_key
+    }
+
+    /// When it was last written.
+    pub fn timestamp(&self) -> DateTime {
+        self.timestamp
+    }
+
+    /// Its version.
+    pub fn etag(&self) -> ETag {
+        ETag(self.timestamp)
+    }
+
+    /// Own properties in stored order. An error, of damaged bytes, ends them.
+    pub fn properties(&self) -> impl Iterator<Item = Result<(&'a str, ValueRef<'a>)>> + use<'a> {
+        let (stored, plain) = match self.properties {
+            Properties::Stored(row) => (Some(row.properties()), None),
+            Properties::Plain(list) => (None, Some(list)),
+        };
+        let plain = plain.into_iter().flatten();
+        let plain = plain.map(|(name, value)| Ok((&**name, value.into())));
+        stored.into_iter().flatten().chain(plain)
+    }
+
+    /// The value of an own property; names are case-sensitive.
+    pub fn property(&self, name: &str) -> Result<Option<ValueRef<'a>>> {
+        let mut value = [None];
+        match self.properties {
+            Properties::Stored(row) => {
+                let slot = |known: &[u8]| (known == name.as_bytes()).then_some(0);
+                row.find(slot, &mut value, 1)?;
+            }
+            Properties::Plain(list) => {
+                let found = list.iter().find(|(known, _)| known == name);
+                value[0] = found.map(|(_, value)| value.into());
+            }
+        }
+        Ok(value[0])
+    }
+
+    /// All of it, decoded.
+    pub fn to_entity(&self) -> Result<Entity> {
+        Ok(Entity {
+            partition_key: self.partition_key.to_string(),
+            row_key: self.row_key.to_string(),
+            timestamp: self.timestamp,
+            properties: self
+                .properties()
+                .map(|property| property.map(|(name, value)| (name.to_owned(), value.to_value())))
+                .collect::<Result<_>>()?,
+        })
+    }
+}
+
+/// Whether a filter holds of the row under this key, which is without its table id. Decodes what the filter speaks of.
+pub(crate) fn matches(filter: &Filter, key: &[u8], row: Row<'_>) -> Result<bool> {
+    let keys = match filter.speaks_of_keys() {
+        true => Some(EntityView::of_key(key, row)?),
+        false => None,
+    };
+    let mut few = [None; 8];
+    let mut many = Vec::new();
+    let values = match few.get_mut(..filter.names.len()) {
+        Some(few) => few,
+        None => {
+            many.resize(filter.names.len(), None);
+            &mut many[..]
+        }
+    };
+    let mut wanted = filter.names.len();
+    if let Some(keys) = &keys {
+        for (name, value) in [
+            ("PartitionKey", &keys.partition_key),
+            ("RowKey", &keys.row_key),
+        ] {
+            if let Some(slot) = filter.slot(name) {
+                values[slot] = Some(ValueRef::String(value));
+                wanted -= 1;
+            }
+        }
+    }
+    if let Some(slot) = filter.slot("Timestamp") {
+        values[slot] = Some(ValueRef::DateTime(row.timestamp));
+        wanted -= 1;
+    }
+    row.find(|name| filter.slot_of_bytes(name), values, wanted)?;
+    Ok(filter.matches(values))
+}
