@@ -190,7 +190,7 @@ pub struct Cli {
     pub log_format: LogFormat,
 
     /// Take bearer tokens: issuer, audience and times are checked, the signature is not, so that anybody can write
-    /// one; needs --cert
+    /// one; without --cert only from this machine
     #[arg(long, value_enum, value_name = "LEVEL", help_heading = "HTTPS")]
     pub oauth: Option<OauthLevel>,
 
@@ -243,11 +243,6 @@ pub enum LogFormat {
 impl Cli {
     /// Refuses, in a sentence, what is understood but not served, and what contradicts itself.
     pub fn check(&self) -> Result<(), String> {
-        if self.oauth.is_some() && self.cert.is_none() {
-            return Err(
-                "--oauth basic needs --cert: bearer tokens are taken over HTTPS only".to_owned(),
-            );
-        }
         if self.cert.is_none() && (self.key.is_some() || self.pwd.is_some()) {
             return Err("--key and --pwd belong to a certificate: name it with --cert".to_owned());
         }
@@ -389,8 +384,6 @@ mod tests {
 
     #[test]
     fn flags_that_need_others_say_so() {
-        let sentence = cli(&["--oauth", "basic"]).check().unwrap_err();
-        assert!(sentence.contains("needs --cert"), "{sentence}");
         for flag in ["--key", "--pwd"] {
             let sentence = cli(&[flag, "x"]).check().unwrap_err();
             assert!(sentence.contains("--cert"), "{sentence}");

@@ -45,9 +45,9 @@ pub struct Bearer {
 
 /// Reads a token and checks, in this order: protocol, form, times, issuer, audience.
 pub fn verify(context: &Context, token: &str) -> Result<Bearer> {
-    if !context.secure {
+    if !context.keeps_secrets() {
         return Err(failed(
-            "Authentication scheme Bearer is not allowed with HTTP.",
+            "Authentication scheme Bearer is not allowed with HTTP from another machine: start Lazurite with --cert.",
         ));
     }
     if !context.version.is_at_least(VERSION_MIN) {
@@ -264,8 +264,11 @@ pub mod tests {
         let failure = verify(&plain, &token(&good())).unwrap_err();
         assert_eq!(
             failure.details[0].1,
-            "Authentication scheme Bearer is not allowed with HTTP."
+            "Authentication scheme Bearer is not allowed with HTTP from another machine: start Lazurite with --cert."
         );
+        let mut near = request(ServiceKind::Queue, "GET", "/q", "myaccount", &[]);
+        near.peer = "127.0.0.1:50000".parse().unwrap();
+        assert!(verify(&near, &token(&good())).is_ok());
         let mut old = request(
             ServiceKind::Queue,
             "GET",

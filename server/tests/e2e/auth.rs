@@ -299,3 +299,37 @@ fn other_accounts_may_be_given() {
     );
     assert!(!server.log().contains(KEY));
 }
+
+#[test]
+fn tokens_are_taken_without_encryption_on_this_machine_if_the_flag_is_given() {
+    use base64::Engine as _;
+    let part = |value: serde_json::Value| {
+        base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(value.to_string())
+    };
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap()
+        .as_secs();
+    let claims = serde_json::json!({
+        "nbf": now - 60, "iat": now - 60, "exp": now + 600,
+        "iss": "https://sts.windows.net/ab1f708d-50f6-404c-a006-d71b2ac7a606/",
+        "aud": "https://storage.azure.com",
+    });
+    let header = part(serde_json::json!({ "alg": "none" }));
+    let token = format!("Bearer {header}.{}.AAAA", part(claims));
+    let location = tempfile::TempDir::new().unwrap();
+    let server = Launch::on(location.path())
+        .argument("--oauth=basic")
+        .start();
+    for service in Service::ALL {
+        let shown = |token: &str| list(service).header("Authorization", token).send(&server);
+        shown(&token).is(200);
+        assert_eq!(shown("Bearer nonsense").status, 401);
+        assert_eq!(list(service).unsigned().send(&server).status, 401);
+    }
+    let without = Server::fresh();
+    let refused = list(Service::Queue)
+        .header("Authorization", &token)
+        .send(&without);
+    refused.is_error(403, "AuthenticationFailed", REFUSED);
+}

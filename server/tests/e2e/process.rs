@@ -147,7 +147,6 @@ fn flags_that_cannot_be_honoured_are_refused() {
     let location = TempDir::new().unwrap();
     let refused = |flag: &str| Launch::on(location.path()).argument(flag).refused();
     is_refusal(refused("--cert=cert.pem"), &["--cert", "--key", "--pwd"]);
-    is_refusal(refused("--oauth=basic"), &["--oauth", "--cert"]);
     let accounts = Launch::on(location.path()).environment("AZURITE_ACCOUNTS", "nonsense");
     is_refusal(accounts.refused(), &["AZURITE_ACCOUNTS"]);
     let (status, text) = refused("--nonsense");
