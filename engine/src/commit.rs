@@ -11,8 +11,9 @@
 use crate::batch::{Change, Changes};
 use crate::config::{Background, Durability};
 use crate::files::OpenFile;
-use crate::key::{Kind, SequenceNumber};
+use crate::key::{Kind, SEQUENCE_MAX, SequenceNumber};
 use crate::keyspace::Tree;
+use crate::memtable::Memtable;
 use crate::stats::count;
 use crate::store::{Store, lock};
 use crate::value_log::Pin;
@@ -54,6 +55,16 @@ struct Request {
     _pins: Vec<Pin>,
     outcome: OnceLock<Result<SequenceNumber>>,
     writer: Thread,
+}
+
+/// Whether changes are applied as they are made, or again from the log.
+///
+/// Again, they all come into one memtable of their keyspace. Where the process sealed its memtables is not known, and any other
+/// place may lie between a value and what replaced it: the value may be gone by now, and nothing may refer to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Applied {
+    Now,
+    Again,
 }
 
 #[derive(Debug, Default)]
@@ -314,21 +325,21 @@ impl Store {
         let changes = Changes::new(&request.payload);
         let changes = changes.map(|change| change.expect("the payload was encoded by a batch"));
         let last = first + request.count - 1;
-        self.apply_changes((first..).zip(changes), last, self.snapshots.floor());
+        self.apply_changes((first..).zip(changes), last, Applied::Now);
     }
 
-    /// Applies numbered changes, up to `last`, to the memtables, runs of one keyspace at a time; nobody reads before `floor`.
-    /// The caller holds the log.
+    /// Applies numbered changes, up to `last`, to the memtables, runs of one keyspace at a time. The caller holds the log.
     pub(crate) fn apply_changes<'a>(
         &self,
         changes: impl Iterator<Item = (SequenceNumber, Change<'a>)>,
         last: SequenceNumber,
-        floor: SequenceNumber,
+        when: Applied,
     ) {
         let mut changes = changes.peekable();
         while let Some(&(_, first)) = changes.peek() {
             let tree = self.tree(first.keyspace()).expect("the batch was checked");
             if let Change::DeleteRange { start, end, .. } = first
+                && when == Applied::Now
                 && tree.glance().active.covers_many(start, end)
             {
                 tree.seal(self.clock.now());
@@ -342,15 +353,22 @@ impl Store {
             };
             let run = std::iter::from_fn(|| changes.next_if(&mut belongs));
             tree.gaps.begin_puts(last);
-            self.apply_run(&tree, run, floor);
+            let view = tree.glance();
+            self.apply_run(&tree, &view.active, run, when);
+            if when == Applied::Now && view.active.bytes() >= tree.memtable_bytes_max(&self.config)
+            {
+                tree.seal(self.clock.now());
+                self.notify();
+            }
         }
     }
 
     fn apply_run<'a>(
         &self,
         tree: &Tree,
+        active: &Memtable,
         run: impl Iterator<Item = (SequenceNumber, Change<'a>)>,
-        floor: SequenceNumber,
+        when: Applied,
     ) {
         let noted = run.inspect(|(_, change)| {
             if let Change::Set { kind, key, .. } = change
@@ -359,13 +377,13 @@ impl Store {
                 tree.gaps.note_put(key);
             }
         });
-        let view = tree.glance();
-        let bytes = view.active.apply(noted, floor);
+        let floor = match when {
+            Applied::Now => self.snapshots.floor(),
+            // Nobody reads yet: what later changes hide may have lost its values already.
+            Applied::Again => SEQUENCE_MAX,
+        };
+        let bytes = active.apply(noted, floor);
         self.memtable_bytes.fetch_add(bytes, Ordering::Relaxed);
-        if view.active.bytes() >= tree.memtable_bytes_max(&self.config) {
-            tree.seal(self.clock.now());
-            self.notify();
-        }
     }
 
     /// Makes everything that was appended before the call durable: the value log first, because a pointer that survives

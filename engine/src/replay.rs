@@ -4,9 +4,10 @@
 //! changes here: damage that shows behind what was applied still leaves the directory as it was.
 
 use crate::batch::{Change, Changes};
+use crate::commit::Applied;
 use crate::config::Background;
 use crate::files::{FileKind, FileName, HEADER_BYTES};
-use crate::key::{Kind, SEQUENCE_MAX, SequenceNumber};
+use crate::key::{Kind, SequenceNumber};
 use crate::store::{Store, lock};
 use crate::value_log::{ValuePointer, ValueReader};
 use crate::version::WalMeta;
@@ -240,9 +241,8 @@ impl<'a> Replay<'a> {
         let flushed = &self.flushed;
         let unflushed =
             changes.filter(|(sequence, change)| *sequence > flushed[change.keyspace() as usize]);
-        // Nobody reads yet: what later changes hide may have lost its values already.
         let upto = segment.last_sequence;
-        self.store.apply_changes(unflushed, upto, SEQUENCE_MAX);
+        self.store.apply_changes(unflushed, upto, Applied::Again);
         self.last = last;
     }
 
@@ -258,6 +258,14 @@ impl<'a> Replay<'a> {
             }
         }
         let store = self.store;
+        for tree in store.trees() {
+            let active = &tree.view().active;
+            let is_large = active.bytes() >= tree.memtable_bytes_max(&store.config);
+            // Scans have to step over what a deletion covers in its own memtable.
+            if is_large || active.has_range_tombstones() {
+                store.seal(&tree);
+            }
+        }
         lock(&store.manifest).state.last_sequence = self.last;
         store.with_log(|log| log.last_sequence = self.last);
         store.sync.start(self.last);
