@@ -4,6 +4,7 @@ mod cli;
 mod client;
 mod engine;
 mod gigabyte;
+mod installed;
 mod job;
 mod kills;
 mod ledger;

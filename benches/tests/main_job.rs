@@ -1,4 +1,4 @@
-//! The main job at a small scale, on real input, against the server of this tree, which is killed three times meanwhile.
+//! The server of this tree at a small scale: the main job on real input, in which it is killed three times, and the workloads of `services`.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -47,4 +47,27 @@ fn main_job_is_right_on_real_input_though_the_server_is_killed_three_times() {
     );
     assert!(output.status.success(), "{err}\n{out}");
     assert!(out.contains("server killed 3 times"), "{out}");
+}
+
+#[test]
+fn every_workload_of_the_services_is_answered_right() {
+    let output = Command::new(BENCH)
+        .args(["services", "--scale", "0.0001"])
+        .args(["--peers", "lazurite,floor,disk", "--spawn"])
+        .arg(server())
+        .output()
+        .expect("the program was built for this test");
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert!(output.status.success(), "{err}\n{out}");
+    for line in [
+        "table insert @64",
+        "queue with 10M",
+        "blob list 5000 of 1M @4",
+        "bars",
+    ] {
+        assert!(out.contains(line), "no line `{line}` in\n{err}\n{out}");
+    }
 }

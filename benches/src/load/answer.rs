@@ -13,8 +13,22 @@ pub(crate) struct Answer {
     pub(crate) head_bytes: usize,
     /// Bytes of the body, without what frames chunks.
     pub(crate) body_bytes: usize,
+    /// The status line and the headers, if the body was to be seen.
+    pub(crate) head: Vec<u8>,
     /// The body, if it was to be seen.
     pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    /// The value of a header, if the head was kept and has it.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+        let mut head = httparse::Response::new(&mut headers);
+        head.parse(&self.head).ok()?;
+        let named = |header: &&httparse::Header| header.name.eq_ignore_ascii_case(name);
+        let header = head.headers.iter().find(named)?;
+        std::str::from_utf8(header.value).ok()
+    }
 }
 
 /// Where in the answer the reader is.
@@ -42,10 +56,11 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Forgets the last answer; of the next one the body is kept or only counted.
+    /// Forgets the last answer; of the next one head and body are kept or only counted.
     pub(super) fn begin(&mut self, is_body_kept: bool) {
         self.place = Place::Head;
         self.is_body_kept = is_body_kept;
+        self.answer.head.clear();
         self.answer.body.clear();
         self.answer.body_bytes = 0;
     }
@@ -82,6 +97,9 @@ impl Reader {
         };
         self.answer.status = head.code.ok_or("an answer has no status")?;
         self.answer.head_bytes = length;
+        if self.is_body_kept {
+            self.answer.head.extend_from_slice(&bytes[..length]);
+        }
         self.place = match self.answer.status {
             204 | 304 => Place::Over,
             _ => place_of_body(head.headers)?,
@@ -178,6 +196,13 @@ mod tests {
             }
             assert_eq!(at, text.len());
             assert_eq!(reader.answer.body_bytes, reader.answer.body.len());
+            assert_eq!(reader.answer.header("x-none"), None);
+            assert!(
+                reader
+                    .answer
+                    .header("CONTENT-length")
+                    .is_none_or(|n| n.parse() == Ok(reader.answer.body_bytes))
+            );
             let body = String::from_utf8(reader.answer.body).unwrap();
             found.push((reader.answer.status, body));
         }

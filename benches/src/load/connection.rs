@@ -63,7 +63,7 @@ impl Connection {
     /// Begins to send `out`. The body of the answer is kept if the load looks at it, or if a `sample` is wanted.
     pub(super) fn begin(&mut self, expected: Expected, sample: bool) -> Outcome<()> {
         self.expected = expected;
-        self.reader.begin(expected.is_body_seen || sample);
+        self.reader.begin(expected.is_seen || sample);
         self.unread = 0..0;
         self.sent = 0;
         self.is_busy = true;

@@ -27,6 +27,11 @@ pub(crate) trait Load {
     /// Makes `out` the next request of `connection`; `None` if there is nothing more to send on it.
     fn next(&mut self, connection: usize, out: &mut Outgoing) -> Option<Expected>;
 
+    /// Whether `connection` may stop now, and leaves nothing half done.
+    fn may_end(&self, _connection: usize) -> bool {
+        true
+    }
+
     /// Looks at the answer to the request that `connection` sent last. Errors say in words what is wrong with it.
     fn answered(&mut self, _connection: usize, _answer: &Answer) -> Result<(), String> {
         Ok(())
@@ -39,8 +44,8 @@ pub(crate) struct Expected {
     /// Answers of one kind have their latencies together; counted from zero.
     pub(crate) kind: usize,
     pub(crate) status: u16,
-    /// Whether the load looks at the body; otherwise only its length is known.
-    pub(crate) is_body_seen: bool,
+    /// Whether the load looks at head and body; otherwise only their lengths are known.
+    pub(crate) is_seen: bool,
 }
 
 impl Expected {
@@ -52,16 +57,21 @@ impl Expected {
         }
     }
 
-    /// The same, and the load looks at the body.
+    /// The same as another kind.
+    pub(crate) fn kind(self, kind: usize) -> Expected {
+        Expected { kind, ..self }
+    }
+
+    /// The same, and the load looks at head and body.
     pub(crate) fn seen(self) -> Expected {
         Expected {
-            is_body_seen: true,
+            is_seen: true,
             ..self
         }
     }
 }
 
-/// When a load ends, whichever is first. Requests that are under way are waited for.
+/// When a load ends, whichever is first. Requests that are under way are waited for, and what is half done is finished.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limit {
     pub(crate) time: Duration,
@@ -76,6 +86,18 @@ impl Limit {
         }
     }
 
+    pub(crate) fn requests(requests: u64) -> Limit {
+        Limit {
+            time: Duration::MAX,
+            requests,
+        }
+    }
+
+    /// The same, and at most so many requests.
+    pub(crate) fn or_requests(self, requests: u64) -> Limit {
+        Limit { requests, ..self }
+    }
+
     /// As long as the load has requests.
     pub(crate) const NONE: Limit = Limit {
         time: Duration::MAX,
@@ -88,8 +110,8 @@ pub(crate) struct Met {
     pub(crate) elapsed: Duration,
     /// By kind, in nanoseconds.
     pub(crate) latencies: Vec<Histogram<u64>>,
-    /// The first answer of each kind.
-    pub(crate) samples: Vec<Sample>,
+    /// By kind, the first answer.
+    pub(crate) samples: Vec<Option<Sample>>,
     /// Wrong answers.
     pub(crate) mismatches: usize,
     /// The first few of them in words.
@@ -131,6 +153,13 @@ impl Met {
             .expect("the histogram grows as it must");
     }
 
+    fn sample(&mut self, kind: usize) -> &mut Option<Sample> {
+        while self.samples.len() <= kind {
+            self.samples.push(None);
+        }
+        &mut self.samples[kind]
+    }
+
     fn mismatch(&mut self, what: String) {
         self.mismatches += 1;
         if self.wrong.len() < WRONG_MAX {
@@ -154,6 +183,11 @@ impl Driver {
         let open = |index| Connection::open(address, poll.registry(), Token(index));
         let connections = (0..connections).map(open).collect::<io::Result<_>>()?;
         Ok(Driver { poll, connections })
+    }
+
+    /// How many connections there are.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.len()
     }
 
     /// Runs `load` until `limit`, or until it has nothing more to send. Errors if a connection breaks, or if the server goes silent.
@@ -198,14 +232,15 @@ struct Run<'a> {
 impl Run<'_> {
     /// Sends the next request of a connection that has none under way, unless the load is over.
     fn send(&mut self, index: usize, connection: &mut Connection) -> Outcome<()> {
-        let now = Instant::now();
-        if self.sent >= self.limit.requests || now - self.started >= self.limit.time {
+        let elapsed = self.started.elapsed();
+        let is_over = self.sent >= self.limit.requests || elapsed >= self.limit.time;
+        if is_over && self.load.may_end(index) {
             return Ok(());
         }
         let Some(expected) = self.load.next(index, &mut connection.out) else {
             return Ok(());
         };
-        let is_first = self.met.samples.len() <= expected.kind;
+        let is_first = self.met.sample(expected.kind).is_none();
         self.sent += 1;
         self.under_way += 1;
         connection.begin(expected, is_first)?;
@@ -235,11 +270,12 @@ impl Run<'_> {
                 expected.status
             ));
         }
-        if self.met.samples.len() <= expected.kind {
-            let method = connection.request_line();
-            let method = method.split(' ').next().unwrap_or_default().to_owned();
-            let answer = answer.clone();
-            self.met.samples.push(Sample { method, answer });
+        let sample = self.met.sample(expected.kind);
+        if sample.is_none() {
+            let line = connection.request_line();
+            let method = line.split(' ').next().unwrap_or_default().to_owned();
+            let answer = connection.answer().clone();
+            *sample = Some(Sample { method, answer });
         }
         if let Err(what) = self.load.answered(index, connection.answer()) {
             self.met.mismatch(what);

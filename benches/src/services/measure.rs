@@ -6,6 +6,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use super::peers::Running;
+use super::plan::Plan;
 use crate::load::{Driver, Limit, Load, Met};
 use crate::process::{Process, machine_busy};
 use crate::report::Outcome;
@@ -32,39 +33,54 @@ impl Cpu {
     }
 }
 
-/// Runs `load` until `limit` and measures it. Operations are the answers of the first kind; the names of `kinds` begin the names of
-/// latencies of the others.
+/// Runs `load` until `limit` and measures it. Latencies of the kinds after the first have their kind's name before theirs.
 pub(super) fn measure(
     peer: &Running,
     driver: &mut Driver,
     load: &mut dyn Load,
     limit: Limit,
-    kinds: &[&str],
+    plan: &Plan,
 ) -> Outcome<Findings> {
     let before = Cpu::now(peer.process());
     let met = driver.run(load, limit)?;
     let [server, client, machine] = Cpu::since(peer.process(), &before);
     let mut findings = Findings::default();
-    let (count, seconds) = (met.count(0).max(1) as f64, met.elapsed.as_secs_f64());
-    let others = (machine - server - client).max(0.0) / seconds.max(1e-3);
+    let seconds = met.elapsed.as_secs_f64().max(1e-3);
+    let items = met.count(0).max(1) as f64 * plan.items;
     for (name, figure) in [
-        ("per_s", met.count(0) as f64 / seconds),
-        ("cpu_us", server * 1e6 / count),
-        ("client_us", client * 1e6 / count),
+        ("per_s", rate(&met, plan, driver.connections()) * plan.items),
+        ("cpu_us", server * 1e6 / items),
+        ("client_us", client * 1e6 / items),
         ("client_cores", client / seconds),
-        ("other_cores", others),
         (
-            "rss_mib",
-            peer.process().memory().resident_kib as f64 / 1024.0,
+            "other_cores",
+            (machine - server - client).max(0.0) / seconds,
         ),
+        ("rss_mb", megabytes(peer.process().memory().resident_kib)),
     ] {
         findings.set(name, figure);
     }
-    for (index, (kind, latencies)) in kinds.iter().zip(&met.latencies).enumerate() {
+    for (index, (kind, latencies)) in plan.kinds.iter().zip(&met.latencies).enumerate() {
         findings.set_latencies(if index == 0 { "" } else { kind }, latencies);
     }
     findings.wrong_too(&met);
     Ok(findings)
+}
+
+/// Operations a second. Where some kinds of requests do not belong to the operation, it is what the connections would reach with those
+/// that do: each has one request under way, so it does as many as fit into the time that they take.
+fn rate(met: &Met, plan: &Plan, connections: usize) -> f64 {
+    if met.latencies.len() <= plan.counted {
+        return met.count(0) as f64 / met.elapsed.as_secs_f64().max(1e-3);
+    }
+    let counted = met.latencies.iter().take(plan.counted);
+    let seconds = counted.map(|latencies| latencies.mean() / 1e9).sum::<f64>();
+    connections as f64 / seconds.max(1e-9)
+}
+
+/// KiB as megabytes.
+pub(super) fn megabytes(kib: u64) -> f64 {
+    kib as f64 * 1024.0 / 1e6
 }
 
 impl Findings {

@@ -1,35 +1,38 @@
 //! `services`: the server beside others, service by service, with the same requests from the same client, in one run: Azurite, whose
-//! protocol it speaks, and the floor, below which nobody on this stack can go.
+//! protocol it speaks, the floor, below which nobody on this stack can go, and for large blobs nginx and the disk alone.
 
 mod bars;
-mod floor;
+mod disk;
 mod measure;
 mod peers;
+mod plan;
 mod report;
 mod workloads;
 
 use std::time::{Duration, Instant};
 
-pub(crate) use floor::run as run_floor;
-use measure::measure;
-pub(crate) use peers::Peer;
-use peers::Running;
+use measure::{Findings, measure};
+pub(crate) use peers::{Peer, run_floor};
+use peers::{Running, available, teach};
+use plan::{Plan, Scene};
 use report::Results;
 pub(crate) use workloads::Workload;
 
 use crate::cli::ServicesArgs;
-use crate::client::{Account, Service};
-use crate::load::{Limit, Load};
+use crate::load::Limit;
 use crate::report::Outcome;
 
 /// How long a load is measured, and how long it runs before, at scale 1.
 const SPAN_SECONDS: f64 = 2.0;
 const WARM_UP_SECONDS: f64 = 0.4;
+/// How long a server must be calm, several times in a row, before its background work counts as done.
+const CALM_SECONDS: f64 = 0.2;
 
 /// Runs the workloads, prints the tables, and answers how many answers were wrong.
 pub(crate) fn run(args: &ServicesArgs) -> Outcome<usize> {
     let mut bench = Bench {
         args,
+        peers: available(args)?,
         results: Results::default(),
         serial: 0,
     };
@@ -45,29 +48,11 @@ pub(crate) fn run(args: &ServicesArgs) -> Outcome<usize> {
 /// One run over all workloads.
 struct Bench<'a> {
     args: &'a ServicesArgs,
+    /// Those that take part.
+    peers: Vec<Peer>,
     results: Results,
     /// Loads so far, so that each can have keys of its own.
     serial: u64,
-}
-
-/// What one load is made for.
-struct Scene<'a> {
-    account: &'a Account,
-    connections: usize,
-    /// Another one for each load.
-    serial: u64,
-}
-
-/// A workload of one kind of load: what is there before, and the load.
-struct Plan<'a> {
-    /// What the cases are called, before the number of connections.
-    name: &'a str,
-    service: Service,
-    connections: &'a [usize],
-    /// What the kinds of answers are called. Operations are counted by the first.
-    kinds: &'a [&'a str],
-    prepare: &'a dyn Fn(&Running) -> Outcome<()>,
-    load: &'a dyn Fn(&Scene) -> Box<dyn Load>,
 }
 
 impl Bench<'_> {
@@ -81,23 +66,36 @@ impl Bench<'_> {
         Duration::from_secs_f64((full * self.args.scale.sqrt()).max(0.02))
     }
 
+    /// Starts those of `peers` that take part, on empty directories.
+    fn start(&self, peers: &[Peer]) -> Outcome<Vec<Running>> {
+        let taking_part = peers.iter().filter(|peer| self.peers.contains(peer));
+        taking_part
+            .map(|peer| Running::start(*peer, self.args))
+            .collect()
+    }
+
     /// Runs the load of `plan` on new servers, each in turn, as often as was asked for.
     fn compare(&mut self, plan: &Plan) -> Outcome<()> {
-        let peers = peers::start(self.args)?;
+        let peers = self.start(plan.peers)?;
         for peer in &peers {
             (plan.prepare)(peer)?;
         }
+        self.repeat(plan, &peers)
+    }
+
+    /// The same on servers that run and are prepared.
+    fn repeat(&mut self, plan: &Plan, peers: &[Running]) -> Outcome<()> {
         for _ in 0..self.args.runs {
             for &connections in plan.connections {
-                for peer in &peers {
-                    self.measure(plan, peer, &peers, connections)?;
+                for peer in peers {
+                    self.once(plan, peer, peers, connections)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn measure(
+    fn once(
         &mut self,
         plan: &Plan,
         peer: &Running,
@@ -114,13 +112,16 @@ impl Bench<'_> {
         let mut driver = peer.connect(plan.service, connections)?;
         let warm_up = driver.run(&mut *load, Limit::time(self.time(WARM_UP_SECONDS)))?;
         if peer.peer() == Peer::Lazurite {
-            peers::teach(peers, &warm_up.samples)?;
+            teach(peers, &warm_up.samples)?;
         }
         let limit = Limit::time(self.time(SPAN_SECONDS));
-        let mut findings = measure(peer, &mut driver, &mut *load, limit, plan.kinds)?;
+        let mut findings = measure(peer, &mut driver, &mut *load, limit, plan)?;
         findings.wrong_too(&warm_up);
-        let case = format!("{} @{connections}", plan.name);
-        self.results.add(&case, peer.peer(), findings);
+        self.add(&plan.case(connections), peer.peer(), findings);
         Ok(())
+    }
+
+    fn add(&mut self, case: &str, peer: Peer, findings: Findings) {
+        self.results.add(case, peer, findings);
     }
 }

@@ -20,7 +20,7 @@ const COLUMNS: [(&str, &str); 9] = [
     ("p99_us", "p99 us"),
     ("max_us", "max us"),
     ("cpu_us", "CPU us"),
-    ("rss_mib", "MiB"),
+    ("rss_mb", "RSS MB"),
     ("client_us", "client us"),
     ("client_cores", "cores"),
     ("other_cores", "others"),
@@ -44,15 +44,14 @@ impl Results {
 
     /// The median over the runs; `None` if the server did not run the case or has no such figure.
     pub(super) fn figure(&self, case: &str, peer: Peer, name: &str) -> Option<f64> {
-        let (_, peers) = self.cases.iter().find(|(known, _)| known == case)?;
-        let runs = peers.get(&peer)?.iter();
+        let runs = self.runs(case, peer).iter();
         let figures = runs.filter_map(|findings| findings.figures.get(name).copied());
         median(figures.collect())
     }
 
     /// Cores that others used while the case ran, with the server that they disturbed most.
     pub(super) fn busiest(&self, case: &str) -> f64 {
-        let peers = [Peer::Lazurite, Peer::Floor].into_iter();
+        let peers = Peer::ALL.into_iter();
         peers
             .filter_map(|peer| self.figure(case, peer, "other_cores"))
             .fold(0.0, f64::max)
@@ -65,17 +64,44 @@ impl Results {
         println!();
         for (case, peers) in &self.cases {
             println!("{case}");
-            for peer in peers.keys() {
-                print!("  {:30}", peer.name());
-                for (name, _) in COLUMNS {
-                    let figure = self.figure(case, *peer, name);
-                    print!(" {:>9}", figure.map_or("-".into(), number));
-                }
-                println!();
-            }
+            peers.keys().for_each(|peer| self.print_peer(case, *peer));
         }
         bars::print(self);
     }
+
+    /// A line of the figures in columns, and one of what else there is.
+    fn print_peer(&self, case: &str, peer: Peer) {
+        let of = |name: &str| self.figure(case, peer, name).map_or("-".into(), number);
+        print!("  {:30}", peer.name());
+        COLUMNS
+            .iter()
+            .for_each(|(name, _)| print!(" {:>9}", of(name)));
+        println!();
+        let runs = self.runs(case, peer);
+        let in_column = |name: &str| COLUMNS.iter().any(|(column, _)| *column == name);
+        let others = names(runs).into_iter().filter(|name| !in_column(name));
+        let others: Vec<String> = others.map(|name| format!("{name} {}", of(name))).collect();
+        if !others.is_empty() {
+            println!("    {}", others.join(", "));
+        }
+    }
+
+    fn runs(&self, case: &str, peer: Peer) -> &[Findings] {
+        let of_case = self.cases.iter().find(|(known, _)| known == case);
+        let runs = of_case.and_then(|(_, peers)| peers.get(&peer));
+        runs.map_or(&[], Vec::as_slice)
+    }
+}
+
+/// The names of all figures of some runs, without repetition.
+fn names(runs: &[Findings]) -> Vec<&str> {
+    let mut names: Vec<&str> = runs
+        .iter()
+        .flat_map(|findings| findings.figures.keys().map(String::as_str))
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 fn median(mut figures: Vec<f64>) -> Option<f64> {

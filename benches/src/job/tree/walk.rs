@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::job::flights::call;
+use crate::installed::call;
 use crate::report::Outcome;
 
 /// Directories left out: `__pycache__` changes as programs run, `site-packages` is not the standard library.

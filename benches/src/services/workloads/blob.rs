@@ -1,154 +1,168 @@
-//! Loads on blobs.
+//! Workloads on blobs, but for listing.
 
-use std::sync::Arc;
-
-use super::CONNECTIONS;
-use crate::client::{Account, Outgoing, Request, Service, Template};
-use crate::load::{Answer, Expected, Limit, Load};
-use crate::random::Random;
+use super::blob_loads::{
+    Append, Blocks, CONTAINER, DeleteAndPut, Get, GetRange, Names, Put, noise,
+};
+use crate::client::Service;
+use crate::load::{Limit, Load};
 use crate::report::Outcome;
-use crate::services::peers::Running;
-use crate::services::{Bench, Plan, Scene};
+use crate::services::measure::{Findings, measure, megabytes};
+use crate::services::peers::{Peer, Running, scratch};
+use crate::services::plan::Plan;
+use crate::services::{Bench, disk};
 
-const CONTAINER: &str = "bench";
-const KIB: usize = 1024;
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+/// Small blobs that are there before the operations of which they are the object.
+const BLOBS: f64 = 10_000.0;
+/// Sizes of a large blob and of its blocks, at scale 1.
+const LARGE_BYTES: f64 = (64 * MIB) as f64;
+const BLOCK_BYTES: f64 = (8 * MIB) as f64;
+/// Bytes of a ranged read.
+const RANGE_BYTES: usize = 64 * KIB;
+/// What is written to find out how fast the disk is.
+const DISK_MIB: f64 = 2048.0;
+/// Uploads at once where the memory that they take is looked at.
+const UPLOADS: usize = 64;
 
-/// Puts and gets of small blobs.
 pub(super) fn small(bench: &mut Bench) -> Outcome<()> {
-    let bytes = 4 * KIB;
-    bench.compare(&Plan {
-        name: "blob put 4 KiB",
-        service: Service::Blob,
-        connections: CONNECTIONS,
-        kinds: &["put"],
-        prepare: &create_container,
-        load: &|scene| Box::new(Put::new(scene.account, scene.serial, bytes, u64::MAX)),
-    })?;
-    let blobs = bench.scaled(10_000.0, 100);
-    bench.compare(&Plan {
-        name: "blob get 4 KiB",
-        service: Service::Blob,
-        connections: CONNECTIONS,
-        kinds: &["get"],
-        prepare: &|peer| {
-            create_container(peer)?;
-            fill(peer, bytes, blobs)
-        },
-        load: &|scene| Box::new(Get::new(scene, bytes, blobs)),
-    })
+    put_and_get(bench, "1 KiB", KIB, &[16])?;
+    put_and_get(bench, "4 KiB", 4 * KIB, &[1, 16, 64])?;
+    put_and_get(bench, "1 MiB", MIB, &[1, 16])
 }
 
-fn create_container(peer: &Running) -> Outcome<()> {
+fn put_and_get(bench: &mut Bench, size: &str, bytes: usize, connections: &[usize]) -> Outcome<()> {
+    let content = noise(bytes);
+    let put = Plan::new(
+        format!("blob put {size}"),
+        Service::Blob,
+        create_container,
+        |scene| {
+            let names = Names::new(scene.serial, u64::MAX);
+            Put::new(scene.account, names, &content)
+        },
+    );
+    bench.compare(&put.at(connections))?;
+    let blobs = BLOBS.min((256 * MIB / bytes) as f64);
+    let names = Names::new(0, bench.scaled(blobs, 20));
+    let get = Plan::new(
+        format!("blob get {size}"),
+        Service::Blob,
+        |peer| fill(peer, &mut Put::new(peer.account(), names, &content)),
+        |scene| Get::new(scene, names, bytes),
+    );
+    bench.compare(&get.at(connections))
+}
+
+/// A blob in blocks beside the disk; the whole blob and ranges of it got, beside nginx.
+pub(super) fn large(bench: &mut Bench) -> Outcome<()> {
+    let blob = noise(bench.scaled(LARGE_BYTES, 256 << 10) as usize);
+    let block = noise(bench.scaled(BLOCK_BYTES, 32 << 10) as usize);
+    let put = Plan::new(
+        "blob put in blocks, MiB",
+        Service::Blob,
+        create_container,
+        |scene| Blocks::new(scene, &block),
+    );
+    let put = put.at(&[1, 4]).kinds(&["block", "list"], 2);
+    bench.compare(&put.items(block.len() as f64 / MIB as f64))?;
+    beside_the_disk(bench)?;
+    let one = Names::new(0, 1);
+    let prepare = |peer: &Running| match peer.peer() {
+        Peer::Nginx => peer.serve_file(&one.path(0), &blob),
+        _ => fill(peer, &mut Put::new(peer.account(), one, &blob)),
+    };
+    let get = Plan::new("blob get 64 MiB, MiB", Service::Blob, prepare, |scene| {
+        Get::new(scene, one, blob.len())
+    });
+    let get = get.items(blob.len() as f64 / MIB as f64).at(&[1, 4]);
+    bench.compare(&get.on(&[Peer::Lazurite, Peer::Floor, Peer::Azurite, Peer::Nginx]))?;
+    let range = Plan::new(
+        "blob get 64 KiB of 64 MiB",
+        Service::Blob,
+        prepare,
+        |scene| GetRange::new(scene, blob.len(), RANGE_BYTES),
+    );
+    bench.compare(&range.at(&[1, 16]))
+}
+
+/// How fast the disk is, for the cases of putting in blocks.
+fn beside_the_disk(bench: &mut Bench) -> Outcome<()> {
+    if !bench.peers.contains(&Peer::Disk) {
+        return Ok(());
+    }
+    for _ in 0..bench.args.runs {
+        let directory = scratch(bench.args)?;
+        let mib = bench.scaled(DISK_MIB, 4);
+        let mut findings = Findings::default();
+        findings.set("per_s", disk::sequential_write(directory.path(), mib)?);
+        for case in ["blob put in blocks, MiB @1", "blob put in blocks, MiB @4"] {
+            bench.add(case, Peer::Disk, findings.clone());
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn append(bench: &mut Bench) -> Outcome<()> {
+    let block = noise(4 * KIB);
+    let plan = Plan::new(
+        "blob append 4 KiB",
+        Service::Blob,
+        create_container,
+        |scene| Append::new(scene, &block),
+    );
+    bench.compare(&plan.at(&[1, 16]).kinds(&["append", "create"], 1))
+}
+
+/// What is deleted is put again, so that as many are there; the rate is of deleting.
+pub(super) fn delete(bench: &mut Bench) -> Outcome<()> {
+    let content = noise(KIB);
+    let names = Names::new(0, bench.scaled(BLOBS, 100));
+    let plan = Plan::new(
+        "blob delete of 10k",
+        Service::Blob,
+        |peer| fill(peer, &mut Put::new(peer.account(), names, &content)),
+        |scene| DeleteAndPut::new(scene, names, &content),
+    );
+    bench.compare(&plan.at(&[1, 16]).kinds(&["delete", "put"], 1))
+}
+
+/// Each connection sends one blob whole.
+pub(super) fn uploads(bench: &mut Bench) -> Outcome<()> {
+    let content = noise(bench.scaled(LARGE_BYTES, 256 << 10) as usize);
+    let plan = Plan::new(
+        "blob 64 uploads",
+        Service::Blob,
+        |_| Ok(()),
+        |scene| Put::new(scene.account, Names::new(0, 1), &content),
+    );
+    let plan = plan.items(content.len() as f64 / MIB as f64);
+    for _ in 0..bench.args.runs {
+        for peer in bench.start(&[Peer::Lazurite])? {
+            create_container(&peer)?;
+            let names = Names::new(0, UPLOADS as u64);
+            let mut load = Put::new(peer.account(), names, &content);
+            let mut driver = peer.connect(Service::Blob, UPLOADS)?;
+            let mut findings = measure(&peer, &mut driver, &mut load, Limit::NONE, &plan)?;
+            findings.set("peak_mb", megabytes(peer.process().memory().peak_kib));
+            bench.add("blob 64 uploads at once", peer.peer(), findings);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn create_container(peer: &Running) -> Outcome<()> {
     match peer.is_a_store() {
         true => Ok(peer.client().create_container(CONTAINER)?),
         false => Ok(()),
     }
 }
 
-/// Puts the blobs 0 to `count` of the data 0.
-fn fill(peer: &Running, bytes: usize, count: u64) -> Outcome<()> {
-    if !peer.is_a_store() {
-        return Ok(());
-    }
-    let mut load = Put::new(peer.account(), 0, bytes, count);
-    let met = peer
-        .connect(Service::Blob, 16)?
-        .run(&mut load, Limit::NONE)?;
-    match met.wrong.first() {
-        None => Ok(()),
-        Some(wrong) => Err(wrong.clone().into()),
-    }
-}
-
-/// What the SDKs send with every request to a blob.
-fn request(method: &'static str) -> Request<'static> {
-    Request::new(
-        Service::Blob,
-        method,
-        format!("/{CONTAINER}/{}", Template::mark(0)),
-    )
-    .header("accept", "application/xml")
-    .header("user-agent", "lazurite-bench")
-}
-
-/// The name of blob number `number` of the data `data`.
-fn name(data: u64, number: u64) -> String {
-    format!("d{data:04}/b{number:09}")
-}
-
-/// Puts one blob after the other, of noise of that length.
-struct Put {
-    template: Template,
-    content: Arc<Vec<u8>>,
-    data: u64,
-    next: u64,
-    end: u64,
-}
-
-impl Put {
-    fn new(account: &Account, data: u64, bytes: usize, end: u64) -> Put {
-        let put = request("PUT")
-            .header("content-type", "application/octet-stream")
-            .header("x-ms-blob-type", "BlockBlob");
-        let mut content = vec![0; bytes];
-        Random::new(2).fill(&mut content);
-        Put {
-            template: Template::new(account, put),
-            content: Arc::new(content),
-            data,
-            next: 0,
-            end,
-        }
-    }
-}
-
-impl Load for Put {
-    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
-        if self.next >= self.end {
-            return None;
-        }
-        let name = name(self.data, self.next);
-        self.next += 1;
-        let whole = 0..self.content.len();
-        self.template
-            .write_long(out, &[&name], &self.content, whole);
-        Some(Expected::status(201))
-    }
-}
-
-/// Gets blobs of the data 0 at random.
-struct Get {
-    template: Template,
-    random: Random,
-    bytes: usize,
-    count: u64,
-}
-
-impl Get {
-    fn new(scene: &Scene, bytes: usize, count: u64) -> Get {
-        Get {
-            template: Template::new(scene.account, request("GET")),
-            random: Random::new(scene.serial),
-            bytes,
-            count,
-        }
-    }
-}
-
-impl Load for Get {
-    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
-        let name = name(0, self.random.below(self.count));
-        self.template.write(out, &[&name], b"");
-        Some(Expected::status(200))
-    }
-
-    fn answered(&mut self, _connection: usize, answer: &Answer) -> Result<(), String> {
-        match answer.body_bytes == self.bytes {
-            true => Ok(()),
-            false => Err(format!(
-                "{} bytes came back, not {}",
-                answer.body_bytes, self.bytes
-            )),
-        }
+/// Creates the container and puts the blobs of `load`.
+fn fill(peer: &Running, load: &mut dyn Load) -> Outcome<()> {
+    create_container(peer)?;
+    match peer.is_a_store() {
+        true => peer.fill(Service::Blob, 16, load),
+        false => Ok(()),
     }
 }

@@ -1,8 +1,12 @@
 //! The workloads, and for each service the loads of which they consist.
 
 mod blob;
+mod blob_loads;
+mod list;
 mod queue;
+mod queue_loads;
 mod table;
+mod table_loads;
 
 use std::fmt;
 
@@ -15,18 +19,49 @@ use crate::report::Outcome;
 /// A workload: what is asked of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Workload {
-    /// Entities of a kibibyte, inserted one a request.
+    /// Entities of a kibibyte inserted.
     TableInsert,
-    /// The same entities, read by their keys.
+    /// Entities replaced, or inserted where there was none.
+    TableUpsert,
+    /// Two properties of entities changed.
+    TableMerge,
+    /// Entities read by their keys.
     TableGet,
-    /// Messages of 256 bytes put.
+    /// A hundred entities of a partition by a range of keys.
+    TableRange,
+    /// A partition of 10,000 entities, filtered by a property.
+    TableScan,
+    /// Transactions of a hundred inserts.
+    TableTransaction,
+    /// 100,000 upserts, each into a partition of its own.
+    TablePartitions,
+    /// The same operations with 10 thousand, a million and 10 million entities stored; a restart with the latter.
+    TableDeep,
+    /// Messages of a kibibyte put.
     QueuePut,
-    /// Blobs of 4 KiB put, and got.
+    /// A message put, got and deleted.
+    QueueCycle,
+    /// The first of 10,000 messages seen.
+    QueuePeek,
+    /// A message of 10,000 updated.
+    QueueUpdate,
+    /// Thirty-two of 10,000 messages got at once.
+    QueueGet32,
+    /// Messages got and deleted with 100 to 10 million waiting, and after a million were consumed.
+    QueueDeep,
+    /// Blobs of 1 KiB, 4 KiB and 1 MiB put and got.
     BlobSmall,
+    /// Blobs of 64 MiB: put in blocks, got, read by ranges.
+    BlobLarge,
+    /// Blocks of 4 KiB appended.
+    BlobAppend,
+    /// Blobs among 10 thousand, 100 thousand and a million listed.
+    BlobList,
+    /// Blobs among 10,000 deleted.
+    BlobDelete,
+    /// Sixty-four uploads of 64 MiB at once, and the memory that they take.
+    BlobUploads,
 }
-
-/// Connections of workloads that show how a service takes more of them.
-const CONNECTIONS: &[usize] = &[1, 16, 64];
 
 /// What was asked for by name or by service, in our order; everything if nothing was.
 pub(super) fn chosen(only: &[Workload], services: &[Part]) -> Vec<Workload> {
@@ -38,21 +73,59 @@ pub(super) fn chosen(only: &[Workload], services: &[Part]) -> Vec<Workload> {
     all.filter(is_chosen).collect()
 }
 
+/// How much is stored where that is what matters, and what it is called whatever the scale.
+const DEPTHS: [(&str, f64); 3] = [("10k", 1e4), ("1M", 1e6), ("10M", 1e7)];
+
 impl Workload {
     pub(super) fn run(self, bench: &mut Bench) -> Outcome<()> {
         match self {
             Workload::TableInsert => table::insert(bench),
+            Workload::TableUpsert => table::upsert(bench),
+            Workload::TableMerge => table::merge(bench),
             Workload::TableGet => table::get(bench),
+            Workload::TableRange => table::range(bench),
+            Workload::TableScan => table::scan(bench),
+            Workload::TableTransaction => table::transaction(bench),
+            Workload::TablePartitions => table::partitions(bench),
+            Workload::TableDeep => table::deep(bench),
             Workload::QueuePut => queue::put(bench),
+            Workload::QueueCycle => queue::cycle(bench),
+            Workload::QueuePeek => queue::peek(bench),
+            Workload::QueueUpdate => queue::update(bench),
+            Workload::QueueGet32 => queue::get_32(bench),
+            Workload::QueueDeep => queue::deep(bench),
             Workload::BlobSmall => blob::small(bench),
+            Workload::BlobLarge => blob::large(bench),
+            Workload::BlobAppend => blob::append(bench),
+            Workload::BlobList => list::run(bench),
+            Workload::BlobDelete => blob::delete(bench),
+            Workload::BlobUploads => blob::uploads(bench),
         }
     }
 
     fn service(self) -> Part {
         match self {
-            Workload::TableInsert | Workload::TableGet => Part::Table,
-            Workload::QueuePut => Part::Queue,
-            Workload::BlobSmall => Part::Blob,
+            Workload::TableInsert
+            | Workload::TableUpsert
+            | Workload::TableMerge
+            | Workload::TableGet
+            | Workload::TableRange
+            | Workload::TableScan
+            | Workload::TableTransaction
+            | Workload::TablePartitions
+            | Workload::TableDeep => Part::Table,
+            Workload::QueuePut
+            | Workload::QueueCycle
+            | Workload::QueuePeek
+            | Workload::QueueUpdate
+            | Workload::QueueGet32
+            | Workload::QueueDeep => Part::Queue,
+            Workload::BlobSmall
+            | Workload::BlobLarge
+            | Workload::BlobAppend
+            | Workload::BlobList
+            | Workload::BlobDelete
+            | Workload::BlobUploads => Part::Blob,
         }
     }
 }
@@ -61,5 +134,18 @@ impl fmt::Display for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.to_possible_value().expect("no value is skipped");
         f.pad(name.get_name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workloads_are_chosen_by_name_and_by_service() {
+        assert_eq!(chosen(&[], &[]).len(), Workload::value_variants().len());
+        let some = chosen(&[Workload::QueuePut], &[Part::Table]);
+        assert!(some.contains(&Workload::QueuePut) && some.contains(&Workload::TableDeep));
+        assert!(!some.contains(&Workload::BlobList) && !some.contains(&Workload::QueueDeep));
     }
 }

@@ -1,26 +1,153 @@
-//! Loads on queues.
+//! Workloads on queues.
 
-use super::CONNECTIONS;
-use crate::client::{Account, Outgoing, Request, Service, Template};
-use crate::load::{Expected, Load};
+use super::DEPTHS;
+use super::queue_loads::{Consume, Cycle, GetMany, Message, Peek, Put, QUEUE, Step, Update};
+use crate::client::Service;
+use crate::load::Limit;
 use crate::report::Outcome;
-use crate::services::peers::Running;
-use crate::services::{Bench, Plan};
+use crate::services::measure::{Findings, measure, megabytes};
+use crate::services::peers::{Peer, Running};
+use crate::services::plan::Plan;
+use crate::services::{Bench, CALM_SECONDS, SPAN_SECONDS};
 
-const QUEUE: &str = "bench";
-/// Characters of a message.
-const TEXT_CHARS: usize = 256;
+/// Messages that wait where an operation on one of them is measured.
+const WAITING: f64 = 10_000.0;
+/// Messages that are consumed before those are measured that are left.
+const CONSUMED: f64 = 1e6;
+/// Requests for 32 messages that are sent, at scale 1.
+const GETS_OF_32: f64 = 6000.0;
+const STORES: &[Peer] = &[Peer::Lazurite, Peer::Azurite];
 
-/// Puts of new messages.
 pub(super) fn put(bench: &mut Bench) -> Outcome<()> {
-    bench.compare(&Plan {
-        name: "queue put",
-        service: Service::Queue,
-        connections: CONNECTIONS,
-        kinds: &["put"],
-        prepare: &create_queue,
-        load: &|scene| Box::new(Put::new(scene.account)),
-    })
+    bench.compare(&Plan::new(
+        "queue put",
+        Service::Queue,
+        create_queue,
+        |scene| Put::new(scene.account, Message::large(), u64::MAX),
+    ))
+}
+
+pub(super) fn cycle(bench: &mut Bench) -> Outcome<()> {
+    let steps = &[Step::Put, Step::Get, Step::Delete];
+    let plan = Plan::new(
+        "queue put, get, delete",
+        Service::Queue,
+        create_queue,
+        |scene| Cycle::new(scene, Message::large(), steps),
+    );
+    bench.compare(&plan.kinds(&["put", "get", "delete"], 3))
+}
+
+pub(super) fn peek(bench: &mut Bench) -> Outcome<()> {
+    let count = bench.scaled(WAITING, 100);
+    let plan = Plan::new(
+        "queue peek of 10k",
+        Service::Queue,
+        |peer| fill(peer, Message::large(), count),
+        Peek::new,
+    );
+    bench.compare(&plan.at(&[1, 16]))
+}
+
+pub(super) fn update(bench: &mut Bench) -> Outcome<()> {
+    let count = bench.scaled(WAITING, 100);
+    let plan = Plan::new(
+        "queue update of 10k",
+        Service::Queue,
+        |peer| fill(peer, Message::large(), count),
+        |scene| Update::new(scene, Message::large()),
+    );
+    bench.compare(&plan.at(&[1, 16]).kinds(&["update", "get"], 1))
+}
+
+/// Each request takes away 32 messages, so there are so many more of them where that makes no difference; Azurite has what it is asked for.
+pub(super) fn get_32(bench: &mut Bench) -> Outcome<()> {
+    let waiting = bench.scaled(WAITING, 1000);
+    let requests = bench.scaled(GETS_OF_32, 20);
+    let plan = Plan::new(
+        "queue get 32 of 10k",
+        Service::Queue,
+        |_| Ok(()),
+        |scene| GetMany::new(scene.account),
+    );
+    for _ in 0..bench.args.runs {
+        for peer in bench.start(STORES)? {
+            let time = bench.time(SPAN_SECONDS);
+            let (taken, limit) = match peer.peer() {
+                Peer::Lazurite => (requests * 32, Limit::requests(requests)),
+                _ => (0, Limit::time(time).or_requests(waiting / 32)),
+            };
+            fill(&peer, Message::large(), waiting + taken)?;
+            let mut driver = peer.connect(Service::Queue, 16)?;
+            let mut load = GetMany::new(peer.account());
+            let findings = measure(&peer, &mut driver, &mut load, limit, &plan)?;
+            bench.add(&plan.case(16), peer.peer(), findings);
+        }
+    }
+    Ok(())
+}
+
+/// Got and deleted with more and more waiting. What is deleted is put again, so that as many are waiting; the rate is of getting and deleting.
+pub(super) fn deep(bench: &mut Bench) -> Outcome<()> {
+    let peers = bench.start(&[Peer::Lazurite])?;
+    peers.iter().try_for_each(create_queue)?;
+    let mut stored = 0;
+    for (name, full) in [("100", 100.0)].into_iter().chain(DEPTHS) {
+        let until = match name {
+            "100" => 100,
+            _ => bench.scaled(full, 200).max(stored),
+        };
+        for peer in &peers {
+            write(peer, Message::small(), until - stored)?;
+            peer.settle(bench.time(CALM_SECONDS));
+        }
+        stored = until;
+        get_and_delete(bench, &format!("of {name}"), &peers)?;
+    }
+    for peer in &peers {
+        let mut findings = Findings::default();
+        findings.set("rss_mb", megabytes(peer.process().memory().resident_kib));
+        bench.add("queue with 10M", peer.peer(), findings);
+    }
+    drop(peers);
+    after_consuming(bench)?;
+    azurite_with_10k(bench)
+}
+
+fn get_and_delete(bench: &mut Bench, name: &str, peers: &[Running]) -> Outcome<()> {
+    let steps = &[Step::Get, Step::Delete, Step::Put];
+    let plan = Plan::new(
+        format!("queue get, delete {name}"),
+        Service::Queue,
+        |_| Ok(()),
+        |scene| Cycle::new(scene, Message::small(), steps),
+    );
+    let plan = plan.at(&[16]).kinds(&["get", "delete", "put"], 2);
+    bench.repeat(&plan, peers)
+}
+
+/// With 10,000 left of which a million were consumed just before.
+fn after_consuming(bench: &mut Bench) -> Outcome<()> {
+    let (left, consumed) = (bench.scaled(WAITING, 200), bench.scaled(CONSUMED, 1000));
+    let peers = bench.start(&[Peer::Lazurite])?;
+    for peer in &peers {
+        fill(peer, Message::small(), left + consumed)?;
+        peer.fill(
+            Service::Queue,
+            16,
+            &mut Consume::new(peer.account(), 16, consumed),
+        )?;
+    }
+    get_and_delete(bench, "after 1M", &peers)
+}
+
+fn azurite_with_10k(bench: &mut Bench) -> Outcome<()> {
+    let count = bench.scaled(WAITING, 200);
+    let peers = bench.start(&[Peer::Azurite])?;
+    for peer in &peers {
+        fill(peer, Message::small(), count)?;
+    }
+    get_and_delete(bench, "of 10k", &peers)
 }
 
 fn create_queue(peer: &Running) -> Outcome<()> {
@@ -30,36 +157,16 @@ fn create_queue(peer: &Running) -> Outcome<()> {
     }
 }
 
-/// What the SDKs send with every request to a queue.
-fn request(method: &'static str, path: String) -> Request<'static> {
-    Request::new(Service::Queue, method, path)
-        .header("accept", "application/xml")
-        .header("user-agent", "lazurite-bench")
-}
-
-/// Puts the same message again and again.
-struct Put {
-    template: Template,
-    body: Vec<u8>,
-}
-
-impl Put {
-    fn new(account: &Account) -> Put {
-        let put = request("POST", format!("/{QUEUE}/messages"));
-        let text = "m".repeat(TEXT_CHARS);
-        let body = format!(
-            "<?xml version='1.0' encoding='utf-8'?>\n<QueueMessage><MessageText>{text}</MessageText></QueueMessage>"
-        );
-        Put {
-            template: Template::new(account, put.header("content-type", "application/xml")),
-            body: body.into_bytes(),
-        }
+/// Creates the queue and puts so many messages.
+fn fill(peer: &Running, message: Message, count: u64) -> Outcome<()> {
+    create_queue(peer)?;
+    match peer.is_a_store() {
+        true => write(peer, message, count),
+        false => Ok(()),
     }
 }
 
-impl Load for Put {
-    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
-        self.template.write(out, &[], &self.body);
-        Some(Expected::status(201))
-    }
+fn write(peer: &Running, message: Message, count: u64) -> Outcome<()> {
+    let mut load = Put::new(peer.account(), message, count);
+    peer.fill(Service::Queue, 32, &mut load)
 }

@@ -1,0 +1,86 @@
+//! A plan: what is there before a load, and the load, for whichever server.
+
+use super::peers::{Peer, Running};
+use crate::client::{Account, Service};
+use crate::load::Load;
+use crate::report::Outcome;
+
+/// What one load is made for.
+pub(super) struct Scene<'a> {
+    pub(super) account: &'a Account,
+    pub(super) connections: usize,
+    /// Another one for each load, never 0, which is what was there before.
+    pub(super) serial: u64,
+}
+
+/// Makes a load.
+type Make<'a> = Box<dyn Fn(&Scene) -> Box<dyn Load> + 'a>;
+/// Fills a server.
+type Prepare<'a> = Box<dyn Fn(&Running) -> Outcome<()> + 'a>;
+
+/// What is measured.
+pub(super) struct Plan<'a> {
+    name: String,
+    pub(super) service: Service,
+    pub(super) prepare: Prepare<'a>,
+    pub(super) load: Make<'a>,
+    pub(super) connections: &'a [usize],
+    pub(super) peers: &'a [Peer],
+    /// What the kinds of answers are called.
+    pub(super) kinds: &'a [&'a str],
+    /// So many of the first kinds make an operation. The others keep things as they are, or are a beginning.
+    pub(super) counted: usize,
+    /// Items in one operation; rates and CPU time are of items.
+    pub(super) items: f64,
+}
+
+impl<'a> Plan<'a> {
+    /// One kind of answer, one item, all servers that keep data and the floor, at 1, 16 and 64 connections.
+    pub(super) fn new<L: Load + 'static>(
+        name: impl Into<String>,
+        service: Service,
+        prepare: impl Fn(&Running) -> Outcome<()> + 'a,
+        load: impl Fn(&Scene) -> L + 'a,
+    ) -> Plan<'a> {
+        Plan {
+            name: name.into(),
+            service,
+            prepare: Box::new(prepare),
+            load: Box::new(move |scene| Box::new(load(scene))),
+            connections: &[1, 16, 64],
+            peers: &[Peer::Lazurite, Peer::Floor, Peer::Azurite],
+            kinds: &["operation"],
+            counted: 1,
+            items: 1.0,
+        }
+    }
+
+    pub(super) fn at(self, connections: &'a [usize]) -> Plan<'a> {
+        Plan {
+            connections,
+            ..self
+        }
+    }
+
+    pub(super) fn on(self, peers: &'a [Peer]) -> Plan<'a> {
+        Plan { peers, ..self }
+    }
+
+    /// Several kinds of answers, of which the first `counted` make an operation.
+    pub(super) fn kinds(self, kinds: &'a [&'a str], counted: usize) -> Plan<'a> {
+        Plan {
+            kinds,
+            counted,
+            ..self
+        }
+    }
+
+    pub(super) fn items(self, items: f64) -> Plan<'a> {
+        Plan { items, ..self }
+    }
+
+    /// What it is called at so many connections.
+    pub(super) fn case(&self, connections: usize) -> String {
+        format!("{} @{connections}", self.name)
+    }
+}

@@ -1,0 +1,325 @@
+//! Loads on blobs: what is sent, and what must come back.
+
+use std::sync::Arc;
+
+use base64::prelude::*;
+
+use crate::client::{Account, Outgoing, Request, Service, Template};
+use crate::load::{Answer, Expected, Load};
+use crate::random::Random;
+use crate::services::plan::Scene;
+
+pub(super) const CONTAINER: &str = "bench";
+/// Blocks of a blob that is put in blocks.
+const BLOCKS: usize = 8;
+/// An append blob takes 50,000 blocks; then another one is begun. Source: Append Block, "Remarks".
+const APPENDS_MAX: u64 = 40_000;
+
+/// Content that no compression shortens.
+pub(super) fn noise(bytes: usize) -> Arc<Vec<u8>> {
+    let mut content = vec![0; bytes];
+    Random::new(2).fill(&mut content);
+    Arc::new(content)
+}
+
+/// Names of blobs by number, from zero to a count.
+#[derive(Clone, Copy)]
+pub(super) struct Names {
+    /// Blobs of different data have different names.
+    data: u64,
+    pub(super) count: u64,
+}
+
+impl Names {
+    pub(super) fn new(data: u64, count: u64) -> Names {
+        Names { data, count }
+    }
+
+    fn name(&self, number: u64) -> String {
+        format!("d{:04}/b{number:09}", self.data)
+    }
+
+    /// What follows the account in the URL.
+    pub(super) fn path(&self, number: u64) -> String {
+        format!("/{CONTAINER}/{}", self.name(number))
+    }
+}
+
+/// What the SDKs send with every request to a blob, whose name is the value 0.
+fn request(method: &'static str) -> Request<'static> {
+    let path = format!("/{CONTAINER}/{}", Template::mark(0));
+    Request::new(Service::Blob, method, path)
+        .header("accept", "application/xml")
+        .header("user-agent", "lazurite-bench")
+}
+
+fn put_template(account: &Account) -> Template {
+    let put = request("PUT")
+        .header("content-type", "application/octet-stream")
+        .header("x-ms-blob-type", "BlockBlob");
+    Template::new(account, put)
+}
+
+/// Puts one blob after the other.
+pub(super) struct Put {
+    template: Template,
+    names: Names,
+    content: Arc<Vec<u8>>,
+    next: u64,
+}
+
+impl Put {
+    pub(super) fn new(account: &Account, names: Names, content: &Arc<Vec<u8>>) -> Put {
+        Put {
+            template: put_template(account),
+            names,
+            content: content.clone(),
+            next: 0,
+        }
+    }
+}
+
+impl Load for Put {
+    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
+        if self.next == self.names.count {
+            return None;
+        }
+        let name = self.names.name(self.next);
+        self.next += 1;
+        let whole = 0..self.content.len();
+        self.template
+            .write_long(out, &[&name], &self.content, whole);
+        Some(Expected::status(201))
+    }
+}
+
+/// Gets blobs at random.
+pub(super) struct Get {
+    template: Template,
+    random: Random,
+    names: Names,
+    bytes: usize,
+}
+
+impl Get {
+    pub(super) fn new(scene: &Scene, names: Names, bytes: usize) -> Get {
+        Get {
+            template: Template::new(scene.account, request("GET")),
+            random: Random::new(scene.serial),
+            names,
+            bytes,
+        }
+    }
+}
+
+impl Load for Get {
+    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
+        let name = self.names.name(self.random.below(self.names.count));
+        self.template.write(out, &[&name], b"");
+        Some(Expected::status(200))
+    }
+
+    fn answered(&mut self, _connection: usize, answer: &Answer) -> Result<(), String> {
+        check_length(answer, self.bytes)
+    }
+}
+
+fn check_length(answer: &Answer, bytes: usize) -> Result<(), String> {
+    match answer.body_bytes == bytes {
+        true => Ok(()),
+        false => Err(format!("{} bytes came, not {bytes}", answer.body_bytes)),
+    }
+}
+
+/// Gets ranges of one blob at random.
+pub(super) struct GetRange {
+    template: Template,
+    random: Random,
+    blob_bytes: u64,
+    range_bytes: usize,
+}
+
+impl GetRange {
+    pub(super) fn new(scene: &Scene, blob_bytes: usize, range_bytes: usize) -> GetRange {
+        let range = format!("bytes={}-{}", Template::mark(1), Template::mark(2));
+        GetRange {
+            template: Template::new(scene.account, request("GET").header("x-ms-range", range)),
+            random: Random::new(scene.serial),
+            blob_bytes: blob_bytes as u64,
+            range_bytes,
+        }
+    }
+}
+
+impl Load for GetRange {
+    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
+        let length = self.range_bytes as u64;
+        let first = self.random.below(self.blob_bytes - length + 1);
+        let [from, to] = [first, first + length - 1].map(|at| at.to_string());
+        let name = Names::new(0, 1).name(0);
+        self.template.write(out, &[&name, &from, &to], b"");
+        Some(Expected::status(206))
+    }
+
+    fn answered(&mut self, _connection: usize, answer: &Answer) -> Result<(), String> {
+        check_length(answer, self.range_bytes)
+    }
+}
+
+/// Every connection puts blobs of eight blocks, block by block, then the list of them.
+pub(super) struct Blocks {
+    block: Template,
+    list: Template,
+    content: Arc<Vec<u8>>,
+    names: Names,
+    /// By connection: the number of its blob, and its next block.
+    state: Vec<(u64, usize)>,
+    next: u64,
+}
+
+impl Blocks {
+    pub(super) fn new(scene: &Scene, content: &Arc<Vec<u8>>) -> Blocks {
+        let block = request("PUT")
+            .query("comp", "block")
+            .query("blockid", Template::mark(1))
+            .header("content-type", "application/octet-stream");
+        let list = request("PUT")
+            .query("comp", "blocklist")
+            .header("content-type", "application/xml");
+        Blocks {
+            block: Template::new(scene.account, block),
+            list: Template::new(scene.account, list),
+            content: content.clone(),
+            names: Names::new(scene.serial, u64::MAX),
+            state: (0..scene.connections as u64).map(|n| (n, 0)).collect(),
+            next: scene.connections as u64,
+        }
+    }
+
+    fn list_body() -> String {
+        let items = (0..BLOCKS).map(|index| format!("<Latest>{}</Latest>", block_id(index)));
+        let items: String = items.collect();
+        format!("<?xml version=\"1.0\" encoding=\"utf-8\"?><BlockList>{items}</BlockList>")
+    }
+}
+
+/// All ids of a blob must have the same length. Source: Put Block, "URI parameters", `blockid`.
+fn block_id(index: usize) -> String {
+    BASE64_STANDARD.encode(format!("{index:08}"))
+}
+
+impl Load for Blocks {
+    fn next(&mut self, connection: usize, out: &mut Outgoing) -> Option<Expected> {
+        let (number, block) = &mut self.state[connection];
+        let name = self.names.name(*number);
+        if *block < BLOCKS {
+            let whole = 0..self.content.len();
+            let values = [&*name, &*block_id(*block)];
+            self.block.write_long(out, &values, &self.content, whole);
+            *block += 1;
+            return Some(Expected::status(201));
+        }
+        self.list
+            .write(out, &[&name], Blocks::list_body().as_bytes());
+        (*number, *block) = (self.next, 0);
+        self.next += 1;
+        Some(Expected::status(201).kind(1))
+    }
+}
+
+/// Every connection creates an append blob, and appends to it.
+pub(super) struct Append {
+    create: Template,
+    append: Template,
+    content: Arc<Vec<u8>>,
+    names: Names,
+    /// By connection: the number of its blob and the appends that it takes; none before the first.
+    state: Vec<(u64, u64)>,
+    next: u64,
+}
+
+impl Append {
+    pub(super) fn new(scene: &Scene, content: &Arc<Vec<u8>>) -> Append {
+        let create = request("PUT").header("x-ms-blob-type", "AppendBlob");
+        let append = request("PUT")
+            .query("comp", "appendblock")
+            .header("content-type", "application/octet-stream");
+        Append {
+            create: Template::new(scene.account, create),
+            append: Template::new(scene.account, append),
+            content: content.clone(),
+            names: Names::new(scene.serial, u64::MAX),
+            state: vec![(0, 0); scene.connections],
+            next: 0,
+        }
+    }
+}
+
+impl Load for Append {
+    fn next(&mut self, connection: usize, out: &mut Outgoing) -> Option<Expected> {
+        let (number, left) = &mut self.state[connection];
+        if *left == 0 {
+            (*number, *left) = (self.next, APPENDS_MAX);
+            self.next += 1;
+            self.create.write(out, &[&self.names.name(*number)], b"");
+            return Some(Expected::status(201).kind(1));
+        }
+        *left -= 1;
+        let name = self.names.name(*number);
+        let whole = 0..self.content.len();
+        self.append.write_long(out, &[&name], &self.content, whole);
+        Some(Expected::status(201))
+    }
+}
+
+/// Every connection deletes one of its blobs after the other, and puts it again.
+pub(super) struct DeleteAndPut {
+    delete: Template,
+    put: Template,
+    content: Arc<Vec<u8>>,
+    names: Names,
+    /// By connection: the number of its blob, and whether that is deleted.
+    state: Vec<(u64, bool)>,
+}
+
+impl DeleteAndPut {
+    pub(super) fn new(scene: &Scene, names: Names, content: &Arc<Vec<u8>>) -> DeleteAndPut {
+        DeleteAndPut {
+            delete: Template::new(scene.account, request("DELETE")),
+            put: put_template(scene.account),
+            content: content.clone(),
+            names,
+            state: (0..scene.connections as u64).map(|n| (n, false)).collect(),
+        }
+    }
+}
+
+impl Load for DeleteAndPut {
+    fn next(&mut self, connection: usize, out: &mut Outgoing) -> Option<Expected> {
+        let connections = self.state.len() as u64;
+        let (number, is_deleted) = &mut self.state[connection];
+        let name = self.names.name(*number);
+        if *is_deleted {
+            let whole = 0..self.content.len();
+            self.put.write_long(out, &[&name], &self.content, whole);
+            let following = *number + connections;
+            // Each connection keeps to its own: those that its number leaves over.
+            let first = *number % connections;
+            *number = if following < self.names.count {
+                following
+            } else {
+                first
+            };
+            *is_deleted = false;
+            return Some(Expected::status(201).kind(1));
+        }
+        self.delete.write(out, &[&name], b"");
+        *is_deleted = true;
+        Some(Expected::status(202))
+    }
+
+    fn may_end(&self, connection: usize) -> bool {
+        let (_, is_deleted) = self.state[connection];
+        !is_deleted
+    }
+}

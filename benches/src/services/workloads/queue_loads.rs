@@ -1,0 +1,347 @@
+//! Loads on queues: what is sent, and what must come back.
+
+use crate::client::{Account, Outgoing, Request, Service, Template};
+use crate::load::{Answer, Expected, Load};
+use crate::services::plan::Scene;
+
+pub(super) const QUEUE: &str = "bench";
+
+/// A message as the body of a request.
+#[derive(Clone)]
+pub(super) struct Message(Vec<u8>);
+
+impl Message {
+    /// With a text of a kibibyte.
+    pub(super) fn large() -> Message {
+        Message::new(1024)
+    }
+
+    /// With a text of a hundred bytes.
+    pub(super) fn small() -> Message {
+        Message::new(100)
+    }
+
+    fn new(chars: usize) -> Message {
+        let text: String = (b'a'..=b'z').cycle().take(chars).map(char::from).collect();
+        let body = format!(
+            "<?xml version='1.0' encoding='utf-8'?>\n<QueueMessage><MessageText>{text}</MessageText></QueueMessage>"
+        );
+        Message(body.into_bytes())
+    }
+}
+
+/// What the SDKs send with every request to a queue.
+fn request(method: &'static str, below: &str) -> Request<'static> {
+    Request::new(Service::Queue, method, format!("/{QUEUE}/messages{below}"))
+        .header("accept", "application/xml")
+        .header("user-agent", "lazurite-bench")
+}
+
+fn put_template(account: &Account) -> Template {
+    Template::new(
+        account,
+        request("POST", "").header("content-type", "application/xml"),
+    )
+}
+
+/// Gets so many messages, hidden long enough.
+fn get_template(account: &Account, count: u32) -> Template {
+    let get = request("GET", "").query("numofmessages", count);
+    Template::new(account, get.query("visibilitytimeout", 600))
+}
+
+/// A request about the message whose id and pop receipt are the values 0 and 1.
+fn on_message(method: &'static str) -> Request<'static> {
+    let below = format!("/{}", Template::mark(0));
+    request(method, &below).query("popreceipt", Template::mark(1))
+}
+
+/// The ids and pop receipts of the messages in the answer to Get Messages.
+fn messages(answer: &Answer) -> Vec<Held> {
+    let body = String::from_utf8_lossy(&answer.body);
+    let mut rest = &*body;
+    let mut found = Vec::new();
+    while let Some(id) = cut(&mut rest, "<MessageId>", "</MessageId>") {
+        let receipt = cut(&mut rest, "<PopReceipt>", "</PopReceipt>");
+        found.push(Held {
+            id,
+            receipt: receipt.unwrap_or_default(),
+        });
+    }
+    found
+}
+
+/// What stands between the next `begin` and `end`; `text` is then what follows.
+fn cut(text: &mut &str, begin: &str, end: &str) -> Option<String> {
+    let from = text.find(begin)? + begin.len();
+    let length = text[from..].find(end)?;
+    let found = text[from..from + length].to_owned();
+    *text = &text[from + length..];
+    Some(found)
+}
+
+/// A message that was got.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Held {
+    id: String,
+    receipt: String,
+}
+
+/// Puts the same message so many times.
+pub(super) struct Put {
+    template: Template,
+    message: Message,
+    left: u64,
+}
+
+impl Put {
+    pub(super) fn new(account: &Account, message: Message, count: u64) -> Put {
+        Put {
+            template: put_template(account),
+            message,
+            left: count,
+        }
+    }
+}
+
+impl Load for Put {
+    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
+        self.left = self.left.checked_sub(1)?;
+        self.template.write(out, &[], &self.message.0);
+        Some(Expected::status(201))
+    }
+}
+
+/// What a connection does in turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Put,
+    Get,
+    /// The message that was got before.
+    Delete,
+}
+
+/// Every connection goes through the same steps again and again; their kinds are their positions.
+pub(super) struct Cycle {
+    put: Template,
+    get: Template,
+    delete: Template,
+    message: Message,
+    steps: &'static [Step],
+    /// By connection: its position, and the message that it got.
+    state: Vec<(usize, Held)>,
+}
+
+impl Cycle {
+    pub(super) fn new(scene: &Scene, message: Message, steps: &'static [Step]) -> Cycle {
+        Cycle {
+            put: put_template(scene.account),
+            get: get_template(scene.account, 1),
+            delete: Template::new(scene.account, on_message("DELETE")),
+            message,
+            steps,
+            state: vec![(0, Held::default()); scene.connections],
+        }
+    }
+}
+
+impl Load for Cycle {
+    fn next(&mut self, connection: usize, out: &mut Outgoing) -> Option<Expected> {
+        let (position, held) = &mut self.state[connection];
+        let kind = *position;
+        *position = (kind + 1) % self.steps.len();
+        let expected = match self.steps[kind] {
+            Step::Put => {
+                self.put.write(out, &[], &self.message.0);
+                Expected::status(201)
+            }
+            Step::Get => {
+                self.get.write(out, &[], b"");
+                Expected::status(200).seen()
+            }
+            Step::Delete => {
+                self.delete.write(out, &[&held.id, &held.receipt], b"");
+                Expected::status(204)
+            }
+        };
+        Some(expected.kind(kind))
+    }
+
+    fn may_end(&self, connection: usize) -> bool {
+        let (position, _) = &self.state[connection];
+        *position == 0
+    }
+
+    fn answered(&mut self, connection: usize, answer: &Answer) -> Result<(), String> {
+        let (position, held) = &mut self.state[connection];
+        let count = self.steps.len();
+        if self.steps[(*position + count - 1) % count] == Step::Get {
+            let got = messages(answer).pop();
+            *held = got.ok_or("no message came though some are waiting")?;
+        }
+        Ok(())
+    }
+}
+
+/// Sees the first message.
+pub(super) struct Peek(Template);
+
+impl Peek {
+    pub(super) fn new(scene: &Scene) -> Peek {
+        let peek = request("GET", "").query("peekonly", "true");
+        Peek(Template::new(scene.account, peek))
+    }
+}
+
+impl Load for Peek {
+    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
+        self.0.write(out, &[], b"");
+        Some(Expected::status(200))
+    }
+
+    fn answered(&mut self, _connection: usize, answer: &Answer) -> Result<(), String> {
+        match answer.body_bytes > 200 {
+            true => Ok(()),
+            false => Err("no message was seen though some are waiting".into()),
+        }
+    }
+}
+
+/// Every connection gets a message, and updates it again and again.
+pub(super) struct Update {
+    get: Template,
+    update: Template,
+    message: Message,
+    held: Vec<Option<Held>>,
+}
+
+impl Update {
+    pub(super) fn new(scene: &Scene, message: Message) -> Update {
+        let update = on_message("PUT").query("visibilitytimeout", 600);
+        let update = update.header("content-type", "application/xml");
+        Update {
+            get: get_template(scene.account, 1),
+            update: Template::new(scene.account, update),
+            message,
+            held: vec![None; scene.connections],
+        }
+    }
+}
+
+impl Load for Update {
+    fn next(&mut self, connection: usize, out: &mut Outgoing) -> Option<Expected> {
+        match &self.held[connection] {
+            None => {
+                self.get.write(out, &[], b"");
+                Some(Expected::status(200).seen().kind(1))
+            }
+            Some(held) => {
+                let values = [&*held.id, &*held.receipt];
+                self.update.write(out, &values, &self.message.0);
+                Some(Expected::status(204).seen())
+            }
+        }
+    }
+
+    fn answered(&mut self, connection: usize, answer: &Answer) -> Result<(), String> {
+        match &mut self.held[connection] {
+            None => {
+                let got = messages(answer).pop();
+                self.held[connection] = Some(got.ok_or("no message came though some are waiting")?);
+            }
+            Some(held) => {
+                // The floor gives none, and takes any.
+                if let Some(receipt) = answer.header("x-ms-popreceipt") {
+                    receipt.clone_into(&mut held.receipt);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Gets 32 messages at a time.
+pub(super) struct GetMany(Template);
+
+impl GetMany {
+    pub(super) fn new(account: &Account) -> GetMany {
+        GetMany(get_template(account, 32))
+    }
+}
+
+impl Load for GetMany {
+    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
+        self.0.write(out, &[], b"");
+        Some(Expected::status(200))
+    }
+
+    fn answered(&mut self, _connection: usize, answer: &Answer) -> Result<(), String> {
+        match answer.body_bytes > 32 * 200 {
+            true => Ok(()),
+            false => Err(format!("32 messages came in {} bytes", answer.body_bytes)),
+        }
+    }
+}
+
+/// Gets messages by 32 and deletes them, until so many are consumed.
+pub(super) struct Consume {
+    get: Template,
+    delete: Template,
+    held: Vec<Vec<Held>>,
+    left: u64,
+}
+
+impl Consume {
+    pub(super) fn new(account: &Account, connections: usize, count: u64) -> Consume {
+        Consume {
+            get: get_template(account, 32),
+            delete: Template::new(account, on_message("DELETE")),
+            held: vec![Vec::new(); connections],
+            left: count,
+        }
+    }
+}
+
+impl Load for Consume {
+    fn next(&mut self, connection: usize, out: &mut Outgoing) -> Option<Expected> {
+        match self.held[connection].pop() {
+            Some(held) => {
+                self.delete.write(out, &[&held.id, &held.receipt], b"");
+                Some(Expected::status(204).kind(1))
+            }
+            None if self.left == 0 => None,
+            None => {
+                self.left = self.left.saturating_sub(32);
+                self.get.write(out, &[], b"");
+                Some(Expected::status(200).seen())
+            }
+        }
+    }
+
+    fn answered(&mut self, connection: usize, answer: &Answer) -> Result<(), String> {
+        if answer.status == 200 {
+            self.held[connection] = messages(answer);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_and_receipts_are_read_from_an_answer() {
+        let body = "<QueueMessagesList><QueueMessage><MessageId>a</MessageId><PopReceipt>b=</PopReceipt></QueueMessage>\
+                    <QueueMessage><MessageId>c</MessageId><PopReceipt>d</PopReceipt></QueueMessage></QueueMessagesList>";
+        let answer = Answer {
+            body: body.into(),
+            ..Answer::default()
+        };
+        let held = |id: &str, receipt: &str| Held {
+            id: id.into(),
+            receipt: receipt.into(),
+        };
+        assert_eq!(messages(&answer), [held("a", "b="), held("c", "d")]);
+    }
+}
