@@ -14,7 +14,7 @@ use crate::version::WalMeta;
 use crate::wal::{self, Frame, Segment};
 use crate::wal_segments::Used;
 use crate::{Error, Result};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc::{Sender, channel, sync_channel};
 
 /// Frames of the log that are applied under one hold of the locks.
@@ -53,14 +53,14 @@ impl Store {
         };
         // Whoever steps the work wants it in the same order every time.
         if self.background == Background::Stepped {
-            return self.replay_all(&mut wals.iter().filter_map(read), &give_back);
+            return self.replay_all(&wals, &mut wals.iter().filter_map(read), &give_back);
         }
         std::thread::scope(|scope| {
             let (sender, receiver) = sync_channel(SEGMENTS_AHEAD);
             let mut segments = wals.iter().filter_map(read);
             // The receiver goes early if a segment is damaged.
             scope.spawn(move || segments.all(|segment| sender.send(segment).is_ok()));
-            self.replay_all(&mut receiver.into_iter(), &give_back)
+            self.replay_all(&wals, &mut receiver.into_iter(), &give_back)
         })
     }
 
@@ -91,10 +91,11 @@ impl Store {
     /// taken what came before.
     fn replay_all(
         &self,
+        listed: &BTreeMap<u64, WalMeta>,
         segments: &mut dyn Iterator<Item = Result<Checked>>,
         give_back: &Sender<Vec<u8>>,
     ) -> Result<Replayed> {
-        let mut log = Replay::begin(self);
+        let mut log = Replay::begin(self, listed);
         let mut ahead = VecDeque::new();
         let mut is_whole = true;
         while let Some(checked) = ahead.pop_front().map(Ok).or_else(|| segments.next()) {
@@ -159,6 +160,8 @@ impl Store {
 /// A replay under way.
 struct Replay<'a> {
     store: &'a Store,
+    /// The segments that the manifest lists.
+    listed: &'a BTreeMap<u64, WalMeta>,
     /// By keyspace: up to where it is in SSTables.
     flushed: Vec<SequenceNumber>,
     /// The last sequence number that SSTables hold.
@@ -173,13 +176,14 @@ struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    fn begin(store: &'a Store) -> Replay<'a> {
+    fn begin(store: &'a Store, listed: &'a BTreeMap<u64, WalMeta>) -> Replay<'a> {
         let manifest = lock(&store.manifest);
         let last = manifest.state.last_sequence;
         let keyspaces = manifest.state.keyspaces.values();
         store.snapshots.publish(last);
         Replay {
             store,
+            listed,
             flushed: keyspaces.map(|state| state.flushed).collect(),
             in_sstables: last,
             durable: 0,
@@ -191,9 +195,13 @@ impl<'a> Replay<'a> {
 
     fn is_continued_by(&self, segment: &Segment) -> bool {
         let beginning = segment.beginning;
-        self.previous.as_ref().is_none_or(|(number, end, ..)| {
-            (beginning.previous, beginning.previous_end) == (*number, *end)
-        })
+        match &self.previous {
+            Some((number, end, ..)) => {
+                (beginning.previous, beginning.previous_end) == (*number, *end)
+            }
+            // What comes before the first one is in SSTables, unless it is still listed: then its beginning was lost.
+            None => !self.listed.contains_key(&beginning.previous),
+        }
     }
 
     /// The frames with values that nothing says were durable.
@@ -256,6 +264,16 @@ impl<'a> Replay<'a> {
                 let reason = "the log ends before what is known to be durable";
                 return Err(file.corrupt(end, reason));
             }
+        } else if self.durable > self.in_sstables
+            && let Some(&first) = self.listed.keys().next()
+        {
+            let directory = &self.store.directory;
+            let path = directory.path_of(FileName::Numbered(FileKind::Wal, first));
+            return Err(Error::corrupt(
+                &path,
+                HEADER_BYTES,
+                "the beginning of the segment is damaged",
+            ));
         }
         let store = self.store;
         for tree in store.trees() {
