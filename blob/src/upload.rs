@@ -190,6 +190,14 @@ impl Upload {
         Ok(())
     }
 
+    /// Whether so many bytes more can be written without a wait for the disk.
+    pub fn stays_small(&self, bytes: usize) -> bool {
+        match &self.body {
+            Body::Small(body) => body.len() + bytes <= INLINE_BYTES_MAX,
+            Body::Large(_) => false,
+        }
+    }
+
     /// Bytes written so far.
     pub fn length(&self) -> u64 {
         self.length

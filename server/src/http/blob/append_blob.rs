@@ -24,7 +24,7 @@ pub async fn put_append_blob(request: Request, body: RequestBody) -> Result<Resp
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.put_append_blob(&r.address(), put_blob, r.now())
     };
-    let outcome = request.call(call).await;
+    let outcome = request.write(call).await;
     let (written, ticket) = outcome.map_err(|failure| refuse_overwrite(failure, create_only))?;
     ticket.await?;
     let mut response = with_validators(empty(201), &written);
@@ -46,7 +46,7 @@ pub async fn append_block(request: Request, body: RequestBody) -> Result<Respons
         };
         blobs.append_block(&r.address(), append, r.now())
     };
-    let (outcome, ticket) = request.call(call).await?;
+    let (outcome, ticket) = request.write(call).await?;
     ticket.await?;
     let mut response = appended(&outcome);
     put_structure(&mut response, structured);
@@ -73,7 +73,7 @@ pub async fn append_blob_seal(request: Request) -> Result<Response<Body>> {
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.append_blob_seal(&r.address(), append_position, &conditions, r.now())
     };
-    let (written, ticket) = request.call(call).await?;
+    let (written, ticket) = request.write(call).await?;
     ticket.await?;
     let mut response = with_validators(empty(200), &written);
     put(&mut response, "x-ms-blob-sealed", "true");

@@ -42,7 +42,7 @@ pub async fn put_blob(request: Request, body: RequestBody) -> Result<Response<Bo
         };
         blobs.put_blob(&r.address(), put, r.now())
     };
-    let outcome = request.call(call).await;
+    let outcome = request.write(call).await;
     let (outcome, ticket) = outcome.map_err(|failure| refuse_overwrite(failure, create_only))?;
     ticket.await?;
     let mut response = with_validators(empty(201), &outcome.written);
@@ -122,7 +122,7 @@ pub async fn put_block(request: Request, body: RequestBody) -> Result<Response<B
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.put_block(&r.address(), &id, upload, lease_id, r.now())
     };
-    let (checksums, ticket) = request.call(call).await?;
+    let (checksums, ticket) = request.write(call).await?;
     ticket.await?;
     let mut response = empty(201);
     put_checksums(&mut response, &checksums);

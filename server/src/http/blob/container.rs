@@ -26,7 +26,7 @@ pub async fn create_container(request: Request) -> Result<Response<Body>> {
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
         blobs.create_container_with(r.account(), &r.container, settings, r.now())
     };
-    let (written, ticket) = request.call(call).await?;
+    let (written, ticket) = request.write(call).await?;
     ticket.await?;
     Ok(with_validators(empty(201), &written))
 }
@@ -65,7 +65,7 @@ async fn read(request: Request) -> Result<Container> {
         blobs.check_container_lease(&container, lease_id, r.now())?;
         Ok(container)
     };
-    request.call(call).await
+    request.read(call)
 }
 
 pub async fn set_container_metadata(request: Request) -> Result<Response<Body>> {
@@ -73,7 +73,7 @@ pub async fn set_container_metadata(request: Request) -> Result<Response<Body>> 
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
         blobs.set_container_metadata(r.account(), &r.container, metadata, &conditions, r.now())
     };
-    let (written, ticket) = request.call(call).await?;
+    let (written, ticket) = request.write(call).await?;
     ticket.await?;
     Ok(with_validators(empty(200), &written))
 }
@@ -106,7 +106,7 @@ pub async fn set_container_acl(request: Request, body: RequestBody) -> Result<Re
             r.now(),
         )
     };
-    let (written, ticket) = request.call(call).await?;
+    let (written, ticket) = request.write(call).await?;
     ticket.await?;
     Ok(with_validators(empty(200), &written))
 }

@@ -18,7 +18,7 @@ pub async fn lease_blob(request: Request) -> Result<Response<Body>> {
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.lease_blob(&r.address(), action, &conditions, r.now())
     };
-    let (outcome, written, ticket) = request.call(call).await?;
+    let (outcome, written, ticket) = request.write(call).await?;
     ticket.await?;
     Ok(answer(action, outcome, &written))
 }
@@ -28,7 +28,7 @@ pub async fn lease_container(request: Request) -> Result<Response<Body>> {
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.lease_container(r.account(), &r.container, action, &conditions, r.now())
     };
-    let (outcome, written, ticket) = request.call(call).await?;
+    let (outcome, written, ticket) = request.write(call).await?;
     ticket.await?;
     Ok(answer(action, outcome, &written))
 }

@@ -25,7 +25,7 @@ use super::body::RequestBody;
 use super::context::Context;
 use super::error::{Result, known};
 use super::headers::put;
-use super::{App, cross, properties};
+use super::{App, cross, properties, run};
 use crate::analytics;
 use crate::auth::policy::authorize;
 use crate::auth::{Caller, sas};
@@ -66,7 +66,7 @@ pub async fn handle(
     let operation = route(&context, &container, &blob)?;
     let is_open = operation == Operation::GetUserDelegationKey
         || (matches!(caller, Caller::Anonymous)
-            && is_public(app, &context, operation, &container).await?);
+            && is_public(app, &context, operation, &container)?);
     if !is_open {
         authorize(caller, context.service, &needs(operation, &context))?;
     }
@@ -207,7 +207,24 @@ impl Request {
         conditions(&self.context)
     }
 
-    /// Runs a synchronous call of the service off the connection's task.
+    /// Runs a call of the service that reads a bounded number of rows.
+    fn read<T>(
+        &self,
+        call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T>,
+    ) -> Result<T> {
+        run::read(|| Ok(call(&self.app.blobs, self)?))
+    }
+
+    /// Runs a call of the service that reads and writes a bounded number of rows.
+    async fn write<T: Send + 'static>(
+        self,
+        call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let db = self.app.db.clone();
+        run::write(&db, move || Ok(call(&self.app.blobs, &self)?)).await
+    }
+
+    /// Runs a call of the service that may take long, on a thread that may.
     async fn call<T: Send + 'static>(
         self,
         call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T> + Send + 'static,

@@ -2,11 +2,10 @@
 
 use super::super::context::Context;
 use super::super::error::{Result, known};
-use super::super::{App, cross};
+use super::super::{App, run};
 use super::route::Operation;
 use crate::auth::policy::{Letters, Needs};
 use lazurite_blob::PublicAccess;
-use std::sync::Arc;
 
 /// Source: Create an account SAS, "Blob service"; Create a service SAS, "Permissions for a directory, container, or blob".
 pub fn needs(operation: Operation, context: &Context) -> Needs {
@@ -83,8 +82,8 @@ fn breaks_lease(context: &Context) -> bool {
 
 /// Whether a container lets anybody do this. What it does not show, anonymous readers are told, is not there.
 /// Source: Configure anonymous read access for containers and blobs.
-pub async fn is_public(
-    app: &Arc<App>,
+pub fn is_public(
+    app: &App,
     context: &Context,
     operation: Operation,
     container: &str,
@@ -97,15 +96,15 @@ pub async fn is_public(
         Operation::ListBlobs | Operation::GetContainerProperties => (false, true),
         _ => return Ok(false),
     };
-    let (app, account, container) = (app.clone(), context.account.clone(), container.to_owned());
-    let access = cross(
-        move || match app.blobs.get_container_properties(&account, &container) {
-            Ok(container) => Ok(container.public_access),
-            Err(lazurite_blob::Error::ContainerNotFound) => Ok(PublicAccess::Private),
-            Err(error) => Err(error.into()),
-        },
-    )
-    .await?;
+    let found = || match app
+        .blobs
+        .get_container_properties(&context.account, container)
+    {
+        Ok(container) => Ok(container.public_access),
+        Err(lazurite_blob::Error::ContainerNotFound) => Ok(PublicAccess::Private),
+        Err(error) => Err(error.into()),
+    };
+    let access = run::read(found)?;
     match access {
         PublicAccess::Container if of_container => Ok(true),
         PublicAccess::Blob if of_blob => Ok(true),

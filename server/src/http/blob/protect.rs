@@ -22,7 +22,7 @@ pub async fn set_blob_immutability_policy(request: Request) -> Result<Response<B
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.set_blob_immutability_policy(&r.address(), policy, &conditions, r.now())
     };
-    let (policy, ticket) = request.call(call).await?;
+    let (policy, ticket) = request.write(call).await?;
     ticket.await?;
     let mut response = empty(200);
     put(&mut response, UNTIL, date::rfc1123(policy.until));
@@ -34,7 +34,7 @@ pub async fn delete_blob_immutability_policy(request: Request) -> Result<Respons
     let call = |blobs: &BlobService, r: &Request| {
         blobs.delete_blob_immutability_policy(&r.address(), r.now())
     };
-    request.call(call).await?.await?;
+    request.write(call).await?.await?;
     Ok(empty(200))
 }
 
@@ -44,7 +44,7 @@ pub async fn set_blob_legal_hold(request: Request) -> Result<Response<Body>> {
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.set_blob_legal_hold(&r.address(), hold, r.now())
     };
-    request.call(call).await?.await?;
+    request.write(call).await?.await?;
     let mut response = empty(200);
     put(&mut response, LEGAL_HOLD, hold.to_string());
     Ok(response)
@@ -109,7 +109,7 @@ pub async fn set_blob_expiry(request: Request) -> Result<Response<Body>> {
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.set_blob_expiry(&r.address(), expiry, &conditions, r.now())
     };
-    let (written, ticket) = request.call(call).await?;
+    let (written, ticket) = request.write(call).await?;
     ticket.await?;
     Ok(with_validators(empty(200), &written))
 }

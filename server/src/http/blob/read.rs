@@ -8,7 +8,7 @@ use super::encryption::encryption_text;
 use super::lease::put_lease;
 use super::protect::protection_texts;
 use super::tier::tier_texts;
-use super::{Request, STRUCTURED_BODY, cross};
+use super::{Request, STRUCTURED_BODY, cross, run};
 use crate::codec::date;
 use crate::codec::structured::{self, Encoder};
 use axum::body::Body;
@@ -44,12 +44,9 @@ pub async fn get_blob(request: Request) -> Result<Response<Body>> {
     let wanted_checksum = range_checksum(&request, range)?;
     let structured = structured(&request, wanted_checksum)?;
     let (overrides, now) = (overrides(&request), request.now());
-    let begun = cross(move || {
-        let download =
-            request
-                .app
-                .blobs
-                .get_blob(&request.address(), range, &conditions, request.now())?;
+    let begin = move || {
+        let (blobs, now) = (&request.app.blobs, request.now());
+        let download = blobs.get_blob(&request.address(), range, &conditions, now)?;
         let mut rest = download.body;
         let wanted = match wanted_checksum {
             Some(_) => RANGE_CHECKSUM_BYTES_MAX as usize,
@@ -62,8 +59,11 @@ pub async fn get_blob(request: Request) -> Result<Response<Body>> {
             first,
             rest,
         })
-    })
-    .await?;
+    };
+    let begun = match wanted_checksum {
+        None => run::read(begin)?,
+        Some(_) => cross(begin).await?,
+    };
     if let Some(checksum) = wanted_checksum
         && begun.rest.remaining() > 0
     {
@@ -110,7 +110,7 @@ pub async fn get_blob_properties(request: Request) -> Result<Response<Body>> {
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.get_blob_properties(&r.address(), &conditions, r.now())
     };
-    let blob = request.call(call).await?;
+    let blob = request.read(call)?;
     let mut response = empty(200);
     put_blob_headers(&mut response, &blob, now);
     if let Some(md5) = blob.headers.content_md5 {

@@ -66,9 +66,7 @@ pub async fn source(request: &Request, credentials: Credentials) -> Result<Sourc
         && request.is_owner
         && context.account == request.context.account;
     if !own {
-        check_readable(request, &context, &container)
-            .await
-            .map_err(unverified)?;
+        check_readable(request, &context, &container).map_err(unverified)?;
     }
     let state = blob_state(&context)?;
     Ok(Source {
@@ -133,10 +131,10 @@ fn is_ours(request: &Request, scheme: &str, authority: &str) -> bool {
         && browser::check_host(authority, &request.app.allowed_hosts).is_ok()
 }
 
-async fn check_readable(request: &Request, context: &Context, container: &str) -> Result<()> {
+fn check_readable(request: &Request, context: &Context, container: &str) -> Result<()> {
     let caller = authenticate(&request.app, context)?;
     let public = matches!(caller, Caller::Anonymous)
-        && is_public(&request.app, context, Operation::GetBlob, container).await?;
+        && is_public(&request.app, context, Operation::GetBlob, container)?;
     match public {
         true => Ok(()),
         false => authorize(

@@ -31,7 +31,7 @@ pub async fn get_blob_tags(request: Request) -> Result<Response<Body>> {
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.get_blob_tags(&r.address(), &conditions, r.now())
     };
-    let tags = request.call(call).await?;
+    let tags = request.read(call)?;
     let mut document = Writer::new();
     write_tags(&mut document, &tags);
     Ok(xml(200, document.finish()))
@@ -45,7 +45,7 @@ pub async fn set_blob_tags(request: Request, body: RequestBody) -> Result<Respon
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.set_blob_tags(&r.address(), tags, &conditions, r.now())
     };
-    request.call(call).await?.await?;
+    request.write(call).await?.await?;
     Ok(empty(204))
 }
 

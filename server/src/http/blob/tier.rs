@@ -18,7 +18,7 @@ pub async fn set_blob_tier(request: Request) -> Result<Response<Body>> {
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.set_blob_tier(&r.address(), tier, priority, &conditions, r.now())
     };
-    let (outcome, ticket) = request.call(call).await?;
+    let (outcome, ticket) = request.write(call).await?;
     ticket.await?;
     Ok(empty(match outcome {
         TierOutcome::Set => 200,

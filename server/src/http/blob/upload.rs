@@ -1,9 +1,9 @@
 //! Bodies on their way in, whatever they are for: chunk by chunk into the store, plain or in segments.
 
 use super::super::body::RequestBody;
-use super::super::cross;
 use super::super::error::{Failure, Result, known};
 use super::super::headers::put;
+use super::super::{cross, run};
 use super::encryption::{OWN, customer_key};
 use super::write::claimed;
 use super::{Request, STRUCTURED_BODY};
@@ -26,17 +26,21 @@ pub async fn receive(request: &Request, mut body: RequestBody, kind: UploadKind)
     let mut upload = begin(&request.app.blobs, kind, claimed(request)?, key)?;
     let mut structure = structure(request)?;
     while let Some(chunk) = gather(&mut body).await? {
+        let length = chunk.len();
         let contents = match &mut structure {
             None => vec![chunk],
             Some(decoder) => decoder.update(chunk)?,
         };
-        upload = cross(move || {
+        let write = move |mut upload: Upload| {
             for content in contents {
                 upload.write(&content)?;
             }
             Ok(upload)
-        })
-        .await?;
+        };
+        upload = match upload.stays_small(length) {
+            true => run::read(|| write(upload))?,
+            false => cross(move || write(upload)).await?,
+        };
     }
     match structure {
         None => Ok(upload),

@@ -22,7 +22,7 @@ pub async fn set_blob_properties(request: Request) -> Result<Response<Body>> {
         // Without any of the headers nothing is set: the request was about a page blob's size or sequence number.
         blobs.set_blob_properties(&r.address(), headers, &conditions, r.now())
     };
-    let (written, ticket) = request.call(call).await?;
+    let (written, ticket) = request.write(call).await?;
     ticket.await?;
     Ok(with_validators(empty(200), &written))
 }
@@ -32,7 +32,7 @@ pub async fn set_blob_metadata(request: Request) -> Result<Response<Body>> {
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.set_blob_metadata(&r.address(), metadata, &conditions, r.now())
     };
-    let (written, ticket) = request.call(call).await?;
+    let (written, ticket) = request.write(call).await?;
     ticket.await?;
     let mut response = with_validators(empty(200), &written);
     put(&mut response, "x-ms-request-server-encrypted", "true");
@@ -66,7 +66,10 @@ pub async fn delete_blob(request: Request) -> Result<Response<Body>> {
     };
     let call =
         move |blobs: &BlobService, r: &Request| blobs.delete_blob(&r.address(), &delete, r.now());
-    let (deletion, ticket) = request.call(call).await?;
+    let (deletion, ticket) = match snapshots {
+        None => request.write(call).await?,
+        Some(_) => request.call(call).await?,
+    };
     ticket.await?;
     let mut response = empty(202);
     put(
@@ -88,7 +91,7 @@ pub async fn snapshot_blob(request: Request) -> Result<Response<Body>> {
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.snapshot_blob(&r.address(), metadata, &conditions, r.now())
     };
-    let (moment, written, ticket) = request.call(call).await?;
+    let (moment, written, ticket) = request.write(call).await?;
     ticket.await?;
     let mut response = with_validators(empty(201), &written);
     put(&mut response, "x-ms-snapshot", moment.to_string());
