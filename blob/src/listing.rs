@@ -52,6 +52,8 @@ pub struct ListBlobs {
     pub delimiter: String,
     /// Only names from this one on.
     pub start_from: String,
+    /// Only names before this one. Empty: all.
+    pub end_before: String,
     /// Where the page begins: the `next_marker` of the page before. Absent or empty: at the start.
     pub marker: Option<String>,
     /// Most entries of the page, blobs and prefixes alike, from 1; more than [`PAGE_ENTRIES_MAX`] count as that.
@@ -178,8 +180,12 @@ impl ListBlobs {
                     .for_each(|cursor| cursor.seek(&from));
             }
         }
+        let end = names::slashes(&self.end_before).into_owned();
         let mut page = Page::new(self.max_results)?;
         while let Some((entry, position)) = walk.next()? {
+            if !end.is_empty() && position.0 >= end {
+                break;
+            }
             let bytes = match &entry {
                 BlobEntry::Blob(ListedBlob {
                     blob: Some(blob), ..
@@ -324,9 +330,15 @@ impl Walk<'_> {
                 .head
                 .take()
                 .expect("the first cursor stands on a row");
-            let value = cursor.rows.value()?;
             let kind = cursor.kind;
-            let Some(listed) = self.listed(kind, &position, &value)? else {
+            let record = match kind {
+                Some(History::Uncommitted) => None,
+                _ => {
+                    let value = cursor.rows.value_in_place()?;
+                    Some(codec::decode_blob(&value, cursor.container_id)?)
+                }
+            };
+            let Some(listed) = self.listed(kind, &position, record)? else {
                 continue;
             };
             let name = &position.0;
@@ -356,7 +368,7 @@ impl Walk<'_> {
         &mut self,
         kind: Option<History>,
         position: &Position,
-        value: &[u8],
+        record: Option<BlobRecord>,
     ) -> Result<Option<ListedBlob>> {
         let name = &position.0;
         let mut listed = ListedBlob {
@@ -365,15 +377,12 @@ impl Walk<'_> {
             is_current: kind.is_none(),
             has_versions_only: false,
         };
-        if kind == Some(History::Uncommitted) {
-            return Ok(Some(listed));
-        }
-        let home = self.cursors[0].container_id;
-        let mut blob = match codec::decode_blob(value, home)? {
-            BlobRecord::Uncommitted { .. } => {
+        let mut blob = match record {
+            None => return Ok(Some(listed)),
+            Some(BlobRecord::Uncommitted { .. }) => {
                 return Ok(self.request.uncommitted.then_some(listed));
             }
-            BlobRecord::Committed(blob) => blob,
+            Some(BlobRecord::Committed(blob)) => blob,
         };
         let gone = blob
             .deleted

@@ -139,6 +139,11 @@ pub fn is_xml_character(character: char) -> bool {
 /// Appends `text` as element or attribute content. A carriage return is written as a reference: parsers turn a bare one
 /// into a line feed.
 pub fn escape_into(out: &mut String, text: &str) {
+    let is_plain =
+        |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'&' | b'<' | b'>' | b'"');
+    if text.bytes().all(is_plain) {
+        return out.push_str(text);
+    }
     for character in text.chars() {
         match character {
             '&' => out.push_str("&amp;"),
