@@ -1,10 +1,11 @@
 """The patterns of the design guide for tables, as a program would use them: across the services, with real clients."""
 
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 
 from azure.core import MatchConditions
-from azure.core.exceptions import ResourceNotFoundError
+from azure.core.exceptions import ResourceExistsError, ResourceModifiedError, ResourceNotFoundError
 from azure.core.credentials import AzureNamedKeyCredential, AzureSasCredential
 from azure.data.tables import TableClient, TableServiceClient, UpdateMode, generate_table_sas
 from azure.storage.blob import BlobServiceClient
@@ -243,6 +244,74 @@ class WithBlobs(harness.Test):
         table.create_entity({"PartitionKey": "Sales", "RowKey": "1", "Photo": name})
         found = table.get_entity("Sales", "1")
         self.assertEqual(self.container.download_blob(found["Photo"]).readall(), photo)
+
+    def test_large_entities_are_changed_through_a_queue(self):
+        """A new photo is a blob of a new name; the message that says so survives workers that die between any two steps."""
+        table, queue = new_table(), queues.create_queue(unique("photos"))
+        employees = [f"{number}" for number in range(4)]
+        for employee in employees:
+            old = self.container.upload_blob(f"{queue.queue_name}/{employee}/old", b"old").blob_name
+            table.create_entity({"PartitionKey": "Sales", "RowKey": employee, "Photo": old})
+            new = self.container.upload_blob(f"{queue.queue_name}/{employee}/new", employee.encode() * 100_000).blob_name
+            queue.send_message(f"{employee} {new}")
+
+        def worker(steps):
+            """Takes one message and dies after so many steps; false when there is none."""
+            message = queue.receive_message(visibility_timeout=60)
+            if message is None:
+                return False
+            employee, new = message.content.split(" ")
+            if steps >= 1:
+                entity = table.get_entity("Sales", employee)
+                old = entity["Photo"] if entity["Photo"] != new else entity.get("Former")
+                table.upsert_entity({**entity, "Photo": new, "Former": old})
+            if steps >= 2:
+                blob = self.container.get_blob_client(old)
+                if blob.exists():
+                    blob.delete_blob()
+            if steps >= 3:
+                queue.delete_message(message)
+            else:
+                queue.update_message(message.id, message.pop_receipt, visibility_timeout=0)
+            # Whenever one looks, each entity's photo is there.
+            for entity in table.list_entities():
+                self.assertTrue(self.container.get_blob_client(entity["Photo"]).exists())
+            return True
+
+        deaths = 0
+        while worker(deaths % 4):
+            deaths += 1
+        self.assertGreater(deaths, len(employees))
+        names = [b.name for b in self.container.list_blobs(name_starts_with=queue.queue_name)]
+        self.assertEqual(names, [f"{queue.queue_name}/{employee}/new" for employee in employees])
+        for employee in employees:
+            found = self.container.download_blob(table.get_entity("Sales", employee)["Photo"]).readall()
+            self.assertEqual(found, employee.encode() * 100_000)
+
+    def test_index_lists_in_blobs(self):
+        """The ids of all of one last name in one blob, by many writers at once, each under the ETag of what it read."""
+        table = new_table()
+        name = unique("index/jones")
+
+        def add(number):
+            table.create_entity({"PartitionKey": "Sales", "RowKey": f"{number:04}", "Name": "Jones"})
+            while True:
+                try:
+                    download = self.container.download_blob(name)
+                    guard = {"etag": download.properties.etag, "match_condition": MatchConditions.IfNotModified, "overwrite": True}
+                    ids = download.readall() + f",{number:04}".encode()
+                except ResourceNotFoundError:
+                    guard, ids = {"overwrite": False}, f"{number:04}".encode()
+                try:
+                    return self.container.upload_blob(name, ids, **guard)
+                except (ResourceModifiedError, ResourceExistsError):
+                    continue
+
+        with ThreadPoolExecutor(8) as threads:
+            list(threads.map(add, range(40)))
+        ids = self.container.download_blob(name).readall().decode().split(",")
+        self.assertEqual(sorted(ids), [f"{number:04}" for number in range(40)])
+        self.assertEqual(table.get_entity("Sales", ids[0])["Name"], "Jones")
 
     def test_log_data_in_blobs(self):
         """A blob an hour, found by the prefix of a day, a month, a year, and walked by delimiter."""
