@@ -9,7 +9,7 @@ use crate::analytics::Analytics;
 use crate::cli::{Cli, LogFormat, LogLevel, is_public};
 use crate::http::context::{RequestIds, ServiceKind};
 use crate::http::properties::PropertiesStore;
-use crate::http::{App, Endpoint, cross, serve};
+use crate::http::{App, Endpoint, Fetcher, cross, serve};
 use crate::tls;
 use lazurite_blob::{AccountPolicy, BlobService};
 use lazurite_engine::fs::MemoryFs;
@@ -185,6 +185,10 @@ impl App {
         let queues = QueueService::open(&db, ids.clone()).map_err(|error| error.to_string())?;
         keep_account_policies(cli, &accounts, &blobs).map_err(|error| error.to_string())?;
         let properties = PropertiesStore::read(&accounts, &blobs, &queues, &tables)?;
+        let fetcher = match cli.foreign_sources {
+            true => Some(Arc::new(Fetcher::new()?)),
+            false => None,
+        };
         Ok(App {
             accounts,
             db,
@@ -198,6 +202,7 @@ impl App {
             allowed_hosts: cli.allowed_hosts.clone(),
             access_log,
             analytics: Analytics::default(),
+            fetcher,
             request_ids,
         })
     }

@@ -21,6 +21,7 @@ use crate::auth::{self, Caller, bearer, delegation};
 use axum::body::Body;
 use axum::http::header::{ACCEPT, CONNECTION, HeaderName, HeaderValue, ORIGIN, SERVER};
 use axum::http::{Method, Request, Response, StatusCode, Uri};
+pub use blob::Fetcher;
 use body::RequestBody;
 use context::{ApiVersion, Arrival, Context, RequestIds, ServiceKind};
 use error::{Dialect, Failure, Result, known};
@@ -72,6 +73,8 @@ pub struct App {
     pub allowed_hosts: Vec<String>,
     pub access_log: AccessLog,
     pub analytics: Analytics,
+    /// Asks other servers for what is copied from them, if that is allowed (`--foreign-sources`).
+    pub fetcher: Option<Arc<Fetcher>>,
     pub request_ids: RequestIds,
 }
 

@@ -99,6 +99,16 @@ fn python_request_logs() {
 }
 
 #[test]
+fn python_copies_from_other_servers() {
+    let location = tempfile::TempDir::new().unwrap();
+    let launch = Launch::on(location.path()).argument("--foreign-sources");
+    let other = Server::fresh();
+    let mut command = python_command();
+    command.env("LAZURITE_OTHER", other.connection_string());
+    run(command, "foreign.py", &launch.start());
+}
+
+#[test]
 fn python_accounts() {
     let location = tempfile::TempDir::new().unwrap();
     let [first, second, third] =

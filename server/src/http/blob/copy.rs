@@ -5,9 +5,12 @@ use super::super::headers::{empty, metadata, put};
 use super::block_blob::{block_id, conditions_of_new_blob, headers_of_new_blob, refuse_overwrite};
 use super::container::with_validators;
 use super::encryption::{OWN, customer_key};
+use super::foreign::{Foreign, Found};
 use super::lease::optional_id;
 use super::page_blob::{pages, put_sequence, sequence_conditions};
-use super::source::{Credentials, Source, refuse_content, source, source_checksums, source_range};
+use super::source::{
+    Credentials, Origin, Source, origin, refuse_content, source, source_checksums, source_range,
+};
 use super::tier::rehydrate_priority;
 use super::upload::begin;
 use super::write::{put_checksums, settings};
@@ -16,26 +19,133 @@ use crate::codec::date;
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{
-    AppendBlock, Blob, BlobHeaders, BlobService, ByteRange, CopyBlob, CopyOutcome, CopyState,
-    CopyStatus, Guid, PageUpdate, PutBlob, PutPage, Ticket, Upload, UploadKind,
+    AppendBlock, BlobHeaders, BlobService, ByteRange, COPY_FROM_URL_BYTES_MAX, Checksums,
+    Conditions, CopyBlob, CopyOutcome, CopyState, CopyStatus, FetchedCopy, Guid, PageUpdate,
+    PutBlob, PutPage, Tags, Ticket, Upload, UploadKind, Written,
 };
+use std::sync::Arc;
+use std::time::SystemTime;
 
 /// Copy Blob: at once, because the content is shared and not copied.
 pub async fn copy_blob(request: Request) -> Result<Response<Body>> {
-    let source = source(&request, Credentials::Shared).await?;
-    let copy = copy_request(&request, &source)?;
+    let source = match origin(&request, Credentials::Shared).await? {
+        Origin::Own(source) => source,
+        Origin::Foreign(foreign) => return copy_foreign(request, foreign).await,
+    };
+    let copy = copy_request(&request, &source.url, &source.conditions)?;
     answer(request, source, copy, |blobs, source, r, copy| {
         blobs.copy_blob(&source.address(), &r.address(), copy, r.now())
     })
     .await
 }
 
+/// Copy Blob from another server: pending, while the content is fetched behind the answer.
+async fn copy_foreign(request: Request, foreign: Foreign) -> Result<Response<Body>> {
+    let copy = copy_request(&request, &foreign.url, &Conditions::default())?;
+    let found = foreign.get(None).await?;
+    let request = Arc::new(request);
+    let (outcome, ticket) = start(&request, copy, found.length()).await?;
+    ticket.await?;
+    tokio::spawn(finish_behind(request, found, outcome.copy_id));
+    Ok(copied_answer(&outcome))
+}
+
+async fn start(
+    request: &Arc<Request>,
+    copy: CopyBlob,
+    length: u64,
+) -> Result<(CopyOutcome, Ticket)> {
+    let (r, create_only) = (request.clone(), request.create_only);
+    let started = cross(move || {
+        let blobs = &r.app.blobs;
+        Ok(blobs.start_copy(&r.address(), copy, length, r.now())?)
+    });
+    let started = started.await;
+    started.map_err(|failure| refuse_overwrite(failure, create_only))
+}
+
+/// Fetches what a pending copy is to hold, and ends it. One that was aborted meanwhile stays as it is.
+async fn finish_behind(request: Arc<Request>, found: Found, copy_id: Guid) {
+    if let Err(failure) = finish(&request, found, copy_id, Checksums::default()).await {
+        let description = format!("{} {}", failure.status.as_u16(), failure.code);
+        let failed = cross(move || {
+            let (blobs, now) = (&request.app.blobs, SystemTime::now());
+            let failed = blobs.fail_copy(&request.address(), copy_id, &description, now);
+            Ok(failed.map(|_| ())?)
+        });
+        let _ = failed.await;
+    }
+}
+
+async fn finish(
+    request: &Arc<Request>,
+    found: Found,
+    copy_id: Guid,
+    claimed: Checksums,
+) -> Result<Written> {
+    let (headers, metadata) = (found.blob_headers(), found.metadata());
+    let blobs = &request.app.blobs;
+    let upload = found
+        .store(blobs, UploadKind::PutBlob, claimed, None)
+        .await?;
+    let fetched = FetchedCopy {
+        upload,
+        headers,
+        metadata,
+    };
+    let r = request.clone();
+    let finished = cross(move || {
+        let blobs = &r.app.blobs;
+        Ok(blobs.finish_copy(&r.address(), copy_id, fetched, SystemTime::now())?)
+    });
+    let (written, ticket) = finished.await?;
+    ticket.await?;
+    Ok(written)
+}
+
+/// Copy Blob From URL from another server: the answer comes when the content has.
+async fn copy_foreign_from_url(request: Request, foreign: Foreign) -> Result<Response<Body>> {
+    if copies_tags(&request)? {
+        return Err(Failure::unsupported("Copying tags from another server"));
+    }
+    let copy = copy_request(&request, &foreign.url, &Conditions::default())?;
+    let claimed = source_checksums(&request)?;
+    let found = foreign.get(None).await?;
+    if found.length() > COPY_FROM_URL_BYTES_MAX {
+        let limit = COPY_FROM_URL_BYTES_MAX.to_string();
+        return Err(known::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit));
+    }
+    let request = Arc::new(request);
+    let (outcome, ticket) = start(&request, copy, found.length()).await?;
+    ticket.await?;
+    let copy_id = outcome.copy_id;
+    match finish(&request, found, copy_id, claimed).await {
+        Ok(written) => Ok(copied_answer(&CopyOutcome {
+            written,
+            status: CopyStatus::Success,
+            ..outcome
+        })),
+        Err(failure) => {
+            let description = failure.code.to_string();
+            let fail = move || {
+                let (blobs, now) = (&request.app.blobs, request.now());
+                Ok(blobs.fail_copy(&request.address(), copy_id, &description, now)?)
+            };
+            cross(fail).await?.1.await?;
+            Err(failure)
+        }
+    }
+}
+
 /// Copy Blob From URL. Source: there, "Request headers".
 pub async fn copy_blob_from_url(request: Request) -> Result<Response<Body>> {
-    let source = source(&request, Credentials::OfTheSource).await?;
+    let source = match origin(&request, Credentials::OfTheSource).await? {
+        Origin::Own(source) => source,
+        Origin::Foreign(foreign) => return copy_foreign_from_url(request, foreign).await,
+    };
     let copy = CopyBlob {
         copy_tags: copies_tags(&request)?,
-        ..copy_request(&request, &source)?
+        ..copy_request(&request, &source.url, &source.conditions)?
     };
     if source_checksums(&request)?.md5.is_some() {
         let feature = "Checking a copy by x-ms-source-content-md5";
@@ -47,17 +157,17 @@ pub async fn copy_blob_from_url(request: Request) -> Result<Response<Body>> {
     .await
 }
 
-fn copy_request(request: &Request, source: &Source) -> Result<CopyBlob> {
+fn copy_request(request: &Request, url: &str, conditions: &Conditions) -> Result<CopyBlob> {
     let context = &request.context;
     let seal = context.header("x-ms-seal-blob");
     Ok(CopyBlob {
-        source_url: source.url.clone(),
+        source_url: url.to_owned(),
         metadata: metadata(context),
         settings: settings(request)?,
         copy_tags: false,
         seal: seal.is_some_and(|text| text.eq_ignore_ascii_case("true")),
         rehydrate_priority: rehydrate_priority(context)?,
-        source_conditions: source.conditions.clone(),
+        source_conditions: conditions.clone(),
         conditions: conditions_of_new_blob(request)?,
     })
 }
@@ -151,19 +261,31 @@ pub async fn abort_copy_blob(request: Request) -> Result<Response<Body>> {
 /// What was read of a source for another operation.
 struct Fetched {
     upload: Upload,
-    source: Blob,
+    headers: BlobHeaders,
+    /// `None` where they cannot be told.
+    tags: Option<Tags>,
 }
 
 /// Reads a source, or a range of it, into a body of this kind. A read that is refused is one of a source.
 async fn fetch(request: &Request, kind: UploadKind, range: Option<ByteRange>) -> Result<Fetched> {
     refuse_content(request)?;
-    let source = source(request, Credentials::OfTheSource).await?;
     let (app, now, claimed) = (
         request.app.clone(),
         request.now(),
         source_checksums(request)?,
     );
     let (limit, key) = (kind.bytes_max(), customer_key(&request.context, OWN)?);
+    let source = match origin(request, Credentials::OfTheSource).await? {
+        Origin::Own(source) => source,
+        Origin::Foreign(foreign) => {
+            let found = foreign.get(range).await?;
+            return Ok(Fetched {
+                headers: found.blob_headers(),
+                upload: found.store(&app.blobs, kind, claimed, key).await?,
+                tags: None,
+            });
+        }
+    };
     cross(move || {
         let mut download =
             app.blobs
@@ -175,7 +297,8 @@ async fn fetch(request: &Request, kind: UploadKind, range: Option<ByteRange>) ->
         upload.write_from(&mut download.body)?;
         Ok(Fetched {
             upload,
-            source: download.blob,
+            headers: download.blob.headers,
+            tags: Some(download.blob.tags),
         })
     })
     .await
@@ -192,12 +315,14 @@ pub async fn put_blob_from_url(request: Request) -> Result<Response<Body>> {
     let (copies_tags, create_only) = (copies_tags(&request)?, request.create_only);
     let keeps = context.header("x-ms-copy-source-blob-properties");
     let keeps = keeps.is_none_or(|text| !text.eq_ignore_ascii_case("false"));
-    let Fetched { upload, source } = fetch(&request, UploadKind::PutBlob, None).await?;
+    let fetched = fetch(&request, UploadKind::PutBlob, None).await?;
+    let upload = fetched.upload;
     if keeps {
-        headers = filled(headers, source.headers);
+        headers = filled(headers, fetched.headers);
     }
     if copies_tags {
-        settings.tags = source.tags;
+        let unknown = || Failure::unsupported("Copying tags from another server");
+        settings.tags = fetched.tags.ok_or_else(unknown)?;
     }
     let call = move |blobs: &BlobService, r: &Request| {
         let put = PutBlob {

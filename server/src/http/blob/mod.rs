@@ -7,6 +7,7 @@ mod conditions;
 mod container;
 mod copy;
 mod encryption;
+mod foreign;
 mod lease;
 mod list;
 mod needs;
@@ -32,6 +33,7 @@ use crate::auth::{Caller, sas};
 use axum::body::Body;
 use axum::http::Response;
 use conditions::{blob_state, conditions};
+pub use foreign::Fetcher;
 use lazurite_blob::{BlobAddress, BlobService, BlobState, Conditions};
 use needs::{is_public, needs};
 pub use route::logged;
@@ -257,10 +259,7 @@ fn is_left_to_clients(operation: Operation) -> bool {
 const STRUCTURED_BODY: &str = "x-ms-structured-body";
 
 /// Headers and parameters of features to come. None of them is accepted and ignored, unless `--loose` asks for that.
-const UNSERVED: &[(&str, &str)] = &[
-    ("showonly", "A listing by kind"),
-    ("endbefore", "A listing up to a name"),
-];
+const UNSERVED: &[(&str, &str)] = &[("showonly", "A listing by kind")];
 
 fn refuse_what_is_not_served(app: &App, context: &Context, operation: Operation) -> Result<()> {
     context.refuse_unsupported(UNSERVED, app.loose)?;

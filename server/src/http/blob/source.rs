@@ -6,6 +6,7 @@ use super::super::{authenticate, browser};
 use super::Request;
 use super::conditions::{blob_state, conditions_named};
 use super::encryption::{OF_SOURCE, customer_key};
+use super::foreign::Foreign;
 use super::needs::{is_public, needs};
 use super::route::{Operation, resource};
 use crate::auth::Caller;
@@ -49,18 +50,43 @@ impl Source {
     }
 }
 
+/// Where the content of a request comes from.
+pub enum Origin {
+    /// A blob of this server.
+    Own(Source),
+    /// Anything on another one.
+    Foreign(Foreign),
+}
+
+/// Finds the origin of a request: as [`source`], or on another server if such are asked.
+pub async fn origin(request: &Request, credentials: Credentials) -> Result<Origin> {
+    let uri = source_uri(request)?;
+    match &request.app.fetcher {
+        Some(fetcher) if !is_ours(request, &uri)? => {
+            let url = without_credentials(&uri, BlobState::Current);
+            let foreign = Foreign::new(fetcher.clone(), request, uri, url);
+            Ok(Origin::Foreign(foreign))
+        }
+        _ => source(request, credentials).await.map(Origin::Own),
+    }
+}
+
+fn source_uri(request: &Request) -> Result<Uri> {
+    let url = request.context.required_header(COPY_SOURCE)?;
+    match url.parse() {
+        Ok(uri) if url.len() <= URL_BYTES_MAX => Ok(uri),
+        _ => Err(Failure::header(COPY_SOURCE, url)),
+    }
+}
+
 /// Finds the source of a request and whether it may be read. Errors: `InvalidHeaderValue` for what is no URL; `501` for
 /// other servers; `CannotVerifyCopySource` with what a read would have answered.
 pub async fn source(request: &Request, credentials: Credentials) -> Result<Source> {
-    let url = request.context.required_header(COPY_SOURCE)?;
-    let uri: Uri = match url.parse() {
-        Ok(uri) if url.len() <= URL_BYTES_MAX => uri,
-        _ => return Err(Failure::header(COPY_SOURCE, url)),
-    };
+    let uri = source_uri(request)?;
     let context = context_of(request, &uri)?;
     let (container, blob) = resource(&context)?;
     if container.is_empty() || blob.is_empty() {
-        return Err(Failure::header(COPY_SOURCE, url));
+        return Err(Failure::header(COPY_SOURCE, uri.to_string()));
     }
     let own = credentials == Credentials::Shared
         && request.is_owner
@@ -85,24 +111,19 @@ pub async fn source(request: &Request, credentials: Credentials) -> Result<Sourc
 /// The source's URL as a request of its own.
 fn context_of(request: &Request, uri: &Uri) -> Result<Context> {
     let outer = &request.context;
-    let malformed = || Failure::header(COPY_SOURCE, uri.to_string());
-    let (scheme, authority) = uri
-        .scheme_str()
-        .zip(uri.authority())
-        .ok_or_else(malformed)?;
-    if !is_ours(request, scheme, authority.as_str()) {
+    if !is_ours(request, uri)? {
         return Err(Failure::unsupported(format!(
-            "Copying from another server ({COPY_SOURCE})"
+            "Copying from another server without --foreign-sources ({COPY_SOURCE})"
         )));
     }
+    let (scheme, authority) = parts_of(uri)?;
     let target = uri.path_and_query().map_or("/", |target| target.as_str());
-    let mut parts = HttpRequest::builder()
-        .uri(target)
-        .header("host", authority.as_str());
+    let mut parts = HttpRequest::builder().uri(target).header("host", authority);
     if let Some(token) = outer.headers.get("x-ms-copy-source-authorization") {
         parts = parts.header("authorization", token);
     }
-    let parts = parts.body(()).map_err(|_| malformed())?.into_parts().0;
+    let malformed = |_| Failure::header(COPY_SOURCE, uri.to_string());
+    let parts = parts.body(()).map_err(malformed)?.into_parts().0;
     let arrival = Arrival {
         service: ServiceKind::Blob,
         now: outer.now,
@@ -115,8 +136,16 @@ fn context_of(request: &Request, uri: &Uri) -> Result<Context> {
     Ok(context)
 }
 
+/// Scheme and authority of a URL, which must be absolute.
+fn parts_of(uri: &Uri) -> Result<(&str, &str)> {
+    let parts = uri.scheme_str().zip(uri.authority());
+    let (scheme, authority) = parts.ok_or_else(|| Failure::header(COPY_SOURCE, uri.to_string()))?;
+    Ok((scheme, authority.as_str()))
+}
+
 /// Ours is what has the port that this request came to, under a name that leads to this machine.
-fn is_ours(request: &Request, scheme: &str, authority: &str) -> bool {
+fn is_ours(request: &Request, uri: &Uri) -> Result<bool> {
+    let (scheme, authority) = parts_of(uri)?;
     let default = if scheme == "https" { "443" } else { "80" };
     let port = |authority: &str, default: &str| {
         let after = authority.rsplit(']').next().unwrap_or(authority);
@@ -127,8 +156,8 @@ fn is_ours(request: &Request, scheme: &str, authority: &str) -> bool {
     };
     let own = request.context.header("host").unwrap_or_default();
     let own_default = if request.context.secure { "443" } else { "80" };
-    port(authority, default) == port(&own, own_default)
-        && browser::check_host(authority, &request.app.allowed_hosts).is_ok()
+    Ok(port(authority, default) == port(&own, own_default)
+        && browser::check_host(authority, &request.app.allowed_hosts).is_ok())
 }
 
 fn check_readable(request: &Request, context: &Context, container: &str) -> Result<()> {
@@ -146,7 +175,7 @@ fn check_readable(request: &Request, context: &Context, container: &str) -> Resu
 }
 
 /// A refusal of the source, told as one of the copy. Source: Copy Blob From URL, "Response", `x-ms-copy-source-error-code`.
-fn unverified(failure: Failure) -> Failure {
+pub fn unverified(failure: Failure) -> Failure {
     let message = "Could not verify the copy source within the specified time. Examine the HTTP status code and message for more information about the failure.";
     let status = failure.status.as_u16().to_string();
     let mut told = Failure::new(failure.status.as_u16(), "CannotVerifyCopySource", message)

@@ -17,17 +17,30 @@ use lazurite_blob::{BlobService, Checksums, CustomerKey, Upload, UploadKind};
 const UPLOAD_CHUNK_BYTES: usize = 256 << 10;
 
 /// Takes a body as it comes and hands it on in chunks; waiting for the store slows the client, not the other way round.
-pub async fn receive(request: &Request, mut body: RequestBody, kind: UploadKind) -> Result<Upload> {
+pub async fn receive(request: &Request, body: RequestBody, kind: UploadKind) -> Result<Upload> {
     let limit = kind.bytes_max();
     if body.length_at_least() > limit {
         return Err(known::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit.to_string()));
     }
     let key = customer_key(&request.context, OWN)?;
-    let mut upload = begin(&request.app.blobs, kind, claimed(request)?, key)?;
+    let upload = begin(&request.app.blobs, kind, claimed(request)?, key)?;
     let mut structure = structure(request)?;
+    let upload = drain(upload, body, &mut structure).await?;
+    match structure {
+        None => Ok(upload),
+        Some(decoder) => decoder.finish().map(|()| upload).map_err(Failure::from),
+    }
+}
+
+/// Writes a body to an upload as it comes, taken apart if it comes in segments.
+pub async fn drain(
+    mut upload: Upload,
+    mut body: RequestBody,
+    structure: &mut Option<Decoder>,
+) -> Result<Upload> {
     while let Some(chunk) = gather(&mut body).await? {
         let length = chunk.len();
-        let contents = match &mut structure {
+        let contents = match structure {
             None => vec![chunk],
             Some(decoder) => decoder.update(chunk)?,
         };
@@ -42,10 +55,7 @@ pub async fn receive(request: &Request, mut body: RequestBody, kind: UploadKind)
             false => cross(move || write(upload)).await?,
         };
     }
-    match structure {
-        None => Ok(upload),
-        Some(decoder) => decoder.finish().map(|()| upload).map_err(Failure::from),
-    }
+    Ok(upload)
 }
 
 /// A body that is stored as it comes, or encrypted with the key that came with it.

@@ -3,13 +3,12 @@
 //!
 //! Named by other tests, because they need another server: `NoAuthenticationInformation`, `BlobUsesCustomerSpecifiedEncryption`,
 //! `BlobDoesNotUseCustomerSpecifiedEncryption` and `BlobCustomerSpecifiedEncryptionMismatch` (HTTPS: `clients/secure.py`),
-//! `BlockCountExceedsLimit` (fifty thousand appends: the service's own tests), `HostInformationNotPresent` (`crate::errors`).
+//! `CopyIdMismatch` and `PendingCopyOperation` (a copy from another server: `clients/foreign.py`), `BlockCountExceedsLimit`
+//! (fifty thousand appends: the service's own tests), `HostInformationNotPresent` (`crate::errors`).
 //!
 //! Not answered, because nothing here brings them about:
 //! - what an administrator does: `AccountIsDisabled`, `ContainerDisabled`, `PublicAccessNotPermitted`,
 //!   `BlobAccessTierNotSupportedForAccountType`;
-//! - what happens while a copy is under way, which none of this server's own blobs is long enough to see: `CopyIdMismatch`,
-//!   `PendingCopyOperation`;
 //! - what takes time on the hosted service and none here: `ContainerBeingDeleted`, `OperationTimedOut`,
 //!   `SnapshotOperationRateExceeded`, `SystemInUse`; snapshots are not counted (`SnapshotCountExceeded`);
 //! - what only a failing store answers: `InternalError`, `ServerBusy`;

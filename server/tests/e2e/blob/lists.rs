@@ -36,6 +36,17 @@ fn lists_as_xml() {
         "blobs and prefixes stand in one order"
     );
     assert!(tree.contains("<BlobPrefix><Name>b/</Name>"), "{tree}");
+    for (from, names_between) in [
+        ("&startFrom=b&endBefore=c", vec!["b/1", "b/2"]),
+        ("&startFrom=a&endBefore=b%2F2", vec!["a", "b/1"]),
+        (
+            "&endBefore=b%2F2&delimiter=%2F",
+            vec!["&amp;&lt;&gt;", "a", "b/"],
+        ),
+        ("&startFrom=b%2F3", vec!["c"]),
+    ] {
+        assert_eq!(names(&list(from).is(200).text()), names_between, "{from}");
+    }
     let mut found = Vec::new();
     let mut marker = String::new();
     loop {
