@@ -602,3 +602,22 @@ fn append_costs_the_same_however_long_the_blob_is() {
     }
     assert!(costs.iter().all(|cost| *cost == costs[0]), "{costs:?}");
 }
+
+/// Source: Append Block, "Remarks": fifty thousand blocks.
+#[test]
+fn append_blob_takes_fifty_thousand_blocks_and_no_more() {
+    let store = store();
+    store.put_append_blob("log");
+    for _ in 0..50_000 {
+        store.append("log", b"x").unwrap();
+    }
+    let full = store.append("log", b"x");
+    assert_err!(
+        full,
+        Error::BlockCountExceedsLimit {
+            which: "committed",
+            limit: 50_000
+        }
+    );
+    assert_eq!(store.read("log").unwrap().len(), 50_000);
+}
