@@ -230,6 +230,8 @@ const GROUPS: &[(&str, &[Line])] = &[
         Line(W::Commits, "w1_p50_us", "... p50 us", Less),
         Line(W::Commits, "w1_p99_us", "... p99 us", Less),
         Line(W::Commits, "w1_cpu_us", "... CPU us/commit", Less),
+        Line(W::Commits, "bare_per_s", "a bare write and a sync, writes/s", More),
+        Line(W::Commits, "bare_p50_us", "... p50 us", Less),
         Line(W::Commits, "w8_per_s", "8 threads, commits/s", More),
         Line(W::Commits, "w8_p99_us", "... p99 us", Less),
         Line(W::Commits, "w64_per_s", "64 threads, commits/s", More),
