@@ -61,6 +61,11 @@ impl Bench<'_> {
         ((full * self.args.scale) as u64).max(least)
     }
 
+    /// The same for what is small already, and costs others the more the more of it there is: shrinks only at scales below a tenth.
+    fn scaled_small(&self, full: f64, least: u64) -> u64 {
+        ((full * (self.args.scale * 10.0).min(1.0)) as u64).max(least)
+    }
+
     /// So many seconds at this scale.
     fn time(&self, full: f64) -> Duration {
         Duration::from_secs_f64((full * self.args.scale.sqrt()).max(0.02))

@@ -44,7 +44,7 @@ fn put_and_get(bench: &mut Bench, size: &str, bytes: usize, connections: &[usize
     );
     bench.compare(&put.at(connections))?;
     let blobs = BLOBS.min((256 * MIB / bytes) as f64);
-    let names = Names::new(0, bench.scaled(blobs, 20));
+    let names = Names::new(0, bench.scaled_small(blobs, 20));
     let get = Plan::new(
         format!("blob get {size}"),
         Service::Blob,
@@ -117,7 +117,7 @@ pub(super) fn append(bench: &mut Bench) -> Outcome<()> {
 /// What is deleted is put again, so that as many are there; the rate is of deleting.
 pub(super) fn delete(bench: &mut Bench) -> Outcome<()> {
     let content = noise(KIB);
-    let names = Names::new(0, bench.scaled(BLOBS, 100));
+    let names = Names::new(0, bench.scaled_small(BLOBS, 100));
     let plan = Plan::new(
         "blob delete of 10k",
         Service::Blob,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::blob::create_container;
 use super::blob_loads::{CONTAINER, noise};
+use super::depth;
 use crate::client::{Account, Outgoing, Request, Service, Template};
 use crate::load::{Answer, Expected, Load};
 use crate::random::Random;
@@ -25,12 +26,12 @@ pub(super) fn run(bench: &mut Bench) -> Outcome<()> {
     peers.iter().try_for_each(create_container)?;
     // Pages shrink with what is stored, so that they are full whatever the scale.
     let pages = Pages {
-        flat: bench.scaled(5000.0, 100),
-        prefix: bench.scaled(100.0, 2),
+        flat: bench.scaled_small(5000.0, 100),
+        prefix: bench.scaled_small(100.0, 2),
     };
     let mut stored = 0;
     for (name, full) in DEPTHS {
-        let until = bench.scaled(full, 200).max(stored);
+        let until = depth(bench, full, 200).max(stored);
         for peer in &peers {
             let mut load = Fill::new(peer.account(), stored, until);
             peer.fill(Service::Blob, 16, &mut load)?;

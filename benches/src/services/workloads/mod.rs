@@ -76,6 +76,14 @@ pub(super) fn chosen(only: &[Workload], services: &[Part]) -> Vec<Workload> {
 /// How much is stored where that is what matters, and what it is called whatever the scale.
 const DEPTHS: [(&str, f64); 3] = [("10k", 1e4), ("1M", 1e6), ("10M", 1e7)];
 
+/// How much is stored at this scale where that is what matters. The first depth shrinks late, see [`Bench::scaled_small`].
+fn depth(bench: &Bench, full: f64, least: u64) -> u64 {
+    match full <= 1e4 {
+        true => bench.scaled_small(full, least),
+        false => bench.scaled(full, least),
+    }
+}
+
 impl Workload {
     pub(super) fn run(self, bench: &mut Bench) -> Outcome<()> {
         match self {

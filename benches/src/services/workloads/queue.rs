@@ -1,7 +1,7 @@
 //! Workloads on queues.
 
-use super::DEPTHS;
 use super::queue_loads::{Consume, Cycle, GetMany, Message, Peek, Put, QUEUE, Step, Update};
+use super::{DEPTHS, depth};
 use crate::client::Service;
 use crate::load::Limit;
 use crate::report::Outcome;
@@ -39,7 +39,7 @@ pub(super) fn cycle(bench: &mut Bench) -> Outcome<()> {
 }
 
 pub(super) fn peek(bench: &mut Bench) -> Outcome<()> {
-    let count = bench.scaled(WAITING, 100);
+    let count = bench.scaled_small(WAITING, 100);
     let plan = Plan::new(
         "queue peek of 10k",
         Service::Queue,
@@ -50,7 +50,7 @@ pub(super) fn peek(bench: &mut Bench) -> Outcome<()> {
 }
 
 pub(super) fn update(bench: &mut Bench) -> Outcome<()> {
-    let count = bench.scaled(WAITING, 100);
+    let count = bench.scaled_small(WAITING, 100);
     let plan = Plan::new(
         "queue update of 10k",
         Service::Queue,
@@ -62,7 +62,7 @@ pub(super) fn update(bench: &mut Bench) -> Outcome<()> {
 
 /// Each request takes away 32 messages, so there are so many more of them where that makes no difference; Azurite has what it is asked for.
 pub(super) fn get_32(bench: &mut Bench) -> Outcome<()> {
-    let waiting = bench.scaled(WAITING, 1000);
+    let waiting = bench.scaled_small(WAITING, 1000);
     let requests = bench.scaled(GETS_OF_32, 20);
     let plan = Plan::new(
         "queue get 32 of 10k",
@@ -95,7 +95,7 @@ pub(super) fn deep(bench: &mut Bench) -> Outcome<()> {
     for (name, full) in [("100", 100.0)].into_iter().chain(DEPTHS) {
         let until = match name {
             "100" => 100,
-            _ => bench.scaled(full, 200).max(stored),
+            _ => depth(bench, full, 200).max(stored),
         };
         for peer in &peers {
             write(peer, Message::small(), until - stored)?;
@@ -128,7 +128,10 @@ fn get_and_delete(bench: &mut Bench, name: &str, peers: &[Running]) -> Outcome<(
 
 /// With 10,000 left of which a million were consumed just before.
 fn after_consuming(bench: &mut Bench) -> Outcome<()> {
-    let (left, consumed) = (bench.scaled(WAITING, 200), bench.scaled(CONSUMED, 1000));
+    let (left, consumed) = (
+        bench.scaled_small(WAITING, 200),
+        bench.scaled(CONSUMED, 1000),
+    );
     let peers = bench.start(&[Peer::Lazurite])?;
     for peer in &peers {
         fill(peer, Message::small(), left + consumed)?;
@@ -142,7 +145,7 @@ fn after_consuming(bench: &mut Bench) -> Outcome<()> {
 }
 
 fn azurite_with_10k(bench: &mut Bench) -> Outcome<()> {
-    let count = bench.scaled(WAITING, 200);
+    let count = bench.scaled_small(WAITING, 200);
     let peers = bench.start(&[Peer::Azurite])?;
     for peer in &peers {
         fill(peer, Message::small(), count)?;

@@ -1,9 +1,9 @@
 //! Workloads on tables.
 
-use super::DEPTHS;
 use super::table_loads::{
     Get, Insert, Merge, Partitions, Range, Rows, Scan, TABLE, Transactions, Upsert,
 };
+use super::{DEPTHS, depth};
 use crate::client::Service;
 use crate::report::Outcome;
 use crate::services::measure::{Findings, megabytes};
@@ -117,7 +117,7 @@ pub(super) fn deep(bench: &mut Bench) -> Outcome<()> {
     let mut peers = bench.start(&[Peer::Lazurite])?;
     let mut stored = 0;
     for (name, full) in DEPTHS {
-        let until = bench.scaled(full, 400).max(stored);
+        let until = depth(bench, full, 400).max(stored);
         for peer in &peers {
             if stored == 0 {
                 create_table(peer)?;
@@ -169,7 +169,7 @@ fn ready(_peer: &Running) -> Outcome<()> {
 }
 
 fn rows(bench: &Bench) -> u64 {
-    bench.scaled(ROWS, 400)
+    bench.scaled_small(ROWS, 400)
 }
 
 fn create_table(peer: &Running) -> Outcome<()> {
