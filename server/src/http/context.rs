@@ -2,14 +2,16 @@
 //!
 //! The raw request target is kept as sent: signatures are computed over it. Nothing here looks at stored data.
 
+pub use super::query::{Query, decode};
+pub use super::request_ids::RequestIds;
+pub use super::version::ApiVersion;
+
+use super::address::address;
 use super::error::{Failure, Result, known};
 use crate::accounts::Accounts;
 use axum::http::header::{CONNECTION, HOST, HeaderMap, HeaderValue};
 use axum::http::{Method, request::Parts};
-use percent_encoding::percent_decode_str;
-use std::borrow::Cow;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 /// Which of the three endpoints a request came in on.
@@ -40,88 +42,6 @@ impl ServiceKind {
             ServiceKind::Table => "Table",
         }
     }
-}
-
-/// A REST API version: a date. Any well-formed one from the first on is taken.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ApiVersion(String);
-
-impl ApiVersion {
-    const OLDEST: &'static str = "2009-04-14";
-    pub const NEWEST: &'static str = "2026-10-06";
-
-    /// `None` unless `text` is `YYYY-MM-DD`, a real date, and not before the first version.
-    pub fn parse(text: &str) -> Option<ApiVersion> {
-        let valid = text.len() == 10 && crate::codec::date::is_date(text) && text >= Self::OLDEST;
-        valid.then(|| ApiVersion(text.to_owned()))
-    }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    pub fn is_at_least(&self, text: &str) -> bool {
-        self.0.as_str() >= text
-    }
-}
-
-/// The query of a request: names and values as sent, decoded on demand.
-#[derive(Debug, Default)]
-pub struct Query {
-    /// Decoded names with raw values, in the order sent.
-    pairs: Vec<(String, String)>,
-}
-
-impl Query {
-    /// Refuses names and values that are not UTF-8 once decoded.
-    pub fn parse(raw: &str) -> Result<Query> {
-        let pairs = raw.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let name = percent_decode_str(name)
-                .decode_utf8()
-                .map_err(|_| Failure::from(known::INVALID_URI))?;
-            percent_decode_str(value)
-                .decode_utf8()
-                .map_err(|_| Failure::parameter(&name, value, "It is not UTF-8."))?;
-            Ok((name.into_owned(), value.to_owned()))
-        });
-        Ok(Query {
-            pairs: pairs.collect::<Result<_>>()?,
-        })
-    }
-
-    /// The first value of that name, whatever its case, with `+` read as a blank as forms send it.
-    pub fn get(&self, name: &str) -> Option<String> {
-        self.raw(name)
-            .map(|value| decode(&value.replace('+', " ")).into_owned())
-    }
-
-    /// The first value of that name with `+` kept.
-    pub fn get_literal(&self, name: &str) -> Option<String> {
-        self.raw(name).map(|value| decode(value).into_owned())
-    }
-
-    /// Whether the parameter was sent, with or without a value.
-    pub fn has(&self, name: &str) -> bool {
-        self.raw(name).is_some()
-    }
-
-    /// Decoded names with raw values, in the order sent.
-    pub fn pairs(&self) -> &[(String, String)] {
-        &self.pairs
-    }
-
-    fn raw(&self, name: &str) -> Option<&str> {
-        self.pairs
-            .iter()
-            .find(|(known, _)| known.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value.as_str())
-    }
-}
-
-/// Decodes what [`Query::parse`] has already found to be UTF-8.
-pub fn decode(raw: &str) -> Cow<'_, str> {
-    percent_decode_str(raw).decode_utf8_lossy()
 }
 
 /// Where and when a request came in, and the name it was given.
@@ -188,7 +108,7 @@ impl Context {
         let query = Query::parse(parts.uri.query().unwrap_or(""))?;
         let version = version(&parts.headers, &query)?;
         let version_named = version.is_some();
-        let version = version.unwrap_or_else(|| ApiVersion(ApiVersion::NEWEST.to_owned()));
+        let version = version.unwrap_or_else(ApiVersion::newest);
         let address = address(accounts, host, &raw_path)?;
         let scheme = if secure { "https://" } else { "http://" };
         let base_url = match address.path_style {
@@ -362,91 +282,6 @@ pub fn host(parts: &Parts) -> Result<String> {
             Err(Failure::new(400, "HostInformationNotPresent", message)
                 .with_header(CONNECTION, close))
         }
-    }
-}
-
-struct Address {
-    account: String,
-    account_as_sent: String,
-    secondary: bool,
-    path_style: bool,
-    resource: String,
-}
-
-/// The first path segment is the account if an account of that name exists, otherwise the first label of the host.
-fn address(accounts: &Accounts, host: &str, raw_path: &str) -> Result<Address> {
-    let path = raw_path.strip_prefix('/').unwrap_or(raw_path);
-    let (first, rest) = path.split_once('/').unwrap_or((path, ""));
-    let first = decode(first);
-    if let Some((account, secondary)) = accounts.find(&first) {
-        let account_as_sent = first.into_owned();
-        return Ok(Address {
-            account,
-            account_as_sent,
-            secondary,
-            path_style: true,
-            resource: rest.to_owned(),
-        });
-    }
-    let label = host.split(['.', ':']).next().unwrap_or("");
-    if !accounts.path_style_only
-        && host.contains('.')
-        && let Some((account, secondary)) = accounts.find(label)
-    {
-        let account_as_sent = label.to_owned();
-        return Ok(Address {
-            account,
-            account_as_sent,
-            secondary,
-            path_style: false,
-            resource: path.to_owned(),
-        });
-    }
-    if first.is_empty() {
-        return Err(Failure::parameter(
-            "",
-            "",
-            "The request names no account, neither in its path nor in its host name.",
-        ));
-    }
-    let message = format!(
-        "The specified resource does not exist. No account \"{first}\" is configured here; accounts are set with \
-         AZURITE_ACCOUNTS=\"name:key\"."
-    );
-    Err(Failure::new(404, "ResourceNotFound", message))
-}
-
-/// Ids that look like the service's and never repeat in a process's life.
-#[derive(Debug)]
-pub struct RequestIds {
-    /// All but the last twelve digits.
-    prefix: String,
-    count: AtomicU64,
-}
-
-impl RequestIds {
-    pub fn new(seed: u128) -> RequestIds {
-        let (high, low) = ((seed >> 32) as u32, seed as u32);
-        RequestIds {
-            prefix: format!(
-                "{high:08x}-{:04x}-{:04x}-{:04x}-",
-                low >> 16,
-                low & 0xffff,
-                (low >> 8) & 0xffff
-            ),
-            count: AtomicU64::new(1),
-        }
-    }
-
-    pub fn next(&self) -> String {
-        let count = self.count.fetch_add(1, Ordering::Relaxed);
-        let mut id = String::with_capacity(36);
-        id.push_str(&self.prefix);
-        for digit in (0..12).rev() {
-            let digit = (count >> (4 * digit)) as usize & 0xf;
-            id.push(char::from(b"0123456789abcdef"[digit]));
-        }
-        id
     }
 }
 

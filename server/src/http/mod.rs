@@ -1,17 +1,25 @@
-//! Listeners, connections and shutdown, and the one road every request takes: head, account, credentials, service,
-//! answer.
+//! The one road every request takes: head, account, credentials, service, answer.
 
+mod address;
 mod blob;
 pub mod body;
 mod browser;
 pub mod context;
+mod echo;
 pub mod error;
 mod head_case;
 pub mod headers;
+mod listener;
 pub mod properties;
+mod query;
 mod queue;
+mod request_ids;
 mod run;
 mod table;
+mod version;
+
+pub use listener::{Endpoint, serve};
+pub use run::cross;
 
 use crate::access_log::{AccessLog, redact};
 use crate::accounts::Accounts;
@@ -19,42 +27,29 @@ use crate::analytics::{Access, Analytics, Entry};
 use crate::auth::sas::StoredPolicy;
 use crate::auth::{self, Caller, bearer, delegation};
 use axum::body::Body;
-use axum::http::header::{ACCEPT, CONNECTION, HeaderName, HeaderValue, ORIGIN, SERVER};
+use axum::http::header::{ACCEPT, CONNECTION, HeaderValue, ORIGIN};
 use axum::http::{Method, Request, Response, StatusCode, Uri};
 pub use blob::Fetcher;
 use body::RequestBody;
 use context::{ApiVersion, Arrival, Context, RequestIds, ServiceKind};
+use echo::Echo;
 use error::{Dialect, Failure, Result, known};
-use head_case::{HeadNotes, HeadTap, RawHead};
+use head_case::{HeadNotes, RawHead};
 use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use lazurite_blob::BlobService;
 use lazurite_engine::Db;
 use lazurite_queue::QueueService;
 use lazurite_table::TableService;
+use listener::Client;
 use properties::{PropertiesStore, ServiceProperties};
-pub use run::cross;
-use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
-use tokio_rustls::TlsAcceptor;
+use std::time::SystemTime;
 
 /// Longest request target, in bytes. Long filters must fit.
 const TARGET_BYTES_MAX: usize = 64 * 1024;
 /// Most that all headers of a request may come to, in bytes.
 const HEADER_BYTES_MAX: usize = 32 * 1024;
-/// What the library may hold of a head: a target, the headers, and room to tell which of them is too long.
-const HEAD_BYTES_MAX: usize = 256 * 1024;
-/// How long a client may take to agree on encryption.
-const HANDSHAKE_SECONDS_MAX: u64 = 30;
-/// How long requests under way may take to end once the server is asked to stop.
-const DRAIN_SECONDS_MAX: u64 = 3;
 
 /// What every request needs: the services and the settings they are served with.
 #[derive(Debug)]
@@ -89,124 +84,6 @@ impl App {
             ),
             false => failure,
         }
-    }
-}
-
-/// Where a service listens, and how.
-pub struct Endpoint {
-    pub service: ServiceKind,
-    pub listener: TcpListener,
-    /// How long a connection may be idle between requests.
-    pub keep_alive: Duration,
-    /// HTTPS, if that is what is spoken.
-    pub tls: Option<TlsAcceptor>,
-}
-
-/// Serves one service on one listener until `stop` turns true, then lets requests under way end.
-pub async fn serve(app: Arc<App>, endpoint: Endpoint, mut stop: watch::Receiver<bool>) {
-    let Endpoint {
-        service,
-        listener,
-        keep_alive,
-        tls,
-    } = endpoint;
-    let (open, mut all_closed) = tokio::sync::mpsc::channel::<Infallible>(1);
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = stopped(&mut stop) => break,
-        };
-        match accepted {
-            Ok((socket, peer)) => {
-                let _ = socket.set_nodelay(true);
-                let client = Client {
-                    service,
-                    peer,
-                    secure: tls.is_some(),
-                    keep_alive,
-                };
-                let (app, tls, stop) = (app.clone(), tls.clone(), stop.clone());
-                let open = open.clone();
-                tokio::spawn(async move {
-                    match tls {
-                        None => connection(app, client, socket, stop).await,
-                        Some(tls) => encrypted(app, client, socket, tls, stop).await,
-                    }
-                    drop(open);
-                });
-            }
-            Err(error) => {
-                // Out of file handles, most likely: others may close theirs meanwhile.
-                tracing::warn!(service = service.title(), %error, "cannot accept a connection");
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        }
-    }
-    drop((open, listener));
-    let _ = tokio::time::timeout(Duration::from_secs(DRAIN_SECONDS_MAX), all_closed.recv()).await;
-}
-
-/// Returns once the server is asked to stop.
-async fn stopped(stop: &mut watch::Receiver<bool>) {
-    let _ = stop.wait_for(|stop| *stop).await;
-}
-
-/// The other end of a connection.
-#[derive(Debug, Clone, Copy)]
-struct Client {
-    service: ServiceKind,
-    peer: SocketAddr,
-    secure: bool,
-    keep_alive: Duration,
-}
-
-async fn encrypted(
-    app: Arc<App>,
-    client: Client,
-    socket: TcpStream,
-    tls: TlsAcceptor,
-    stop: watch::Receiver<bool>,
-) {
-    let patience = Duration::from_secs(HANDSHAKE_SECONDS_MAX);
-    match tokio::time::timeout(patience, tls.accept(socket)).await {
-        Ok(Ok(socket)) => connection(app, client, socket, stop).await,
-        Ok(Err(error)) => {
-            let (service, peer) = (client.service.title(), client.peer);
-            tracing::debug!(service, %peer, %error, "a TLS handshake failed");
-        }
-        Err(_) => {}
-    }
-}
-
-async fn connection<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
-    app: Arc<App>,
-    client: Client,
-    socket: S,
-    mut stop: watch::Receiver<bool>,
-) {
-    let Client { service, peer, .. } = client;
-    let notes = HeadNotes::default();
-    let tap = HeadTap::new(socket, notes.clone());
-    let answer = service_fn(move |request| {
-        let (app, notes) = (app.clone(), notes.clone());
-        async move { Ok::<_, Infallible>(answer(app, client, request, notes).await) }
-    });
-    let connection = hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(client.keep_alive)
-        .max_buf_size(HEAD_BYTES_MAX)
-        .half_close(true)
-        .serve_connection(TokioIo::new(tap), answer);
-    tokio::pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = stopped(&mut stop) => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(service = service.title(), %peer, %error, "a connection ended early");
     }
 }
 
@@ -486,49 +363,5 @@ fn dialect(service: ServiceKind, target: &Uri, accept: Option<&HeaderValue>) -> 
         () if accept.contains("nometadata") => Dialect::TableJson("nometadata"),
         () if accept.contains("fullmetadata") => Dialect::TableJson("fullmetadata"),
         () => Dialect::TableJson("minimalmetadata"),
-    }
-}
-
-const VERSION: HeaderName = HeaderName::from_static("x-ms-version");
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
-const CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
-
-/// What a request says that its answer repeats.
-#[derive(Default)]
-struct Echo {
-    version: Option<HeaderValue>,
-    client_request_id: Option<HeaderValue>,
-}
-
-impl Echo {
-    /// Source: Versioning for the Azure Storage services; List Blobs, "Response headers", `x-ms-client-request-id`: at most
-    /// 1,024 visible characters.
-    fn of(request: &Request<Incoming>) -> Echo {
-        let header = |name: &HeaderName| request.headers().get(name).cloned();
-        let visible = |value: &HeaderValue| {
-            value.len() <= 1024 && value.as_bytes().iter().all(u8::is_ascii_graphic)
-        };
-        Echo {
-            version: header(&VERSION).filter(|value| value.len() <= 32),
-            client_request_id: header(&CLIENT_REQUEST_ID).filter(visible),
-        }
-    }
-
-    fn onto(self, response: &mut Response<Body>, request_id: &str, served_as: Option<&ApiVersion>) {
-        let headers = response.headers_mut();
-        let id = HeaderValue::try_from(request_id).expect("request ids are hexadecimal");
-        headers.insert(REQUEST_ID, id);
-        let version = self
-            .version
-            .or_else(|| HeaderValue::try_from(served_as?.as_str()).ok())
-            .unwrap_or(HeaderValue::from_static(ApiVersion::NEWEST));
-        headers.insert(VERSION, version);
-        headers.insert(
-            SERVER,
-            HeaderValue::from_static(concat!("Lazurite/", env!("CARGO_PKG_VERSION"))),
-        );
-        if let Some(id) = self.client_request_id {
-            headers.insert(CLIENT_REQUEST_ID, id);
-        }
     }
 }

@@ -1,0 +1,57 @@
+//! Which account a request is for, and which resource of it.
+
+use super::error::{Failure, Result};
+use super::query::decode;
+use crate::accounts::Accounts;
+
+/// What the host and the path of a request say.
+pub struct Address {
+    pub account: String,
+    pub account_as_sent: String,
+    pub secondary: bool,
+    pub path_style: bool,
+    pub resource: String,
+}
+
+/// The first path segment is the account if an account of that name exists, otherwise the first label of the host.
+pub fn address(accounts: &Accounts, host: &str, raw_path: &str) -> Result<Address> {
+    let path = raw_path.strip_prefix('/').unwrap_or(raw_path);
+    let (first, rest) = path.split_once('/').unwrap_or((path, ""));
+    let first = decode(first);
+    if let Some((account, secondary)) = accounts.find(&first) {
+        let account_as_sent = first.into_owned();
+        return Ok(Address {
+            account,
+            account_as_sent,
+            secondary,
+            path_style: true,
+            resource: rest.to_owned(),
+        });
+    }
+    let label = host.split(['.', ':']).next().unwrap_or("");
+    if !accounts.path_style_only
+        && host.contains('.')
+        && let Some((account, secondary)) = accounts.find(label)
+    {
+        let account_as_sent = label.to_owned();
+        return Ok(Address {
+            account,
+            account_as_sent,
+            secondary,
+            path_style: false,
+            resource: path.to_owned(),
+        });
+    }
+    if first.is_empty() {
+        return Err(Failure::parameter(
+            "",
+            "",
+            "The request names no account, neither in its path nor in its host name.",
+        ));
+    }
+    let message = format!(
+        "The specified resource does not exist. No account \"{first}\" is configured here; accounts are set with \
+         AZURITE_ACCOUNTS=\"name:key\"."
+    );
+    Err(Failure::new(404, "ResourceNotFound", message))
+}

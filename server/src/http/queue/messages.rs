@@ -1,0 +1,191 @@
+//! Operations on messages.
+
+use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
+use super::super::context::Context;
+use super::super::error::{Failure, Result, known};
+use super::super::headers::{empty, parse_xml, put, xml};
+use super::super::run;
+use super::{Request, uncached, write};
+use crate::codec::{date, xml::Writer};
+use axum::body::Body;
+use axum::http::Response;
+use lazurite_queue::{GetMessages, PutMessage, UpdateMessage};
+use std::time::SystemTime;
+
+pub async fn put_message(request: Request, body: RequestBody) -> Result<Response<Body>> {
+    let bytes = collect(body, DOCUMENT_BYTES_MAX).await?;
+    let text = message_text(&bytes)?;
+    let ttl_seconds = message_ttl(&request.context)?;
+    let visibility_seconds = request.context.integer("visibilitytimeout")?;
+    let now = request.context.now;
+    let db = request.app.db.clone();
+    let (message, ticket) = run::write(&db, move || {
+        let wanted = PutMessage {
+            text: &text,
+            ttl_seconds,
+            visibility_seconds,
+        };
+        Ok(request
+            .app
+            .queues
+            .put_message(request.account(), &request.queue, wanted, now)?)
+    })
+    .await?;
+    ticket.await?;
+    let shown = Shown {
+        id: &message.message_id,
+        inserted_at: message.inserted_at,
+        expires_at: message.expires_at,
+        holder: Some((&message.pop_receipt, message.visible_at)),
+        content: None,
+    };
+    Ok(xml(201, messages_document([shown])))
+}
+
+/// Lives of more than a week, or without end, came with version 2017-07-29. Source: Put Message, "URI parameters".
+fn message_ttl(context: &Context) -> Result<Option<i64>> {
+    const WEEK: i64 = 7 * 24 * 60 * 60;
+    let name = "messagettl";
+    match context.integer(name)? {
+        Some(ttl) if !(0..=WEEK).contains(&ttl) && !context.version.is_at_least("2017-07-29") => {
+            let reason = "Before version 2017-07-29 a message lives for 604800 seconds at most.";
+            Err(Failure::parameter(name, ttl.to_string(), reason))
+        }
+        ttl => Ok(ttl),
+    }
+}
+
+/// The text of a `QueueMessage` document. White space is content.
+fn message_text(bytes: &[u8]) -> Result<String> {
+    let root = parse_xml(bytes)?;
+    if root.name != "QueueMessage" {
+        return Err(known::INVALID_XML_DOCUMENT.into());
+    }
+    let text = root.child("MessageText").map(|text| text.text.clone());
+    text.ok_or_else(|| known::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", "MessageText"))
+}
+
+/// What an answer shows of a message: Put and Get name its holder's receipt, Get and Peek its content.
+struct Shown<'a> {
+    id: &'a str,
+    inserted_at: SystemTime,
+    expires_at: SystemTime,
+    /// Pop receipt, and when others may take the message.
+    holder: Option<(&'a str, SystemTime)>,
+    /// Dequeue count and text.
+    content: Option<(u32, &'a str)>,
+}
+
+/// Source: Get Messages, "Response body".
+fn messages_document<'a>(messages: impl IntoIterator<Item = Shown<'a>>) -> String {
+    let mut document = Writer::new();
+    document.open("QueueMessagesList");
+    for message in messages {
+        document.open("QueueMessage");
+        document.element("MessageId", message.id);
+        document.element("InsertionTime", &date::rfc1123(message.inserted_at));
+        document.element("ExpirationTime", &date::rfc1123(message.expires_at));
+        if let Some((pop_receipt, visible_at)) = message.holder {
+            document.element("PopReceipt", pop_receipt);
+            document.element("TimeNextVisible", &date::rfc1123(visible_at));
+        }
+        if let Some((dequeue_count, text)) = message.content {
+            document.element("DequeueCount", &dequeue_count.to_string());
+            document.element("MessageText", text);
+        }
+        document.close("QueueMessage");
+    }
+    document.close("QueueMessagesList");
+    document.finish()
+}
+
+pub async fn get_messages(request: Request) -> Result<Response<Body>> {
+    let count = request.context.integer("numofmessages")?;
+    let visibility_seconds = request.context.integer("visibilitytimeout")?;
+    let now = request.context.now;
+    let db = request.app.db.clone();
+    let (messages, ticket) = run::write(&db, move || {
+        let wanted = GetMessages {
+            count,
+            visibility_seconds,
+        };
+        Ok(request
+            .app
+            .queues
+            .get_messages(request.account(), &request.queue, wanted, now)?)
+    })
+    .await?;
+    ticket.await?;
+    let shown = messages.iter().map(|message| Shown {
+        id: &message.message_id,
+        inserted_at: message.inserted_at,
+        expires_at: message.expires_at,
+        holder: Some((&message.pop_receipt, message.visible_at)),
+        content: Some((message.dequeue_count, &message.text)),
+    });
+    Ok(uncached(xml(200, messages_document(shown))))
+}
+
+pub async fn peek_messages(request: Request) -> Result<Response<Body>> {
+    let count = request.context.integer("numofmessages")?;
+    let now = request.context.now;
+    let queues = &request.app.queues;
+    let peek = || Ok(queues.peek_messages(request.account(), &request.queue, count, now)?);
+    let messages = run::read(peek)?;
+    let shown = messages.iter().map(|message| Shown {
+        id: &message.message_id,
+        inserted_at: message.inserted_at,
+        expires_at: message.expires_at,
+        holder: None,
+        content: Some((message.dequeue_count, &message.text)),
+    });
+    Ok(uncached(xml(200, messages_document(shown))))
+}
+
+pub async fn update_message(request: Request, body: RequestBody) -> Result<Response<Body>> {
+    let pop_receipt = request.context.required_parameter("popreceipt")?;
+    request.context.required_parameter("visibilitytimeout")?;
+    let visibility_seconds = request
+        .context
+        .integer("visibilitytimeout")?
+        .unwrap_or_default();
+    let bytes = collect(body, DOCUMENT_BYTES_MAX).await?;
+    let text = if bytes.is_empty() {
+        None
+    } else {
+        Some(message_text(&bytes)?)
+    };
+    let now = request.context.now;
+    let db = request.app.db.clone();
+    let (message, ticket) = run::write(&db, move || {
+        let wanted = UpdateMessage {
+            message_id: &request.message_id,
+            pop_receipt: &pop_receipt,
+            visibility_seconds,
+            text: text.as_deref(),
+        };
+        Ok(request
+            .app
+            .queues
+            .update_message(request.account(), &request.queue, wanted, now)?)
+    })
+    .await?;
+    ticket.await?;
+    let mut response = empty(204);
+    put(&mut response, "x-ms-popreceipt", message.pop_receipt);
+    put(
+        &mut response,
+        "x-ms-time-next-visible",
+        date::rfc1123(message.visible_at),
+    );
+    Ok(response)
+}
+
+pub async fn delete_message(request: Request) -> Result<Response<Body>> {
+    let pop_receipt = request.context.required_parameter("popreceipt")?;
+    let now = request.context.now;
+    write(request, move |queues, r| {
+        queues.delete_message(r.account(), &r.queue, &r.message_id, &pop_receipt, now)
+    })
+    .await
+}

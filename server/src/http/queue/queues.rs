@@ -1,0 +1,125 @@
+//! Operations on queues.
+
+use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
+use super::super::error::Result;
+use super::super::headers::{
+    empty, metadata, parse_policies, put, put_metadata, write_metadata, xml,
+};
+use super::super::run::{self, cross};
+use super::{Request, write};
+use crate::codec::policies::{self, SignedIdentifier};
+use crate::codec::xml::Writer;
+use axum::body::Body;
+use axum::http::Response;
+use lazurite_queue::{Creation, ListQueues, StoredPolicy};
+
+pub async fn list_queues(request: Request) -> Result<Response<Body>> {
+    let parameter = |name| request.context.query.get(name).unwrap_or_default();
+    let (prefix, marker, include) = (
+        parameter("prefix"),
+        parameter("marker"),
+        parameter("include"),
+    );
+    let with_metadata = include
+        .to_ascii_lowercase()
+        .split(',')
+        .any(|part| part.trim() == "metadata");
+    let maxresults = request.context.integer("maxresults")?;
+    let base_url = request.context.base_url.clone();
+    let (wanted_prefix, wanted_marker) = (prefix.clone(), marker.clone());
+    let page = cross(move || {
+        let wanted = ListQueues {
+            prefix: &wanted_prefix,
+            marker: &wanted_marker,
+            maxresults,
+        };
+        Ok(request.app.queues.list_queues(request.account(), wanted)?)
+    })
+    .await?;
+    let mut document = Writer::new();
+    document.open_with(
+        "EnumerationResults",
+        &[("ServiceEndpoint", &format!("{base_url}/"))],
+    );
+    document.optional(
+        "Prefix",
+        Some(prefix.as_str()).filter(|text| !text.is_empty()),
+    );
+    document.optional(
+        "Marker",
+        Some(marker.as_str()).filter(|text| !text.is_empty()),
+    );
+    document.optional(
+        "MaxResults",
+        maxresults.map(|number| number.to_string()).as_deref(),
+    );
+    document.open("Queues");
+    for queue in &page.queues {
+        document.open("Queue");
+        document.element("Name", &queue.name);
+        if with_metadata {
+            write_metadata(&mut document, &queue.metadata);
+        }
+        document.close("Queue");
+    }
+    document.close("Queues");
+    document.element("NextMarker", page.next_marker.as_deref().unwrap_or(""));
+    document.close("EnumerationResults");
+    Ok(xml(200, document.finish()))
+}
+
+pub async fn create_queue(request: Request) -> Result<Response<Body>> {
+    let db = request.app.db.clone();
+    let work = move || {
+        Ok(request.app.queues.create_queue(
+            request.account(),
+            &request.queue,
+            metadata(&request.context),
+        )?)
+    };
+    let (creation, ticket) = run::write(&db, work).await?;
+    ticket.await?;
+    Ok(empty(match creation {
+        Creation::Created => 201,
+        Creation::AlreadyThere => 204,
+    }))
+}
+
+pub async fn get_queue_metadata(request: Request) -> Result<Response<Body>> {
+    let now = request.context.now;
+    let work = move || {
+        Ok(request
+            .app
+            .queues
+            .get_queue_metadata(request.account(), &request.queue, now)?)
+    };
+    let properties = cross(work).await?;
+    let mut response = empty(200);
+    put_metadata(&mut response, &properties.metadata);
+    put(
+        &mut response,
+        "x-ms-approximate-messages-count",
+        properties.approximate_message_count.to_string(),
+    );
+    put(&mut response, "cache-control", "no-cache");
+    Ok(response)
+}
+
+pub async fn get_queue_acl(request: Request) -> Result<Response<Body>> {
+    let queues = &request.app.queues;
+    let policies = run::read(|| Ok(queues.get_queue_acl(request.account(), &request.queue)?))?;
+    let identifiers: Vec<_> = policies.into_iter().map(SignedIdentifier::from).collect();
+    let mut response = xml(200, policies::write(&identifiers));
+    put(&mut response, "cache-control", "no-cache");
+    Ok(response)
+}
+
+pub async fn set_queue_acl(request: Request, body: RequestBody) -> Result<Response<Body>> {
+    let bytes = collect(body, DOCUMENT_BYTES_MAX).await?;
+    let identifiers = parse_policies(&bytes)?;
+    let policies = identifiers.into_iter().map(StoredPolicy::from).collect();
+    write(request, move |queues, r| {
+        queues.set_queue_acl(r.account(), &r.queue, policies)
+    })
+    .await
+}

@@ -1,0 +1,29 @@
+//! Versions of the protocol: dates that requests name and answers follow.
+
+/// A REST API version: a date. Any well-formed one from the first on is taken.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ApiVersion(String);
+
+impl ApiVersion {
+    const OLDEST: &'static str = "2009-04-14";
+    pub const NEWEST: &'static str = "2026-10-06";
+
+    /// What a request that names none is served as.
+    pub fn newest() -> ApiVersion {
+        ApiVersion(Self::NEWEST.to_owned())
+    }
+
+    /// `None` unless `text` is `YYYY-MM-DD`, a real date, and not before the first version.
+    pub fn parse(text: &str) -> Option<ApiVersion> {
+        let valid = text.len() == 10 && crate::codec::date::is_date(text) && text >= Self::OLDEST;
+        valid.then(|| ApiVersion(text.to_owned()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub fn is_at_least(&self, text: &str) -> bool {
+        self.0.as_str() >= text
+    }
+}
