@@ -100,6 +100,12 @@ pub(crate) struct JobArgs {
     /// Messages at full scale
     #[arg(long, default_value_t = 10_000)]
     pub(crate) messages: usize,
+    /// Producers of messages
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) producers: u16,
+    /// Consumers of messages
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) consumers: u16,
     /// Seed of the moments of the kills and of the samples [default: the clock]
     #[arg(long)]
     pub(crate) seed: Option<u64>,

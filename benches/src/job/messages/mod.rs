@@ -1,4 +1,4 @@
-//! The queue part: messages put by producers and taken by four consumers, some of whose deliveries die before they delete.
+//! The queue part: messages put by producers and taken by consumers, some of whose deliveries die before they delete.
 
 mod history;
 
@@ -21,9 +21,8 @@ const CONSUME: &str = "queue: put, get, delete";
 /// The phases of this part.
 pub(super) const PHASES: &[&str] = &[CONSUME];
 
-const PRODUCERS: usize = 2;
-/// Messages that each consumer asks for at a time.
-const CONSUMERS: [u32; 4] = [1, 5, 32, 32];
+/// Messages that consumers ask for at a time, one after the other.
+const BATCHES: [u32; 4] = [1, 5, 32, 32];
 /// How long a taken message stays hidden; what a dead consumer held comes back after it.
 const VISIBILITY: Duration = Duration::from_secs(3);
 /// A queue that gives nothing for so long, although messages are missing, has lost them.
@@ -45,7 +44,9 @@ pub(super) fn run(job: &mut Job, args: &JobArgs, flights: &Flights) -> Outcome<S
             history: &history,
             puts: &puts,
             deletes: &deletes,
-            producing: AtomicUsize::new(PRODUCERS),
+            producers: usize::from(args.producers),
+            consumers: usize::from(args.consumers),
+            producing: AtomicUsize::new(usize::from(args.producers)),
             failed: AtomicBool::new(false),
         };
         work.run(count, flights)?;
@@ -116,6 +117,8 @@ struct Work<'a> {
     history: &'a History,
     puts: &'a Ledger,
     deletes: &'a Ledger,
+    producers: usize,
+    consumers: usize,
     /// Producers still at work.
     producing: AtomicUsize,
     failed: AtomicBool,
@@ -125,11 +128,10 @@ impl Work<'_> {
     fn run(&self, count: usize, flights: &Flights) -> Result<(), Error> {
         thread::scope(|scope| {
             let producer = |index: usize| move || self.ends(self.produce(index, count, flights));
-            let producers = (0..PRODUCERS).map(|index| scope.spawn(producer(index)));
+            let producers = (0..self.producers).map(|index| scope.spawn(producer(index)));
             let consumer = |batch: u32| move || self.ends(self.consume(batch));
-            let consumers = CONSUMERS
-                .into_iter()
-                .map(|batch| scope.spawn(consumer(batch)));
+            let batches = BATCHES.into_iter().cycle().take(self.consumers);
+            let consumers = batches.map(|batch| scope.spawn(consumer(batch)));
             let threads: Vec<_> = producers.chain(consumers).collect();
             let results = threads
                 .into_iter()
@@ -149,7 +151,7 @@ impl Work<'_> {
     /// Puts every message whose number falls to producer `index`. A put whose answer is lost is repeated, so that the message may be
     /// there twice; nobody can tell, for a queue cannot be searched.
     fn produce(&self, index: usize, count: usize, flights: &Flights) -> Result<(), Error> {
-        for number in (index..count).step_by(PRODUCERS) {
+        for number in (index..count).step_by(self.producers) {
             let text = format!("{number};{}", flights.line(number));
             let mut outage = Outage::default();
             loop {
