@@ -3,7 +3,7 @@
 use super::Failure;
 use crate::codec::date;
 use axum::body::Body;
-use axum::http::header::{CONTENT_TYPE, HeaderValue};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{Response, StatusCode};
 use std::time::SystemTime;
 
@@ -48,6 +48,12 @@ pub fn render(
     });
     *response.status_mut() = failure.status;
     let headers = response.headers_mut();
+    if dialect != Dialect::Xml {
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    }
+    if let Dialect::TableJson(_) = dialect {
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    }
     if !bodiless {
         headers.insert(
             CONTENT_TYPE,

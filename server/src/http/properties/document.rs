@@ -423,7 +423,7 @@ mod tests {
             "InvalidXmlDocument"
         );
         assert_eq!(
-            code(blob, "<Logging><Version>2.0</Version></Logging>"),
+            code(blob, "<Logging><Version>3.0</Version></Logging>"),
             "InvalidXmlNodeValue"
         );
         assert_eq!(code(blob, "<Cors/><Cors/>"), "InvalidXmlDocument");

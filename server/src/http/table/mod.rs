@@ -106,9 +106,13 @@ pub async fn handle(
         Operation::Batch => batch::execute(request, caller, body).await,
         Operation::GetTableAcl => get_table_acl(request).await,
         Operation::SetTableAcl => set_table_acl(request, body).await,
-        Operation::GetServiceStats => Ok(xml(200, properties::stats(&request.context))),
+        Operation::GetServiceStats => {
+            let stats = properties::stats(&request.context);
+            Ok(uncached(xml(200, stats)))
+        }
         Operation::GetServiceProperties => {
-            Ok(properties::get_service_properties(app, &request.context))
+            let answer = properties::get_service_properties(app, &request.context);
+            Ok(uncached(answer))
         }
         Operation::GetUserDelegationKey => {
             super::get_user_delegation_key(app, &request.context, caller, body).await

@@ -225,3 +225,12 @@ fn statistics_are_not_on_the_primary() {
     let found = (refused.status, refused.code());
     assert_eq!(found, (400, "InvalidQueryParameterValue".to_string()));
 }
+
+#[test]
+fn refusals_are_neither_cached_nor_taken_for_another_type() {
+    let refused = request("GET", "/Missing1()").send(&Server::fresh());
+    refused.is_error(404, "TableNotFound", NO_TABLE);
+    refused
+        .has_header("X-Content-Type-Options", "nosniff")
+        .has_header("Cache-Control", "no-cache");
+}
