@@ -253,7 +253,9 @@ impl OpenFile {
 
     /// `length` bytes from `offset`; a file that ends before them is corrupt. The length has been checked by the caller.
     pub(crate) fn read_exact(&self, offset: u64, length: usize) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; length];
+        // Any filling would do, but that of zeros: the allocator takes zeroed memory of this size anew from the system, page
+        // by page, where it otherwise has some at hand.
+        let mut bytes = vec![1; length];
         self.read_exact_into(offset, &mut bytes)?;
         Ok(bytes)
     }
