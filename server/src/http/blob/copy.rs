@@ -5,9 +5,9 @@ use super::super::headers::{empty, metadata, put};
 use super::block_blob::{block_id, conditions_of_new_blob, headers_of_new_blob, refuse_overwrite};
 use super::container::with_validators;
 use super::encryption::{OWN, customer_key};
-use super::foreign::{Foreign, Found};
 use super::lease::optional_id;
 use super::page_blob::{pages, put_sequence, sequence_conditions};
+use super::pending::{copy_foreign, copy_foreign_from_url};
 use super::source::{
     Credentials, Origin, Source, origin, refuse_content, source, source_checksums, source_range,
 };
@@ -19,12 +19,9 @@ use crate::codec::date;
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{
-    AppendBlock, BlobHeaders, BlobService, ByteRange, COPY_FROM_URL_BYTES_MAX, Checksums,
-    Conditions, CopyBlob, CopyOutcome, CopyState, CopyStatus, FetchedCopy, Guid, PageUpdate,
-    PutBlob, PutPage, Tags, Ticket, Upload, UploadKind, Written,
+    AppendBlock, BlobHeaders, BlobService, ByteRange, Conditions, CopyBlob, CopyOutcome, CopyState,
+    CopyStatus, Guid, PageUpdate, PutBlob, PutPage, Tags, Ticket, Upload, UploadKind,
 };
-use std::sync::Arc;
-use std::time::SystemTime;
 
 /// Copy Blob: at once, because the content is shared and not copied.
 pub async fn copy_blob(request: Request) -> Result<Response<Body>> {
@@ -37,104 +34,6 @@ pub async fn copy_blob(request: Request) -> Result<Response<Body>> {
         blobs.copy_blob(&source.address(), &r.address(), copy, r.now())
     })
     .await
-}
-
-/// Copy Blob from another server: pending, while the content is fetched behind the answer.
-async fn copy_foreign(request: Request, foreign: Foreign) -> Result<Response<Body>> {
-    let copy = copy_request(&request, &foreign.url, &Conditions::default())?;
-    let found = foreign.get(None).await?;
-    let request = Arc::new(request);
-    let (outcome, ticket) = start(&request, copy, found.length()).await?;
-    ticket.await?;
-    tokio::spawn(finish_behind(request, found, outcome.copy_id));
-    Ok(copied_answer(&outcome))
-}
-
-async fn start(
-    request: &Arc<Request>,
-    copy: CopyBlob,
-    length: u64,
-) -> Result<(CopyOutcome, Ticket)> {
-    let (r, create_only) = (request.clone(), request.create_only);
-    let started = cross(move || {
-        let blobs = &r.app.blobs;
-        Ok(blobs.start_copy(&r.address(), copy, length, r.now())?)
-    });
-    let started = started.await;
-    started.map_err(|failure| refuse_overwrite(failure, create_only))
-}
-
-/// Fetches what a pending copy is to hold, and ends it. One that was aborted meanwhile stays as it is.
-async fn finish_behind(request: Arc<Request>, found: Found, copy_id: Guid) {
-    if let Err(failure) = finish(&request, found, copy_id, Checksums::default()).await {
-        let description = format!("{} {}", failure.status.as_u16(), failure.code);
-        let failed = cross(move || {
-            let (blobs, now) = (&request.app.blobs, SystemTime::now());
-            let failed = blobs.fail_copy(&request.address(), copy_id, &description, now);
-            Ok(failed.map(|_| ())?)
-        });
-        let _ = failed.await;
-    }
-}
-
-async fn finish(
-    request: &Arc<Request>,
-    found: Found,
-    copy_id: Guid,
-    claimed: Checksums,
-) -> Result<Written> {
-    let (headers, metadata) = (found.blob_headers(), found.metadata());
-    let blobs = &request.app.blobs;
-    let upload = found
-        .store(blobs, UploadKind::PutBlob, claimed, None)
-        .await?;
-    let fetched = FetchedCopy {
-        upload,
-        headers,
-        metadata,
-    };
-    let r = request.clone();
-    let finished = cross(move || {
-        let blobs = &r.app.blobs;
-        Ok(blobs.finish_copy(&r.address(), copy_id, fetched, SystemTime::now())?)
-    });
-    let (written, ticket) = finished.await?;
-    ticket.await?;
-    Ok(written)
-}
-
-/// Copy Blob From URL from another server: the answer comes when the content has.
-async fn copy_foreign_from_url(request: Request, foreign: Foreign) -> Result<Response<Body>> {
-    if copies_tags(&request)? {
-        return Err(Failure::unsupported("Copying tags from another server"));
-    }
-    let copy = copy_request(&request, &foreign.url, &Conditions::default())?;
-    let claimed = source_checksums(&request)?;
-    let found = foreign.get(None).await?;
-    if found.length() > COPY_FROM_URL_BYTES_MAX {
-        let limit = COPY_FROM_URL_BYTES_MAX.to_string();
-        return Err(known::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit));
-    }
-    let request = Arc::new(request);
-    let (outcome, ticket) = start(&request, copy, found.length()).await?;
-    ticket.await?;
-    let copy_id = outcome.copy_id;
-    match finish(&request, found, copy_id, claimed).await {
-        Ok(written) => Ok(copied_answer(&CopyOutcome {
-            written,
-            status: CopyStatus::Success,
-            ..outcome
-        })),
-        Err(failure) => {
-            let description = failure.code.to_string();
-            let fail = move || {
-                let (blobs, now) = (&request.app.blobs, request.now());
-                Ok(blobs.fail_copy(&request.address(), copy_id, &description, now)?)
-            };
-            cross(fail).await?.1.await?;
-            Err(failure)
-        }
-    }
 }
 
 /// Copy Blob From URL. Source: there, "Request headers".
@@ -157,7 +56,7 @@ pub async fn copy_blob_from_url(request: Request) -> Result<Response<Body>> {
     .await
 }
 
-fn copy_request(request: &Request, url: &str, conditions: &Conditions) -> Result<CopyBlob> {
+pub fn copy_request(request: &Request, url: &str, conditions: &Conditions) -> Result<CopyBlob> {
     let context = &request.context;
     let seal = context.header("x-ms-seal-blob");
     Ok(CopyBlob {
@@ -173,7 +72,7 @@ fn copy_request(request: &Request, url: &str, conditions: &Conditions) -> Result
 }
 
 /// `x-ms-copy-source-tag-option`: the source's tags, or those of the request.
-fn copies_tags(request: &Request) -> Result<bool> {
+pub fn copies_tags(request: &Request) -> Result<bool> {
     let name = "x-ms-copy-source-tag-option";
     let option = request
         .context
@@ -213,7 +112,7 @@ async fn answer(
     Ok(copied_answer(&outcome))
 }
 
-fn copied_answer(outcome: &CopyOutcome) -> Response<Body> {
+pub fn copied_answer(outcome: &CopyOutcome) -> Response<Body> {
     let mut response = with_validators(empty(202), &outcome.written);
     put(&mut response, "x-ms-copy-id", outcome.copy_id.to_string());
     put(

@@ -12,6 +12,7 @@ mod lease;
 mod list;
 mod needs;
 mod page_blob;
+mod pending;
 mod protect;
 mod read;
 mod route;
