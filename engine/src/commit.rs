@@ -34,7 +34,7 @@ use std::time::Duration;
 const GROUP_BYTES_MAX: usize = 4 << 20;
 
 /// How long a sync waits for writers that are expected: less than it takes itself.
-const GATHER_MAX: Duration = Duration::from_micros(50);
+const GATHER_MAX: Duration = Duration::from_micros(80);
 
 /// How often it looks for them at most, whatever the clock says.
 const GATHER_TRIES: usize = 1000;
@@ -107,8 +107,8 @@ struct Progress {
     is_at_rest: bool,
     running: bool,
     waiters: Vec<Waiter>,
-    /// How many the last sync was for.
-    group: usize,
+    /// How many the last sync was for, and came while it ran.
+    present: usize,
     closed: bool,
 }
 
@@ -421,10 +421,9 @@ impl Store {
     /// Syncs what has been appended, and wakes who waits for that.
     fn lead_sync(&self, mut progress: MutexGuard<'_, Progress>) -> Result<()> {
         progress.running = true;
-        let mut progress = self.gather(progress);
+        let progress = self.gather(progress);
         let target = progress.appended;
         let files = progress.files.clone();
-        progress.group = progress.waiters.len() + 1;
         drop(progress);
         // In the order in which they were written, so that what a power cut leaves is a prefix.
         let synced = self
@@ -437,6 +436,7 @@ impl Store {
         }
         let mut progress = lock(&self.sync.progress);
         progress.running = false;
+        progress.present = progress.waiters.len() + 1;
         if synced.is_ok() {
             progress.durable = progress.durable.max(target);
             // The last may have been appended to meanwhile.
@@ -453,10 +453,10 @@ impl Store {
         synced
     }
 
-    /// Those whom the last sync has let go are about to come back with their next batches: a sync that waits for them for a
-    /// moment serves twice as many.
+    /// Those whom the last sync has let go are about to come back with their next batches: a sync that waits for a moment
+    /// serves them together with those who came meanwhile, instead of the two in turn.
     fn gather<'a>(&'a self, mut progress: MutexGuard<'a, Progress>) -> MutexGuard<'a, Progress> {
-        let expected = progress.group;
+        let expected = progress.present;
         if self.background == Background::Stepped || progress.waiters.len() + 1 >= expected {
             return progress;
         }
