@@ -2,8 +2,9 @@
 
 use super::peers::Peer;
 use super::report::Better::{self, Less, More};
-use super::report::{Results, number};
+use super::report::Results;
 use super::workloads::Workload as W;
+use crate::report::number;
 
 /// One bar: whose figure, which, its label, what it must be.
 struct Bar(W, &'static str, &'static str, Must);

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::process::machine_busy;
 use crate::report::Outcome;
 
 /// Background work is over once the process has been calm that often in a row.
@@ -79,22 +80,6 @@ fn proc_number(path: &str, name: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     let number = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
     number.unwrap_or(0)
-}
-
-/// Time that the processors were busy, since the machine started; time stolen by others on the host counts.
-fn machine_busy() -> Duration {
-    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
-    let fields = text.lines().next().unwrap_or_default().split_whitespace();
-    let ticks: Vec<u64> = fields
-        .skip(1)
-        .map_while(|field| field.parse().ok())
-        .collect();
-    // user, nice, system, (idle, iowait,) irq, softirq, steal
-    let busy: u64 = [0, 1, 2, 5, 6, 7]
-        .iter()
-        .filter_map(|&index| ticks.get(index))
-        .sum();
-    Duration::from_secs_f64(busy as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
 /// Waits until the process neither computes nor writes, as seen through windows of that length; the engine has been told to

@@ -6,7 +6,7 @@ use super::bars;
 use super::peers::Peer;
 use super::step::Findings;
 use super::workloads::Workload;
-use crate::report::thousands;
+use crate::report::number;
 
 /// What was found, run after run.
 pub(super) struct Results {
@@ -143,17 +143,6 @@ impl Results {
         let ours = self.figure(Peer::Lazurite, workload, name)?;
         let best = self.best(&others, workload, name, better)?;
         (best > 0.0).then(|| ours / best)
-    }
-}
-
-/// A figure with about four digits.
-pub(super) fn number(figure: f64) -> String {
-    match figure {
-        figure if figure >= 1000.0 => thousands(figure.round() as u64),
-        figure if figure >= 100.0 => format!("{figure:.0}"),
-        figure if figure >= 10.0 => format!("{figure:.1}"),
-        figure if figure >= 0.1 || figure == 0.0 => format!("{figure:.2}"),
-        figure => format!("{figure:.4}"),
     }
 }
 
