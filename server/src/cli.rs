@@ -81,9 +81,13 @@ pub struct Cli {
     #[arg(long, value_name = "PORT", help_heading = "Network")]
     pub port: Option<u16>,
 
-    /// Copy from URLs of other servers too: whoever may write here can then make this machine ask any address
-    #[arg(long = "foreign-sources", help_heading = "Network")]
-    pub foreign_sources: bool,
+    /// Copy from URLs of this other server too (repeatable): whoever may write here can then make this machine ask it, on any port
+    #[arg(
+        long = "allow-copy-from",
+        value_name = "HOST",
+        help_heading = "Network"
+    )]
+    pub copy_hosts: Vec<String>,
 
     /// Write the ports in use to this file as JSON, once ready: {"blob":10000,"queue":10001,"table":10002}
     #[arg(long = "port-file", value_name = "FILE", help_heading = "Network")]

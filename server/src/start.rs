@@ -185,9 +185,9 @@ impl App {
         let queues = QueueService::open(&db, ids.clone()).map_err(|error| error.to_string())?;
         keep_account_policies(cli, &accounts, &blobs).map_err(|error| error.to_string())?;
         let properties = PropertiesStore::read(&accounts, &blobs, &queues, &tables)?;
-        let fetcher = match cli.foreign_sources {
-            true => Some(Arc::new(Fetcher::new()?)),
-            false => None,
+        let fetcher = match cli.copy_hosts.is_empty() {
+            false => Some(Arc::new(Fetcher::new(cli.copy_hosts.clone())?)),
+            true => None,
         };
         Ok(App {
             accounts,

@@ -68,7 +68,7 @@ pub struct App {
     pub allowed_hosts: Vec<String>,
     pub access_log: AccessLog,
     pub analytics: Analytics,
-    /// Asks other servers for what is copied from them, if that is allowed (`--foreign-sources`).
+    /// Asks other servers for what is copied from them, if that is allowed (`--allow-copy-from`).
     pub fetcher: Option<Arc<Fetcher>>,
     pub request_ids: RequestIds,
 }

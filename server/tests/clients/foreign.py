@@ -1,4 +1,4 @@
-"""Copies from other servers: a second Lazurite, and servers that break off or never go on. The first has `--foreign-sources`."""
+"""Copies from other servers: a second Lazurite, and servers that break off or never go on. The first has `--allow-copy-from=127.0.0.1`."""
 
 import os
 import socket
@@ -94,6 +94,11 @@ class ForeignTest(harness.Test):
             port = nobody.getsockname()[1]
         with self.fails(500, "CannotVerifyCopySource"):
             self.blob().upload_blob_from_url(f"http://127.0.0.1:{port}/x")
+
+    def test_hosts_that_are_not_named_are_not_asked(self):
+        for host in ("127.0.0.2", "example.org", "127.0.0.1.example.org"):
+            with self.subTest(host), self.fails(501, "NotImplemented", "--allow-copy-from"):
+                self.blob().upload_blob_from_url(f"http://{host}/x")
 
     def test_a_copy_under_way_keeps_its_destination(self):
         source, blob = Halting(10), self.blob()

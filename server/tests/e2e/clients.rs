@@ -101,7 +101,7 @@ fn python_request_logs() {
 #[test]
 fn python_copies_from_other_servers() {
     let location = tempfile::TempDir::new().unwrap();
-    let launch = Launch::on(location.path()).argument("--foreign-sources");
+    let launch = Launch::on(location.path()).argument("--allow-copy-from=127.0.0.1");
     let other = Server::fresh();
     let mut command = python_command();
     command.env("LAZURITE_OTHER", other.connection_string());

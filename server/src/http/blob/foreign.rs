@@ -1,6 +1,6 @@
 //! Content from other servers, for copies whose source is no blob of this one: over HTTP or HTTPS, with the source's own
-//! credentials, in pieces of bounded size. Only where the server was started with `--foreign-sources`: whoever may write here
-//! can otherwise make it ask any address that it reaches.
+//! credentials, in pieces of bounded size. Only from hosts that the server was started with (`--allow-copy-from`): whoever may
+//! write here could otherwise make it ask any address that it reaches.
 //! Source: Copy Blob; Put Blob From URL; Put Block From URL; Append Block From URL; Put Page From URL.
 
 use super::super::body::RequestBody;
@@ -49,26 +49,37 @@ const OF_SOURCE: [(&str, &str); 9] = [
     ("x-ms-copy-source-authorization", "authorization"),
 ];
 
-/// Asks other servers. Redirects are not followed.
+/// Asks the other servers that may be asked. Redirects are not followed.
 #[derive(Debug)]
 pub struct Fetcher {
+    hosts: Vec<String>,
     client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
 }
 
 impl Fetcher {
     /// Trusts whom the system trusts. The error is a sentence.
-    pub fn new() -> std::result::Result<Fetcher, String> {
+    pub fn new(hosts: Vec<String>) -> std::result::Result<Fetcher, String> {
         let mut connector = HttpConnector::new();
         connector.set_connect_timeout(Some(CONNECT_TIME_MAX));
         connector.enforce_http(false);
         let connector = HttpsConnectorBuilder::new()
             .with_provider_and_native_roots(ring::default_provider())
-            .map_err(|error| format!("--foreign-sources: no certificates to trust: {error}"))?
+            .map_err(|error| format!("--allow-copy-from: no certificates to trust: {error}"))?
             .https_or_http()
             .enable_http1()
             .wrap_connector(connector);
         let client = Client::builder(TokioExecutor::new()).build(connector);
-        Ok(Fetcher { client })
+        Ok(Fetcher { hosts, client })
+    }
+
+    /// Whether the host of the URL is one of those named, whatever address it has.
+    pub fn may_ask(&self, uri: &Uri) -> bool {
+        let named = |host: &str| {
+            self.hosts
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(host))
+        };
+        uri.host().is_some_and(named)
     }
 }
 

@@ -62,7 +62,7 @@ pub enum Origin {
 pub async fn origin(request: &Request, credentials: Credentials) -> Result<Origin> {
     let uri = source_uri(request)?;
     match &request.app.fetcher {
-        Some(fetcher) if !is_ours(request, &uri)? => {
+        Some(fetcher) if !is_ours(request, &uri)? && fetcher.may_ask(&uri) => {
             let url = without_credentials(&uri, BlobState::Current);
             let foreign = Foreign::new(fetcher.clone(), request, uri, url);
             Ok(Origin::Foreign(foreign))
@@ -113,7 +113,7 @@ fn context_of(request: &Request, uri: &Uri) -> Result<Context> {
     let outer = &request.context;
     if !is_ours(request, uri)? {
         return Err(Failure::unsupported(format!(
-            "Copying from another server without --foreign-sources ({COPY_SOURCE})"
+            "Copying from another server that --allow-copy-from does not name ({COPY_SOURCE})"
         )));
     }
     let (scheme, authority) = parts_of(uri)?;
