@@ -1,0 +1,273 @@
+//! Random operations on blobs of all types, and on what their names have had: snapshots, versions, deleted blobs, copies. The
+//! store is closed, killed or loses power on the way; in the end everything is deleted, and nothing may be left of it.
+
+mod past;
+mod reads;
+mod writes;
+
+use crate::{ACCOUNT, Random, Result, agree, setting, with_seeds};
+use lazurite_blob::*;
+use lazurite_engine::fs::{Keep, MemoryFs};
+use lazurite_engine::{
+    Config, CountingIds, Db, Direction, Durability, Environment, KeyRange, KeyspaceOptions,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+const CONTAINERS: [&str; 2] = ["one", "two"];
+const NAMES: [&str; 4] = ["a", "a/b", "b", "c"];
+const IDS: [&str; 3] = ["x", "y", "z"];
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const RETENTION_DAYS: u16 = 2;
+
+/// What is known of a blob, in whatever state.
+#[derive(Debug, Clone, PartialEq)]
+struct Known {
+    kind: BlobType,
+    bytes: Vec<u8>,
+    blocks: Vec<(String, Vec<u8>)>,
+    tags: Tags,
+    version: Option<Moment>,
+}
+
+/// What a deleted blob was, and becomes again.
+#[derive(Debug, Clone)]
+enum Was {
+    Current,
+    Snapshot,
+    Version(Moment),
+}
+
+#[derive(Debug, Clone, Default)]
+struct Name {
+    current: Option<Known>,
+    snapshots: BTreeMap<Moment, Known>,
+    versions: BTreeMap<Moment, Known>,
+    deleted: Vec<(SystemTime, Was, Known)>,
+    staged: BTreeMap<String, Vec<u8>>,
+    staged_at: Option<SystemTime>,
+}
+
+type At = (usize, usize);
+
+struct Walk {
+    random: Random,
+    policy: AccountPolicy,
+    disk: MemoryFs,
+    directory: tempfile::TempDir,
+    db: Db,
+    service: BlobService,
+    ids: Arc<CountingIds>,
+    now: SystemTime,
+    names: BTreeMap<At, Name>,
+}
+
+fn open(directory: &tempfile::TempDir, disk: &MemoryFs) -> Db {
+    let config = Config {
+        durability: Durability::Disk,
+        memtable_bytes_max: 64 << 10,
+        ..Config::default()
+    };
+    let mut environment = Environment::system(Durability::Disk);
+    environment.fs = Arc::new(disk.clone());
+    Db::open_with(directory.path(), config, environment).unwrap()
+}
+
+fn address(at: At, state: BlobState) -> BlobAddress<'static> {
+    BlobAddress {
+        account: ACCOUNT,
+        container: CONTAINERS[at.0],
+        blob: NAMES[at.1],
+        state,
+    }
+}
+
+impl Walk {
+    fn new(seed: u64, policy: AccountPolicy) -> Walk {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = MemoryFs::crashable();
+        let db = open(&directory, &disk);
+        let ids = Arc::new(CountingIds::default());
+        let service = BlobService::open(&db, ids.clone()).unwrap();
+        let set = service.set_account_policy(ACCOUNT, policy, None);
+        set.unwrap().wait().unwrap();
+        let walk = Walk {
+            random: Random(seed),
+            policy,
+            disk,
+            directory,
+            db,
+            service,
+            ids,
+            now: UNIX_EPOCH + Duration::from_secs(1_800_000_000),
+            names: BTreeMap::new(),
+        };
+        for container in CONTAINERS {
+            walk.create(container);
+        }
+        walk
+    }
+
+    fn create(&self, container: &str) {
+        let (private, none) = (PublicAccess::Private, Metadata::new());
+        let service = &self.service;
+        let made = service.create_container(ACCOUNT, container, private, none, self.now);
+        made.unwrap().1.wait().unwrap();
+    }
+
+    fn step(&mut self) {
+        self.now += Duration::from_millis(self.random.below(3000) as u64);
+        let at = (
+            self.random.below(CONTAINERS.len()),
+            self.random.below(NAMES.len()),
+        );
+        match self.random.below(200) {
+            0..20 => self.put_blob(at),
+            20..40 => self.put_block(at),
+            40..60 => self.put_block_list(at),
+            60..66 => self.put_append_blob(at),
+            66..86 => self.append(at),
+            86..92 => self.put_page_blob(at),
+            92..117 => self.put_page(at),
+            117..121 => self.resize(at),
+            121..139 => self.snapshot(at),
+            139..157 => self.copy(at),
+            157..173 => self.delete(at),
+            173..179 => self.set_tags(at),
+            179..185 => self.undelete(at),
+            185..189 => self.set_metadata(at),
+            189 => self.delete_container(at.0),
+            190..194 => self.pass_days(),
+            194..196 => self.interrupt(),
+            _ => self.compare_listing(at.0),
+        }
+        self.compare(at);
+    }
+
+    fn name(&mut self, at: At) -> &mut Name {
+        self.names.entry(at).or_default()
+    }
+
+    fn known(&self, at: At) -> Option<&Known> {
+        self.names.get(&at)?.current.as_ref()
+    }
+
+    fn kind(&self, at: At) -> Option<BlobType> {
+        self.known(at).map(|known| known.kind)
+    }
+
+    /// What a write must answer that needs a blob of this type.
+    fn needs(&self, at: At, kind: BlobType) -> Result<(), &'static str> {
+        match self.kind(at) {
+            None => Err("BlobNotFound"),
+            Some(there) if there != kind => Err("InvalidBlobType"),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// The current blob is replaced.
+    fn replace(&mut self, at: At, known: Option<Known>, deleted: bool) {
+        let (policy, now) = (self.policy, self.now);
+        let name = self.name(at);
+        name.staged.clear();
+        name.staged_at = None;
+        let Some(old) = std::mem::replace(&mut name.current, known) else {
+            return;
+        };
+        if policy.versioning {
+            name.versions.insert(old.version.unwrap(), old);
+        } else if policy.delete_retention_days.is_some() {
+            let was = if deleted { Was::Current } else { Was::Snapshot };
+            name.deleted
+                .push((now + DAY * RETENTION_DAYS.into(), was, old));
+        }
+    }
+
+    fn pass_days(&mut self) {
+        self.now += DAY * self.random.below(4) as u32;
+        self.sweep();
+    }
+
+    fn sweep(&mut self) {
+        while self.service.sweep(self.now, 3).unwrap().steps > 0 {}
+        // A sweep is not waited for. What is logged after it is not durable without it.
+        let set = self.service.set_service_properties(ACCOUNT, b"");
+        set.unwrap().wait().unwrap();
+        let now = self.now;
+        for name in self.names.values_mut() {
+            name.deleted.retain(|kept| kept.0 > now);
+            if name.staged_at.is_some_and(|at| at + DAY * 7 <= now) {
+                name.staged.clear();
+                name.staged_at = None;
+            }
+        }
+    }
+
+    /// Closes the store, kills its process or cuts its power, and opens it again.
+    fn interrupt(&mut self) {
+        let seed = self.random.next();
+        match self.random.below(3) {
+            0 => self.db.close().unwrap(),
+            1 => self.disk = self.disk.crash(seed, Keep::Everything),
+            _ => {
+                let keep = [Keep::Nothing, Keep::Prefix, Keep::Sectors];
+                self.disk = self.disk.crash(seed, *self.random.one(&keep));
+            }
+        }
+        self.db = open(&self.directory, &self.disk);
+        self.service = BlobService::open(&self.db, self.ids.clone()).unwrap();
+        self.now += Duration::from_secs(1);
+        self.compare_everything();
+    }
+}
+
+fn known(kind: BlobType, bytes: Vec<u8>, written: Written) -> Known {
+    Known {
+        kind,
+        bytes,
+        blocks: Vec::new(),
+        tags: Tags::new(),
+        version: written.version,
+    }
+}
+
+fn walks(policy: AccountPolicy) {
+    with_seeds(
+        4,
+        setting("LAZURITE_MODEL_STEPS", 700),
+        |seed| Walk::new(seed, policy),
+        Walk::step,
+        Walk::leave_nothing,
+    );
+}
+
+#[test]
+fn histories_without_retention_agree_with_plain_maps() {
+    walks(AccountPolicy::default());
+}
+
+#[test]
+fn histories_with_deleted_blobs_agree_with_plain_maps() {
+    walks(AccountPolicy {
+        delete_retention_days: Some(RETENTION_DAYS),
+        ..AccountPolicy::default()
+    });
+}
+
+#[test]
+fn histories_with_versions_agree_with_plain_maps() {
+    walks(AccountPolicy {
+        versioning: true,
+        ..AccountPolicy::default()
+    });
+}
+
+#[test]
+fn histories_with_versions_and_deleted_blobs_agree_with_plain_maps() {
+    walks(AccountPolicy {
+        versioning: true,
+        delete_retention_days: Some(RETENTION_DAYS),
+        ..AccountPolicy::default()
+    });
+}

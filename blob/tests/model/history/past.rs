@@ -1,0 +1,216 @@
+//! What makes, restores and removes what a name has had, on both sides.
+
+use super::*;
+
+impl Walk {
+    pub(super) fn snapshot(&mut self, at: At) {
+        let expected = self.known(at).map(|_| ()).ok_or("BlobNotFound");
+        let (to, none) = (address(at, BlobState::Current), Conditions::default());
+        let taken = self
+            .service
+            .snapshot_blob(&to, Metadata::new(), &none, self.now);
+        let taken = taken.map(|(moment, _, ticket)| (moment, ticket));
+        if let Some(moment) = agree(expected, taken) {
+            let name = self.name(at);
+            let known = name.current.clone().unwrap();
+            assert!(name.snapshots.insert(moment, known).is_none());
+        }
+    }
+
+    /// Any state that the name has, or one that it has not.
+    pub(super) fn any_state(&mut self, at: At) -> (BlobState, Option<Known>) {
+        let name = self.names.get(&at).cloned().unwrap_or_default();
+        let snapshots = name.snapshots.into_iter();
+        let snapshots = snapshots.map(|(moment, known)| (BlobState::Snapshot(moment), Some(known)));
+        let versions = name.versions.into_iter();
+        let versions = versions.map(|(moment, known)| (BlobState::Version(moment), Some(known)));
+        let mut states: Vec<_> = snapshots.chain(versions).collect();
+        let moment = Moment::at(UNIX_EPOCH);
+        states.push((BlobState::Snapshot(moment), None));
+        states.push((BlobState::Current, name.current));
+        states.swap_remove(self.random.below(states.len()))
+    }
+
+    pub(super) fn copy(&mut self, to: At) {
+        let from = (
+            self.random.below(CONTAINERS.len()),
+            self.random.below(NAMES.len()),
+        );
+        let (state, source) = self.any_state(from);
+        let expected = match (&source, self.kind(to)) {
+            (None, _) => Err("BlobNotFound"),
+            (Some(source), Some(kind)) if source.kind != kind => Err("InvalidBlobType"),
+            _ => Ok(()),
+        };
+        let (source_address, to_address) = (address(from, state), address(to, BlobState::Current));
+        let request = CopyBlob::default();
+        let service = &self.service;
+        let copied = service.copy_blob(&source_address, &to_address, request, self.now);
+        if let Some(outcome) = agree(expected, copied) {
+            let known = Known {
+                tags: Tags::new(),
+                version: outcome.written.version,
+                ..source.unwrap()
+            };
+            self.replace(to, Some(known), false);
+        }
+    }
+
+    pub(super) fn delete(&mut self, at: At) {
+        let (state, found) = self.any_state(at);
+        let options = [
+            None,
+            Some(DeleteSnapshots::Include),
+            Some(DeleteSnapshots::Only),
+        ];
+        let snapshots = match state {
+            BlobState::Current => *self.random.one(&options),
+            _ => None,
+        };
+        let has_snapshots = !self.name(at).snapshots.is_empty();
+        let expected = match &found {
+            None => Err("BlobNotFound"),
+            Some(_) if state == BlobState::Current && snapshots.is_none() && has_snapshots => {
+                Err("SnapshotsPresent")
+            }
+            Some(_) => Ok(()),
+        };
+        let request = DeleteBlob {
+            snapshots,
+            ..DeleteBlob::default()
+        };
+        let deleted = self
+            .service
+            .delete_blob(&address(at, state), &request, self.now);
+        if agree(expected, deleted).is_none() {
+            return;
+        }
+        match state {
+            BlobState::Current => {
+                if snapshots.is_some() {
+                    let gone = std::mem::take(&mut self.name(at).snapshots);
+                    gone.into_values()
+                        .for_each(|known| self.keep(at, Was::Snapshot, known));
+                }
+                if snapshots != Some(DeleteSnapshots::Only) {
+                    self.replace(at, None, true);
+                }
+            }
+            BlobState::Snapshot(moment) => {
+                let known = self.name(at).snapshots.remove(&moment).unwrap();
+                self.keep(at, Was::Snapshot, known);
+            }
+            BlobState::Version(moment) => {
+                let known = self.name(at).versions.remove(&moment).unwrap();
+                self.keep(at, Was::Version(moment), known);
+            }
+        }
+    }
+
+    /// A snapshot or version was deleted.
+    pub(super) fn keep(&mut self, at: At, was: Was, known: Known) {
+        if self.policy.delete_retention_days.is_some() {
+            let until = self.now + DAY * RETENTION_DAYS.into();
+            self.name(at).deleted.push((until, was, known));
+        }
+    }
+
+    pub(super) fn set_tags(&mut self, at: At) {
+        let value = self.random.word(&["1", "2"], 1, 1);
+        let tags: Tags = vec![("kind".to_string(), value)];
+        let expected = self.known(at).map(|_| ()).ok_or("BlobNotFound");
+        let (to, none) = (address(at, BlobState::Current), Conditions::default());
+        let set = self
+            .service
+            .set_blob_tags(&to, tags.clone(), &none, self.now);
+        if agree(expected, set.map(|ticket| ((), ticket))).is_some() {
+            self.name(at).current.as_mut().unwrap().tags = tags;
+        }
+        self.compare_tags();
+    }
+
+    pub(super) fn set_metadata(&mut self, at: At) {
+        let expected = self.known(at).map(|_| ()).ok_or("BlobNotFound");
+        let (to, none) = (address(at, BlobState::Current), Conditions::default());
+        let metadata = vec![("n".to_string(), "v".to_string())];
+        let service = &self.service;
+        let set = service.set_blob_metadata(&to, metadata, &none, self.now);
+        if let Some(written) = agree(expected, set)
+            && self.policy.versioning
+        {
+            let name = self.name(at);
+            let known = name.current.as_mut().unwrap();
+            name.versions.insert(known.version.unwrap(), known.clone());
+            known.version = written.version;
+        }
+    }
+
+    pub(super) fn undelete(&mut self, at: At) {
+        let now = self.now;
+        let name = self.name(at);
+        let mut kept: Vec<_> = name
+            .deleted
+            .iter()
+            .filter(|kept| kept.0 > now)
+            .cloned()
+            .collect();
+        let expected = match name.current.is_some() || !kept.is_empty() {
+            true => Ok(()),
+            false => Err("BlobNotFound"),
+        };
+        let to = address(at, BlobState::Current);
+        let done = self.service.undelete_blob(&to, now);
+        if agree(expected, done.map(|ticket| ((), ticket))).is_none() {
+            return;
+        }
+        let name = self.name(at);
+        name.deleted.retain(|kept| kept.0 <= now);
+        let last = kept
+            .iter()
+            .rposition(|(_, was, _)| matches!(was, Was::Current));
+        if let Some(last) = last.filter(|_| name.current.is_none()) {
+            name.current = Some(kept.remove(last).2);
+        }
+        let mut restored = Vec::new();
+        for (_, was, known) in kept {
+            match was {
+                Was::Version(moment) => drop(name.versions.insert(moment, known)),
+                Was::Current | Was::Snapshot => restored.push(known),
+            }
+        }
+        self.learn_snapshots(at, restored);
+    }
+
+    /// Snapshots that came back have moments that only a listing tells: takes them from there, and compares their content.
+    pub(super) fn learn_snapshots(&mut self, at: At, restored: Vec<Known>) {
+        let name = self.names.get(&at).unwrap();
+        let mut expected: Vec<Known> = name.snapshots.values().cloned().chain(restored).collect();
+        let mut snapshots = BTreeMap::new();
+        for moment in self.listed(at).0 {
+            let state = BlobState::Snapshot(moment);
+            let bytes = self.read(at, state).unwrap();
+            let (kind, ids) = self.kind_and_ids(at, state);
+            let same = |known: &Known| {
+                let blocks = known.blocks.iter().map(|(id, _)| id.as_bytes());
+                known.kind == kind
+                    && known.bytes == bytes
+                    && blocks.eq(ids.iter().map(|id| &id[..]))
+            };
+            let found = expected.iter().position(same);
+            let found = found.expect("a snapshot has the content that one was deleted with");
+            snapshots.insert(moment, expected.swap_remove(found));
+        }
+        assert!(expected.is_empty(), "all snapshots are back");
+        self.name(at).snapshots = snapshots;
+    }
+
+    pub(super) fn delete_container(&mut self, container: usize) {
+        let none = Conditions::default();
+        let name = CONTAINERS[container];
+        let service = &self.service;
+        let deleted = service.delete_container(ACCOUNT, name, &none, self.now);
+        deleted.unwrap().wait().unwrap();
+        self.names.retain(|at, _| at.0 != container);
+        self.create(name);
+    }
+}

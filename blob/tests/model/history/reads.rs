@@ -1,0 +1,171 @@
+//! What is read and listed, compared.
+
+use super::*;
+
+impl Walk {
+    pub(super) fn kind_and_ids(&self, at: At, state: BlobState) -> (BlobType, Vec<Vec<u8>>) {
+        let (address, none) = (address(at, state), Conditions::default());
+        let service = &self.service;
+        let blob = service.get_blob_properties(&address, &none, self.now);
+        let kind = blob.unwrap().blob_type();
+        if kind != BlobType::BlockBlob {
+            return (kind, Vec::new());
+        }
+        let list = service.get_block_list(&address, BlockListType::Committed, &none, self.now);
+        let ids = list.unwrap().committed.into_iter().map(|block| block.id);
+        (kind, ids.collect())
+    }
+
+    /// The moments of snapshots and of versions of a name, as listed; the number of deleted ones; whether there is a blob.
+    pub(super) fn listed(&self, at: At) -> (Vec<Moment>, Vec<Moment>, usize, bool) {
+        let mut request = ListBlobs {
+            prefix: NAMES[at.1].to_string(),
+            snapshots: true,
+            versions: true,
+            deleted: true,
+            max_results: Some(3),
+            ..ListBlobs::default()
+        };
+        let mut all = (Vec::new(), Vec::new(), 0, false);
+        loop {
+            let page = self
+                .service
+                .list_blobs(ACCOUNT, CONTAINERS[at.0], &request, self.now)
+                .unwrap();
+            for entry in page.entries {
+                let BlobEntry::Blob(listed) = entry else {
+                    panic!("{entry:?}");
+                };
+                if listed.name != NAMES[at.1] {
+                    continue;
+                }
+                let blob = listed.blob.unwrap();
+                match (blob.deleted, listed.is_current, blob.snapshot, blob.version) {
+                    (Some(_), ..) => all.2 += 1,
+                    (None, true, ..) => all.3 = true,
+                    (None, false, Some(moment), _) => all.0.push(moment),
+                    (None, false, None, moment) => all.1.push(moment.unwrap()),
+                }
+            }
+            request.marker = page.next_marker;
+            if request.marker.is_none() {
+                return all;
+            }
+        }
+    }
+
+    pub(super) fn read(&self, at: At, state: BlobState) -> Result<Vec<u8>, Error> {
+        let none = Conditions::default();
+        let download = self
+            .service
+            .get_blob(&address(at, state), None, &none, self.now)?;
+        let mut body = download.body;
+        let mut bytes = Vec::new();
+        while let Some(chunk) = body.next_chunk(7000)? {
+            bytes.extend_from_slice(&chunk);
+        }
+        Ok(bytes)
+    }
+
+    pub(super) fn compare_tags(&self) {
+        for value in ["1", "2"] {
+            let request = FindBlobsByTags {
+                query: TagQuery::parse(&format!("kind = '{value}'")).unwrap(),
+                marker: None,
+                max_results: None,
+            };
+            let page = self
+                .service
+                .find_blobs_by_tags(ACCOUNT, &request, self.now)
+                .unwrap();
+            let found: Vec<_> = page
+                .blobs
+                .iter()
+                .map(|blob| (&blob.container[..], &blob.name[..]))
+                .collect();
+            let tagged = |name: &Name| {
+                let tags = name.current.as_ref().map(|known| &known.tags);
+                tags.is_some_and(|tags| tags.iter().any(|(_, tag)| tag == value))
+            };
+            let expected: Vec<_> = self
+                .names
+                .iter()
+                .filter(|(_, name)| tagged(name))
+                .map(|(at, _)| (CONTAINERS[at.0], NAMES[at.1]))
+                .collect();
+            assert_eq!(found, expected);
+        }
+    }
+
+    pub(super) fn compare(&self, at: At) {
+        let name = self.names.get(&at).cloned().unwrap_or_default();
+        let current = self.read(at, BlobState::Current).ok();
+        assert!(
+            current == name.current.map(|known| known.bytes),
+            "current of {at:?}"
+        );
+        for (moment, known) in &name.snapshots {
+            let bytes = self.read(at, BlobState::Snapshot(*moment)).unwrap();
+            assert!(bytes == known.bytes, "snapshot {moment} of {at:?}");
+        }
+        for (moment, known) in &name.versions {
+            let bytes = self.read(at, BlobState::Version(*moment)).unwrap();
+            assert!(bytes == known.bytes, "version {moment} of {at:?}");
+        }
+    }
+
+    pub(super) fn compare_listing(&self, container: usize) {
+        for at in (0..NAMES.len()).map(|name| (container, name)) {
+            let name = self.names.get(&at).cloned().unwrap_or_default();
+            let (snapshots, versions, deleted, current) = self.listed(at);
+            assert!(snapshots.iter().eq(name.snapshots.keys()));
+            assert!(versions.iter().eq(name.versions.keys()));
+            let kept = name.deleted.iter().filter(|kept| kept.0 > self.now);
+            assert_eq!((deleted, current), (kept.count(), name.current.is_some()));
+            let to = address(at, BlobState::Current);
+            let none = Conditions::default();
+            let service = &self.service;
+            if self.kind(at).is_none_or(|kind| kind == BlobType::BlockBlob) {
+                let list = service.get_block_list(&to, BlockListType::Uncommitted, &none, self.now);
+                let staged = list.map_or(0, |list| list.uncommitted.len());
+                assert_eq!(staged, name.staged.len());
+            }
+        }
+    }
+
+    pub(super) fn compare_everything(&self) {
+        for container in 0..CONTAINERS.len() {
+            (0..NAMES.len()).for_each(|name| self.compare((container, name)));
+            self.compare_listing(container);
+        }
+        self.compare_tags();
+    }
+
+    /// Deletes everything and lets time pass: not a row may stay.
+    pub(super) fn leave_nothing(mut self) {
+        self.compare_everything();
+        for container in 0..CONTAINERS.len() {
+            self.delete_container(container);
+        }
+        self.now += DAY * 400;
+        self.sweep();
+        for keyspace in [
+            "blobs",
+            "history",
+            "blocks",
+            "content",
+            "references",
+            "tags",
+            "timers",
+        ] {
+            let opened = self
+                .db
+                .keyspace(&format!("blob.{keyspace}"), KeyspaceOptions::default());
+            let snapshot = self.db.snapshot();
+            let mut rows = snapshot.scan(&opened.unwrap(), KeyRange::all(), Direction::Forward);
+            if rows.advance().unwrap() {
+                panic!("left in blob.{keyspace}: {:x?}", rows.key());
+            }
+        }
+    }
+}

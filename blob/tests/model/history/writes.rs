@@ -1,0 +1,175 @@
+//! Writes of content of all types, on both sides.
+
+use super::*;
+
+impl Walk {
+    pub(super) fn upload(&mut self, kind: UploadKind, body: &[u8]) -> Upload {
+        let mut upload = self
+            .service
+            .begin_upload(kind, Checksums::default())
+            .unwrap();
+        for piece in body.chunks(1 + self.random.below(30_000)) {
+            upload.write(piece).unwrap();
+        }
+        upload
+    }
+
+    pub(super) fn put_blob(&mut self, at: At) {
+        let bytes = self.random.body();
+        let request = PutBlob {
+            upload: self.upload(UploadKind::PutBlob, &bytes),
+            headers: BlobHeaders::default(),
+            metadata: Metadata::new(),
+            settings: BlobSettings::default(),
+            conditions: Conditions::default(),
+        };
+        let put = self
+            .service
+            .put_blob(&address(at, BlobState::Current), request, self.now);
+        let outcome = agree(Ok(()), put).unwrap();
+        let known = known(BlobType::BlockBlob, bytes, outcome.written);
+        self.replace(at, Some(known), false);
+    }
+
+    pub(super) fn put_block(&mut self, at: At) {
+        let id = self.random.one(&IDS).to_string();
+        let mut body = self.random.body();
+        body.push(1);
+        let expected = match self.kind(at) {
+            None | Some(BlobType::BlockBlob) => Ok(()),
+            Some(_) => Err("InvalidBlobType"),
+        };
+        let upload = self.upload(UploadKind::PutBlock, &body);
+        let to = address(at, BlobState::Current);
+        let put = self
+            .service
+            .put_block(&to, id.as_bytes(), upload, None, self.now);
+        if agree(expected, put).is_some() {
+            let now = self.now;
+            let name = self.name(at);
+            name.staged.insert(id, body);
+            name.staged_at = Some(now);
+        }
+    }
+
+    pub(super) fn put_block_list(&mut self, at: At) {
+        let count = self.random.below(4);
+        let ids: Vec<String> = (0..count)
+            .map(|_| self.random.one(&IDS).to_string())
+            .collect();
+        let name = self.name(at).clone();
+        let find = |id: &String| {
+            let committed = || {
+                let blocks = &name.current.as_ref()?.blocks;
+                Some(&blocks.iter().find(|(other, _)| other == id)?.1)
+            };
+            let found = name.staged.get(id).or_else(committed);
+            found.map(|bytes| (id.clone(), bytes.clone()))
+        };
+        let blocks: Option<Vec<_>> = ids.iter().map(find).collect();
+        let expected = match (self.kind(at), &blocks) {
+            (Some(BlobType::AppendBlob | BlobType::PageBlob), _) => Err("InvalidBlobType"),
+            (_, None) => Err("InvalidBlockList"),
+            _ => Ok(()),
+        };
+        let choice = |id: &String| BlockChoice {
+            source: BlockSource::Latest,
+            id: id.as_bytes().to_vec(),
+        };
+        let request = PutBlockList {
+            blocks: ids.iter().map(choice).collect(),
+            ..PutBlockList::default()
+        };
+        let to = address(at, BlobState::Current);
+        let put = self.service.put_block_list(&to, request, self.now);
+        if let Some(written) = agree(expected, put) {
+            let blocks = blocks.unwrap();
+            let bytes = blocks.iter().flat_map(|(_, bytes)| bytes.clone()).collect();
+            let mut known = known(BlobType::BlockBlob, bytes, written);
+            known.blocks = blocks;
+            self.replace(at, Some(known), false);
+        }
+    }
+
+    pub(super) fn put_append_blob(&mut self, at: At) {
+        let request = PutAppendBlob::default();
+        let to = address(at, BlobState::Current);
+        let put = self.service.put_append_blob(&to, request, self.now);
+        let written = agree(Ok(()), put).unwrap();
+        let known = known(BlobType::AppendBlob, Vec::new(), written);
+        self.replace(at, Some(known), false);
+    }
+
+    pub(super) fn append(&mut self, at: At) {
+        let mut body = self.random.body();
+        body.push(2);
+        let request = AppendBlock {
+            upload: self.upload(UploadKind::AppendBlock, &body),
+            max_size: None,
+            append_position: None,
+            conditions: Conditions::default(),
+        };
+        let expected = self.needs(at, BlobType::AppendBlob);
+        let to = address(at, BlobState::Current);
+        let put = self.service.append_block(&to, request, self.now);
+        if let Some(outcome) = agree(expected, put) {
+            let known = self.name(at).current.as_mut().unwrap();
+            assert_eq!(outcome.offset, known.bytes.len() as u64);
+            known.bytes.extend(body);
+        }
+    }
+
+    pub(super) fn put_page_blob(&mut self, at: At) {
+        let pages = 1 + self.random.below(150) as u64;
+        let request = PutPageBlob {
+            length: pages * 512,
+            ..PutPageBlob::default()
+        };
+        let to = address(at, BlobState::Current);
+        let put = self.service.put_page_blob(&to, request, self.now);
+        let written = agree(Ok(()), put).unwrap();
+        let known = known(BlobType::PageBlob, vec![0; pages as usize * 512], written);
+        self.replace(at, Some(known), false);
+    }
+
+    pub(super) fn put_page(&mut self, at: At) {
+        let length = self.known(at).map_or(0, |known| known.bytes.len());
+        let start = self.random.below(length / 512 + 1) * 512;
+        let end = start + 512 * (1 + self.random.below(100));
+        let byte = self.random.below(5) as u8;
+        let expected = match self.needs(at, BlobType::PageBlob) {
+            Ok(()) if end > length => Err("InvalidPageRange"),
+            other => other,
+        };
+        let update = match byte {
+            0 => PageUpdate::Clear,
+            _ => PageUpdate::Update(self.upload(UploadKind::PutPage, &vec![byte; end - start])),
+        };
+        let request = PutPage {
+            range: start as u64..end as u64,
+            update,
+            sequence: SequenceConditions::default(),
+            conditions: Conditions::default(),
+        };
+        let to = address(at, BlobState::Current);
+        let put = self.service.put_page(&to, request, self.now);
+        if agree(expected, put).is_some() {
+            let known = self.name(at).current.as_mut().unwrap();
+            known.bytes[start..end].fill(byte);
+        }
+    }
+
+    pub(super) fn resize(&mut self, at: At) {
+        let length = self.random.below(150) * 512;
+        let expected = self.needs(at, BlobType::PageBlob);
+        let (to, none) = (address(at, BlobState::Current), Conditions::default());
+        let service = &self.service;
+        let set =
+            service.set_page_blob_properties(&to, Some(length as u64), None, None, &none, self.now);
+        let set = set.map(|(written, _, ticket)| (written, ticket));
+        if agree(expected, set).is_some() {
+            let known = self.name(at).current.as_mut().unwrap();
+            known.bytes.resize(length, 0);
+        }
+    }
+}
