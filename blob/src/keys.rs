@@ -17,6 +17,7 @@
 //! blob.references   file                                   -> how many records name the file, if ever it was more than one
 //!                   container-id                           -> empty: files of it are named elsewhere, or the reverse
 //! blob.timers       due kind subject                       -> key of the container's row; `sweep.rs` says what is due
+//! blob.copies       key of a blob in blob.blobs            -> key of the container's row: a copy to it is under way
 //! blob.tags         container-id tag-name 00 01 tag-value 00 01 blob-name 00 01  -> empty
 //! ```
 //!

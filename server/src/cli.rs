@@ -81,7 +81,8 @@ pub struct Cli {
     #[arg(long, value_name = "PORT", help_heading = "Network")]
     pub port: Option<u16>,
 
-    /// Copy from URLs of this other server too (repeatable): whoever may write here can then make this machine ask it, on any port
+    /// Copy from URLs of this other server too (repeatable): whoever may write here can then make this machine ask it, on any port.
+    /// A name that leads to private addresses needs them named too, or to stand as private:HOST
     #[arg(
         long = "allow-copy-from",
         value_name = "HOST",

@@ -35,6 +35,11 @@ const WORKER_THREADS_SPARE: usize = 1;
 /// Steps of bounded size that a sweep of blobs takes at a time.
 const SWEEP_STEPS_MAX: u32 = 64;
 
+/// What is said of a copy from another server that ended with the one before: going on would take the source's credentials,
+/// which are not kept.
+const COPY_CUT_OFF: &str =
+    "500 OperationCancelled \"The server was restarted before the copy had ended.\"";
+
 /// How often what has expired is looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -183,10 +188,12 @@ impl App {
         let blobs = BlobService::open(&db, ids.clone()).map_err(|error| error.to_string())?;
         let tables = TableService::open(&db).map_err(|error| error.to_string())?;
         let queues = QueueService::open(&db, ids.clone()).map_err(|error| error.to_string())?;
+        let cut_off = blobs.fail_interrupted_copies(COPY_CUT_OFF, SystemTime::now());
+        cut_off.map_err(|error| error.to_string())?;
         keep_account_policies(cli, &accounts, &blobs).map_err(|error| error.to_string())?;
         let properties = PropertiesStore::read(&accounts, &blobs, &queues, &tables)?;
         let fetcher = match cli.copy_hosts.is_empty() {
-            false => Some(Arc::new(Fetcher::new(cli.copy_hosts.clone())?)),
+            false => Some(Arc::new(Fetcher::new(&cli.copy_hosts)?)),
             true => None,
         };
         Ok(App {

@@ -212,6 +212,7 @@ impl BlobService {
         container_id: u128,
         now: SystemTime,
     ) -> Result<()> {
+        batch.delete_range(&self.keyspaces.copies, keys::all_of_container(container_id));
         if self.is_entangled(container_id)? {
             let subject = container_id.to_be_bytes();
             let timer = keys::timer(Moment::at(now), Timer::Purge, &subject);

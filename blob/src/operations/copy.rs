@@ -5,12 +5,14 @@ use super::checks::check_online;
 use super::new_blob::{BlobSettings, NewBlob};
 use super::write::{BlobWrite, Place, Retired};
 use crate::BlobService;
+use crate::account::AccountPolicy;
 use crate::codec;
 use crate::conditions::{Conditions, Validators, WriteKind};
 use crate::download::{ByteRange, Download};
 use crate::error::{Error, Result};
 use crate::keys::{self, History};
 use crate::lease::{Guid, LeaseDuration};
+use crate::listing::unreadable;
 use crate::model::{
     Blob, BlobAddress, BlobHeaders, BlobState, BlobType, Content, CopyState, CopyStatus,
     Encryption, Layer, Metadata, Written,
@@ -19,7 +21,7 @@ use crate::moment::Moment;
 use crate::names;
 use crate::tier::{AccessTier, RehydratePriority};
 use crate::upload::{Upload, UploadKind};
-use lazurite_engine::Ticket;
+use lazurite_engine::{Direction, KeyRange, Ticket};
 use std::time::SystemTime;
 
 /// Most bytes of the source of a synchronous copy: 256 MiB. Source: Copy Blob From URL, "Remarks".
@@ -217,6 +219,8 @@ impl BlobService {
             ..completed(copy_id, request.source_url, length, now)
         });
         to.put_current(&blob);
+        to.batch
+            .put(&self.keyspaces.copies, &to.key, &to.container_key);
         let outcome = CopyOutcome {
             written: blob.written(),
             copy_id,
@@ -269,6 +273,54 @@ impl BlobService {
         let to = self.begin_write(destination, now)?;
         let blob = to.pending(copy_id)?;
         to.end_copy(blob, CopyStatus::Failed, Some(description.to_string()))
+    }
+
+    /// Ends the pending copies that whoever had the store before did not end, as [`BlobService::fail_copy`] does, and says how
+    /// many there were. To be called before the first [`BlobService::start_copy`]; reads what is pending and nothing else.
+    pub fn fail_interrupted_copies(&self, description: &str, now: SystemTime) -> Result<u64> {
+        let snapshot = self.db.snapshot();
+        let mut rows = snapshot.scan(&self.keyspaces.copies, KeyRange::all(), Direction::Forward);
+        let mut failed = 0;
+        while rows.advance()? {
+            let container_key = rows.value()?.to_vec();
+            failed +=
+                u64::from(self.fail_interrupted(rows.key(), container_key, description, now)?);
+        }
+        Ok(failed)
+    }
+
+    fn fail_interrupted(
+        &self,
+        key: &[u8],
+        container_key: Vec<u8>,
+        description: &str,
+        now: SystemTime,
+    ) -> Result<bool> {
+        let home = keys::container_of(key).ok_or_else(unreadable)?;
+        let name = keys::blob_name(key).ok_or_else(unreadable)?;
+        let _gate = self.gates.shared(&container_key);
+        let _lock = self.locks.lock(key);
+        let container = self.db.get(&self.keyspaces.containers, &container_key)?;
+        let container = container.map(|value| codec::decode_container(&value));
+        // Of a deleted container: it may be restored, and looked at again.
+        let Some(container) = container.transpose()?.filter(|found| found.id == home) else {
+            return Ok(false);
+        };
+        let policy = AccountPolicy::default();
+        let mut to = self.open_write(container_key, container, policy, name, now)?;
+        let copy = to.current().and_then(|blob| blob.copy.as_ref());
+        let is_pending = copy.is_some_and(|copy| copy.status == CopyStatus::Pending);
+        // Not waited for: what a power cut undoes is done again at the next start.
+        match to.current().cloned().filter(|_| is_pending) {
+            Some(blob) => {
+                drop(to.end_copy(blob, CopyStatus::Failed, Some(description.to_string()))?)
+            }
+            None => {
+                to.batch.delete(&self.keyspaces.copies, key);
+                drop(to.commit()?);
+            }
+        }
+        Ok(is_pending)
     }
 
     /// Abort Copy Blob: the destination stays, empty.
@@ -517,6 +569,7 @@ impl BlobWrite<'_> {
         }
         let written = self.touch(&mut blob);
         self.put_current(&blob);
+        self.batch.delete(&self.service.keyspaces.copies, &self.key);
         Ok((written, self.commit()?))
     }
 

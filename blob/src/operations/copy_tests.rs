@@ -305,6 +305,38 @@ fn pending_copy_keeps_writers_out_until_it_ends() {
 }
 
 #[test]
+fn pending_copies_that_nobody_goes_on_with_fail_at_the_next_start() {
+    let store = store();
+    let service = &store.service;
+    let request = || CopyBlob {
+        source_url: "http://elsewhere/c/b".to_string(),
+        ..CopyBlob::default()
+    };
+    let start = |name| {
+        let started = service.start_copy(&address(name), request(), 4, at(1));
+        started.unwrap().0.copy_id
+    };
+    let (ended, _cut_off) = (start("ended"), start("cut off"));
+    let aborted = service.abort_copy(&address("ended"), ended, None, at(2));
+    aborted.unwrap().wait().unwrap();
+    store.create("gone").unwrap();
+    let gone = service.start_copy(&in_container("gone", "name"), request(), 4, at(1));
+    gone.unwrap().1.wait().unwrap();
+    let deleted = service.delete_container(ACCOUNT, "gone", &Conditions::default(), at(2));
+    deleted.unwrap().wait().unwrap();
+    let fail = || service.fail_interrupted_copies("cut off", at(3)).unwrap();
+    assert_eq!((fail(), fail()), (1, 0));
+    let status = |name| store.properties(name).unwrap().copy.unwrap();
+    assert_eq!(status("ended").status, CopyStatus::Aborted);
+    let failed = status("cut off");
+    assert_eq!(failed.status, CopyStatus::Failed);
+    assert_eq!(failed.description.as_deref(), Some("cut off"));
+    assert_eq!(failed.completed_at, Some(at(3)));
+    assert_eq!(store.rows(&service.keyspaces.copies), 0);
+    store.put("cut off", b"written again").unwrap();
+}
+
+#[test]
 fn incremental_copies_take_later_snapshots_of_one_blob() {
     let store = store();
     let none = Conditions::default();

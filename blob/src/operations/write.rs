@@ -21,7 +21,7 @@ pub(crate) struct BlobWrite<'a> {
     pub(crate) service: &'a BlobService,
     pub(crate) policy: AccountPolicy,
     /// The key of the container's row.
-    container_key: Vec<u8>,
+    pub(crate) container_key: Vec<u8>,
     pub(crate) container: Container,
     pub(crate) name: String,
     pub(crate) key: Vec<u8>,

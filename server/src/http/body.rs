@@ -34,6 +34,16 @@ pub struct RequestBody {
     waits_to_be_asked: bool,
     asked: bool,
     must_close: Arc<AtomicBool>,
+    bounds: Option<Bounds>,
+}
+
+/// What the sender of a body is held to, if it is not a client but another server.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Most bytes that are taken.
+    pub bytes_max: u64,
+    /// How long the next bytes are waited for.
+    pub silence_max: Duration,
 }
 
 impl RequestBody {
@@ -45,7 +55,16 @@ impl RequestBody {
             waits_to_be_asked,
             asked: false,
             must_close,
+            bounds: None,
         }
+    }
+
+    /// What another server answers. It has no connection that is worth reading on for.
+    pub fn bounded(body: Incoming, bounds: Bounds) -> RequestBody {
+        let mut bounded = RequestBody::empty();
+        bounded.body = Some(body);
+        bounded.bounds = Some(bounds);
+        bounded
     }
 
     /// The body of a request that has none.
@@ -55,6 +74,7 @@ impl RequestBody {
             waits_to_be_asked: false,
             asked: false,
             must_close: Arc::default(),
+            bounds: None,
         }
     }
 
@@ -76,13 +96,13 @@ impl RequestBody {
         let Some(body) = &mut self.body else {
             return Ok(None);
         };
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|_| {
-                Failure::new(400, "IncompleteBody", "The request's body ended early.")
-            })?;
+        while let Some(frame) = next_frame(body, self.bounds.as_ref()).await? {
             if let Ok(data) = frame.into_data()
                 && !data.is_empty()
             {
+                if let Some(bounds) = &mut self.bounds {
+                    bounds.take(data.len() as u64)?;
+                }
                 return Ok(Some(data));
             }
         }
@@ -91,11 +111,34 @@ impl RequestBody {
     }
 }
 
+async fn next_frame(body: &mut Incoming, bounds: Option<&Bounds>) -> Result<Option<Frame<Bytes>>> {
+    let frame = match bounds {
+        None => body.frame().await,
+        Some(bounds) => {
+            let frame = tokio::time::timeout(bounds.silence_max, body.frame()).await;
+            frame.map_err(|_| Failure::new(408, "RequestTimeout", "The body stopped coming."))?
+        }
+    };
+    let early = |_| Failure::new(400, "IncompleteBody", "The request's body ended early.");
+    frame.transpose().map_err(early)
+}
+
+impl Bounds {
+    fn take(&mut self, bytes: u64) -> Result<()> {
+        let left = self.bytes_max.checked_sub(bytes);
+        self.bytes_max = left.ok_or(known::REQUEST_BODY_TOO_LARGE)?;
+        Ok(())
+    }
+}
+
 impl Drop for RequestBody {
     fn drop(&mut self) {
         let Some(mut body) = self.body.take().filter(|body| !body.is_end_stream()) else {
             return;
         };
+        if self.bounds.is_some() {
+            return;
+        }
         let left = body.size_hint().upper();
         let idle = self.waits_to_be_asked && !self.asked;
         if idle || left.is_none_or(|left| left > KEEP_OPEN_BYTES_MAX) {

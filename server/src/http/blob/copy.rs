@@ -180,7 +180,7 @@ async fn fetch(request: &Request, kind: UploadKind, range: Option<ByteRange>) ->
             let found = foreign.get(range).await?;
             return Ok(Fetched {
                 headers: found.blob_headers(),
-                upload: found.store(&app.blobs, kind, claimed, key).await?,
+                upload: found.store(&app.blobs, (kind, limit), claimed, key).await?,
                 tags: None,
             });
         }

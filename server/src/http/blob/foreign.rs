@@ -1,15 +1,16 @@
 //! Content from other servers, for copies whose source is no blob of this one: over HTTP or HTTPS, with the source's own
-//! credentials, in pieces of bounded size. Only from hosts that the server was started with (`--allow-copy-from`): whoever may
-//! write here could otherwise make it ask any address that it reaches.
+//! credentials, in pieces of bounded size. Only from hosts that the server was started with (`--allow-copy-from`) and the
+//! addresses that `reach.rs` lets pass: whoever may write here could otherwise make it ask any address that it reaches.
 //! Source: Copy Blob; Put Blob From URL; Put Block From URL; Append Block From URL; Put Page From URL.
 
-use super::super::body::RequestBody;
+use super::super::body::{Bounds, RequestBody};
 use super::super::error::{Failure, Result, known};
 use super::Request;
+use super::reach::{Lookup, NotPublic, Reach, Resolver, system_lookup};
 use super::source::unverified;
 use super::upload::{begin, drain};
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use axum::http::{Request as HttpRequest, StatusCode, Uri};
+use axum::http::{Request as HttpRequest, Response, StatusCode, Uri};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -26,9 +27,22 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_rustls::rustls::crypto::ring;
 
-/// How long another server may take to accept a connection, and to begin its answer.
-const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
-const ANSWER_TIME_MAX: Duration = Duration::from_secs(60);
+/// How long another server may take.
+#[derive(Debug, Clone, Copy)]
+struct Patience {
+    /// To accept a connection.
+    connect: Duration,
+    /// To begin its answer, the connection and its name included.
+    answer: Duration,
+    /// Until the next bytes of its answer.
+    silence: Duration,
+}
+
+const PATIENCE: Patience = Patience {
+    connect: Duration::from_secs(10),
+    answer: Duration::from_secs(60),
+    silence: Duration::from_secs(60),
+};
 
 /// Headers of a request that are about its source, and what they are called there.
 const OF_SOURCE: [(&str, &str); 9] = [
@@ -52,15 +66,28 @@ const OF_SOURCE: [(&str, &str); 9] = [
 /// Asks the other servers that may be asked. Redirects are not followed.
 #[derive(Debug)]
 pub struct Fetcher {
-    hosts: Vec<String>,
-    client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
+    reach: Arc<Reach>,
+    patience: Patience,
+    client: Client<HttpsConnector<HttpConnector<Resolver>>, Empty<Bytes>>,
 }
 
 impl Fetcher {
     /// Trusts whom the system trusts. The error is a sentence.
-    pub fn new(hosts: Vec<String>) -> std::result::Result<Fetcher, String> {
-        let mut connector = HttpConnector::new();
-        connector.set_connect_timeout(Some(CONNECT_TIME_MAX));
+    pub fn new(hosts: &[String]) -> std::result::Result<Fetcher, String> {
+        Fetcher::with(hosts, PATIENCE, system_lookup())
+    }
+
+    fn with(
+        hosts: &[String],
+        patience: Patience,
+        lookup: Arc<Lookup>,
+    ) -> std::result::Result<Fetcher, String> {
+        let reach = Arc::new(Reach::new(hosts));
+        let mut connector = HttpConnector::new_with_resolver(Resolver {
+            reach: reach.clone(),
+            lookup,
+        });
+        connector.set_connect_timeout(Some(patience.connect));
         connector.enforce_http(false);
         let connector = HttpsConnectorBuilder::new()
             .with_provider_and_native_roots(ring::default_provider())
@@ -69,18 +96,43 @@ impl Fetcher {
             .enable_http1()
             .wrap_connector(connector);
         let client = Client::builder(TokioExecutor::new()).build(connector);
-        Ok(Fetcher { hosts, client })
+        Ok(Fetcher {
+            reach,
+            patience,
+            client,
+        })
     }
 
-    /// Whether the host of the URL is one of those named, whatever address it has.
+    /// Whether the host of the URL is one of those named. What its name leads to is checked when it is asked.
     pub fn may_ask(&self, uri: &Uri) -> bool {
-        let named = |host: &str| {
-            self.hosts
-                .iter()
-                .any(|known| known.eq_ignore_ascii_case(host))
-        };
-        uri.host().is_some_and(named)
+        uri.host().is_some_and(|host| self.reach.names(host))
     }
+
+    async fn ask(&self, request: HttpRequest<Empty<Bytes>>) -> Result<Response<Incoming>> {
+        let answer = self.client.request(request);
+        match tokio::time::timeout(self.patience.answer, answer).await {
+            Ok(Ok(response)) => Ok(response),
+            Ok(Err(error)) if is_not_public(&error) => {
+                let message = format!("The copy source may not be asked: {NotPublic}.");
+                Err(unverified(Failure::new(
+                    403,
+                    "AuthorizationFailure",
+                    message,
+                )))
+            }
+            Ok(Err(error)) => Err(unreachable(&error.to_string())),
+            Err(_) => Err(unreachable("it did not answer in time")),
+        }
+    }
+}
+
+fn is_not_public(error: &(dyn std::error::Error + 'static)) -> bool {
+    let is_it = |error: &(dyn std::error::Error + 'static)| {
+        let inner = error.downcast_ref::<std::io::Error>();
+        let inner = inner.and_then(|error| error.get_ref());
+        inner.is_some_and(|error| error.is::<NotPublic>())
+    };
+    is_it(error) || error.source().is_some_and(is_not_public)
 }
 
 /// A source on another server, and what the request says of it.
@@ -129,22 +181,21 @@ impl Foreign {
         let request = request.body(Empty::new());
         let request =
             request.map_err(|_| Failure::header("x-ms-copy-source", self.url.as_str()))?;
-        let answer = self.fetcher.client.request(request);
-        let response = match tokio::time::timeout(ANSWER_TIME_MAX, answer).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(unreachable(&error.to_string())),
-            Err(_) => return Err(unreachable("it did not answer in time")),
-        };
+        let response = self.fetcher.ask(request).await?;
         let wanted = match range {
             Some(_) => StatusCode::PARTIAL_CONTENT,
             None => StatusCode::OK,
         };
         match response.status() {
+            status if status == wanted && !is_of(response.headers(), range) => {
+                Err(unreachable("it answered with another range"))
+            }
             status if status == wanted => {
                 let (parts, body) = response.into_parts();
                 Ok(Found {
                     headers: parts.headers,
                     body,
+                    silence_max: self.fetcher.patience.silence,
                 })
             }
             StatusCode::NOT_MODIFIED | StatusCode::PRECONDITION_FAILED => {
@@ -153,6 +204,21 @@ impl Foreign {
             status => Err(refused(status, response.headers())),
         }
     }
+}
+
+/// Whether an answer is about the range that was asked for; it may end earlier, where the source does.
+fn is_of(headers: &HeaderMap, range: Option<ByteRange>) -> bool {
+    let Some(range) = range else {
+        return true;
+    };
+    let told = headers.get(header::CONTENT_RANGE);
+    let told = told.and_then(|value| value.to_str().ok()?.strip_prefix("bytes "));
+    let bounds = told.and_then(|told| told.split('/').next()?.split_once('-'));
+    let Some((first, last)) = bounds else {
+        return false;
+    };
+    let ends_inside = |last: u64| range.last.is_none_or(|wanted| last <= wanted);
+    first.parse() == Ok(range.first) && last.parse().is_ok_and(ends_inside)
 }
 
 fn unreachable(reason: &str) -> Failure {
@@ -182,12 +248,21 @@ fn refused(status: StatusCode, headers: &HeaderMap) -> Failure {
 pub struct Found {
     headers: HeaderMap,
     body: Incoming,
+    silence_max: Duration,
 }
 
 impl Found {
     /// Bytes of content, as far as they are known.
     pub fn length(&self) -> u64 {
         self.body.size_hint().lower()
+    }
+
+    /// Refuses what is known to be longer.
+    pub fn check_length(&self, limit: u64) -> Result<()> {
+        match self.length() > limit {
+            true => Err(known::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit.to_string())),
+            false => Ok(()),
+        }
     }
 
     /// What a blob of this content has as its headers.
@@ -213,24 +288,31 @@ impl Found {
         pairs.collect()
     }
 
-    /// Takes the content as it comes. Errors: `RequestBodyTooLarge`; those of the checksums; of a source that ends early.
+    /// Takes the content as it comes, `bytes_max` of it at most. Errors: `RequestBodyTooLarge`, before anything is read if the
+    /// length is known; those of the checksums; of a source that ends early, or stalls.
     pub async fn store(
         self,
         blobs: &BlobService,
-        kind: UploadKind,
+        (kind, bytes_max): (UploadKind, u64),
         claimed: Checksums,
         key: Option<CustomerKey>,
     ) -> Result<Upload> {
-        let limit = kind.bytes_max();
-        if self.length() > limit {
-            return Err(known::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit.to_string()));
-        }
+        let bounds = Bounds {
+            bytes_max: bytes_max.min(kind.bytes_max()),
+            silence_max: self.silence_max,
+        };
+        self.check_length(bounds.bytes_max)?;
         let upload = begin(blobs, kind, claimed, key)?;
-        let body = RequestBody::new(self.body, &self.headers, Arc::default());
+        let body = RequestBody::bounded(self.body, bounds);
         let stored = drain(upload, body, &mut None).await;
         stored.map_err(|failure| match &*failure.code {
             "IncompleteBody" => unreachable("its answer ended early"),
+            "RequestTimeout" => unreachable("its answer stopped coming"),
             _ => failure,
         })
     }
 }
+
+#[cfg(test)]
+#[path = "foreign_tests.rs"]
+mod tests;

@@ -14,6 +14,7 @@ mod needs;
 mod page_blob;
 mod pending;
 mod protect;
+mod reach;
 mod read;
 mod route;
 mod source;

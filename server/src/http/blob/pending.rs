@@ -11,7 +11,7 @@ use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{
     COPY_FROM_URL_BYTES_MAX, Checksums, Conditions, CopyBlob, CopyOutcome, CopyStatus, FetchedCopy,
-    Guid, Ticket, UploadKind, Written,
+    Guid, PUT_BLOB_BYTES_MAX, Ticket, UploadKind, Written,
 };
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -20,6 +20,7 @@ use std::time::SystemTime;
 pub async fn copy_foreign(request: Request, foreign: Foreign) -> Result<Response<Body>> {
     let copy = copy_request(&request, &foreign.url, &Conditions::default())?;
     let found = foreign.get(None).await?;
+    found.check_length(PUT_BLOB_BYTES_MAX)?;
     let request = Arc::new(request);
     let (outcome, ticket) = start(&request, copy, found.length()).await?;
     ticket.await?;
@@ -43,14 +44,16 @@ async fn start(
 
 /// Fetches what a pending copy is to hold, and ends it. One that was aborted meanwhile stays as it is.
 async fn finish_behind(request: Arc<Request>, found: Found, copy_id: Guid) {
-    if let Err(failure) = finish(&request, found, copy_id, Checksums::default()).await {
-        let description = format!("{} {}", failure.status.as_u16(), failure.code);
-        let failed = cross(move || {
-            let (blobs, now) = (&request.app.blobs, SystemTime::now());
-            let failed = blobs.fail_copy(&request.address(), copy_id, &description, now);
-            Ok(failed.map(|_| ())?)
-        });
-        let _ = failed.await;
+    let finished = finish(
+        &request,
+        found,
+        copy_id,
+        PUT_BLOB_BYTES_MAX,
+        Checksums::default(),
+    );
+    if let Err(failure) = finished.await {
+        // Nobody waits for the answer; whoever asks for the blob finds it.
+        let _ = fail(request, copy_id, &failure).await;
     }
 }
 
@@ -58,13 +61,13 @@ async fn finish(
     request: &Arc<Request>,
     found: Found,
     copy_id: Guid,
+    bytes_max: u64,
     claimed: Checksums,
 ) -> Result<Written> {
     let (headers, metadata) = (found.blob_headers(), found.metadata());
     let blobs = &request.app.blobs;
-    let upload = found
-        .store(blobs, UploadKind::PutBlob, claimed, None)
-        .await?;
+    let kind = (UploadKind::PutBlob, bytes_max);
+    let upload = found.store(blobs, kind, claimed, None).await?;
     let fetched = FetchedCopy {
         upload,
         headers,
@@ -80,6 +83,17 @@ async fn finish(
     Ok(written)
 }
 
+/// Ends a pending copy that got no content, and says why as the service does: status and code, then a sentence.
+async fn fail(request: Arc<Request>, copy_id: Guid, failure: &Failure) -> Result<()> {
+    let (status, code) = (failure.status.as_u16(), &failure.code);
+    let description = format!("{status} {code} \"{}\"", failure.message);
+    let fail = move || {
+        let (blobs, now) = (&request.app.blobs, SystemTime::now());
+        Ok(blobs.fail_copy(&request.address(), copy_id, &description, now)?)
+    };
+    Ok(cross(fail).await?.1.await?)
+}
+
 /// Copy Blob From URL from another server: the answer comes when the content has.
 pub async fn copy_foreign_from_url(request: Request, foreign: Foreign) -> Result<Response<Body>> {
     if copies_tags(&request)? {
@@ -88,27 +102,32 @@ pub async fn copy_foreign_from_url(request: Request, foreign: Foreign) -> Result
     let copy = copy_request(&request, &foreign.url, &Conditions::default())?;
     let claimed = source_checksums(&request)?;
     let found = foreign.get(None).await?;
-    if found.length() > COPY_FROM_URL_BYTES_MAX {
-        let limit = COPY_FROM_URL_BYTES_MAX.to_string();
-        return Err(known::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit));
-    }
-    let request = Arc::new(request);
+    found.check_length(COPY_FROM_URL_BYTES_MAX)?;
+    // Not part of the connection, or a client that goes away would leave the copy pending.
+    let copying = tokio::spawn(copy_and_wait(Arc::new(request), copy, found, claimed));
+    copying.await.unwrap_or_else(|panic| {
+        tracing::error!(%panic, "a copy stopped on an assertion");
+        Err(known::INTERNAL_ERROR.into())
+    })
+}
+
+async fn copy_and_wait(
+    request: Arc<Request>,
+    copy: CopyBlob,
+    found: Found,
+    claimed: Checksums,
+) -> Result<Response<Body>> {
     let (outcome, ticket) = start(&request, copy, found.length()).await?;
     ticket.await?;
-    let copy_id = outcome.copy_id;
-    match finish(&request, found, copy_id, claimed).await {
+    let (id, limit) = (outcome.copy_id, COPY_FROM_URL_BYTES_MAX);
+    match finish(&request, found, id, limit, claimed).await {
         Ok(written) => Ok(copied_answer(&CopyOutcome {
             written,
             status: CopyStatus::Success,
             ..outcome
         })),
         Err(failure) => {
-            let description = failure.code.to_string();
-            let fail = move || {
-                let (blobs, now) = (&request.app.blobs, request.now());
-                Ok(blobs.fail_copy(&request.address(), copy_id, &description, now)?)
-            };
-            cross(fail).await?.1.await?;
+            fail(request, id, &failure).await?;
             Err(failure)
         }
     }

@@ -8,10 +8,12 @@ use super::conditions::{blob_state, conditions_named};
 use super::encryption::{OF_SOURCE, customer_key};
 use super::foreign::Foreign;
 use super::needs::{is_public, needs};
+use super::reach::is_loopback;
 use super::route::{Operation, resource};
 use crate::auth::Caller;
 use crate::auth::policy::authorize;
 use crate::http::context::{Arrival, Context, ServiceKind};
+use axum::http::uri::Authority;
 use axum::http::{HeaderName, HeaderValue, Request as HttpRequest, Uri};
 use lazurite_blob::{BlobAddress, BlobState, ByteRange, Checksums, Conditions};
 
@@ -62,7 +64,7 @@ pub enum Origin {
 pub async fn origin(request: &Request, credentials: Credentials) -> Result<Origin> {
     let uri = source_uri(request)?;
     match &request.app.fetcher {
-        Some(fetcher) if !is_ours(request, &uri)? && fetcher.may_ask(&uri) => {
+        Some(fetcher) if fetcher.may_ask(&uri) && !is_surely_ours(request, &uri)? => {
             let url = without_credentials(&uri, BlobState::Current);
             let foreign = Foreign::new(fetcher.clone(), request, uri, url);
             Ok(Origin::Foreign(foreign))
@@ -158,6 +160,15 @@ fn is_ours(request: &Request, uri: &Uri) -> Result<bool> {
     let own_default = if request.context.secure { "443" } else { "80" };
     Ok(port(authority, default) == port(&own, own_default)
         && browser::check_host(authority, &request.app.allowed_hosts).is_ok())
+}
+
+/// Whether a URL is ours although its host may be another server's, which likely has the same port.
+fn is_surely_ours(request: &Request, uri: &Uri) -> Result<bool> {
+    let own = request.context.header("host").unwrap_or_default();
+    let own: Option<Authority> = own.parse().ok();
+    let host = uri.host().unwrap_or_default();
+    let same = own.is_some_and(|own| own.host().eq_ignore_ascii_case(host));
+    Ok(is_ours(request, uri)? && (same || is_loopback(host)))
 }
 
 fn check_readable(request: &Request, context: &Context, container: &str) -> Result<()> {

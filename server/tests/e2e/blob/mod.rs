@@ -3,6 +3,7 @@
 
 mod blocks;
 mod errors;
+mod foreign;
 mod lists;
 mod tools;
 

@@ -1,0 +1,116 @@
+//! Copies from other servers: which may be asked, and what becomes of a copy that the end of this one cuts off. What goes
+//! well is in `clients/foreign.py`.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
+
+use super::{put_blob, request};
+use crate::server::{Launch, PATIENCE, Server};
+
+/// A server that gives the first who asks this answer, and keeps the connection open. Whoever asked is told by the channel.
+fn source(answer: &'static str) -> (u16, Receiver<TcpStream>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        let (mut connection, _) = listener.accept().unwrap();
+        let _ = connection.read(&mut [0; 4096]);
+        connection.write_all(answer.as_bytes()).unwrap();
+        let _ = sender.send(connection);
+    });
+    (port, receiver)
+}
+
+fn start(location: &Path, hosts: &[&str]) -> Server {
+    let launch = Launch::on(location);
+    let flag = |host: &&str| format!("--allow-copy-from={host}");
+    let flags = hosts.iter().map(flag);
+    let server = flags.fold(launch, |launch, flag| launch.argument(&flag));
+    let server = server.start();
+    let created = request("PUT", "/con?restype=container").send(&server);
+    assert!([201, 409].contains(&created.status), "{created:?}");
+    server
+}
+
+fn copy(server: &Server, source: &str) -> crate::http::Response {
+    let request = request("PUT", "/con/copy").header("x-ms-copy-source", source);
+    request.send(server)
+}
+
+#[test]
+fn names_are_not_an_invitation_to_private_addresses() {
+    let answer = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody";
+    let location = tempfile::TempDir::new().unwrap();
+    let server = start(location.path(), &["localhost"]);
+    let (port, asked) = source(answer);
+    let url = format!("http://localhost:{port}/file");
+    let refused = copy(&server, &url);
+    refused.is(403);
+    assert_eq!(refused.code(), "CannotVerifyCopySource");
+    assert!(
+        refused.text().contains("private:HOST"),
+        "{}",
+        refused.text()
+    );
+    assert!(asked.try_recv().is_err());
+    request("HEAD", "/con/copy").send(&server).is(404);
+    // An address that is not named stays unnamed although a name leads to it.
+    copy(&server, &url.replace("localhost", "127.0.0.1")).is(501);
+    drop(server);
+    let server = start(location.path(), &["private:localhost"]);
+    copy(&server, &url).is(202);
+    asked.recv_timeout(PATIENCE).unwrap();
+}
+
+#[test]
+fn redirects_are_not_followed() {
+    let location = tempfile::TempDir::new().unwrap();
+    let server = start(location.path(), &["127.0.0.1"]);
+    let (port, _asked) = source(
+        "HTTP/1.1 307 Temporary Redirect\r\nLocation: http://127.0.0.1/\r\nContent-Length: 0\r\n\r\n",
+    );
+    let refused = copy(&server, &format!("http://127.0.0.1:{port}/file"));
+    refused.is(400);
+    assert_eq!(refused.code(), "CannotVerifyCopySource");
+}
+
+#[test]
+fn sources_that_are_too_long_are_refused_before_they_are_read() {
+    let location = tempfile::TempDir::new().unwrap();
+    let server = start(location.path(), &["127.0.0.1"]);
+    let (port, _asked) = source("HTTP/1.1 200 OK\r\nContent-Length: 99999999999999\r\n\r\n");
+    let refused = copy(&server, &format!("http://127.0.0.1:{port}/file"));
+    refused.is(413);
+    request("HEAD", "/con/copy").send(&server).is(404);
+    let (port, _asked) = source("HTTP/1.1 200 OK\r\nContent-Length: 268435457\r\n\r\n");
+    request("PUT", "/con/copy")
+        .header("x-ms-copy-source", &format!("http://127.0.0.1:{port}/file"))
+        .header("x-ms-requires-sync", "true")
+        .send(&server)
+        .is(413);
+    request("HEAD", "/con/copy").send(&server).is(404);
+}
+
+#[test]
+fn copies_that_a_restart_cuts_off_have_failed() {
+    let location = tempfile::TempDir::new().unwrap();
+    let server = start(location.path(), &["127.0.0.1"]);
+    let (port, asked) = source("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nbegun");
+    copy(&server, &format!("http://127.0.0.1:{port}/file"))
+        .is(202)
+        .has_header("x-ms-copy-status", "pending");
+    let _connection = asked.recv_timeout(PATIENCE).unwrap();
+    put_blob("copy", "meanwhile").send(&server).is(409);
+    server.kill();
+    let server = start(location.path(), &["127.0.0.1"]);
+    let found = request("HEAD", "/con/copy").send(&server);
+    found
+        .is(200)
+        .has_header("content-length", "0")
+        .has_header("x-ms-copy-status", "failed");
+    let described = found.header("x-ms-copy-status-description").unwrap();
+    assert!(described.contains("restarted"), "{described}");
+    put_blob("copy", "afterwards").send(&server).is(201);
+}
