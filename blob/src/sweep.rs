@@ -149,7 +149,8 @@ impl BlobService {
                 let then = match due.timer {
                     Timer::Deleted => write.end_deleted(&due)?,
                     Timer::Staging => write.end_staging()?,
-                    _ => write.end_expired()?,
+                    // To begin the write was enough.
+                    _ => Then::Done,
                 };
                 self.end_timer(&mut write.batch, &due, then);
                 // Not waited for: see `write_swept`.
@@ -314,15 +315,18 @@ impl BlobWrite<'_> {
         Ok(Then::Done)
     }
 
-    fn end_expired(&mut self) -> Result<Then> {
-        let Some(blob) = self.stored().cloned() else {
-            return Ok(Then::Done);
-        };
-        if blob.is_expired(self.now) {
+    /// A blob that is gone by itself goes with the first write that comes to its name, the sweep's if there is no other.
+    pub(crate) fn end_expired(&mut self) -> Result<()> {
+        if let Some(blob) = self
+            .current()
+            .filter(|blob| blob.is_expired(self.now))
+            .cloned()
+        {
             self.discard_staging(false)?;
             self.forget(&blob);
             self.remove(Place::Current);
+            self.end_current();
         }
-        Ok(Then::Done)
+        Ok(())
     }
 }

@@ -60,8 +60,8 @@ impl fmt::Display for AccessTier {
     }
 }
 
-/// How soon a blob shall be back from the archive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// How soon a blob shall be back from the archive; the sooner the greater.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum RehydratePriority {
     /// When it suits.
     #[default]

@@ -127,7 +127,7 @@ impl BlobService {
     ) -> Result<(Written, Ticket)> {
         check_online(&write.existing()?, write.now)?;
         write.check_not_pending()?;
-        write.share_stored(|_| true);
+        write.share_layers(|_| true);
         let mut blob = write.existing()?;
         write.retire_blob(Retired::Overwritten)?;
         blob.metadata = metadata;

@@ -5,8 +5,7 @@ use super::new_blob::{BlobSettings, NewBlob};
 use super::write::{BlobWrite, Retired};
 use crate::BlobService;
 use crate::block_list::{
-    self, BlockChoice, BlockListType, BlockSource, COMMITTED_BLOCKS_MAX, NewList,
-    UNCOMMITTED_BLOCKS_MAX,
+    self, BlockChoice, BlockListType, COMMITTED_BLOCKS_MAX, NewList, UNCOMMITTED_BLOCKS_MAX,
 };
 use crate::checksum::Checksums;
 use crate::cipher::CustomerKey;
@@ -230,8 +229,7 @@ impl BlobService {
         write.check_scope(&settings)?;
         write.check_online()?;
         let key = request.conditions.customer_key.as_ref();
-        write.check_keys_of_blocks(&request.blocks, key)?;
-        let (list, layers) = write.replace_blocks(&request.blocks)?;
+        let (list, layers) = write.replace_blocks(&request.blocks, key)?;
         let blob = write.new_blob(NewBlob {
             content: Content::Blocks {
                 count: list.blocks.len() as u32,
@@ -334,7 +332,7 @@ impl BlobWrite<'_> {
 
     /// The file of a blob put whole that nobody else names and that nothing is kept of: its one content is put anew.
     fn replaceable_file(&self) -> Result<Option<File>> {
-        match self.stored() {
+        match self.current() {
             Some(blob)
                 if blob.content == Content::Whole
                     && blob.staging.is_none()
@@ -354,7 +352,7 @@ impl BlobWrite<'_> {
         if let Some(id) = self.staging() {
             return Ok(self.file(id));
         }
-        let own = self.stored().and_then(|blob| blob.layers.first());
+        let own = self.current().and_then(|blob| blob.layers.first());
         match own {
             Some(layer) if !layer.shared && !self.keeps_retired() => Ok(layer.file),
             _ => Ok(self.new_file()),
@@ -368,7 +366,7 @@ impl BlobWrite<'_> {
         }
         let key = self.key.clone();
         self.set_timer(self.now + STAGING_LIFETIME, Timer::Staging, &key);
-        match self.stored().cloned() {
+        match self.current().cloned() {
             Some(mut blob) => {
                 blob.staging = Some(file.id);
                 self.put_current(&blob);
@@ -435,34 +433,37 @@ impl BlobWrite<'_> {
         Ok(())
     }
 
-    /// Fails unless all blocks that are listed are, or may be, encrypted with what the request brought.
+    /// Fails unless all blocks that are listed are encrypted with what the request brought. `staged` are the contents of those
+    /// that were not committed.
     fn check_keys_of_blocks(
         &self,
-        choices: &[BlockChoice],
+        list: &NewList,
+        staged: &HashSet<u128>,
         key: Option<&CustomerKey>,
     ) -> Result<()> {
-        if choices.is_empty() {
-            return Ok(());
-        }
-        if let Some(id) = self.staging() {
+        let is_staged = |block: &BlobBlock| staged.contains(&block.content);
+        if list.blocks.iter().any(is_staged)
+            && let Some(id) = self.staging()
+        {
             let service = self.service;
             let row = self.file(id).staging();
             if let Some(value) = service.db.get(&service.keyspaces.blocks, &row)? {
                 codec::decode_staging(&value)?.encryption().check(key)?;
             }
         }
-        let committed = choices
-            .iter()
-            .any(|choice| choice.source != BlockSource::Uncommitted);
         match self.current() {
-            Some(blob) if committed && listed_file(blob).is_some() => blob.encryption.check(key),
+            Some(blob) if !list.blocks.iter().all(is_staged) => blob.encryption.check(key),
             _ => Ok(()),
         }
     }
 
     /// Puts the rows of a new list in place of those there are, and drops the contents that nobody refers to. Answers the list
     /// and the files that the blob names from now on.
-    fn replace_blocks(&mut self, choices: &[BlockChoice]) -> Result<(NewList, Vec<Layer>)> {
+    fn replace_blocks(
+        &mut self,
+        choices: &[BlockChoice],
+        key: Option<&CustomerKey>,
+    ) -> Result<(NewList, Vec<Layer>)> {
         let service = self.service;
         let snapshot = service.db.snapshot();
         let staging = self.staging().map(|id| self.file(id));
@@ -476,26 +477,23 @@ impl BlobWrite<'_> {
             }
             Ok::<_, Error>(blocks)
         };
-        let listed = self.stored().and_then(listed_file);
-        let mut committed = filed(listed, |file| file.committed_from(0))?;
-        let gone = match self.current() {
-            Some(_) => Vec::new(),
-            None => std::mem::take(&mut committed),
-        };
+        let listed = self.current().and_then(listed_file);
+        let committed = filed(listed, |file| file.committed_from(0))?;
         let uncommitted = filed(staging, File::all_uncommitted)?;
-        let mut list = block_list::resolve(choices, &committed, &uncommitted)?;
-        list.unreferenced.extend(block_list::contents(&gone));
+        let list = block_list::resolve(choices, &committed, &uncommitted)?;
+        let staged: HashSet<u128> = uncommitted.iter().map(|block| block.content).collect();
+        self.check_keys_of_blocks(&list, &staged, key)?;
         drop(snapshot);
 
         let mut exclusive = HashSet::new();
         if !self.keeps_retired() {
-            for layer in self.stored().iter().flat_map(|blob| &blob.layers) {
+            for layer in self.current().iter().flat_map(|blob| &blob.layers) {
                 if !service.is_shared(layer)? {
                     exclusive.insert(layer.file);
                 }
             }
         }
-        let own = self.stored().and_then(|blob| blob.layers.first());
+        let own = self.current().and_then(|blob| blob.layers.first());
         let own = own
             .map(|layer| layer.file)
             .filter(|file| exclusive.contains(file));
@@ -506,7 +504,6 @@ impl BlobWrite<'_> {
             None => own.unwrap_or_else(|| self.new_file()),
         };
         self.drop_staged_rows(staging);
-        let staged: HashSet<u128> = uncommitted.iter().map(|block| block.content).collect();
         for (file, content) in &list.unreferenced {
             if staged.contains(content) || exclusive.contains(file) {
                 let key = file.block_content(*content);
@@ -520,7 +517,7 @@ impl BlobWrite<'_> {
 
     /// Whether the stored blob names the file.
     fn names(&self, file: File) -> bool {
-        let mut layers = self.stored().into_iter().flat_map(|blob| &blob.layers);
+        let mut layers = self.current().into_iter().flat_map(|blob| &blob.layers);
         layers.any(|layer| layer.file == file)
     }
 
@@ -540,12 +537,14 @@ impl BlobWrite<'_> {
     ) -> Result<Vec<Layer>> {
         let keyspaces = &self.service.keyspaces;
         let needed: BTreeSet<File> = list.blocks.iter().filter_map(|block| block.file).collect();
-        let before = self.stored().map_or(Vec::new(), |blob| blob.layers.clone());
+        let before = self
+            .current()
+            .map_or(Vec::new(), |blob| blob.layers.clone());
         let whole = self
-            .stored()
+            .current()
             .is_some_and(|blob| blob.content == Content::Whole);
         if self.keeps_retired() {
-            self.share_stored(|file| needed.contains(&file) && file != target);
+            self.share_layers(|file| needed.contains(&file) && file != target);
             self.retire_blob(Retired::Overwritten)?;
         } else {
             for layer in &before {
@@ -564,7 +563,9 @@ impl BlobWrite<'_> {
                 }
             }
         }
-        let kept = self.stored().map_or(Vec::new(), |blob| blob.layers.clone());
+        let kept = self
+            .current()
+            .map_or(Vec::new(), |blob| blob.layers.clone());
         let others = needed.iter().filter(|file| **file != target);
         let layer = |file: File| Layer {
             file,

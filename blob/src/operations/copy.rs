@@ -125,8 +125,11 @@ impl BlobService {
         let mut settings = request.settings.clone().checked(found.blob_type())?;
         check_source(&found, &request.source_conditions)?;
         check_copyable(&found, &request, kind, now)?;
-        to.check_destination(&found, kind)?;
+        to.check_destination(&found)?;
         to.check(condition, &request.conditions, WriteKind::Create)?;
+        if kind == CopyKind::Asynchronous {
+            to.check_infinite_lease()?;
+        }
         to.check_scope(&settings)?;
         let found = to.share_source(&mut from, place, found);
         if from.key != to.key || place != Place::Current {
@@ -452,19 +455,16 @@ fn completed(id: Guid, source: String, length: u64, now: SystemTime) -> CopyStat
 }
 
 impl BlobWrite<'_> {
-    fn check_destination(&self, source: &Blob, kind: CopyKind) -> Result<()> {
+    fn check_destination(&self, source: &Blob) -> Result<()> {
         self.check_type(source.blob_type())?;
         let copy = self.current().and_then(|blob| blob.copy.as_ref());
-        if copy.is_some_and(|copy| copy.incremental) {
-            return Err(Error::OperationNotAllowedOnIncrementalCopyBlob);
-        }
-        match kind {
-            CopyKind::Asynchronous => self.check_infinite_lease(),
-            CopyKind::Synchronous => Ok(()),
+        match copy.is_some_and(|copy| copy.incremental) {
+            true => Err(Error::OperationNotAllowedOnIncrementalCopyBlob),
+            false => Ok(()),
         }
     }
 
-    /// An asynchronous copy may outlive a lease that ends by itself.
+    /// An asynchronous copy may outlive a lease that ends by itself. For who has shown that the lease is its own.
     fn check_infinite_lease(&self) -> Result<()> {
         let lease = self.current().map(|blob| blob.lease).unwrap_or_default();
         match lease.duration(self.now) {
@@ -482,7 +482,7 @@ impl BlobWrite<'_> {
         }
         if from.key == self.key && place == Place::Current {
             // The record is about to be retired: what it names, the new one does.
-            self.share_stored(|_| true);
+            self.share_layers(|_| true);
             source
                 .layers
                 .iter_mut()

@@ -132,6 +132,16 @@ fn blocks_of_one_list_have_one_key() {
         store.unseal("name", 1, None).unwrap(),
         [b"end", &body[..]].concat()
     );
+    // Only what is listed must have the key: a list of new blocks is a change of it.
+    put("a", store.sealed(UploadKind::PutBlock, b"rekeyed", 2)).unwrap();
+    let rekeyed = |ids| PutBlockList {
+        conditions: with_key(2),
+        ..latest(ids)
+    };
+    let both = store.commit("name", rekeyed(&["a", "b"]));
+    assert_err!(both, Error::BlobCustomerSpecifiedEncryptionMismatch);
+    store.commit("name", rekeyed(&["a"])).unwrap();
+    assert_eq!(store.unseal("name", 2, None).unwrap(), b"rekeyed");
     assert!(!store.stores(SECRET));
 }
 

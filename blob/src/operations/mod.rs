@@ -25,6 +25,8 @@ mod snapshot;
 mod state;
 mod tags;
 #[cfg(test)]
+mod terms_tests;
+#[cfg(test)]
 mod tests;
 mod undelete;
 mod write;

@@ -470,7 +470,7 @@ impl<'a> BlobWrite<'a> {
     /// Drops what nobody sees since this operation has let go of snapshots: what of the blob's own layers lies hidden under
     /// those above.
     pub(crate) fn drop_hidden_pages(&mut self) -> Result<()> {
-        let Some(blob) = self.stored().cloned() else {
+        let Some(blob) = self.current().cloned() else {
             return Ok(());
         };
         if blob.blob_type() != BlobType::PageBlob {
@@ -488,7 +488,7 @@ impl<'a> BlobWrite<'a> {
 
     /// Lets go of layers that have nothing to say and that no other record names; the first stays.
     pub(crate) fn drop_blank_layers(&mut self) -> Result<()> {
-        let Some(mut blob) = self.stored().cloned() else {
+        let Some(mut blob) = self.current().cloned() else {
             return Ok(());
         };
         if blob.blob_type() != BlobType::PageBlob || blob.layers.len() == 1 {
@@ -505,7 +505,7 @@ impl<'a> BlobWrite<'a> {
             self.files.remove(keyspaces, &mut self.batch, layer);
         }
         blob.layers.retain(|layer| !blank.contains(layer));
-        self.set_stored_layers(blob.layers);
+        self.set_layers(blob.layers);
         Ok(())
     }
 

@@ -36,13 +36,14 @@ impl BlobService {
         let key = conditions.customer_key.as_ref();
         write.existing()?.encryption.check(key)?;
         write.drop_blank_layers()?;
-        write.share_stored(|_| true);
+        write.share_layers(|_| true);
         let blob = write.existing()?;
         let moment = write.new_moment()?;
         let mut snapshot = blob.clone();
         snapshot.snapshot = Some(moment);
         snapshot.staging = None;
         snapshot.lease = Lease::default();
+        snapshot.expires_at = None;
         if !metadata.is_empty() {
             let written = self.stamp(now, Some(Validators::from(&blob)));
             snapshot.etag = written.etag;

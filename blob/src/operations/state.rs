@@ -55,8 +55,10 @@ impl BlobService {
         check_tier(blob.blob_type(), tier)?;
         check_premium(&blob, tier)?;
         let outcome = match blob.tiering.rehydrating(now) {
-            // The same again may only make it faster.
-            Some((target, _)) if target != tier => return Err(Error::BlobBeingRehydrated),
+            // The same again may only make it faster. Source: Blob rehydration, "Rehydration priority".
+            Some((target, before)) if target != tier || priority < before => {
+                return Err(Error::BlobBeingRehydrated);
+            }
             Some(_) => {
                 blob.tiering.rehydration = blob.tiering.rehydration.map(|pending| Rehydration {
                     priority,
@@ -99,10 +101,7 @@ impl BlobService {
         };
         let at = at.map(|at| at.filter(|at| *at > now).ok_or_else(past_expiry));
         blob.expires_at = at.transpose()?;
-        if let Some(at) = blob.expires_at {
-            let key = write.key.clone();
-            write.set_timer(at, Timer::Expiry, &key);
-        }
+        write.set_expiry_timer(&blob);
         let written = write.touch(&mut blob);
         write.put_current(&blob);
         Ok((written, write.commit()?))
@@ -226,6 +225,14 @@ impl BlobWrite<'_> {
                 ready_at: self.now + wait,
             }),
             ..Tiering::new(Some(AccessTier::Archive), self.now)
+        }
+    }
+
+    /// Sees to it that the blob goes when it has expired, if it ever does.
+    pub(crate) fn set_expiry_timer(&mut self, blob: &Blob) {
+        if let Some(at) = blob.expires_at {
+            let key = self.key.clone();
+            self.set_timer(at, Timer::Expiry, &key);
         }
     }
 

@@ -22,7 +22,8 @@ impl BlobService {
             let Some(mut blob) = write.past(place)? else {
                 continue;
             };
-            if blob.deleted.is_none_or(|deleted| deleted.until <= now) {
+            let gone = blob.deleted.is_none_or(|deleted| deleted.until <= now);
+            if gone || blob.is_expired(now) {
                 continue;
             }
             any = true;
@@ -52,12 +53,14 @@ impl BlobWrite<'_> {
     fn put_older(&mut self, older: Option<(Moment, Blob)>) {
         if let Some((moment, mut blob)) = older {
             blob.snapshot = Some(moment);
+            blob.expires_at = None;
             self.put(Place::Past(History::Snapshot, moment), &blob);
         }
     }
 
     fn put_back(&mut self, mut blob: Blob) {
         blob.staging = self.staging();
+        self.set_expiry_timer(&blob);
         self.put_current(&blob);
     }
 }

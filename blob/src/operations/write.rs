@@ -26,8 +26,8 @@ pub(crate) struct BlobWrite<'a> {
     pub(crate) name: String,
     pub(crate) key: Vec<u8>,
     pub(crate) now: SystemTime,
-    /// The current blob as stored, even if it is gone by itself.
-    stored: Option<Blob>,
+    /// The current blob. One that was gone by itself is let go of in `batch`, and stands here no more.
+    current: Option<Blob>,
     /// The file of the uncommitted blocks of a name without a blob.
     pub(crate) uncommitted: Option<u128>,
     pub(crate) batch: Batch,
@@ -138,13 +138,13 @@ impl BlobService {
     ) -> Result<BlobWrite<'_>> {
         let home = container.id;
         let key = keys::blob(home, &name);
-        let (mut stored, uncommitted) = match self.keyspaces.record(&self.db, home, &key)? {
+        let (mut current, uncommitted) = match self.keyspaces.record(&self.db, home, &key)? {
             Some(BlobRecord::Committed(blob)) => (Some(blob), None),
             Some(BlobRecord::Uncommitted { id }) => (None, Some(id)),
             None => (None, self.keyspaces.uncommitted(&self.db, home, &name)?),
         };
-        self.know_staging(&mut stored, home)?;
-        Ok(BlobWrite {
+        self.know_staging(&mut current, home)?;
+        let mut write = BlobWrite {
             service: self,
             policy,
             container_key,
@@ -152,19 +152,21 @@ impl BlobService {
             name,
             key,
             now,
-            stored,
+            current,
             uncommitted,
             batch: Batch::new(),
             files: FileChanges::default(),
             _lock: None,
             _gates: Vec::new(),
-        })
+        };
+        write.end_expired()?;
+        Ok(write)
     }
 
     /// A file of uncommitted blocks that has none is none. Records of before there was a keyspace of histories always name
     /// one.
-    fn know_staging(&self, stored: &mut Option<Blob>, home: u128) -> Result<()> {
-        if let Some(blob) = stored
+    fn know_staging(&self, current: &mut Option<Blob>, home: u128) -> Result<()> {
+        if let Some(blob) = current
             && let Some(id) = blob.staging
         {
             let staging = File { home, id }.staging();
@@ -196,21 +198,16 @@ impl<'a> BlobWrite<'a> {
         }
     }
 
-    /// The current blob as stored, even if it is gone by itself.
-    pub(crate) fn stored(&self) -> Option<&Blob> {
-        self.stored.as_ref()
-    }
-
-    /// The stored blob is going to be put with these layers.
-    pub(crate) fn set_stored_layers(&mut self, layers: Vec<Layer>) {
-        if let Some(blob) = &mut self.stored {
+    /// The current blob is going to be put with these layers.
+    pub(crate) fn set_layers(&mut self, layers: Vec<Layer>) {
+        if let Some(blob) = &mut self.current {
             blob.layers = layers;
         }
     }
 
-    /// Marks those of the stored blob's layers that another record is going to name as well.
-    pub(crate) fn share_stored(&mut self, named: impl Fn(File) -> bool) {
-        for layer in self.stored.iter_mut().flat_map(|blob| &mut blob.layers) {
+    /// Marks those of the current blob's layers that another record is going to name as well.
+    pub(crate) fn share_layers(&mut self, named: impl Fn(File) -> bool) {
+        for layer in self.current.iter_mut().flat_map(|blob| &mut blob.layers) {
             if named(layer.file) {
                 layer.shared = true;
                 self.files.add(layer.file);
@@ -222,11 +219,14 @@ impl<'a> BlobWrite<'a> {
         self.file(self.service.ids.next_id())
     }
 
-    /// The current blob, unless it is gone by itself.
+    /// The current blob.
     pub(crate) fn current(&self) -> Option<&Blob> {
-        self.stored
-            .as_ref()
-            .filter(|blob| !blob.is_expired(self.now))
+        self.current.as_ref()
+    }
+
+    /// From now on it is as if there never had been a blob.
+    pub(crate) fn end_current(&mut self) {
+        self.current = None;
     }
 
     /// As [`BlobWrite::current`]. Error: `BlobNotFound`.
@@ -266,7 +266,7 @@ impl<'a> BlobWrite<'a> {
 
     /// A moment that names nothing yet of this blob.
     pub(crate) fn new_moment(&self) -> Result<Moment> {
-        let previous = self.stored.as_ref().map(|blob| blob.etag);
+        let previous = self.current.as_ref().map(|blob| blob.etag);
         let mut moment = Moment(self.service.etags.next(self.now, previous).0);
         for kind in [History::Snapshot, History::Version, History::Deleted] {
             while self.past(Place::Past(kind, moment))?.is_some() {
@@ -318,7 +318,7 @@ impl<'a> BlobWrite<'a> {
     /// Puts and removes rows so that the current blob is found by these tags.
     fn index_tags(&mut self, tags: &Tags) {
         let none = Tags::new();
-        let before = self.stored.as_ref().map_or(&none, |blob| &blob.tags);
+        let before = self.current.as_ref().map_or(&none, |blob| &blob.tags);
         let keyspace = &self.service.keyspaces.tags;
         for (name, value) in before.iter().filter(|tag| !tags.contains(tag)) {
             let key = keys::tag(self.container.id, name, value, &self.name);
@@ -339,22 +339,23 @@ impl<'a> BlobWrite<'a> {
 
     /// As [`BlobWrite::retire`] without the uncommitted blocks. Answers whether the blob is kept.
     pub(crate) fn retire_blob(&mut self, why: Retired) -> Result<bool> {
-        let Some(mut blob) = self.stored.clone() else {
+        let Some(mut blob) = self.current.clone() else {
             return Ok(false);
         };
         blob.lease = Default::default();
         blob.staging = None;
-        let expired = blob.is_expired(self.now);
-        if self.policy.versioning && !expired {
+        if self.policy.versioning {
+            blob.expires_at = None;
             let moment = blob.version.unwrap_or(Moment(blob.etag.0));
             blob.version = Some(moment);
             self.put(Place::Past(History::Version, moment), &blob);
             return Ok(true);
         }
-        if self.policy.delete_retention_days.is_some() && !expired {
+        if self.policy.delete_retention_days.is_some() {
             let moment = self.new_moment()?;
             if why == Retired::Overwritten {
                 blob.snapshot = Some(moment);
+                blob.expires_at = None;
             }
             self.put_deleted(moment, blob);
             return Ok(true);
@@ -396,7 +397,7 @@ impl<'a> BlobWrite<'a> {
         let Some(file) = staging.map(|id| File { home, id }) else {
             return Ok(());
         };
-        let layers = self.stored.as_ref().map_or(&[][..], |blob| &blob.layers);
+        let layers = self.current.as_ref().map_or(&[][..], |blob| &blob.layers);
         let stays = layers
             .iter()
             .any(|layer| layer.file == file && (kept || layer.shared));
@@ -418,7 +419,7 @@ impl<'a> BlobWrite<'a> {
 
     /// Says in the record that there are no uncommitted blocks; a name that had nothing else is gone.
     pub(crate) fn put_without_staging(&mut self) {
-        match self.stored.clone() {
+        match self.current.clone() {
             Some(mut blob) => {
                 blob.staging = None;
                 self.put_current(&blob);
@@ -435,7 +436,7 @@ impl<'a> BlobWrite<'a> {
 
     /// The id of the file of the uncommitted blocks, if there are any.
     pub(crate) fn staging(&self) -> Option<u128> {
-        match &self.stored {
+        match &self.current {
             Some(blob) => blob.staging,
             None => self.uncommitted,
         }

@@ -1,0 +1,150 @@
+//! Expiry, tiers and leases where they meet other operations. The random model `terms` compares the rest.
+
+use super::tests::*;
+use crate::*;
+use std::time::{Duration, SystemTime};
+
+impl Store {
+    fn expire(&self, name: &str, seconds: u64, now: SystemTime) {
+        let (none, time) = (Conditions::default(), Duration::from_secs(seconds));
+        let expiry = Expiry::RelativeToNow(time);
+        let set = self
+            .service
+            .set_blob_expiry(&address(name), expiry, &none, now);
+        set.unwrap().1.wait().unwrap();
+    }
+
+    fn read_at(&self, name: &str, state: BlobState, now: SystemTime) -> Result<Vec<u8>> {
+        let address = BlobAddress {
+            state,
+            ..address(name)
+        };
+        let none = Conditions::default();
+        let download = self.service.get_blob(&address, None, &none, now)?;
+        Ok(drain(download.body, 1000))
+    }
+}
+
+#[test]
+fn block_put_after_the_blob_expired_is_not_swept_with_it() {
+    let store = store();
+    store.put("name", b"body").unwrap();
+    store.put_block("name", "a", b"old").unwrap();
+    store.expire("name", 10, at(1));
+    let upload = store.upload(UploadKind::PutBlock, b"new");
+    let service = &store.service;
+    let put = service.put_block(&address("name"), b"b", upload, None, at(20));
+    put.unwrap().1.wait().unwrap();
+    service.sweep(at(20), 100).unwrap();
+    let none = Conditions::default();
+    let list = service.get_block_list(&address("name"), BlockListType::All, &none, at(20));
+    let ids = list.unwrap().uncommitted.into_iter().map(|block| block.id);
+    assert!(ids.eq([b"b"]), "what was put before went with the blob");
+    store.commit("name", latest(&["b"])).unwrap();
+    assert_eq!(store.read("name").unwrap(), b"new");
+    assert_eq!(store.filed(), (1, 1));
+}
+
+#[test]
+fn snapshots_and_versions_outlive_the_expiry_of_their_blob() {
+    let store = store();
+    store.put("name", b"body").unwrap();
+    store.expire("name", 10, at(1));
+    let moment = store.snapshot("name").unwrap();
+    let policy = AccountPolicy {
+        versioning: true,
+        ..AccountPolicy::default()
+    };
+    let set = store.service.set_account_policy(ACCOUNT, policy, None);
+    set.unwrap().wait().unwrap();
+    store.put("name", b"more").unwrap();
+    store.service.sweep(at(20), 100).unwrap();
+    let snapshot = store.read_at("name", BlobState::Snapshot(moment), at(20));
+    assert_eq!(snapshot.unwrap(), b"body");
+    let request = ListBlobs {
+        versions: true,
+        ..ListBlobs::default()
+    };
+    assert_eq!(store.list(&request).entries.len(), 2);
+}
+
+#[test]
+fn undeleted_blob_expires_when_it_would_have() {
+    let store = store();
+    let policy = AccountPolicy {
+        delete_retention_days: Some(1),
+        ..AccountPolicy::default()
+    };
+    let service = &store.service;
+    let set = service.set_account_policy(ACCOUNT, policy, None);
+    set.unwrap().wait().unwrap();
+    for name in ["back", "late"] {
+        store.put(name, b"body").unwrap();
+        store.expire(name, 100, at(1));
+        store.delete(name).unwrap();
+    }
+    // The timer of before comes to nothing while the blob is deleted.
+    service.sweep(at(50), 100).unwrap();
+    let undelete = |name, now| {
+        let undeleted = service.undelete_blob(&address(name), now);
+        undeleted.map(|ticket| ticket.wait().unwrap())
+    };
+    undelete("back", at(60)).unwrap();
+    let read = |now| store.read_at("back", BlobState::Current, now);
+    assert_eq!(read(at(100)).unwrap(), b"body");
+    assert_err!(read(at(101)), Error::BlobNotFound);
+    assert_err!(undelete("late", at(101)), Error::BlobNotFound);
+    service.sweep(at(2 * 24 * 60 * 60), 100).unwrap();
+    assert_eq!(store.filed(), (0, 0));
+    assert_eq!(store.rows(&service.keyspaces.timers), 0);
+}
+
+#[test]
+fn rehydration_is_made_faster_and_never_slower() {
+    let store = store();
+    store.put("name", b"body").unwrap();
+    let none = Conditions::default();
+    let set = |tier, priority| {
+        let address = address("name");
+        let set = store
+            .service
+            .set_blob_tier(&address, tier, priority, &none, at(1));
+        set.map(|(outcome, ticket)| {
+            ticket.wait().unwrap();
+            outcome
+        })
+    };
+    let (standard, high) = (RehydratePriority::Standard, RehydratePriority::High);
+    set(AccessTier::Archive, standard).unwrap();
+    for priority in [standard, standard, high, high] {
+        let outcome = set(AccessTier::Cool, priority).unwrap();
+        assert_eq!(outcome, TierOutcome::Pending);
+    }
+    assert_err!(set(AccessTier::Cool, standard), Error::BlobBeingRehydrated);
+    assert_err!(set(AccessTier::Hot, high), Error::BlobBeingRehydrated);
+}
+
+#[test]
+fn copy_over_a_finite_lease_asks_for_its_id_first() {
+    let store = store();
+    for name in ["from", "to"] {
+        store.put(name, b"body").unwrap();
+    }
+    store.lease("to", SECONDS_15, at(1)).unwrap();
+    let copy = |conditions| {
+        let request = CopyBlob {
+            conditions,
+            ..CopyBlob::default()
+        };
+        let (from, to) = (address("from"), address("to"));
+        store
+            .service
+            .copy_blob(&from, &to, request, at(2))
+            .map(|_| ())
+    };
+    assert_err!(copy(Conditions::default()), Error::LeaseIdMissing);
+    let other = copy(leased_by(0xB));
+    assert_err!(other, Error::LeaseIdMismatchWithBlobOperation);
+    let own = copy(leased_by(0xA));
+    assert_err!(own, Error::InfiniteLeaseDurationRequired);
+}
