@@ -1,11 +1,12 @@
 //! Random operations on the service and on plain maps that obey the protocol; both must say the same after each.
 //!
-//! `blocks`: block blobs and listings. `history`: all types, and what a name has had.
+//! `blocks`: block blobs and listings. `history`: all types, and what a name has had. `terms`: leases, tiers, expiry, keys.
 //!
 //! `LAZURITE_MODEL_SEED` replays one run, `LAZURITE_MODEL_STEPS` makes it longer. A failure prints the seed and step.
 
 mod blocks;
 mod history;
+mod terms;
 
 use lazurite_blob::{Error, Ticket};
 use std::panic::{AssertUnwindSafe, catch_unwind};

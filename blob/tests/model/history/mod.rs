@@ -63,7 +63,7 @@ struct Walk {
     names: BTreeMap<At, Name>,
 }
 
-fn open(directory: &tempfile::TempDir, disk: &MemoryFs) -> Db {
+pub(crate) fn open(directory: &tempfile::TempDir, disk: &MemoryFs) -> Db {
     let config = Config {
         durability: Durability::Disk,
         memtable_bytes_max: 64 << 10,

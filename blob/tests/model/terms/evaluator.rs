@@ -1,0 +1,210 @@
+//! Blobs as the protocol describes them: plain values, and what keeps a request from being done.
+
+use super::lease::Lease;
+use lazurite_blob::*;
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+/// Why a request is refused. What the protocol looks at first decides; of several reasons of one rank, any may be told.
+#[derive(Debug, Default)]
+pub(super) struct Refusals(Vec<(Rank, String)>);
+
+/// What is looked at, in order. Source: the order in which the service was seen to answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    Syntax,
+    Existence,
+    Type,
+    Condition,
+    Lease,
+    State,
+}
+
+impl Refusals {
+    pub(super) fn add(&mut self, rank: Rank, code: impl Into<Option<String>>) {
+        self.0.extend(code.into().map(|code| (rank, code)));
+    }
+
+    pub(super) fn add_if(&mut self, refused: bool, rank: Rank, code: &str) {
+        self.add(rank, refused.then(|| code.to_string()));
+    }
+
+    /// For requests about two blobs, of which the protocol does not say what is looked at first.
+    pub(super) fn unranked(self) -> Refusals {
+        Refusals(
+            self.0
+                .into_iter()
+                .map(|(_, code)| (Rank::Syntax, code))
+                .collect(),
+        )
+    }
+
+    /// Whether the request is done.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether this may be the answer.
+    pub(super) fn admit(&self, code: &str) -> bool {
+        let first = self.0.iter().map(|(rank, _)| *rank).min();
+        let mut codes = self.0.iter();
+        codes.any(|(rank, admitted)| Some(*rank) == first && admitted == code)
+    }
+}
+
+/// What content is encrypted with.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) enum Secret {
+    #[default]
+    Nothing,
+    Key(u8),
+    Scope(&'static str),
+}
+
+impl Secret {
+    /// Why a request with this key, or without one, cannot use the content.
+    pub(super) fn refuses(self, key: Option<u8>) -> Option<String> {
+        let code = match (self, key) {
+            (Secret::Key(own), Some(key)) if own == key => return None,
+            (Secret::Key(_), Some(_)) => "BlobCustomerSpecifiedEncryptionMismatch",
+            (Secret::Key(_), None) => "BlobUsesCustomerSpecifiedEncryption",
+            (_, None) => return None,
+            (_, Some(_)) => "BlobDoesNotUseCustomerSpecifiedEncryption",
+        };
+        Some(code.to_string())
+    }
+
+    pub(super) fn key(self) -> Option<u8> {
+        match self {
+            Secret::Key(key) => Some(key),
+            _ => None,
+        }
+    }
+}
+
+/// The access tier, and the one it is on its way to from the archive, how soon, and when it is there.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Tier {
+    pub(super) set: Option<AccessTier>,
+    pub(super) coming: Option<(AccessTier, RehydratePriority, SystemTime)>,
+}
+
+impl Tier {
+    pub(super) fn new(set: Option<AccessTier>) -> Tier {
+        Tier { set, coming: None }
+    }
+
+    fn pass(&mut self, now: SystemTime) {
+        if let Some((to, _, at)) = self.coming
+            && at <= now
+        {
+            *self = Tier::new(Some(to));
+        }
+    }
+
+    /// Why the content cannot be used.
+    pub(super) fn refuses(self) -> Option<String> {
+        match (self.coming, self.set) {
+            (Some(_), _) => Some("BlobBeingRehydrated".to_string()),
+            (None, Some(AccessTier::Archive)) => Some("BlobArchived".to_string()),
+            (None, _) => None,
+        }
+    }
+}
+
+/// Whether blobs of the type have the tier.
+pub(super) fn has_tier(kind: BlobType, tier: AccessTier) -> bool {
+    match kind {
+        BlobType::BlockBlob => !matches!(tier, AccessTier::Premium(_)),
+        BlobType::PageBlob => matches!(tier, AccessTier::Premium(_)),
+        BlobType::AppendBlob => false,
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Known {
+    pub(super) kind: BlobType,
+    /// With what the bytes of each block are encrypted, which counts when they are listed again.
+    pub(super) blocks: Vec<(&'static str, Vec<u8>)>,
+    pub(super) bytes: Vec<u8>,
+    pub(super) etag: ETag,
+    pub(super) created_at: SystemTime,
+    pub(super) lease: Lease,
+    pub(super) tier: Tier,
+    pub(super) expires_at: Option<SystemTime>,
+    pub(super) secret: Secret,
+}
+
+impl Known {
+    /// Why the content cannot be read or changed with this key.
+    pub(super) fn refuses_content(&self, key: Option<u8>, refusals: &mut Refusals) {
+        refusals.add(Rank::State, self.tier.refuses());
+        refusals.add(Rank::State, self.secret.refuses(key));
+    }
+}
+
+/// What stands under a name, and what was deleted of it and is still kept.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Name {
+    pub(super) current: Option<Known>,
+    pub(super) snapshots: BTreeMap<Moment, Known>,
+    /// Snapshots that were deleted or overwritten blobs before, and of which only the number is known.
+    pub(super) others: usize,
+    pub(super) staged: BTreeMap<&'static str, Vec<u8>>,
+    pub(super) staged_key: Option<u8>,
+    pub(super) staged_at: Option<SystemTime>,
+    /// Until when it is kept, and the blob if it was deleted as the current one.
+    pub(super) kept: Vec<(SystemTime, Option<Known>)>,
+}
+
+impl Name {
+    /// What time alone makes of it.
+    pub(super) fn pass(&mut self, now: SystemTime) {
+        let gone = |known: &Known| known.expires_at.is_some_and(|at| at <= now);
+        if self.current.as_ref().is_some_and(gone) {
+            self.current = None;
+            self.unstage();
+        }
+        for known in self.current.iter_mut().chain(self.snapshots.values_mut()) {
+            known.lease.pass(now);
+            known.tier.pass(now);
+        }
+        self.kept
+            .retain(|(until, known)| *until > now && !known.as_ref().is_some_and(gone));
+    }
+
+    pub(super) fn unstage(&mut self) {
+        self.staged.clear();
+        (self.staged_key, self.staged_at) = (None, None);
+    }
+
+    /// What refuses any change of the current blob by who brings this lease id and names this scope.
+    pub(super) fn refusals(
+        &self,
+        kind: Option<BlobType>,
+        lease: Option<Guid>,
+        scope: Option<&str>,
+    ) -> Refusals {
+        let mut refusals = Refusals::default();
+        let Some(known) = &self.current else {
+            refusals.add(Rank::Existence, "BlobNotFound".to_string());
+            return refusals;
+        };
+        let other_kind = kind.is_some_and(|kind| kind != known.kind);
+        refusals.add_if(other_kind, Rank::Type, "InvalidBlobType");
+        let own = matches!(known.secret, Secret::Scope(own) if Some(own) == scope);
+        let other_scope = scope.is_some() && !own;
+        let code = "BlobCustomerSpecifiedEncryptionMismatch";
+        refusals.add_if(other_scope, Rank::Condition, code);
+        refusals.add(Rank::Lease, known.lease.refuses_write(lease, "Blob"));
+        refusals
+    }
+
+    /// The lease of the current blob, if there is one.
+    pub(super) fn lease(&self) -> Lease {
+        self.current
+            .as_ref()
+            .map(|known| known.lease)
+            .unwrap_or_default()
+    }
+}

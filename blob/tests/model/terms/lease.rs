@@ -1,0 +1,187 @@
+//! A lease as one of five states, and what each request does in each of them: the two tables of the protocol, read out.
+//!
+//! Source: Lease Blob, "Remarks", the tables of outcomes by state.
+
+use lazurite_blob::{Guid, LeaseAction, LeaseDuration, LeaseOutcome, LeaseState};
+use std::time::{Duration, SystemTime};
+
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) enum Lease {
+    #[default]
+    Available,
+    Leased(Guid, LeaseDuration, Option<SystemTime>),
+    Expired(Guid, LeaseDuration),
+    Breaking(Guid, SystemTime),
+    Broken(Guid),
+}
+
+use Lease::*;
+
+const MISMATCH: &str = "LeaseIdMismatchWithLeaseOperation";
+const ABSENT: &str = "LeaseNotPresentWithLeaseOperation";
+const PRESENT: &str = "LeaseAlreadyPresent";
+
+fn seconds(count: u32) -> Duration {
+    Duration::from_secs(count.into())
+}
+
+fn leased(id: Guid, duration: LeaseDuration, now: SystemTime) -> Lease {
+    let end = match duration {
+        LeaseDuration::Infinite => None,
+        LeaseDuration::Seconds(count) => Some(now + seconds(count)),
+    };
+    Leased(id, duration, end)
+}
+
+impl Lease {
+    /// What time alone has made of it.
+    pub(super) fn pass(&mut self, now: SystemTime) {
+        match *self {
+            Leased(id, duration, Some(end)) if end <= now => *self = Expired(id, duration),
+            Breaking(id, end) if end <= now => *self = Broken(id),
+            _ => {}
+        }
+    }
+
+    /// What the request makes of it and is answered. `new` is the id for who proposes none.
+    pub(super) fn apply(
+        &mut self,
+        action: LeaseAction,
+        now: SystemTime,
+        new: Guid,
+    ) -> Result<LeaseOutcome, &'static str> {
+        *self = match action {
+            LeaseAction::Acquire { duration, proposed } => {
+                self.acquired(duration, proposed, now, new)?
+            }
+            LeaseAction::Renew(id) => self.renewed(id, now)?,
+            LeaseAction::Change(from, to) => self.changed(from, to)?,
+            LeaseAction::Release(id) => self.released(id)?,
+            LeaseAction::Break(period) => self.broken(period, now)?,
+        };
+        Ok(match *self {
+            Leased(id, ..) => LeaseOutcome::Held(id),
+            Breaking(_, end) => {
+                let left = end.duration_since(now).unwrap();
+                LeaseOutcome::Breaking(left.as_secs_f64().ceil() as u32)
+            }
+            Broken(_) => LeaseOutcome::Breaking(0),
+            Available => LeaseOutcome::Released,
+            Expired(..) => panic!("nothing makes a lease expire but time"),
+        })
+    }
+
+    fn acquired(
+        self,
+        duration: LeaseDuration,
+        proposed: Option<Guid>,
+        now: SystemTime,
+        new: Guid,
+    ) -> Result<Lease, &'static str> {
+        match (self, proposed) {
+            (Leased(id, ..), Some(proposed)) if id == proposed => Ok(leased(id, duration, now)),
+            (Breaking(id, _), Some(proposed)) if id == proposed => {
+                Err("LeaseIsBreakingAndCannotBeAcquired")
+            }
+            (Leased(..) | Breaking(..), _) => Err(PRESENT),
+            (Available | Expired(..) | Broken(_), id) => {
+                Ok(leased(id.unwrap_or(new), duration, now))
+            }
+        }
+    }
+
+    fn renewed(self, given: Guid, now: SystemTime) -> Result<Lease, &'static str> {
+        match self {
+            Leased(id, duration, _) | Expired(id, duration) if id == given => {
+                Ok(leased(id, duration, now))
+            }
+            Breaking(id, _) | Broken(id) if id == given => Err("LeaseIsBrokenAndCannotBeRenewed"),
+            _ => Err(MISMATCH),
+        }
+    }
+
+    fn changed(self, from: Guid, to: Guid) -> Result<Lease, &'static str> {
+        match self {
+            Leased(id, duration, end) if id == from || id == to => Ok(Leased(to, duration, end)),
+            Breaking(id, _) if id == from => Err("LeaseIsBreakingAndCannotBeChanged"),
+            Leased(..) | Breaking(..) => Err(MISMATCH),
+            Available | Broken(_) | Expired(..) => Err(ABSENT),
+        }
+    }
+
+    fn released(self, given: Guid) -> Result<Lease, &'static str> {
+        match self {
+            Leased(id, ..) | Expired(id, _) | Breaking(id, _) | Broken(id) if id == given => {
+                Ok(Available)
+            }
+            _ => Err(MISMATCH),
+        }
+    }
+
+    fn broken(self, period: Option<u32>, now: SystemTime) -> Result<Lease, &'static str> {
+        let asked = period.map(|period| now + seconds(period));
+        let (id, end) = match self {
+            Available => return Err(ABSENT),
+            Leased(id, _, None) => (id, asked.unwrap_or(now)),
+            Leased(id, _, Some(end)) | Breaking(id, end) => {
+                (id, asked.map_or(end, |asked| asked.min(end)))
+            }
+            Expired(id, _) | Broken(id) => (id, now),
+        };
+        match end <= now {
+            true => Ok(Broken(id)),
+            false => Ok(Breaking(id, end)),
+        }
+    }
+
+    /// Why a write with this id, or without one, is refused. `of` is `Blob` or `Container`.
+    pub(super) fn refuses_write(self, given: Option<Guid>, of: &str) -> Option<String> {
+        match (self, given) {
+            (Leased(..) | Breaking(..), None) => Some("LeaseIdMissing".to_string()),
+            _ => self.refuses_read(given, of),
+        }
+    }
+
+    /// As [`Lease::refuses_write`] of what needs no id.
+    pub(super) fn refuses_read(self, given: Option<Guid>, of: &str) -> Option<String> {
+        match self {
+            Leased(id, ..) | Breaking(id, _) if id == given? => None,
+            Leased(..) | Breaking(..) => Some(format!("LeaseIdMismatchWith{of}Operation")),
+            Available | Expired(..) | Broken(_) => {
+                given.map(|_| format!("LeaseNotPresentWith{of}Operation"))
+            }
+        }
+    }
+
+    /// What a write that changes the ETag leaves of it.
+    pub(super) fn after_write(self) -> Lease {
+        match self {
+            Leased(..) | Breaking(..) => self,
+            Available | Expired(..) | Broken(_) => Available,
+        }
+    }
+
+    /// Who holds it or held it last.
+    pub(super) fn id(self) -> Option<Guid> {
+        match self {
+            Available => None,
+            Leased(id, ..) | Expired(id, _) | Breaking(id, _) | Broken(id) => Some(id),
+        }
+    }
+
+    /// Whether it is held, and ends by itself.
+    pub(super) fn is_finite(self) -> bool {
+        matches!(self, Leased(_, LeaseDuration::Seconds(_), _))
+    }
+
+    /// As `x-ms-lease-state`, `x-ms-lease-status` and `x-ms-lease-duration` tell it.
+    pub(super) fn told(self) -> (LeaseState, bool, Option<LeaseDuration>) {
+        match self {
+            Available => (LeaseState::Available, false, None),
+            Leased(_, duration, _) => (LeaseState::Leased, true, Some(duration)),
+            Expired(..) => (LeaseState::Expired, false, None),
+            Breaking(..) => (LeaseState::Breaking, true, None),
+            Broken(_) => (LeaseState::Broken, false, None),
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The terms on which a blob may be used: leases of blobs and containers, access tiers and the way back from the archive,
+//! expiry, keys that clients bring, encryption scopes. Time moves with every step.
+
+mod evaluator;
+mod lease;
+mod reads;
+mod settings;
+mod writes;
+
+use crate::history::open;
+use crate::{ACCOUNT, Random, Result, code, setting, with_seeds};
+use evaluator::{Known, Name, Rank, Refusals, Secret, Tier, has_tier};
+use lazurite_blob::*;
+use lazurite_engine::fs::{Keep, MemoryFs};
+use lazurite_engine::{CountingIds, Db};
+use lease::Lease;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The second one has an encryption scope, and wants no other.
+const CONTAINERS: [&str; 2] = ["free", "scoped"];
+const OWN_SCOPE: [Option<&str>; 2] = [None, Some("ours")];
+const NAMES: [&str; 2] = ["a", "b"];
+const LEASE_IDS: [Guid; 3] = [Guid(0xA << 120), Guid(0xB << 120), Guid(0xC << 120)];
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const RETENTION_DAYS: u16 = 2;
+const REHYDRATE_SECONDS: u32 = 40;
+
+type At = (usize, usize);
+
+struct Walk {
+    random: Random,
+    policy: AccountPolicy,
+    disk: MemoryFs,
+    directory: tempfile::TempDir,
+    db: Db,
+    service: BlobService,
+    ids: Arc<CountingIds>,
+    now: SystemTime,
+    names: BTreeMap<At, Name>,
+    leases: [Lease; 2],
+}
+
+/// What a request brings beside its body.
+#[derive(Debug, Clone, Copy, Default)]
+struct Brought {
+    lease: Option<Guid>,
+    key: Option<u8>,
+    scope: Option<&'static str>,
+}
+
+fn customer_key(byte: u8) -> CustomerKey {
+    let key = [byte; 32];
+    CustomerKey::new(key, Sha256::digest(key).into()).unwrap()
+}
+
+fn address(at: At, state: BlobState) -> BlobAddress<'static> {
+    BlobAddress {
+        account: ACCOUNT,
+        container: CONTAINERS[at.0],
+        blob: NAMES[at.1],
+        state,
+    }
+}
+
+fn whole_seconds(time: SystemTime) -> SystemTime {
+    let seconds = time.duration_since(UNIX_EPOCH).unwrap().as_secs();
+    UNIX_EPOCH + Duration::from_secs(seconds)
+}
+
+impl Brought {
+    /// As the headers of a change: it names the blob's scope.
+    fn conditions(self) -> Conditions {
+        Conditions {
+            lease_id: self.lease,
+            customer_key: self.key.map(customer_key),
+            encryption_scope: self.scope.map(str::to_string),
+            ..Conditions::default()
+        }
+    }
+
+    /// As the headers of what makes a blob, which has its scope among the settings.
+    fn making(self) -> Conditions {
+        Brought {
+            scope: None,
+            ..self
+        }
+        .conditions()
+    }
+}
+
+impl Walk {
+    fn new(seed: u64, policy: AccountPolicy) -> Walk {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = MemoryFs::crashable();
+        let db = open(&directory, &disk);
+        let ids = Arc::new(CountingIds::default());
+        let service = BlobService::open(&db, ids.clone()).unwrap();
+        let set = service.set_account_policy(ACCOUNT, policy, None);
+        set.unwrap().wait().unwrap();
+        let walk = Walk {
+            random: Random(seed),
+            policy,
+            disk,
+            directory,
+            db,
+            service,
+            ids,
+            now: UNIX_EPOCH + Duration::from_secs(1_800_000_000),
+            names: BTreeMap::new(),
+            leases: [Lease::Available; 2],
+        };
+        (0..CONTAINERS.len()).for_each(|container| walk.create(container));
+        walk
+    }
+
+    fn create(&self, container: usize) {
+        let settings = ContainerSettings {
+            default_encryption_scope: OWN_SCOPE[container].map(str::to_string),
+            deny_encryption_scope_override: OWN_SCOPE[container].is_some(),
+            ..ContainerSettings::default()
+        };
+        let name = CONTAINERS[container];
+        let service = &self.service;
+        let made = service.create_container_with(ACCOUNT, name, settings, self.now);
+        made.unwrap().1.wait().unwrap();
+    }
+
+    fn step(&mut self) {
+        let millis = self.random.below(4000) as u64;
+        self.pass(Duration::from_millis(millis));
+        let at = (
+            self.random.below(CONTAINERS.len()),
+            self.random.below(NAMES.len()),
+        );
+        match self.random.below(100) {
+            0..22 => self.lease_blob(at),
+            22..28 => self.lease_container(at.0),
+            28..36 => self.put_blob(at),
+            36..38 => self.put_append_blob(at),
+            38..40 => self.put_page_blob(at),
+            40..45 => self.put_block(at),
+            45..51 => self.put_block_list(at),
+            51..55 => self.append(at),
+            55..59 => self.put_page(at),
+            59..63 => self.set_metadata(at),
+            63..66 => self.set_properties(at),
+            66..68 => self.set_tags(at),
+            68..77 => self.set_tier(at),
+            77..79 => self.set_expiry(at),
+            79..83 => self.snapshot(at),
+            83..90 => self.copy(at),
+            90..92 => self.delete(at),
+            92 => self.undelete(at),
+            93..96 => self.change_container(at.0),
+            96 => self.delete_container(at.0),
+            97 => self.wait(),
+            98 => self.put_block(at),
+            _ => self.reopen(),
+        }
+        (0..NAMES.len()).for_each(|name| self.compare((at.0, name)));
+        self.compare_container(at.0);
+    }
+
+    fn name(&mut self, at: At) -> &mut Name {
+        self.names.entry(at).or_default()
+    }
+
+    fn known(&mut self, at: At) -> &mut Known {
+        self.name(at)
+            .current
+            .as_mut()
+            .expect("the service found one")
+    }
+
+    /// Time goes by, on both sides.
+    fn pass(&mut self, time: Duration) {
+        self.now += time;
+        let now = self.now;
+        self.names.values_mut().for_each(|name| name.pass(now));
+        self.leases.iter_mut().for_each(|lease| lease.pass(now));
+    }
+
+    /// A while, or days, after which the sweep comes.
+    fn wait(&mut self) {
+        let time = match self.random.below(4) {
+            0 => DAY * (1 + self.random.below(4)) as u32,
+            _ => Duration::from_secs(self.random.below(70) as u64),
+        };
+        self.pass(time);
+        while self.service.sweep(self.now, 3).unwrap().steps > 0 {}
+        let now = self.now;
+        for name in self.names.values_mut() {
+            if name.staged_at.is_some_and(|at| at + DAY * 7 <= now) {
+                name.unstage();
+            }
+        }
+    }
+
+    /// The process is killed and started again: nothing may differ afterwards.
+    fn reopen(&mut self) {
+        // A sweep is not waited for. What is logged after it is not durable without it.
+        let set = self.service.set_service_properties(ACCOUNT, b"");
+        set.unwrap().wait().unwrap();
+        self.disk = self.disk.crash(self.random.next(), Keep::Everything);
+        self.db = open(&self.directory, &self.disk);
+        self.service = BlobService::open(&self.db, self.ids.clone()).unwrap();
+        self.pass(Duration::from_secs(1));
+    }
+
+    /// Mostly the id that fits, if there is one.
+    fn lease_id(&mut self, lease: Lease) -> Option<Guid> {
+        match self.random.below(8) {
+            0..2 => None,
+            2 => Some(*self.random.one(&LEASE_IDS)),
+            _ => lease
+                .id()
+                .filter(|_| lease.refuses_read(lease.id(), "Blob").is_none()),
+        }
+    }
+
+    /// What a request to the blob brings, mostly what fits.
+    fn brought(&mut self, at: At) -> Brought {
+        let name = self.name(at);
+        let (lease, known) = (name.lease(), name.current.clone());
+        let secret = known.map(|known| known.secret).unwrap_or_default();
+        let mut brought = Brought {
+            lease: self.lease_id(lease),
+            ..Brought::default()
+        };
+        match (self.random.below(10), secret) {
+            (0, _) => brought.key = Some(self.random.below(2) as u8),
+            (1, _) => brought.scope = Some(*self.random.one(&["ours", "theirs"])),
+            (2, _) => {}
+            (_, Secret::Key(key)) => brought.key = Some(key),
+            (_, Secret::Scope(scope)) => brought.scope = Some(scope),
+            (_, Secret::Nothing) => {}
+        }
+        brought
+    }
+
+    /// What a write acknowledged, if both sides agree that it is done.
+    fn settle<T>(&self, refusals: Refusals, actual: Result<(T, Ticket)>) -> Option<T> {
+        match actual {
+            Ok((outcome, ticket)) => {
+                assert!(refusals.is_empty(), "done in spite of {refusals:?}");
+                ticket.wait().unwrap();
+                Some(outcome)
+            }
+            Err(error) => {
+                let code = code(error);
+                assert!(refusals.admit(&code), "{code} instead of {refusals:?}");
+                None
+            }
+        }
+    }
+}
+
+fn walks(policy: AccountPolicy) {
+    let policy = AccountPolicy {
+        rehydrate_seconds: REHYDRATE_SECONDS,
+        ..policy
+    };
+    with_seeds(
+        4,
+        setting("LAZURITE_MODEL_STEPS", 2500),
+        |seed| Walk::new(seed, policy),
+        Walk::step,
+        drop,
+    );
+}
+
+#[test]
+fn terms_of_use_agree_with_the_tables_of_the_protocol() {
+    walks(AccountPolicy::default());
+}
+
+#[test]
+fn terms_of_use_agree_where_deleted_blobs_are_kept() {
+    walks(AccountPolicy {
+        delete_retention_days: Some(RETENTION_DAYS),
+        ..AccountPolicy::default()
+    });
+}
+
+#[test]
+fn terms_of_use_agree_where_versions_are_kept() {
+    walks(AccountPolicy {
+        versioning: true,
+        ..AccountPolicy::default()
+    });
+}

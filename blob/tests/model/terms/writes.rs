@@ -1,0 +1,498 @@
+//! Writes of content, copies, snapshots and deletion.
+
+use super::*;
+
+const BLOCK_IDS: [&str; 2] = ["x", "y"];
+
+/// What a blob is made of.
+struct Made {
+    kind: BlobType,
+    blocks: Vec<(&'static str, Vec<u8>)>,
+    bytes: Vec<u8>,
+    tier: Tier,
+    secret: Secret,
+}
+
+impl Walk {
+    /// A change of the current blob's ETag.
+    pub(super) fn changed(&mut self, at: At, written: Written) {
+        let known = self.known(at);
+        assert!(known.etag < written.etag, "a write moves the ETag");
+        known.etag = written.etag;
+        known.lease = known.lease.after_write();
+    }
+
+    /// The current blob is replaced, and uncommitted blocks go.
+    fn made(&mut self, at: At, written: Written, made: Made) {
+        let (policy, now) = (self.policy, self.now);
+        let name = self.name(at);
+        name.unstage();
+        let before = name.current.take();
+        if before.is_some() && policy.delete_retention_days.is_some() {
+            name.kept.push((now + DAY * RETENTION_DAYS.into(), None));
+        }
+        let created_at = before.as_ref().map(|known| known.created_at);
+        name.current = Some(Known {
+            kind: made.kind,
+            blocks: made.blocks,
+            bytes: made.bytes,
+            etag: written.etag,
+            created_at: created_at.unwrap_or(whole_seconds(now)),
+            lease: before
+                .map(|known| known.lease.after_write())
+                .unwrap_or_default(),
+            tier: made.tier,
+            expires_at: None,
+            secret: made.secret,
+        });
+    }
+
+    fn body(&mut self) -> Vec<u8> {
+        let byte = self.random.below(256) as u8;
+        vec![byte; 1 + self.random.below(600)]
+    }
+
+    fn upload(&mut self, kind: UploadKind, body: &[u8], key: Option<u8>) -> Upload {
+        let (service, none) = (&self.service, Checksums::default());
+        let upload = match key {
+            Some(key) => service.begin_encrypted_upload(kind, none, customer_key(key)),
+            None => service.begin_upload(kind, none),
+        };
+        let mut upload = upload.unwrap();
+        upload.write(body).unwrap();
+        upload
+    }
+
+    /// What refuses to make a blob of that name with these settings.
+    fn refuses_making(
+        &mut self,
+        at: At,
+        brought: Brought,
+        kind: BlobType,
+        tier: Option<AccessTier>,
+    ) -> Refusals {
+        let mut refusals = Refusals::default();
+        let unfit = tier.is_some_and(|tier| !has_tier(kind, tier));
+        refusals.add_if(unfit, Rank::Syntax, "InvalidBlobTier");
+        let refused = self.name(at).lease().refuses_write(brought.lease, "Blob");
+        refusals.add(Rank::Lease, refused);
+        let own = OWN_SCOPE[at.0];
+        let other = own.is_some() && brought.scope.is_some() && brought.scope != own;
+        let code = "RequestForbiddenByContainerEncryptionPolicy";
+        refusals.add_if(other, Rank::State, code);
+        refusals
+    }
+
+    fn secret(&self, at: At, brought: Brought) -> Secret {
+        match (brought.key, brought.scope.or(OWN_SCOPE[at.0])) {
+            (Some(key), _) => Secret::Key(key),
+            (None, Some(scope)) => Secret::Scope(scope),
+            (None, None) => Secret::Nothing,
+        }
+    }
+
+    fn settings(&mut self, brought: Brought, kind: BlobType) -> BlobSettings {
+        let tier = (self.random.below(4) == 0).then(|| self.a_tier(kind));
+        BlobSettings {
+            tier,
+            encryption_scope: brought.scope.map(str::to_string),
+            ..BlobSettings::default()
+        }
+    }
+
+    pub(super) fn put_blob(&mut self, at: At) {
+        let (brought, bytes) = (self.brought(at), self.body());
+        let settings = self.settings(brought, BlobType::BlockBlob);
+        let tier = settings.tier;
+        let refusals = self.refuses_making(at, brought, BlobType::BlockBlob, tier);
+        let request = PutBlob {
+            upload: self.upload(UploadKind::PutBlob, &bytes, brought.key),
+            headers: BlobHeaders::default(),
+            metadata: Metadata::new(),
+            settings,
+            conditions: brought.making(),
+        };
+        let to = address(at, BlobState::Current);
+        let put = self.service.put_blob(&to, request, self.now);
+        if let Some(outcome) = self.settle(refusals, put) {
+            let made = Made {
+                kind: BlobType::BlockBlob,
+                blocks: Vec::new(),
+                bytes,
+                tier: Tier::new(tier),
+                secret: self.secret(at, brought),
+            };
+            self.made(at, outcome.written, made);
+        }
+    }
+
+    pub(super) fn put_append_blob(&mut self, at: At) {
+        let brought = self.brought(at);
+        let settings = self.settings(brought, BlobType::AppendBlob);
+        let tier = settings.tier;
+        let refusals = self.refuses_making(at, brought, BlobType::AppendBlob, tier);
+        let request = PutAppendBlob {
+            settings,
+            conditions: brought.making(),
+            ..PutAppendBlob::default()
+        };
+        let to = address(at, BlobState::Current);
+        let put = self.service.put_append_blob(&to, request, self.now);
+        if let Some(written) = self.settle(refusals, put) {
+            let made = Made {
+                kind: BlobType::AppendBlob,
+                blocks: Vec::new(),
+                bytes: Vec::new(),
+                tier: Tier::new(tier),
+                secret: self.secret(at, brought),
+            };
+            self.made(at, written, made);
+        }
+    }
+
+    pub(super) fn put_page_blob(&mut self, at: At) {
+        let brought = self.brought(at);
+        let settings = self.settings(brought, BlobType::PageBlob);
+        let tier = settings.tier;
+        let refusals = self.refuses_making(at, brought, BlobType::PageBlob, tier);
+        let request = PutPageBlob {
+            length: 2048,
+            settings,
+            conditions: brought.making(),
+            ..PutPageBlob::default()
+        };
+        let to = address(at, BlobState::Current);
+        let put = self.service.put_page_blob(&to, request, self.now);
+        if let Some(written) = self.settle(refusals, put) {
+            let made = Made {
+                kind: BlobType::PageBlob,
+                blocks: Vec::new(),
+                bytes: vec![0; 2048],
+                tier: Tier::new(tier),
+                secret: self.secret(at, brought),
+            };
+            self.made(at, written, made);
+        }
+    }
+
+    /// Needs the lease, but leaves the blob as it is, so that it is allowed on one in the archive.
+    pub(super) fn put_block(&mut self, at: At) {
+        let (brought, bytes, id) = (self.brought(at), self.body(), *self.random.one(&BLOCK_IDS));
+        let name = self.name(at).clone();
+        let mut refusals = Refusals::default();
+        let kind = name.current.as_ref().map(|known| known.kind);
+        let other_kind = kind.is_some_and(|kind| kind != BlobType::BlockBlob);
+        refusals.add_if(other_kind, Rank::Type, "InvalidBlobType");
+        let refused = name.lease().refuses_write(brought.lease, "Blob");
+        refusals.add(Rank::Lease, refused);
+        if !name.staged.is_empty() {
+            let staged = name.staged_key.map_or(Secret::Nothing, Secret::Key);
+            refusals.add(Rank::State, staged.refuses(brought.key));
+        }
+        let upload = self.upload(UploadKind::PutBlock, &bytes, brought.key);
+        let (to, now) = (address(at, BlobState::Current), self.now);
+        let service = &self.service;
+        let put = service.put_block(&to, id.as_bytes(), upload, brought.lease, now);
+        if self.settle(refusals, put).is_some() {
+            let name = self.name(at);
+            name.staged.insert(id, bytes);
+            (name.staged_key, name.staged_at) = (brought.key, Some(now));
+        }
+    }
+
+    /// All blocks that are listed must be encrypted with the key that the list comes with.
+    pub(super) fn put_block_list(&mut self, at: At) {
+        let mut brought = self.brought(at);
+        if self.random.below(2) == 0 {
+            brought.key = self.name(at).staged_key;
+        }
+        let mut settings = self.settings(brought, BlobType::BlockBlob);
+        settings.tier = settings.tier.filter(|tier| *tier != AccessTier::Archive);
+        let tier = settings.tier;
+        let count = self.random.below(3);
+        let ids: Vec<&str> = (0..count).map(|_| *self.random.one(&BLOCK_IDS)).collect();
+        let mut refusals = self.refuses_making(at, brought, BlobType::BlockBlob, tier);
+        let name = self.name(at).clone();
+        let mut blocks = Vec::new();
+        for id in &ids {
+            let committed = || {
+                let known = name.current.as_ref()?;
+                let block = known.blocks.iter().find(|(other, _)| other == id)?;
+                Some((block.1.clone(), known.secret))
+            };
+            let staged = name.staged.get(id).map(|bytes| {
+                let secret = name.staged_key.map_or(Secret::Nothing, Secret::Key);
+                (bytes.clone(), secret)
+            });
+            match staged.or_else(committed) {
+                Some((bytes, secret)) => {
+                    refusals.add(Rank::State, secret.refuses(brought.key));
+                    blocks.push((*id, bytes));
+                }
+                None => refusals.add(Rank::State, "InvalidBlockList".to_string()),
+            }
+        }
+        if let Some(known) = &name.current {
+            let other_kind = known.kind != BlobType::BlockBlob;
+            refusals.add_if(other_kind, Rank::Type, "InvalidBlobType");
+            refusals.add(Rank::State, known.tier.refuses());
+        }
+        let choice = |id: &&str| BlockChoice {
+            source: BlockSource::Latest,
+            id: id.as_bytes().to_vec(),
+        };
+        let request = PutBlockList {
+            blocks: ids.iter().map(choice).collect(),
+            settings,
+            conditions: brought.making(),
+            ..PutBlockList::default()
+        };
+        let to = address(at, BlobState::Current);
+        let put = self.service.put_block_list(&to, request, self.now);
+        if let Some(written) = self.settle(refusals, put) {
+            let made = Made {
+                kind: BlobType::BlockBlob,
+                bytes: blocks.iter().flat_map(|(_, bytes)| bytes.clone()).collect(),
+                blocks,
+                tier: Tier::new(tier),
+                secret: self.secret(at, brought),
+            };
+            self.made(at, written, made);
+        }
+    }
+
+    /// What refuses a change of the content of a blob of this type.
+    fn refuses_content(&mut self, at: At, brought: Brought, kind: BlobType) -> Refusals {
+        let name = self.name(at);
+        let mut refusals = name.refusals(Some(kind), brought.lease, brought.scope);
+        if let Some(known) = &name.current {
+            known.refuses_content(brought.key, &mut refusals);
+        }
+        refusals
+    }
+
+    pub(super) fn append(&mut self, at: At) {
+        let (brought, bytes) = (self.brought(at), self.body());
+        let refusals = self.refuses_content(at, brought, BlobType::AppendBlob);
+        let request = AppendBlock {
+            upload: self.upload(UploadKind::AppendBlock, &bytes, brought.key),
+            max_size: None,
+            append_position: None,
+            conditions: brought.conditions(),
+        };
+        let to = address(at, BlobState::Current);
+        let put = self.service.append_block(&to, request, self.now);
+        if let Some(outcome) = self.settle(refusals, put) {
+            self.changed(at, outcome.written);
+            self.known(at).bytes.extend(bytes);
+        }
+    }
+
+    pub(super) fn put_page(&mut self, at: At) {
+        let brought = self.brought(at);
+        let refusals = self.refuses_content(at, brought, BlobType::PageBlob);
+        let start = self.random.below(4) * 512;
+        let page = [self.random.below(256) as u8; 512];
+        let request = PutPage {
+            range: start as u64..start as u64 + 512,
+            update: PageUpdate::Update(self.upload(UploadKind::PutPage, &page, brought.key)),
+            sequence: SequenceConditions::default(),
+            conditions: brought.conditions(),
+        };
+        let to = address(at, BlobState::Current);
+        let put = self.service.put_page(&to, request, self.now);
+        if let Some(outcome) = self.settle(refusals, put) {
+            self.changed(at, outcome.written);
+            self.known(at).bytes[start..start + 512].copy_from_slice(&page);
+        }
+    }
+
+    pub(super) fn set_metadata(&mut self, at: At) {
+        let brought = self.brought(at);
+        let mut refusals = self.name(at).refusals(None, brought.lease, brought.scope);
+        if let Some(known) = &self.name(at).current {
+            known.refuses_content(brought.key, &mut refusals);
+        }
+        let (to, conditions) = (address(at, BlobState::Current), brought.conditions());
+        let service = &self.service;
+        let set = service.set_blob_metadata(&to, Metadata::new(), &conditions, self.now);
+        if let Some(written) = self.settle(refusals, set) {
+            self.changed(at, written);
+        }
+    }
+
+    /// Needs no key: headers are not encrypted.
+    pub(super) fn set_properties(&mut self, at: At) {
+        let brought = self.brought(at);
+        let mut refusals = self.name(at).refusals(None, brought.lease, brought.scope);
+        if let Some(known) = &self.name(at).current {
+            refusals.add(Rank::State, known.tier.refuses());
+        }
+        let (to, conditions) = (address(at, BlobState::Current), brought.conditions());
+        let headers = BlobHeaders::default();
+        let service = &self.service;
+        let set = service.set_blob_properties(&to, headers, &conditions, self.now);
+        if let Some(written) = self.settle(refusals, set) {
+            self.changed(at, written);
+        }
+    }
+
+    /// Needs no lease id, but none that does not fit. The snapshot has neither lease nor expiry.
+    pub(super) fn snapshot(&mut self, at: At) {
+        let brought = self.brought(at);
+        let name = self.name(at).clone();
+        let unleased = Brought {
+            lease: None,
+            ..brought
+        };
+        let mut refusals = Refusals::default();
+        match &name.current {
+            None => refusals.add(Rank::Existence, "BlobNotFound".to_string()),
+            Some(known) => {
+                let mut held = name.clone();
+                held.current.as_mut().unwrap().lease = Lease::Available;
+                refusals = held.refusals(None, unleased.lease, brought.scope);
+                refusals.add(Rank::Lease, known.lease.refuses_read(brought.lease, "Blob"));
+                known.refuses_content(brought.key, &mut refusals);
+            }
+        }
+        let (to, conditions) = (address(at, BlobState::Current), brought.conditions());
+        let service = &self.service;
+        let taken = service.snapshot_blob(&to, Metadata::new(), &conditions, self.now);
+        let taken = taken.map(|(moment, _, ticket)| (moment, ticket));
+        if let Some(moment) = self.settle(refusals, taken) {
+            let known = Known {
+                lease: Lease::Available,
+                expires_at: None,
+                ..name.current.unwrap()
+            };
+            self.name(at).snapshots.insert(moment, known);
+        }
+    }
+
+    pub(super) fn copy(&mut self, to: At) {
+        let from = (
+            self.random.below(CONTAINERS.len()),
+            self.random.below(NAMES.len()),
+        );
+        let brought = Brought {
+            key: None,
+            ..self.brought(to)
+        };
+        let source = self.name(from).current.clone();
+        let kind = source
+            .as_ref()
+            .map_or(BlobType::BlockBlob, |source| source.kind);
+        let (settings, priority) = (self.settings(brought, kind), self.a_priority());
+        let tier = settings.tier;
+        let mut refusals = self.refuses_making(to, brought, kind, tier);
+        match &source {
+            None => refusals.add(Rank::Existence, "BlobNotFound".to_string()),
+            Some(source) => {
+                let sealed = source.secret.key().is_some();
+                let code = "BlobUsesCustomerSpecifiedEncryption";
+                refusals.add_if(sealed, Rank::State, code);
+                if tier.is_none() {
+                    refusals.add(Rank::State, source.tier.refuses());
+                }
+            }
+        }
+        let there = self.name(to).current.clone();
+        let other_kind = there.as_ref().is_some_and(|there| there.kind != kind);
+        refusals.add_if(
+            other_kind && source.is_some(),
+            Rank::Type,
+            "InvalidBlobType",
+        );
+        let lease = self.name(to).lease();
+        // A finite lease may end before the copy; that is said to who holds it.
+        let finite = lease.is_finite() && lease.refuses_write(brought.lease, "Blob").is_none();
+        refusals.add_if(finite, Rank::Lease, "InfiniteLeaseDurationRequired");
+        let request = CopyBlob {
+            settings,
+            rehydrate_priority: priority,
+            conditions: brought.making(),
+            ..CopyBlob::default()
+        };
+        let (source_at, to_at) = (
+            address(from, BlobState::Current),
+            address(to, BlobState::Current),
+        );
+        let copied = self
+            .service
+            .copy_blob(&source_at, &to_at, request, self.now);
+        if let Some(outcome) = self.settle(refusals.unranked(), copied) {
+            let source = source.unwrap();
+            let archived = source.tier.set == Some(AccessTier::Archive);
+            let made = Made {
+                kind,
+                tier: match tier {
+                    Some(tier) if archived => {
+                        let archive = Tier::new(Some(AccessTier::Archive));
+                        self.tier_after(archive, tier, priority)
+                    }
+                    tier => Tier::new(tier),
+                },
+                secret: self.secret(to, brought),
+                blocks: source.blocks,
+                bytes: source.bytes,
+            };
+            self.made(to, outcome.written, made);
+        }
+    }
+
+    pub(super) fn delete(&mut self, at: At) {
+        let lease = self.brought(at).lease;
+        let refusals = self.name(at).refusals(None, lease, None);
+        let request = DeleteBlob {
+            snapshots: Some(DeleteSnapshots::Include),
+            conditions: Brought {
+                lease,
+                ..Brought::default()
+            }
+            .conditions(),
+            ..DeleteBlob::default()
+        };
+        let to = address(at, BlobState::Current);
+        let deleted = self.service.delete_blob(&to, &request, self.now);
+        if self.settle(refusals, deleted).is_none() {
+            return;
+        }
+        let (keeps, now) = (self.policy.delete_retention_days.is_some(), self.now);
+        let name = self.name(at);
+        name.unstage();
+        let known = name.current.take();
+        let snapshots =
+            std::mem::take(&mut name.snapshots).len() + std::mem::take(&mut name.others);
+        if keeps {
+            let until = now + DAY * RETENTION_DAYS.into();
+            name.kept.extend((0..snapshots).map(|_| (until, None)));
+            name.kept.push((until, known));
+        }
+    }
+
+    /// Brings back what is kept; a lease is not.
+    pub(super) fn undelete(&mut self, at: At) {
+        let mut refusals = Refusals::default();
+        let name = self.name(at).clone();
+        let nothing = name.current.is_none() && name.kept.is_empty();
+        refusals.add_if(nothing, Rank::Existence, "BlobNotFound");
+        let to = address(at, BlobState::Current);
+        let done = self.service.undelete_blob(&to, self.now);
+        let done = done.map(|ticket| ((), ticket));
+        if self.settle(refusals, done).is_none() {
+            return;
+        }
+        let name = self.name(at);
+        let mut kept = std::mem::take(&mut name.kept);
+        let last = kept.iter().rposition(|(_, known)| known.is_some());
+        if let Some(last) = last.filter(|_| name.current.is_none()) {
+            let known = kept.remove(last).1.unwrap();
+            name.current = Some(Known {
+                lease: Lease::Available,
+                ..known
+            });
+        }
+        name.others += kept.len();
+    }
+}
