@@ -111,7 +111,11 @@ pub fn open(fs: Arc<dyn Fs>, config: &Config) -> Result<Store> {
 }
 
 pub fn open_in(directory: &str, fs: Arc<dyn Fs>, config: &Config) -> Result<Store> {
-    let db = Db::open_with(Path::new(directory), config.clone(), environment(fs))?;
+    open_with(Path::new(directory), config, environment(fs))
+}
+
+pub fn open_with(path: &Path, config: &Config, environment: Environment) -> Result<Store> {
+    let db = Db::open_with(path, config.clone(), environment)?;
     // Each keyspace is kept in its own way.
     let options = |index: usize| KeyspaceOptions {
         memtable_bytes_max: (index == 1).then_some(config.memtable_bytes_max / 2),
