@@ -15,7 +15,7 @@ use crate::key::{Kind, SEQUENCE_MAX, SequenceNumber};
 use crate::keyspace::Tree;
 use crate::memtable::Memtable;
 use crate::stats::count;
-use crate::store::{Store, lock};
+use crate::store::{PanicGuard, Store, lock};
 use crate::value_log::Pin;
 use crate::wal::WalWriter;
 use crate::wal_segments::Segments;
@@ -420,6 +420,7 @@ impl Store {
 
     /// Syncs what has been appended, and wakes who waits for that.
     fn lead_sync(&self, mut progress: MutexGuard<'_, Progress>) -> Result<()> {
+        let _guard = PanicGuard::new(self, "a sync");
         progress.running = true;
         let progress = self.gather(progress);
         let target = progress.appended;

@@ -9,7 +9,7 @@ use crate::key::Kind;
 use crate::keyspace::{Keyspace, Tree};
 use crate::recovery;
 use crate::stats::Stats;
-use crate::store::{Job, Store, lock};
+use crate::store::{Job, PanicGuard, Store, lock};
 use crate::value_log::ValueWriter;
 use crate::verify::Verified;
 use crate::version::{Field, Version, VersionEdit};
@@ -283,6 +283,7 @@ impl Handle {
             let thread = std::thread::Builder::new().name(name.to_owned());
             let started = thread.spawn(move || {
                 crate::fs::lower_priority(nice);
+                let _guard = PanicGuard::new(&store, name);
                 run(&store);
             });
             lock(&self.threads).push(started.expect("the operating system starts a thread"));

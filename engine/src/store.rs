@@ -97,6 +97,28 @@ impl Signal {
     }
 }
 
+/// Stops all writing if the thread panics while this lives: nobody knows what it has left half done, and others may be waiting
+/// for it to be done.
+pub(crate) struct PanicGuard<'a> {
+    store: &'a Store,
+    work: &'static str,
+}
+
+impl<'a> PanicGuard<'a> {
+    pub(crate) fn new(store: &'a Store, work: &'static str) -> PanicGuard<'a> {
+        PanicGuard { store, work }
+    }
+}
+
+impl Drop for PanicGuard<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let reason = format!("{} was broken off by a panic", self.work);
+            self.store.fail(&Error::ReadOnly { reason });
+        }
+    }
+}
+
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

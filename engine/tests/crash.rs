@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Change, Choices, Model, Store, open, random_changes, scale, tiny_config};
-use lazurite_engine::fs::{Fault, FaultFs, Keep, MemoryFs, Operation};
+use lazurite_engine::fs::{Failure, Fault, FaultFs, Keep, MemoryFs, Operation};
 use lazurite_engine::{Config, Durability, Error};
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -185,7 +185,7 @@ fn fault(operation: Option<Operation>, error: ErrorKind, sticky: bool) -> Fault 
         operation,
         path: String::new(),
         nth: 1,
-        error,
+        failure: Failure::Error(error),
         sticky,
     }
 }

@@ -3,9 +3,11 @@
 mod common;
 
 use common::Choices;
-use lazurite_engine::{Batch, Config, Db, Direction, Durability, KeyRange, KeyspaceOptions};
+use lazurite_engine::{
+    Batch, Config, Db, Direction, Durability, Environment, KeyRange, KeyspaceOptions,
+};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
 const WRITERS: u64 = 4;
@@ -256,6 +258,83 @@ fn a_ticket_can_be_awaited_without_a_runtime() {
         .is_pending()
     {
         thread::yield_now();
+    }
+}
+
+/// A store at `Disk` with its own threads whose sync of the log number `nth` panics.
+fn store_whose_sync_panics(nth: u64) -> Db {
+    use lazurite_engine::fs::{Failure, Fault, FaultFs, MemoryFs, Operation};
+    let fs = FaultFs::new(std::sync::Arc::new(MemoryFs::crashable()));
+    let environment = Environment {
+        fs: std::sync::Arc::new(fs.clone()),
+        ..Environment::system(Durability::Disk)
+    };
+    let db = Db::open_with("/data".as_ref(), config(Durability::Disk), environment).unwrap();
+    keyspaces(&db);
+    fs.set(Some(Fault {
+        operation: Some(Operation::Sync),
+        path: ".wal".into(),
+        nth,
+        failure: Failure::Panic,
+        sticky: false,
+    }));
+    db
+}
+
+#[test]
+fn a_panic_in_a_sync_is_an_error_to_the_threads_that_wait_for_it() {
+    let db = store_whose_sync_panics(20);
+    let (a, _) = keyspaces(&db);
+    let put = |writer: u64| -> lazurite_engine::Result<()> {
+        for index in 0.. {
+            let mut batch = Batch::new();
+            batch.put(&a, &key(writer, index), b"v");
+            db.write(batch)?.wait()?;
+        }
+        unreachable!("a sync has panicked")
+    };
+    let ended: Vec<_> = thread::scope(|scope| {
+        let put = &put;
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| scope.spawn(move || put(writer)))
+            .collect();
+        writers.into_iter().map(|writer| writer.join()).collect()
+    });
+    let (told, panicked): (Vec<_>, Vec<_>) = ended.into_iter().partition(|ended| ended.is_ok());
+    assert!(
+        panicked.len() <= 1,
+        "only who leads the sync sees the panic"
+    );
+    assert!(told.into_iter().all(|told| told.unwrap().is_err()));
+    let failure = db.failure().unwrap().to_string();
+    assert!(failure.contains("panic"), "{failure}");
+}
+
+#[test]
+fn a_panic_in_a_sync_is_an_error_to_the_tasks_that_wait_for_it() {
+    // The first was of the segment when it was made.
+    let db = store_whose_sync_panics(2);
+    let (a, _) = keyspaces(&db);
+    let mut batch = Batch::new();
+    batch.put(&a, b"k", b"v");
+    let mut ticket = std::pin::pin!(db.write(batch).unwrap());
+    let waker = Waker::from(std::sync::Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let failed = loop {
+        match ticket.as_mut().poll(&mut context) {
+            Poll::Ready(ended) => break ended,
+            Poll::Pending => thread::park(),
+        }
+    };
+    assert!(failed.is_err());
+}
+
+/// Wakes the thread that it was made for.
+struct Unpark(thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.0.unpark();
     }
 }
 

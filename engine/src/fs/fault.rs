@@ -25,6 +25,15 @@ pub enum Operation {
     SetLength,
 }
 
+/// How a call fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// It answers this error. A failed write has written its first half.
+    Error(io::ErrorKind),
+    /// It panics.
+    Panic,
+}
+
 /// Which calls fail, and how.
 #[derive(Debug, Clone)]
 pub struct Fault {
@@ -34,8 +43,8 @@ pub struct Fault {
     pub path: String,
     /// Which of the calls that count fails first; the first is 1.
     pub nth: u64,
-    /// What the call answers. A failed write has written its first half.
-    pub error: io::ErrorKind,
+    /// What the call does.
+    pub failure: Failure,
     /// Whether all later calls that count fail too.
     pub sticky: bool,
 }
@@ -82,7 +91,8 @@ impl FaultFs {
     }
 
     fn check(&self, operation: Operation, path: &Path) -> io::Result<()> {
-        let state = &mut *self.state();
+        let mut guard = self.state();
+        let state = &mut *guard;
         let Some(fault) = &state.fault else {
             return Ok(());
         };
@@ -93,9 +103,12 @@ impl FaultFs {
         state.counted += 1;
         let fails = state.counted == fault.nth || (fault.sticky && state.counted > fault.nth);
         state.fired |= fails;
-        match fails {
-            true => Err(fault.error.into()),
-            false => Ok(()),
+        let failure = fails.then_some(fault.failure);
+        drop(guard);
+        match failure {
+            None => Ok(()),
+            Some(Failure::Error(kind)) => Err(kind.into()),
+            Some(Failure::Panic) => panic!("{operation:?} of {} panics on cue", path.display()),
         }
     }
 

@@ -10,7 +10,7 @@ mod memory;
 
 pub(crate) use disk::lower_priority;
 pub use disk::{DiskFs, SystemClock};
-pub use fault::{Fault, FaultFs, Operation};
+pub use fault::{Failure, Fault, FaultFs, Operation};
 pub use memory::{Keep, MemoryFs};
 
 use bytes::Bytes;

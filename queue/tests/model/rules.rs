@@ -2,7 +2,7 @@
 
 use crate::store::{ACCOUNT, QUEUE, Store};
 use lazurite_engine::Durability;
-use lazurite_engine::fs::{Fault, Keep, Operation};
+use lazurite_engine::fs::{Failure, Fault, Keep, Operation};
 use lazurite_queue::*;
 use std::time::Duration;
 
@@ -476,7 +476,7 @@ fn counts_and_receipts_hold_after_writes_that_found_the_disk_full() {
         operation: Some(Operation::Write),
         path: String::new(),
         nth: 1,
-        error: std::io::ErrorKind::StorageFull,
+        failure: Failure::Error(std::io::ErrorKind::StorageFull),
         sticky: true,
     }));
     for _ in 0..3 {
