@@ -575,6 +575,29 @@ mod tests {
     }
 
     #[test]
+    fn acquiring_again_changes_the_duration_and_renewing_resets_the_clock() {
+        let renewed = |state| {
+            let mut lease = lease(state);
+            lease.apply(LeaseAction::Renew(A), at(NOW), || NEW).unwrap();
+            lease
+        };
+        for state in ["leased", "expired"] {
+            let lease = renewed(state);
+            assert_eq!(lease.state(at(NOW + 29)), LeaseState::Leased, "{state}");
+            assert_eq!(lease.state(at(NOW + 30)), LeaseState::Expired, "{state}");
+        }
+        let mut lease = lease("leased");
+        let longer = LeaseDuration::Seconds(60);
+        let acquire = LeaseAction::Acquire {
+            duration: longer,
+            proposed: Some(A),
+        };
+        lease.apply(acquire, at(NOW), || NEW).unwrap();
+        assert_eq!(lease.duration(at(NOW + 59)), Some(longer));
+        assert_eq!(lease.state(at(NOW + 60)), LeaseState::Expired);
+    }
+
+    #[test]
     fn numbers_and_ids_without_a_meaning_are_refused() {
         assert!(LeaseDuration::new(-1).is_ok() && LeaseDuration::new(15).is_ok());
         for bad in [0, 14, 61, -2, i64::MAX] {

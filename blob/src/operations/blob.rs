@@ -3,7 +3,7 @@
 use super::checks::{check_online, check_unprotected};
 use super::write::{BlobWrite, Place, Retired};
 use crate::BlobService;
-use crate::conditions::{Conditions, Validators, WriteKind};
+use crate::conditions::{Conditions, WriteKind};
 use crate::download::{ByteRange, Download};
 use crate::error::{Error, Result};
 use crate::keys::{self, History};
@@ -157,8 +157,7 @@ impl BlobService {
             write.delete_permanently(address.state)?;
             true
         } else if address.state != BlobState::Current {
-            let (place, blob) = write.find(address.state)?;
-            condition.check(WriteKind::Change, Some(Validators::from(&blob)))?;
+            let (place, blob) = write.find_for_change(address.state, condition)?;
             request.conditions.check_tags(&blob.tags)?;
             let permanent = write.delete_past(place, blob, request.snapshots)?;
             write.drop_hidden_pages()?;

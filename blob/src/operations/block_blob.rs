@@ -16,7 +16,7 @@ use crate::keys::{self, File, History};
 use crate::lease::{Guid, Leased};
 use crate::model::{
     Blob, BlobAddress, BlobBlock, BlobHeaders, BlobState, BlobType, BlockList, Content, Encryption,
-    Layer, Metadata, Staging, Written,
+    Layer, Metadata, Staging, Tags, Written,
 };
 use crate::names;
 use crate::sweep::{STAGING_LIFETIME, Timer};
@@ -96,6 +96,7 @@ impl BlobService {
         let found = self.find(address, now)?;
         let blob = found.blob.as_ref();
         condition.check(WriteKind::Create, blob.map(Validators::from))?;
+        conditions.check_tags(blob.map_or(&Tags::new(), |blob| &blob.tags))?;
         let lease = blob.map(|blob| blob.lease).unwrap_or_default();
         lease.check_write(conditions.lease_id, now, Leased::Blob)
     }

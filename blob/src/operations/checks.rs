@@ -1,11 +1,11 @@
 //! What a write may be refused for, once it has found what it writes to.
 
 use super::new_blob::BlobSettings;
-use super::write::BlobWrite;
-use crate::conditions::{Conditions, WriteCondition, WriteKind};
+use super::write::{BlobWrite, Place};
+use crate::conditions::{Conditions, Validators, WriteCondition, WriteKind};
 use crate::error::{Error, Result};
 use crate::lease::{Guid, Lease, Leased};
-use crate::model::{Blob, CopyStatus, Tags};
+use crate::model::{Blob, BlobState, CopyStatus, Tags};
 use std::time::SystemTime;
 
 impl BlobWrite<'_> {
@@ -41,6 +41,21 @@ impl BlobWrite<'_> {
             Some(blob) => conditions.check_tags(&blob.tags),
             None => conditions.check_tags(&Tags::new()),
         }
+    }
+
+    /// As [`BlobWrite::find`], with the condition of a change. Errors: also those of a blob that is not there.
+    pub(crate) fn find_for_change(
+        &self,
+        state: BlobState,
+        condition: WriteCondition<'_>,
+    ) -> Result<(Place, Blob)> {
+        let found = match self.find(state) {
+            Err(Error::BlobNotFound) => None,
+            found => Some(found?),
+        };
+        let validators = found.as_ref().map(|(_, blob)| Validators::from(blob));
+        condition.check(WriteKind::Change, validators)?;
+        found.ok_or(Error::BlobNotFound)
     }
 
     /// Holds the id that a write came with against the lease of the current blob.

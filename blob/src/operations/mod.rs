@@ -18,6 +18,8 @@ mod growing_tests;
 #[cfg(test)]
 mod kept_tests;
 mod lease;
+#[cfg(test)]
+mod matrix_tests;
 mod new_blob;
 mod page_blob;
 mod service;

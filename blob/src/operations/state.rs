@@ -2,7 +2,7 @@
 
 use super::write::{BlobWrite, Place};
 use crate::BlobService;
-use crate::conditions::{Conditions, Validators, WriteKind};
+use crate::conditions::Conditions;
 use crate::error::{Error, Result};
 use crate::etag::whole_seconds;
 use crate::lease::Leased;
@@ -130,8 +130,7 @@ impl BlobService {
             });
         }
         let mut write = self.begin_any_write(address, now)?;
-        let (place, mut blob) = write.find(address.state)?;
-        condition.check(WriteKind::Change, Some(Validators::from(&blob)))?;
+        let (place, mut blob) = write.find_for_change(address.state, condition)?;
         if let Some(before) = blob.immutability
             && before.mode == ImmutabilityMode::Locked
             && (policy.until < before.until || policy.mode != ImmutabilityMode::Locked)

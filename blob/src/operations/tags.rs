@@ -2,7 +2,7 @@
 
 use crate::BlobService;
 use crate::codec;
-use crate::conditions::{Conditions, Validators, WriteKind};
+use crate::conditions::Conditions;
 use crate::error::{Error, Result};
 use crate::keys;
 use crate::lease::Leased;
@@ -79,8 +79,7 @@ impl BlobService {
             });
         }
         let mut write = self.begin_any_write(address, now)?;
-        let (place, mut blob) = write.find(address.state)?;
-        condition.check(WriteKind::Change, Some(Validators::from(&blob)))?;
+        let (place, mut blob) = write.find_for_change(address.state, condition)?;
         conditions.check_tags(&blob.tags)?;
         blob.lease
             .check_write(conditions.lease_id, now, Leased::Blob)?;

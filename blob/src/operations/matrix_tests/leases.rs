@@ -1,0 +1,238 @@
+//! Every operation with and without a lease id, in every state of the lease. Source: Lease Blob and Lease Container,
+//! "Remarks", the tables of outcomes by state.
+
+use super::*;
+use crate::{Guid, LeaseState};
+
+const A: Guid = Guid(0xA);
+const B: Guid = Guid(0xB);
+const STATES: [LeaseState; 5] = [
+    LeaseState::Available,
+    LeaseState::Leased,
+    LeaseState::Breaking,
+    LeaseState::Broken,
+    LeaseState::Expired,
+];
+/// When the operations come.
+const NOW: u64 = 100;
+
+const FOREVER: LeaseAction = LeaseAction::Acquire {
+    duration: LeaseDuration::Infinite,
+    proposed: Some(A),
+};
+
+/// What brings a lease under A to a state, and when.
+fn ways_to(state: LeaseState) -> Vec<(LeaseAction, u64)> {
+    let for_15_seconds = LeaseAction::Acquire {
+        duration: LeaseDuration::Seconds(15),
+        proposed: Some(A),
+    };
+    match state {
+        LeaseState::Available => vec![],
+        LeaseState::Leased => vec![(FOREVER, 10)],
+        LeaseState::Expired => vec![(for_15_seconds, 10)],
+        LeaseState::Breaking => vec![(FOREVER, 10), (LeaseAction::Break(Some(60)), 90)],
+        LeaseState::Broken => vec![(FOREVER, 10), (LeaseAction::Break(Some(60)), 20)],
+    }
+}
+
+fn with_id(lease_id: Option<Guid>) -> Conditions {
+    Conditions {
+        lease_id,
+        ..Conditions::default()
+    }
+}
+
+/// The table: what who brings no id, A or B is told in each of the five states. `of` is what is leased.
+fn expected(needs: bool, given: Option<Guid>, of: &str) -> [String; 5] {
+    let (ok, missing) = ("ok".to_string(), "LeaseIdMissing".to_string());
+    let absent = format!("LeaseNotPresentWith{of}Operation");
+    let mismatch = format!("LeaseIdMismatchWith{of}Operation");
+    let row = match (needs, given) {
+        (true, None) => [&ok, &missing, &missing, &ok, &ok],
+        (false, None) => [&ok, &ok, &ok, &ok, &ok],
+        (_, Some(A)) => [&absent, &ok, &ok, &absent, &absent],
+        (_, Some(_)) => [&absent, &mismatch, &mismatch, &absent, &absent],
+    };
+    row.map(String::clone)
+}
+
+fn told(outcome: Result<()>) -> String {
+    match outcome {
+        Ok(()) => "ok".to_string(),
+        Err(error) => format!("{error:?}"),
+    }
+}
+
+#[test]
+fn every_operation_treats_the_lease_id_as_its_table_says() {
+    let store = store();
+    store.make_sources();
+    for operation in operations() {
+        for given in [None, Some(A), Some(B)] {
+            let needs = operation.lease != Lease::Compares;
+            let row = expected(needs, given, "Blob");
+            for (state, expected) in STATES.into_iter().zip(row) {
+                let cell = format!("{} with {given:?} on {state:?}", operation.name);
+                store.make(&cell, operation.on);
+                for (action, now) in ways_to(state) {
+                    store.lease(&cell, action, at(now)).unwrap();
+                }
+                let outcome = (operation.act)(&store, &cell, &with_id(given), at(NOW));
+                assert_eq!(told(outcome), expected, "{cell}");
+                let left = store
+                    .properties(&cell)
+                    .map(|blob| blob.lease.state(at(NOW)));
+                let Ok(left) = left else {
+                    assert_eq!(operation.name, "Delete Blob");
+                    continue;
+                };
+                let forgotten = expected == "ok"
+                    && operation.lease == Lease::Changes
+                    && matches!(state, LeaseState::Broken | LeaseState::Expired);
+                let after = if forgotten {
+                    LeaseState::Available
+                } else {
+                    state
+                };
+                assert_eq!(left, after, "the lease after {cell}");
+                if state == LeaseState::Expired {
+                    let renewed = store.lease(&cell, LeaseAction::Renew(A), at(NOW));
+                    // Not by who let it run out, once another has written.
+                    assert_eq!(renewed.is_err(), forgotten, "renewal after {cell}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn lease_id_for_a_blob_that_is_not_there_is_refused_or_the_blob_is_missed() {
+    let store = store();
+    store.make_sources();
+    for operation in operations() {
+        let outcome = (operation.act)(&store, "none", &with_id(Some(A)), at(NOW));
+        let creates = operation.honours == Honours::Create || operation.name == "Put Block";
+        let expected = match creates {
+            true => "LeaseNotPresentWithBlobOperation",
+            false => "BlobNotFound",
+        };
+        assert_eq!(told(outcome), expected, "{}", operation.name);
+    }
+}
+
+#[test]
+fn every_call_on_a_container_treats_the_lease_id_as_its_table_says() {
+    type Call = fn(&Store, &str, &Conditions) -> Result<()>;
+    let calls: [(&str, bool, Call); 4] = [
+        ("Delete Container", true, |s, name, c| {
+            let deleted = s.service.delete_container(ACCOUNT, name, c, at(NOW))?;
+            Ok(deleted.wait()?)
+        }),
+        ("Set Container Metadata", false, |s, name, c| {
+            let metadata = Metadata::new();
+            let service = &s.service;
+            done(service.set_container_metadata(ACCOUNT, name, metadata, c, at(NOW)))
+        }),
+        ("Set Container ACL", false, |s, name, c| {
+            let (private, none) = (PublicAccess::Private, Vec::new());
+            let service = &s.service;
+            done(service.set_container_acl(ACCOUNT, name, private, none, c, at(NOW)))
+        }),
+        ("Get Container Properties", false, |s, name, c| {
+            let container = s.service.get_container_properties(ACCOUNT, name)?;
+            s.service
+                .check_container_lease(&container, c.lease_id, at(NOW))
+        }),
+    ];
+    let (store, none) = (store(), Conditions::default());
+    let mut count = 0;
+    for (call, needs, act) in calls {
+        for given in [None, Some(A), Some(B)] {
+            let row = expected(needs, given, "Container");
+            for (state, expected) in STATES.into_iter().zip(row) {
+                count += 1;
+                let name = format!("leased-{count}");
+                store.create(&name).unwrap();
+                for (action, now) in ways_to(state) {
+                    let service = &store.service;
+                    let leased = service.lease_container(ACCOUNT, &name, action, &none, at(now));
+                    leased.unwrap().2.wait().unwrap();
+                }
+                let outcome = act(&store, &name, &with_id(given));
+                assert_eq!(
+                    told(outcome),
+                    expected,
+                    "{call} with {given:?} on {state:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn leases_of_the_blobs_do_not_keep_their_container() {
+    let store = store();
+    store.put("name", b"body").unwrap();
+    store.lease("name", FOREVER, at(0)).unwrap();
+    let none = Conditions::default();
+    let deleted = store
+        .service
+        .delete_container(ACCOUNT, CONTAINER, &none, at(1));
+    deleted.unwrap().wait().unwrap();
+}
+
+#[test]
+fn lease_operations_leave_the_validators_as_they_are() {
+    let (store, none) = (store(), Conditions::default());
+    let put = store.put("name", b"body").unwrap().written;
+    let service = &store.service;
+    let container = service
+        .get_container_properties(ACCOUNT, CONTAINER)
+        .unwrap();
+    for action in [
+        FOREVER,
+        LeaseAction::Renew(A),
+        LeaseAction::Change(A, B),
+        LeaseAction::Break(Some(10)),
+        LeaseAction::Release(B),
+    ] {
+        let (_, written, ticket) = service
+            .lease_blob(&address("name"), action, &none, at(NOW))
+            .unwrap();
+        ticket.wait().unwrap();
+        assert_eq!(written.etag, put.etag, "{action:?}");
+        let (_, written, ticket) = service
+            .lease_container(ACCOUNT, CONTAINER, action, &none, at(NOW))
+            .unwrap();
+        ticket.wait().unwrap();
+        assert_eq!(written, container.written(), "{action:?}");
+    }
+    assert_eq!(
+        store.properties("name").unwrap().last_modified,
+        put.last_modified
+    );
+}
+
+#[test]
+fn snapshots_and_versions_are_not_leased() {
+    let store = store();
+    store.put("name", b"body").unwrap();
+    store.lease("name", FOREVER, at(0)).unwrap();
+    let moment = store.snapshot("name").unwrap();
+    let none = Conditions::default();
+    for state in [BlobState::Snapshot(moment), BlobState::Version(moment)] {
+        let address = BlobAddress {
+            state,
+            ..address("name")
+        };
+        let leased = store.service.lease_blob(&address, FOREVER, &none, at(NOW));
+        assert_err!(leased, Error::InvalidOperation { .. });
+    }
+    let snapshot = BlobAddress {
+        state: BlobState::Snapshot(moment),
+        ..address("name")
+    };
+    let blob = store.service.get_blob_properties(&snapshot, &none, at(NOW));
+    assert_eq!(blob.unwrap().lease.state(at(NOW)), LeaseState::Available);
+}

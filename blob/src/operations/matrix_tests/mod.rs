@@ -1,0 +1,432 @@
+//! The operations on a blob, each as one line of the protocol's tables: what they need, and how they treat a lease id and
+//! conditional headers. `leases.rs` and `conditions.rs` go through every cell.
+
+mod conditions;
+mod leases;
+
+use super::tests::*;
+use crate::*;
+use std::time::SystemTime;
+
+/// How an operation treats `x-ms-lease-id`. Source: Lease Blob, "Remarks".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lease {
+    /// It needs the id of a lease that holds, and changes the blob: a lease that holds no longer is forgotten.
+    Changes,
+    /// It needs the id, and leaves the blob and its lease as they are.
+    Needs,
+    /// It needs none, but one that is given must be the lease's.
+    Compares,
+}
+
+/// Which conditional headers an operation honours. Source: Specifying conditional headers for Blob service operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Honours {
+    /// All, as a read.
+    Read,
+    /// All, and makes the blob if there is none.
+    Create,
+    /// All, and needs the blob.
+    Change,
+    /// Those of tags only.
+    Tags,
+    /// None, and needs the blob.
+    Nothing,
+}
+
+type Act = fn(&Store, &str, &Conditions, SystemTime) -> Result<()>;
+
+struct Operation {
+    name: &'static str,
+    on: BlobType,
+    lease: Lease,
+    honours: Honours,
+    act: Act,
+}
+
+/// What every blob of these tests is tagged with.
+const TAGS: [(&str, &str); 1] = [("kind", "lake")];
+
+impl Store {
+    /// A blob that any of the operations finds: of its type, tagged, with content.
+    fn make(&self, name: &str, blob_type: BlobType) -> Written {
+        match blob_type {
+            BlobType::BlockBlob => {
+                self.put_block(name, "a", b"body").unwrap();
+                self.commit(name, latest(&["a"])).unwrap();
+            }
+            BlobType::AppendBlob => {
+                self.put_append_blob(name);
+                self.append(name, b"body").unwrap();
+            }
+            BlobType::PageBlob => {
+                self.put_page_blob(name, 1024);
+            }
+        }
+        let (service, none) = (&self.service, Conditions::default());
+        let set = service.set_blob_tags(&address(name), pairs(&TAGS), &none, at(1));
+        set.unwrap().wait().unwrap();
+        let blob = self.properties(name).unwrap();
+        blob.written()
+    }
+
+    /// Blobs to copy from.
+    fn make_sources(&self) {
+        self.make("source", BlobType::BlockBlob);
+        self.make("pages", BlobType::PageBlob);
+    }
+
+    fn put_pages(
+        &self,
+        name: &str,
+        update: PageUpdate,
+        conditions: &Conditions,
+        now: SystemTime,
+    ) -> Result<()> {
+        let request = PutPage {
+            range: 0..512,
+            update,
+            sequence: SequenceConditions::default(),
+            conditions: conditions.clone(),
+        };
+        done(self.service.put_page(&address(name), request, now))
+    }
+
+    fn set_pages(
+        &self,
+        name: &str,
+        length: Option<u64>,
+        sequence: Option<SequenceAction>,
+        conditions: &Conditions,
+        now: SystemTime,
+    ) -> Result<()> {
+        let address = address(name);
+        let service = &self.service;
+        let set =
+            service.set_page_blob_properties(&address, length, sequence, None, conditions, now)?;
+        Ok(set.2.wait()?)
+    }
+
+    fn copy_request(&self, conditions: &Conditions) -> CopyBlob {
+        CopyBlob {
+            conditions: conditions.clone(),
+            ..CopyBlob::default()
+        }
+    }
+}
+
+fn done<T>(outcome: Result<(T, Ticket)>) -> Result<()> {
+    Ok(outcome?.1.wait()?)
+}
+
+macro_rules! operation {
+    ($name:literal, $on:ident, $lease:ident, $honours:ident, $act:expr) => {
+        Operation {
+            name: $name,
+            on: BlobType::$on,
+            lease: Lease::$lease,
+            honours: Honours::$honours,
+            act: $act,
+        }
+    };
+}
+
+/// All operations on one blob that take a lease id or conditions.
+fn operations() -> Vec<Operation> {
+    let mut all = reads();
+    all.extend(creations());
+    all.extend(changes());
+    all.extend(settings());
+    all
+}
+
+fn reads() -> Vec<Operation> {
+    vec![
+        operation!("Get Blob", BlockBlob, Compares, Read, |s, name, c, now| {
+            s.service.get_blob(&address(name), None, c, now).map(|_| ())
+        }),
+        operation!(
+            "Get Blob Properties",
+            BlockBlob,
+            Compares,
+            Read,
+            |s, name, c, now| {
+                s.service
+                    .get_blob_properties(&address(name), c, now)
+                    .map(|_| ())
+            }
+        ),
+        operation!(
+            "Get Blob Tags",
+            BlockBlob,
+            Compares,
+            Read,
+            |s, name, c, now| { s.service.get_blob_tags(&address(name), c, now).map(|_| ()) }
+        ),
+        // The answer is that of other reads, 304 included: it is a GET.
+        operation!(
+            "Get Page Ranges",
+            PageBlob,
+            Compares,
+            Read,
+            |s, name, c, now| {
+                let request = GetPageRanges {
+                    conditions: c.clone(),
+                    ..GetPageRanges::default()
+                };
+                s.service
+                    .get_page_ranges(&address(name), &request, now)
+                    .map(|_| ())
+            }
+        ),
+        operation!(
+            "Get Block List",
+            BlockBlob,
+            Compares,
+            Tags,
+            |s, name, c, now| {
+                let list_type = BlockListType::All;
+                s.service
+                    .get_block_list(&address(name), list_type, c, now)
+                    .map(|_| ())
+            }
+        ),
+    ]
+}
+
+fn creations() -> Vec<Operation> {
+    vec![
+        operation!(
+            "Put Blob, before its body",
+            BlockBlob,
+            Needs,
+            Create,
+            |s, name, c, now| { s.service.check_put(&address(name), c, now) }
+        ),
+        operation!("Put Blob", BlockBlob, Changes, Create, |s, name, c, now| {
+            let mut request = s.put_request(b"new");
+            request.conditions = c.clone();
+            done(s.service.put_blob(&address(name), request, now))
+        }),
+        operation!(
+            "Put Blob, append",
+            AppendBlob,
+            Changes,
+            Create,
+            |s, name, c, now| {
+                let request = PutAppendBlob {
+                    conditions: c.clone(),
+                    ..PutAppendBlob::default()
+                };
+                done(s.service.put_append_blob(&address(name), request, now))
+            }
+        ),
+        operation!(
+            "Put Blob, pages",
+            PageBlob,
+            Changes,
+            Create,
+            |s, name, c, now| {
+                let request = PutPageBlob {
+                    conditions: c.clone(),
+                    ..PutPageBlob::default()
+                };
+                done(s.service.put_page_blob(&address(name), request, now))
+            }
+        ),
+        operation!(
+            "Put Block List",
+            BlockBlob,
+            Changes,
+            Create,
+            |s, name, c, now| {
+                let request = PutBlockList {
+                    conditions: c.clone(),
+                    ..PutBlockList::default()
+                };
+                done(s.service.put_block_list(&address(name), request, now))
+            }
+        ),
+        operation!(
+            "Copy Blob",
+            BlockBlob,
+            Changes,
+            Create,
+            |s, name, c, now| {
+                let (source, request) = (address("source"), s.copy_request(c));
+                done(s.service.copy_blob(&source, &address(name), request, now))
+            }
+        ),
+        operation!(
+            "Copy Blob From URL",
+            BlockBlob,
+            Changes,
+            Create,
+            |s, name, c, now| {
+                let (source, request) = (address("source"), s.copy_request(c));
+                done(
+                    s.service
+                        .copy_blob_from_url(&source, &address(name), request, now),
+                )
+            }
+        ),
+        operation!(
+            "Copy Blob from elsewhere",
+            BlockBlob,
+            Changes,
+            Create,
+            |s, name, c, now| {
+                let request = s.copy_request(c);
+                done(s.service.start_copy(&address(name), request, 4, now))
+            }
+        ),
+    ]
+}
+
+fn changes() -> Vec<Operation> {
+    vec![
+        operation!(
+            "Append Block",
+            AppendBlob,
+            Changes,
+            Change,
+            |s, name, c, now| {
+                let request = AppendBlock {
+                    upload: s.upload(UploadKind::AppendBlock, b"more"),
+                    max_size: None,
+                    append_position: None,
+                    conditions: c.clone(),
+                };
+                done(s.service.append_block(&address(name), request, now))
+            }
+        ),
+        operation!(
+            "Append Blob Seal",
+            AppendBlob,
+            Changes,
+            Change,
+            |s, name, c, now| { done(s.service.append_blob_seal(&address(name), None, c, now)) }
+        ),
+        operation!("Put Page", PageBlob, Changes, Change, |s, name, c, now| {
+            let upload = s.upload(UploadKind::PutPage, &[1; 512]);
+            s.put_pages(name, PageUpdate::Update(upload), c, now)
+        }),
+        operation!(
+            "Put Page, clear",
+            PageBlob,
+            Changes,
+            Change,
+            |s, name, c, now| { s.put_pages(name, PageUpdate::Clear, c, now) }
+        ),
+        operation!(
+            "Set Blob Properties, length",
+            PageBlob,
+            Changes,
+            Change,
+            |s, name, c, now| { s.set_pages(name, Some(512), None, c, now) }
+        ),
+        operation!(
+            "Set Blob Properties, number",
+            PageBlob,
+            Changes,
+            Change,
+            |s, name, c, now| { s.set_pages(name, None, Some(SequenceAction::Increment), c, now) }
+        ),
+        operation!(
+            "Set Blob Properties",
+            BlockBlob,
+            Changes,
+            Change,
+            |s, name, c, now| {
+                let headers = BlobHeaders::default();
+                done(
+                    s.service
+                        .set_blob_properties(&address(name), headers, c, now),
+                )
+            }
+        ),
+        operation!(
+            "Set Blob Metadata",
+            BlockBlob,
+            Changes,
+            Change,
+            |s, name, c, now| {
+                let metadata = Metadata::new();
+                done(
+                    s.service
+                        .set_blob_metadata(&address(name), metadata, c, now),
+                )
+            }
+        ),
+        operation!(
+            "Delete Blob",
+            BlockBlob,
+            Changes,
+            Change,
+            |s, name, c, now| {
+                let request = DeleteBlob {
+                    conditions: c.clone(),
+                    ..DeleteBlob::default()
+                };
+                done(s.service.delete_blob(&address(name), &request, now))
+            }
+        ),
+        operation!(
+            "Snapshot Blob",
+            BlockBlob,
+            Compares,
+            Change,
+            |s, name, c, now| {
+                let metadata = Metadata::new();
+                let taken = s.service.snapshot_blob(&address(name), metadata, c, now)?;
+                Ok(taken.2.wait()?)
+            }
+        ),
+    ]
+}
+
+fn settings() -> Vec<Operation> {
+    vec![
+        operation!(
+            "Set Blob Tags",
+            BlockBlob,
+            Needs,
+            Change,
+            |s, name, c, now| {
+                let set = s
+                    .service
+                    .set_blob_tags(&address(name), pairs(&TAGS), c, now)?;
+                Ok(set.wait()?)
+            }
+        ),
+        operation!(
+            "Set Blob Tier",
+            BlockBlob,
+            Needs,
+            Tags,
+            |s, name, c, now| {
+                let (tier, soon) = (AccessTier::Cool, RehydratePriority::Standard);
+                done(s.service.set_blob_tier(&address(name), tier, soon, c, now))
+            }
+        ),
+        operation!(
+            "Set Blob Expiry",
+            BlockBlob,
+            Changes,
+            Nothing,
+            |s, name, c, now| {
+                done(
+                    s.service
+                        .set_blob_expiry(&address(name), Expiry::Never, c, now),
+                )
+            }
+        ),
+        operation!("Put Block", BlockBlob, Needs, Nothing, |s, name, c, now| {
+            let upload = s.upload(UploadKind::PutBlock, b"block");
+            done(
+                s.service
+                    .put_block(&address(name), b"b", upload, c.lease_id, now),
+            )
+        }),
+    ]
+}
