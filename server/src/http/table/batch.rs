@@ -4,15 +4,21 @@ use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
 use super::super::error::{Failure, Result, known, table_json_body};
 use super::super::headers::{empty, put};
 use super::address::Address;
-use super::entity::{addressed, check_range, inserted};
-use super::{Operation, Prefer, Request, content_type, level_of, needs, route_entity, uncached};
+use super::entity::{addressed, check_range, get_entity, inserted, query_entities};
+use super::{
+    Operation, Prefer, Request, content_type, level, level_of, needs, route_entity, uncached,
+};
 use crate::auth::Caller;
 use crate::auth::policy::authorize;
 use crate::codec::multipart::{self, Batch, SubRequest, SubResponse};
 use crate::codec::odata::{Frame, Level, entity_path, read_entity};
-use crate::http::run::{self, cross};
+use crate::http::context::text_of;
+use crate::http::query::Query;
+use crate::http::run::cross;
 use axum::body::Body;
-use axum::http::Response;
+use axum::http::header::ACCEPT;
+use axum::http::{HeaderValue, Response};
+use http_body_util::BodyExt;
 use lazurite_table::{DateTime, ETag, Entity, Write};
 
 /// One operation of a changeset, read and allowed.
@@ -326,59 +332,79 @@ fn common_headers() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// A batch of one read.
-async fn answer_query(request: Request, caller: &Caller, sub: SubRequest) -> Result<SubResponse> {
-    let level = level_of(sub.header("accept").unwrap_or_default())?;
+/// A batch of one read: of an entity, or of a page of those that a query finds. A refusal is that of the part.
+async fn answer_query(
+    mut request: Request,
+    caller: &Caller,
+    sub: SubRequest,
+) -> Result<SubResponse> {
     let (request_id, now) = (request.context.request_id.clone(), request.context.now);
-    match read_entity_of(request, caller, &sub, level).await {
+    let accept = sub.header("accept").map(HeaderValue::from_str);
+    request.context.headers.remove(ACCEPT);
+    if let Some(Ok(accept)) = accept {
+        request.context.headers.insert(ACCEPT, accept);
+    }
+    let query = sub.target.split_once('?').map_or("", |(_, query)| query);
+    request.context.query = Query::parse(query)?;
+    request.level = level(&request.context)?;
+    let level = request.level;
+    match read_alone(request, caller, &sub).await {
         Ok(response) => Ok(response),
         Err(failure) => Ok(refusal(&failure, level, &request_id, now)),
     }
 }
 
-async fn read_entity_of(
-    request: Request,
+async fn read_alone(
+    mut request: Request,
     caller: &Caller,
     sub: &SubRequest,
-    level: Level,
 ) -> Result<SubResponse> {
-    let Address::Entity(table, keys) = address(&sub.target)? else {
-        return Err(Failure::unsupported(
-            "A query of many entities inside a batch",
-        ));
+    let (table, operation) = match address(&sub.target)? {
+        Address::Entity(table, keys) => (table, Operation::GetEntity(keys)),
+        Address::Table(table) => (table, Operation::QueryEntities),
+        _ => return Err(known::INVALID_INPUT.into()),
     };
-    authorize(
-        caller,
-        request.context.service,
-        &needs(&Operation::GetEntity(keys.clone())),
-    )?;
+    let comp = request.context.comp();
+    if !comp.is_empty() {
+        let reason = "A batch holds no such operation.";
+        return Err(Failure::parameter("comp", comp, reason));
+    }
+    authorize(caller, request.context.service, &needs(&operation))?;
     super::covered_rows(caller, &table, false)?;
-    check_range(request.range.as_ref(), &keys)?;
-    run::read(|| {
-        let tables = &request.app.tables;
-        let frame = Frame {
-            level,
-            base_url: &request.context.base_url,
-            account: request.account(),
-            table: &table,
-            select: None,
-        };
-        let (body, etag) = tables.read_entity(
-            request.account(),
-            &table,
-            &keys.partition_key,
-            &keys.row_key,
-            |entity| Ok((frame.single(entity)?, entity.etag())),
-        )?;
-        let mut headers = common_headers();
-        headers.push(("DataServiceVersion", "3.0;".to_owned()));
-        headers.push(("Content-Type", content_type(level)));
-        headers.push(("ETag", etag.to_string()));
-        Ok(SubResponse {
-            status: 200,
-            reason: "OK",
-            headers,
-            body,
-        })
+    request.table = table;
+    let response = match operation {
+        Operation::GetEntity(keys) => get_entity(request, keys).await?,
+        _ => query_entities(request).await?,
+    };
+    in_part(response).await
+}
+
+/// Headers of the answer to a read that stand in its part too, as the service spells them.
+const READ_HEADERS: [&str; 7] = [
+    "Content-Type",
+    "ETag",
+    "x-ms-continuation-NextPartitionKey",
+    "x-ms-continuation-NextRowKey",
+    "x-lazurite-plan",
+    "x-lazurite-examined",
+    "x-lazurite-returned",
+];
+
+async fn in_part(response: Response<Body>) -> Result<SubResponse> {
+    let (parts, body) = response.into_parts();
+    let mut headers = common_headers();
+    headers.push(("DataServiceVersion", "3.0;".to_owned()));
+    for name in READ_HEADERS {
+        let value = parts.headers.get(name).map(text_of);
+        headers.extend(value.map(|value| (name, value)));
+    }
+    // A page, whole in memory already.
+    let body = body.collect().await.map(|body| body.to_bytes().to_vec());
+    let body = body.ok().and_then(|body| String::from_utf8(body).ok());
+    Ok(SubResponse {
+        status: parts.status.as_u16(),
+        reason: parts.status.canonical_reason().unwrap_or("OK"),
+        headers,
+        body: body.ok_or(known::INTERNAL_ERROR)?,
     })
 }

@@ -244,16 +244,8 @@ fn a_batch_may_be_one_get() {
     )
     .is(201);
     let get = |row: &str| {
-        let inner = format!(
-            "GET /devstoreaccount1/T1x(PartitionKey='p',RowKey='{row}') HTTP/1.1\r\nAccept: {NO_METADATA}\r\n"
-        );
-        let body = format!(
-            "--batch_1\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n{inner}\r\n\r\n--batch_1--\r\n"
-        );
-        request("POST", "/$batch")
-            .header("Content-Type", "multipart/mixed; boundary=\"batch_1\"")
-            .body(body)
-            .send(&server)
+        let address = format!("(PartitionKey='p',RowKey='{row}')");
+        read_alone(&server, &address)
     };
     let found = get("it%27%27s");
     found.is(202);
@@ -264,9 +256,89 @@ fn a_batch_may_be_one_get() {
             && text.contains(r#""a":1"#),
         "{text}"
     );
+    let selected = get("it%27%27s").text();
+    assert!(selected.contains(r#""a":1"#), "{selected}");
     let missing = get("none").text();
     assert!(
         missing.contains("HTTP/1.1 404 Not Found\r\n") && missing.contains("ResourceNotFound"),
         "{missing}"
     );
+}
+
+/// A batch of one read in the table: of an entity, or a query.
+fn read_alone(server: &Server, address: &str) -> Response {
+    let inner = format!("GET /devstoreaccount1/T1x{address} HTTP/1.1\r\nAccept: {NO_METADATA}\r\n");
+    let body = format!(
+        "--batch_1\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n{inner}\r\n\r\n--batch_1--\r\n"
+    );
+    request("POST", "/$batch")
+        .header("Content-Type", "multipart/mixed; boundary=\"batch_1\"")
+        .body(body)
+        .send(server)
+}
+
+/// Head lines and JSON of the one part of an answer.
+fn part(answer: &Response) -> (Vec<String>, serde_json::Value) {
+    answer.is(202);
+    let text = answer.text();
+    let mut sections = text.splitn(3, "\r\n\r\n").skip(1);
+    let head = sections.next().unwrap().lines().map(str::to_owned);
+    let body = sections.next().unwrap();
+    let body = &body[..body.rfind("--batchresponse").unwrap()];
+    (head.collect(), serde_json::from_str(body.trim()).unwrap())
+}
+
+#[test]
+fn a_batch_may_be_one_query() {
+    let server = with_table();
+    for row in 0..5 {
+        let entity = json!({ "PartitionKey": "p", "RowKey": row.to_string(), "a": row, "b": "x" });
+        insert(&server, &entity).is(201);
+    }
+    let (mut seen, mut continued) = (Vec::new(), String::new());
+    for _ in 0..2 {
+        let query = format!("()?$filter=a%20gt%200&$select=RowKey,a&$top=2{continued}");
+        let (head, body) = part(&read_alone(&server, &query));
+        assert_eq!(head[0], "HTTP/1.1 200 OK");
+        seen.extend(body["value"].as_array().unwrap().clone());
+        let next = |name: &str| {
+            let start = format!("x-ms-continuation-{name}: ");
+            let line = head.iter().find_map(|line| line.strip_prefix(&start));
+            line.map(|token| format!("&{name}={token}"))
+        };
+        continued = next("NextPartitionKey")
+            .zip(next("NextRowKey"))
+            .map_or(String::new(), |(partition, row)| partition + &row);
+    }
+    assert_eq!(continued, "");
+    let expected: Vec<_> = (1..5)
+        .map(|row| json!({ "RowKey": row.to_string(), "a": row }))
+        .collect();
+    assert_eq!(seen, expected);
+    let all = part(&read_alone(&server, "")).1;
+    assert_eq!(all["value"].as_array().unwrap().len(), 5);
+    let (_, full) = part(&read_alone(
+        &server,
+        "()?$format=application/json;odata=fullmetadata&$top=1",
+    ));
+    assert!(full["odata.metadata"].is_string(), "{full}");
+}
+
+#[test]
+fn what_a_query_in_a_batch_is_refused_for_stands_in_its_part() {
+    let server = with_table();
+    for (query, status, code) in [
+        ("()?$filter=a%20gt", "400", "InvalidInput"),
+        ("()?$top=1001", "400", "InvalidInput"),
+        ("()?$orderby=a", "501", "NotImplemented"),
+        ("?comp=acl", "400", "InvalidQueryParameterValue"),
+        ("none()", "404", "TableNotFound"),
+    ] {
+        let (head, body) = part(&read_alone(&server, query));
+        assert!(
+            head[0].starts_with(&format!("HTTP/1.1 {status} ")),
+            "{head:?}"
+        );
+        assert_eq!(body["odata.error"]["code"], code, "{query}");
+    }
 }
