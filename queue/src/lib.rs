@@ -19,7 +19,8 @@
 //! - **Update** and **Delete** find the message by its id and check the receipt there.
 //! - **Clear** and **Delete Queue** are one range delete, and what comes after has a new queue id: nothing waits for the
 //!   rows to go, and nothing is scanned where they were.
-//! - **Expiry** is not an event. Delivery and peek skip what has expired; the frontier remembers that it was skipped.
+//! - **Expiry** is not an event. Delivery and peek skip what has expired, some thousand at a time so that nobody waits long for
+//!   the locks; the frontier remembers that it was skipped.
 //!   The count is messages added, less removed, less the expired that still have rows. The first two are counters, written
 //!   in the batch of each Put and Delete; the third is counted along the order of expiry, each row once. So a message
 //!   vanishes from all three at the same instant, and its rows go later, by [`QueueService::sweep`].

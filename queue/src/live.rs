@@ -93,7 +93,7 @@ pub(crate) struct Live {
     pub(crate) next_expiry: Frontier,
     /// How many rows at the front of the order of expiry have been counted.
     pub(crate) expired: ExpiredRows,
-    /// Rows taken from the head since the tombstones behind it were last covered by a range delete.
+    /// Rows taken from the head, or swept, since the tombstones behind it were last covered by a range delete.
     pub(crate) consumed_rows: AtomicU64,
     last_sequence: AtomicU64,
     next_cell: AtomicUsize,

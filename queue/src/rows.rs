@@ -15,15 +15,31 @@ pub(crate) struct Deliverable {
     pub(crate) row: DeliveryRow,
 }
 
+/// Rows of expired messages that one step of an operation passes, holding a lock that others wait for: about a millisecond.
+/// Fewer in a step make more steps, each of which seeks its place again.
+pub(crate) const EXPIRED_ROWS_PER_STEP: usize = 4_000;
+
 /// What a scan of the order of delivery found.
 pub(crate) struct Found {
     pub(crate) messages: Vec<Deliverable>,
     /// All before this place is either in `messages` or expired.
     pub(crate) end: Position,
+    /// Whether it has only stepped over expired messages, and there may be others behind them.
+    pub(crate) is_cut: bool,
+}
+
+impl Found {
+    /// Before this place there is nothing for anybody, if nothing was taken.
+    pub(crate) fn first_left(&self) -> Position {
+        self.messages
+            .first()
+            .map_or(self.end, |message| message.position)
+    }
 }
 
 impl QueueService {
-    /// Walks the order of delivery to the first `count` messages that are visible.
+    /// Walks the order of delivery to the first `count` messages that are visible, or fewer if many expired ones stand among
+    /// them.
     ///
     /// The scan ends at the present by its range, not by meeting a later row: ahead lie the tombstones of all messages
     /// deleted by their holders before they came back, and a scan that looked for the next row would step on each.
@@ -37,6 +53,7 @@ impl QueueService {
         let mut found = Found {
             messages: Vec::new(),
             end: from.start,
+            is_cut: false,
         };
         let present = Position::after(from.now);
         if from.start >= present {
@@ -44,7 +61,12 @@ impl QueueService {
         }
         let range = keys::deliveries(live.id, from.start, present);
         let mut scan = snapshot.scan(&self.messages, range, Direction::Forward);
+        let mut expired = 0;
         while found.messages.len() < count {
+            if expired == EXPIRED_ROWS_PER_STEP {
+                found.is_cut = found.messages.is_empty();
+                break;
+            }
             if !scan.advance()? {
                 found.end = present;
                 break;
@@ -53,8 +75,9 @@ impl QueueService {
             let position = position_in(scan.key())?;
             let row = DeliveryRow::decode(&scan.value_in_place()?)?;
             found.end = position.next();
-            if row.expires_at > from.now {
-                found.messages.push(Deliverable { position, row });
+            match row.expires_at > from.now {
+                true => found.messages.push(Deliverable { position, row }),
+                false => expired += 1,
             }
         }
         Ok(found)

@@ -19,7 +19,7 @@ use std::time::SystemTime;
 const QUEUES_PER_SWEEP: usize = 64;
 const MESSAGES_PER_QUEUE: usize = 256;
 
-/// Rows consumed at the head of a queue after which the tombstones behind it are covered.
+/// Rows consumed at the head of a queue, or removed by sweeps, after which the tombstones behind it are covered.
 const CONSUMED_ROWS_COVERED: u64 = 10_000;
 
 /// What one batch of a sweep removes.
@@ -79,7 +79,7 @@ impl QueueService {
             let consumed_rows = live.consumed_rows.load(Ordering::Relaxed);
             Ok((self.remove_expired(live, now)?, consumed_rows))
         })?;
-        if swept.0 == MESSAGES_PER_QUEUE || consumed_rows < CONSUMED_ROWS_COVERED {
+        if consumed_rows < CONSUMED_ROWS_COVERED {
             return Ok(swept);
         }
         Ok((swept.0, Some(self.cover_consumed(key, now)?)))
@@ -117,6 +117,9 @@ impl QueueService {
         let count = expired.messages.len();
         let mut ticket = None;
         if count > 0 {
+            self.pass_expired(live, now)?;
+            live.consumed_rows
+                .fetch_add(count as u64, Ordering::Relaxed);
             let mut batch = self.removal_of(live, &expired.messages)?;
             self.put_removed_count(&mut batch, live, *removed + count as u64);
             ticket = Some(self.write(live, batch)?);
@@ -127,6 +130,15 @@ impl QueueService {
             live.expired.removed(*expiry);
         }
         Ok((count, ticket))
+    }
+
+    /// Moves the head past expired messages, before they become tombstones that the next consumer would step on. The caller
+    /// holds the consumer lock.
+    fn pass_expired(&self, live: &Live, now: Ticks) -> Result<()> {
+        let scan = live.head.begin(now);
+        let found = self.find_deliverable(live, &self.db.snapshot(), scan, 1)?;
+        live.head.finish(scan, found.first_left());
+        Ok(())
     }
 
     fn removal_of(&self, live: &Live, expired: &[Position]) -> Result<Batch> {

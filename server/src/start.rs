@@ -243,6 +243,11 @@ async fn sweep(app: Arc<App>) {
         if !more {
             tokio::time::sleep(SWEEP_INTERVAL).await;
         }
+        // What is swept is written under locks that consumers wait for.
+        if app.db.makes_writers_wait() {
+            more = false;
+            continue;
+        }
         let (queues, blobs) = (app.clone(), app.clone());
         let messages = cross(move || Ok(queues.queues.sweep(SystemTime::now())?)).await;
         let due = cross(move || Ok(blobs.blobs.sweep(SystemTime::now(), SWEEP_STEPS_MAX)?)).await;

@@ -45,8 +45,8 @@ impl QueueService {
         })
     }
 
-    /// Takes visible messages, oldest first, and hides them: at most `count`, fewer or none if there are no more. A write,
-    /// unless it finds none. Source: Get Messages.
+    /// Takes visible messages, oldest first, and hides them: at most `count`, fewer if many expired ones stand among them, none
+    /// if there are none. A write, unless it finds none. Source: Get Messages.
     pub fn get_messages(
         &self,
         account: &str,
@@ -54,6 +54,22 @@ impl QueueService {
         request: GetMessages,
         now: SystemTime,
     ) -> Result<(Vec<DequeuedMessage>, Ticket)> {
+        loop {
+            if let Some(taken) = self.get_messages_step(account, queue, request, now)? {
+                return Ok(taken);
+            }
+        }
+    }
+
+    /// As [`QueueService::get_messages`], if that takes no more than a step of bounded length; the next one goes on from there.
+    /// `None` if it takes more: so many messages have expired that it has seen no other yet.
+    pub fn get_messages_step(
+        &self,
+        account: &str,
+        queue: &str,
+        request: GetMessages,
+        now: SystemTime,
+    ) -> Result<Option<(Vec<DequeuedMessage>, Ticket)>> {
         let count = visibility::message_count(request.count)?;
         let seconds = visibility::seconds_hidden_by_get(&request)?;
         self.with_queue(account, queue, |live| {
@@ -69,8 +85,11 @@ impl QueueService {
                 live.head.added(*position);
             }
             drop(consumer);
+            if found.is_cut {
+                return Ok(None);
+            }
             let messages = self.dequeued(live, &snapshot, found.messages, &taken)?;
-            Ok((messages, taken.ticket))
+            Ok(Some((messages, taken.ticket)))
         })
     }
 
@@ -83,15 +102,32 @@ impl QueueService {
         count: Option<i64>,
         now: SystemTime,
     ) -> Result<Vec<PeekedMessage>> {
+        loop {
+            if let Some(peeked) = self.peek_messages_step(account, queue, count, now)? {
+                return Ok(peeked);
+            }
+        }
+    }
+
+    /// Of [`QueueService::peek_messages`] what [`QueueService::get_messages_step`] is of the other.
+    pub fn peek_messages_step(
+        &self,
+        account: &str,
+        queue: &str,
+        count: Option<i64>,
+        now: SystemTime,
+    ) -> Result<Option<Vec<PeekedMessage>>> {
         let count = visibility::message_count(count)?;
         self.with_queue(account, queue, |live| {
             let consumer = live.lock_consumer();
             let scan = live.head.begin(Ticks::from_system(now));
             let snapshot = self.db.snapshot();
             let found = self.find_deliverable(live, &snapshot, scan, count)?;
-            let first_left = found.messages.first().map_or(found.end, |m| m.position);
-            live.head.finish(scan, first_left);
+            live.head.finish(scan, found.first_left());
             drop(consumer);
+            if found.is_cut {
+                return Ok(None);
+            }
             let peeked = |message: Deliverable| {
                 Ok(PeekedMessage {
                     message_id: message.position.id.to_string(),
@@ -101,7 +137,8 @@ impl QueueService {
                     text: self.text(live, &snapshot, message.position.id)?,
                 })
             };
-            found.messages.into_iter().map(peeked).collect()
+            let peeked = found.messages.into_iter().map(peeked);
+            peeked.collect::<Result<_>>().map(Some)
         })
     }
 

@@ -4,6 +4,7 @@ use crate::codec::{self, QueueRow};
 use crate::keys::{self, Position};
 use crate::live::{Live, State};
 use crate::model::*;
+use crate::rows::{EXPIRED_ROWS_PER_STEP, position_in};
 use crate::time::Ticks;
 use crate::visibility::in_range;
 use crate::{Error, QueueService, Result, check};
@@ -93,17 +94,23 @@ impl QueueService {
         now: SystemTime,
     ) -> Result<QueueProperties> {
         let now = Ticks::from_system(now);
-        self.with_queue_alone(account, queue, |key, state| {
-            let row = self.existing_row_of(key, state)?;
-            let State::Present(live) = &**state else {
-                return Err(Error::QueueNotFound);
-            };
-            let expired = self.count_expired(live, live.head.time(now))?;
-            Ok(QueueProperties {
-                metadata: row.metadata,
-                approximate_message_count: live.stored_messages().saturating_sub(expired),
-            })
-        })
+        loop {
+            let counted = self.with_queue_alone(account, queue, |key, state| {
+                let row = self.existing_row_of(key, state)?;
+                let State::Present(live) = &**state else {
+                    return Err(Error::QueueNotFound);
+                };
+                let expired = self.count_expired(live, live.head.time(now))?;
+                Ok(expired.map(|expired| QueueProperties {
+                    metadata: row.metadata,
+                    approximate_message_count: live.stored_messages().saturating_sub(expired),
+                }))
+            })?;
+            // Between steps others have their turn at the queue.
+            if let Some(properties) = counted {
+                return Ok(properties);
+            }
+        }
     }
 
     /// Replaces the metadata; the empty set clears it. Source: Set Queue Metadata.
@@ -192,11 +199,11 @@ impl QueueService {
         Ok(written?)
     }
 
-    /// How many messages that have expired by `now` still have rows. Reads each expired row once in the life of the
-    /// process, unless the clock is set back. The caller holds the queue alone.
-    fn count_expired(&self, live: &Live, now: Ticks) -> Result<u64> {
+    /// How many messages that have expired by `now` still have rows; `None` if that takes another step. Reads each expired row
+    /// once in the life of the process, unless the clock is set back. The caller holds the queue alone.
+    fn count_expired(&self, live: &Live, now: Ticks) -> Result<Option<u64>> {
         let mut counted = live.expired.counted();
-        let target = Position::after(now);
+        let mut target = Position::after(now);
         if target < counted.0 {
             *counted = (Position::MIN, 0);
         }
@@ -207,11 +214,15 @@ impl QueueService {
             let mut scan = snapshot.scan(&self.messages, range, Direction::Forward);
             while scan.advance()? {
                 rows += 1;
+                if rows == EXPIRED_ROWS_PER_STEP {
+                    target = position_in(scan.key())?.next();
+                    break;
+                }
             }
         }
-        self.examined(rows);
-        *counted = (target, counted.1 + rows);
-        Ok(counted.1)
+        self.examined(rows as u64);
+        *counted = (target, counted.1 + rows as u64);
+        Ok((rows < EXPIRED_ROWS_PER_STEP).then_some(counted.1))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Work per operation does not grow with what a queue holds or has held. Counted in rows, not in time.
 
 use crate::store::{ACCOUNT, QUEUE, Store, scale};
+use lazurite_queue::GetMessages;
 
 /// Rows that `operation` examines.
 fn rows<T>(store: &Store, operation: impl FnOnce(&Store) -> T) -> u64 {
@@ -101,5 +102,53 @@ fn clearing_costs_the_same_whatever_the_queue_holds() {
     assert_eq!(
         rows(&store, |store| assert!(store.get(32, 30).is_empty())),
         0
+    );
+}
+
+#[test]
+fn expired_messages_are_passed_in_steps_that_leave_others_their_turn() {
+    let (step, expired) = (4_000, 14_000);
+    let mut store = Store::with_queue();
+    for _ in 0..expired {
+        store.put_with("short", Some(10), None).unwrap();
+    }
+    store.put("long");
+    store.pass(10);
+    let peek = |store: &Store| {
+        let peeked = store
+            .service
+            .peek_messages_step(ACCOUNT, QUEUE, Some(1), store.now);
+        peeked.unwrap().map(|messages| messages.len())
+    };
+    let get = |store: &Store| {
+        let wanted = GetMessages::default();
+        let got = store
+            .service
+            .get_messages_step(ACCOUNT, QUEUE, wanted, store.now);
+        got.unwrap().map(|(messages, _)| messages.len())
+    };
+    assert_eq!(rows(&store, |store| assert_eq!(peek(store), None)), step);
+    assert_eq!(rows(&store, |store| assert_eq!(get(store), None)), step);
+    // What comes meanwhile is found, though the scan has gone on.
+    let put = store.put("meanwhile");
+    assert_eq!(rows(&store, |store| assert_eq!(get(store), None)), step);
+    assert_eq!(rows(&store, |store| assert_eq!(get(store), Some(1))), 2_001);
+    assert_eq!(store.get(32, 30)[0].message_id, put.message_id);
+    assert_eq!(rows(&store, |store| assert_eq!(get(store), Some(0))), 0);
+}
+
+#[test]
+fn swept_messages_leave_nothing_in_front_of_the_head() {
+    let expired = 12_000;
+    let mut store = Store::with_queue();
+    for _ in 0..expired {
+        store.put_with("short", Some(10), None).unwrap();
+    }
+    store.put("long");
+    store.pass(10);
+    assert_eq!(store.sweep(), expired);
+    assert_eq!(
+        rows(&store, |store| assert_eq!(store.get(1, 30).len(), 1)),
+        1
     );
 }

@@ -4,12 +4,13 @@ use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
 use super::super::context::Context;
 use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, parse_xml, put, xml};
-use super::super::run;
+use super::super::run::{self, cross};
 use super::{Request, uncached, write};
 use crate::codec::{date, xml::Writer};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_queue::{GetMessages, PutMessage, UpdateMessage};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 pub async fn put_message(request: Request, body: RequestBody) -> Result<Response<Body>> {
@@ -103,18 +104,28 @@ pub async fn get_messages(request: Request) -> Result<Response<Body>> {
     let count = request.context.integer("numofmessages")?;
     let visibility_seconds = request.context.integer("visibilitytimeout")?;
     let now = request.context.now;
-    let db = request.app.db.clone();
-    let (messages, ticket) = run::write(&db, move || {
-        let wanted = GetMessages {
-            count,
-            visibility_seconds,
-        };
-        Ok(request
-            .app
-            .queues
-            .get_messages(request.account(), &request.queue, wanted, now)?)
-    })
-    .await?;
+    let wanted = GetMessages {
+        count,
+        visibility_seconds,
+    };
+    let (db, request) = (request.app.db.clone(), Arc::new(request));
+    let r = request.clone();
+    let step = move || {
+        let queues = &r.app.queues;
+        Ok(queues.get_messages_step(r.account(), &r.queue, wanted, now)?)
+    };
+    let taken = match run::write(&db, step).await? {
+        Some(taken) => taken,
+        // Behind many expired messages.
+        None => {
+            let rest = move || {
+                let (queues, account) = (&request.app.queues, request.account());
+                Ok(queues.get_messages(account, &request.queue, wanted, now)?)
+            };
+            cross(rest).await?
+        }
+    };
+    let (messages, ticket) = taken;
     ticket.await?;
     let shown = messages.iter().map(|message| Shown {
         id: &message.message_id,
@@ -129,9 +140,24 @@ pub async fn get_messages(request: Request) -> Result<Response<Body>> {
 pub async fn peek_messages(request: Request) -> Result<Response<Body>> {
     let count = request.context.integer("numofmessages")?;
     let now = request.context.now;
-    let queues = &request.app.queues;
-    let peek = || Ok(queues.peek_messages(request.account(), &request.queue, count, now)?);
-    let messages = run::read(peek)?;
+    let (db, request) = (request.app.db.clone(), Arc::new(request));
+    let r = request.clone();
+    let step = move || {
+        let queues = &r.app.queues;
+        Ok(queues.peek_messages_step(r.account(), &r.queue, count, now)?)
+    };
+    // It writes nothing, but waits for consumers that do.
+    let messages = match run::write(&db, step).await? {
+        Some(messages) => messages,
+        // Behind many expired messages.
+        None => {
+            let rest = move || {
+                let (queues, account) = (&request.app.queues, request.account());
+                Ok(queues.peek_messages(account, &request.queue, count, now)?)
+            };
+            cross(rest).await?
+        }
+    };
     let shown = messages.iter().map(|message| Shown {
         id: &message.message_id,
         inserted_at: message.inserted_at,
