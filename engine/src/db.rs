@@ -10,7 +10,7 @@ use crate::keyspace::{Keyspace, Tree};
 use crate::recovery;
 use crate::stats::Stats;
 use crate::store::{Job, PanicGuard, Store, lock};
-use crate::value_log::ValueWriter;
+use crate::value_log::{LargeValue, ValueWriter};
 use crate::verify::Verified;
 use crate::version::{Field, Version, VersionEdit};
 use crate::{Batch, Error, Result, Snapshot, Ticket};
@@ -179,6 +179,13 @@ impl Db {
     pub fn value_writer(&self) -> Result<ValueWriter> {
         self.store().check_writable()?;
         Ok(ValueWriter::new(self.store().value_log.clone()))
+    }
+
+    /// Puts a value that is at hand as a whole into the value log, whatever its size. It is with the operating system on return; the
+    /// batch that names it makes it as durable as itself. Blocks for the disk. Errors: as [`Db::write`], but for `TooLarge`.
+    pub fn write_value(&self, value: &[u8]) -> Result<LargeValue> {
+        self.store().check_writable()?;
+        self.store().value_log.write_whole(value)
     }
 
     /// Flushes, marks the directory as cleanly closed and releases it. Later calls answer [`Error::Closed`].

@@ -33,19 +33,18 @@ impl ValueLog {
         segments.sealed.keys().filter(free).copied().collect()
     }
 
-    /// Retires the active segment if no one writes to it and more than `percent` of it is garbage.
+    /// Retires active segments that no one writes to and of which more than `percent` is garbage.
     pub(crate) fn retire_wasteful(&self, references: &HashMap<u64, u64>, percent: u64) {
         let mut segments = lock(&self.segments);
-        let Some(active) = &segments.active else {
-            return;
-        };
-        let size = active.end.load(Ordering::Relaxed);
-        let live = references.get(&active.number).copied().unwrap_or(0);
-        let idle = segments.pins[&active.number].load(Ordering::SeqCst) == 0;
-        if idle && size > self.segment_bytes / 16 && is_wasteful(live, size, percent) {
-            let active = segments.active.take();
-            segments.retiring.extend(active);
-        }
+        let is_idle = |number: u64| segments.pins[&number].load(Ordering::SeqCst) == 0;
+        let wasteful = segments.active.iter().filter(|active| {
+            let size = active.end.load(Ordering::Relaxed);
+            let live = references.get(&active.number).copied().unwrap_or(0);
+            let is_large = size > self.segment_bytes / 16;
+            is_large && is_idle(active.number) && is_wasteful(live, size, percent)
+        });
+        let wasteful: Vec<u64> = wasteful.map(|active| active.number).collect();
+        segments.retire(|active| wasteful.contains(&active.number));
     }
 
     /// Sealed segments of which more than `percent` is garbage, and that are still referred to.

@@ -31,6 +31,9 @@ pub(crate) const CHUNK_HEADER_BYTES: usize = 12;
 /// Largest chunk that a pointer may name; what a reader allocates is bounded by it.
 pub(crate) const CHUNK_BYTES_MAX: u64 = 16 << 20;
 
+/// Segments that take appends at once: a file system lets only one thread at a time write to a file.
+const ACTIVE_MAX: usize = 4;
+
 /// A stretch of chunk records of one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Extent {
@@ -165,7 +168,8 @@ impl Drop for Pin {
 
 #[derive(Debug)]
 struct Segments {
-    active: Option<Arc<Writable>>,
+    /// At most [`ACTIVE_MAX`]; more than one only once writers have met.
+    active: Vec<Arc<Writable>>,
     /// Full, but not yet in the manifest.
     retiring: Vec<Arc<Writable>>,
     sealed: BTreeMap<u64, SegmentMeta>,
@@ -189,6 +193,27 @@ pub(crate) struct ValueLog {
     /// Something may have become garbage since the last collection.
     collect: Arc<AtomicBool>,
     written: AtomicU64,
+}
+
+impl Segments {
+    /// An active segment that nobody writes to, the preferred one first; `None` if another is to be made.
+    fn choose(&self, preferred: Option<u64>) -> Option<Arc<Writable>> {
+        let writers = |segment: &Arc<Writable>| segment.writing.load(Ordering::SeqCst);
+        let best = self
+            .active
+            .iter()
+            .min_by_key(|segment| (writers(segment), Some(segment.number) != preferred))?;
+        let is_free = writers(best) == 0 || self.active.len() >= ACTIVE_MAX;
+        is_free.then(|| best.clone())
+    }
+
+    /// Ends active segments. Answers whether there were any.
+    fn retire(&mut self, ends: impl Fn(&Arc<Writable>) -> bool) -> bool {
+        let before = self.retiring.len();
+        self.retiring
+            .extend(self.active.extract_if(.., |segment| ends(segment)));
+        self.retiring.len() > before
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -215,7 +240,7 @@ impl ValueLog {
             segment_bytes: config.value_segment_bytes,
             manifest,
             segments: Mutex::new(Segments {
-                active: None,
+                active: Vec::new(),
                 retiring: Vec::new(),
                 sealed,
                 pins,
@@ -234,23 +259,26 @@ impl ValueLog {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Gives a chunk record of `length` bytes its place. The caller writes it and calls `written`.
-    fn reserve(&self, length: u64) -> Result<(Arc<Writable>, u64, Pin)> {
+    /// Gives a chunk record of `length` bytes its place, behind what was written last to `preferred` unless another thread
+    /// writes there. The caller writes it and calls `written`.
+    fn reserve(&self, length: u64, preferred: Option<u64>) -> Result<(Arc<Writable>, u64, Pin)> {
         let mut segments = lock(&self.segments);
         if segments.closed {
             return Err(Error::Closed);
         }
-        let full =
-            |active: &Arc<Writable>| active.end.load(Ordering::Relaxed) >= self.segment_bytes;
-        if segments.active.as_ref().is_none_or(full) {
-            let fresh = Arc::new(self.create_segment()?);
-            segments.pins.insert(fresh.number, Arc::default());
-            let old = segments.active.replace(fresh);
-            segments.retiring.extend(old);
-            self.collect.store(true, Ordering::SeqCst);
+        if segments.retire(|active| active.end.load(Ordering::Relaxed) >= self.segment_bytes) {
+            self.request_collection();
         }
+        let active = match segments.choose(preferred) {
+            Some(active) => active,
+            None => {
+                let fresh = Arc::new(self.create_segment()?);
+                segments.pins.insert(fresh.number, Arc::default());
+                segments.active.push(fresh.clone());
+                fresh
+            }
+        };
         self.written.fetch_add(length, Ordering::Relaxed);
-        let active = segments.active.clone().expect("it was just made");
         active.writing.fetch_add(1, Ordering::SeqCst);
         let offset = active.end.fetch_add(length, Ordering::Relaxed);
         let pin = Pin::new(&segments.pins[&active.number], &self.collect);
@@ -272,6 +300,7 @@ impl ValueLog {
             // Nobody knows what the disk kept, and a sync is never tried again.
             let _ = self.failure.set(error.clone());
         })?;
+        self.files.insert(number, file.clone());
         Ok(Writable {
             number,
             file,
@@ -326,15 +355,15 @@ impl ValueLog {
     }
 
     fn file(&self, number: u64) -> Result<OpenFile> {
+        if let Some(file) = self.files.get(&number) {
+            return Ok(file);
+        }
         let writable = self
             .writable()
             .into_iter()
             .find(|segment| segment.number == number);
         if let Some(segment) = writable {
             return Ok(segment.file.clone());
-        }
-        if let Some(file) = self.files.get(&number) {
-            return Ok(file);
         }
         let file = self
             .directory
@@ -370,9 +399,7 @@ impl ValueLog {
 
     /// The next value begins a new segment.
     pub(crate) fn retire(&self) {
-        let mut segments = lock(&self.segments);
-        let active = segments.active.take();
-        segments.retiring.extend(active);
+        lock(&self.segments).retire(|_| true);
     }
 
     /// A chunk could not be written to the segment. It is ended, so that what is garbage in it can be collected: on a full disk
@@ -381,16 +408,8 @@ impl ValueLog {
         segment.has_hole.store(true, Ordering::Relaxed);
         // What was written of it is to be synced too: the length of the file is about to go into the manifest.
         segment.written.fetch_add(1, Ordering::Release);
-        let mut segments = lock(&self.segments);
-        if segments
-            .active
-            .as_ref()
-            .is_some_and(|active| Arc::ptr_eq(active, segment))
-        {
-            let active = segments.active.take();
-            segments.retiring.extend(active);
-        }
-        self.collect.store(true, Ordering::SeqCst);
+        lock(&self.segments).retire(|active| Arc::ptr_eq(active, segment));
+        self.request_collection();
     }
 
     /// Reads a sealed segment through, chunk by chunk, and checks every checksum and their sum.
@@ -436,12 +455,11 @@ impl ValueLog {
         }
     }
 
-    /// No more will be written: the active segment counts as full, and writers that are left are refused.
+    /// No more will be written: active segments count as full, and writers that are left are refused.
     pub(crate) fn close(&self) {
         let mut segments = lock(&self.segments);
         segments.closed = true;
-        let active = segments.active.take();
-        segments.retiring.extend(active);
+        segments.retire(|_| true);
     }
 
     /// Enters full segments into the manifest. Answers whether there were any.

@@ -11,12 +11,15 @@ const WHOLE_BYTES_MAX: usize = 4 << 20;
 
 const _: () = assert!(WHOLE_BYTES_MAX as u64 <= super::CHUNK_BYTES_MAX);
 
+/// Values up to here are copied behind their header: one call costs less than two.
+const JOINED_BYTES_MAX: usize = 16 << 10;
+
 /// Streams a value of any size into the value log in bounded memory. Dropped unfinished, or never put in a batch, its
 /// bytes are garbage and collected.
 #[derive(Debug)]
 pub struct ValueWriter {
     log: Arc<ValueLog>,
-    /// Room for the header of a chunk, then its bytes so far.
+    /// The bytes of a chunk that is not whole yet.
     buffer: Vec<u8>,
     pointer: ValuePointer,
     pins: Vec<Pin>,
@@ -41,7 +44,7 @@ impl ValueWriter {
         let chunk_bytes = log.chunk_bytes as u64;
         ValueWriter {
             log,
-            buffer: vec![0; CHUNK_HEADER_BYTES],
+            buffer: Vec::new(),
             pointer: ValuePointer {
                 chunk_bytes,
                 length: 0,
@@ -51,15 +54,20 @@ impl ValueWriter {
         }
     }
 
-    /// Appends to the value. Blocks for the disk.
+    /// Appends to the value. What comes in whole chunks is not copied. Blocks for the disk.
     pub fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
+        let chunk_bytes = self.log.chunk_bytes;
         while !bytes.is_empty() {
-            let room = CHUNK_HEADER_BYTES + self.log.chunk_bytes - self.buffer.len();
-            let part = room.min(bytes.len());
-            self.buffer.extend_from_slice(&bytes[..part]);
-            bytes = &bytes[part..];
-            if part == room {
-                self.write_chunk()?;
+            let part = bytes.len().min(chunk_bytes - self.buffer.len());
+            let (now, later) = bytes.split_at(part);
+            bytes = later;
+            if part == chunk_bytes {
+                self.write_chunk(now)?;
+                continue;
+            }
+            self.buffer.extend_from_slice(now);
+            if self.buffer.len() == chunk_bytes {
+                self.write_buffer()?;
             }
         }
         Ok(())
@@ -67,8 +75,8 @@ impl ValueWriter {
 
     /// Ends the value. It is with the operating system on return; the batch that names it makes it as durable as itself.
     pub fn finish(mut self) -> Result<LargeValue> {
-        if self.buffer.len() > CHUNK_HEADER_BYTES {
-            self.write_chunk()?;
+        if !self.buffer.is_empty() {
+            self.write_buffer()?;
         }
         Ok(LargeValue {
             pointer: self.pointer,
@@ -76,36 +84,32 @@ impl ValueWriter {
         })
     }
 
-    fn write_chunk(&mut self) -> Result<()> {
-        let buffer = &mut self.buffer;
-        let length = buffer.len() as u64;
-        let (number, offset, pin) = self.log.append(length, |segment, offset| {
-            let (head, payload) = buffer.split_at_mut(CHUNK_HEADER_BYTES);
-            let (whole_head, sum) = chunk_header(segment.number, offset, payload);
-            head.copy_from_slice(&whole_head);
-            segment.file.write(buffer, offset).map(|()| sum)
-        })?;
-        self.add_extent(number, offset, pin);
-        self.buffer.truncate(CHUNK_HEADER_BYTES);
+    fn write_buffer(&mut self) -> Result<()> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        self.write_chunk(&buffer)?;
+        buffer.clear();
+        self.buffer = buffer;
         Ok(())
     }
 
-    fn add_extent(&mut self, segment: u64, offset: u64, pin: Pin) {
-        let length = (self.buffer.len() - CHUNK_HEADER_BYTES) as u64;
-        self.pointer.length += length;
+    fn write_chunk(&mut self, payload: &[u8]) -> Result<()> {
+        let preferred = self.pointer.extents.last().map(|last| last.segment);
+        let (extent, pin) = self.log.append(payload, preferred)?;
+        self.add_extent(extent, pin);
+        Ok(())
+    }
+
+    fn add_extent(&mut self, extent: Extent, pin: Pin) {
+        self.pointer.length += extent.length;
         let chunk = self.pointer.chunk_bytes;
         if let Some(last) = self.pointer.extents.last_mut() {
             let taken = last.length + last.length.div_ceil(chunk) * CHUNK_HEADER_BYTES as u64;
-            if last.segment == segment && last.offset + taken == offset {
-                last.length += length;
+            if last.segment == extent.segment && last.offset + taken == extent.offset {
+                last.length += extent.length;
                 return;
             }
         }
-        self.pointer.extents.push(Extent {
-            segment,
-            offset,
-            length,
-        });
+        self.pointer.extents.push(extent);
         self.pins.push(pin);
     }
 }
@@ -119,50 +123,54 @@ fn chunk_header(segment: u64, offset: u64, payload: &[u8]) -> ([u8; CHUNK_HEADER
     (head, sum)
 }
 
+impl Writable {
+    /// Writes a chunk to the place it was given; answers its checksum.
+    fn write(&self, offset: u64, payload: &[u8]) -> Result<u64> {
+        let (head, sum) = chunk_header(self.number, offset, payload);
+        if payload.len() <= JOINED_BYTES_MAX {
+            self.file.write(&[&head, payload].concat(), offset)?;
+        } else {
+            self.file.write(&head, offset)?;
+            self.file.write(payload, offset + head.len() as u64)?;
+        }
+        Ok(sum)
+    }
+}
+
 impl ValueLog {
-    /// Appends a record of `length` bytes: gives it a place, where `write` writes it and answers its checksum.
-    fn append(
-        &self,
-        length: u64,
-        write: impl FnOnce(&Writable, u64) -> Result<u64>,
-    ) -> Result<(u64, u64, Pin)> {
-        let (segment, offset, pin) = self.reserve(length)?;
-        let written = write(&segment, offset);
+    /// Appends a chunk: `preferred` as for `reserve`.
+    fn append(&self, payload: &[u8], preferred: Option<u64>) -> Result<(Extent, Pin)> {
+        let record = (CHUNK_HEADER_BYTES + payload.len()) as u64;
+        let (segment, offset, pin) = self.reserve(record, preferred)?;
+        let written = segment.write(offset, payload);
         match &written {
             Ok(sum) => {
                 segment.checksum.fetch_add(*sum, Ordering::Relaxed);
-                segment.written.fetch_add(length, Ordering::Release);
+                segment.written.fetch_add(record, Ordering::Release);
             }
             Err(_) => self.note_hole(&segment),
         }
         segment.writing.fetch_sub(1, Ordering::SeqCst);
-        written.map(|_| (segment.number, offset, pin))
+        let extent = Extent {
+            segment: segment.number,
+            offset,
+            length: payload.len() as u64,
+        };
+        written.map(|_| (extent, pin))
     }
 
-    /// Appends a value that is at hand as a whole: as one chunk, and without a copy, unless it is very large.
+    /// Appends a value that is at hand as a whole: as one chunk, unless it is very large.
     pub(crate) fn write_whole(self: &Arc<Self>, value: &[u8]) -> Result<LargeValue> {
         if value.is_empty() || value.len() > WHOLE_BYTES_MAX {
             let mut writer = ValueWriter::new(self.clone());
             writer.write(value)?;
             return writer.finish();
         }
-        let length = value.len() as u64;
-        let record = CHUNK_HEADER_BYTES as u64 + length;
-        let (segment, offset, pin) = self.append(record, |segment, offset| {
-            let (head, sum) = chunk_header(segment.number, offset, value);
-            segment.file.write(&head, offset)?;
-            let behind = offset + CHUNK_HEADER_BYTES as u64;
-            segment.file.write(value, behind).map(|()| sum)
-        })?;
-        let extent = Extent {
-            segment,
-            offset,
-            length,
-        };
+        let (extent, pin) = self.append(value, None)?;
         Ok(LargeValue {
             pointer: ValuePointer {
-                chunk_bytes: length,
-                length,
+                chunk_bytes: extent.length,
+                length: extent.length,
                 extents: vec![extent],
             },
             pins: vec![pin],
