@@ -1,7 +1,7 @@
 //! Upload: a body on its way in, in bounded memory, with its length and checksums.
 //!
-//! A small body stays in memory and becomes a row like any other; a larger one goes to the engine's value log as it
-//! arrives. Nothing refers to it until an operation puts it; one that is dropped instead is garbage that the engine collects.
+//! A small body stays in memory until its end and becomes a row, or one value of the engine's value log; a larger one goes
+//! there as it arrives. Nothing refers to it until an operation puts it; one that is dropped instead is garbage that the engine collects.
 
 use crate::BlobService;
 use crate::checksum::{Checksummer, Checksums};
@@ -26,8 +26,11 @@ const PAGES_BYTES_MAX: usize = 64 << 10;
 const SEALED_BYTES: usize = 64 << 10;
 /// What is copied from another blob is held in memory in pieces of at most this many bytes.
 const COPY_CHUNK_BYTES: usize = 256 << 10;
-/// Bodies up to this size, in bytes, are rows of the store and never files of their own.
+/// Bodies up to this size, in bytes, are gathered in memory and stored at once.
 const INLINE_BYTES_MAX: usize = 16 << 10;
+/// Contents of at least this size, in bytes, lie in the value log, where they are written once; smaller ones are rows, which
+/// are logged, flushed and compacted.
+const SEPARATED_BYTES_MIN: usize = 4 << 10;
 
 /// What a body is uploaded for, which decides its limit and its checksums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,7 +193,7 @@ impl Upload {
         Ok(())
     }
 
-    /// Whether so many bytes more can be written without a wait for the disk.
+    /// Whether so many bytes more only take memory.
     pub fn stays_small(&self, bytes: usize) -> bool {
         match &self.body {
             Body::Small(body) => body.len() + bytes <= INLINE_BYTES_MAX,
@@ -251,7 +254,7 @@ impl Upload {
         if self.kind != UploadKind::PutPage {
             return Ok(vec![Piece {
                 content: self.content,
-                value: end(self.body)?,
+                value: end(&self.db, self.body)?,
                 length: self.length,
             }]);
         }
@@ -266,7 +269,7 @@ impl Upload {
         let length = std::mem::take(&mut self.piece_bytes) as u64;
         self.pieces.push(Piece {
             content: self.content,
-            value: end(body)?,
+            value: end(&self.db, body)?,
             length,
         });
         self.content = self.ids.next_id();
@@ -274,8 +277,11 @@ impl Upload {
     }
 }
 
-fn end(body: Body) -> Result<UploadedValue> {
+fn end(db: &Db, body: Body) -> Result<UploadedValue> {
     Ok(match body {
+        Body::Small(body) if body.len() >= SEPARATED_BYTES_MIN => {
+            UploadedValue::Large(db.write_value(&body)?)
+        }
         Body::Small(body) => UploadedValue::Small(body),
         Body::Large(writer) => UploadedValue::Large(writer.finish()?),
     })
