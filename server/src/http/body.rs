@@ -190,11 +190,11 @@ pub trait ChunkSource: Send + Unpin + 'static {
     fn next_chunk(&mut self) -> Result<Option<Bytes>>;
 }
 
-/// A body of `length` bytes: `first`, then what `source` has. A chunk is read when the connection has room for it, so a
-/// slow client holds one chunk and no thread.
+/// A body of `length` bytes: `first`, then what `source` has. A chunk is read while the one before it is sent, so a slow
+/// client holds two chunks and no thread.
 pub fn streamed<S: ChunkSource>(first: Bytes, source: S, length: u64) -> Body {
     Body::new(Streamed {
-        state: State::Ready(Some(first), source),
+        state: State::Ready(first, source),
         remaining: length,
     })
 }
@@ -205,8 +205,8 @@ struct Streamed<S> {
 }
 
 enum State<S> {
-    /// A chunk to go out now, if there is one, and the source of those after it.
-    Ready(Option<Bytes>, S),
+    /// A chunk to go out now, and the source of those after it.
+    Ready(Bytes, S),
     Reading(JoinHandle<(Result<Option<Bytes>>, S)>),
     Ended,
 }
@@ -222,17 +222,14 @@ impl<S: ChunkSource> HttpBody for Streamed<S> {
         loop {
             match std::mem::replace(&mut self.state, State::Ended) {
                 State::Ended => return Poll::Ready(None),
-                State::Ready(Some(chunk), source) => {
+                State::Ready(chunk, mut source) => {
                     self.remaining = self.remaining.saturating_sub(chunk.len() as u64);
                     if self.remaining > 0 {
-                        self.state = State::Ready(None, source);
+                        self.state = State::Reading(tokio::task::spawn_blocking(move || {
+                            (source.next_chunk(), source)
+                        }));
                     }
                     return Poll::Ready(Some(Ok(Frame::data(chunk))));
-                }
-                State::Ready(None, mut source) => {
-                    self.state = State::Reading(tokio::task::spawn_blocking(move || {
-                        (source.next_chunk(), source)
-                    }));
                 }
                 State::Reading(mut reading) => match Pin::new(&mut reading).poll(task) {
                     Poll::Pending => {
@@ -240,7 +237,7 @@ impl<S: ChunkSource> HttpBody for Streamed<S> {
                         return Poll::Pending;
                     }
                     Poll::Ready(Ok((Ok(Some(chunk)), source))) => {
-                        self.state = State::Ready(Some(chunk), source)
+                        self.state = State::Ready(chunk, source)
                     }
                     // The status has been sent: all that is left is to end the connection before the promised length.
                     Poll::Ready(outcome) => {

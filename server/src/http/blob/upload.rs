@@ -38,7 +38,8 @@ pub async fn drain(
     mut body: RequestBody,
     structure: &mut Option<Decoder>,
 ) -> Result<Upload> {
-    while let Some(chunk) = gather(&mut body).await? {
+    let mut rest = Bytes::new();
+    while let Some(chunk) = gather(&mut body, &mut rest).await? {
         let length = chunk.len();
         let contents = match structure {
             None => vec![chunk],
@@ -133,21 +134,30 @@ pub fn put_structure(response: &mut Response<Body>, structured: bool) {
     }
 }
 
-/// The next [`UPLOAD_CHUNK_BYTES`] of a body, or what is left; `None` at its end.
-async fn gather(body: &mut RequestBody) -> Result<Option<Bytes>> {
-    let Some(first) = body.next_chunk().await? else {
-        return Ok(None);
-    };
-    if first.len() >= UPLOAD_CHUNK_BYTES || body.is_ended() {
+/// The next [`UPLOAD_CHUNK_BYTES`] of a body, or what is left of it, `None` at its end. What came with them stays in `rest`: the
+/// store need not copy a chunk of just its own size.
+async fn gather(body: &mut RequestBody, rest: &mut Bytes) -> Result<Option<Bytes>> {
+    let mut first = std::mem::take(rest);
+    if first.is_empty() {
+        match body.next_chunk().await? {
+            Some(chunk) => first = chunk,
+            None => return Ok(None),
+        }
+    }
+    *rest = first.split_off(first.len().min(UPLOAD_CHUNK_BYTES));
+    if first.len() == UPLOAD_CHUNK_BYTES || body.is_ended() {
         return Ok(Some(first));
     }
-    let mut chunk = BytesMut::with_capacity(UPLOAD_CHUNK_BYTES);
+    let declared = usize::try_from(body.length_at_least()).unwrap_or(usize::MAX);
+    let expected = first.len().saturating_add(declared);
+    let mut chunk = BytesMut::with_capacity(expected.min(UPLOAD_CHUNK_BYTES));
     chunk.extend_from_slice(&first);
     while chunk.len() < UPLOAD_CHUNK_BYTES {
-        match body.next_chunk().await? {
-            Some(more) => chunk.extend_from_slice(&more),
-            None => break,
-        }
+        let Some(mut more) = body.next_chunk().await? else {
+            break;
+        };
+        *rest = more.split_off(more.len().min(UPLOAD_CHUNK_BYTES - chunk.len()));
+        chunk.extend_from_slice(&more);
     }
     Ok(Some(chunk.freeze()))
 }
