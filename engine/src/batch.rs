@@ -30,6 +30,8 @@ pub struct Batch {
     /// Keeps the segments of large values until the memtable refers to them.
     pub(crate) pins: Vec<Pin>,
     pub(crate) value_length_max: usize,
+    /// Whether anything is deleted: such a batch may give back more than it takes.
+    pub(crate) deletes: bool,
     /// Each keyspace named, once for each stretch of changes to it.
     pub(crate) keyspaces: Vec<Arc<Tree>>,
     key_length_max: usize,
@@ -62,6 +64,7 @@ impl Batch {
     /// Removes `key`; no error if it is absent.
     pub fn delete(&mut self, keyspace: &Keyspace, key: &[u8]) {
         self.note(keyspace);
+        self.deletes = true;
         self.push(Kind::Delete as u8, keyspace.id(), key);
     }
 
@@ -71,6 +74,7 @@ impl Batch {
             return;
         }
         self.note(keyspace);
+        self.deletes = true;
         let end_length = range.end.as_ref().map_or(0, Vec::len);
         let length = range.start.len().max(end_length);
         self.bound_length_max = self.bound_length_max.max(length);

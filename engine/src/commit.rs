@@ -383,7 +383,7 @@ impl Store {
             Applied::Again => SEQUENCE_MAX,
         };
         let bytes = active.apply(noted, floor);
-        self.memtable_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.room.memtable_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Makes everything that was appended before the call durable: the value log first, because a pointer that survives

@@ -62,8 +62,13 @@ pub struct Config {
     pub value_bytes_separated: usize,
     /// Bytes of a chunk in the value log: the unit of its checksums. Default: 256 KiB. Raised: more read for a small part.
     pub value_chunk_bytes: usize,
-    /// Bytes of a value-log segment after which the next is begun. Default: 64 MiB. Raised: space comes back later.
+    /// Bytes of a value-log segment after which the next is begun, at most what the reserve has. Default: 64 MiB. Raised: space
+    /// comes back later.
     pub value_segment_bytes: u64,
+    /// Bytes of the disk, or of the limit of a store in memory, that puts leave free, so that what is deleted can be flushed, merged
+    /// and collected; at most a sixteenth of all. Default: 64 MiB. Raised: full sooner. Lowered: a full store may not have the
+    /// room that it takes to give space back.
+    pub reserve_bytes: u64,
     /// Milliseconds between background syncs at durability `Process`. Default: 50. Raised: a power cut takes more.
     pub sync_milliseconds: u64,
     /// Seconds after which a memtable that hides older data is flushed, so that its space comes back. Default: 10.
@@ -90,6 +95,7 @@ impl Default for Config {
             value_bytes_separated: 32 << 10,
             value_chunk_bytes: 256 << 10,
             value_segment_bytes: 64 << 20,
+            reserve_bytes: 64 << 20,
             sync_milliseconds: 50,
             memtable_seconds_max: 10,
         }

@@ -127,8 +127,9 @@ impl Db {
 
     /// Makes `batch` visible, whole, to every read that starts after the return; the ticket says when it is durable.
     /// A caller that holds a key lock may release it now and wait afterwards. Waits while flushes or compactions lag far
-    /// behind. Errors: `TooLarge`; `NoSpace`, after which the batch is not there and later ones may succeed; `ReadOnly`; any
-    /// other error leaves it open whether the batch will be there after a restart.
+    /// behind. Errors: `TooLarge`; `NoSpace`, after which the batch is not there and later ones may succeed, those that delete
+    /// something first of all (`Config::reserve_bytes`); `ReadOnly`; any other error leaves it open whether the batch will be
+    /// there after a restart.
     pub fn write(&self, batch: Batch) -> Result<Ticket> {
         let store = self.store();
         store.check_writable()?;
@@ -139,10 +140,13 @@ impl Db {
             store.check_keyspace(keyspace)?;
         }
         batch.check_keys()?;
-        let threshold = store.config.value_bytes_separated;
-        let batch = batch.separate_values(threshold, |value| store.value_log.write_whole(value))?;
+        let (threshold, deletes) = (store.config.value_bytes_separated, batch.deletes);
+        let batch = batch.separate_values(threshold, |value| store.write_value(value))?;
         batch.check()?;
-        store.throttle()?;
+        if !deletes {
+            store.room.take(batch.payload.len() as u64)?;
+        }
+        store.throttle(deletes)?;
         let sequence = store.commit(batch)?;
         Ok(store.ticket(sequence))
     }
@@ -178,14 +182,15 @@ impl Db {
     /// Begins a large value; see [`ValueWriter`].
     pub fn value_writer(&self) -> Result<ValueWriter> {
         self.store().check_writable()?;
-        Ok(ValueWriter::new(self.store().value_log.clone()))
+        let writer = ValueWriter::new(self.store().value_log.clone());
+        Ok(writer.within(self.store().room.clone()))
     }
 
     /// Puts a value that is at hand as a whole into the value log, whatever its size. It is with the operating system on return; the
     /// batch that names it makes it as durable as itself. Blocks for the disk. Errors: as [`Db::write`], but for `TooLarge`.
     pub fn write_value(&self, value: &[u8]) -> Result<LargeValue> {
         self.store().check_writable()?;
-        self.store().value_log.write_whole(value)
+        self.store().write_value(value)
     }
 
     /// Flushes, marks the directory as cleanly closed and releases it. Later calls answer [`Error::Closed`].
@@ -321,6 +326,11 @@ impl Drop for Handle {
 }
 
 impl Store {
+    fn write_value(&self, value: &[u8]) -> Result<LargeValue> {
+        self.room.take(value.len() as u64)?;
+        self.value_log.write_whole(value)
+    }
+
     /// Leaves nothing in the log and nothing half done, and says so in the manifest.
     fn finish(&self) -> Result<()> {
         if let Some(failure) = self.failure() {

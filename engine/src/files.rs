@@ -11,7 +11,7 @@
 //! | 40 | 8 | checksum of bytes 0..40, keyed by the file number and offset 0 |
 
 use crate::codec::{Decoder, checksum};
-use crate::fs::{File, Fs, Lock};
+use crate::fs::{File, Fs, Lock, Space};
 use crate::{Error, Result};
 use bytes::Bytes;
 use std::fmt;
@@ -230,6 +230,11 @@ impl Directory {
     pub(crate) fn sync(&self) -> Result<()> {
         let synced = self.fs.sync_directory(&self.path);
         synced.map_err(|error| Error::io("sync", &self.path, error))
+    }
+
+    /// How much space there is where the directory lies, if that is known and limited.
+    pub(crate) fn space(&self) -> Option<Space> {
+        self.fs.space(&self.path)
     }
 
     pub(crate) fn lock(&self) -> Result<Lock> {

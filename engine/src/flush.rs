@@ -18,9 +18,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+/// After how many seconds a memtable that hides older data is flushed when space is short.
+const SHORT_SECONDS: u64 = 1;
+
 impl Store {
-    /// Seals active memtables that hide older data for too long, that hold much in the value log, or that keep the log
-    /// from being removed.
+    /// Seals active memtables that hide older data for too long (sooner when space is short), that hold much in the value
+    /// log, or that keep the log from being removed.
     pub(crate) fn seal_aged(&self) {
         let trees = self.trees();
         let aged: Vec<_> = trees.iter().filter(|tree| self.is_aged(tree)).collect();
@@ -41,12 +44,19 @@ impl Store {
         }
         let summary = view.active.summary();
         let age = self.clock.now().saturating_sub(summary.created);
-        let hides = summary.deletions > 0 || summary.value_bytes > 0;
-        let old = age >= Duration::from_secs(self.config.memtable_seconds_max);
+        let hides_files = (summary.deletions > 0 || summary.value_bytes > 0)
+            && view.version.files().next().is_some();
+        // A row that another one replaced lets go of its value; one in a deleted range does so when it is flushed.
+        let hides_values = summary.value_bytes > 0 && view.active.has_range_tombstones();
+        let is_old = |seconds| age >= Duration::from_secs(seconds);
+        let awaited = || {
+            let seconds = self.config.memtable_seconds_max;
+            is_old(seconds) || (is_old(seconds.min(SHORT_SECONDS)) && self.room.is_short())
+        };
         let pins_log = summary
             .first_sequence
             .is_some_and(|first| first <= self.commit.segments.limit(self.config.wal_bytes_max));
-        (hides && old && view.version.files().next().is_some())
+        ((hides_files || hides_values) && awaited())
             || summary.value_bytes > self.config.value_segment_bytes
             || pins_log
     }
@@ -76,7 +86,8 @@ impl Store {
         let meta = self.write_memtable(tree, memtable)?;
         let (size, entries) = (meta.size, meta.entries);
         self.install_flush(tree, memtable, meta)?;
-        self.memtable_bytes
+        self.room
+            .memtable_bytes
             .fetch_sub(memtable.bytes(), Ordering::Relaxed);
         self.note_versions();
         count(&self.counters.flushes, 1);

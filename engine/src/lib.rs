@@ -36,6 +36,7 @@ mod memtable;
 mod range_tombstones;
 mod recovery;
 mod replay;
+mod room;
 mod snapshot;
 mod sstable;
 mod stats;

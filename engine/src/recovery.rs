@@ -8,6 +8,7 @@ use crate::files::{Directory, FileKind, FileName, HEADER_BYTES};
 use crate::fs::{Lock, LockGuard};
 use crate::keyspace::Tree;
 use crate::manifest::{self, Manifest};
+use crate::room::Room;
 use crate::store::{Parts, Store, lock};
 use crate::value_log::{self, ValueLog};
 use crate::verify::Verified;
@@ -196,7 +197,13 @@ struct Recovery {
 
 impl Recovery {
     fn build(self, state: State) -> Result<Store> {
-        let (config, directory) = (self.config, self.directory);
+        let directory = self.directory;
+        let room = Room::new(directory.clone(), self.config.reserve_bytes);
+        let config = Config {
+            // What is alive in a segment is copied before the segment goes, and that must fit into the reserve.
+            value_segment_bytes: self.config.value_segment_bytes.min(room.reserve()),
+            ..self.config
+        };
         let cache = Cache::new(
             directory.clone(),
             self.store_id,
@@ -243,6 +250,7 @@ impl Recovery {
             config,
             background: self.environment.background,
             clock: self.environment.clock,
+            room: Arc::new(room),
             directory,
             store_id: self.store_id,
             cache,

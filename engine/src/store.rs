@@ -11,6 +11,7 @@ use crate::fs::{Clock, LockGuard};
 use crate::key::{Kind, SequenceNumber};
 use crate::keyspace::Tree;
 use crate::manifest::Manifest;
+use crate::room::Room;
 use crate::snapshot::Snapshots;
 use crate::stats::{Counters, count};
 use crate::value_log::{ValueLog, ValuePointer, ValueReader};
@@ -47,8 +48,7 @@ pub(crate) struct Store {
     pub(crate) snapshots: Snapshots,
     pub(crate) commit: Commit,
     pub(crate) sync: SyncState,
-    /// Bytes of all memtables, sealed ones included.
-    pub(crate) memtable_bytes: AtomicUsize,
+    pub(crate) room: Arc<Room>,
     pub(crate) flushing: Mutex<()>,
     pub(crate) compacting: Mutex<()>,
     pub(crate) compactions: AtomicUsize,
@@ -133,6 +133,7 @@ pub(crate) struct Parts {
     pub(crate) cache: Arc<Cache>,
     pub(crate) manifest: Arc<Mutex<Manifest>>,
     pub(crate) value_log: Arc<ValueLog>,
+    pub(crate) room: Arc<Room>,
     pub(crate) trees: Vec<Arc<Tree>>,
     pub(crate) instance: u64,
     pub(crate) failure: Arc<OnceLock<Error>>,
@@ -155,7 +156,7 @@ impl Store {
             snapshots: Snapshots::default(),
             commit: Commit::default(),
             sync: SyncState::default(),
-            memtable_bytes: AtomicUsize::new(0),
+            room: parts.room,
             flushing: Mutex::default(),
             compacting: Mutex::default(),
             compactions: AtomicUsize::new(0),
@@ -352,12 +353,19 @@ impl Store {
     /// Runs one pending compaction or collection. Answers which.
     pub(crate) fn run_maintenance(&self) -> Result<Option<Job>> {
         let _guard = lock(&self.compacting);
-        if self.note(self.compact_one())? {
-            self.notify();
-            return Ok(Some(Job::Compaction));
+        let compacted = self.compact_one();
+        if matches!(compacted, Ok(false) | Err(Error::NoSpace { .. })) {
+            // Where there is no space to merge, collecting may make some.
+            let collected = self.note(self.collect())?;
+            if collected {
+                return Ok(Some(Job::Collection));
+            }
         }
-        let collected = self.note(self.collect())?;
-        Ok(collected.then_some(Job::Collection))
+        let compacted = self.note(compacted)?;
+        if compacted {
+            self.notify();
+        }
+        Ok(compacted.then_some(Job::Compaction))
     }
 
     /// Runs one job that is pending, if any.
@@ -478,13 +486,16 @@ impl Store {
         }
     }
 
-    /// Makes a writer wait, or work, while flushes or compactions lag behind.
-    pub(crate) fn throttle(&self) -> Result<()> {
+    /// Makes a writer wait, or work, while flushes or compactions lag behind. One who `deletes` does not wait for space.
+    pub(crate) fn throttle(&self, deletes: bool) -> Result<()> {
         if !self.is_near_limit() {
             return Ok(());
         }
         let began = self.clock.now();
-        let throttled = self.wait_for_room();
+        let throttled = match self.wait_for_room() {
+            Err(Error::NoSpace { .. }) if deletes && !self.is_over_all_limits() => Ok(()),
+            waited => waited,
+        };
         let waited = self.clock.now().saturating_sub(began);
         count(&self.counters.stalls, 1);
         count(
@@ -527,13 +538,19 @@ impl Store {
         Ok(())
     }
 
+    /// Whether even what makes room has to wait for some.
+    fn is_over_all_limits(&self) -> bool {
+        let bytes = self.room.memtable_bytes.load(Ordering::Relaxed);
+        bytes > self.config.memory_bytes_max.saturating_mul(2)
+    }
+
     fn is_over_limit(&self) -> bool {
-        self.memtable_bytes.load(Ordering::Relaxed) > self.config.memory_bytes_max
+        self.room.memtable_bytes.load(Ordering::Relaxed) > self.config.memory_bytes_max
             || self.level0_files_most() >= self.config.level0_files_stop
     }
 
     pub(crate) fn is_near_limit(&self) -> bool {
-        self.memtable_bytes.load(Ordering::Relaxed) > self.config.memory_bytes_max / 4 * 3
+        self.room.memtable_bytes.load(Ordering::Relaxed) > self.config.memory_bytes_max / 4 * 3
             || self.level0_files_most() > self.config.level0_files_stop / 4 * 3
     }
 

@@ -1,12 +1,17 @@
-//! Costs that must not grow: a pop behind many deleted rows, a range deletion and the first row behind it, an open.
+//! Costs that must not grow: a pop behind many deleted rows, a range deletion and the first row behind it, an open. And space
+//! that comes back when what filled it is deleted.
 
 mod common;
 
 use common::Choices;
+use lazurite_engine::fs::{ManualClock, MemoryFs};
 use lazurite_engine::{
-    Batch, Config, Db, Direction, Durability, KeyRange, Keyspace, KeyspaceOptions,
+    Batch, Config, Db, Direction, Durability, Environment, Error, KeyRange, Keyspace,
+    KeyspaceOptions,
 };
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 fn open(path: &Path, config: Config) -> (Db, Keyspace) {
     let db = Db::open(path, config).unwrap();
@@ -139,6 +144,111 @@ fn overwritten_and_abandoned_values_give_their_space_back() {
     let verified = db.verify().unwrap();
     assert_eq!((verified.rows, verified.value_bytes), (50, live));
     assert_eq!(verified.damages.len(), 0);
+}
+
+/// A store on a small disk, or in a little memory, whose background work is stepped.
+struct Small {
+    db: Db,
+    keyspace: Keyspace,
+    clock: Arc<ManualClock>,
+}
+
+impl Small {
+    fn open(durability: Durability, bytes_max: u64) -> Small {
+        let clock = Arc::new(ManualClock::default());
+        let environment = Environment {
+            clock: clock.clone(),
+            ..common::environment(Arc::new(MemoryFs::volatile_up_to(bytes_max)))
+        };
+        let config = Config {
+            durability,
+            ..Config::default()
+        };
+        let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
+        let keyspace = db.keyspace("rows", KeyspaceOptions::default()).unwrap();
+        Small {
+            db,
+            keyspace,
+            clock,
+        }
+    }
+
+    /// Puts rows until there is no space for more. Answers how many there are.
+    fn fill_up(&self, value_bytes: usize) -> u64 {
+        let mut choices = Choices(1);
+        for index in 0.. {
+            // Nothing that could be compressed.
+            let words = std::iter::repeat_with(|| choices.next().to_le_bytes());
+            let value: Vec<u8> = words.take(value_bytes / 8).flatten().collect();
+            let mut batch = Batch::new();
+            batch.put(&self.keyspace, &key(index), &value);
+            match self.db.write(batch) {
+                Ok(ticket) => ticket.wait().unwrap(),
+                Err(Error::NoSpace { .. }) => return index,
+                Err(error) => panic!("row {index}: {error}"),
+            }
+            if index % 32 == 0 {
+                self.step();
+            }
+        }
+        unreachable!("the space has an end")
+    }
+
+    /// Does one piece of work, unless there is none, or no space for it.
+    fn step(&self) -> bool {
+        match self.db.step() {
+            Ok(job) => job.is_some(),
+            Err(Error::NoSpace { .. }) => false,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn delete(&self, range: KeyRange) {
+        let mut batch = Batch::new();
+        batch.delete_range(&self.keyspace, range);
+        self.db.write(batch).unwrap().wait().unwrap();
+        self.clock.advance(Duration::from_secs(1));
+        while self.step() {}
+    }
+}
+
+/// Fills the store and deletes a range of what is in it, again and again.
+fn can_be_filled_again(durability: Durability, bytes_max: u64, value_bytes: usize) {
+    let context = format!("{durability:?}, {bytes_max} bytes, values of {value_bytes}");
+    let store = Small::open(durability, bytes_max);
+    let rows = store.fill_up(value_bytes);
+    assert!(
+        rows * value_bytes as u64 > bytes_max / 2,
+        "{context}: full with {rows} rows"
+    );
+    for round in 0..3 {
+        store.delete(KeyRange {
+            start: key(1),
+            end: None,
+        });
+        let again = store.fill_up(value_bytes);
+        let context = format!("{context}, round {round}");
+        let stats = store.db.stats();
+        assert!(
+            again > rows * 8 / 10,
+            "{context}: {again} rows of {rows}: {stats}"
+        );
+        assert_eq!(store.db.verify().unwrap().damages.len(), 0, "{context}");
+    }
+}
+
+#[test]
+fn a_full_store_in_memory_has_space_again_when_a_range_is_deleted() {
+    for (mebibytes, value_bytes) in [(16, 2000), (16, 1 << 20), (64, 50_000)] {
+        can_be_filled_again(Durability::Memory, mebibytes << 20, value_bytes);
+    }
+}
+
+#[test]
+fn a_full_disk_has_space_again_when_a_range_is_deleted() {
+    for (mebibytes, value_bytes) in [(128, 2000), (64, 50_000), (64, 1 << 20)] {
+        can_be_filled_again(Durability::Process, mebibytes << 20, value_bytes);
+    }
 }
 
 /// Figures for a person to look at: `cargo test --release --test shape -- --ignored --nocapture`.

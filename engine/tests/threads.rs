@@ -339,6 +339,48 @@ impl Wake for Unpark {
 }
 
 #[test]
+fn a_full_store_in_memory_takes_values_again_soon_after_a_range_was_deleted() {
+    use lazurite_engine::{Error, fs::MemoryFs};
+    let environment = Environment {
+        fs: std::sync::Arc::new(MemoryFs::volatile_up_to(16 << 20)),
+        ..Environment::system(Durability::Memory)
+    };
+    let config = Config {
+        durability: Durability::Memory,
+        ..Config::default()
+    };
+    let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
+    let (a, _) = keyspaces(&db);
+    let put = |index: u64| {
+        let mut batch = Batch::new();
+        batch.put(&a, &key(0, index), &[7; 1 << 20]);
+        match db.write(batch) {
+            Ok(ticket) => ticket.wait().is_ok(),
+            Err(Error::NoSpace { .. }) => false,
+            Err(error) => panic!("{error}"),
+        }
+    };
+    assert!(
+        (0..64).any(|index| !put(index)),
+        "64 MiB do not fit into 16"
+    );
+    let mut batch = Batch::new();
+    batch.delete_range(&a, KeyRange::prefix(b"0/"));
+    db.write(batch).unwrap().wait().unwrap();
+    let (_sender, receiver) = std::sync::mpsc::channel::<()>();
+    let tries = (0..3000).take_while(|_| {
+        let _ = receiver.recv_timeout(std::time::Duration::from_millis(10));
+        !put(0)
+    });
+    let tries = tries.count();
+    assert!(tries < 3000, "still full: {}", db.stats());
+    println!("space again after {tries} times 10 ms");
+    for index in 0..10 {
+        assert!(put(index), "{}", db.stats());
+    }
+}
+
+#[test]
 fn what_is_too_large_is_refused_and_leaves_nothing() {
     use lazurite_engine::{BATCH_BYTES_MAX, Error, KEY_BYTES_MAX};
     let directory = tempfile::tempdir().unwrap();

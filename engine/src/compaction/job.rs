@@ -67,10 +67,12 @@ impl Store {
         ))
     }
 
-    /// Percentage of garbage that a value-log segment may have: less at rest, when copying what is alive disturbs nobody.
+    /// Percentage of garbage that a value-log segment may have: less at rest, when copying what is alive disturbs nobody, and
+    /// least when space is short.
     pub(crate) fn garbage_percent_max(&self) -> u64 {
-        match self.is_at_rest() {
-            true => 16,
+        match self.room.is_short() {
+            true => 4,
+            false if self.is_at_rest() => 16,
             false => 50,
         }
     }
@@ -81,7 +83,12 @@ impl Store {
             return Ok(false);
         }
         let percent = self.garbage_percent_max();
-        let wasteful = self.value_log.wasteful(&self.value_references(), percent);
+        let references = self.value_references();
+        let mut wasteful = self.value_log.wasteful(&references, percent);
+        if self.room.is_short() {
+            // The copies of what is alive in one fit into the reserve.
+            wasteful.truncate(1);
+        }
         if wasteful.is_empty() {
             return Ok(false);
         }

@@ -5,6 +5,8 @@
     reason = "this is the seam that the rest of the engine goes through"
 )]
 
+#[cfg(target_os = "linux")]
+use super::Space;
 use super::{Clock, File, Fs, Lock, LockGuard};
 use bytes::Bytes;
 use std::fs::{self, OpenOptions, TryLockError};
@@ -76,6 +78,15 @@ impl Fs for DiskFs {
     #[cfg(not(unix))]
     fn sync_directory(&self, _: &Path) -> io::Result<()> {
         Ok(())
+    }
+
+    #[cfg(target_os = "linux")]
+    fn space(&self, path: &Path) -> Option<Space> {
+        let found = rustix::fs::statvfs(path).ok()?;
+        Some(Space {
+            total: found.f_blocks.saturating_mul(found.f_frsize),
+            free: found.f_bavail.saturating_mul(found.f_frsize),
+        })
     }
 
     fn lock(&self, path: &Path) -> io::Result<Lock> {

@@ -1,6 +1,6 @@
 //! A file system that fails on cue: the n-th call of a kind, once or from then on.
 
-use super::{File, Fs, Lock};
+use super::{File, Fs, Lock, Space};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -165,6 +165,10 @@ impl Fs for FaultFs {
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
         self.check(Operation::SyncDirectory, path)?;
         self.inner.sync_directory(path)
+    }
+
+    fn space(&self, path: &Path) -> Option<Space> {
+        self.inner.space(path)
     }
 
     fn lock(&self, path: &Path) -> io::Result<Lock> {

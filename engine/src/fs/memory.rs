@@ -3,7 +3,7 @@
 //! The crashable kind keeps, for each file and directory, what is durable and the ordered operations since its last sync;
 //! [`MemoryFs::crash`] answers a copy as a power cut would leave it. The volatile kind keeps only what is there now.
 
-use super::{File, Fs, Lock, LockGuard};
+use super::{File, Fs, Lock, LockGuard, Space};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -410,8 +410,11 @@ impl Fs for MemoryFs {
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.create(path)?,
             opened => opened?,
         };
-        if file.length()? < length {
+        let present = file.length()?;
+        if present < length && self.crashable {
             file.set_length(length)?;
+        } else if present < length {
+            file.write_at(&vec![0; (length - present) as usize], present)?;
         }
         Ok(file)
     }
@@ -464,6 +467,12 @@ impl Fs for MemoryFs {
             directory.unsynced.clear();
         }
         Ok(())
+    }
+
+    fn space(&self, _: &Path) -> Option<Space> {
+        let total = self.room.bytes_max;
+        let free = total.saturating_sub(self.room.bytes.load(Ordering::Relaxed));
+        (total < u64::MAX).then_some(Space { total, free })
     }
 
     fn lock(&self, path: &Path) -> io::Result<Lock> {

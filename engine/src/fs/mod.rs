@@ -42,8 +42,22 @@ pub trait Fs: Send + Sync + Debug {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Makes creations, renames and removals in the directory durable.
     fn sync_directory(&self, path: &Path) -> io::Result<()>;
+    /// How much space there is where `path` lies; `None` where that is not known or not limited.
+    fn space(&self, path: &Path) -> Option<Space> {
+        let _ = path;
+        None
+    }
     /// Takes the lock file at `path` for this process, until the guard is dropped; answers who has it otherwise.
     fn lock(&self, path: &Path) -> io::Result<Lock>;
+}
+
+/// The answer of [`Fs::space`], in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Space {
+    /// All there is.
+    pub total: u64,
+    /// What may still be written.
+    pub free: u64,
 }
 
 /// The answer of [`Fs::lock`].

@@ -3,6 +3,7 @@
 use super::{CHUNK_HEADER_BYTES, Extent, Pin, ValueLog, ValuePointer, Writable};
 use crate::Result;
 use crate::codec::checksum;
+use crate::room::Room;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -19,6 +20,8 @@ const JOINED_BYTES_MAX: usize = 16 << 10;
 #[derive(Debug)]
 pub struct ValueWriter {
     log: Arc<ValueLog>,
+    /// What it takes room from; `None` for what makes room.
+    room: Option<Arc<Room>>,
     /// The bytes of a chunk that is not whole yet.
     buffer: Vec<u8>,
     pointer: ValuePointer,
@@ -44,6 +47,7 @@ impl ValueWriter {
         let chunk_bytes = log.chunk_bytes as u64;
         ValueWriter {
             log,
+            room: None,
             buffer: Vec::new(),
             pointer: ValuePointer {
                 chunk_bytes,
@@ -51,6 +55,14 @@ impl ValueWriter {
                 extents: Vec::new(),
             },
             pins: Vec::new(),
+        }
+    }
+
+    /// The value is something new, and has to leave a reserve free.
+    pub(crate) fn within(self, room: Arc<Room>) -> ValueWriter {
+        ValueWriter {
+            room: Some(room),
+            ..self
         }
     }
 
@@ -93,6 +105,11 @@ impl ValueWriter {
     }
 
     fn write_chunk(&mut self, payload: &[u8]) -> Result<()> {
+        if let Some(room) = &self.room {
+            // What was written of it so far is to be given back soon.
+            let retire = |_: &_| self.log.retire();
+            room.take(payload.len() as u64).inspect_err(retire)?;
+        }
         let preferred = self.pointer.extents.last().map(|last| last.segment);
         let (extent, pin) = self.log.append(payload, preferred)?;
         self.add_extent(extent, pin);
