@@ -23,8 +23,9 @@ impl Store {
                 supported: "a new or an empty directory".into(),
             });
         }
-        let _flushing = lock(&self.flushing);
+        // A merge may take seconds, and flushes are not to wait for it.
         let _compacting = lock(&self.compacting);
+        let _flushing = lock(&self.flushing);
         self.value_log.retire();
         self.value_log.seal_retired()?;
         let state = self.cut();

@@ -230,7 +230,8 @@ impl Db {
         Ok(())
     }
 
-    /// Flushes the keyspace and merges all its SSTables into one run. Blocks for as long as that takes.
+    /// Flushes the keyspace and merges all its SSTables into one run. Blocks for as long as that takes, and no keyspace is
+    /// compacted by itself meanwhile: not for a large store that is being written to.
     pub fn compact(&self, keyspace: &Keyspace) -> Result<()> {
         self.flush(keyspace)?;
         self.store().compact_all(keyspace.tree())

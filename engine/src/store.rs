@@ -1,6 +1,6 @@
 //! Store: what every part of an open `Db` shares, and the background work as jobs.
 //!
-//! Locks are taken in this order: `flushing` or `compacting`, then the log of `commit.rs`, then the segments of the value
+//! Locks are taken in this order: `compacting`, then `flushing`, then the log of `commit.rs`, then the segments of the value
 //! log, then the manifest, then the list of trees, then the view of one. None is held by readers across I/O.
 
 use crate::cache::Cache;

@@ -251,6 +251,66 @@ fn a_full_disk_has_space_again_when_a_range_is_deleted() {
     }
 }
 
+#[test]
+fn no_job_rewrites_a_large_store_for_a_few_rows() {
+    let config = Config {
+        durability: Durability::Memory,
+        memtable_bytes_max: 64 << 10,
+        sstable_bytes: 16 << 10,
+        level_bytes_base: 64 << 10,
+        ..Config::default()
+    };
+    let job_bytes_max = 16 * config.sstable_bytes + 8 * config.memtable_bytes_max as u64;
+    let environment = common::environment(Arc::new(MemoryFs::volatile()));
+    let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
+    let keyspace = db.keyspace("rows", KeyspaceOptions::default()).unwrap();
+    let rows = 100_000;
+    let mut choices = Choices(1);
+    let mut put = |batch: &mut Batch, index: u64| {
+        let words: Vec<[u8; 8]> = (0..12).map(|_| choices.next().to_le_bytes()).collect();
+        batch.put(&keyspace, &key(index), words.as_flattened());
+    };
+    let largest_job = || {
+        let mut written = db.stats().compacted_bytes;
+        let jobs = std::iter::from_fn(|| {
+            db.step().unwrap()?;
+            let before = std::mem::replace(&mut written, db.stats().compacted_bytes);
+            Some(written - before)
+        });
+        jobs.max().unwrap_or(0)
+    };
+    for index in 0..rows {
+        let mut batch = Batch::new();
+        put(&mut batch, index * 7919 % rows);
+        db.write(batch).unwrap().wait().unwrap();
+        assert!(largest_job() < job_bytes_max, "while it is filled");
+    }
+    db.compact(&keyspace).unwrap();
+    let stored = db.stats().sstable_bytes;
+    assert!(stored > 10 * job_bytes_max, "{stored} bytes are enough");
+    for every in [1000, 100, 10] {
+        let mut batch = Batch::new();
+        for index in (0..rows).step_by(every) {
+            match every {
+                100 => put(&mut batch, index),
+                _ => batch.delete(&keyspace, &key(index)),
+            }
+        }
+        batch.delete_range(&keyspace, KeyRange::prefix(&key(every as u64)));
+        db.write(batch).unwrap().wait().unwrap();
+        db.flush(&keyspace).unwrap();
+        let before = db.stats().compacted_bytes;
+        let largest = largest_job();
+        let all = db.stats().compacted_bytes - before;
+        println!("one row in {every}: {all} bytes rewritten of {stored}, {largest} in one job");
+        assert!(
+            largest < job_bytes_max,
+            "one row in {every}: {largest} bytes"
+        );
+    }
+    assert_eq!(db.verify().unwrap().damages.len(), 0);
+}
+
 /// Figures for a person to look at: `cargo test --release --test shape -- --ignored --nocapture`.
 #[test]
 #[ignore = "prints figures"]

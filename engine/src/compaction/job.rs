@@ -13,8 +13,12 @@ use crate::store::{Store, lock};
 use crate::value_log::{Pin, ValuePointer, ValueReader, ValueWriter};
 use crate::version::{Field, FileMeta, LiveFile, Version, VersionEdit};
 use crate::{Error, Result};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// From how many value-log segments one job copies values: an SSTable may point to gigabytes, and other jobs wait meanwhile.
+const SEGMENTS_AT_ONCE: usize = 4;
 
 impl Store {
     /// Does the most urgent compaction of any keyspace. Answers whether there was one. Called under `compacting`.
@@ -85,10 +89,13 @@ impl Store {
         let percent = self.garbage_percent_max();
         let references = self.value_references();
         let mut wasteful = self.value_log.wasteful(&references, percent);
-        if self.room.is_short() {
-            // The copies of what is alive in one fit into the reserve.
-            wasteful.truncate(1);
-        }
+        // When space is short: the copies of what is alive in one fit into the reserve.
+        let at_once = if self.room.is_short() {
+            1
+        } else {
+            SEGMENTS_AT_ONCE
+        };
+        wasteful.truncate(at_once);
         if wasteful.is_empty() {
             return Ok(false);
         }
@@ -114,8 +121,12 @@ impl Store {
                 ("move", files, Vec::new())
             }
             Plan::Merge(runs, level) => {
-                let outputs = self.merge(tree, &runs, level, relocate)?;
+                let outputs = self.merge(tree, &runs, level, relocate, Vec::new())?;
                 ("merge", runs.into_iter().flatten().collect(), outputs)
+            }
+            Plan::Split(file, level, cuts) => {
+                let outputs = self.merge(tree, &[vec![file.clone()]], level, relocate, cuts)?;
+                ("split", vec![file], outputs)
             }
         };
         self.note_versions();
@@ -143,6 +154,7 @@ impl Store {
         runs: &[Vec<Arc<LiveFile>>],
         level: usize,
         relocate: &[u64],
+        cuts: Vec<Vec<u8>>,
     ) -> Result<Vec<FileMeta>> {
         let mut merge = Merge {
             store: self,
@@ -155,6 +167,7 @@ impl Store {
             fragments: Vec::new(),
             writer: None,
             cut: None,
+            cuts: cuts.into(),
             numbers: Vec::new(),
             outputs: Vec::new(),
             pins: Vec::new(),
@@ -237,6 +250,8 @@ struct Merge<'a> {
     writer: Option<SstableWriter>,
     /// Where the present output begins; `None` for the first.
     cut: Option<Vec<u8>>,
+    /// Where further ones have to begin, in order.
+    cuts: VecDeque<Vec<u8>>,
     numbers: Vec<u64>,
     outputs: Vec<FileMeta>,
     /// Keep the copies of relocated values until an installed SSTable refers to them.
@@ -285,6 +300,9 @@ impl Merge<'_> {
             }
             inputs.next(&self.cache)?;
         }
+        while let Some(cut) = self.cuts.pop_front() {
+            self.finish_output(Some(&cut))?;
+        }
         self.finish_output(None)?;
         if !self.pins.is_empty() {
             self.store
@@ -316,6 +334,9 @@ impl Merge<'_> {
     /// Between keys a full output is ended, and the merge itself if the store wants to close.
     fn begin_key(&mut self, key: &[u8]) -> Result<()> {
         self.store.check_mergeable()?;
+        while let Some(cut) = self.cuts.pop_front_if(|cut| cut[..] <= *key) {
+            self.finish_output(Some(&cut))?;
+        }
         let full = |writer: &SstableWriter| writer.bytes() >= self.store.config.sstable_bytes;
         match self.writer.as_ref().is_some_and(full) {
             true => self.finish_output(Some(key)),

@@ -4,7 +4,8 @@
 //! level over its size; files full of tombstones, which slow down scans; and while hardly anything is written, files that
 //! can join the run below them at a fair price, so that readers find few runs. A level weighs its SSTables and the values in
 //! the value log that they refer to: so overwritten pointers meet, and garbage in the value log is found, as soon as if the
-//! values stood in the SSTables.
+//! values stood in the SSTables. No plan rewrites more than a bounded part of a large level: a file over more than that is cut
+//! first.
 
 use super::Retention;
 use crate::key::{SequenceNumber, is_before_end, later_end};
@@ -25,6 +26,8 @@ pub(crate) enum Plan {
     Move(Vec<File>, usize),
     /// Merge files into a level. The inputs are runs, each a list of files in key order.
     Merge(Vec<Vec<File>>, usize),
+    /// Cut a file of a level in parts, which begin at these keys.
+    Split(File, usize, Vec<Vec<u8>>),
 }
 
 /// A span that a file says is deleted, as all readers see it.
@@ -182,7 +185,7 @@ fn joinable(version: &Version, config: &Config) -> Option<Plan> {
             let below = overlapping(&version.levels[level + 1], &file.meta.range);
             is_fair(std::slice::from_ref(*file), &below)
         })
-        .map(|(level, file)| down(version, level, file))
+        .map(|(level, file)| down(version, level, file, config))
 }
 
 /// Whether there is nothing in the file that a merge would drop at the bottom.
@@ -208,7 +211,7 @@ fn full_level(version: &Version, config: &Config) -> Option<Plan> {
             return files
                 .iter()
                 .min_by_key(cost)
-                .map(|file| down(version, level, file));
+                .map(|file| down(version, level, file, config));
         }
     }
     None
@@ -236,13 +239,36 @@ fn level_limits(version: &Version, config: &Config) -> [u64; LEVELS] {
     limits
 }
 
-fn down(version: &Version, level: usize, file: &File) -> Plan {
+/// How much one file may be merged with, in SSTables of full size. While a merge runs there is no other one: level 0 grows, and
+/// in the end writers wait.
+const BELOW_MAX: u64 = 16;
+
+fn down(version: &Version, level: usize, file: &File, config: &Config) -> Plan {
     let below = overlapping(&version.levels[level + 1], &file.meta.range);
     let last = version.levels[level + 2..].iter().all(Vec::is_empty);
     if below.is_empty() && (!last || is_plain(file)) {
         return Plan::Move(vec![file.clone()], level + 1);
     }
-    Plan::Merge(vec![vec![file.clone()], below], level + 1)
+    let cuts = cuts(&below, config.sstable_bytes.saturating_mul(BELOW_MAX));
+    match cuts.is_empty() {
+        true => Plan::Merge(vec![vec![file.clone()], below], level + 1),
+        // A few rows may lie over everything there is: then each part of them goes down by itself.
+        false => Plan::Split(file.clone(), level, cuts),
+    }
+}
+
+/// Where what lies over these files is to be cut, so that each part lies over `bytes_max` of them, or a single one.
+fn cuts(below: &[File], bytes_max: u64) -> Vec<Vec<u8>> {
+    let mut cuts = Vec::new();
+    let mut bytes = 0;
+    for file in below {
+        if bytes > 0 && bytes + file.meta.size > bytes_max {
+            cuts.push(file.meta.range.start.clone());
+            bytes = 0;
+        }
+        bytes += file.meta.size;
+    }
+    cuts
 }
 
 /// Files whose tombstones slow down scans, and that all readers see: they go down, and vanish at the bottom.
@@ -261,20 +287,36 @@ fn tombstones(
     if version.levels[0].iter().any(|file| is_dense(&file)) {
         return Some(down_from_level0(version, config));
     }
-    for level in 1..LEVELS {
-        let Some(file) = version.levels[level].iter().find(is_dense) else {
-            continue;
-        };
+    let dense = (1..LEVELS).flat_map(|level| {
+        let files = version.levels[level].iter().filter(is_dense);
+        files.map(move |file| (level, file))
+    });
+    for (level, file) in dense {
         let deeper = &version.levels[level + 1..];
         let is_bottom = deeper
             .iter()
             .all(|files| overlapping(files, &file.meta.range).is_empty());
-        return Some(match is_bottom {
-            true => Plan::Merge(vec![vec![file.clone()]], level),
-            false => down(version, level, file),
-        });
+        if is_bottom {
+            return Some(Plan::Merge(vec![vec![file.clone()]], level));
+        }
+        if frees_enough(version, level, file) {
+            return Some(down(version, level, file, config));
+        }
     }
     None
+}
+
+/// How many bytes may be rewritten for one that tombstones free.
+const REWRITTEN_MAX: u64 = 64;
+
+/// Whether going down is worth it for the tombstones of a file: each is taken to free a row, and its value, of the average size
+/// that those below have. A few tombstones all over a large level wait for others.
+fn frees_enough(version: &Version, level: usize, file: &File) -> bool {
+    let below = overlapping(&version.levels[level + 1], &file.meta.range);
+    let entries: u64 = below.iter().map(|file| file.meta.entries).sum();
+    let weights: u64 = below.iter().map(weight).sum();
+    let freed = (weights / entries.max(1)).saturating_mul(file.meta.tombstones);
+    file.meta.range_tombstones > 0 || freed.saturating_mul(REWRITTEN_MAX) >= size(&below)
 }
 
 /// Overwritten values keep their space until their pointers meet. While the pointers above the deepest level that has any
@@ -314,7 +356,7 @@ fn values(version: &Version, config: &Config) -> Option<Plan> {
             let largest = version.levels[level]
                 .iter()
                 .max_by_key(|file| file.meta.value_bytes())?;
-            Some(down(version, level, largest))
+            Some(down(version, level, largest, config))
         }
     }
 }
@@ -442,6 +484,29 @@ mod tests {
         assert!(joinable(&left_alone, &config()).is_none());
         let deepest = version(&[&[], &[(1, 60)]]);
         assert!(joinable(&deepest, &config()).is_none());
+    }
+
+    #[test]
+    fn a_file_over_more_than_a_job_should_rewrite_is_cut_first() {
+        let mut config = config();
+        config.sstable_bytes = 100 / BELOW_MAX + 1;
+        let below: &[(u8, u64)] = &[(1, 60), (2, 60), (3, 40), (4, 500), (5, 1)];
+        let mut version = version(&[&[], &[(1, 200)], below]);
+        let mut wide = version.levels[1][0].meta.clone();
+        wide.range.end = Some(vec![5, 9]);
+        let cache = Arc::new(Cache::new(
+            Directory::new(Arc::new(MemoryFs::volatile()), "/data".as_ref()),
+            1,
+            1 << 20,
+            4,
+        ));
+        version.levels[1] = vec![Arc::new(LiveFile::new(wide, cache))];
+        match full_level(&version, &config) {
+            Some(Plan::Split(_, 1, cuts)) => {
+                assert_eq!(cuts, [vec![2], vec![4], vec![5]]);
+            }
+            plan => panic!("{plan:?}"),
+        }
     }
 
     fn config() -> Config {
