@@ -9,7 +9,7 @@
 //!                kind 1 put whole; 2 of blocks: count; 3 appended: count sealed:1; 4 pages: sequence
 //!                extras: 1 staging-file:16, 2 tags, 3 lease, 4 tiering, 5 copy, 6 expires:8, 7 snapshot:8, 8 version:8,
 //!                        9 deleted, 10 policy until:8 mode:1, 11 (legal hold), 12 key-sha256:32, 13 scope:text
-//! layers      count, then per layer: bits:1 (0 shared, 1 foreign) file-id:16 [home:16 if foreign] end
+//! layers      count, then per layer: bits:1 (0 shared, 1 foreign, 2 windowed) file-id:16 [home:16 if foreign] end
 //! headers     present:1 (bits 0 to 5), then those present: type encoding language cache disposition:text md5:16
 //! extras      count, then per extra: number:1 length fields; those of their default value are left out
 //! lease       id:16 seconds until:8? broken:8?        seconds 0 is infinite
@@ -47,10 +47,11 @@ use crate::fields::{EXTENT, Extras, Reader, Writer, decode};
 use crate::keys::File;
 use crate::lease::Lease;
 use crate::model::{
-    Blob, BlobBlock, BlobRecord, Container, Content, Encryption, ImmutabilityMode,
+    Blob, BlobBlock, BlobRecord, Container, Content, Encryption, Extent, ImmutabilityMode,
     ImmutabilityPolicy, Layer, PageExtent, Pages, PublicAccess, Staging, StoredPolicy,
 };
 use crate::tier::Tiering;
+use crate::windows::WINDOW_BYTES;
 
 const UNCOMMITTED: u8 = 0;
 const WHOLE: u8 = 1;
@@ -242,6 +243,7 @@ pub(crate) fn decode_blob(value: &[u8], home: u128) -> Result<BlobRecord> {
                 file: File { home, id },
                 shared: false,
                 end: blob.length,
+                windowed: false,
             }),
             None => {
                 blob.layers = input.layers(home)?;
@@ -362,6 +364,94 @@ pub(crate) fn decode_extent(value: &[u8]) -> Result<PageExtent> {
                     },
                 }),
             },
+        })
+    })
+}
+
+/// Extents of a window, by where they begin in it.
+pub(crate) fn encode_window(window: u64, extents: &[Extent]) -> Vec<u8> {
+    let mut out = Writer::new(1);
+    out.varint(extents.len() as u64);
+    for Extent { range, pages } in extents {
+        out.varint(range.start - window * WINDOW_BYTES);
+        out.varint(range.end - range.start);
+        let sealed_as = pages.and_then(|pages| pages.sealed_as);
+        out.byte(u8::from(pages.is_some()) | u8::from(sealed_as.is_some()) << 1);
+        if let Some(pages) = pages {
+            out.id(pages.content);
+            out.varint(pages.skipped);
+            out.varint(pages.stored);
+        }
+        if let Some((content, offset)) = sealed_as {
+            out.id(content);
+            out.varint(offset);
+        }
+    }
+    out.0
+}
+
+pub(crate) fn decode_window(window: u64, value: &[u8]) -> Result<Vec<Extent>> {
+    decode(value, "window of pages", |_, input| {
+        let first = window.checked_mul(WINDOW_BYTES)?;
+        let mut extents: Vec<Extent> = Vec::new();
+        for _ in 0..input.varint()? {
+            let start = first.checked_add(input.varint()?)?;
+            let end = start.checked_add(input.varint()?)?;
+            let bits = input.byte()?;
+            let mut pages = None;
+            if bits & 1 != 0 {
+                pages = Some(Pages {
+                    content: input.id()?,
+                    skipped: input.varint()?,
+                    stored: input.varint()?,
+                    sealed_as: match bits & 2 {
+                        0 => None,
+                        _ => Some((input.id()?, input.varint()?)),
+                    },
+                });
+            }
+            let after = extents.last().is_none_or(|last| last.range.end <= start);
+            if start >= end || !after {
+                return None;
+            }
+            extents.push(Extent {
+                range: start..end,
+                pages,
+            });
+        }
+        Some(extents)
+    })
+}
+
+/// How many records name a file as of an epoch; or, once none does, the change at which to go on with what is nobody's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EpochRecord {
+    Named(u64),
+    Ended { at: (u64, u64) },
+}
+
+pub(crate) fn encode_epoch(record: &EpochRecord) -> Vec<u8> {
+    let mut out = Writer::new(1);
+    match record {
+        EpochRecord::Named(count) => out.varint(*count),
+        EpochRecord::Ended {
+            at: (epoch, window),
+        } => {
+            out.varint(0);
+            out.varint(*epoch);
+            out.varint(*window);
+        }
+    }
+    out.0
+}
+
+pub(crate) fn decode_epoch(value: &[u8]) -> Result<EpochRecord> {
+    decode(value, "epoch of a file", |_, input| {
+        Some(match input.varint()? {
+            0 => EpochRecord::Ended {
+                at: (input.varint()?, input.varint()?),
+            },
+            count => EpochRecord::Named(count),
         })
     })
 }

@@ -156,11 +156,12 @@ fn copy() -> impl Strategy<Value = CopyState> {
 
 fn layers() -> impl Strategy<Value = Vec<Layer>> {
     let home = prop_oneof![Just(HOME), any::<u128>()];
-    let layer = (home, any::<(u128, bool, u64)>());
-    let layer = layer.prop_map(|(home, (id, shared, end))| Layer {
+    let layer = (home, any::<(u128, bool, u64, bool)>());
+    let layer = layer.prop_map(|(home, (id, shared, end, windowed))| Layer {
         file: File { home, id },
         shared,
         end,
+        windowed,
     });
     prop::collection::vec(layer, 0..4)
 }

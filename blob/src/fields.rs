@@ -189,7 +189,8 @@ impl Writer {
         self.varint(layers.len() as u64);
         for layer in layers {
             let foreign = layer.file.home != home;
-            self.byte(u8::from(layer.shared) | u8::from(foreign) << 1);
+            let bits = [layer.shared, foreign, layer.windowed];
+            self.byte((0..).zip(bits).map(|(at, bit)| u8::from(bit) << at).sum());
             self.id(layer.file.id);
             if foreign {
                 self.id(layer.file.home);
@@ -400,7 +401,7 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn layers(&mut self, home: u128) -> Option<Vec<Layer>> {
         self.many(|input| {
-            let bits = input.byte().filter(|bits| *bits < 4)?;
+            let bits = input.byte().filter(|bits| *bits < 8)?;
             let id = input.id()?;
             let home = match bits & 2 {
                 0 => home,
@@ -408,8 +409,9 @@ impl<'a> Reader<'a> {
             };
             Some(Layer {
                 file: File { home, id },
-                shared: bits & 1 == 1,
+                shared: bits & 1 != 0,
                 end: input.varint()?,
+                windowed: bits & 4 != 0,
             })
         })
     }

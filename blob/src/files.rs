@@ -11,31 +11,55 @@ use crate::model::{Blob, Content, Layer};
 use crate::{BlobService, Keyspaces};
 use lazurite_engine::{Batch, KeyGuard, KeyRange};
 use std::collections::BTreeMap;
+use std::time::SystemTime;
 
 /// What an operation does to the files that records name.
 #[derive(Debug, Default)]
 pub(crate) struct FileChanges {
-    /// Shared files: how many records more, or less, name them.
-    shared: BTreeMap<File, i64>,
+    shared: BTreeMap<File, FileChange>,
+}
+
+/// What an operation does to one shared file.
+#[derive(Debug, Default)]
+struct FileChange {
+    /// How many records more, or less, name the file.
+    records: i64,
+    /// The same by epoch, which counts of files of pages.
+    epochs: BTreeMap<u64, i64>,
+    /// Whether the epochs are counted from now on.
+    counted: bool,
 }
 
 impl FileChanges {
-    /// One record more names the file.
-    pub(crate) fn add(&mut self, file: File) {
-        *self.shared.entry(file).or_default() += 1;
+    /// One record more names the layer's file, as of its epoch.
+    pub(crate) fn add(&mut self, layer: &Layer) {
+        self.name(layer, 1);
     }
 
     /// A record names the layer's file no more. One that nobody else names is dropped in `batch`.
     pub(crate) fn remove(&mut self, keyspaces: &Keyspaces, batch: &mut Batch, layer: &Layer) {
         match layer.shared {
-            true => *self.shared.entry(layer.file).or_default() -= 1,
+            true => self.name(layer, -1),
             false => drop_file(keyspaces, batch, layer.file),
         }
     }
 
-    /// How many records more, or less, name the file so far.
-    pub(crate) fn change(&self, file: &File) -> i64 {
-        self.shared.get(file).copied().unwrap_or_default()
+    fn name(&mut self, layer: &Layer, records: i64) {
+        let change = self.shared.entry(layer.file).or_default();
+        change.records += records;
+        *change.epochs.entry(layer.end).or_default() += records;
+    }
+
+    /// The record that names the file of pages as of this epoch, its newest, now names it as of the next. `counted`: the
+    /// epochs of the file are counted already.
+    pub(crate) fn begin_epoch(&mut self, file: File, epoch: u64, counted: bool) {
+        let change = self.shared.entry(file).or_default();
+        if !counted {
+            change.counted = true;
+            *change.epochs.entry(epoch).or_default() += 1;
+        }
+        *change.epochs.entry(epoch).or_default() -= 1;
+        *change.epochs.entry(epoch + 1).or_default() += 1;
     }
 
     /// As [`FileChanges::remove`] for all layers of a blob that goes for good.
@@ -65,6 +89,7 @@ impl BlobService {
         &self,
         batch: &mut Batch,
         changes: &FileChanges,
+        now: SystemTime,
     ) -> Result<Option<KeyGuard<'_>>> {
         if changes.shared.is_empty() {
             return Ok(None);
@@ -73,14 +98,16 @@ impl BlobService {
         let guard = self.file_locks.lock_all(keys.iter().map(|key| &key[..]));
         let references = &self.keyspaces.references;
         for ((file, change), key) in changes.shared.iter().zip(&keys) {
-            let before = self.references(file)?;
-            let after = before.saturating_add_signed(*change);
+            let after = self.references_after(file, change.records)?;
             if after == 0 {
                 drop_file(&self.keyspaces, batch, *file);
-                batch.delete(references, key);
-            } else if *change != 0 {
+                batch.delete_range(references, KeyRange::prefix(key));
+                continue;
+            }
+            if change.records != 0 {
                 batch.put(references, key, &codec::encode_count(after));
             }
+            self.settle_epochs(batch, *file, &change.epochs, change.counted, now)?;
         }
         Ok(Some(guard))
     }

@@ -11,10 +11,15 @@
 //! blob.blocks       file 00                                -> Staging
 //!                   file 01 block-id                       -> BlobBlock (uncommitted)
 //!                   file 02 end-offset                     -> BlobBlock (committed, or appended)
-//!                   file 03 end-offset                     -> PageExtent
+//!                   file 03 end-offset                     -> PageExtent: cleared, or of stores without windows
+//!                   file 04 window ~epoch                  -> the extents that begin in the window, as of the epoch
+//!                   file 05 epoch window                   -> empty: the window was changed in the epoch
 //! blob.content      file                                   -> the bytes of a Put Blob
-//!                   file content-id                        -> the bytes of a block or of an extent of pages
+//!                   file content-id                        -> the bytes of a block
+//!                   file FF*16 window content-id           -> the bytes of an extent of pages
 //! blob.references   file                                   -> how many records name the file, if ever it was more than one
+//!                   file 00                                -> empty: of this file the epochs are counted as well
+//!                   file 01 epoch                          -> how many records name the file as of the epoch
 //!                   container-id                           -> empty: files of it are named elsewhere, or the reverse
 //! blob.timers       due kind subject                       -> key of the container's row; `sweep.rs` says what is due
 //! blob.copies       key of a blob in blob.blobs            -> key of the container's row: a copy to it is under way
@@ -40,6 +45,12 @@ const STAGING: u8 = 0;
 const UNCOMMITTED: u8 = 1;
 const COMMITTED: u8 = 2;
 const EXTENT: u8 = 3;
+const WINDOW: u8 = 4;
+const CHANGED: u8 = 5;
+const COUNTED: u8 = 0;
+const EPOCH: u8 = 1;
+/// What no content has as its id.
+const NO_CONTENT: [u8; 16] = [0xff; 16];
 
 /// The row of an account's service properties.
 pub(crate) fn service_properties(account: &str) -> Vec<u8> {
@@ -320,9 +331,80 @@ impl File {
         }
     }
 
+    /// In `blob.blocks`: a window of pages as of an epoch. Of one window, later epochs come first.
+    pub(crate) fn window(&self, window: u64, epoch: u64) -> Vec<u8> {
+        self.key(&tagged_pair(WINDOW, window, !epoch))
+    }
+
+    /// In `blob.blocks`: all windows from the first of the range to before its end, in all epochs.
+    pub(crate) fn windows(&self, windows: std::ops::Range<u64>) -> KeyRange {
+        KeyRange {
+            start: self.window(windows.start, u64::MAX),
+            end: Some(self.window(windows.end, u64::MAX)),
+        }
+    }
+
+    /// In `blob.blocks`: the window was changed in the epoch.
+    pub(crate) fn changed(&self, epoch: u64, window: u64) -> Vec<u8> {
+        self.key(&tagged_pair(CHANGED, epoch, window))
+    }
+
+    /// In `blob.blocks`: windows that were changed in an epoch of the range.
+    pub(crate) fn changes(&self, epochs: std::ops::Range<u64>) -> KeyRange {
+        KeyRange {
+            start: self.changed(epochs.start, 0),
+            end: Some(self.changed(epochs.end, 0)),
+        }
+    }
+
+    /// In `blob.content`: the bytes of an extent of pages.
+    pub(crate) fn page_content(&self, window: u64, content_id: u128) -> Vec<u8> {
+        let mut key = self.key(&NO_CONTENT);
+        key.extend_from_slice(&window.to_be_bytes());
+        key.extend_from_slice(&content_id.to_be_bytes());
+        key
+    }
+
+    /// In `blob.content`: the bytes of all extents of these windows.
+    pub(crate) fn page_contents(&self, windows: std::ops::Range<u64>) -> KeyRange {
+        KeyRange {
+            start: self.page_content(windows.start, 0),
+            end: Some(self.page_content(windows.end, 0)),
+        }
+    }
+
     /// In `blob.references`: how many records name the file.
     pub(crate) fn references(&self) -> Vec<u8> {
         self.start().to_vec()
+    }
+
+    /// In `blob.references`: that the epochs of the file are counted.
+    pub(crate) fn counted(&self) -> Vec<u8> {
+        self.key(&[COUNTED])
+    }
+
+    /// In `blob.references`: how many records name the file as of an epoch.
+    pub(crate) fn epoch(&self, epoch: u64) -> Vec<u8> {
+        let mut key = self.key(&[EPOCH]);
+        key.extend_from_slice(&epoch.to_be_bytes());
+        key
+    }
+
+    /// In `blob.references`: the epochs of the range.
+    pub(crate) fn epochs(&self, epochs: std::ops::Range<u64>) -> KeyRange {
+        KeyRange {
+            start: self.epoch(epochs.start),
+            end: Some(self.epoch(epochs.end)),
+        }
+    }
+
+    /// The file whose key, of 32 bytes, this is.
+    pub(crate) fn of(key: &[u8]) -> Option<File> {
+        let (home, id) = key.split_first_chunk()?;
+        Some(File {
+            home: u128::from_be_bytes(*home),
+            id: u128::from_be_bytes(id.try_into().ok()?),
+        })
     }
 
     fn start(&self) -> [u8; 32] {
@@ -335,6 +417,35 @@ impl File {
     fn key(&self, tail: &[u8]) -> Vec<u8> {
         [&self.start()[..], tail].concat()
     }
+}
+
+fn tagged_pair(tag: u8, first: u64, second: u64) -> [u8; 17] {
+    let mut key = [tag; 17];
+    key[1..9].copy_from_slice(&first.to_be_bytes());
+    key[9..].copy_from_slice(&second.to_be_bytes());
+    key
+}
+
+fn pair(key: &[u8], tag: u8) -> Option<(u64, u64)> {
+    let (first, second) = key.get(32..)?.strip_prefix(&[tag])?.split_first_chunk()?;
+    let second = second.try_into().ok()?;
+    Some((u64::from_be_bytes(*first), u64::from_be_bytes(second)))
+}
+
+/// In `blob.blocks`: the window and the epoch of this key.
+pub(crate) fn window_and_epoch(key: &[u8]) -> Option<(u64, u64)> {
+    pair(key, WINDOW).map(|(window, epoch)| (window, !epoch))
+}
+
+/// In `blob.blocks`: the epoch of this key, and the window that was changed in it.
+pub(crate) fn epoch_and_window(key: &[u8]) -> Option<(u64, u64)> {
+    pair(key, CHANGED)
+}
+
+/// In `blob.references`: the epoch of this key.
+pub(crate) fn epoch(key: &[u8]) -> Option<u64> {
+    let epoch = key.get(32..)?.strip_prefix(&[EPOCH])?;
+    Some(u64::from_be_bytes(epoch.try_into().ok()?))
 }
 
 /// In `blob.blocks`: the offset at which the committed block or the extent of this key ends.
@@ -381,7 +492,7 @@ mod tests {
         #[test]
         fn any_bytes_as_key_are_answered_not_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..48)) {
             let _ = (blob_name(&bytes), end_offset(&bytes), history_name(&bytes), container_of(&bytes));
-            let _ = container_name(&bytes, b"");
+            let _ = (container_name(&bytes, b""), window_and_epoch(&bytes), epoch_and_window(&bytes), epoch(&bytes), File::of(&bytes));
         }
     }
 

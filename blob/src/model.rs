@@ -254,8 +254,11 @@ pub(crate) struct Layer {
     /// Whether other records may name the file too; then it is never changed, and `blob.references` knows how many.
     pub(crate) shared: bool,
     /// Where its part of a block or append blob ends; a part begins where the one before it ends. A layer without a part
-    /// only keeps contents that the rows of another refer to. In a page blob later layers lie over earlier ones.
+    /// only keeps contents that the rows of another refer to. In a page blob later layers lie over earlier ones, and this is
+    /// the epoch as of which the file is seen: see `pages.rs`.
     pub(crate) end: u64,
+    /// Whether its pages are in windows. Not so in stores of before there were any, where nothing is written to them.
+    pub(crate) windowed: bool,
 }
 
 /// How the bytes of a blob are filed.
@@ -386,7 +389,15 @@ pub(crate) struct PageExtent {
     pub(crate) pages: Option<Pages>,
 }
 
-/// The content of an extent: no other row refers to it.
+/// A stretch of pages in a window.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub(crate) range: std::ops::Range<u64>,
+    /// What it holds; `None` if it was cleared, which matters over lower layers.
+    pub(crate) pages: Option<Pages>,
+}
+
+/// The content of an extent: no other row refers to it, but those of the same window in other epochs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pages {
     pub(crate) content: u128,

@@ -1,24 +1,26 @@
-//! Pages: the extents of a page blob, layer over layer, as one sequence; and room for new ones in the topmost layer.
+//! Pages: the extents of a page blob, layer over layer, as one sequence.
 //!
-//! A layer is a row of extents that do not overlap, by the offset where they end. What a layer says of a byte hides what lower
-//! ones say: that it was written, or that it was cleared. Where none says anything the byte is zero and takes no space. Only
-//! the topmost layer is written to, and only while no other record names it: so a snapshot keeps what it saw, and what lies in
-//! the layers above a snapshot's is exactly what has changed since.
+//! A layer is a file as of an epoch: see `windows.rs`. What a layer says of a byte hides what lower ones say: that it was written,
+//! or that it was cleared. Where none says anything the byte is zero and takes no space. A blob has one layer, whatever snapshots
+//! of it were taken; a copy of it has the source's, and gets one of its own over it when it is written to.
 //!
-//! What lies hidden under other layers is dropped at once if no other record names the layer, and else when the last one that
-//! did is deleted. Every content belongs to one extent. An overwritten extent leaves its ends; an end that is less than half of its content is
-//! copied to a content of its own, so that what is stored is never more than twice what can be read, and a write never copies
-//! more than one content at each of its ends.
+//! Under the windows of a file lie the extents that have rows of their own: stretches that were cleared at once, and in stores of
+//! before there were windows, all.
+//!
+//! Every content belongs to one extent, and to those of other epochs that are what is left of it. An overwritten extent leaves its
+//! ends; an end that is less than half of its content is copied to a content of its own, so that what is stored is never more than
+//! twice what can be read, and a write never copies more than one content at each of its ends. What a copy hides of files that
+//! were its source's goes when it is written over again, or with the copy.
 
 use crate::codec;
 use crate::download::{Key, Piece, missing};
 use crate::error::Result;
 use crate::keys::{self, File};
 use crate::model::{Layer, PageExtent, Pages};
-use crate::upload::Uploaded;
+use crate::windows::{self, Changes, WindowExtents, Windows};
 use crate::{BlobService, Keyspaces};
 use bytes::Bytes;
-use lazurite_engine::{Batch, Direction, Scan, Snapshot};
+use lazurite_engine::{Direction, Scan, Snapshot};
 use std::ops::Range;
 
 /// The unit of a page blob, in bytes.
@@ -38,8 +40,44 @@ pub(crate) struct Segment {
 pub(crate) enum Written {
     Never,
     Cleared,
-    /// The file of the content, and what the extent of the stretch has of it, cut to begin with the stretch.
-    Pages(File, Pages),
+    /// What the extent of the stretch has of its content, cut to begin with the stretch.
+    Pages(Stored),
+}
+
+/// Pages and where their content is filed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stored {
+    pub(crate) file: File,
+    /// The window that they belong to; `None` of those that have a row of their own.
+    pub(crate) window: Option<u64>,
+    pub(crate) pages: Pages,
+}
+
+impl Stored {
+    /// The row of the content.
+    pub(crate) fn content_key(&self) -> Vec<u8> {
+        match self.window {
+            Some(window) => self.file.page_content(window, self.pages.content),
+            None => self.file.block_content(self.pages.content),
+        }
+    }
+
+    fn skip(mut self, bytes: u64) -> Stored {
+        self.pages.skipped += bytes;
+        self
+    }
+}
+
+impl Segment {
+    /// What there is at the start of the segment, which then begins at `start`.
+    pub(crate) fn advance(&mut self, start: u64) -> Written {
+        let what = self.what;
+        if let Written::Pages(stored) = what {
+            self.what = Written::Pages(stored.skip(start - self.range.start));
+        }
+        self.range.start = start;
+        what
+    }
 }
 
 /// The extents of several layers as one sequence of segments.
@@ -50,12 +88,19 @@ pub(crate) struct Overlay {
     rest: Range<u64>,
 }
 
+/// What one layer, or one part of it, says, in order.
 #[derive(Debug)]
 struct LayerRows {
-    file: File,
-    rows: Scan,
-    current: Option<(Range<u64>, Option<Pages>)>,
+    rows: Rows,
+    current: Option<(Range<u64>, Option<Stored>)>,
     ended: bool,
+}
+
+#[derive(Debug)]
+enum Rows {
+    Windows(WindowExtents),
+    Extents(File, Scan),
+    Changes(Box<Changes>),
 }
 
 impl Overlay {
@@ -65,20 +110,64 @@ impl Overlay {
         layers: &[Layer],
         range: Range<u64>,
     ) -> Overlay {
-        let rows = |layer: &Layer| LayerRows {
-            file: layer.file,
-            rows: snapshot.scan(
-                &keyspaces.blocks,
-                layer.file.extents_from(range.start),
-                Direction::Forward,
-            ),
-            current: None,
-            ended: false,
+        let rows = |layer: &Layer| {
+            let first = windows::first_window(range.start);
+            let windows = Windows::new(keyspaces, snapshot, layer.file, layer.end, first);
+            let windows = Rows::Windows(WindowExtents::new(windows));
+            let extents = layer.file.extents_from(range.start);
+            let extents = snapshot.scan(&keyspaces.blocks, extents, Direction::Forward);
+            let extents = Rows::Extents(layer.file, extents);
+            layer
+                .windowed
+                .then_some(windows)
+                .into_iter()
+                .chain([extents])
         };
         Overlay {
-            layers: layers.iter().rev().map(rows).collect(),
+            layers: layers
+                .iter()
+                .rev()
+                .flat_map(rows)
+                .map(LayerRows::new)
+                .collect(),
             rest: range,
         }
+    }
+
+    /// The windows of a file as of an epoch, and nothing under them.
+    pub(crate) fn of_windows(
+        keyspaces: &Keyspaces,
+        snapshot: &Snapshot,
+        (file, epoch): (File, u64),
+        range: Range<u64>,
+    ) -> Overlay {
+        let first = windows::first_window(range.start);
+        let windows = Windows::new(keyspaces, snapshot, file, epoch, first);
+        let rows = Rows::Windows(WindowExtents::new(windows));
+        Overlay {
+            layers: vec![LayerRows::new(rows)],
+            rest: range,
+        }
+    }
+
+    /// What of `layers` is other than in the first `before` of them, the last of which was seen as of the epoch `since`.
+    pub(crate) fn of_changes(
+        keyspaces: &Keyspaces,
+        snapshot: &Snapshot,
+        layers: &[Layer],
+        (before, since): (usize, u64),
+        range: Range<u64>,
+    ) -> Overlay {
+        let mut overlay = Overlay::new(keyspaces, snapshot, &layers[before..], range);
+        let last = before.checked_sub(1).and_then(|last| layers.get(last));
+        if let Some(layer) = last.filter(|layer| layer.end > since) {
+            let epochs = [since, layer.end];
+            let start = overlay.rest.start;
+            let changes = Changes::new(keyspaces, snapshot, layer.file, epochs, start);
+            let changes = LayerRows::new(Rows::Changes(Box::new(changes)));
+            overlay.layers.push(changes);
+        }
+        overlay
     }
 
     /// The next segment; `None` at the end of the range.
@@ -91,7 +180,7 @@ impl Overlay {
         let mut what = Written::Never;
         for layer in &mut self.layers {
             layer.load(start)?;
-            let Some((range, pages)) = &layer.current else {
+            let Some((range, stored)) = &layer.current else {
                 continue;
             };
             if range.start > start {
@@ -99,12 +188,9 @@ impl Overlay {
                 continue;
             }
             end = end.min(range.end);
-            what = match pages {
+            what = match stored {
                 None => Written::Cleared,
-                Some(pages) => {
-                    let skipped = pages.skipped + (start - range.start);
-                    Written::Pages(layer.file, Pages { skipped, ..*pages })
-                }
+                Some(stored) => Written::Pages(stored.skip(start - range.start)),
             };
             break;
         }
@@ -117,6 +203,14 @@ impl Overlay {
 }
 
 impl LayerRows {
+    fn new(rows: Rows) -> LayerRows {
+        LayerRows {
+            rows,
+            current: None,
+            ended: false,
+        }
+    }
+
     /// Stands on the first extent that ends behind `offset`.
     fn load(&mut self, offset: u64) -> Result<()> {
         while !self.ended
@@ -125,19 +219,35 @@ impl LayerRows {
                 .as_ref()
                 .is_none_or(|(range, _)| range.end <= offset)
         {
-            if self.rows.advance()? {
-                let (range, extent) = extent_at(&self.rows)?;
-                self.current = Some((range, extent.pages));
-            } else {
-                self.current = None;
-                self.ended = true;
-            }
+            self.current = self.rows.next()?;
+            self.ended = self.current.is_none();
         }
         Ok(())
     }
 }
 
-fn extent_at(rows: &Scan) -> Result<(Range<u64>, PageExtent)> {
+impl Rows {
+    fn next(&mut self) -> Result<Option<(Range<u64>, Option<Stored>)>> {
+        match self {
+            Rows::Windows(extents) => extents.next(),
+            Rows::Changes(changes) => changes.next(),
+            Rows::Extents(file, rows) => {
+                if !rows.advance()? {
+                    return Ok(None);
+                }
+                let (range, extent) = extent_at(rows)?;
+                let stored = |pages| Stored {
+                    file: *file,
+                    window: None,
+                    pages,
+                };
+                Ok(Some((range, extent.pages.map(stored))))
+            }
+        }
+    }
+}
+
+pub(crate) fn extent_at(rows: &Scan) -> Result<(Range<u64>, PageExtent)> {
     let extent = codec::decode_extent(&rows.value()?)?;
     let end = keys::end_offset(rows.key()).filter(|&end| extent.start < end);
     let end = end.ok_or_else(|| missing("an extent of pages has no bytes"))?;
@@ -197,10 +307,10 @@ impl PageReader {
     }
 
     fn open(&self, segment: &Segment) -> Result<Option<Piece>> {
-        let Written::Pages(file, pages) = segment.what else {
+        let Written::Pages(stored) = segment.what else {
             return Ok(None);
         };
-        let row = file.block_content(pages.content);
+        let (row, pages) = (stored.content_key(), stored.pages);
         let content = &self.keyspaces.content;
         let piece = Piece::open(&self.snapshot, content, &row, pages.skipped)?;
         let (sealed_as, offset) = pages.counter();
@@ -212,173 +322,21 @@ impl PageReader {
     }
 }
 
-/// A write to the topmost layer of a page blob, in a batch.
-pub(crate) struct PageWrite<'a> {
-    pub(crate) service: &'a BlobService,
-    pub(crate) batch: &'a mut Batch,
-    pub(crate) file: File,
-}
-
-impl PageWrite<'_> {
-    /// Puts uploaded pages from `start` on, where nothing is any more.
-    pub(crate) fn put(&mut self, start: u64, uploaded: Uploaded) {
-        let mut start = start;
-        for piece in uploaded.into_pieces() {
-            let key = self.file.block_content(piece.content);
-            let content = &self.service.keyspaces.content;
-            piece.value.put(self.batch, content, &key);
-            let pages = Pages {
-                content: piece.content,
-                skipped: 0,
-                stored: piece.length,
-                sealed_as: None,
-            };
-            self.put_extent(start..start + piece.length, Some(pages));
-            start += piece.length;
-        }
-    }
-
-    /// Notes that pages are zero, whatever lower layers say.
-    pub(crate) fn put_cleared(&mut self, range: Range<u64>) {
-        self.put_extent(range, None);
-    }
-
-    fn put_extent(&mut self, range: Range<u64>, pages: Option<Pages>) {
-        let extent = PageExtent {
-            start: range.start,
-            pages,
-        };
-        let blocks = &self.service.keyspaces.blocks;
-        let value = codec::encode_extent(&extent);
-        self.batch.put(blocks, &self.file.extent(range.end), &value);
-    }
-
-    /// Makes room: afterwards the layer has nothing to say of these ranges, which are ascending and do not overlap.
-    pub(crate) fn cut(&mut self, ranges: &[Range<u64>]) -> Result<()> {
-        let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else {
-            return Ok(());
-        };
-        let blocks = &self.service.keyspaces.blocks;
-        let snapshot = self.service.db.snapshot();
-        let from = self.file.extents_from(first.start);
-        let mut rows = snapshot.scan(blocks, from, Direction::Forward);
-        while rows.advance()? {
-            let (there, extent) = extent_at(&rows)?;
-            if there.start >= last.end {
-                break;
-            }
-            let left = subtract(&there, ranges);
-            if left[..] == [there.clone()] {
-                continue;
-            }
-            self.batch.delete(blocks, rows.key());
-            self.keep(&snapshot, &there, extent.pages, left)?;
-        }
-        Ok(())
-    }
-
-    /// Puts back what is left of an extent.
-    fn keep(
-        &mut self,
-        snapshot: &Snapshot,
-        there: &Range<u64>,
-        pages: Option<Pages>,
-        left: Vec<Range<u64>>,
-    ) -> Result<()> {
-        let mut content_kept = false;
-        for part in left {
-            let Some(pages) = pages else {
-                self.put_extent(part, None);
-                continue;
-            };
-            let skipped = pages.skipped + (part.start - there.start);
-            let pages = Pages { skipped, ..pages };
-            if !content_kept && (part.end - part.start) * 2 >= pages.stored {
-                content_kept = true;
-                self.put_extent(part, Some(pages));
-            } else {
-                self.put_copy(snapshot, part, pages)?;
-            }
-        }
-        if let (Some(pages), false) = (pages, content_kept) {
-            let key = self.file.block_content(pages.content);
-            self.batch.delete(&self.service.keyspaces.content, &key);
-        }
-        Ok(())
-    }
-
-    fn put_copy(&mut self, snapshot: &Snapshot, range: Range<u64>, pages: Pages) -> Result<()> {
-        let content = &self.service.keyspaces.content;
-        let old = self.file.block_content(pages.content);
-        let mut piece = Piece::open(snapshot, content, &old, pages.skipped)?;
-        let length = (range.end - range.start) as usize;
-        let mut bytes = Vec::with_capacity(length);
-        while bytes.len() < length {
-            let chunk = piece.next(length - bytes.len())?;
-            if chunk.is_empty() {
-                return Err(missing("an extent of pages is longer than its content"));
-            }
-            bytes.extend_from_slice(&chunk);
-        }
-        let copy = self.service.ids.next_id();
-        self.batch
-            .put(content, &self.file.block_content(copy), &bytes);
-        let pages = Pages {
-            content: copy,
-            skipped: 0,
-            stored: range.end - range.start,
-            // It is copied as it is, which may be encrypted.
-            sealed_as: Some(pages.counter()),
-        };
-        self.put_extent(range, Some(pages));
-        Ok(())
-    }
-}
-
-/// What of `there` lies in none of `ranges`, which are ascending and do not overlap.
-fn subtract(there: &Range<u64>, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
-    let mut left = Vec::new();
-    let mut start = there.start;
-    let first = ranges.partition_point(|range| range.end <= there.start);
-    for range in &ranges[first..] {
-        if range.start >= there.end {
-            break;
-        }
-        if range.start > start {
-            left.push(start..range.start);
-        }
-        start = range.end;
-    }
-    if start < there.end {
-        left.push(start..there.end);
-    }
-    left
+/// What of `there` does not lie in `range`.
+pub(crate) fn subtract(there: &Range<u64>, range: &Range<u64>) -> Vec<Range<u64>> {
+    let before = there.start..there.end.min(range.start);
+    let after = there.start.max(range.end)..there.end;
+    let parts = [before, after].into_iter();
+    parts.filter(|part| !part.is_empty()).collect()
 }
 
 impl BlobService {
-    /// The stretches of which the layers have something to say, ascending; neighbours are one.
-    pub(crate) fn covered(&self, layers: &[Layer]) -> Result<Vec<Range<u64>>> {
+    /// Whether there is something under the windows of a file.
+    pub(crate) fn has_extents(&self, file: File) -> Result<bool> {
         let snapshot = self.db.snapshot();
-        let mut overlay = Overlay::new(&self.keyspaces, &snapshot, layers, 0..u64::MAX);
-        let mut covered: Vec<Range<u64>> = Vec::new();
-        while let Some(segment) = overlay.next()? {
-            match (segment.what, covered.last_mut()) {
-                (Written::Never, _) => {}
-                (_, Some(last)) if last.end == segment.range.start => {
-                    last.end = segment.range.end;
-                }
-                _ => covered.push(segment.range),
-            }
-        }
-        Ok(covered)
-    }
-
-    /// Whether a layer of a page blob has nothing to say.
-    pub(crate) fn is_blank(&self, layer: &Layer) -> Result<bool> {
-        let snapshot = self.db.snapshot();
-        let extents = layer.file.extents_from(0);
+        let extents = file.extents_from(0);
         let mut rows = snapshot.scan(&self.keyspaces.blocks, extents, Direction::Forward);
-        Ok(!rows.advance()?)
+        Ok(rows.advance()?)
     }
 }
 
@@ -388,18 +346,17 @@ mod tests {
 
     #[test]
     fn subtraction_leaves_what_lies_outside() {
-        let ranges = [10..20, 30..40];
+        let range = 10..20;
         for (there, expected) in [
             (0..5, &[(0, 5)][..]),
             (0..10, &[(0, 10)]),
             (12..18, &[]),
             (5..15, &[(5, 10)]),
-            (5..50, &[(5, 10), (20, 30), (40, 50)]),
+            (15..25, &[(20, 25)]),
+            (5..50, &[(5, 10), (20, 50)]),
             (20..30, &[(20, 30)]),
-            (35..60, &[(40, 60)]),
-            (50..60, &[(50, 60)]),
         ] {
-            let left = subtract(&there, &ranges).into_iter();
+            let left = subtract(&there, &range).into_iter();
             let left: Vec<_> = left.map(|range| (range.start, range.end)).collect();
             assert_eq!(left, expected, "{there:?}");
         }

@@ -36,6 +36,8 @@ pub(crate) enum Timer {
     Container = 4,
     /// What a container held has to go piece by piece. Subject: its id.
     Purge = 5,
+    /// Nobody sees a file of pages as of an epoch any more. Subject: the key of the epoch in `blob.references`.
+    Epoch = 6,
 }
 
 impl Timer {
@@ -46,6 +48,7 @@ impl Timer {
             Timer::Expiry,
             Timer::Container,
             Timer::Purge,
+            Timer::Epoch,
         ];
         all.into_iter().find(|timer| *timer as u8 == kind)
     }
@@ -114,6 +117,7 @@ impl BlobService {
         match due.timer {
             Timer::Container => self.sweep_container(due, now),
             Timer::Purge => self.sweep_purge(due, now),
+            Timer::Epoch => self.sweep_epoch(due, now),
             Timer::Deleted | Timer::Staging | Timer::Expiry => self.sweep_blob(due, now),
         }
     }
@@ -228,7 +232,21 @@ impl BlobService {
             }
         };
         self.end_timer(&mut batch, &due, then);
-        let _files = self.settle_files(&mut batch, &files)?;
+        let _files = self.settle_files(&mut batch, &files, now)?;
+        self.write_swept(batch)
+    }
+
+    fn sweep_epoch(&self, due: Due, now: SystemTime) -> Result<()> {
+        let epoch = keys::epoch(&due.subject).ok_or_else(unreadable)?;
+        let file = due.subject.get(..32).and_then(File::of);
+        let file = file.ok_or_else(unreadable)?;
+        let _lock = self.file_locks.lock(&file.references());
+        let mut batch = Batch::new();
+        let then = match self.collect_epoch(&mut batch, file, epoch)? {
+            true => Then::Done,
+            false => Then::Again(now),
+        };
+        self.end_timer(&mut batch, &due, then);
         self.write_swept(batch)
     }
 

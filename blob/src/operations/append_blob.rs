@@ -222,6 +222,7 @@ impl BlobWrite<'_> {
             file,
             shared: false,
             end: blob.length,
+            windowed: false,
         });
         Ok(file)
     }

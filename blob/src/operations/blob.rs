@@ -133,6 +133,7 @@ impl BlobService {
         blob.metadata = metadata;
         let written = write.touch(&mut blob);
         blob.version = write.new_version(written);
+        write.begin_epoch(&mut blob)?;
         // What protects a version does not pass on to the next.
         (blob.immutability, blob.legal_hold) = (None, false);
         write.put_current(&blob);
@@ -159,9 +160,7 @@ impl BlobService {
         } else if address.state != BlobState::Current {
             let (place, blob) = write.find_for_change(address.state, condition)?;
             request.conditions.check_tags(&blob.tags)?;
-            let permanent = write.delete_past(place, blob, request.snapshots)?;
-            write.drop_hidden_pages()?;
-            permanent
+            write.delete_past(place, blob, request.snapshots)?
         } else {
             write.check(condition, &request.conditions, WriteKind::Change)?;
             write.existing()?;
@@ -186,8 +185,6 @@ impl BlobWrite<'_> {
             self.check_replaceable()?;
             self.retire(Retired::Deleted)?;
             self.remove(Place::Current);
-        } else {
-            self.drop_hidden_pages()?;
         }
         let kept = self.policy.delete_retention_days.is_some() || self.policy.versioning;
         Ok(!kept)

@@ -144,6 +144,7 @@ impl BlobService {
                 file,
                 shared: false,
                 end: length,
+                windowed: false,
             }],
             length,
             headers,
@@ -572,6 +573,7 @@ impl BlobWrite<'_> {
             file,
             shared: kept.iter().any(|layer| layer.file == file && layer.shared),
             end: list.length,
+            windowed: false,
         };
         Ok(std::iter::once(target)
             .chain(others.copied())

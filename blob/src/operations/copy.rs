@@ -3,6 +3,7 @@
 
 use super::checks::check_online;
 use super::new_blob::{BlobSettings, NewBlob};
+use super::page_blob::is_later;
 use super::write::{BlobWrite, Place, Retired};
 use crate::BlobService;
 use crate::account::AccountPolicy;
@@ -131,7 +132,7 @@ impl BlobService {
             to.check_infinite_lease()?;
         }
         to.check_scope(&settings)?;
-        let found = to.share_source(&mut from, place, found);
+        let found = to.share_source(&mut from, place, found)?;
         if from.key != to.key || place != Place::Current {
             // Of a copy onto itself, the record that is replaced has told how many name its files.
             to.name_layers(&found);
@@ -155,6 +156,9 @@ impl BlobService {
         blob.tiering = to.copied_tiering(&found, blob.tiering, request.rehydrate_priority);
         let copy_id = self.new_guid();
         blob.copy = Some(completed(copy_id, request.source_url, found.length, now));
+        if from.key == to.key && place == Place::Current {
+            to.begin_epoch(&mut blob)?;
+        }
         to.put_current(&blob);
         let outcome = CopyOutcome {
             written: blob.written(),
@@ -207,6 +211,7 @@ impl BlobService {
                 file: to.new_file(),
                 shared: false,
                 end: 0,
+                windowed: false,
             }],
             length: 0,
             headers: BlobHeaders::default(),
@@ -255,6 +260,7 @@ impl BlobService {
             file,
             shared: false,
             end: length,
+            windowed: false,
         }];
         blob.length = length;
         blob.headers = fetched.headers;
@@ -366,7 +372,7 @@ impl BlobService {
         }
         to.check(condition, conditions, WriteKind::Create)?;
         to.check_increment(&found)?;
-        let found = to.share_source(&mut from, place, found);
+        let found = to.share_source(&mut from, place, found)?;
         to.name_layers(&found);
         to.retire(Retired::Overwritten)?;
         let mut blob = to.new_blob(NewBlob {
@@ -473,28 +479,36 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// Marks the files of the source as named by more than one record, and the containers as entangled if there are two.
-    fn share_source(&mut self, from: &mut BlobWrite<'_>, place: Place, mut source: Blob) -> Blob {
+    /// Marks the files of the source as named by more than one record, and the containers as entangled if there are two. Answers
+    /// the source as it is copied; if it is written to, that is not seen by the copy.
+    fn share_source(
+        &mut self,
+        from: &mut BlobWrite<'_>,
+        place: Place,
+        mut source: Blob,
+    ) -> Result<Blob> {
         if from.home() != self.home() {
             // Whatever files of third containers the source names, its own container is entangled with those already.
             let homes = [from.home(), self.home()];
             self.service.entangle(&mut self.batch, homes);
         }
-        if from.key == self.key && place == Place::Current {
+        let onto_itself = from.key == self.key && place == Place::Current;
+        if onto_itself {
             // The record is about to be retired: what it names, the new one does.
             self.share_layers(|_| true);
-            source
-                .layers
-                .iter_mut()
-                .for_each(|layer| layer.shared = true);
-            return source;
         }
-        let known = source.layers.iter().all(|layer| layer.shared);
-        source
-            .layers
-            .iter_mut()
-            .for_each(|layer| layer.shared = true);
-        if !known {
+        let before = source.layers.clone();
+        for layer in &mut source.layers {
+            layer.shared = true;
+        }
+        let copied = source.clone();
+        if onto_itself {
+            return Ok(copied);
+        }
+        if place == Place::Current && source.blob_type() == BlobType::PageBlob {
+            self.begin_epoch(&mut source)?;
+        }
+        if source.layers != before {
             let (keyspace, key) = match place {
                 Place::Current => (&self.service.keyspaces.blobs, from.key.clone()),
                 Place::Past(kind, moment) => {
@@ -505,13 +519,13 @@ impl BlobWrite<'_> {
             let value = codec::encode_blob(&source, from.home());
             self.batch.put(keyspace, &key, &value);
         }
-        source
+        Ok(copied)
     }
 
     /// One record more names the files of these layers.
     fn name_layers(&mut self, blob: &Blob) {
         for layer in &blob.layers {
-            self.files.add(layer.file);
+            self.files.add(layer);
         }
     }
 
@@ -581,10 +595,7 @@ impl BlobWrite<'_> {
         if blob.copy.as_ref().is_none_or(|copy| !copy.incremental) {
             return Err(Error::IncrementalCopyBlobMismatch);
         }
-        let files =
-            |blob: &Blob| -> Vec<_> { blob.layers.iter().map(|layer| layer.file).collect() };
-        let (before, after) = (files(blob), files(source));
-        match (after.starts_with(&before), before.starts_with(&after)) {
+        match (is_later(source, blob), is_later(blob, source)) {
             (_, true) => Err(Error::IncrementalCopyOfEarlierSnapshotNotAllowed),
             (true, false) => Ok(()),
             (false, false) => Err(Error::IncrementalCopyBlobMismatch),

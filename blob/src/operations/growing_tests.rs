@@ -458,7 +458,7 @@ fn pages_agree_with_an_array() {
     for mut seed in 1..7 {
         let seed = &mut seed;
         let store = store();
-        let pages = 40 + 300 * (*seed as usize % 2);
+        let pages = 40 + 900 * (*seed as usize % 2);
         store.put_page_blob("pages", pages as u64 * 512);
         let mut now = vec![Page::Never; pages];
         // With each snapshot, what it saw and what was written or cleared after it.
@@ -478,6 +478,9 @@ fn pages_agree_with_an_array() {
                     after[start..end].fill(page);
                 }
             };
+            if random(seed, 4) == 0 {
+                store.service.sweep(at(9), 2).unwrap();
+            }
             match random(seed, 12) {
                 0..6 => {
                     let byte = 1 + random(seed, 250) as u8;
@@ -521,6 +524,8 @@ fn pages_agree_with_an_array() {
                 .iter()
                 .map(|(_, saw, _)| bytes(saw))
                 .sum::<usize>();
+        store.service.sweep(at(9), 10_000).unwrap();
+        compare(&store, &now, &snapshots);
         let stored = stored_bytes(&store);
         assert!(stored <= 2 * seen, "{stored} stored, {seen} seen");
         let include = DeleteBlob {
@@ -565,12 +570,15 @@ fn compare(store: &Store, now: &[Page], snapshots: &[(Moment, Vec<Page>, Vec<Pag
             ranges.iter().filter(|range| !range.2).copied().collect()
         };
         assert_eq!(written(&found), written(&expected));
-        // A resize clears as well; what was cleared by hand is among it.
-        for (start, end, _) in expected.iter().filter(|range| range.2) {
-            let covered = found
-                .iter()
-                .any(|range| range.2 && range.0 <= *start && range.1 >= *end);
-            assert!(covered, "{start}..{end} was cleared");
+        // A resize clears as well; what the snapshot had and what was cleared by hand is among it.
+        for (page, after) in after.iter().enumerate() {
+            let had = matches!(saw.get(page), Some(Page::Byte(_)));
+            let start = page as u64 * 512;
+            let mut cleared = found.iter().filter(|range| range.2);
+            let told = cleared.any(|range| range.0 <= start && start < range.1);
+            let is_cleared = *after == Page::Cleared;
+            assert!(told || !(had && is_cleared), "{start} was cleared");
+            assert!(had || !told, "there was nothing to clear at {start}");
         }
     }
 }

@@ -22,6 +22,8 @@ mod lease;
 mod matrix_tests;
 mod new_blob;
 mod page_blob;
+#[cfg(test)]
+mod page_tests;
 mod service;
 mod snapshot;
 mod state;

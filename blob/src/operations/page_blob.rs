@@ -7,6 +7,7 @@ use crate::BlobService;
 use crate::checksum::Checksums;
 use crate::conditions::{Conditions, WriteKind};
 use crate::download::ByteRange;
+use crate::epochs::Writer;
 use crate::error::{Error, Result};
 use crate::keys::{self, File, History};
 use crate::model::{
@@ -15,7 +16,8 @@ use crate::model::{
 };
 use crate::moment::Moment;
 use crate::names;
-use crate::pages::{self, Overlay, PAGE_BYTES, PageWrite};
+use crate::page_write::{PageWrite, is_large};
+use crate::pages::{self, Overlay, PAGE_BYTES};
 use crate::upload::{Upload, UploadKind, Uploaded};
 use lazurite_engine::Ticket;
 use std::ops::Range;
@@ -274,7 +276,7 @@ impl BlobService {
             return Err(Error::InvalidBlobType);
         }
         let before = match request.previous {
-            None => 0,
+            None => (0, 0),
             Some(moment) => {
                 if let BlobState::Snapshot(target) = address.state
                     && moment > target
@@ -288,8 +290,8 @@ impl BlobService {
             }
         };
         let range = request.range_in(blob.length)?;
-        let layers = &blob.layers[before..];
-        let overlay = Overlay::new(&self.keyspaces, &snapshot, layers, range);
+        let keyspaces = &self.keyspaces;
+        let overlay = Overlay::of_changes(keyspaces, &snapshot, &blob.layers, before, range);
         let (ranges, next_marker) = request.collect(overlay)?;
         Ok(PageRanges {
             blob,
@@ -299,19 +301,26 @@ impl BlobService {
     }
 }
 
-/// How many of the blob's layers were there when the snapshot was taken: the others have all that changed since.
-fn layers_since(blob: &Blob, previous: &Blob) -> Result<usize> {
-    let count = previous.layers.len();
-    let same = blob.layers.len() >= count
-        && blob
-            .layers
-            .iter()
-            .zip(&previous.layers)
-            .all(|(a, b)| a.file == b.file);
-    match same && count > 0 {
-        true => Ok(count),
-        false => Err(Error::BlobOverwritten),
+/// How many of the blob's layers were there when the snapshot was taken, and the epoch as of which it saw the last of them: what
+/// is later has all that changed since.
+fn layers_since(blob: &Blob, previous: &Blob) -> Result<(usize, u64)> {
+    match (is_later(blob, previous), previous.layers.last()) {
+        (true, Some(last)) => Ok((previous.layers.len(), last.end)),
+        _ => Err(Error::BlobOverwritten),
     }
+}
+
+/// Whether a blob has become, by writes alone, what the other is, or is the same.
+pub(crate) fn is_later(blob: &Blob, than: &Blob) -> bool {
+    let Some((last, lower)) = than.layers.split_last() else {
+        return false;
+    };
+    let same = |a: &Layer, b: &Layer| a.file == b.file && a.end == b.end;
+    let Some(own) = blob.layers.get(lower.len()) else {
+        return false;
+    };
+    let is_below = blob.layers.iter().zip(lower).all(|(a, b)| same(a, b));
+    is_below && own.file == last.file && (own.end >= last.end || !own.windowed)
 }
 
 /// What a marker of page ranges begins with.
@@ -440,73 +449,40 @@ impl<'a> BlobWrite<'a> {
         }
     }
 
-    fn pages(&mut self, file: File) -> PageWrite<'_> {
+    fn pages(&mut self, file: File, writer: Writer) -> PageWrite<'_> {
         PageWrite {
             service: self.service,
             batch: &mut self.batch,
             file,
+            writer,
         }
     }
 
-    fn replace(&mut self, blob: &mut Blob, range: Range<u64>, body: Uploaded) -> Result<()> {
-        let top = self.layer_to_append(blob)?;
-        self.cut_all(blob, &range)?;
-        self.pages(top).put(range.start, body);
-        Ok(())
-    }
-
-    /// Makes room in every layer that no other record names. Answers whether there are layers that some do name.
-    fn cut_all(&mut self, blob: &Blob, range: &Range<u64>) -> Result<bool> {
-        let mut any_shared = false;
-        for layer in &blob.layers {
-            match self.service.is_shared(layer)? {
-                true => any_shared = true,
-                false => self.pages(layer.file).cut(std::slice::from_ref(range))?,
+    /// The file of the topmost layer, or of a new one if others see what that shows.
+    fn page_file(&mut self, blob: &mut Blob) -> Result<(File, Writer)> {
+        let service = self.service;
+        if let Some(layer) = blob.layers.last() {
+            if layer.shared {
+                // What others see of the file must not change meanwhile.
+                let key = layer.file.references();
+                self.file_lock = Some(service.file_locks.lock(&key));
+            }
+            if let Some(writer) = service.writer(layer)? {
+                return Ok((layer.file, writer));
             }
         }
-        Ok(any_shared)
+        Ok(self.push_layer(blob))
     }
 
-    /// Drops what nobody sees since this operation has let go of snapshots: what of the blob's own layers lies hidden under
-    /// those above.
-    pub(crate) fn drop_hidden_pages(&mut self) -> Result<()> {
-        let Some(blob) = self.current().cloned() else {
-            return Ok(());
+    fn push_layer(&mut self, blob: &mut Blob) -> (File, Writer) {
+        let layer = self.new_layer();
+        blob.layers.push(layer);
+        let writer = Writer {
+            epoch: layer.end,
+            base: None,
+            has_past: false,
         };
-        if blob.blob_type() != BlobType::PageBlob {
-            return Ok(());
-        }
-        for (at, layer) in blob.layers.iter().enumerate() {
-            let change = self.files.change(&layer.file);
-            if change < 0 && self.service.references_after(&layer.file, change)? == 1 {
-                let hidden = self.service.covered(&blob.layers[at + 1..])?;
-                self.pages(layer.file).cut(&hidden)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Lets go of layers that have nothing to say and that no other record names; the first stays.
-    pub(crate) fn drop_blank_layers(&mut self) -> Result<()> {
-        let Some(mut blob) = self.current().cloned() else {
-            return Ok(());
-        };
-        if blob.blob_type() != BlobType::PageBlob || blob.layers.len() == 1 {
-            return Ok(());
-        }
-        let mut blank = Vec::new();
-        for layer in &blob.layers[1..] {
-            if !self.service.is_shared(layer)? && self.service.is_blank(layer)? {
-                blank.push(*layer);
-            }
-        }
-        for layer in &blank {
-            let keyspaces = &self.service.keyspaces;
-            self.files.remove(keyspaces, &mut self.batch, layer);
-        }
-        blob.layers.retain(|layer| !blank.contains(layer));
-        self.set_layers(blob.layers);
-        Ok(())
+        (layer.file, writer)
     }
 
     fn new_layer(&self) -> Layer {
@@ -514,9 +490,36 @@ impl<'a> BlobWrite<'a> {
             file: self.new_file(),
             shared: false,
             end: 0,
+            windowed: true,
         }
     }
 
+    fn replace(&mut self, blob: &mut Blob, range: Range<u64>, body: Uploaded) -> Result<()> {
+        let (file, writer) = self.page_file(blob)?;
+        self.cut_lower_layers(blob, &range)?;
+        self.pages(file, writer).put(range.start, body)
+    }
+
+    /// Makes room in all layers but the topmost that no other record names.
+    fn cut_lower_layers(&mut self, blob: &Blob, range: &Range<u64>) -> Result<()> {
+        let lower = blob.layers.split_last().map_or(&[][..], |(_, lower)| lower);
+        for layer in lower {
+            if !self.service.is_shared(layer)? {
+                let writer = Writer {
+                    epoch: layer.end,
+                    base: None,
+                    has_past: layer.shared,
+                };
+                let mut pages = self.pages(layer.file, writer);
+                pages.cut_below(range)?;
+                pages.cut(range)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Costs at most so many windows, however large the stretch is: those of a larger one are dropped by range if nobody else
+    /// sees them, and hidden by a layer over them if somebody does.
     fn clear(&mut self, blob: &mut Blob, range: Range<u64>) -> Result<()> {
         let covers_all = range.start == 0 && range.end >= blob.length;
         if let [layer] = &blob.layers[..]
@@ -527,9 +530,39 @@ impl<'a> BlobWrite<'a> {
             blob.layers = vec![self.new_layer()];
             return Ok(());
         }
-        let top = self.layer_to_append(blob)?;
-        if self.cut_all(blob, &range)? {
-            self.pages(top).put_cleared(range);
+        let large = is_large(&range);
+        let (mut file, mut writer) = self.page_file(blob)?;
+        if large && writer.base.is_some() {
+            (file, writer) = self.push_layer(blob);
+        }
+        self.cut_lower_layers(blob, &range)?;
+        let mut pages = self.pages(file, writer);
+        if writer.base.is_none() {
+            pages.cut_below(&range)?;
+        }
+        let hides = blob.layers.len() > 1 || self.service.has_extents(file)?;
+        let mut pages = self.pages(file, writer);
+        match (hides, large) {
+            (false, _) => pages.cut(&range),
+            (true, false) => pages.put_cleared(&range),
+            (true, true) => {
+                pages.cut(&range)?;
+                pages.put_cleared_below(range);
+                Ok(())
+            }
+        }
+    }
+
+    /// Another record has just been given what `blob` sees: what is written from now on, only `blob` sees. If it is not the one
+    /// that writes to the file of its topmost layer, it gets a layer of its own by the first write.
+    pub(crate) fn begin_epoch(&mut self, blob: &mut Blob) -> Result<()> {
+        let service = self.service;
+        if let Some(layer) = blob.layers.last_mut()
+            && service.writer(layer)?.is_some()
+        {
+            let counted = service.is_counted(layer.file)?;
+            self.files.begin_epoch(layer.file, layer.end, counted);
+            layer.end += 1;
         }
         Ok(())
     }

@@ -35,9 +35,8 @@ impl BlobService {
         check_online(&write.existing()?, now)?;
         let key = conditions.customer_key.as_ref();
         write.existing()?.encryption.check(key)?;
-        write.drop_blank_layers()?;
         write.share_layers(|_| true);
-        let blob = write.existing()?;
+        let mut blob = write.existing()?;
         let moment = write.new_moment()?;
         let mut snapshot = blob.clone();
         snapshot.snapshot = Some(moment);
@@ -51,6 +50,7 @@ impl BlobService {
             snapshot.metadata = metadata;
         }
         write.put(Place::Past(History::Snapshot, moment), &snapshot);
+        write.begin_epoch(&mut blob)?;
         write.put_current(&blob);
         let written = Written {
             version: blob.version,

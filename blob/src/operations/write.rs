@@ -7,7 +7,7 @@ use crate::conditions::Validators;
 use crate::error::{Error, Result};
 use crate::files::{FileChanges, drop_file};
 use crate::keys::{self, File, History};
-use crate::model::{Blob, BlobAddress, BlobRecord, BlobState, Container, Deleted, Layer, Tags};
+use crate::model::{Blob, BlobAddress, BlobRecord, BlobState, Container, Deleted, Tags};
 use crate::moment::Moment;
 use crate::names;
 use crate::sweep::Timer;
@@ -33,6 +33,7 @@ pub(crate) struct BlobWrite<'a> {
     pub(crate) batch: Batch,
     pub(crate) files: FileChanges,
     // Dropped in this order, the reverse of taking them.
+    pub(crate) file_lock: Option<KeyGuard<'a>>,
     _lock: Option<KeyGuard<'a>>,
     _gates: Vec<RwLockReadGuard<'a, ()>>,
 }
@@ -156,6 +157,7 @@ impl BlobService {
             uncommitted,
             batch: Batch::new(),
             files: FileChanges::default(),
+            file_lock: None,
             _lock: None,
             _gates: Vec::new(),
         };
@@ -198,19 +200,12 @@ impl<'a> BlobWrite<'a> {
         }
     }
 
-    /// The current blob is going to be put with these layers.
-    pub(crate) fn set_layers(&mut self, layers: Vec<Layer>) {
-        if let Some(blob) = &mut self.current {
-            blob.layers = layers;
-        }
-    }
-
     /// Marks those of the current blob's layers that another record is going to name as well.
     pub(crate) fn share_layers(&mut self, named: impl Fn(File) -> bool) {
         for layer in self.current.iter_mut().flat_map(|blob| &mut blob.layers) {
             if named(layer.file) {
                 layer.shared = true;
-                self.files.add(layer.file);
+                self.files.add(layer);
             }
         }
     }
@@ -445,7 +440,7 @@ impl<'a> BlobWrite<'a> {
     /// Writes what was put and removed, and lets go of the blob.
     pub(crate) fn commit(mut self) -> Result<Ticket> {
         let service = self.service;
-        let _files = service.settle_files(&mut self.batch, &self.files)?;
+        let _files = service.settle_files(&mut self.batch, &self.files, self.now)?;
         let batch = std::mem::take(&mut self.batch);
         Ok(service.db.write(batch)?)
     }

@@ -120,7 +120,7 @@ impl Walk {
     }
 
     pub(super) fn put_page_blob(&mut self, at: At) {
-        let pages = 1 + self.random.below(150) as u64;
+        let pages = 1 + self.random.below(1200) as u64;
         let request = PutPageBlob {
             length: pages * 512,
             ..PutPageBlob::default()
@@ -135,7 +135,7 @@ impl Walk {
     pub(super) fn put_page(&mut self, at: At) {
         let length = self.known(at).map_or(0, |known| known.bytes.len());
         let start = self.random.below(length / 512 + 1) * 512;
-        let end = start + 512 * (1 + self.random.below(100));
+        let end = start + 512 * (1 + self.random.below(300));
         let byte = self.random.below(5) as u8;
         let expected = match self.needs(at, BlobType::PageBlob) {
             Ok(()) if end > length => Err("InvalidPageRange"),
@@ -160,7 +160,7 @@ impl Walk {
     }
 
     pub(super) fn resize(&mut self, at: At) {
-        let length = self.random.below(150) * 512;
+        let length = self.random.below(1200) * 512;
         let expected = self.needs(at, BlobType::PageBlob);
         let (to, none) = (address(at, BlobState::Current), Conditions::default());
         let service = &self.service;

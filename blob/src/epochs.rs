@@ -1,0 +1,276 @@
+//! Epochs: who sees a file of pages as of when, and what becomes of pages that nobody sees any more.
+//!
+//! From the moment that a second record names a file, it is counted how many do as of each epoch. Of two windows that follow one
+//! another with no such epoch from the first to the second, nobody sees the first. Invariants: only the one record that names a
+//! file as of its last epoch writes to it; of one window there is at most one row between two epochs that are named, but for
+//! what the sweep has still to collect. An epoch that nobody names any more keeps its row until that is done, and until
+//! then no later epoch begins after it.
+
+use crate::BlobService;
+use crate::codec::{self, EpochRecord};
+use crate::error::Result;
+use crate::keys::{self, File};
+use crate::listing::unreadable;
+use crate::model::{Extent, Layer};
+use crate::moment::Moment;
+use crate::sweep::Timer;
+use lazurite_engine::{Batch, Direction, KeyRange, Snapshot};
+use std::collections::{BTreeMap, HashSet};
+use std::time::SystemTime;
+
+/// Changed windows that one step of the sweep looks at.
+const COLLECTED_WINDOWS: usize = 200;
+
+/// Who may write to a file of pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Writer {
+    /// The epoch that is written in.
+    pub(crate) epoch: u64,
+    /// The last epoch before that is seen by others; what became so later may be changed where it stands.
+    pub(crate) base: Option<u64>,
+    /// Whether there may be rows of earlier epochs, seen or not collected yet.
+    pub(crate) has_past: bool,
+}
+
+/// The epochs around one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Neighbours {
+    /// The next one below and above, be it named or not.
+    below: Option<u64>,
+    above: Option<u64>,
+    /// The next ones that are named.
+    named_below: Option<u64>,
+    named_above: Option<u64>,
+}
+
+impl BlobService {
+    /// How the layer may be written to, for who holds the lock of the blob that names it on top; `None` if others see what it
+    /// sees. The base holds for who has the lock of the file.
+    pub(crate) fn writer(&self, layer: &Layer) -> Result<Option<Writer>> {
+        let epoch = layer.end;
+        let mut writer = Writer {
+            epoch,
+            base: None,
+            has_past: layer.shared,
+        };
+        if !layer.windowed {
+            return Ok(None);
+        }
+        if !layer.shared {
+            return Ok(Some(writer));
+        }
+        // Later epochs, though nobody sees them any more, have rows that are not to be seen again.
+        let around = self.epochs_around(layer.file, epoch)?;
+        if around.above.is_some() {
+            return Ok(None);
+        }
+        if self.is_shared(layer)? {
+            let record = self.epoch_record(layer.file, epoch)?;
+            if record != Some(EpochRecord::Named(1)) {
+                return Ok(None);
+            }
+            writer.base = around.named_below;
+        }
+        Ok(Some(writer))
+    }
+
+    pub(crate) fn is_counted(&self, file: File) -> Result<bool> {
+        let references = &self.keyspaces.references;
+        Ok(self.db.get(references, &file.counted())?.is_some())
+    }
+
+    fn epoch_record(&self, file: File, epoch: u64) -> Result<Option<EpochRecord>> {
+        let references = &self.keyspaces.references;
+        let value = self.db.get(references, &file.epoch(epoch))?;
+        value.map(|value| codec::decode_epoch(&value)).transpose()
+    }
+
+    fn epochs_around(&self, file: File, epoch: u64) -> Result<Neighbours> {
+        let below = file.epochs(0..epoch);
+        let above = file.epochs(epoch.saturating_add(1)..u64::MAX);
+        let (below, named_below) = self.first_epochs(below, Direction::Backward)?;
+        let (above, named_above) = self.first_epochs(above, Direction::Forward)?;
+        Ok(Neighbours {
+            below,
+            above,
+            named_below,
+            named_above,
+        })
+    }
+
+    /// The first epoch that there is, and the first that is named. Those that are not are few, and gone soon.
+    fn first_epochs(
+        &self,
+        range: KeyRange,
+        direction: Direction,
+    ) -> Result<(Option<u64>, Option<u64>)> {
+        let snapshot = self.db.snapshot();
+        let mut rows = snapshot.scan(&self.keyspaces.references, range, direction);
+        let mut first = None;
+        while rows.advance()? {
+            let epoch = keys::epoch(rows.key()).ok_or_else(unreadable)?;
+            first = first.or(Some(epoch));
+            if let EpochRecord::Named(_) = codec::decode_epoch(&rows.value()?)? {
+                return Ok((first, Some(epoch)));
+            }
+        }
+        Ok((first, None))
+    }
+
+    /// Adds to `batch` how many name the file as of each epoch; for who has the lock of the file. What nobody sees from now on is
+    /// left to the sweep.
+    pub(crate) fn settle_epochs(
+        &self,
+        batch: &mut Batch,
+        file: File,
+        changes: &BTreeMap<u64, i64>,
+        counted: bool,
+        now: SystemTime,
+    ) -> Result<()> {
+        let references = &self.keyspaces.references;
+        if counted {
+            batch.put(references, &file.counted(), b"");
+        } else if !self.is_counted(file)? {
+            return Ok(());
+        }
+        for (&epoch, &change) in changes.iter().filter(|(_, change)| **change != 0) {
+            let before = match self.epoch_record(file, epoch)? {
+                Some(EpochRecord::Named(count)) => count,
+                _ => 0,
+            };
+            let record = match before.saturating_add_signed(change) {
+                0 => EpochRecord::Ended { at: (0, 0) },
+                count => EpochRecord::Named(count),
+            };
+            if let EpochRecord::Ended { .. } = record {
+                let subject = file.epoch(epoch);
+                let timer = keys::timer(Moment::at(now), Timer::Epoch, &subject);
+                batch.put(&self.keyspaces.timers, &timer, b"");
+            }
+            batch.put(
+                references,
+                &file.epoch(epoch),
+                &codec::encode_epoch(&record),
+            );
+        }
+        Ok(())
+    }
+
+    /// One step of collecting what was seen as of an epoch only; for who has the lock of the file. Answers whether it was the
+    /// last.
+    pub(crate) fn collect_epoch(&self, batch: &mut Batch, file: File, epoch: u64) -> Result<bool> {
+        let Some(EpochRecord::Ended { at }) = self.epoch_record(file, epoch)? else {
+            return Ok(true);
+        };
+        let around = self.epochs_around(file, epoch)?;
+        // With somebody above, what later windows have taken the place of; else the windows themselves. Who was above may have
+        // gone since the last step, but nobody comes.
+        let epochs = match (around.named_above, around.above) {
+            (Some(_), Some(above)) => epoch.saturating_add(1)..above.saturating_add(1),
+            _ => around.below.map_or(0, |below| below.saturating_add(1))..epoch.saturating_add(1),
+        };
+        let mut range = file.changes(epochs);
+        if at.0 <= epoch || around.named_above.is_some() {
+            range.start = range.start.max(file.changed(at.0, at.1));
+        }
+        let snapshot = self.db.snapshot();
+        let blocks = &self.keyspaces.blocks;
+        let mut rows = snapshot.scan(blocks, range, Direction::Forward);
+        let mut left = COLLECTED_WINDOWS;
+        while rows.advance()? {
+            let (changed_in, window) = keys::epoch_and_window(rows.key()).ok_or_else(unreadable)?;
+            if left == 0 {
+                let record = EpochRecord::Ended {
+                    at: (changed_in, window),
+                };
+                let value = codec::encode_epoch(&record);
+                let references = &self.keyspaces.references;
+                batch.put(references, &file.epoch(epoch), &value);
+                return Ok(false);
+            }
+            left -= 1;
+            let unseen = Unseen {
+                file,
+                window,
+                after: around.named_below,
+                before: match around.named_above {
+                    Some(_) => changed_in,
+                    None => changed_in.saturating_add(1),
+                },
+                is_replaced: around.named_above.is_some(),
+            };
+            self.collect_window(batch, &snapshot, &unseen)?;
+            if around.named_above.is_none() || around.named_below.is_none() {
+                // Nobody asks any more what has changed since.
+                batch.delete(blocks, rows.key());
+            }
+        }
+        batch.delete(&self.keyspaces.references, &file.epoch(epoch));
+        Ok(true)
+    }
+
+    /// Removes rows of a window that nobody sees, with the contents that only they have.
+    fn collect_window(
+        &self,
+        batch: &mut Batch,
+        snapshot: &Snapshot,
+        unseen: &Unseen,
+    ) -> Result<()> {
+        let Unseen { file, window, .. } = *unseen;
+        let blocks = &self.keyspaces.blocks;
+        let newest = match unseen.is_replaced {
+            true => unseen.before,
+            false => unseen.before - 1,
+        };
+        let range = KeyRange {
+            start: file.window(window, newest),
+            ..file.windows(window..window + 1)
+        };
+        let mut rows = snapshot.scan(blocks, range, Direction::Forward);
+        let (mut kept, mut gone) = (HashSet::new(), HashSet::new());
+        let mut removed = Vec::new();
+        let mut replaced = !unseen.is_replaced;
+        while rows.advance()? {
+            let key = keys::window_and_epoch(rows.key()).ok_or_else(unreadable)?;
+            let extents = codec::decode_window(window, &rows.value()?)?;
+            let contents = contents(&extents);
+            if key.1 == unseen.before && unseen.is_replaced {
+                kept.extend(contents);
+                replaced = true;
+            } else if unseen.after.is_some_and(|after| key.1 <= after) {
+                kept.extend(contents);
+                break;
+            } else {
+                gone.extend(contents);
+                removed.push(rows.key().to_vec());
+            }
+        }
+        // The window may have been dropped with all its epochs, and made anew.
+        if replaced {
+            for key in removed {
+                batch.delete(blocks, &key);
+            }
+            for content in gone.difference(&kept) {
+                let key = file.page_content(window, *content);
+                batch.delete(&self.keyspaces.content, &key);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Rows of a window after one epoch and before another.
+struct Unseen {
+    file: File,
+    window: u64,
+    after: Option<u64>,
+    before: u64,
+    /// Whether there is a row of the epoch `before`, which is seen.
+    is_replaced: bool,
+}
+
+/// The contents of which these extents have something.
+pub(crate) fn contents(extents: &[Extent]) -> impl Iterator<Item = u128> {
+    let content = |extent: &Extent| Some(extent.pages?.content);
+    extents.iter().filter_map(content)
+}

@@ -1,0 +1,314 @@
+//! What page blobs cost: reads after many snapshots, clearing of many extents, and what is left when snapshots go.
+
+use super::tests::*;
+use crate::keys::File;
+use crate::model::{BlobRecord, Extent, PageExtent, Pages};
+use crate::windows::WINDOW_BYTES;
+use crate::*;
+use lazurite_engine::Batch;
+use std::time::{Duration, Instant};
+
+const PAGE: u64 = 512;
+
+impl Store {
+    fn record(&self, name: &str) -> Blob {
+        let service = &self.service;
+        let container = service.get_container_properties(ACCOUNT, CONTAINER);
+        let home = container.unwrap().id;
+        let key = crate::keys::blob(home, name);
+        let record = service.keyspaces.record(&service.db, home, &key).unwrap();
+        match record {
+            Some(BlobRecord::Committed(blob)) => blob,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn clear_pages(&self, name: &str, range: std::ops::Range<u64>) {
+        let request = PutPage {
+            range,
+            update: PageUpdate::Clear,
+            sequence: SequenceConditions::default(),
+            conditions: Conditions::default(),
+        };
+        let put = self.service.put_page(&address(name), request, at(9));
+        put.unwrap().1.wait().unwrap();
+    }
+
+    fn sweep_all(&self) {
+        while self.service.sweep(at(99), 100).unwrap().steps > 0 {}
+    }
+
+    /// Rows of windows full of pages, without their contents, which clearing does not look at. Answers how many extents.
+    fn fill(&self, file: File, windows: u64) -> u64 {
+        let pages = WINDOW_BYTES / PAGE;
+        for window in 0..windows {
+            let extent = |page: u64| {
+                let start = window * WINDOW_BYTES + page * PAGE;
+                Extent {
+                    range: start..start + PAGE,
+                    pages: Some(Pages {
+                        content: u128::from(window * pages + page),
+                        skipped: 0,
+                        stored: PAGE,
+                        sealed_as: None,
+                    }),
+                }
+            };
+            let extents: Vec<Extent> = (0..pages).map(extent).collect();
+            let mut batch = Batch::new();
+            let value = crate::codec::encode_window(window, &extents);
+            let blocks = &self.service.keyspaces.blocks;
+            batch.put(blocks, &file.window(window, 0), &value);
+            self.service.db.write(batch).unwrap().wait().unwrap();
+        }
+        windows * pages
+    }
+}
+
+/// A blob of 16 windows with one small extent each, and so many snapshots with a write to one of the windows after each.
+fn after_snapshots(count: u64) -> (Store, Vec<Moment>) {
+    let store = store();
+    store.put_page_blob("pages", 16 * WINDOW_BYTES);
+    for window in 0..16 {
+        let put = store.put_page("pages", window * WINDOW_BYTES, &[1; 512]);
+        put.unwrap();
+    }
+    let mut moments = Vec::new();
+    for number in 0..count {
+        moments.push(store.snapshot("pages").unwrap());
+        let byte = 2 + (number % 200) as u8;
+        let window = number * 7 % 16;
+        let put = store.put_page("pages", window * WINDOW_BYTES, &[byte; 512]);
+        put.unwrap();
+    }
+    (store, moments)
+}
+
+/// The first byte of each window after so many of the writes.
+fn expected(writes: u64) -> [u8; 16] {
+    let mut bytes = [1; 16];
+    for number in 0..writes {
+        bytes[(number * 7 % 16) as usize] = 2 + (number % 200) as u8;
+    }
+    bytes
+}
+
+fn first_bytes(content: &[u8]) -> [u8; 16] {
+    std::array::from_fn(|window| content[window * WINDOW_BYTES as usize])
+}
+
+#[test]
+fn blob_has_one_layer_however_many_snapshots_there_are_and_were() {
+    let count = 200;
+    let (store, mut moments) = after_snapshots(count);
+    assert_eq!(store.record("pages").layers.len(), 1);
+    assert_eq!(first_bytes(&store.read("pages").unwrap()), expected(count));
+    let check = |writes: u64, moment| {
+        let content = store.read_state("pages", BlobState::Snapshot(moment));
+        assert_eq!(first_bytes(&content.unwrap()), expected(writes), "{writes}");
+    };
+    (0..count)
+        .step_by(11)
+        .for_each(|number| check(number, moments[number as usize]));
+    let rows = || store.rows(&store.service.keyspaces.blocks);
+    // A row a write, and one that says that the window was changed.
+    assert_eq!(rows() as u64, 16 + 2 * count);
+    let mut number = 0;
+    moments.retain(|moment| {
+        number += 1;
+        if number % 20 == 10 {
+            return true;
+        }
+        let state = BlobState::Snapshot(*moment);
+        let deleted = store.delete_with("pages", state, DeleteBlob::default());
+        assert!(deleted.unwrap());
+        false
+    });
+    store.sweep_all();
+    for (at, moment) in moments.iter().enumerate() {
+        check(at as u64 * 20 + 9, *moment);
+    }
+    assert_eq!(first_bytes(&store.read("pages").unwrap()), expected(count));
+    let few = rows();
+    assert!(few < 16 + 2 * 16 * (moments.len() + 1), "{few}");
+    let only = with_snapshots(DeleteSnapshots::Only);
+    store
+        .delete_with("pages", BlobState::Current, only)
+        .unwrap();
+    store.sweep_all();
+    assert_eq!(
+        (rows(), store.rows(&store.service.keyspaces.content)),
+        (16, 16)
+    );
+    assert_eq!(first_bytes(&store.read("pages").unwrap()), expected(count));
+}
+
+#[test]
+fn what_only_the_deleted_blob_had_goes_while_a_copy_keeps_the_rest() {
+    let store = store();
+    store.put_page_blob("pages", 2 * WINDOW_BYTES);
+    store.put_page("pages", 0, &[1; 512]).unwrap();
+    let copy = CopyBlob::default();
+    let (from, to) = (address("pages"), address("copy"));
+    let copied = store.service.copy_blob(&from, &to, copy, at(1));
+    copied.unwrap().1.wait().unwrap();
+    for page in 0..20 {
+        store.put_page("pages", page * 4096, &[2; 512]).unwrap();
+    }
+    store.delete("pages").unwrap();
+    let content = store.read("copy").unwrap();
+    assert_eq!((content[0], content[4096]), (1, 0));
+    // While the rows of the deleted blob are there the copy does not come upon them by a snapshot of its own.
+    store.put_page("copy", 512, &[3; 512]).unwrap();
+    store.snapshot("copy").unwrap();
+    store.sweep_all();
+    store.put_page("copy", 1024, &[4; 512]).unwrap();
+    let content = store.read("copy").unwrap();
+    let bytes = [0, 512, 1024, 4096].map(|at| content[at]);
+    assert_eq!(bytes, [1, 3, 4, 0]);
+    assert_eq!(store.rows(&store.service.keyspaces.content), 3);
+    let include = with_snapshots(DeleteSnapshots::Include);
+    store
+        .delete_with("copy", BlobState::Current, include)
+        .unwrap();
+    store.sweep_all();
+    assert_eq!(store.filed(), (0, 0));
+    assert_eq!(store.rows(&store.service.keyspaces.references), 0);
+}
+
+/// Two extents of a store of before there were windows: pages 0 to 3 and 6 to 7.
+fn without_windows() -> Store {
+    let store = store();
+    store.put_page_blob("pages", 10 * PAGE);
+    let mut blob = store.record("pages");
+    blob.layers[0].windowed = false;
+    let (file, service) = (blob.layers[0].file, &store.service);
+    let key = crate::keys::blob(file.home, "pages");
+    let mut batch = Batch::new();
+    let value = crate::codec::encode_blob(&blob, file.home);
+    batch.put(&service.keyspaces.blobs, &key, &value);
+    for (content, start, end) in [(7, 0, 4), (8, 6, 8)] {
+        let extent = PageExtent {
+            start: start * PAGE,
+            pages: Some(Pages {
+                content,
+                skipped: 0,
+                stored: (end - start) * PAGE,
+                sealed_as: None,
+            }),
+        };
+        let value = crate::codec::encode_extent(&extent);
+        let row = file.extent(end * PAGE);
+        batch.put(&service.keyspaces.blocks, &row, &value);
+        let body = vec![content as u8; ((end - start) * PAGE) as usize];
+        let row = file.block_content(content);
+        batch.put(&service.keyspaces.content, &row, &body);
+    }
+    service.db.write(batch).unwrap().wait().unwrap();
+    store
+}
+
+#[test]
+fn pages_of_before_there_were_windows_are_read_and_written_over() {
+    let store = without_windows();
+    let pages = |store: &Store| -> Vec<u8> {
+        let content = store.read("pages").unwrap();
+        content.chunks(PAGE as usize).map(|page| page[0]).collect()
+    };
+    assert_eq!(pages(&store), [7, 7, 7, 7, 0, 0, 8, 8, 0, 0]);
+    let moment = store.snapshot("pages").unwrap();
+    store.put_page("pages", PAGE, &[1; 512]).unwrap();
+    store.clear_pages("pages", 2 * PAGE..7 * PAGE);
+    assert_eq!(pages(&store), [7, 1, 0, 0, 0, 0, 0, 8, 0, 0]);
+    assert_eq!(store.written(), [(0, 2 * PAGE), (7 * PAGE, 8 * PAGE)]);
+    let then = store.read_state("pages", BlobState::Snapshot(moment));
+    assert_eq!(then.unwrap()[2 * 512], 7);
+    let since = GetPageRanges {
+        previous: Some(moment),
+        ..GetPageRanges::default()
+    };
+    let changed = store
+        .service
+        .get_page_ranges(&address("pages"), &since, at(9));
+    let changed = changed.unwrap().ranges.into_iter();
+    let changed: Vec<_> = changed.map(|found| (found.range, found.cleared)).collect();
+    assert_eq!(
+        changed,
+        [(PAGE..2 * PAGE, false), (2 * PAGE..7 * PAGE, true)]
+    );
+    let state = BlobState::Snapshot(moment);
+    store
+        .delete_with("pages", state, DeleteBlob::default())
+        .unwrap();
+    store.clear_pages("pages", 0..6 * PAGE);
+    assert_eq!(pages(&store), [0, 0, 0, 0, 0, 0, 0, 8, 0, 0]);
+    assert_eq!(store.rows(&store.service.keyspaces.content), 1);
+    store.delete("pages").unwrap();
+    assert_eq!(store.filed(), (0, 0));
+}
+
+#[test]
+fn clearing_a_million_extents_is_one_small_write() {
+    let windows = 4000;
+    for others in [false, true] {
+        let store = store();
+        store.put_page_blob("pages", windows * WINDOW_BYTES);
+        let last = windows * WINDOW_BYTES - PAGE;
+        let extents = store.fill(store.record("pages").layers[0].file, windows);
+        assert!(extents > 1_000_000);
+        if others {
+            store.snapshot("pages").unwrap();
+        }
+        let before = store.service.db.stats().last_sequence;
+        store.clear_pages("pages", PAGE..last);
+        let changes = store.service.db.stats().last_sequence - before;
+        assert!(changes < 2000, "{changes} changes");
+        let none = GetPageRanges::default();
+        let ranges = store
+            .service
+            .get_page_ranges(&address("pages"), &none, at(9));
+        let ranges: Vec<_> = ranges.unwrap().ranges.into_iter().collect();
+        let ends: Vec<_> = ranges.into_iter().map(|range| range.range).collect();
+        assert_eq!(ends, [0..PAGE, last..last + PAGE]);
+    }
+}
+
+/// `cargo test --release -p lazurite-blob page_reads -- --ignored --nocapture`
+#[test]
+#[ignore = "it measures, and asserts nothing"]
+fn page_reads_after_many_snapshots() {
+    for count in [1, 100, 1000] {
+        let (store, moments) = after_snapshots(count);
+        let time = |state: BlobState| {
+            let address = BlobAddress {
+                state,
+                ..address("pages")
+            };
+            let (none, rounds) = (Conditions::default(), 2000);
+            let range = Some(ByteRange {
+                first: 3 * WINDOW_BYTES,
+                last: Some(3 * WINDOW_BYTES + 4095),
+            });
+            let start = Instant::now();
+            for _ in 0..rounds {
+                let found = store.service.get_blob(&address, range, &none, at(9));
+                assert_eq!(drain(found.unwrap().body, 4096).len(), 4096);
+            }
+            let page = start.elapsed() / rounds;
+            let start = Instant::now();
+            for _ in 0..rounds {
+                let ranges = GetPageRanges::default();
+                let found = store.service.get_page_ranges(&address, &ranges, at(9));
+                assert_eq!(found.unwrap().ranges.len(), 16);
+            }
+            (page, start.elapsed() / rounds)
+        };
+        let told = |what: &str, (page, ranges): (Duration, Duration)| {
+            println!("{count:5} snapshots, {what:15}: 4 KiB {page:?}, 16 ranges {ranges:?}");
+        };
+        told("the blob", time(BlobState::Current));
+        told("the first", time(BlobState::Snapshot(moments[0])));
+        let middle = moments[moments.len() / 2];
+        told("the middle one", time(BlobState::Snapshot(middle)));
+    }
+}

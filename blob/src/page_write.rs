@@ -1,0 +1,317 @@
+//! Writing to the pages of one file: room for new extents, and what is left of old ones. `pages.rs` says what holds of them.
+
+use crate::BlobService;
+use crate::codec;
+use crate::download::{Piece, missing};
+use crate::epochs::{Writer, contents};
+use crate::error::Result;
+use crate::keys::File;
+use crate::model::{Extent, PageExtent, Pages};
+use crate::pages::{extent_at, subtract};
+use crate::upload::Uploaded;
+use crate::windows::{EXTENT_BYTES_MAX, WINDOW_BYTES, Window, Windows, first_window, window_of};
+use lazurite_engine::{Batch, Direction, Snapshot};
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
+
+/// Windows that are looked at one by one; more are dropped by range, or hidden.
+const WINDOWS_CUT_MAX: u64 = 256;
+
+/// Whether a stretch is so large that its windows are not looked at one by one.
+pub(crate) fn is_large(range: &Range<u64>) -> bool {
+    window_of(range.end) - window_of(range.start) > WINDOWS_CUT_MAX
+}
+
+/// A write to the pages of one file, in a batch. Of one window there is at most one a batch.
+pub(crate) struct PageWrite<'a> {
+    pub(crate) service: &'a BlobService,
+    pub(crate) batch: &'a mut Batch,
+    pub(crate) file: File,
+    pub(crate) writer: Writer,
+}
+
+impl PageWrite<'_> {
+    /// Puts uploaded pages from `start` on, in place of what is there.
+    pub(crate) fn put(&mut self, start: u64, uploaded: Uploaded) -> Result<()> {
+        let (range, mut extents) = (start..start + uploaded.length, Vec::new());
+        let mut start = start;
+        for piece in uploaded.into_pieces() {
+            assert!(
+                piece.length <= EXTENT_BYTES_MAX,
+                "pages come in small contents"
+            );
+            let range = start..start + piece.length;
+            let key = self.file.page_content(window_of(start), piece.content);
+            let content = &self.service.keyspaces.content;
+            piece.value.put(self.batch, content, &key);
+            start = range.end;
+            extents.push(Extent {
+                range,
+                pages: Some(Pages {
+                    content: piece.content,
+                    skipped: 0,
+                    stored: piece.length,
+                    sealed_as: None,
+                }),
+            });
+        }
+        self.replace(&range, extents)
+    }
+
+    /// Makes room: afterwards the file has nothing to say of the stretch, which must not be large if others see the file.
+    pub(crate) fn cut(&mut self, range: &Range<u64>) -> Result<()> {
+        if !is_large(range) {
+            return self.replace(range, Vec::new());
+        }
+        assert_eq!(self.writer.base, None, "what others see is not dropped");
+        // The windows that begin in the stretch and whose extents end in it; then those at its ends.
+        let first = range.start.div_ceil(WINDOW_BYTES);
+        let last = (range.end - EXTENT_BYTES_MAX) / WINDOW_BYTES;
+        let keyspaces = &self.service.keyspaces;
+        let rows = self.file.windows(first..last);
+        self.batch.delete_range(&keyspaces.blocks, rows);
+        let contents = self.file.page_contents(first..last);
+        self.batch.delete_range(&keyspaces.content, contents);
+        let ends = [
+            first_window(range.start)..first,
+            last..window_of(range.end) + 1,
+        ];
+        self.replace_in(&ends, range, Vec::new())
+    }
+
+    /// Notes that pages are zero, whatever lies below. For a stretch that is not large.
+    pub(crate) fn put_cleared(&mut self, range: &Range<u64>) -> Result<()> {
+        let mut extents = Vec::new();
+        let mut start = range.start;
+        while start < range.end {
+            let end = range.end.min((window_of(start) + 1) * WINDOW_BYTES);
+            extents.push(Extent {
+                range: start..end,
+                pages: None,
+            });
+            start = end;
+        }
+        self.replace(range, extents)
+    }
+
+    /// As [`PageWrite::put_cleared`] under all windows of the file, in one row. No other such row may be there.
+    pub(crate) fn put_cleared_below(&mut self, range: Range<u64>) {
+        let blocks = &self.service.keyspaces.blocks;
+        let extent = PageExtent {
+            start: range.start,
+            pages: None,
+        };
+        let value = codec::encode_extent(&extent);
+        self.batch.put(blocks, &self.file.extent(range.end), &value);
+    }
+
+    /// Makes room under the windows of the file, which nobody else sees. Of an extent with content that is not wholly in the
+    /// stretch all stays: what is above hides it.
+    pub(crate) fn cut_below(&mut self, range: &Range<u64>) -> Result<()> {
+        let keyspaces = &self.service.keyspaces;
+        let snapshot = self.service.db.snapshot();
+        let from = self.file.extents_from(range.start);
+        let mut rows = snapshot.scan(&keyspaces.blocks, from, Direction::Forward);
+        while rows.advance()? {
+            let (there, extent) = extent_at(&rows)?;
+            if there.start >= range.end {
+                break;
+            }
+            let left = subtract(&there, range);
+            match extent.pages {
+                Some(_) if !left.is_empty() => continue,
+                Some(pages) => {
+                    let key = self.file.block_content(pages.content);
+                    self.batch.delete(&keyspaces.content, &key);
+                }
+                None => {}
+            }
+            self.batch.delete(&keyspaces.blocks, rows.key());
+            left.into_iter()
+                .for_each(|part| self.put_cleared_below(part));
+        }
+        Ok(())
+    }
+
+    /// Puts these extents in place of all that is in the range, which they lie in.
+    fn replace(&mut self, range: &Range<u64>, extents: Vec<Extent>) -> Result<()> {
+        let windows = first_window(range.start)..window_of(range.end) + 1;
+        self.replace_in(&[windows], range, extents)
+    }
+
+    /// As [`PageWrite::replace`], with a look at these windows only.
+    fn replace_in(
+        &mut self,
+        windows: &[Range<u64>],
+        range: &Range<u64>,
+        extents: Vec<Extent>,
+    ) -> Result<()> {
+        let snapshot = self.service.db.snapshot();
+        let mut after: BTreeMap<u64, Vec<Extent>> = BTreeMap::new();
+        for extent in extents {
+            let window = window_of(extent.range.start);
+            after.entry(window).or_default().push(extent);
+        }
+        let before = self.load(&snapshot, windows)?;
+        for (&number, window) in &before {
+            after.entry(number).or_default();
+            for extent in &window.extents {
+                self.keep(&snapshot, number, extent, range, &mut after)?;
+            }
+        }
+        for (number, mut extents) in after {
+            extents.sort_by_key(|extent| extent.range.start);
+            self.put_window(&snapshot, number, before.get(&number), extents)?;
+        }
+        Ok(())
+    }
+
+    fn load(&self, snapshot: &Snapshot, ranges: &[Range<u64>]) -> Result<BTreeMap<u64, Window>> {
+        let keyspaces = &self.service.keyspaces;
+        let mut loaded = BTreeMap::new();
+        for range in ranges {
+            let (file, epoch) = (self.file, self.writer.epoch);
+            let mut windows = Windows::new(keyspaces, snapshot, file, epoch, range.start);
+            while let Some(window) = windows.next()?.filter(|found| found.number < range.end) {
+                loaded.insert(window.number, window);
+            }
+        }
+        Ok(loaded)
+    }
+
+    /// Adds to `after` what is left of an extent.
+    fn keep(
+        &mut self,
+        snapshot: &Snapshot,
+        window: u64,
+        extent: &Extent,
+        range: &Range<u64>,
+        after: &mut BTreeMap<u64, Vec<Extent>>,
+    ) -> Result<()> {
+        let mut content_kept = false;
+        for part in subtract(&extent.range, range) {
+            let home = window_of(part.start);
+            let pages = match extent.pages {
+                None => None,
+                Some(pages) => {
+                    let skipped = pages.skipped + (part.start - extent.range.start);
+                    let pages = Pages { skipped, ..pages };
+                    let whole = part == extent.range;
+                    let most = (part.end - part.start) * 2 >= pages.stored;
+                    let stays = whole || (home == window && most && !content_kept);
+                    content_kept |= stays;
+                    Some(match stays {
+                        true => pages,
+                        false => self.copy(snapshot, window, &part, pages)?,
+                    })
+                }
+            };
+            after
+                .entry(home)
+                .or_default()
+                .push(Extent { range: part, pages });
+        }
+        Ok(())
+    }
+
+    /// Files what a part of an extent of a window has as a content of its own.
+    fn copy(
+        &mut self,
+        snapshot: &Snapshot,
+        window: u64,
+        part: &Range<u64>,
+        pages: Pages,
+    ) -> Result<Pages> {
+        let content = &self.service.keyspaces.content;
+        let old = self.file.page_content(window, pages.content);
+        let mut piece = Piece::open(snapshot, content, &old, pages.skipped)?;
+        let length = (part.end - part.start) as usize;
+        let mut bytes = Vec::with_capacity(length);
+        while bytes.len() < length {
+            let chunk = piece.next(length - bytes.len())?;
+            if chunk.is_empty() {
+                return Err(missing("an extent of pages is longer than its content"));
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        let copy = self.service.ids.next_id();
+        let key = self.file.page_content(window_of(part.start), copy);
+        self.batch.put(content, &key, &bytes);
+        Ok(Pages {
+            content: copy,
+            skipped: 0,
+            stored: part.end - part.start,
+            // It is copied as it is, which may be encrypted.
+            sealed_as: Some(pages.counter()),
+        })
+    }
+
+    /// Puts the row of a window, in place of what it was or, if others see that, beside it.
+    fn put_window(
+        &mut self,
+        snapshot: &Snapshot,
+        number: u64,
+        before: Option<&Window>,
+        extents: Vec<Extent>,
+    ) -> Result<()> {
+        if extents == before.map_or(&[][..], |before| &before.extents) {
+            return Ok(());
+        }
+        let keyspaces = &self.service.keyspaces;
+        let Writer { epoch, base, .. } = self.writer;
+        let in_place = before.filter(|before| base.is_none_or(|base| before.epoch > base));
+        let epoch = in_place.map_or(epoch, |before| before.epoch);
+        let seen = self.seen_by_others(snapshot, number)?;
+        if let Some(before) = in_place {
+            let seen = seen.as_ref().map_or(&[][..], |seen| &seen.extents);
+            let kept: HashSet<u128> = contents(&extents).chain(contents(seen)).collect();
+            self.drop_contents(number, &before.extents, &kept);
+        }
+        let key = self.file.window(number, epoch);
+        if extents.is_empty() && seen.is_none() && !self.has_older(snapshot, number, epoch)? {
+            self.batch.delete(&keyspaces.blocks, &key);
+            return Ok(());
+        }
+        let value = codec::encode_window(number, &extents);
+        self.batch.put(&keyspaces.blocks, &key, &value);
+        if base.is_some() && in_place.is_none() {
+            let changed = self.file.changed(epoch, number);
+            self.batch.put(&keyspaces.blocks, &changed, b"");
+        }
+        Ok(())
+    }
+
+    /// Drops the contents of a window that no extent has any more.
+    fn drop_contents(&mut self, number: u64, extents: &[Extent], kept: &HashSet<u128>) {
+        let content = &self.service.keyspaces.content;
+        if kept.is_empty() && self.writer.base.is_none() {
+            let all = self.file.page_contents(number..number + 1);
+            return self.batch.delete_range(content, all);
+        }
+        let gone: HashSet<u128> = contents(extents).collect();
+        for id in gone.difference(kept) {
+            let key = self.file.page_content(number, *id);
+            self.batch.delete(content, &key);
+        }
+    }
+
+    /// The window as it was before this record's part in it, if others see that.
+    fn seen_by_others(&self, snapshot: &Snapshot, number: u64) -> Result<Option<Window>> {
+        let base = self.writer.base;
+        base.map_or(Ok(None), |base| self.window(snapshot, number, base))
+    }
+
+    /// Whether there is a row of an earlier epoch, seen or not collected yet, which would come to light.
+    fn has_older(&self, snapshot: &Snapshot, number: u64, epoch: u64) -> Result<bool> {
+        match epoch.checked_sub(1).filter(|_| self.writer.has_past) {
+            Some(before) => Ok(self.window(snapshot, number, before)?.is_some()),
+            None => Ok(false),
+        }
+    }
+
+    fn window(&self, snapshot: &Snapshot, number: u64, epoch: u64) -> Result<Option<Window>> {
+        let keyspaces = &self.service.keyspaces;
+        let mut windows = Windows::new(keyspaces, snapshot, self.file, epoch, number);
+        Ok(windows.next()?.filter(|found| found.number == number))
+    }
+}

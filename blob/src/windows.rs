@@ -1,0 +1,282 @@
+//! Windows: the pages of one file, as of any of its epochs.
+//!
+//! A file of pages is divided into windows of 128 KiB. A row has all extents that begin in one window, as the writes of one epoch
+//! have left them, and counts until there is a row of a later one. An epoch ends when a second record names the file: what was
+//! named stays as it is, and the only one who still writes does so in the next epoch. So the pages of a snapshot are found with
+//! one seek a window, however many others there are or were, and the first write to a window in an epoch copies one row, whose
+//! contents both then have.
+
+use crate::Keyspaces;
+use crate::codec;
+use crate::error::Result;
+use crate::keys::{self, File};
+use crate::listing::unreadable;
+use crate::model::{Extent, Pages};
+use crate::pages::{Overlay, Segment, Stored, Written};
+use lazurite_engine::{Direction, KeyRange, Scan, Snapshot};
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// Bytes of a window: large enough that one row has many extents, small enough that to write it anew costs little.
+pub(crate) const WINDOW_BYTES: u64 = 128 << 10;
+/// Most bytes of an extent with content: so far it may reach into the next window.
+pub(crate) const EXTENT_BYTES_MAX: u64 = 64 << 10;
+const _: () = assert!(EXTENT_BYTES_MAX <= WINDOW_BYTES);
+/// Changed windows that a comparison holds in memory at a time.
+const WINDOWS_MAX: usize = 10_000;
+
+/// The window that an extent belongs to which begins at this offset.
+pub(crate) fn window_of(offset: u64) -> u64 {
+    offset / WINDOW_BYTES
+}
+
+/// The first window with extents that may reach `offset`.
+pub(crate) fn first_window(offset: u64) -> u64 {
+    window_of(offset.saturating_sub(EXTENT_BYTES_MAX - 1))
+}
+
+/// A window as of an epoch.
+#[derive(Debug)]
+pub(crate) struct Window {
+    pub(crate) number: u64,
+    /// The epoch in which it became so.
+    pub(crate) epoch: u64,
+    pub(crate) extents: Vec<Extent>,
+}
+
+/// A walk over the windows of a file, as of an epoch. What was written later is not seen, and mostly not even passed.
+#[derive(Debug)]
+pub(crate) struct Windows {
+    file: File,
+    epoch: u64,
+    rows: Scan,
+    next: u64,
+}
+
+impl Windows {
+    pub(crate) fn new(
+        keyspaces: &Keyspaces,
+        snapshot: &Snapshot,
+        file: File,
+        epoch: u64,
+        first: u64,
+    ) -> Windows {
+        let range = KeyRange {
+            start: file.window(first, epoch),
+            ..file.windows(first..u64::MAX)
+        };
+        Windows {
+            file,
+            epoch,
+            rows: snapshot.scan(&keyspaces.blocks, range, Direction::Forward),
+            next: first,
+        }
+    }
+
+    pub(crate) fn next(&mut self) -> Result<Option<Window>> {
+        while self.rows.advance()? {
+            let key = keys::window_and_epoch(self.rows.key());
+            let (number, epoch) = key.ok_or_else(unreadable)?;
+            if number >= self.next && epoch <= self.epoch {
+                self.next = number.saturating_add(1);
+                let extents = codec::decode_window(number, &self.rows.value()?)?;
+                return Ok(Some(Window {
+                    number,
+                    epoch,
+                    extents,
+                }));
+            }
+            // An older row of the window before, or a newer one of the next.
+            let number = number.max(self.next);
+            self.rows.seek(&self.file.window(number, self.epoch));
+        }
+        Ok(None)
+    }
+}
+
+/// The extents of the windows, one after another.
+#[derive(Debug)]
+pub(crate) struct WindowExtents {
+    windows: Windows,
+    window: u64,
+    extents: std::vec::IntoIter<Extent>,
+}
+
+impl WindowExtents {
+    pub(crate) fn new(windows: Windows) -> WindowExtents {
+        WindowExtents {
+            windows,
+            window: 0,
+            extents: Vec::new().into_iter(),
+        }
+    }
+
+    pub(crate) fn next(&mut self) -> Result<Option<(Range<u64>, Option<Stored>)>> {
+        loop {
+            if let Some(Extent { range, pages }) = self.extents.next() {
+                let (file, window) = (self.windows.file, Some(self.window));
+                let stored = |pages: Pages| Stored {
+                    file,
+                    window,
+                    pages,
+                };
+                return Ok(Some((range, pages.map(stored))));
+            }
+            let Some(window) = self.windows.next()? else {
+                return Ok(None);
+            };
+            self.window = window.number;
+            self.extents = window.extents.into_iter();
+        }
+    }
+}
+
+/// What of a file is other as of one epoch than it was as of an earlier one. Looks at windows that were changed between only.
+#[derive(Debug)]
+pub(crate) struct Changes {
+    keyspaces: Keyspaces,
+    snapshot: Snapshot,
+    file: File,
+    before: u64,
+    after: u64,
+    windows: std::vec::IntoIter<u64>,
+    /// Where to look for more of them; `None` if there are none.
+    next_window: Option<u64>,
+    /// Where the last comparison ended.
+    compared: u64,
+    comparison: Option<[Sequence; 2]>,
+}
+
+/// One side of a comparison, and the segment it has come to.
+#[derive(Debug)]
+struct Sequence {
+    overlay: Overlay,
+    segment: Option<Segment>,
+}
+
+impl Changes {
+    pub(crate) fn new(
+        keyspaces: &Keyspaces,
+        snapshot: &Snapshot,
+        file: File,
+        epochs: [u64; 2],
+        offset: u64,
+    ) -> Changes {
+        Changes {
+            keyspaces: keyspaces.clone(),
+            snapshot: snapshot.clone(),
+            file,
+            before: epochs[0],
+            after: epochs[1],
+            windows: Vec::new().into_iter(),
+            next_window: Some(first_window(offset)),
+            compared: 0,
+            comparison: None,
+        }
+    }
+
+    pub(crate) fn next(&mut self) -> Result<Option<(Range<u64>, Option<Stored>)>> {
+        loop {
+            if let Some(sides) = &mut self.comparison {
+                match next_difference(sides)? {
+                    Some(difference) => return Ok(Some(difference)),
+                    None => self.comparison = None,
+                }
+            }
+            let Some(range) = self.next_range()? else {
+                return Ok(None);
+            };
+            self.comparison = Some([self.before, self.after].map(|epoch| Sequence {
+                overlay: Overlay::of_windows(
+                    &self.keyspaces,
+                    &self.snapshot,
+                    (self.file, epoch),
+                    range.clone(),
+                ),
+                segment: None,
+            }));
+        }
+    }
+
+    /// The bytes that the next changed windows, and those right behind them, may have changed.
+    fn next_range(&mut self) -> Result<Option<Range<u64>>> {
+        if self.windows.len() == 0 && self.next_window.is_some() {
+            self.find_windows()?;
+        }
+        let Some(first) = self.windows.next() else {
+            return Ok(None);
+        };
+        let mut last = first;
+        while let Some(&next) = self.windows.as_slice().first()
+            && next - last == 1
+        {
+            last = next;
+            self.windows.next();
+        }
+        let start = self.compared.max(first.saturating_mul(WINDOW_BYTES));
+        let end = last.saturating_add(1).saturating_mul(WINDOW_BYTES);
+        self.compared = end.saturating_add(EXTENT_BYTES_MAX);
+        Ok(Some(start..self.compared))
+    }
+
+    /// The first of the changed windows that were not looked at.
+    fn find_windows(&mut self) -> Result<()> {
+        let Some(from) = self.next_window.take() else {
+            return Ok(());
+        };
+        let epochs = self
+            .file
+            .changes(self.before.saturating_add(1)..self.after.saturating_add(1));
+        let blocks = &self.keyspaces.blocks;
+        let mut rows = self.snapshot.scan(blocks, epochs, Direction::Forward);
+        let mut windows = BTreeSet::new();
+        while rows.advance()? {
+            let (_, window) = keys::epoch_and_window(rows.key()).ok_or_else(unreadable)?;
+            if window >= from {
+                windows.insert(window);
+            }
+            if windows.len() > WINDOWS_MAX {
+                windows.pop_last();
+                self.next_window = windows.last().map(|last| last.saturating_add(1));
+            }
+        }
+        self.windows = windows.into_iter().collect::<Vec<_>>().into_iter();
+        Ok(())
+    }
+}
+
+impl Sequence {
+    /// What there is from where this side has come to; `None` at the end.
+    fn load(&mut self) -> Result<Option<&mut Segment>> {
+        if self
+            .segment
+            .as_ref()
+            .is_none_or(|segment| segment.range.is_empty())
+        {
+            self.segment = self.overlay.next()?;
+        }
+        Ok(self.segment.as_mut())
+    }
+}
+
+fn next_difference(sides: &mut [Sequence; 2]) -> Result<Option<(Range<u64>, Option<Stored>)>> {
+    loop {
+        let [before, after] = sides;
+        let (Some(before), Some(after)) = (before.load()?, after.load()?) else {
+            return Ok(None);
+        };
+        let end = before.range.end.min(after.range.end);
+        let range = after.range.start..end;
+        let (was, is) = (before.advance(end), after.advance(end));
+        match (was, is) {
+            // What was copied to a content of its own still has the origin that it had.
+            (Written::Pages(was), Written::Pages(is))
+                if was.pages.counter() == is.pages.counter() => {}
+            (_, Written::Pages(is)) => return Ok(Some((range, Some(is)))),
+            (Written::Pages(_), _) | (Written::Never, Written::Cleared) => {
+                return Ok(Some((range, None)));
+            }
+            (Written::Never | Written::Cleared, _) => {}
+        }
+    }
+}
