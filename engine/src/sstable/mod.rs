@@ -10,12 +10,15 @@
 //! five bytes, keyed by file number and offset. Invariant: all versions of one user key lie in one SSTable of a level.
 
 pub(crate) mod block;
+mod cursor;
 mod filter;
 mod index;
 mod reader;
+mod verify;
 mod writer;
 
-pub(crate) use reader::{SstableCursor, SstableReader};
+pub(crate) use cursor::SstableCursor;
+pub(crate) use reader::SstableReader;
 pub(crate) use writer::{SstableOptions, SstableWriter};
 
 use crate::Error;
