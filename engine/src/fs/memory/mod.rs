@@ -3,29 +3,18 @@
 //! The crashable kind keeps, for each file and directory, what is durable and the ordered operations since its last sync;
 //! [`MemoryFs::crash`] answers a copy as a power cut would leave it. The volatile kind keeps only what is there now.
 
+mod crash;
+mod image;
+
+pub use crash::Keep;
+
 use super::{File, Fs, Lock, LockGuard, Space};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use image::Image;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-const PAGE_BYTES: usize = 64 << 10;
-/// What a disk writes or loses as one.
-const SECTOR_BYTES: usize = 512;
-
-/// What survives of the operations that were not synced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keep {
-    /// None of them.
-    Nothing,
-    /// The first ones of each file and directory, the last of them torn.
-    Prefix,
-    /// Any sectors of any writes; of directory operations the first ones.
-    Sectors,
-    /// All of them, as when only the process died.
-    Everything,
-}
 
 /// Files in memory. A cheap handle on shared contents.
 #[derive(Debug, Clone)]
@@ -93,105 +82,8 @@ enum Change {
     Length(u64),
 }
 
-/// Bytes of a file, in pages so that growing does not copy; an absent page is zeros.
-#[derive(Debug, Default, Clone)]
-struct Image {
-    pages: Vec<Option<Box<[u8]>>>,
-    length: u64,
-}
-
-impl Image {
-    fn read(&self, buffer: &mut [u8], offset: u64) -> usize {
-        let available = self.length.saturating_sub(offset);
-        let length = (buffer.len() as u64).min(available) as usize;
-        let mut done = 0;
-        while done < length {
-            let (page, start) = place(offset + done as u64);
-            let part = (PAGE_BYTES - start).min(length - done);
-            match self.pages.get(page).and_then(Option::as_ref) {
-                Some(bytes) => {
-                    buffer[done..done + part].copy_from_slice(&bytes[start..start + part])
-                }
-                None => buffer[done..done + part].fill(0),
-            }
-            done += part;
-        }
-        length
-    }
-
-    fn write(&mut self, bytes: &[u8], offset: u64) {
-        let mut done = 0;
-        while done < bytes.len() {
-            let (page, start) = place(offset + done as u64);
-            let part = (PAGE_BYTES - start).min(bytes.len() - done);
-            if self.pages.len() <= page {
-                self.pages.resize(page + 1, None);
-            }
-            let target = self.pages[page].get_or_insert_with(|| vec![0; PAGE_BYTES].into());
-            target[start..start + part].copy_from_slice(&bytes[done..done + part]);
-            done += part;
-        }
-        self.length = self.length.max(offset + bytes.len() as u64);
-    }
-
-    /// Bytes of the pages that are there.
-    fn allocated(&self) -> u64 {
-        self.pages.iter().flatten().count() as u64 * PAGE_BYTES as u64
-    }
-
-    /// Bytes of the pages that a write would add.
-    fn growth(&self, length: usize, offset: u64) -> u64 {
-        if length == 0 {
-            return 0;
-        }
-        let (first, _) = place(offset);
-        let (last, _) = place(offset + length as u64 - 1);
-        let absent = |page: &usize| self.pages.get(*page).is_none_or(Option::is_none);
-        (first..=last).filter(absent).count() as u64 * PAGE_BYTES as u64
-    }
-
-    fn set_length(&mut self, length: u64) {
-        if length < self.length {
-            let (page, start) = place(length);
-            self.pages.truncate(page + usize::from(start > 0));
-            if let Some(Some(last)) = self.pages.get_mut(page) {
-                last[start..].fill(0);
-            }
-        }
-        self.length = length;
-    }
-
-    fn apply(&mut self, change: &Change) {
-        match change {
-            Change::Write(offset, bytes) => self.write(bytes, *offset),
-            Change::Length(length) => self.set_length(*length),
-        }
-    }
-}
-
-fn place(offset: u64) -> (usize, usize) {
-    (
-        (offset / PAGE_BYTES as u64) as usize,
-        (offset % PAGE_BYTES as u64) as usize,
-    )
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A small generator of reproducible choices (splitmix64).
-#[derive(Debug)]
-struct Choices(u64);
-
-impl Choices {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (x ^ (x >> 31)) % bound.max(1)
-    }
 }
 
 impl MemoryFs {
@@ -219,40 +111,6 @@ impl MemoryFs {
             crashable: true,
             room: Arc::default(),
             state: Arc::default(),
-        }
-    }
-
-    /// A copy as a power cut now would leave it. The same seed makes the same choices. No lock survives.
-    pub fn crash(&self, seed: u64, keep: Keep) -> MemoryFs {
-        let mut choices = Choices(seed);
-        let state = lock(&self.state);
-        let mut copies = HashMap::new();
-        let mut directories = BTreeMap::new();
-        for (path, directory) in &state.directories {
-            let names = surviving_names(directory, keep, &mut choices);
-            let names: Names = names
-                .into_iter()
-                .map(|(name, node)| {
-                    let copy = copies
-                        .entry(Arc::as_ptr(&node))
-                        .or_insert_with(|| Arc::new(surviving_node(&node, keep, &mut choices)));
-                    (name, copy.clone())
-                })
-                .collect();
-            let copy = Directory {
-                now: names.clone(),
-                durable: names,
-                unsynced: Vec::new(),
-            };
-            directories.insert(path.clone(), copy);
-        }
-        MemoryFs {
-            crashable: true,
-            room: Arc::default(),
-            state: Arc::new(Mutex::new(State {
-                directories,
-                locks: HashSet::new(),
-            })),
         }
     }
 
@@ -287,20 +145,6 @@ impl MemoryFs {
     }
 }
 
-fn surviving_names(directory: &Directory, keep: Keep, choices: &mut Choices) -> Names {
-    let count = directory.unsynced.len();
-    let kept = match keep {
-        Keep::Nothing => 0,
-        Keep::Everything => count,
-        Keep::Prefix | Keep::Sectors => choices.below(count as u64 + 1) as usize,
-    };
-    let mut names = directory.durable.clone();
-    for change in &directory.unsynced[..kept] {
-        apply_name(&mut names, change);
-    }
-    names
-}
-
 fn apply_name(names: &mut Names, change: &NameChange) {
     match change {
         NameChange::Link(name, node) => {
@@ -312,59 +156,6 @@ fn apply_name(names: &mut Names, change: &NameChange) {
         NameChange::Rename(from, to) => {
             if let Some(node) = names.remove(from) {
                 names.insert(to.clone(), node);
-            }
-        }
-    }
-}
-
-fn surviving_node(node: &Node, keep: Keep, choices: &mut Choices) -> Node {
-    let contents = lock(&node.contents);
-    let mut image = contents.durable.clone();
-    let count = contents.unsynced.len();
-    match keep {
-        Keep::Nothing => {}
-        Keep::Everything => image = contents.now.clone(),
-        Keep::Prefix => {
-            let kept = choices.below(count as u64 + 1) as usize;
-            contents.unsynced[..kept]
-                .iter()
-                .for_each(|change| image.apply(change));
-            if let Some(Change::Write(offset, bytes)) = contents.unsynced.get(kept) {
-                let torn = choices.below(bytes.len() as u64 + 1) as usize;
-                image.write(&bytes[..torn], *offset);
-            }
-        }
-        Keep::Sectors => {
-            for change in &contents.unsynced {
-                keep_sectors(&mut image, change, choices);
-            }
-        }
-    }
-    Node {
-        crashable: true,
-        room: Arc::default(),
-        contents: Mutex::new(Contents {
-            now: image.clone(),
-            durable: image,
-            unsynced: Vec::new(),
-        }),
-    }
-}
-
-fn keep_sectors(image: &mut Image, change: &Change, choices: &mut Choices) {
-    match change {
-        Change::Length(_) if choices.below(2) == 0 => image.apply(change),
-        Change::Length(_) => {}
-        Change::Write(offset, bytes) => {
-            let mut done = 0;
-            while done < bytes.len() {
-                let at = offset + done as u64;
-                let sector_left = SECTOR_BYTES - (at % SECTOR_BYTES as u64) as usize;
-                let part = sector_left.min(bytes.len() - done);
-                if choices.below(2) == 0 {
-                    image.write(&bytes[done..done + part], at);
-                }
-                done += part;
             }
         }
     }
@@ -603,6 +394,7 @@ impl Drop for Node {
 
 #[cfg(test)]
 mod tests {
+    use super::image::PAGE_BYTES;
     use super::*;
 
     #[test]
@@ -621,66 +413,5 @@ mod tests {
         drop(file);
         fs.remove(Path::new("/d/a")).unwrap();
         other.write_at(b"x", 3 * PAGE_BYTES as u64).unwrap();
-    }
-
-    fn fs_with_file(path: &Path) -> (MemoryFs, Arc<dyn File>) {
-        let fs = MemoryFs::crashable();
-        fs.create_directory(Path::new("/d")).unwrap();
-        let file = fs.create(path).unwrap();
-        (fs, file)
-    }
-
-    fn contents(fs: &MemoryFs, path: &Path) -> Option<Vec<u8>> {
-        fs.files()
-            .into_iter()
-            .find(|(found, _)| found == path)
-            .map(|(_, bytes)| bytes)
-    }
-
-    #[test]
-    fn a_power_cut_takes_what_was_not_synced() {
-        let path = Path::new("/d/f");
-        let (fs, file) = fs_with_file(path);
-        file.write_at(b"synced", 0).unwrap();
-        file.sync().unwrap();
-        assert_eq!(contents(&fs.crash(1, Keep::Nothing), path), None);
-        fs.sync_directory(Path::new("/d")).unwrap();
-        file.write_at(b"lost", 6).unwrap();
-        assert_eq!(
-            contents(&fs.crash(1, Keep::Nothing), path).unwrap(),
-            b"synced"
-        );
-        assert_eq!(
-            contents(&fs.crash(1, Keep::Everything), path).unwrap(),
-            b"syncedlost"
-        );
-    }
-
-    #[test]
-    fn the_same_seed_leaves_the_same_bytes() {
-        let path = Path::new("/d/f");
-        let (fs, file) = fs_with_file(path);
-        fs.sync_directory(Path::new("/d")).unwrap();
-        for i in 0..20u64 {
-            file.write_at(&[i as u8; 700], i * 700).unwrap();
-        }
-        for keep in [Keep::Prefix, Keep::Sectors] {
-            assert_eq!(
-                contents(&fs.crash(7, keep), path),
-                contents(&fs.crash(7, keep), path)
-            );
-        }
-    }
-
-    #[test]
-    fn shrinking_and_growing_leaves_zeros() {
-        let mut image = Image::default();
-        image.write(&[1; 100], 0);
-        image.set_length(10);
-        image.set_length(20);
-        let mut bytes = [9; 20];
-        assert_eq!(image.read(&mut bytes, 0), 20);
-        assert_eq!(bytes[..10], [1; 10]);
-        assert_eq!(bytes[10..], [0; 10]);
     }
 }
