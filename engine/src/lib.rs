@@ -41,6 +41,7 @@ mod snapshot;
 mod sstable;
 mod stats;
 mod store;
+mod sync;
 mod value_log;
 mod verify;
 mod version;
@@ -48,7 +49,6 @@ mod wal;
 mod wal_segments;
 
 pub use batch::Batch;
-pub use commit::Ticket;
 pub use config::{
     BATCH_BYTES_MAX, Background, Config, Durability, Environment, KEY_BYTES_MAX, KeyspaceOptions,
 };
@@ -61,5 +61,6 @@ pub use lock::{KeyGuard, KeyLocks};
 pub use snapshot::Snapshot;
 pub use stats::Stats;
 pub use store::Job;
+pub use sync::Ticket;
 pub use value_log::{LargeValue, ValueReader, ValueWriter};
 pub use verify::Verified;

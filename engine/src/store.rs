@@ -4,7 +4,7 @@
 //! log, then the manifest, then the list of trees, then the view of one. None is held by readers across I/O.
 
 use crate::cache::Cache;
-use crate::commit::{Commit, SyncState};
+use crate::commit::Commit;
 use crate::config::{Background, Config, Durability};
 use crate::files::Directory;
 use crate::fs::{Clock, LockGuard};
@@ -14,6 +14,7 @@ use crate::manifest::Manifest;
 use crate::room::Room;
 use crate::snapshot::Snapshots;
 use crate::stats::{Counters, count};
+use crate::sync::SyncState;
 use crate::value_log::{ValueLog, ValuePointer, ValueReader};
 use crate::{Error, Result};
 use bytes::Bytes;
