@@ -25,7 +25,7 @@ pub(crate) struct ScanRange {
 /// The live rows of a range.
 pub(crate) struct Rows {
     sources: Vec<Source>,
-    scan: ScanRange,
+    scan: Arc<ScanRange>,
     /// Where the next `advance` goes first: inclusive forward, exclusive backward; `None` inside is the end of all keys.
     pending_seek: Option<Option<Vec<u8>>>,
     /// The source that stands on the row; `None` when on none.
@@ -51,11 +51,11 @@ struct Search {
 impl Rows {
     pub(crate) fn new(tree: &Tree, cache: Arc<Cache>, at: SequenceNumber, scan: ScanRange) -> Rows {
         let view = tree.view();
-        let direction = scan.direction;
+        let (direction, scan) = (scan.direction, Arc::new(scan));
         let memtables = std::iter::once(&view.active).chain(&view.sealed);
         let memtables = memtables.filter(|memtable| !memtable.is_empty());
         let mut sources: Vec<Source> = memtables
-            .map(|memtable| Source::Memtable(MemtableRows::new(memtable.clone(), at, direction)))
+            .map(|memtable| Source::Memtable(MemtableRows::new(memtable.clone(), at, scan.clone())))
             .collect();
         let version = &view.version;
         let mut add = |level, files| {
@@ -93,6 +93,7 @@ impl Rows {
     }
 
     /// The source that stands on the current row.
+    #[inline]
     pub(crate) fn source(&self) -> Option<&Source> {
         self.current.map(|current| &self.sources[current])
     }
@@ -114,6 +115,7 @@ impl Rows {
         });
     }
 
+    #[inline]
     pub(crate) fn advance(&mut self) -> Result<bool> {
         let stepped = self.step();
         if !matches!(stepped, Ok(true)) {
@@ -133,11 +135,7 @@ impl Rows {
         while let Some(first) = self.first() {
             self.passed += 1;
             if !self.is_in_range(first) {
-                if self.search.is_some() {
-                    let end = self.scan.range.end.clone();
-                    self.end_search(end.as_deref());
-                }
-                return Ok(false);
+                break;
             }
             match self.cover(first)? {
                 Some((by, cover)) => {
@@ -157,6 +155,8 @@ impl Rows {
                 }
             }
         }
+        let scan = self.scan.clone();
+        self.end_search(scan.range.end.as_deref());
         Ok(false)
     }
 
@@ -229,10 +229,12 @@ impl Rows {
     }
 
     fn is_in_range(&self, first: usize) -> bool {
-        let Some(key) = self.sources[first].key() else {
+        let source = &self.sources[first];
+        let Some(key) = source.key() else {
             return false;
         };
         match self.scan.direction {
+            Direction::Forward if source.ends_with_the_scan() => true,
             Direction::Forward => is_before_end(key, self.scan.range.end.as_deref()),
             Direction::Backward => *key >= self.scan.range.start[..],
         }

@@ -47,6 +47,7 @@ impl Scan {
 
     /// Moves to the next entry in the scan's direction; `false` at the end of the range, and from then on. After an error
     /// the scan stands at the end.
+    #[inline]
     pub fn advance(&mut self) -> Result<bool> {
         let store = self.snapshot.store();
         store.check_open()?;
@@ -59,11 +60,13 @@ impl Scan {
         self.rows.seek(key);
     }
 
+    #[inline]
     fn source(&self) -> &Source {
         self.rows.source().expect("the scan stands on an entry")
     }
 
     /// The key at the position. Panics unless the last `advance` answered `true`.
+    #[inline]
     pub fn key(&self) -> &[u8] {
         self.source().key().expect("the scan stands on an entry")
     }
@@ -78,6 +81,7 @@ impl Scan {
 
     /// The value at the position where it stands, until the scan moves on; a large one is read now. Cheaper than
     /// [`Scan::value`], which keeps it. Panics unless the last `advance` answered `true`.
+    #[inline]
     pub fn value_in_place(&self) -> Result<Cow<'_, [u8]>> {
         match self.source().kind() {
             Kind::Large => Ok(Cow::Owned(self.open_value()?.read_all()?.into())),

@@ -1,11 +1,11 @@
 //! The rows of one source (a memtable, or a run of SSTables) as of a sequence number: the newest version of each key, in
 //! either direction. Tombstones are rows too: the merge needs them to hide what older sources hold.
 
-use super::Direction;
+use super::{Direction, ScanRange};
 use crate::Result;
 use crate::cache::Cache;
-use crate::key::{Entry, Kind, SequenceNumber};
-use crate::memtable::{Fetched, From, Memtable};
+use crate::key::{Entry, Kind, SequenceNumber, is_before_end};
+use crate::memtable::{From, Kept, Memtable};
 use crate::range_tombstones::Cover;
 use crate::sstable::SstableCursor;
 use crate::version::{LiveFile, Version, first_ending_behind};
@@ -23,6 +23,7 @@ pub(crate) enum Source {
 }
 
 impl Source {
+    #[inline]
     pub(crate) fn key(&self) -> Option<&[u8]> {
         match self {
             Source::Memtable(rows) => rows.key(),
@@ -32,28 +33,30 @@ impl Source {
 
     pub(crate) fn sequence(&self) -> SequenceNumber {
         match self {
-            Source::Memtable(rows) => rows.entry().sequence,
+            Source::Memtable(rows) => rows.fetched.sequence(rows.index),
             Source::Run(rows) => rows.sequence(),
         }
     }
 
+    #[inline]
     pub(crate) fn kind(&self) -> Kind {
         match self {
-            Source::Memtable(rows) => rows.entry().kind,
+            Source::Memtable(rows) => rows.fetched.kind(rows.index),
             Source::Run(rows) => rows.kind(),
         }
     }
 
     pub(crate) fn value(&self) -> Bytes {
         match self {
-            Source::Memtable(rows) => rows.entry().value.clone(),
+            Source::Memtable(rows) => rows.fetched.keep_value(rows.index),
             Source::Run(rows) => rows.value(),
         }
     }
 
+    #[inline]
     pub(crate) fn value_slice(&self) -> &[u8] {
         match self {
-            Source::Memtable(rows) => &rows.entry().value,
+            Source::Memtable(rows) => rows.fetched.value(rows.index),
             Source::Run(rows) => rows.value_slice(),
         }
     }
@@ -91,6 +94,11 @@ impl Source {
         }
     }
 
+    /// Whether it has no rows beyond the end of a forward scan: then they need not be compared with it one by one.
+    pub(crate) fn ends_with_the_scan(&self) -> bool {
+        matches!(self, Source::Memtable(_))
+    }
+
     /// To the end of the source.
     pub(crate) fn exhaust(&mut self) {
         match self {
@@ -104,8 +112,8 @@ impl Source {
 pub(crate) struct MemtableRows {
     memtable: Arc<Memtable>,
     at: SequenceNumber,
-    direction: Direction,
-    fetched: Fetched,
+    scan: Arc<ScanRange>,
+    fetched: Kept,
     /// Index of the current row among the fetched ones; at their end when there is none.
     index: usize,
     fetch: usize,
@@ -121,13 +129,13 @@ impl MemtableRows {
     pub(crate) fn new(
         memtable: Arc<Memtable>,
         at: SequenceNumber,
-        direction: Direction,
+        scan: Arc<ScanRange>,
     ) -> MemtableRows {
         MemtableRows {
             memtable,
             at,
-            direction,
-            fetched: Fetched::default(),
+            scan,
+            fetched: Kept::default(),
             index: 0,
             fetch: FETCH_MIN,
             done: true,
@@ -137,10 +145,6 @@ impl MemtableRows {
 
     fn key(&self) -> Option<&[u8]> {
         (self.index < self.fetched.len()).then(|| self.fetched.key(self.index))
-    }
-
-    fn entry(&self) -> &Entry {
-        self.fetched.entry(self.index)
     }
 
     fn exhaust(&mut self) {
@@ -167,11 +171,29 @@ impl MemtableRows {
     }
 
     fn fill(&mut self, from: From<'_>) {
+        let direction = self.scan.direction;
         self.fetched.clear();
         self.index = 0;
         self.memtable
-            .fetch(from, self.direction, self.at, self.fetch, &mut self.fetched);
+            .fetch(from, direction, self.at, self.fetch, &mut self.fetched);
         self.done = self.fetched.len() < self.fetch;
+        if direction == Direction::Forward {
+            self.end_with_the_scan();
+        }
+    }
+
+    /// Drops what lies beyond the end of the scan.
+    fn end_with_the_scan(&mut self) {
+        let end = self.scan.range.end.as_deref();
+        let is_inside = |index: usize| is_before_end(self.fetched.key(index), end);
+        let mut count = self.fetched.len();
+        while count > 0 && !is_inside(count - 1) {
+            count -= 1;
+        }
+        if count < self.fetched.len() {
+            self.fetched.truncate(count);
+            self.done = true;
+        }
     }
 }
 

@@ -10,6 +10,8 @@ use bytes::Bytes;
 const CHUNK_BYTES: usize = 64 << 10;
 /// Records of at least this many bytes get a chunk of their own.
 const RECORD_BYTES_ALONE: usize = CHUNK_BYTES / 8;
+/// What a processor fetches from memory at a time.
+const CACHE_LINE_BYTES: usize = 64;
 const ROWS_PER_CHUNK: usize = 1 << 12;
 
 /// Number of a row in its arena.
@@ -148,12 +150,21 @@ impl Arena {
         &self.chunks[row.chunk as usize].bytes()[start..start + row.key_length as usize]
     }
 
-    /// Has the row and its bytes fetched from memory, without waiting for them.
+    /// Has both ends of the row's bytes fetched from memory, without waiting for them.
     pub(super) fn touch(&self, id: RowId) {
         let row = self.row(id);
         let bytes = self.chunks[row.chunk as usize].bytes();
         let ends = [row.offset as usize, row.value_range().end];
         std::hint::black_box(ends.map(|end| bytes.get(end).copied()));
+    }
+
+    /// Has the beginning of the row's value fetched, and with it what is left of the key, without waiting for them.
+    pub(super) fn touch_start(&self, id: RowId) {
+        let row = self.row(id);
+        let bytes = self.chunks[row.chunk as usize].bytes();
+        let start = row.value_range().start;
+        let lines = [start, start + CACHE_LINE_BYTES];
+        std::hint::black_box(lines.map(|line| bytes.get(line).copied()));
     }
 
     /// The value, borrowed.
@@ -167,6 +178,119 @@ impl Arena {
             Chunk::Full(bytes) => bytes.slice(row.value_range()),
             Chunk::Filling(bytes) => Bytes::copy_from_slice(&bytes[row.value_range()]),
         }
+    }
+
+    /// Adds the row, with its key and its value, to those that are kept.
+    pub(super) fn keep(&self, row: &Row, kept: &mut Kept) {
+        let (start, end) = (row.offset as usize, row.value_range().end);
+        let (place, start) = match &self.chunks[row.chunk as usize] {
+            Chunk::Full(bytes) => (kept.place_of(row.chunk, bytes), start),
+            Chunk::Filling(bytes) => {
+                kept.copied.extend_from_slice(&bytes[start..end]);
+                (COPIED, kept.copied.len() - (end - start))
+            }
+        };
+        kept.rows.push(KeptRow {
+            sequence: row.sequence,
+            kind: row.kind,
+            place,
+            start,
+            key_length: row.key_length,
+            value_length: row.value_length,
+        });
+    }
+}
+
+/// Stands for the place of rows that were copied.
+const COPIED: usize = usize::MAX;
+
+/// A handful of rows that can be read without the arena: it keeps the chunks they are in. The memory is used again for the
+/// next handful.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    /// Full chunks and their numbers.
+    chunks: Vec<(u32, Bytes)>,
+    /// Keys and values out of the chunk being filled.
+    copied: Vec<u8>,
+    rows: Vec<KeptRow>,
+}
+
+#[derive(Debug)]
+struct KeptRow {
+    sequence: SequenceNumber,
+    kind: Kind,
+    /// Index of the chunk among those kept, or [`COPIED`].
+    place: usize,
+    start: usize,
+    key_length: u16,
+    value_length: u32,
+}
+
+impl Kept {
+    /// Neighbours are often in one chunk, which is kept once for all of them.
+    fn place_of(&mut self, number: u32, bytes: &Bytes) -> usize {
+        if self.chunks.last().is_none_or(|last| last.0 != number) {
+            self.chunks.push((number, bytes.clone()));
+        }
+        self.chunks.len() - 1
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.chunks.clear();
+        self.copied.clear();
+        self.rows.clear();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub(crate) fn truncate(&mut self, length: usize) {
+        self.rows.truncate(length);
+    }
+
+    pub(crate) fn sequence(&self, index: usize) -> SequenceNumber {
+        self.rows[index].sequence
+    }
+
+    #[inline]
+    pub(crate) fn kind(&self, index: usize) -> Kind {
+        self.rows[index].kind
+    }
+
+    #[inline]
+    pub(crate) fn key(&self, index: usize) -> &[u8] {
+        let row = &self.rows[index];
+        &self.chunk(row)[row.start..row.value_start()]
+    }
+
+    #[inline]
+    pub(crate) fn value(&self, index: usize) -> &[u8] {
+        let row = &self.rows[index];
+        let start = row.value_start();
+        &self.chunk(row)[start..start + row.value_length as usize]
+    }
+
+    /// The value, to be kept longer.
+    pub(crate) fn keep_value(&self, index: usize) -> Bytes {
+        match self.rows[index].place {
+            COPIED => Bytes::copy_from_slice(self.value(index)),
+            place => self.chunks[place].1.slice_ref(self.value(index)),
+        }
+    }
+
+    #[inline]
+    fn chunk(&self, row: &KeptRow) -> &[u8] {
+        match row.place {
+            COPIED => &self.copied,
+            place => &self.chunks[place].1,
+        }
+    }
+}
+
+impl KeptRow {
+    fn value_start(&self) -> usize {
+        self.start + usize::from(self.key_length)
     }
 }
 

@@ -13,6 +13,7 @@ use crate::key::{Entry, Kind, SequenceNumber, is_before_end};
 use crate::range_tombstones::{Cover, Fragment, RangeTombstones};
 use crate::value_log::ValuePointer;
 use crate::{Direction, Result};
+pub(crate) use arena::Kept;
 use arena::{Arena, NO_ROW, ROW_BYTES, Row, RowId};
 use bytes::Bytes;
 use index::{INDEX_BYTES_PER_ROW, Index, Position};
@@ -77,34 +78,6 @@ pub(crate) struct Version<'a> {
     pub(crate) sequence: SequenceNumber,
     pub(crate) kind: Kind,
     pub(crate) value: &'a [u8],
-}
-
-/// A handful of rows copied out of a memtable; the memory is used again for the next handful.
-#[derive(Debug, Default)]
-pub(crate) struct Fetched {
-    keys: Vec<u8>,
-    /// Where each key ends, and its version.
-    rows: Vec<(usize, Entry)>,
-}
-
-impl Fetched {
-    pub(crate) fn clear(&mut self) {
-        self.keys.clear();
-        self.rows.clear();
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.rows.len()
-    }
-
-    pub(crate) fn key(&self, index: usize) -> &[u8] {
-        let start = index.checked_sub(1).map_or(0, |before| self.rows[before].0);
-        &self.keys[start..self.rows[index].0]
-    }
-
-    pub(crate) fn entry(&self, index: usize) -> &Entry {
-        &self.rows[index].1
-    }
 }
 
 /// Where a fetch begins.
@@ -235,22 +208,32 @@ impl Memtable {
         direction: Direction,
         at: SequenceNumber,
         count: usize,
-        out: &mut Fetched,
+        out: &mut Kept,
     ) {
         let rows = self.read();
         let mut position = rows.begin(from, direction);
-        while out.len() < count
-            && let Some(here) = position
-            && let Some(newest) = rows.index.row(here)
-        {
-            if let Some(row) = rows.version_at(newest, at) {
-                out.keys.extend_from_slice(rows.arena.key(newest));
-                out.rows.push((out.keys.len(), rows.entry(row)));
+        let mut few = [NO_ROW; TOUCHED_ROWS];
+        while out.len() < count {
+            let wanted = few.len().min(count - out.len());
+            let mut found = 0;
+            while found < wanted
+                && let Some(here) = position
+                && let Some(newest) = rows.index.row(here)
+            {
+                few[found] = newest;
+                found += 1;
+                position = match direction {
+                    Direction::Forward => Some(rows.index.after(here)),
+                    Direction::Backward => rows.index.before(here),
+                };
             }
-            position = match direction {
-                Direction::Forward => Some(rows.index.after(here)),
-                Direction::Backward => rows.index.before(here),
-            };
+            if found == 0 {
+                return;
+            }
+            let few = &few[..found];
+            few.iter().for_each(|&row| rows.arena.touch_start(row));
+            let visible = few.iter().filter_map(|&row| rows.version_at(row, at));
+            visible.for_each(|row| rows.arena.keep(row, out));
         }
     }
 
