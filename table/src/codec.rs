@@ -86,6 +86,7 @@ pub(crate) struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
+    #[inline]
     pub(crate) fn decode(bytes: &'a [u8]) -> Result<Row<'a>> {
         let mut reader = Reader::open(bytes, "entity")?;
         let timestamp = reader.date_time()?;
@@ -261,6 +262,7 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// Checks the version byte.
+    #[inline]
     fn open(bytes: &'a [u8], what: &'static str) -> Result<Reader<'a>> {
         let mut reader = Reader { rest: bytes, what };
         match reader.u8()? {
@@ -300,6 +302,7 @@ impl<'a> Reader<'a> {
         })
     }
 
+    #[inline]
     fn skip_value(&mut self) -> Result<()> {
         let count = match self.u8()? {
             STRING | BINARY => self.varint()?,
@@ -334,11 +337,13 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(bytes).map_err(|_| self.error("a text is not UTF-8"))
     }
 
+    #[inline]
     fn bytes(&mut self) -> Result<&'a [u8]> {
         let length = self.varint()?;
         self.take(length)
     }
 
+    #[inline]
     fn varint(&mut self) -> Result<usize> {
         // Names, and most values, are shorter than 128 bytes.
         if let [byte @ 0..0x80, rest @ ..] = self.rest {
@@ -356,6 +361,7 @@ impl<'a> Reader<'a> {
         Err(self.error("a length is over 2 MiB"))
     }
 
+    #[inline]
     fn u8(&mut self) -> Result<u8> {
         self.array().map(|[byte]| byte)
     }
@@ -371,6 +377,7 @@ impl<'a> Reader<'a> {
             .expect("take returns as many bytes as asked for"))
     }
 
+    #[inline]
     fn take(&mut self, count: usize) -> Result<&'a [u8]> {
         let (taken, rest) = self
             .rest

@@ -11,7 +11,7 @@ use crate::filter::Filter;
 use crate::keys;
 use crate::model::Entity;
 use crate::plan::Plan;
-use crate::view::{self, EntityView};
+use crate::view::{EntityView, Matcher};
 use lazurite_engine::{Direction, KeyRange, Keyspace, Snapshot};
 
 /// Most rows of a page, and how many it has when the query does not say.
@@ -134,6 +134,7 @@ impl TableService {
         if let Some((partition_key, row_key)) = query.continuation {
             plan.start_at(keys::in_table(partition_key, row_key));
         }
+        let matcher = plan.residual.as_ref().map(Matcher::new);
         let mut next = None;
         pager.walk(
             &snapshot,
@@ -142,8 +143,8 @@ impl TableService {
             &plan,
             |pager, key, value| {
                 let row = Row::decode(value)?;
-                let matches = match &plan.residual {
-                    Some(filter) => view::matches(filter, key, row)?,
+                let matches = match &matcher {
+                    Some(matcher) => matcher.matches(key, row)?,
                     None => true,
                 };
                 let step = pager.step(matches, value.len());

@@ -118,37 +118,53 @@ impl<'a> EntityView<'a> {
     }
 }
 
-/// Whether a filter holds of the row under this key, which is without its table id. Decodes what the filter speaks of.
-pub(crate) fn matches(filter: &Filter, key: &[u8], row: Row<'_>) -> Result<bool> {
-    let keys = match filter.speaks_of_keys() {
-        true => Some(EntityView::of_key(key, row)?),
-        false => None,
-    };
-    let mut few = [None; 8];
-    let mut many = Vec::new();
-    let values = match few.get_mut(..filter.names.len()) {
-        Some(few) => few,
-        None => {
-            many.resize(filter.names.len(), None);
-            &mut many[..]
+/// Tells of row after row whether a filter holds, decoding of each only what the filter speaks of.
+pub(crate) struct Matcher<'f> {
+    filter: &'f Filter,
+    partition_key: Option<usize>,
+    row_key: Option<usize>,
+    timestamp: Option<usize>,
+}
+
+impl<'f> Matcher<'f> {
+    pub(crate) fn new(filter: &'f Filter) -> Matcher<'f> {
+        Matcher {
+            filter,
+            partition_key: filter.slot("PartitionKey"),
+            row_key: filter.slot("RowKey"),
+            timestamp: filter.slot("Timestamp"),
         }
-    };
-    let mut wanted = filter.names.len();
-    if let Some(keys) = &keys {
-        for (name, value) in [
-            ("PartitionKey", &keys.partition_key),
-            ("RowKey", &keys.row_key),
-        ] {
-            if let Some(slot) = filter.slot(name) {
-                values[slot] = Some(ValueRef::String(value));
+    }
+
+    /// Whether the filter holds of the row under this key, which is without its table id.
+    pub(crate) fn matches(&self, key: &[u8], row: Row<'_>) -> Result<bool> {
+        let count = self.filter.names.len();
+        let mut few = [None; 4];
+        let mut many = Vec::new();
+        let values = match few.get_mut(..count) {
+            Some(few) => few,
+            None => {
+                many.resize(count, None);
+                &mut many[..]
+            }
+        };
+        let keys = match self.partition_key.or(self.row_key) {
+            Some(_) => Some(EntityView::of_key(key, row)?),
+            None => None,
+        };
+        let mut wanted = count;
+        let mut know = |slot: Option<usize>, value| {
+            if let Some(slot) = slot {
+                values[slot] = Some(value);
                 wanted -= 1;
             }
+        };
+        if let Some(keys) = &keys {
+            know(self.partition_key, ValueRef::String(&keys.partition_key));
+            know(self.row_key, ValueRef::String(&keys.row_key));
         }
+        know(self.timestamp, ValueRef::DateTime(row.timestamp));
+        row.find(|name| self.filter.slot_of_bytes(name), values, wanted)?;
+        Ok(self.filter.matches(values))
     }
-    if let Some(slot) = filter.slot("Timestamp") {
-        values[slot] = Some(ValueRef::DateTime(row.timestamp));
-        wanted -= 1;
-    }
-    row.find(|name| filter.slot_of_bytes(name), values, wanted)?;
-    Ok(filter.matches(values))
 }

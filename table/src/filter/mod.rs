@@ -94,11 +94,6 @@ impl Filter {
         }
     }
 
-    /// Whether it speaks of PartitionKey or RowKey.
-    pub(crate) fn speaks_of_keys(&self) -> bool {
-        self.slot("PartitionKey").is_some() || self.slot("RowKey").is_some()
-    }
-
     /// Names only what the expression still speaks of, after terms have been taken from it.
     pub(crate) fn forget_unused_names(&mut self) {
         let mut used = vec![false; self.names.len()];
