@@ -203,9 +203,9 @@ impl Small {
         }
     }
 
-    fn delete(&self, range: KeyRange) {
+    fn delete(&self, act: impl FnOnce(&mut Batch, &Keyspace)) {
         let mut batch = Batch::new();
-        batch.delete_range(&self.keyspace, range);
+        act(&mut batch, &self.keyspace);
         self.db.write(batch).unwrap().wait().unwrap();
         self.clock.advance(Duration::from_secs(1));
         while self.step() {}
@@ -222,10 +222,11 @@ fn can_be_filled_again(durability: Durability, bytes_max: u64, value_bytes: usiz
         "{context}: full with {rows} rows"
     );
     for round in 0..3 {
-        store.delete(KeyRange {
+        let all_but_one = KeyRange {
             start: key(1),
             end: None,
-        });
+        };
+        store.delete(|batch, keyspace| batch.delete_range(keyspace, all_but_one));
         let again = store.fill_up(value_bytes);
         let context = format!("{context}, round {round}");
         let stats = store.db.stats();
@@ -241,6 +242,25 @@ fn can_be_filled_again(durability: Durability, bytes_max: u64, value_bytes: usiz
 fn a_full_store_in_memory_has_space_again_when_a_range_is_deleted() {
     for (mebibytes, value_bytes) in [(16, 2000), (16, 1 << 20), (64, 50_000)] {
         can_be_filled_again(Durability::Memory, mebibytes << 20, value_bytes);
+    }
+}
+
+#[test]
+fn a_full_store_has_space_again_when_every_other_value_is_deleted() {
+    for durability in [Durability::Memory, Durability::Process] {
+        let store = Small::open(durability, 64 << 20);
+        let rows = store.fill_up(200_000);
+        store.delete(|batch, keyspace| {
+            (0..rows)
+                .step_by(2)
+                .for_each(|row| batch.delete(keyspace, &key(row)));
+        });
+        let stats = store.db.stats();
+        assert!(
+            stats.value_log_bytes < rows * 200_000 * 3 / 4,
+            "{durability:?}: {stats}"
+        );
+        assert_eq!(store.db.verify().unwrap().rows, rows / 2);
     }
 }
 
