@@ -261,8 +261,8 @@ fn a_ticket_can_be_awaited_without_a_runtime() {
     }
 }
 
-/// A store at `Disk` with its own threads whose sync of the log number `nth` panics.
-fn store_whose_sync_panics(nth: u64) -> Db {
+/// A store at `Disk` with its own threads that panics in sync number `nth` of files of a kind.
+fn store_whose_sync_panics(extension: &str, nth: u64) -> Db {
     use lazurite_engine::fs::{Failure, Fault, FaultFs, MemoryFs, Operation};
     let fs = FaultFs::new(std::sync::Arc::new(MemoryFs::crashable()));
     let environment = Environment {
@@ -273,7 +273,7 @@ fn store_whose_sync_panics(nth: u64) -> Db {
     keyspaces(&db);
     fs.set(Some(Fault {
         operation: Some(Operation::Sync),
-        path: ".wal".into(),
+        path: extension.into(),
         nth,
         failure: Failure::Panic,
         sticky: false,
@@ -283,7 +283,7 @@ fn store_whose_sync_panics(nth: u64) -> Db {
 
 #[test]
 fn a_panic_in_a_sync_is_an_error_to_the_threads_that_wait_for_it() {
-    let db = store_whose_sync_panics(20);
+    let db = store_whose_sync_panics(".wal", 20);
     let (a, _) = keyspaces(&db);
     let put = |writer: u64| -> lazurite_engine::Result<()> {
         for index in 0.. {
@@ -313,7 +313,7 @@ fn a_panic_in_a_sync_is_an_error_to_the_threads_that_wait_for_it() {
 #[test]
 fn a_panic_in_a_sync_is_an_error_to_the_tasks_that_wait_for_it() {
     // The first was of the segment when it was made.
-    let db = store_whose_sync_panics(2);
+    let db = store_whose_sync_panics(".wal", 2);
     let (a, _) = keyspaces(&db);
     let mut batch = Batch::new();
     batch.put(&a, b"k", b"v");
@@ -327,6 +327,20 @@ fn a_panic_in_a_sync_is_an_error_to_the_tasks_that_wait_for_it() {
         }
     };
     assert!(failed.is_err());
+}
+
+#[test]
+fn a_panic_in_a_flush_is_an_error_to_those_who_write() {
+    let db = store_whose_sync_panics(".sst", 1);
+    let (a, _) = keyspaces(&db);
+    let put = |index| {
+        let mut batch = Batch::new();
+        batch.put(&a, &key(0, index), &[7; 500]);
+        db.write(batch)?.wait()
+    };
+    let refused = (0..).find_map(|index| put(index).err()).unwrap();
+    let failure = refused.to_string();
+    assert!(failure.contains("panic"), "{failure}");
 }
 
 /// Wakes the thread that it was made for.
