@@ -331,6 +331,44 @@ fn no_job_rewrites_a_large_store_for_a_few_rows() {
     assert_eq!(db.verify().unwrap().damages.len(), 0);
 }
 
+#[test]
+fn jobs_stay_small_while_more_is_written_than_merged() {
+    let config = Config {
+        durability: Durability::Memory,
+        memtable_bytes_max: 64 << 10,
+        sstable_bytes: 64 << 10,
+        level_bytes_base: 256 << 10,
+        ..Config::default()
+    };
+    let level0_bytes_max = config.level0_files_stop as u64 * config.memtable_bytes_max as u64;
+    let job_bytes_max = level0_bytes_max + 4 * config.level_bytes_base;
+    let environment = common::environment(Arc::new(MemoryFs::volatile()));
+    let db = Db::open_with("/data".as_ref(), config.clone(), environment).unwrap();
+    let keyspace = db.keyspace("rows", KeyspaceOptions::default()).unwrap();
+    let mut choices = Choices(1);
+    let mut largest = 0;
+    for _ in 0..200_000 {
+        let words: Vec<[u8; 8]> = (0..12).map(|_| choices.next().to_le_bytes()).collect();
+        let mut batch = Batch::new();
+        batch.put(&keyspace, &key(choices.next()), words.as_flattened());
+        db.write(batch).unwrap().wait().unwrap();
+        // Nothing is merged before writers would have to wait.
+        let mut stats = db.stats();
+        while stats.sealed_memtables > 0 || stats.sstables[0] + 1 >= config.level0_files_stop as u64
+        {
+            let before = stats.compacted_bytes;
+            db.step().unwrap();
+            stats = db.stats();
+            largest = largest.max(stats.compacted_bytes - before);
+        }
+    }
+    let stats = db.stats();
+    println!("{largest} bytes in one job; {stats}");
+    assert!(stats.put_bytes > 5 * job_bytes_max, "{stats}");
+    assert!(largest < job_bytes_max, "{largest} bytes in one job");
+    assert!(stats.write_amplification() < 8.0, "{stats}");
+}
+
 /// Figures for a person to look at: `cargo test --release --test shape -- --ignored --nocapture`.
 #[test]
 #[ignore = "prints figures"]

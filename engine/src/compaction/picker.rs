@@ -1,10 +1,10 @@
 //! Picker: what to compact next. Pure: it looks at a version and at limits, and does no I/O.
 //!
-//! In order of urgency: files that a newer range tombstone covers wholly (dropped unread); too many files in level 0; a
-//! level over its size; files full of tombstones, which slow down scans; and while hardly anything is written, files that
-//! can join the run below them at a fair price, so that readers find few runs. A level weighs its SSTables and the values in
-//! the value log that they refer to: so overwritten pointers meet, and garbage in the value log is found, as soon as if the
-//! values stood in the SSTables. No plan rewrites more than a bounded part of a large level: a file over more than that is cut
+//! In order of urgency: files that a newer range tombstone covers wholly (dropped unread); too many files in level 0, or a
+//! level over its size, whichever is more so; files full of tombstones, which slow down scans; and while hardly anything is
+//! written, files that can join the run below them at a fair price, so that readers find few runs. A level weighs its
+//! SSTables and the values in the value log that they refer to: so overwritten pointers meet, and garbage in the value log is
+//! found, as soon as if the values stood in the SSTables. No plan rewrites more than a bounded part of a large level: a file over more than that is cut
 //! first.
 
 use super::Retention;
@@ -92,7 +92,6 @@ pub(crate) fn pick(
     is_at_rest: bool,
 ) -> Option<Plan> {
     covered(version, spans)
-        .or_else(|| full_level0(version, config))
         .or_else(|| full_level(version, config))
         .or_else(|| tombstones(version, retention, config, tombstone_percent_max))
         .or_else(|| values(version, config))
@@ -117,12 +116,19 @@ fn covered(version: &Version, spans: &[DeletedSpan]) -> Option<Plan> {
     (!files.is_empty()).then_some(Plan::Drop(files))
 }
 
-fn full_level0(version: &Version, config: &Config) -> Option<Plan> {
+/// How full level 0 is, in thousandths; `None` if it is in shape.
+fn fullness_of_level0(version: &Version, config: &Config) -> Option<u128> {
     let files = &version.levels[0];
     let values: u64 = files.iter().map(|file| file.meta.value_bytes()).sum();
     let heavy = files.len() > 1 && values > config.level_bytes_base;
-    let many = files.len() >= config.level0_files_max.max(1);
-    (many || heavy).then(|| down_from_level0(version, config))
+    let files_max = config.level0_files_max.max(1);
+    let many = files.len() >= files_max;
+    let fullness = share(files.len() as u64, files_max as u64);
+    (many || heavy).then(|| fullness.max(share(values, config.level_bytes_base)))
+}
+
+fn share(part: u64, whole: u64) -> u128 {
+    u128::from(part) * 1000 / u128::from(whole.max(1))
 }
 
 /// Merges all of level 0 downwards, or moves it there if nothing overlaps and the files are of a fair size.
@@ -197,24 +203,34 @@ fn weight(file: &File) -> u64 {
     file.meta.size + file.meta.value_bytes()
 }
 
+/// Takes something off the level that is most over what it may hold. If it was always the first of them, the next one would
+/// grow for as long as much is written, and with it every merge into it.
 fn full_level(version: &Version, config: &Config) -> Option<Plan> {
     let limits = level_limits(version, config);
-    for (level, &limit) in limits.iter().enumerate().take(LEVELS - 1).skip(1) {
-        let files = &version.levels[level];
-        if files.iter().map(weight).sum::<u64>() > limit {
-            // The file that is cheapest to merge for what it takes off the level.
-            let cost = |file: &&File| {
-                let below = overlapping(&version.levels[level + 1], &file.meta.range);
-                let below: u64 = below.iter().map(|file| file.meta.size).sum();
-                (u128::from(below) << 20) / u128::from(weight(file).max(1))
-            };
-            return files
-                .iter()
-                .min_by_key(cost)
-                .map(|file| down(version, level, file, config));
+    let fullness = |level: usize| {
+        let weights: u64 = version.levels[level].iter().map(weight).sum();
+        match level {
+            0 => fullness_of_level0(version, config),
+            _ => (weights > limits[level]).then(|| share(weights, limits[level])),
         }
+    };
+    let full = (0..LEVELS - 1)
+        .rev()
+        .filter(|&level| fullness(level).is_some());
+    match full.max_by_key(|&level| fullness(level))? {
+        0 => Some(down_from_level0(version, config)),
+        level => cheapest_down(version, level, config),
     }
-    None
+}
+
+/// Takes the file down that is cheapest to merge for what it takes off the level.
+fn cheapest_down(version: &Version, level: usize, config: &Config) -> Option<Plan> {
+    let cost = |file: &&File| {
+        let below = size(&overlapping(&version.levels[level + 1], &file.meta.range));
+        (u128::from(below) << 20) / u128::from(weight(file).max(1))
+    };
+    let cheapest = version.levels[level].iter().min_by_key(cost);
+    cheapest.map(|file| down(version, level, file, config))
 }
 
 /// How much each level may hold. A level above the deepest one in use is at most a `level_ratio`-th of the one below it, or
