@@ -45,13 +45,7 @@ pub(crate) enum Command {
     /// its resident memory, and what the client itself took; the last one the bars that our server is to clear.
     ///
     /// A whole run stores 10 million entities, 10 million messages and a million blobs, and takes the better part of an hour and 10 GB.
-    ///
-    /// Examples:
-    ///   lazurite-bench services --spawn target/release/lazurite --runs 3
-    ///   lazurite-bench services --spawn target/release/lazurite --only table-insert,queue-put --scale 0.25
-    ///   lazurite-bench services --spawn target/release/lazurite --service blob --peers lazurite,floor
-    ///   lazurite-bench services --spawn target/release/lazurite --only table-deep,queue-deep --scale 0.1
-    #[command(verbatim_doc_comment)]
+    #[command(after_long_help = SERVICES_EXAMPLES)]
     Services(ServicesArgs),
     /// One step of `engine`, as its child process
     #[command(hide = true)]
@@ -60,6 +54,13 @@ pub(crate) enum Command {
     #[command(hide = true)]
     Floor,
 }
+
+const SERVICES_EXAMPLES: &str = "\
+Examples:
+  lazurite-bench services --spawn target/release/lazurite --runs 3
+  lazurite-bench services --spawn target/release/lazurite --only table-insert,queue-put --scale 0.25
+  lazurite-bench services --spawn target/release/lazurite --service blob --peers lazurite,floor
+  lazurite-bench services --spawn target/release/lazurite --only table-deep,queue-deep --scale 0.1";
 
 /// Which server.
 #[derive(Args)]
