@@ -8,6 +8,7 @@ mod auth;
 mod cli;
 mod codec;
 mod http;
+mod query;
 mod start;
 mod tls;
 

@@ -195,13 +195,22 @@ pub trait ChunkSource: Send + Unpin + 'static {
 pub fn streamed<S: ChunkSource>(first: Bytes, source: S, length: u64) -> Body {
     Body::new(Streamed {
         state: State::Ready(first, source),
-        remaining: length,
+        remaining: Some(length),
+    })
+}
+
+/// As [`streamed`], of as many bytes as `source` turns out to have.
+pub fn streamed_to_end<S: ChunkSource>(first: Bytes, source: S) -> Body {
+    Body::new(Streamed {
+        state: State::Ready(first, source),
+        remaining: None,
     })
 }
 
 struct Streamed<S> {
     state: State<S>,
-    remaining: u64,
+    /// `None` if nobody knows.
+    remaining: Option<u64>,
 }
 
 enum State<S> {
@@ -223,8 +232,9 @@ impl<S: ChunkSource> HttpBody for Streamed<S> {
             match std::mem::replace(&mut self.state, State::Ended) {
                 State::Ended => return Poll::Ready(None),
                 State::Ready(chunk, mut source) => {
-                    self.remaining = self.remaining.saturating_sub(chunk.len() as u64);
-                    if self.remaining > 0 {
+                    let length = chunk.len() as u64;
+                    self.remaining = self.remaining.map(|left| left.saturating_sub(length));
+                    if self.remaining != Some(0) {
                         self.state = State::Reading(tokio::task::spawn_blocking(move || {
                             (source.next_chunk(), source)
                         }));
@@ -239,6 +249,9 @@ impl<S: ChunkSource> HttpBody for Streamed<S> {
                     Poll::Ready(Ok((Ok(Some(chunk)), source))) => {
                         self.state = State::Ready(chunk, source)
                     }
+                    Poll::Ready(Ok((Ok(None), _))) if self.remaining.is_none() => {
+                        return Poll::Ready(None);
+                    }
                     // The status has been sent: all that is left is to end the connection before the promised length.
                     Poll::Ready(outcome) => {
                         return Poll::Ready(Some(Err(broken_off(outcome.map(|read| read.0)))));
@@ -249,7 +262,10 @@ impl<S: ChunkSource> HttpBody for Streamed<S> {
     }
 
     fn size_hint(&self) -> hyper::body::SizeHint {
-        hyper::body::SizeHint::with_exact(self.remaining)
+        match self.remaining {
+            Some(remaining) => hyper::body::SizeHint::with_exact(remaining),
+            None => hyper::body::SizeHint::default(),
+        }
     }
 }
 

@@ -197,17 +197,6 @@ describe("blobs", () => {
     await put(blob, "y", { conditions: { ifNoneMatch: "*" } });
   });
 
-  it("refuse by name what is to come", async () => {
-    const blob = newBlob();
-    await put(blob, "kept");
-    for (const [name, attempt] of [
-      ["Query Blob Contents", () => blob.query("SELECT * from BlobStorage")],
-    ]) {
-      await fails(attempt, 501, "NotImplemented", name);
-    }
-    assert.equal(await content(blob), "kept");
-  });
-
   it("are leased", async () => {
     const blob = newBlob();
     await put(blob, "1");

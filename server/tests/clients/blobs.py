@@ -1268,21 +1268,6 @@ class Lists(BlobTest):
         self.assertEqual(list(container.list_blobs()), [])
 
 
-class Unsupported(BlobTest):
-    def test_features_to_come_are_refused_by_name(self):
-        blob = self.blob(b"kept")
-        other = self.container.get_blob_client("other")
-        operations = {
-            "Query Blob Contents": lambda: blob.query_blob("SELECT * from BlobStorage"),
-        }
-        for name, operation in operations.items():
-            with self.subTest(name), self.fails(501, "NotImplemented", name):
-                operation()
-        self.assertEqual(blob.download_blob().readall(), b"kept")
-        self.assertFalse(other.exists())
-        blob.delete_blob(delete_snapshots="include")
-
-
 class Clients(harness.Test):
     def test_a_blob_client_from_the_connection_string(self):
         name = unique("direct")

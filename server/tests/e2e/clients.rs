@@ -48,6 +48,16 @@ fn python_consumers() {
 }
 
 #[test]
+fn python_query() {
+    run_python("query.py");
+}
+
+#[test]
+fn javascript_query() {
+    run_node("query.js");
+}
+
+#[test]
 fn javascript_tables() {
     run_node("tables.js");
 }

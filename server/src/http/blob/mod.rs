@@ -14,6 +14,7 @@ mod needs;
 mod page_blob;
 mod pending;
 mod protect;
+mod query;
 mod reach;
 mod read;
 mod route;
@@ -118,6 +119,7 @@ pub async fn handle(
         Operation::PutBlob => block_blob::put_blob(request, body).await,
         Operation::GetBlob => read::get_blob(request).await,
         Operation::GetBlobProperties => read::get_blob_properties(request).await,
+        Operation::QueryBlobContents => query::query_blob_contents(request, body).await,
         Operation::SetBlobProperties if page_blob::is_about_pages(&request.context) => {
             page_blob::set_page_blob_properties(request).await
         }
@@ -247,6 +249,7 @@ fn is_left_to_clients(operation: Operation) -> bool {
             | Operation::GetContainerAcl
             | Operation::GetBlob
             | Operation::GetBlobProperties
+            | Operation::QueryBlobContents
             | Operation::GetBlobTags
             | Operation::GetBlockList
             | Operation::FindBlobsByTags

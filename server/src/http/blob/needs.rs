@@ -46,6 +46,7 @@ pub fn needs(operation: Operation, context: &Context) -> Needs {
         }
         Operation::GetBlob
         | Operation::GetBlobProperties
+        | Operation::QueryBlobContents
         | Operation::GetBlockList
         | Operation::GetPageRanges => Needs::same("o", Any("r")),
         Operation::SetBlobProperties

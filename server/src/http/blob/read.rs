@@ -20,7 +20,7 @@ use lazurite_blob::{Blob, BlobReader, BlobService, BlobType, ByteRange, Checksum
 use std::time::SystemTime;
 
 /// Bytes of a body that wait for a slow client at a time.
-const DOWNLOAD_CHUNK_BYTES: usize = 128 << 10;
+pub const DOWNLOAD_CHUNK_BYTES: usize = 128 << 10;
 /// Longest range whose checksum is computed. Source: Get Blob, "Request headers", `x-ms-range-get-content-md5`.
 const RANGE_CHECKSUM_BYTES_MAX: u64 = 4 << 20;
 
@@ -291,7 +291,8 @@ impl ChunkSource for Rest {
     }
 }
 
-fn put_blob_headers(response: &mut Response<Body>, blob: &Blob, now: SystemTime) {
+/// The headers of an answer about a blob, but for those of its checksums.
+pub fn put_blob_headers(response: &mut Response<Body>, blob: &Blob, now: SystemTime) {
     put(response, "etag", blob.etag.quoted());
     put(response, "last-modified", date::rfc1123(blob.last_modified));
     put(

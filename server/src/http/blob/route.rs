@@ -26,6 +26,7 @@ pub enum Operation {
     PutBlob,
     GetBlob,
     GetBlobProperties,
+    QueryBlobContents,
     SetBlobProperties,
     SetBlobMetadata,
     DeleteBlob,
@@ -262,27 +263,20 @@ fn route_blob(context: &Context, comp: &str) -> Result<Operation> {
         (&Method::GET, "tags") => Ok(Operation::GetBlobTags),
         (&Method::PUT, "tags") => Ok(Operation::SetBlobTags),
         (&Method::GET, "pagelist") => Ok(Operation::GetPageRanges),
+        (&Method::POST, "query") => Ok(Operation::QueryBlobContents),
         (
             _,
             "" | "properties" | "metadata" | "block" | "blocklist" | "lease" | "snapshot"
             | "appendblock" | "seal" | "page" | "pagelist" | "copy" | "incrementalcopy" | "tier"
-            | "tags" | "undelete",
+            | "tags" | "undelete" | "query",
         ) => Err(known::UNSUPPORTED_HTTP_VERB.into()),
-        _ => match UNSERVED_BLOB_OPERATIONS
-            .iter()
-            .find(|(known, _)| *known == comp)
-        {
-            Some((_, name)) => Err(Failure::unsupported(*name)),
-            None => Err(Failure::parameter(
-                "comp",
-                comp,
-                "A blob has no such operation.",
-            )),
-        },
+        _ => Err(Failure::parameter(
+            "comp",
+            comp,
+            "A blob has no such operation.",
+        )),
     }
 }
-
-const UNSERVED_BLOB_OPERATIONS: &[(&str, &str)] = &[("query", "Query Blob Contents")];
 
 fn copies(context: &Context) -> bool {
     context.header("x-ms-copy-source").is_some()

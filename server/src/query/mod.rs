@@ -1,0 +1,82 @@
+//! Query Blob Contents: a statement in SQL over the content of one blob, read once from front to back in bounded memory.
+//! Knows neither HTTP nor the store: content goes in piece by piece, the answer comes out block by block.
+//!
+//! `lexer`, `parser` and `calls` make a statement (`ast`) of its text; `delimited` and `documents` make records of the
+//! content; `eval` and `functions` say what expressions come to for a row, `aggregate` for all, with `value` and `time` for the
+//! kinds of values; `run` brings them together, `answer` writes rows, and `avro` the whole. Served: delimited text and JSON, both ways.
+//! An empty line is no record; a line feed as the separator leaves a carriage return before it to the last column.
+//! Source: Query Blob Contents; Query acceleration SQL language reference.
+
+mod aggregate;
+mod answer;
+mod ast;
+mod avro;
+mod calls;
+mod delimited;
+mod documents;
+mod eval;
+mod functions;
+mod lexer;
+mod parser;
+mod run;
+mod time;
+mod value;
+
+pub use answer::Format;
+pub use delimited::Dialect;
+pub use run::{Query, Refused, Running, Status};
+
+/// Longest record of the content, in bytes.
+const RECORD_BYTES_MAX: usize = 1 << 20;
+
+/// Why a statement was not read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("At byte {at}: {message}.")]
+pub struct Malformed {
+    /// Offset in bytes.
+    pub at: usize,
+    pub message: String,
+}
+
+impl Malformed {
+    fn new(at: usize, message: String) -> Malformed {
+        Malformed { at, message }
+    }
+}
+
+/// Why there is no answer for one row. The others are answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct RowError {
+    name: &'static str,
+    description: String,
+}
+
+impl RowError {
+    fn conversion() -> RowError {
+        RowError::new("InvalidTypeConversion", "Invalid type conversion.")
+    }
+
+    fn overflow() -> RowError {
+        RowError::new("ArithmeticOverflow", "A value is out of range.")
+    }
+
+    fn division() -> RowError {
+        RowError::new("DivideByZero", "A number is divided by zero.")
+    }
+
+    fn new(name: &'static str, description: &str) -> RowError {
+        RowError {
+            name,
+            description: description.to_owned(),
+        }
+    }
+}
+
+/// Why the content cannot be read on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Fatal {
+    name: &'static str,
+    description: String,
+    /// Offset of the record, in bytes.
+    position: u64,
+}

@@ -1,0 +1,448 @@
+//! A query at work: records in, rows out, one at a time, and no more of either in memory than one piece.
+
+use super::aggregate::Accumulator;
+use super::answer::{Format, put_all, put_delimited, put_row};
+use super::ast::{Column, Expr, Field, Select, Statement, Step as Path};
+use super::avro::{Container, DATA_BYTES};
+use super::delimited::{self, DelimitedReader, Dialect};
+use super::documents::{self, DocumentReader};
+use super::eval::{Row, Scope, rows};
+use super::parser::parse;
+use super::time::Timestamp;
+use super::value::{Json, Value};
+use super::{Fatal, Malformed, RowError};
+use std::borrow::Cow;
+use std::time::SystemTime;
+
+/// Why there will be no query.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refused {
+    Malformed(Malformed),
+    /// What is not served, as a sentence begins.
+    Unsupported(&'static str),
+}
+
+impl From<Malformed> for Refused {
+    fn from(malformed: Malformed) -> Refused {
+        Refused::Malformed(malformed)
+    }
+}
+
+/// A statement, read and checked against the formats.
+pub struct Query {
+    statement: Statement,
+    output: Format,
+    reader: Reader,
+    /// For each field of the statement the place of its column, as far as it is known before the header.
+    columns: Vec<Option<usize>>,
+    has_header: bool,
+}
+
+enum Reader {
+    Delimited(Box<DelimitedReader>),
+    Documents(DocumentReader),
+}
+
+impl Query {
+    /// Reads a statement. Errors: what is wrong in it; what of a format is not served.
+    pub fn new(sql: &str, input: &Format, output: Format) -> Result<Query, Refused> {
+        let statement = parse(sql)?;
+        let malformed = |at: usize, message: &str| Malformed::new(at, message.to_owned());
+        let is_split = matches!(statement.select, Select::Split(_));
+        if is_split && (statement.condition.is_some() || statement.limit.is_some()) {
+            return Err(malformed(0, "sys.split goes with neither WHERE nor LIMIT").into());
+        }
+        let (reader, columns, has_header) = match input {
+            Format::Delimited(dialect) => {
+                if !statement.table.is_empty() {
+                    return Err(malformed(0, "a path after FROM is for JSON").into());
+                }
+                let columns = statement.fields.iter().map(|field| column(field, dialect));
+                let columns = columns.collect::<Result<Vec<_>, _>>()?;
+                let reader = DelimitedReader::new(dialect).map_err(Refused::Unsupported)?;
+                (
+                    Reader::Delimited(Box::new(reader)),
+                    columns,
+                    dialect.has_header,
+                )
+            }
+            Format::Json { .. } if is_split => {
+                return Err(malformed(0, "sys.split is for delimited text").into());
+            }
+            Format::Json { separator } => {
+                let reader = DocumentReader::new(separator);
+                (Reader::Documents(reader), Vec::new(), false)
+            }
+        };
+        Ok(Query {
+            statement,
+            output,
+            reader,
+            columns,
+            has_header,
+        })
+    }
+}
+
+/// The place of a field's column, if that is known without the header.
+fn column(field: &Field, dialect: &Dialect) -> Result<Option<usize>, Malformed> {
+    if !field.steps.is_empty() {
+        let message = "a path is for JSON".to_owned();
+        return Err(Malformed::new(field.at, message));
+    }
+    let ordinal = field
+        .root
+        .text
+        .strip_prefix('_')
+        .filter(|_| !field.root.quoted);
+    let ordinal = ordinal.and_then(|digits| digits.parse::<usize>().ok());
+    match ordinal {
+        Some(ordinal @ 1..) => Ok(Some(ordinal - 1)),
+        _ if dialect.has_header => Ok(None),
+        _ => {
+            let message = "columns have no names without a header: expected _1, _2 and so on";
+            Err(Malformed::new(field.at, message.to_owned()))
+        }
+    }
+}
+
+/// What going on has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    NeedsInput,
+    /// There is enough to be taken.
+    Full,
+    /// It was to pause.
+    Paused,
+    /// All is said.
+    Ended,
+}
+
+/// What one step has come to.
+enum Read {
+    /// A record was read, or a row was made of one.
+    Something,
+    NeedsInput,
+    End,
+}
+
+/// A query over one content.
+pub struct Running {
+    reader: Reader,
+    pass: Pass,
+    /// Rows of the document that was read last.
+    documents: std::vec::IntoIter<Json>,
+    awaits_header: bool,
+    ended: bool,
+    /// Bytes of the content.
+    total: u64,
+}
+
+/// What rows go through.
+struct Pass {
+    statement: Statement,
+    output: Format,
+    columns: Vec<Option<usize>>,
+    places: Vec<usize>,
+    header: Option<Vec<String>>,
+    names: Vec<String>,
+    now: Timestamp,
+    accumulator: Option<Accumulator>,
+    rows_left: u64,
+    split_from: u64,
+    row: Vec<u8>,
+    container: Container,
+}
+
+impl Running {
+    /// `total` bytes are to come. `sync` is as [`Container::new`] wants it.
+    pub fn new(query: Query, total: u64, now: SystemTime, sync: u128) -> Running {
+        let statement = query.statement;
+        let accumulator = match &statement.select {
+            Select::Aggregate(aggregate, _) => Some(Accumulator::new(aggregate.function)),
+            _ => None,
+        };
+        let names = match &statement.select {
+            Select::Columns(columns) => names(columns, &statement.fields),
+            Select::Aggregate(_, alias) => vec![alias.clone().unwrap_or_else(|| "_1".to_owned())],
+            Select::All | Select::Split(_) => vec!["_1".to_owned()],
+        };
+        let pass = Pass {
+            rows_left: statement.limit.unwrap_or(u64::MAX),
+            places: query
+                .columns
+                .iter()
+                .map(|place| place.unwrap_or_default())
+                .collect(),
+            statement,
+            output: query.output,
+            columns: query.columns,
+            header: None,
+            names,
+            now: Timestamp::of(now),
+            accumulator,
+            split_from: 0,
+            row: Vec::new(),
+            container: Container::new(sync),
+        };
+        Running {
+            reader: query.reader,
+            pass,
+            documents: Vec::new().into_iter(),
+            awaits_header: query.has_header,
+            ended: false,
+            total,
+        }
+    }
+
+    /// Takes of the input, which is what has come and was not taken yet, until there is enough of an answer. Nothing comes
+    /// after the input if `is_last`. `pauses` is asked after each record whether that is enough work for now.
+    pub fn go_on(&mut self, input: &mut &[u8], is_last: bool, pauses: &dyn Fn() -> bool) -> Status {
+        while !self.ended {
+            if self.pass.container.waiting() >= DATA_BYTES {
+                return Status::Full;
+            }
+            if pauses() {
+                return Status::Paused;
+            }
+            if self.pass.rows_left == 0 && self.pass.accumulator.is_none() {
+                self.end();
+                break;
+            }
+            match self.one(input, is_last) {
+                Ok(Read::Something) => {}
+                Ok(Read::NeedsInput) => return Status::NeedsInput,
+                Ok(Read::End) => {
+                    self.pass.finish(self.reader.taken());
+                    self.end();
+                }
+                Err(fatal) => {
+                    let Fatal {
+                        name,
+                        description,
+                        position,
+                    } = &fatal;
+                    self.pass
+                        .container
+                        .error(true, name, description, *position);
+                    self.end();
+                }
+            }
+        }
+        Status::Ended
+    }
+
+    /// What has been answered since the last time.
+    pub fn take(&mut self) -> Vec<u8> {
+        self.pass.container.flush();
+        self.pass.container.take()
+    }
+
+    /// Says how far it has come.
+    pub fn tell_progress(&mut self) {
+        let scanned = self.reader.taken();
+        self.pass.container.progress(scanned, self.total);
+    }
+
+    fn end(&mut self) {
+        self.ended = true;
+        self.tell_progress();
+        self.pass.container.end(self.total);
+    }
+
+    /// Reads one record, or makes one row of what was read.
+    fn one(&mut self, input: &mut &[u8], is_last: bool) -> Result<Read, Fatal> {
+        if let Some(document) = self.documents.next() {
+            let position = self.reader.record_start();
+            self.pass.row_at(Row::Document(&document), position);
+            return Ok(Read::Something);
+        }
+        match &mut self.reader {
+            Reader::Documents(reader) => match reader.next(input, is_last)? {
+                documents::Step::Document(document) => {
+                    let table: &[Path] = &self.pass.statement.table;
+                    self.documents = rows(document, table).into_iter();
+                }
+                documents::Step::NeedsInput => return Ok(Read::NeedsInput),
+                documents::Step::End => return Ok(Read::End),
+            },
+            Reader::Delimited(reader) => match reader.next(input, is_last)? {
+                delimited::Step::Record => {
+                    let is_header = std::mem::take(&mut self.awaits_header);
+                    self.pass.record(reader, is_header)?;
+                }
+                delimited::Step::NeedsInput => return Ok(Read::NeedsInput),
+                delimited::Step::End => return Ok(Read::End),
+            },
+        }
+        Ok(Read::Something)
+    }
+}
+
+impl Reader {
+    fn taken(&self) -> u64 {
+        match self {
+            Reader::Delimited(reader) => reader.taken,
+            Reader::Documents(reader) => reader.taken,
+        }
+    }
+
+    fn record_start(&self) -> u64 {
+        match self {
+            Reader::Delimited(reader) => reader.record_start,
+            Reader::Documents(reader) => reader.record_start,
+        }
+    }
+}
+
+impl Pass {
+    fn record(&mut self, reader: &DelimitedReader, is_header: bool) -> Result<(), Fatal> {
+        if let Select::Split(bytes) = self.statement.select {
+            let size = reader.taken - self.split_from;
+            if size >= bytes {
+                self.split_from = reader.taken;
+                self.put_single(Value::Integer(size as i64));
+            }
+            return Ok(());
+        }
+        let position = reader.record_start;
+        match reader.values() {
+            Some(values) if is_header => self.take_header(&values, position),
+            Some(values) => {
+                let places = std::mem::take(&mut self.places);
+                let row = Row::Delimited {
+                    values: &values,
+                    columns: &places,
+                };
+                self.row_at(row, position);
+                self.places = places;
+                Ok(())
+            }
+            None => {
+                let message = "A record is not UTF-8.";
+                self.container
+                    .error(false, "InvalidUtf8", message, position);
+                Ok(())
+            }
+        }
+    }
+
+    /// Finds the columns that the statement names, and answers the header if the answer has one.
+    fn take_header(&mut self, values: &[&str], position: u64) -> Result<(), Fatal> {
+        for (number, field) in self.statement.fields.iter().enumerate() {
+            let by_name = || values.iter().position(|value| field.root.is(value));
+            let place = self.columns.get(number).copied().flatten().or_else(by_name);
+            let place = place.ok_or_else(|| Fatal {
+                name: "InvalidColumnName",
+                description: format!("The header has no column {}.", field.root.text),
+                position,
+            })?;
+            self.places[number] = place;
+        }
+        let header: Vec<_> = values.iter().map(|value| value.to_string()).collect();
+        let is_aggregate = self.accumulator.is_some();
+        if let Format::Delimited(dialect) = &self.output
+            && dialect.has_header
+            && !is_aggregate
+        {
+            let names = match &self.statement.select {
+                Select::All => &header,
+                _ => &self.names,
+            };
+            let out = &mut self.container.data;
+            put_delimited(dialect, out, names.iter().map(|name| name.as_str().into()));
+        }
+        self.header = Some(header);
+        Ok(())
+    }
+
+    /// Answers a row, if it is one of those wanted; an error is answered in its place.
+    fn row_at(&mut self, row: Row<'_>, position: u64) {
+        if let Err(error) = self.row(row) {
+            let RowError { name, description } = &error;
+            self.container.error(false, name, description, position);
+        }
+    }
+
+    fn row(&mut self, row: Row<'_>) -> Result<(), RowError> {
+        if self.rows_left == 0 {
+            return Ok(());
+        }
+        let scope = Scope {
+            row,
+            fields: &self.statement.fields,
+            now: self.now,
+        };
+        if let Some(condition) = &self.statement.condition
+            && !scope.holds(condition)?
+        {
+            return Ok(());
+        }
+        match &self.statement.select {
+            Select::Aggregate(aggregate, _) => {
+                let value = match &aggregate.of {
+                    None => Value::Integer(1),
+                    Some(of) => scope.evaluate(of)?,
+                };
+                return match &mut self.accumulator {
+                    Some(accumulator) => accumulator.add(value),
+                    None => Ok(()),
+                };
+            }
+            Select::Columns(columns) => {
+                let values = columns.iter().map(|column| scope.evaluate(&column.value));
+                let named = self.names.iter().map(|name| Cow::Borrowed(name.as_str()));
+                put_row(&self.output, &mut self.row, named.zip(values))?;
+            }
+            Select::All => put_all(&self.output, &mut self.row, row, self.header.as_deref())?,
+            Select::Split(_) => return Ok(()),
+        }
+        self.rows_left -= 1;
+        self.container.data.extend_from_slice(&self.row);
+        Ok(())
+    }
+
+    /// After the last record.
+    fn finish(&mut self, taken: u64) {
+        if let Some(accumulator) = self.accumulator.take()
+            && self.rows_left > 0
+        {
+            self.put_single(accumulator.finish());
+        }
+        if matches!(self.statement.select, Select::Split(_)) && taken > self.split_from {
+            self.put_single(Value::Integer((taken - self.split_from) as i64));
+        }
+    }
+
+    fn put_single(&mut self, value: Value<'_>) {
+        let named = self.names.iter().map(|name| Cow::Borrowed(name.as_str()));
+        // One value is a record's at most, which is no longer than a row may be.
+        if put_row(&self.output, &mut self.row, named.zip([Ok(value)])).is_ok() {
+            self.container.data.extend_from_slice(&self.row);
+        }
+    }
+}
+
+/// What columns are called: as they say, as their field is, or by their place.
+fn names(columns: &[Column], fields: &[Field]) -> Vec<String> {
+    let name = |(place, column): (usize, &Column)| {
+        let field = match column.value {
+            Expr::Field(number) => fields.get(number),
+            _ => None,
+        };
+        let of_field = |field: &Field| {
+            let last = field.steps.iter().rev().find_map(|step| match step {
+                Path::Name(name) => Some(name),
+                _ => None,
+            });
+            last.unwrap_or(&field.root).text.clone()
+        };
+        let alias = column.alias.clone().or_else(|| field.map(of_field));
+        alias.unwrap_or_else(|| format!("_{}", place + 1))
+    };
+    columns.iter().enumerate().map(name).collect()
+}
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;

@@ -1,0 +1,150 @@
+"""Queries over the contents of blobs, from SQL to the last record of the answer."""
+
+import csv
+import io
+import json
+
+from azure.core import MatchConditions
+from azure.storage.blob import (
+    ArrowDialect,
+    ArrowType,
+    BlobServiceClient,
+    DelimitedJsonDialect,
+    DelimitedTextDialect,
+    QuickQueryDialect,
+)
+
+import harness
+from harness import CONNECTION, ONCE, unique
+
+service = BlobServiceClient.from_connection_string(CONNECTION, **ONCE)
+
+PEOPLE = b'name,age,city\nAnn,31,Oslo\nBob,27,"Rome, old"\nCid,,Oslo\n'
+HEADER = DelimitedTextDialect(has_header=True)
+PLAIN = DelimitedTextDialect()
+DOCUMENTS = b'{"id":1,"tags":["a","b"],"w":[{"lat":41.8},{"lat":-3}]}\n{"id":2,"w":[]}\n'
+
+
+class QueryTest(harness.Test):
+    @classmethod
+    def setUpClass(cls):
+        cls.container = service.create_container(unique("con"))
+
+    def blob(self, data):
+        blob = self.container.get_blob_client(unique("blob"))
+        blob.upload_blob(data)
+        return blob
+
+    def answer(self, data, sql, **formats):
+        errors = []
+        reader = self.blob(data).query_blob(sql, on_error=errors.append, **formats)
+        answer = reader.readall()
+        self.assertEqual(len(reader), len(data))
+        return answer, [(e.error, e.is_fatal, e.position) for e in errors]
+
+    def test_delimited_text(self):
+        ask = lambda sql: self.answer(PEOPLE, sql, blob_format=HEADER, output_format=PLAIN)
+        for sql, expected in (
+            ("SELECT * FROM BlobStorage", PEOPLE[14:]),
+            ("SELECT name, age FROM BlobStorage WHERE city = 'Oslo' AND age <> ''", b"Ann,31\n"),
+            ("SELECT _3 FROM BlobStorage WHERE _1 LIKE 'B%'", b'"Rome, old"\n'),
+            ("SELECT COUNT(*) FROM BlobStorage WHERE age IN ('27', '31')", b"2\n"),
+            ("SELECT UPPER(name) FROM BlobStorage LIMIT 1", b"ANN\n"),
+            ("SELECT CAST(age AS INT) + 1 FROM BlobStorage WHERE age BETWEEN '1' AND '9'", b"32\n28\n"),
+        ):
+            with self.subTest(sql):
+                self.assertEqual(ask(sql), (expected, []))
+        # Without a word on it, the answer is as the blob.
+        self.assertEqual(self.answer(PEOPLE, "SELECT * FROM BlobStorage", blob_format=HEADER), (PEOPLE, []))
+        self.assertEqual(self.answer(PEOPLE, "SELECT * FROM BlobStorage"), (PEOPLE, []))
+        self.assertEqual(self.answer(b"", "SELECT * FROM BlobStorage"), (b"", []))
+
+    def test_dialects(self):
+        odd = DelimitedTextDialect(delimiter=";", quotechar="'", lineterminator=".", escapechar="\\")
+        answer = self.answer(PEOPLE, "SELECT _1, _3 || ';' FROM BlobStorage WHERE _2 <> ''", output_format=odd)
+        self.assertEqual(answer, (b"name;'city;'.Ann;'Oslo;'.Bob;'Rome, old;'.", []))
+        again = self.answer(answer[0], "SELECT _2, _1 FROM BlobStorage", blob_format=odd, output_format=PLAIN)
+        self.assertEqual(again, (b'city;,name\nOslo;,Ann\n"Rome, old;",Bob\n', []))
+        excel = self.answer(b"a\tb\r\n1\t2\r\n", "SELECT _2 FROM BlobStorage", blob_format=csv.excel_tab)
+        self.assertEqual(excel, (b"b\r\n2\r\n", []))
+        by_name = self.answer(
+            PEOPLE,
+            "SELECT * FROM BlobStorage LIMIT 1",
+            blob_format=QuickQueryDialect.DelimitedText,
+            output_format=QuickQueryDialect.DelimitedJson,
+        )
+        self.assertEqual(by_name, (b'{"_1":"name","_2":"age","_3":"city"}\n', []))
+
+    def test_json(self):
+        lines = DelimitedJsonDialect(delimiter="\n")
+        ask = lambda sql, output=lines: self.answer(DOCUMENTS, sql, blob_format=lines, output_format=output)
+        for sql, expected in (
+            ("SELECT * FROM BlobStorage", DOCUMENTS),
+            ("SELECT lat FROM BlobStorage[*].w[*] WHERE lat > 0", b'{"lat":41.8}\n'),
+            ("SELECT id, tags[1] t FROM BlobStorage[*] WHERE tags IS NOT MISSING", b'{"id":1,"t":"b"}\n'),
+            ("SELECT MAX(id) m FROM BlobStorage", b'{"m":2}\n'),
+        ):
+            with self.subTest(sql):
+                self.assertEqual(ask(sql), (expected, []))
+        self.assertEqual(ask("SELECT id, w FROM BlobStorage LIMIT 1", PLAIN), (b'1,"[{""lat"":41.8},{""lat"":-3}]"\n', []))
+        people = self.answer(PEOPLE, "SELECT name, age a FROM BlobStorage LIMIT 1", blob_format=HEADER, output_format=lines)
+        self.assertEqual(json.loads(people[0]), {"name": "Ann", "a": "31"})
+
+    def test_records_that_fail_and_contents_that_do(self):
+        answer = self.answer(b"100,pizza\n7\n300,400\n", "SELECT _1 FROM BlobStorage WHERE _2 > 250")
+        self.assertEqual(answer, (b"300\n", [("InvalidTypeConversion", False, 0), ("InvalidColumnOrdinal", False, 10)]))
+        answer = self.answer(PEOPLE, "SELECT * FROM BlobStorage", blob_format=DelimitedJsonDialect(delimiter="\n"))
+        self.assertEqual(answer, (b"", [("ParseError", True, 0)]))
+
+    def test_statements_are_refused_with_their_place(self):
+        blob = self.blob(PEOPLE)
+        for sql, message in (
+            ("SELECT", "At byte 6: expected an expression"),
+            ("SELECT _1 FROM BlobStorage WHERE _1 =", "At byte 37: expected an expression"),
+            ("SELECT name FROM BlobStorage", "At byte 7: columns have no names"),
+            ("DELETE FROM BlobStorage", "At byte 0: expected SELECT"),
+            ("SELECT " + "(" * 200, "nests deeper"),
+        ):
+            with self.subTest(sql), self.fails(400, "InvalidInput", message):
+                blob.query_blob(sql)
+        for formats, message in (
+            ({"blob_format": "ParquetDialect"}, "Parquet"),
+            ({"output_format": [ArrowDialect(ArrowType.INT64, name="a")]}, "Arrow"),
+            ({"blob_format": DelimitedTextDialect(delimiter="::")}, "ColumnSeparator"),
+        ):
+            with self.subTest(formats), self.fails(501, "NotImplemented", message):
+                blob.query_blob("SELECT * FROM BlobStorage", **formats)
+
+    def test_conditions_leases_and_snapshots(self):
+        blob = self.blob(PEOPLE)
+        sql = "SELECT COUNT(*) FROM BlobStorage"
+        snapshot = self.container.get_blob_client(blob.blob_name, snapshot=blob.create_snapshot()["snapshot"])
+        before = blob.get_blob_properties().etag
+        blob.upload_blob(b"one\n", overwrite=True)
+        self.assertEqual((snapshot.query_blob(sql).readall(), blob.query_blob(sql).readall()), (b"4\n", b"1\n"))
+        with self.fails(412, "ConditionNotMet"):
+            blob.query_blob(sql, etag=before, match_condition=MatchConditions.IfNotModified)
+        with self.fails(404, "BlobNotFound"):
+            self.container.get_blob_client("none").query_blob(sql)
+        lease = blob.acquire_lease()
+        self.assertEqual(blob.query_blob(sql, lease=lease).readall(), b"1\n")
+        lease.release()
+
+    def test_long_contents_come_and_go_in_pieces(self):
+        rows = 200_000
+        data = b"".join(b"%d,%s\n" % (n, b"x" * (n % 90)) for n in range(rows))
+        reader = self.blob(data).query_blob("SELECT _2, _1 FROM BlobStorage WHERE CAST(_1 AS INT) % 2 = 0")
+        count, last = 0, None
+        buffer = io.BytesIO()
+        reader.readinto(buffer)
+        for last in buffer.getvalue().splitlines():
+            count += 1
+        self.assertEqual((count, last), (rows // 2, b"x" * ((rows - 2) % 90) + b",%d" % (rows - 2)))
+        limited = self.blob(data).query_blob("SELECT _1 FROM BlobStorage LIMIT 3")
+        self.assertEqual([r for r in limited.records() if r], [b"0", b"1", b"2"])
+        split = self.answer(data, "SELECT sys.split(10485760) FROM BlobStorage")[0]
+        self.assertEqual(sum(map(int, split.split())), len(data))
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,115 @@
+//! Query Blob Contents by raw requests: its headers and frame, ranges, and requests no client would send. What is asked and
+//! answered is in `clients/query.py` and `clients/query.js`.
+
+use super::{put_blob, request, with_container};
+use crate::http::Response;
+use crate::server::Server;
+
+fn document(expression: &str, more: &str) -> String {
+    format!(
+        "<?xml version=\"1.0\"?><QueryRequest><QueryType>SQL</QueryType><Expression>{expression}</Expression>{more}</QueryRequest>"
+    )
+}
+
+fn query(server: &Server, body: &str) -> Response {
+    request("POST", "/con/b?comp=query").body(body).send(server)
+}
+
+#[test]
+fn answers_are_containers_of_no_length() {
+    let server = with_container();
+    put_blob("b", "a,b\nc,d\n")
+        .header("x-ms-blob-content-encoding", "gzip")
+        .header("x-ms-meta-kind", "odd")
+        .send(&server)
+        .is(201);
+    let answer = query(&server, &document("SELECT _2 FROM BlobStorage", ""));
+    answer
+        .is(200)
+        .has_header("content-type", "avro/binary")
+        .has_header("x-ms-blob-type", "BlockBlob")
+        .has_header("x-ms-meta-kind", "odd");
+    assert_eq!(answer.header("content-encoding"), None);
+    assert_eq!(answer.header("content-length"), None);
+    assert!(answer.header("etag").is_some());
+    let text = answer.text();
+    assert!(text.starts_with("Obj\u{1}"), "{text}");
+    assert!(text.contains("\u{8}b\nd\n"), "{text}");
+}
+
+#[test]
+fn a_range_is_all_there_is() {
+    let server = with_container();
+    put_blob("b", "a,b\nc,d\ne,f\n").send(&server).is(201);
+    let ask = |range: &str| {
+        request("POST", "/con/b?comp=query")
+            .header("x-ms-range", range)
+            .body(document("SELECT _2 FROM BlobStorage", ""))
+            .send(&server)
+    };
+    let answer = ask("bytes=4-7");
+    answer.is(206);
+    let text = answer.text();
+    assert!(text.contains("\u{4}d\n") && !text.contains("b\n"), "{text}");
+    ask("bytes=12-").is(416);
+}
+
+#[test]
+fn requests_that_say_something_else_are_refused() {
+    let server = with_container();
+    put_blob("b", "a,b\n").send(&server).is(201);
+    let all = "SELECT * FROM BlobStorage";
+    let format = |inner: &str| {
+        let format = format!("<InputSerialization><Format>{inner}</Format></InputSerialization>");
+        document(all, &format)
+    };
+    let delimited = |inner: &str| {
+        let configuration =
+            format!("<DelimitedTextConfiguration>{inner}</DelimitedTextConfiguration>");
+        format(&format!("<Type>delimited</Type>{configuration}"))
+    };
+    let long = document(
+        &format!("SELECT '{}' FROM BlobStorage", "x".repeat(70_000)),
+        "",
+    );
+    for (body, code) in [
+        ("<Other/>".to_owned(), "InvalidXmlDocument"),
+        ("nonsense".to_owned(), "InvalidXmlDocument"),
+        (
+            "<QueryRequest><Expression>x</Expression></QueryRequest>".to_owned(),
+            "MissingRequiredXmlNode",
+        ),
+        (
+            "<QueryRequest><QueryType>SQL</QueryType></QueryRequest>".to_owned(),
+            "MissingRequiredXmlNode",
+        ),
+        (
+            document(all, "").replace("SQL", "GraphQL"),
+            "InvalidXmlNodeValue",
+        ),
+        (format("<Type>yaml</Type>"), "InvalidXmlNodeValue"),
+        (
+            delimited("<FieldQuote>ab</FieldQuote>"),
+            "InvalidXmlNodeValue",
+        ),
+        (
+            delimited("<EscapeChar>é</EscapeChar>"),
+            "InvalidXmlNodeValue",
+        ),
+        (
+            delimited("<HasHeaders>maybe</HasHeaders>"),
+            "InvalidXmlNodeValue",
+        ),
+        (document("SELECT ~", ""), "InvalidInput"),
+        (long, "InvalidInput"),
+    ] {
+        let refused = query(&server, &body);
+        refused.is(400);
+        assert_eq!(refused.code(), code, "{body}");
+    }
+    request("PUT", "/con/b?comp=query").send(&server).is(405);
+    let unsigned = request("POST", "/con/b?comp=query")
+        .body(document(all, ""))
+        .unsigned();
+    assert_ne!(unsigned.send(&server).status, 200);
+}
