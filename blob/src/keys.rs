@@ -23,7 +23,8 @@
 //!                   container-id                           -> empty: files of it are named elsewhere, or the reverse
 //! blob.timers       due kind subject                       -> key of the container's row; `sweep.rs` says what is due
 //! blob.copies       key of a blob in blob.blobs            -> key of the container's row: a copy to it is under way
-//! blob.tags         container-id tag-name 00 01 tag-value 00 01 blob-name 00 01  -> empty
+//! blob.tags         container-id tag-name 00 01 tag-value 00 01 blob-name 00 01            -> empty: of the current one
+//!                   container-id FF tag-name 00 01 tag-value 00 01 blob-name 00 01 moment  -> empty: of a version
 //! ```
 //!
 //! A file is `container-id file-id`: the container it was made in and an id of its own. Ids are 16 bytes, offsets, moments
@@ -47,6 +48,8 @@ const COMMITTED: u8 = 2;
 const EXTENT: u8 = 3;
 const WINDOW: u8 = 4;
 const CHANGED: u8 = 5;
+/// No text begins with this byte.
+const OF_VERSIONS: u8 = 0xff;
 const COUNTED: u8 = 0;
 const EPOCH: u8 = 1;
 /// What no content has as its id.
@@ -178,30 +181,62 @@ pub(crate) fn history_name(key: &[u8]) -> Option<(String, Option<Moment>)> {
     Some((name, moment))
 }
 
-/// In `blob.tags`: the blob of that name has that tag.
-pub(crate) fn tag(container_id: u128, tag: &str, value: &str, blob: &str) -> Vec<u8> {
-    let mut key = tag_values(container_id, tag, value);
+/// Which blobs the rows of a range of `blob.tags` are about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tagged {
+    Current,
+    Versions,
+}
+
+/// In `blob.tags`: the blob of that name, or that version of it, has that tag.
+pub(crate) fn tag(
+    container_id: u128,
+    tag: &str,
+    value: &str,
+    blob: &str,
+    version: Option<Moment>,
+) -> Vec<u8> {
+    let of = version.map_or(Tagged::Current, |_| Tagged::Versions);
+    let mut key = tag_values(container_id, of, tag, value);
     key.extend_from_slice(&NAME_END);
     escape(&mut key, blob);
     key.extend_from_slice(&NAME_END);
+    if let Some(moment) = version {
+        key.extend_from_slice(&moment.0.to_be_bytes());
+    }
     key
 }
 
 /// In `blob.tags`: what the rows begin with whose tag of that name has a value that begins with `prefix`.
-pub(crate) fn tag_values(container_id: u128, tag: &str, prefix: &str) -> Vec<u8> {
+pub(crate) fn tag_values(container_id: u128, of: Tagged, tag: &str, prefix: &str) -> Vec<u8> {
     let mut key = container_id.to_be_bytes().to_vec();
+    if of == Tagged::Versions {
+        key.push(OF_VERSIONS);
+    }
     escape(&mut key, tag);
     key.extend_from_slice(&NAME_END);
     escape(&mut key, prefix);
     key
 }
 
-/// The value and the blob's name in a key of `blob.tags`.
-pub(crate) fn tagged(key: &[u8]) -> Option<(String, String)> {
-    let (_, rest) = unescape(key.get(16..)?)?;
+/// The value, the blob's name and, of a version, its moment in a key of `blob.tags`.
+pub(crate) fn tagged(key: &[u8]) -> Option<(String, String, Option<Moment>)> {
+    let rest = key.get(16..)?;
+    let (of, rest) = match rest.strip_prefix(&[OF_VERSIONS]) {
+        Some(rest) => (Tagged::Versions, rest),
+        None => (Tagged::Current, rest),
+    };
+    let (_, rest) = unescape(rest)?;
     let (value, rest) = unescape(rest)?;
     let (blob, rest) = unescape(rest)?;
-    rest.is_empty().then_some((value, blob))
+    match (of, rest) {
+        (Tagged::Current, []) => Some((value, blob, None)),
+        (Tagged::Current, _) => None,
+        (Tagged::Versions, moment) => {
+            let moment = u64::from_be_bytes(moment.try_into().ok()?);
+            Some((value, blob, Some(Moment(moment))))
+        }
+    }
 }
 
 /// In `blob.timers`: look at the subject when it is due.
@@ -492,7 +527,7 @@ mod tests {
         #[test]
         fn any_bytes_as_key_are_answered_not_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..48)) {
             let _ = (blob_name(&bytes), end_offset(&bytes), history_name(&bytes), container_of(&bytes));
-            let _ = (container_name(&bytes, b""), window_and_epoch(&bytes), epoch_and_window(&bytes), epoch(&bytes), File::of(&bytes));
+            let _ = (container_name(&bytes, b""), window_and_epoch(&bytes), epoch_and_window(&bytes), epoch(&bytes), File::of(&bytes), tagged(&bytes));
         }
     }
 

@@ -70,6 +70,8 @@ pub struct ListBlobs {
     pub deleted: bool,
     /// Whether to list names that have versions and no blob, once each.
     pub deleted_with_versions: bool,
+    /// Whether to list nothing but what is deleted and still kept: `showonly=deleted`. Looks at nothing else.
+    pub only_deleted: bool,
 }
 
 /// The answer of List Blobs.
@@ -166,6 +168,9 @@ impl ListBlobs {
         let prefix = names::slashes(&self.prefix);
         let mut walk = Walk {
             request: self,
+            snapshot,
+            keyspaces,
+            container_id,
             prefix_bytes: prefix.len(),
             now,
             cursors: self.cursors(snapshot, keyspaces, container_id, &prefix),
@@ -211,15 +216,14 @@ impl ListBlobs {
         container_id: u128,
         prefix: &str,
     ) -> Vec<Cursor> {
+        let versions = self.versions || self.deleted_with_versions;
+        let all = !self.only_deleted;
         let wanted = [
-            (Some(History::Snapshot), self.snapshots),
-            (
-                Some(History::Version),
-                self.versions || self.deleted_with_versions,
-            ),
-            (Some(History::Deleted), self.deleted),
-            (Some(History::Uncommitted), self.uncommitted),
-            (None, true),
+            (Some(History::Snapshot), all && self.snapshots),
+            (Some(History::Version), all && versions),
+            (Some(History::Deleted), self.deleted || self.only_deleted),
+            (Some(History::Uncommitted), all && self.uncommitted),
+            (None, all),
         ];
         let cursor = |kind: Option<History>| {
             let (keyspace, start) = match kind {
@@ -314,9 +318,12 @@ impl Cursor {
 /// A walk over the rows of a container that yields entries.
 struct Walk<'a> {
     request: &'a ListBlobs,
+    snapshot: &'a Snapshot,
+    keyspaces: &'a Keyspaces,
+    container_id: u128,
     prefix_bytes: usize,
     now: SystemTime,
-    /// The current blobs come last.
+    /// The current blobs come last, if they are listed.
     cursors: Vec<Cursor>,
     rows_examined: u64,
 }
@@ -390,18 +397,19 @@ impl Walk<'_> {
         if gone || blob.is_expired(self.now) {
             return Ok(None);
         }
-        let has_blob = self.stands_on_current(name);
         match kind {
             Some(History::Version) if !self.request.versions => {
                 self.seek_past_versions(name);
-                if has_blob {
+                if self.stands_on_current(name) {
                     return Ok(None);
                 }
                 listed.has_versions_only = true;
             }
             // Another blob has the name since: now it is as if it had been a snapshot.
             Some(History::Deleted)
-                if blob.snapshot.is_none() && blob.version.is_none() && has_blob =>
+                if blob.snapshot.is_none()
+                    && blob.version.is_none()
+                    && self.has_current(name)? =>
             {
                 blob.snapshot = position.1;
             }
@@ -413,6 +421,15 @@ impl Walk<'_> {
         blob.is_current = listed.is_current;
         listed.blob = Some(blob);
         Ok(Some(listed))
+    }
+
+    /// Whether there is a current blob of that name, be it listed or not.
+    fn has_current(&self, name: &str) -> Result<bool> {
+        if !self.request.only_deleted {
+            return Ok(self.stands_on_current(name));
+        }
+        let key = keys::blob(self.container_id, name);
+        Ok(self.snapshot.get(&self.keyspaces.blobs, &key)?.is_some())
     }
 
     /// Whether there is a current blob of that name, for which the walk has not come yet.

@@ -7,7 +7,7 @@ use crate::conditions::{Conditions, WriteKind};
 use crate::download::{ByteRange, Download};
 use crate::error::{Error, Result};
 use crate::keys::{self, History};
-use crate::model::{Blob, BlobAddress, BlobHeaders, BlobState, Metadata, Written};
+use crate::model::{Blob, BlobAddress, BlobHeaders, BlobState, Metadata, Tags, Written};
 use crate::moment::Moment;
 use crate::names;
 use lazurite_engine::{Direction, KeyRange, Ticket};
@@ -207,6 +207,9 @@ impl BlobWrite<'_> {
         }
         check_unprotected(&blob, self.now)?;
         self.remove(place);
+        if let Place::Past(History::Version, moment) = place {
+            self.index(&blob.tags, &Tags::new(), Some(moment));
+        }
         match self.policy.delete_retention_days {
             Some(_) => self.put_deleted(moment, blob),
             None => self.forget(&blob),

@@ -41,6 +41,7 @@ impl Store {
         let mut request = FindBlobsByTags {
             query: TagQuery::parse(query).unwrap(),
             marker: None,
+            versions: false,
             max_results: Some(2),
         };
         let mut found = Vec::new();

@@ -377,3 +377,123 @@ fn policy_of_an_account_is_kept_and_another_has_its_own() {
     assert_eq!(properties.as_deref(), Some(&b"properties"[..]));
     assert_eq!(service.get_account_policy(ACCOUNT).unwrap(), other);
 }
+
+#[test]
+fn listing_of_what_is_deleted_looks_at_nothing_else() {
+    let store = keeping(soft_delete(1));
+    for number in 0..200 {
+        store.put(&format!("there/{number:03}"), b"body").unwrap();
+    }
+    for name in ["a", "dir/x", "dir/y", "there/100", "z"] {
+        store.put(name, b"body").unwrap();
+        store.delete(name).unwrap();
+    }
+    store.put("z", b"again").unwrap();
+    let page = |delimiter: &str, marker| {
+        let request = ListBlobs {
+            delimiter: delimiter.to_string(),
+            max_results: Some(2),
+            only_deleted: true,
+            marker,
+            ..ListBlobs::default()
+        };
+        store.list(&request)
+    };
+    let all = |delimiter: &str| {
+        let (mut told, mut examined, mut marker) = (Vec::new(), 0, None);
+        loop {
+            let page = page(delimiter, marker);
+            told.extend(page.entries.into_iter().map(|entry| match entry {
+                BlobEntry::Prefix(prefix) => prefix,
+                BlobEntry::Blob(listed) => {
+                    let blob = listed.blob.unwrap();
+                    assert!(blob.deleted.is_some() && !listed.is_current);
+                    let kind = blob.snapshot.map_or("", |_| " as a snapshot");
+                    format!("{}{kind}", listed.name)
+                }
+            }));
+            examined += page.rows_examined;
+            marker = page.next_marker;
+            if marker.is_none() {
+                return (told, examined);
+            }
+        }
+    };
+    let (told, examined) = all("");
+    // Overwriting there/100 left one of before, which would come back as a snapshot.
+    let of_100 = ["there/100 as a snapshot", "there/100"];
+    let expected = [
+        "a",
+        "dir/x",
+        "dir/y",
+        of_100[0],
+        of_100[1],
+        "z as a snapshot",
+    ];
+    assert_eq!(told, expected);
+    assert!(examined < 12, "{examined}");
+    assert_eq!(all("/").0, ["a", "dir/", "there/", "z as a snapshot"]);
+}
+
+#[test]
+fn search_for_tags_finds_versions_when_asked() {
+    let store = keeping(versions());
+    let put = |name: &str, tags: &[(&str, &str)]| {
+        let mut request = store.put_request(b"body");
+        request.settings.tags = pairs(tags);
+        store
+            .put_with(name, request, at(1))
+            .unwrap()
+            .written
+            .version
+            .unwrap()
+    };
+    let first = put("name", &[("kind", "lake"), ("size", "1")]);
+    let second = put("name", &[("kind", "lake"), ("size", "2")]);
+    let third = put("name", &[("kind", "river")]);
+    put("other", &[("kind", "lake")]);
+    let find = |query: &str, versions| {
+        let request = FindBlobsByTags {
+            query: TagQuery::parse(query).unwrap(),
+            marker: None,
+            max_results: None,
+            versions,
+        };
+        let page = store
+            .service
+            .find_blobs_by_tags(ACCOUNT, &request, at(2))
+            .unwrap();
+        let told = |blob: TaggedBlob| (blob.name, blob.version, blob.is_current);
+        let told: Vec<_> = page.blobs.into_iter().map(told).collect();
+        (told, page.rows_examined)
+    };
+    let (current, examined) = find("kind >= 'a'", false);
+    assert_eq!(
+        (current.len(), examined),
+        (2, 2),
+        "versions cost nothing unasked"
+    );
+    let named = |version, is_current| ("name".to_string(), Some(version), is_current);
+    let (found, _) = find("kind = 'lake'", true);
+    assert_eq!(found[..2], [named(first, false), named(second, false)]);
+    assert!(found.len() == 3 && found[2].2);
+    assert_eq!(find("kind > 'lake'", true).0, [named(third, true)]);
+    assert_eq!(
+        find("kind = 'lake' AND size = '2'", true).0,
+        [named(second, false)]
+    );
+    let (none, version) = (Conditions::default(), BlobState::Version(first));
+    let address = BlobAddress {
+        state: version,
+        ..address("name")
+    };
+    let set = store
+        .service
+        .set_blob_tags(&address, pairs(&[("kind", "pond")]), &none, at(3));
+    set.unwrap().wait().unwrap();
+    assert_eq!(find("kind = 'pond'", true).0, [named(first, false)]);
+    assert_eq!(find("kind = 'lake' AND size = '1'", true).0, []);
+    let deleted = store.delete_with("name", version, DeleteBlob::default());
+    deleted.unwrap();
+    assert_eq!(find("kind = 'pond'", true).0, []);
+}

@@ -1,18 +1,20 @@
 //! Get and Set Blob Tags, Find Blobs by Tags.
 
+use super::write::Place;
 use crate::BlobService;
 use crate::codec;
 use crate::conditions::Conditions;
 use crate::error::{Error, Result};
-use crate::keys;
+use crate::keys::{self, History, Tagged};
 use crate::lease::Leased;
 use crate::listing::{PAGE_ENTRIES_MAX, unreadable};
-use crate::model::{BlobAddress, BlobRecord, BlobState, Tags};
+use crate::model::{Blob, BlobAddress, BlobRecord, BlobState, Tags};
+use crate::moment::Moment;
 use crate::names;
-use crate::tags::{self, Operator, TagQuery};
+use crate::tags::{self, Comparison, Operator, TagQuery};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use lazurite_engine::{Direction, KeyRange, Snapshot, Ticket};
+use lazurite_engine::{Direction, KeyRange, Scan, Snapshot, Ticket};
 use std::time::SystemTime;
 
 /// The request of Find Blobs by Tags.
@@ -24,6 +26,8 @@ pub struct FindBlobsByTags {
     pub marker: Option<String>,
     /// Most blobs of the page, from 1; more than [`PAGE_ENTRIES_MAX`] count as that.
     pub max_results: Option<u32>,
+    /// Whether to search versions that are not the current one as well.
+    pub versions: bool,
 }
 
 /// A blob that was found.
@@ -33,6 +37,10 @@ pub struct TaggedBlob {
     pub container: String,
     /// The blob's name.
     pub name: String,
+    /// Its version, if it was written while the account kept versions.
+    pub version: Option<Moment>,
+    /// Whether it is the current one of its name.
+    pub is_current: bool,
     /// Those of its tags that the search compares.
     pub tags: Tags,
 }
@@ -40,7 +48,7 @@ pub struct TaggedBlob {
 /// The answer of Find Blobs by Tags.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FindBlobsByTagsPage {
-    /// By container, then in the order of the tag that the search is led by.
+    /// By container, then in the order of the tag that the search is led by, then by name; versions before the current one.
     pub blobs: Vec<TaggedBlob>,
     /// What to ask the next page with; `None` if there is none.
     pub next_marker: Option<String>,
@@ -83,12 +91,15 @@ impl BlobService {
         conditions.check_tags(&blob.tags)?;
         blob.lease
             .check_write(conditions.lease_id, now, Leased::Blob)?;
+        if let Place::Past(_, moment) = place {
+            write.index(&blob.tags, &tags, Some(moment));
+        }
         blob.tags = tags;
         write.put(place, &blob);
         write.commit()
     }
 
-    /// One page of the account's current blobs whose tags are as searched for. Costs in proportion to the blobs that meet the
+    /// One page of the account's blobs whose tags are as searched for. Costs in proportion to the blobs that meet the
     /// comparison which the search is led by: one for equality if there is any.
     /// Errors: of the container's name; `OutOfRangeQueryParameterValue`; `InvalidQueryParameterValue` for a marker that is none.
     pub fn find_blobs_by_tags(
@@ -175,7 +186,7 @@ impl<'a> Search<'a> {
             request,
             snapshot: service.db.snapshot(),
             now,
-            from: read_marker(request.marker.as_deref())?,
+            from: read_marker(request)?,
             blobs_max: request
                 .max_results
                 .unwrap_or(u32::MAX)
@@ -186,40 +197,21 @@ impl<'a> Search<'a> {
 
     /// Adds what is found in the container; `false` once the page is full.
     fn container(&mut self, name: &str, home: u128) -> Result<bool> {
-        let leading = self.request.query.narrowest();
-        let exact = match leading.operator {
-            Operator::Equal => Some(&leading.value),
-            _ => None,
-        };
-        let mut start = keys::tag_values(home, &leading.name, exact.map_or("", |value| value));
-        if exact.is_some() {
-            start.extend_from_slice(&[0, 1]);
-        }
-        let tags = &self.service.keyspaces.tags;
-        let range = KeyRange::prefix(&start);
-        let mut rows = self.snapshot.scan(tags, range, Direction::Forward);
-        let lowest = match leading.operator {
-            Operator::Greater | Operator::GreaterOrEqual => {
-                Some(keys::tag_values(home, &leading.name, &leading.value))
-            }
-            _ => None,
-        };
         let marked = self.from.take_if(|(container, _)| container == name);
-        if let Some(key) = marked.map(|(_, key)| key).max(lowest) {
-            rows.seek(&key);
+        let from = match marked {
+            Some((_, key)) => Some(Row::read(&key).ok_or_else(|| not_a_marker(self.request))?),
+            None => None,
+        };
+        let mut cursors = vec![self.cursor(home, Tagged::Current, from.as_ref())];
+        if self.request.versions {
+            cursors.push(self.cursor(home, Tagged::Versions, from.as_ref()));
         }
-        while rows.advance()? {
-            self.page.rows_examined += 1;
-            let (value, blob) = keys::tagged(rows.key()).ok_or_else(unreadable)?;
-            let beyond = matches!(leading.operator, Operator::Less | Operator::LessOrEqual);
-            if beyond && !leading.admits(&value) {
-                break;
-            }
-            let Some(found) = self.matching(name, home, blob)? else {
+        while let Some(row) = self.first(&mut cursors)? {
+            let Some(found) = self.matching(name, home, &row)? else {
                 continue;
             };
             if self.page.blobs.len() == self.blobs_max {
-                self.page.next_marker = Some(write_marker(name, rows.key()));
+                self.page.next_marker = Some(write_marker(name, &row.key));
                 return Ok(false);
             }
             self.page.blobs.push(found);
@@ -227,21 +219,126 @@ impl<'a> Search<'a> {
         Ok(true)
     }
 
-    fn matching(&self, container: &str, home: u128, name: String) -> Result<Option<TaggedBlob>> {
-        let key = keys::blob(home, &name);
-        let keyspaces = &self.service.keyspaces;
-        let Some(BlobRecord::Committed(blob)) = keyspaces.record(&self.snapshot, home, &key)?
-        else {
-            return Ok(None);
-        };
-        if blob.is_expired(self.now) || !self.request.query.holds(&blob.tags) {
-            return Ok(None);
+    /// A walk over the rows that may meet the comparison which the search is led by.
+    fn cursor(&self, home: u128, of: Tagged, from: Option<&Row>) -> Cursor {
+        let leading = self.request.query.narrowest();
+        let values = |value: &str| keys::tag_values(home, of, &leading.name, value);
+        let mut range = KeyRange::prefix(&values(""));
+        match leading.operator {
+            Operator::Equal => {
+                let all = [&values(&leading.value)[..], &[0, 1]].concat();
+                range = KeyRange::prefix(&all);
+            }
+            Operator::Greater | Operator::GreaterOrEqual => range.start = values(&leading.value),
+            Operator::Less | Operator::LessOrEqual | Operator::NotEqual => {}
         }
-        Ok(Some(TaggedBlob {
+        if let Some(Row {
+            value,
+            blob,
+            version,
+            ..
+        }) = from
+        {
+            let moment = version.unwrap_or(LAST);
+            let version = (of == Tagged::Versions).then_some(moment);
+            let key = keys::tag(home, &leading.name, value, blob, version);
+            range.start = range.start.max(key);
+        }
+        let tags = &self.service.keyspaces.tags;
+        Cursor {
+            rows: self.snapshot.scan(tags, range, Direction::Forward),
+            head: None,
+            ended: false,
+        }
+    }
+
+    /// The row that comes first, which the cursor on it leaves.
+    fn first(&mut self, cursors: &mut [Cursor]) -> Result<Option<Row>> {
+        for cursor in cursors.iter_mut() {
+            self.page.rows_examined += u64::from(cursor.load(self.request.query.narrowest())?);
+        }
+        let heads = cursors.iter().enumerate();
+        let heads = heads.filter_map(|(at, cursor)| Some((at, cursor.head.as_ref()?.place())));
+        let first = heads.min_by_key(|(_, place)| *place).map(|(at, _)| at);
+        Ok(first.and_then(|at| cursors[at].head.take()))
+    }
+
+    fn matching(&self, container: &str, home: u128, row: &Row) -> Result<Option<TaggedBlob>> {
+        let keyspaces = &self.service.keyspaces;
+        let blob = match row.version {
+            Some(moment) => {
+                let key = keys::history(home, History::Version, &row.blob, moment);
+                keyspaces.past(&self.snapshot, home, &key)?
+            }
+            None => match keyspaces.record(&self.snapshot, home, &keys::blob(home, &row.blob))? {
+                Some(BlobRecord::Committed(blob)) => Some(blob),
+                _ => None,
+            },
+        };
+        let query = &self.request.query;
+        let found = |blob: &Blob| !blob.is_expired(self.now) && query.holds(&blob.tags);
+        Ok(blob.filter(found).map(|blob| TaggedBlob {
             container: container.to_string(),
-            name,
-            tags: self.request.query.compared(&blob.tags),
+            name: row.blob.clone(),
+            version: blob.version,
+            is_current: row.version.is_none(),
+            tags: query.compared(&blob.tags),
         }))
+    }
+}
+
+/// Where among those of its name the current blob stands: after its versions.
+const LAST: Moment = Moment(u64::MAX);
+
+/// A row of the index.
+#[derive(Debug)]
+struct Row {
+    key: Vec<u8>,
+    value: String,
+    blob: String,
+    /// `None` of the current blob.
+    version: Option<Moment>,
+}
+
+impl Row {
+    fn read(key: &[u8]) -> Option<Row> {
+        let (value, blob, version) = keys::tagged(key)?;
+        Some(Row {
+            key: key.to_vec(),
+            value,
+            blob,
+            version,
+        })
+    }
+
+    fn place(&self) -> (&str, &str, u64) {
+        (&self.value, &self.blob, self.version.unwrap_or(LAST).0)
+    }
+}
+
+/// A walk over the rows of one kind.
+struct Cursor {
+    rows: Scan,
+    head: Option<Row>,
+    ended: bool,
+}
+
+impl Cursor {
+    /// Stands on the next row, unless it stands on one already. Answers whether it has looked at one.
+    fn load(&mut self, leading: &Comparison) -> Result<bool> {
+        if self.head.is_some() || self.ended {
+            return Ok(false);
+        }
+        if !self.rows.advance()? {
+            self.ended = true;
+            return Ok(false);
+        }
+        let row = Row::read(self.rows.key()).ok_or_else(unreadable)?;
+        // Values ascend: what is beyond the comparison once stays beyond it.
+        let bounded = matches!(leading.operator, Operator::Less | Operator::LessOrEqual);
+        self.ended = bounded && !leading.admits(&row.value);
+        self.head = Some(row).filter(|_| !self.ended);
+        Ok(true)
     }
 }
 
@@ -255,7 +352,8 @@ fn write_marker(container: &str, key: &[u8]) -> String {
     )
 }
 
-fn read_marker(marker: Option<&str>) -> Result<Option<(String, Vec<u8>)>> {
+fn read_marker(request: &FindBlobsByTags) -> Result<Option<(String, Vec<u8>)>> {
+    let marker = request.marker.as_deref();
     let Some(marker) = marker.filter(|marker| !marker.is_empty()) else {
         return Ok(None);
     };
@@ -264,11 +362,13 @@ fn read_marker(marker: Option<&str>) -> Result<Option<(String, Vec<u8>)>> {
         let key = URL_SAFE_NO_PAD.decode(key).ok()?;
         Some((container.to_string(), key))
     };
-    parse()
-        .map(Some)
-        .ok_or_else(|| Error::InvalidQueryParameterValue {
-            parameter: "marker",
-            value: marker.to_string(),
-            reason: "it is not the NextMarker of a page",
-        })
+    parse().map(Some).ok_or_else(|| not_a_marker(request))
+}
+
+fn not_a_marker(request: &FindBlobsByTags) -> Error {
+    Error::InvalidQueryParameterValue {
+        parameter: "marker",
+        value: request.marker.clone().unwrap_or_default(),
+        reason: "it is not the NextMarker of a page",
+    }
 }

@@ -283,11 +283,14 @@ impl<'a> BlobWrite<'a> {
         }
     }
 
-    /// Puts the record of a state of the blob.
+    /// Puts the record of a state of the blob. A version is found by its tags from then on.
     pub(crate) fn put(&mut self, place: Place, blob: &Blob) {
         match place {
             Place::Current => self.put_current(blob),
             Place::Past(kind, moment) => {
+                if kind == History::Version {
+                    self.index(&Tags::new(), &blob.tags, Some(moment));
+                }
                 let key = keys::history(self.home(), kind, &self.name, moment);
                 let value = codec::encode_blob(blob, self.home());
                 self.batch
@@ -312,15 +315,22 @@ impl<'a> BlobWrite<'a> {
 
     /// Puts and removes rows so that the current blob is found by these tags.
     fn index_tags(&mut self, tags: &Tags) {
-        let none = Tags::new();
-        let before = self.current.as_ref().map_or(&none, |blob| &blob.tags);
-        let keyspace = &self.service.keyspaces.tags;
-        for (name, value) in before.iter().filter(|tag| !tags.contains(tag)) {
-            let key = keys::tag(self.container.id, name, value, &self.name);
+        let before = self
+            .current
+            .as_ref()
+            .map_or(Tags::new(), |blob| blob.tags.clone());
+        self.index(&before, tags, None);
+    }
+
+    /// As for the current blob of a version, which was found by the tags `before`.
+    pub(crate) fn index(&mut self, before: &Tags, after: &Tags, version: Option<Moment>) {
+        let (home, keyspace) = (self.container.id, &self.service.keyspaces.tags);
+        for (name, value) in before.iter().filter(|tag| !after.contains(tag)) {
+            let key = keys::tag(home, name, value, &self.name, version);
             self.batch.delete(keyspace, &key);
         }
-        for (name, value) in tags.iter().filter(|tag| !before.contains(tag)) {
-            let key = keys::tag(self.container.id, name, value, &self.name);
+        for (name, value) in after.iter().filter(|tag| !before.contains(tag)) {
+            let key = keys::tag(home, name, value, &self.name, version);
             self.batch.put(keyspace, &key, b"");
         }
     }

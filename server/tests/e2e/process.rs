@@ -159,7 +159,7 @@ fn flags_that_cannot_be_honoured_are_refused() {
 #[test]
 fn features_to_come_are_passed_over_only_when_asked_for() {
     let location = TempDir::new().unwrap();
-    let target = "/con?restype=container&comp=list&showonly=deleted";
+    let target = "/con?restype=container&comp=list&showonly=files";
     let list = Request::new(Service::Blob, "GET", target);
     let create = Request::new(Service::Blob, "PUT", "/con?restype=container");
     let server = Launch::on(location.path()).argument("--loose").start();

@@ -115,17 +115,29 @@ impl Walk {
         }
     }
 
+    /// Of the current blob or of a version.
     pub(super) fn set_tags(&mut self, at: At) {
         let value = self.random.word(&["1", "2"], 1, 1);
         let tags: Tags = vec![("kind".to_string(), value)];
-        let expected = self.known(at).map(|_| ()).ok_or("BlobNotFound");
-        let (to, none) = (address(at, BlobState::Current), Conditions::default());
-        let set = self
-            .service
-            .set_blob_tags(&to, tags.clone(), &none, self.now);
-        if agree(expected, set.map(|ticket| ((), ticket))).is_some() {
-            self.name(at).current.as_mut().unwrap().tags = tags;
-        }
+        let state = match self.any_state(at) {
+            (BlobState::Snapshot(_), _) => BlobState::Current,
+            (state, _) => state,
+        };
+        let name = self.name(at);
+        let known = match state {
+            BlobState::Version(moment) => name.versions.get_mut(&moment),
+            _ => name.current.as_mut(),
+        };
+        let expected = match known {
+            Some(known) => {
+                known.tags = tags.clone();
+                Ok(())
+            }
+            None => Err("BlobNotFound"),
+        };
+        let (to, none) = (address(at, state), Conditions::default());
+        let set = self.service.set_blob_tags(&to, tags, &none, self.now);
+        agree(expected, set.map(|ticket| ((), ticket)));
         self.compare_tags();
     }
 

@@ -67,33 +67,41 @@ impl Walk {
         Ok(bytes)
     }
 
+    /// The search for tags, of current blobs and of versions, by pages of two.
     pub(super) fn compare_tags(&self) {
-        for value in ["1", "2"] {
-            let request = FindBlobsByTags {
+        for (value, versions) in [("1", false), ("2", false), ("1", true), ("2", true)] {
+            let mut request = FindBlobsByTags {
                 query: TagQuery::parse(&format!("kind = '{value}'")).unwrap(),
                 marker: None,
-                max_results: None,
+                max_results: Some(2),
+                versions,
             };
-            let page = self
-                .service
-                .find_blobs_by_tags(ACCOUNT, &request, self.now)
-                .unwrap();
-            let found: Vec<_> = page
-                .blobs
-                .iter()
-                .map(|blob| (&blob.container[..], &blob.name[..]))
-                .collect();
-            let tagged = |name: &Name| {
-                let tags = name.current.as_ref().map(|known| &known.tags);
-                tags.is_some_and(|tags| tags.iter().any(|(_, tag)| tag == value))
-            };
-            let expected: Vec<_> = self
-                .names
-                .iter()
-                .filter(|(_, name)| tagged(name))
-                .map(|(at, _)| (CONTAINERS[at.0], NAMES[at.1]))
-                .collect();
-            assert_eq!(found, expected);
+            let mut found = Vec::new();
+            loop {
+                let page = self.service.find_blobs_by_tags(ACCOUNT, &request, self.now);
+                let page = page.unwrap();
+                let told = |blob: TaggedBlob| {
+                    let version = blob.version.filter(|_| !blob.is_current);
+                    (blob.container, blob.name, version)
+                };
+                found.extend(page.blobs.into_iter().map(told));
+                request.marker = page.next_marker;
+                if request.marker.is_none() {
+                    break;
+                }
+            }
+            let tagged = |known: &Known| known.tags.iter().any(|(_, tag)| tag == value);
+            let mut expected = Vec::new();
+            for (at, name) in &self.names {
+                let versions = name.versions.iter().filter(|_| versions);
+                let versions = versions.map(|(moment, known)| (Some(*moment), known));
+                let current = name.current.iter().map(|known| (None, known));
+                for (version, _) in versions.chain(current).filter(|(_, known)| tagged(known)) {
+                    let (container, name) = (CONTAINERS[at.0], NAMES[at.1]);
+                    expected.push((container.to_string(), name.to_string(), version));
+                }
+            }
+            assert_eq!(found, expected, "kind = {value}");
         }
     }
 

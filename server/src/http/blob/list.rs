@@ -91,6 +91,7 @@ pub async fn list_blobs(request: Request) -> Result<Response<Body>> {
         deleted_with_versions: include.iter().any(|item| item == "deletedwithversions"),
         start_from: parameter(&request, "startFrom"),
         end_before: parameter(&request, "endBefore"),
+        only_deleted: shows_deleted_only(&request)?,
     };
     let container = request.container.clone();
     let mut document = begin(
@@ -145,8 +146,23 @@ fn parameter(request: &Request, name: &str) -> String {
     request.context.query.get(name).unwrap_or_default()
 }
 
+/// What `showonly` says. Source: List Blobs, "URI parameters". Files and directories are told apart in hierarchical namespaces
+/// only: see `mod.rs`, which refuses them unless told otherwise.
+fn shows_deleted_only(request: &Request) -> Result<bool> {
+    let shown = parameter(request, "showonly");
+    match shown.to_ascii_lowercase().as_str() {
+        "deleted" => Ok(true),
+        "" | "files" | "directories" => Ok(false),
+        _ => Err(Failure::parameter(
+            "showonly",
+            shown,
+            "It is none of deleted, files and directories.",
+        )),
+    }
+}
+
 /// The items of `include`, in lower case. Errors: one that is not known.
-fn include(request: &Request, known: &[&str]) -> Result<Vec<String>> {
+pub fn include(request: &Request, known: &[&str]) -> Result<Vec<String>> {
     let text = parameter(request, "include").to_ascii_lowercase();
     let items: Vec<_> = text
         .split(',')
@@ -341,7 +357,7 @@ fn write_properties(document: &mut Writer, blob: &Blob, shown: Shown, now: Syste
     for (_, name, text) in tier_texts(blob, now) {
         document.element(name, &text);
     }
-    if blob.snapshot.is_none() {
+    if blob.is_current {
         write_lease(document, &blob.lease, now);
     }
     if shown.copies {

@@ -263,11 +263,15 @@ fn is_left_to_clients(operation: Operation) -> bool {
 /// The header that says a body comes, or is wanted, in segments with checksums.
 const STRUCTURED_BODY: &str = "x-ms-structured-body";
 
-/// Headers and parameters of features to come. None of them is accepted and ignored, unless `--loose` asks for that.
-const UNSERVED: &[(&str, &str)] = &[("showonly", "A listing by kind")];
-
 fn refuse_what_is_not_served(app: &App, context: &Context, operation: Operation) -> Result<()> {
-    context.refuse_unsupported(UNSERVED, app.loose)?;
+    let shown = context.query.get("showonly").unwrap_or_default();
+    let by_kind = ["files", "directories"]
+        .iter()
+        .any(|kind| shown.eq_ignore_ascii_case(kind));
+    if operation == Operation::ListBlobs && by_kind {
+        let feature = "A listing of the files or directories of a hierarchical namespace";
+        context.refuse_unsupported(&[("showonly", feature)], app.loose)?;
+    }
     let takes_segments = matches!(
         operation,
         Operation::PutBlob

@@ -6,7 +6,7 @@ use super::super::headers::{empty, parse_xml, put, xml};
 use super::Request;
 use super::block_blob::check_document;
 use super::conditions::conditions_named;
-use super::list::max_results;
+use super::list::{include, max_results};
 use super::write::claimed;
 use crate::codec::xml::{Element, Writer};
 use crate::http::context::decode;
@@ -99,7 +99,9 @@ pub async fn find_blobs_by_tags(request: Request) -> Result<Response<Body>> {
         "" => TagQuery::parse(&searched)?,
         container => TagQuery::parse(&format!("@container='{container}' AND {searched}"))?,
     };
+    let versions = include(&request, &["none", "versions"])?.contains(&"versions".to_string());
     let find = FindBlobsByTags {
+        versions,
         query,
         marker: context.query.get("marker"),
         max_results: max_results(&request)?,
@@ -117,6 +119,11 @@ pub async fn find_blobs_by_tags(request: Request) -> Result<Response<Body>> {
         document.open("Blob");
         document.element("Name", &found.name);
         document.element("ContainerName", &found.container);
+        if versions {
+            let version = found.version.map(|version| version.to_string());
+            document.optional("VersionId", version.as_deref());
+            document.optional("IsCurrentVersion", found.is_current.then_some("true"));
+        }
         write_tags(&mut document, &found.tags);
         document.close("Blob");
     }

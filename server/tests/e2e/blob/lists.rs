@@ -1,7 +1,7 @@
 //! Lists of blobs as XML, and the names in them.
 
 use super::{INVALID_PARAMETER, put_blob, request, with_container};
-use crate::server::Service;
+use crate::server::{Launch, Service};
 
 #[test]
 fn lists_as_xml() {
@@ -95,4 +95,69 @@ fn names_mean_what_they_say() {
         .is(400);
     let long = put_blob(&"n".repeat(1025), "x").send(&server);
     assert_eq!(long.status, 400, "{}", long.text());
+}
+
+#[test]
+fn lists_only_what_is_deleted_when_asked() {
+    let server = with_container();
+    let retention = "<StorageServiceProperties><DeleteRetentionPolicy><Enabled>true</Enabled>\
+        <Days>1</Days></DeleteRetentionPolicy></StorageServiceProperties>";
+    let properties = request("PUT", "/?restype=service&comp=properties");
+    properties.body(retention).send(&server).is(202);
+    for name in ["gone", "here"] {
+        put_blob(name, "x").send(&server).is(201);
+    }
+    request("DELETE", "/con/gone").send(&server).is(202);
+    let list = |shown: &str| {
+        let target = format!("/con?restype=container&comp=list&showonly={shown}");
+        request("GET", &target).send(&server)
+    };
+    let text = list("Deleted").is(200).text();
+    assert!(
+        text.contains("<Name>gone</Name><Deleted>true</Deleted>"),
+        "{text}"
+    );
+    assert!(!text.contains("here"), "{text}");
+    list("files").is(501);
+    list("directories").is(501);
+    let code = "InvalidQueryParameterValue";
+    list("nonsense").is_error(400, code, INVALID_PARAMETER);
+}
+
+#[test]
+fn finds_versions_by_tags_when_asked() {
+    let location = tempfile::TempDir::new().unwrap();
+    let server = Launch::on(location.path())
+        .argument("--blob-versioning")
+        .start();
+    request("PUT", "/con?restype=container")
+        .send(&server)
+        .is(201);
+    for body in ["old", "new"] {
+        let put = put_blob("name", body).header("x-ms-tags", "kind=lake");
+        put.send(&server).is(201);
+    }
+    let find = |include: &str| {
+        let target = format!("/?comp=blobs&where=kind%3D%27lake%27{include}");
+        request("GET", &target).send(&server)
+    };
+    let text = find("").is(200).text();
+    let count = |text: &str, part: &str| text.matches(part).count();
+    assert_eq!(
+        (count(&text, "<Blob>"), count(&text, "<VersionId>")),
+        (1, 0),
+        "{text}"
+    );
+    let text = find("&include=Versions").is(200).text();
+    assert_eq!(
+        (count(&text, "<Blob>"), count(&text, "<VersionId>")),
+        (2, 2),
+        "{text}"
+    );
+    assert_eq!(
+        count(&text, "<IsCurrentVersion>true</IsCurrentVersion>"),
+        1,
+        "{text}"
+    );
+    find("&include=nonsense").is(400);
 }
