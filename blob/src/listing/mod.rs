@@ -1,0 +1,210 @@
+//! Listings: one page at a time in byte order of names, by prefix, and by delimiter with a seek past each group.
+
+mod page;
+mod walk;
+
+use crate::Keyspaces;
+use crate::codec;
+use crate::error::{Error, Result};
+use crate::keys;
+use crate::model::{Blob, Container};
+use crate::names;
+use lazurite_engine::{Direction, KeyRange, Keyspace, Snapshot};
+use page::{Page, read_marker};
+use std::time::SystemTime;
+use walk::Walk;
+
+/// Most entries of a page, and how many a page has when the request does not say. Source: List Blobs, `maxresults`.
+pub const PAGE_ENTRIES_MAX: u32 = 5000;
+
+/// The request of List Containers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ListContainers {
+    /// Only names that begin with this.
+    pub prefix: String,
+    /// Where the page begins: the `next_marker` of the page before. Absent or empty: at the start.
+    pub marker: Option<String>,
+    /// Most entries of the page, from 1; more than [`PAGE_ENTRIES_MAX`] count as that.
+    pub max_results: Option<u32>,
+    /// Whether to answer metadata.
+    pub metadata: bool,
+    /// Whether to list the service's own containers, such as `$logs`.
+    pub system: bool,
+    /// Whether to list deleted containers that can be restored, after those of their name that are there.
+    pub deleted: bool,
+}
+
+/// The answer of List Containers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ListContainersPage {
+    /// Name and container, by name. Metadata is empty unless asked for.
+    pub containers: Vec<(String, Container)>,
+    /// What to ask the next page with; `None` if there is none.
+    pub next_marker: Option<String>,
+}
+
+/// The request of List Blobs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ListBlobs {
+    /// Only names that begin with this.
+    pub prefix: String,
+    /// Names that share all up to and including the first of these after the prefix become one entry. Empty: none.
+    pub delimiter: String,
+    /// Only names from this one on.
+    pub start_from: String,
+    /// Only names before this one. Empty: all.
+    pub end_before: String,
+    /// Where the page begins: the `next_marker` of the page before. Absent or empty: at the start.
+    pub marker: Option<String>,
+    /// Most entries of the page, blobs and prefixes alike, from 1; more than [`PAGE_ENTRIES_MAX`] count as that.
+    pub max_results: Option<u32>,
+    /// Whether to answer metadata.
+    pub metadata: bool,
+    /// Whether to list blobs that have only uncommitted blocks.
+    pub uncommitted: bool,
+    /// Whether to list snapshots, before the blob of their name.
+    pub snapshots: bool,
+    /// Whether to list versions that are not the current one, before the blob of their name.
+    pub versions: bool,
+    /// Whether to list deleted blobs, snapshots and versions that are still kept.
+    pub deleted: bool,
+    /// Whether to list names that have versions and no blob, once each.
+    pub deleted_with_versions: bool,
+    /// Whether to list nothing but what is deleted and still kept: `showonly=deleted`. Looks at nothing else.
+    pub only_deleted: bool,
+}
+
+/// The answer of List Blobs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ListBlobsPage {
+    /// Blobs and prefixes in one sequence, in byte order.
+    pub entries: Vec<BlobEntry>,
+    /// What to ask the next page with; `None` if there is none. Good for as long as the container is.
+    pub next_marker: Option<String>,
+    /// Rows of the store that were looked at: what the page cost.
+    pub rows_examined: u64,
+}
+
+/// One entry of a listing of blobs.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "nearly all are blobs: a box would cost more than it saves"
+)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BlobEntry {
+    /// A blob.
+    Blob(ListedBlob),
+    /// What the names of one or more blobs begin with, delimiter included.
+    Prefix(String),
+}
+
+/// A blob in a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedBlob {
+    /// Its name.
+    pub name: String,
+    /// The blob; `None` if it has only uncommitted blocks. Metadata is empty unless asked for.
+    pub blob: Option<Blob>,
+    /// Whether it is the current one of its name, and not a snapshot, an older version or deleted.
+    pub is_current: bool,
+    /// Whether it stands for a name that has versions and no blob.
+    pub has_versions_only: bool,
+}
+
+impl ListContainers {
+    /// One page of the containers of an account, as of `snapshot`.
+    pub(crate) fn page(
+        &self,
+        snapshot: &Snapshot,
+        containers: &Keyspace,
+        account: &str,
+        now: SystemTime,
+    ) -> Result<ListContainersPage> {
+        let account_start = keys::account_start(account);
+        let range = KeyRange::prefix(&keys::container(account, &self.prefix));
+        let mut rows = snapshot.scan(containers, range, Direction::Forward);
+        match read_marker(self.marker.as_deref())? {
+            Some((name, None)) => rows.seek(&keys::container(account, &name)),
+            Some((name, Some(at))) => rows.seek(&keys::deleted_container(account, &name, at)),
+            None => {}
+        }
+        let mut page = Page::new(self.max_results)?;
+        while rows.advance()? {
+            let key = keys::container_name(rows.key(), &account_start);
+            let (name, deleted) = key.ok_or_else(unreadable)?;
+            let hidden = names::is_system_container(&name) && !self.system;
+            if hidden || (deleted.is_some() && !self.deleted) {
+                continue;
+            }
+            let mut container = codec::decode_container(&rows.value()?)?;
+            if container.deleted.is_some_and(|kept| kept.until <= now) {
+                continue;
+            }
+            if !self.metadata {
+                container.metadata.clear();
+            }
+            let position = (name.clone(), deleted);
+            let bytes = metadata_bytes(&container.metadata);
+            if !page.push((name, container), position, bytes) {
+                break;
+            }
+        }
+        Ok(ListContainersPage {
+            containers: page.entries,
+            next_marker: page.next_marker,
+        })
+    }
+}
+
+impl ListBlobs {
+    /// One page of the blobs of a container, as of `snapshot`.
+    pub(crate) fn page(
+        &self,
+        snapshot: &Snapshot,
+        keyspaces: &Keyspaces,
+        container_id: u128,
+        now: SystemTime,
+    ) -> Result<ListBlobsPage> {
+        let prefix = names::slashes(&self.prefix);
+        let mut walk = Walk::new(self, (snapshot, keyspaces, container_id), &prefix, now);
+        let start = (names::slashes(&self.start_from).into_owned(), None);
+        let marker = read_marker(self.marker.as_deref())?;
+        for from in [Some(start), marker].into_iter().flatten() {
+            if !from.0.is_empty() {
+                walk.seek(&from);
+            }
+        }
+        let end = names::slashes(&self.end_before).into_owned();
+        let mut page = Page::new(self.max_results)?;
+        while let Some((entry, position)) = walk.next()? {
+            if !end.is_empty() && position.0 >= end {
+                break;
+            }
+            let bytes = match &entry {
+                BlobEntry::Blob(ListedBlob {
+                    blob: Some(blob), ..
+                }) => metadata_bytes(&blob.metadata),
+                _ => 0,
+            };
+            if !page.push(entry, position, bytes) {
+                break;
+            }
+        }
+        Ok(ListBlobsPage {
+            entries: page.entries,
+            next_marker: page.next_marker,
+            rows_examined: walk.rows_examined,
+        })
+    }
+}
+
+fn metadata_bytes(metadata: &[(String, String)]) -> usize {
+    let bytes = |(name, value): &(String, String)| name.len() + value.len();
+    metadata.iter().map(bytes).sum()
+}
+
+pub(crate) fn unreadable() -> Error {
+    Error::InternalError {
+        reason: "a row's key is not one of this service".to_string(),
+    }
+}

@@ -1,0 +1,292 @@
+//! The walk that a listing of blobs is made by: the rows of each kind that is asked for, merged by name and moment.
+
+use super::page::Position;
+use super::{BlobEntry, ListBlobs, ListedBlob, unreadable};
+use crate::Keyspaces;
+use crate::codec;
+use crate::error::Result;
+use crate::keys::{self, History};
+use crate::model::BlobRecord;
+use crate::moment::Moment;
+use lazurite_engine::{Direction, KeyRange, Scan, Snapshot};
+use std::time::SystemTime;
+
+/// Where among those of its name the blob itself stands: after its snapshots and versions.
+const LAST: Moment = Moment(u64::MAX);
+
+impl ListBlobs {
+    /// What the page is merged from. What is not asked for is not walked.
+    fn cursors(
+        &self,
+        snapshot: &Snapshot,
+        keyspaces: &Keyspaces,
+        container_id: u128,
+        prefix: &str,
+    ) -> Vec<Cursor> {
+        let versions = self.versions || self.deleted_with_versions;
+        let all = !self.only_deleted;
+        let wanted = [
+            (Some(History::Snapshot), all && self.snapshots),
+            (Some(History::Version), all && versions),
+            (Some(History::Deleted), self.deleted || self.only_deleted),
+            (Some(History::Uncommitted), all && self.uncommitted),
+            (None, all),
+        ];
+        let cursor = |kind: Option<History>| {
+            let (keyspace, start) = match kind {
+                Some(kind) => (
+                    &keyspaces.history,
+                    keys::history_start(container_id, kind, prefix),
+                ),
+                None => (
+                    &keyspaces.blobs,
+                    keys::blob_name_start(container_id, prefix),
+                ),
+            };
+            Cursor {
+                kind,
+                container_id,
+                rows: snapshot.scan(keyspace, KeyRange::prefix(&start), Direction::Forward),
+                head: None,
+                ended: false,
+            }
+        };
+        let wanted = wanted.into_iter().filter(|(_, wanted)| *wanted);
+        wanted.map(|(kind, _)| cursor(kind)).collect()
+    }
+}
+
+/// A walk over the rows of one kind.
+struct Cursor {
+    /// `None` for the current blobs.
+    kind: Option<History>,
+    container_id: u128,
+    rows: Scan,
+    head: Option<Position>,
+    ended: bool,
+}
+
+impl Cursor {
+    /// Stands on the next row, unless it stands on one already.
+    fn load(&mut self, rows_examined: &mut u64) -> Result<()> {
+        if self.head.is_some() || self.ended {
+            return Ok(());
+        }
+        if !self.rows.advance()? {
+            self.ended = true;
+            return Ok(());
+        }
+        *rows_examined += 1;
+        let position = match self.kind {
+            Some(_) => keys::history_name(self.rows.key()),
+            None => keys::blob_name(self.rows.key()).map(|name| (name, None)),
+        };
+        let (name, moment) = position.ok_or_else(unreadable)?;
+        self.head = Some((name, moment.or(Some(LAST))));
+        Ok(())
+    }
+
+    /// Goes to what stands at this position or after it; never backwards.
+    fn seek(&mut self, to: &Position) {
+        let (name, moment) = to;
+        let key = match (self.kind, moment) {
+            (None, _) => keys::blob_name_start(self.container_id, name),
+            (Some(History::Uncommitted), _) => {
+                keys::history_start(self.container_id, History::Uncommitted, name)
+            }
+            (Some(kind), None) => keys::history_start(self.container_id, kind, name),
+            (Some(kind), Some(moment)) => keys::history(self.container_id, kind, name, *moment),
+        };
+        self.seek_key(&key);
+    }
+
+    fn seek_past(&mut self, prefix: &str) {
+        let start = match self.kind {
+            Some(kind) => keys::history_start(self.container_id, kind, prefix),
+            None => keys::blob_name_start(self.container_id, prefix),
+        };
+        let end = KeyRange::prefix(&start).end;
+        let end = end.expect("a key of text has a byte below FF, so it has a successor");
+        self.seek_key(&end);
+    }
+
+    fn seek_key(&mut self, key: &[u8]) {
+        self.rows.seek(key);
+        self.head = None;
+    }
+}
+
+/// A walk over the rows of a container that yields entries.
+pub(super) struct Walk<'a> {
+    request: &'a ListBlobs,
+    snapshot: &'a Snapshot,
+    keyspaces: &'a Keyspaces,
+    container_id: u128,
+    prefix_bytes: usize,
+    now: SystemTime,
+    /// The current blobs come last, if they are listed.
+    cursors: Vec<Cursor>,
+    pub(super) rows_examined: u64,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(
+        request: &'a ListBlobs,
+        (snapshot, keyspaces, container_id): (&'a Snapshot, &'a Keyspaces, u128),
+        prefix: &str,
+        now: SystemTime,
+    ) -> Walk<'a> {
+        Walk {
+            request,
+            snapshot,
+            keyspaces,
+            container_id,
+            prefix_bytes: prefix.len(),
+            now,
+            cursors: request.cursors(snapshot, keyspaces, container_id, prefix),
+            rows_examined: 0,
+        }
+    }
+
+    /// Goes to what stands at this position or after it; never backwards.
+    pub(super) fn seek(&mut self, to: &Position) {
+        self.cursors.iter_mut().for_each(|cursor| cursor.seek(to));
+    }
+
+    /// The next entry, and where it stands. After a prefix the walk stands beyond all names that begin with it, without having seen them.
+    pub(super) fn next(&mut self) -> Result<Option<(BlobEntry, Position)>> {
+        while let Some(at) = self.first()? {
+            let cursor = &mut self.cursors[at];
+            let position = cursor
+                .head
+                .take()
+                .expect("the first cursor stands on a row");
+            let kind = cursor.kind;
+            let record = match kind {
+                Some(History::Uncommitted) => None,
+                _ => {
+                    let value = cursor.rows.value_in_place()?;
+                    Some(codec::decode_blob(&value, cursor.container_id)?)
+                }
+            };
+            let Some(listed) = self.listed(kind, &position, record)? else {
+                continue;
+            };
+            let name = &position.0;
+            if let Some(group) = group_of(name, self.prefix_bytes, &self.request.delimiter) {
+                let group = group.to_string();
+                self.seek_past(&group);
+                return Ok(Some((BlobEntry::Prefix(group.clone()), (group, None))));
+            }
+            return Ok(Some((BlobEntry::Blob(listed), position)));
+        }
+        Ok(None)
+    }
+
+    /// The cursor that stands first.
+    fn first(&mut self) -> Result<Option<usize>> {
+        for cursor in &mut self.cursors {
+            cursor.load(&mut self.rows_examined)?;
+        }
+        let heads = self.cursors.iter().enumerate();
+        let heads = heads.filter_map(|(at, cursor)| Some((at, cursor.head.as_ref()?)));
+        let first = heads.min_by_key(|(_, position)| *position);
+        Ok(first.map(|(at, _)| at))
+    }
+
+    /// What a row stands for, if it is listed.
+    fn listed(
+        &mut self,
+        kind: Option<History>,
+        position: &Position,
+        record: Option<BlobRecord>,
+    ) -> Result<Option<ListedBlob>> {
+        let name = &position.0;
+        let mut listed = ListedBlob {
+            name: name.clone(),
+            blob: None,
+            is_current: kind.is_none(),
+            has_versions_only: false,
+        };
+        let mut blob = match record {
+            None => return Ok(Some(listed)),
+            Some(BlobRecord::Uncommitted { .. }) => {
+                return Ok(self.request.uncommitted.then_some(listed));
+            }
+            Some(BlobRecord::Committed(blob)) => blob,
+        };
+        let gone = blob
+            .deleted
+            .is_some_and(|deleted| deleted.until <= self.now);
+        if gone || blob.is_expired(self.now) {
+            return Ok(None);
+        }
+        match kind {
+            Some(History::Version) if !self.request.versions => {
+                self.seek_past_versions(name);
+                if self.stands_on_current(name) {
+                    return Ok(None);
+                }
+                listed.has_versions_only = true;
+            }
+            // Another blob has the name since: now it is as if it had been a snapshot.
+            Some(History::Deleted)
+                if blob.snapshot.is_none()
+                    && blob.version.is_none()
+                    && self.has_current(name)? =>
+            {
+                blob.snapshot = position.1;
+            }
+            _ => {}
+        }
+        if !self.request.metadata {
+            blob.metadata.clear();
+        }
+        blob.is_current = listed.is_current;
+        listed.blob = Some(blob);
+        Ok(Some(listed))
+    }
+
+    /// Whether there is a current blob of that name, be it listed or not.
+    fn has_current(&self, name: &str) -> Result<bool> {
+        if !self.request.only_deleted {
+            return Ok(self.stands_on_current(name));
+        }
+        let key = keys::blob(self.container_id, name);
+        Ok(self.snapshot.get(&self.keyspaces.blobs, &key)?.is_some())
+    }
+
+    /// Whether there is a current blob of that name, for which the walk has not come yet.
+    fn stands_on_current(&self, name: &str) -> bool {
+        let current = self.cursors.last().and_then(|cursor| cursor.head.as_ref());
+        current.is_some_and(|(current, _)| current == name)
+    }
+
+    fn seek_past_versions(&mut self, name: &str) {
+        for cursor in &mut self.cursors {
+            if cursor.kind == Some(History::Version) {
+                let rows = keys::history_of(cursor.container_id, History::Version, name);
+                let end = KeyRange::prefix(&rows).end;
+                cursor.seek_key(&end.expect("a name's end is not FF"));
+            }
+        }
+    }
+
+    fn seek_past(&mut self, group: &str) {
+        for cursor in &mut self.cursors {
+            let beyond = |(name, _): &Position| !name.starts_with(group);
+            if !cursor.head.as_ref().is_some_and(beyond) {
+                cursor.seek_past(group);
+            }
+        }
+    }
+}
+
+/// The part of `name` up to and including the first delimiter after the prefix.
+fn group_of<'n>(name: &'n str, prefix_bytes: usize, delimiter: &str) -> Option<&'n str> {
+    if delimiter.is_empty() {
+        return None;
+    }
+    let at = name.get(prefix_bytes..)?.find(delimiter)?;
+    Some(&name[..prefix_bytes + at + delimiter.len()])
+}
