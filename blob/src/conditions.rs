@@ -7,7 +7,7 @@
 use crate::cipher::CustomerKey;
 use crate::error::{Error, Result};
 use crate::etag::ETag;
-use crate::lease::Guid;
+use crate::guid::Guid;
 use crate::model::{Blob, Container, Tags};
 use crate::tags::TagCondition;
 use std::time::SystemTime;

@@ -4,8 +4,9 @@
 
 use crate::error::{Error, Result};
 use crate::etag::{ticks, time_of_ticks};
+use crate::guid::Guid;
 use crate::keys::File;
-use crate::lease::{Guid, Held, LeaseDuration};
+use crate::lease::{Held, LeaseDuration};
 use crate::model::{BlobHeaders, CopyState, CopyStatus, Deleted, Layer, Metadata};
 use crate::moment::Moment;
 use crate::tier::{AccessTier, RehydratePriority, Rehydration, Tiering};

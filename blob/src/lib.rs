@@ -23,6 +23,7 @@ mod error;
 mod etag;
 mod fields;
 mod files;
+mod guid;
 mod keys;
 mod lease;
 mod listing;
@@ -47,8 +48,9 @@ pub use conditions::{Conditions, ETags};
 pub use download::{BlobReader, ByteRange, Download};
 pub use error::{Error, Result};
 pub use etag::ETag;
+pub use guid::Guid;
 pub use lazurite_engine::Ticket;
-pub use lease::{Guid, Lease, LeaseAction, LeaseDuration, LeaseOutcome, LeaseState};
+pub use lease::{Lease, LeaseAction, LeaseDuration, LeaseOutcome, LeaseState};
 pub use listing::{
     BlobEntry, ListBlobs, ListBlobsPage, ListContainers, ListContainersPage, ListedBlob,
     PAGE_ENTRIES_MAX,

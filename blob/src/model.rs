@@ -1,8 +1,9 @@
 //! Plain data: Container, Blob, BlobBlock and what they are made of. `codec.rs` gives the stored ones their bytes.
 
 use crate::etag::ETag;
+use crate::guid::Guid;
 use crate::keys::File;
-use crate::lease::{Guid, Lease};
+use crate::lease::Lease;
 use crate::moment::Moment;
 use crate::tier::Tiering;
 use std::time::SystemTime;

@@ -12,8 +12,9 @@ use crate::cipher::CustomerKey;
 use crate::codec;
 use crate::conditions::{Conditions, Validators, WriteKind};
 use crate::error::{Error, Result};
+use crate::guid::Guid;
 use crate::keys::{self, File, History};
-use crate::lease::{Guid, Leased};
+use crate::lease::Leased;
 use crate::model::{
     Blob, BlobAddress, BlobBlock, BlobHeaders, BlobState, BlobType, BlockList, Content, Encryption,
     Layer, Metadata, Staging, Tags, Written,

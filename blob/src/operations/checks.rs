@@ -4,7 +4,8 @@ use super::new_blob::BlobSettings;
 use super::write::{BlobWrite, Place};
 use crate::conditions::{Conditions, Validators, WriteCondition, WriteKind};
 use crate::error::{Error, Result};
-use crate::lease::{Guid, Lease, Leased};
+use crate::guid::Guid;
+use crate::lease::{Lease, Leased};
 use crate::model::{Blob, BlobState, CopyStatus, Tags};
 use std::time::SystemTime;
 

@@ -11,8 +11,9 @@ use crate::codec;
 use crate::conditions::{Conditions, Validators, WriteKind};
 use crate::download::{ByteRange, Download};
 use crate::error::{Error, Result};
+use crate::guid::Guid;
 use crate::keys::{self, History};
-use crate::lease::{Guid, LeaseDuration};
+use crate::lease::LeaseDuration;
 use crate::listing::unreadable;
 use crate::model::{
     Blob, BlobAddress, BlobHeaders, BlobState, BlobType, Content, CopyState, CopyStatus,

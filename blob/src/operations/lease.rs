@@ -3,7 +3,8 @@
 use crate::BlobService;
 use crate::conditions::{Conditions, Validators, WriteKind};
 use crate::error::Result;
-use crate::lease::{Guid, LeaseAction, LeaseOutcome};
+use crate::guid::Guid;
+use crate::lease::{LeaseAction, LeaseOutcome};
 use crate::model::{BlobAddress, Written};
 use crate::{keys, names};
 use lazurite_engine::Ticket;
