@@ -77,10 +77,15 @@ fn address_of(host: &str) -> Option<IpAddr> {
     Some(address.to_canonical())
 }
 
-/// Whether a host is an address or the usual name of this machine itself.
-pub fn is_loopback(host: &str) -> bool {
-    let name = host.eq_ignore_ascii_case("localhost");
-    name || address_of(host).is_some_and(|address| address.is_loopback())
+/// Whether a host is one of the usual ways to say this machine. It has more loopback addresses, but who uses those means
+/// something by it.
+pub fn is_this_machine(host: &str) -> bool {
+    let usual = [
+        IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(Ipv6Addr::LOCALHOST),
+    ];
+    let is_usual = |address| usual.contains(&address);
+    host.eq_ignore_ascii_case("localhost") || address_of(host).is_some_and(is_usual)
 }
 
 /// Whether an address leads out of this machine and its networks, as far as addresses can tell.

@@ -8,7 +8,7 @@ use super::conditions::{blob_state, conditions_named};
 use super::encryption::{OF_SOURCE, customer_key};
 use super::foreign::Foreign;
 use super::needs::{is_public, needs};
-use super::reach::is_loopback;
+use super::reach::is_this_machine;
 use super::route::{Operation, resource};
 use crate::auth::Caller;
 use crate::auth::policy::authorize;
@@ -168,7 +168,7 @@ fn is_surely_ours(request: &Request, uri: &Uri) -> Result<bool> {
     let own: Option<Authority> = own.parse().ok();
     let host = uri.host().unwrap_or_default();
     let same = own.is_some_and(|own| own.host().eq_ignore_ascii_case(host));
-    Ok(is_ours(request, uri)? && (same || is_loopback(host)))
+    Ok(is_ours(request, uri)? && (same || is_this_machine(host)))
 }
 
 fn check_readable(request: &Request, context: &Context, container: &str) -> Result<()> {

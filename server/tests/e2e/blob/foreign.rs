@@ -11,7 +11,11 @@ use crate::server::{Launch, PATIENCE, Server};
 
 /// A server that gives the first who asks this answer, and keeps the connection open. Whoever asked is told by the channel.
 fn source(answer: &'static str) -> (u16, Receiver<TcpStream>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    source_at("127.0.0.1:0", answer)
+}
+
+fn source_at(address: &str, answer: &'static str) -> (u16, Receiver<TcpStream>) {
+    let listener = TcpListener::bind(address).unwrap();
     let port = listener.local_addr().unwrap().port();
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
@@ -62,6 +66,29 @@ fn names_are_not_an_invitation_to_private_addresses() {
     let server = start(location.path(), &["private:localhost"]);
     copy(&server, &url).is(202);
     asked.recv_timeout(PATIENCE).unwrap();
+}
+
+#[test]
+fn another_server_may_have_the_same_port() {
+    let location = tempfile::TempDir::new().unwrap();
+    let server = start(location.path(), &["127.0.0.2"]);
+    let address = format!("127.0.0.2:{}", server.ports.blob);
+    let answer = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody";
+    let (_, asked) = source_at(&address, answer);
+    request("PUT", "/con/copy")
+        .header("x-ms-copy-source", &format!("http://{address}/file"))
+        .header("x-ms-requires-sync", "true")
+        .send(&server)
+        .is(202)
+        .has_header("x-ms-copy-status", "success");
+    asked.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(request("GET", "/con/copy").send(&server).text(), "body");
+    // Under its own name it is itself.
+    let own = format!(
+        "http://localhost:{}/devstoreaccount1/con/none",
+        server.ports.blob
+    );
+    copy(&server, &own).is(404);
 }
 
 #[test]
