@@ -48,7 +48,7 @@ use crate::keys::File;
 use crate::lease::Lease;
 use crate::model::{
     Blob, BlobBlock, BlobRecord, Container, Content, Encryption, Extent, ImmutabilityMode,
-    ImmutabilityPolicy, Layer, PageExtent, Pages, PublicAccess, Staging, StoredPolicy,
+    ImmutabilityPolicy, Layer, PageExtent, PublicAccess, Staging, StoredPolicy,
 };
 use crate::tier::Tiering;
 use crate::windows::WINDOW_BYTES;
@@ -336,15 +336,7 @@ pub(crate) fn encode_extent(extent: &PageExtent) -> Vec<u8> {
         (Some(_), Some(_)) => 3,
     });
     out.varint(extent.start);
-    if let Some(pages) = &extent.pages {
-        out.id(pages.content);
-        out.varint(pages.skipped);
-        out.varint(pages.stored);
-    }
-    if let Some((content, offset)) = sealed_as {
-        out.id(content);
-        out.varint(offset);
-    }
+    out.pages(extent.pages.as_ref());
     out.0
 }
 
@@ -354,15 +346,7 @@ pub(crate) fn decode_extent(value: &[u8]) -> Result<PageExtent> {
             start: input.varint()?,
             pages: match version {
                 1 => None,
-                _ => Some(Pages {
-                    content: input.id()?,
-                    skipped: input.varint()?,
-                    stored: input.varint()?,
-                    sealed_as: match version {
-                        2 => None,
-                        _ => Some((input.id()?, input.varint()?)),
-                    },
-                }),
+                _ => Some(input.pages(version == 3)?),
             },
         })
     })
@@ -377,15 +361,7 @@ pub(crate) fn encode_window(window: u64, extents: &[Extent]) -> Vec<u8> {
         out.varint(range.end - range.start);
         let sealed_as = pages.and_then(|pages| pages.sealed_as);
         out.byte(u8::from(pages.is_some()) | u8::from(sealed_as.is_some()) << 1);
-        if let Some(pages) = pages {
-            out.id(pages.content);
-            out.varint(pages.skipped);
-            out.varint(pages.stored);
-        }
-        if let Some((content, offset)) = sealed_as {
-            out.id(content);
-            out.varint(offset);
-        }
+        out.pages(pages.as_ref());
     }
     out.0
 }
@@ -398,18 +374,10 @@ pub(crate) fn decode_window(window: u64, value: &[u8]) -> Result<Vec<Extent>> {
             let start = first.checked_add(input.varint()?)?;
             let end = start.checked_add(input.varint()?)?;
             let bits = input.byte()?;
-            let mut pages = None;
-            if bits & 1 != 0 {
-                pages = Some(Pages {
-                    content: input.id()?,
-                    skipped: input.varint()?,
-                    stored: input.varint()?,
-                    sealed_as: match bits & 2 {
-                        0 => None,
-                        _ => Some((input.id()?, input.varint()?)),
-                    },
-                });
-            }
+            let pages = match bits & 1 {
+                0 => None,
+                _ => Some(input.pages(bits & 2 != 0)?),
+            };
             let after = extents.last().is_none_or(|last| last.range.end <= start);
             if start >= end || !after {
                 return None;

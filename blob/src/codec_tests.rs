@@ -4,7 +4,7 @@ use crate::etag::time_of_ticks;
 use crate::fields::VERSION_MAX;
 use crate::guid::Guid;
 use crate::lease::{Held, LeaseDuration};
-use crate::model::{BlobHeaders, CopyState, CopyStatus, Deleted, Metadata};
+use crate::model::{BlobHeaders, CopyState, CopyStatus, Deleted, Metadata, Pages};
 use crate::moment::Moment;
 use crate::tier::{AccessTier, RehydratePriority, Rehydration};
 use proptest::option;
@@ -262,6 +262,27 @@ proptest! {
         });
         let extent = PageExtent { start, pages };
         prop_assert_eq!(decode_extent(&encode_extent(&extent)).unwrap(), extent);
+    }
+
+    #[test]
+    fn windows_come_back(
+        number in 0u64..1 << 20,
+        parts in prop::collection::vec((1u64..900, 1u64..900, any::<Option<(u128, u64, u64, Option<(u128, u64)>)>>()), 0..9),
+        noise in prop::collection::vec(any::<u8>(), 0..60),
+    ) {
+        let mut end = number * WINDOW_BYTES;
+        let extent = |(gap, length, pages): (u64, u64, Option<(u128, u64, u64, _)>)| {
+            let start = end + gap;
+            end = start + length;
+            let pages = pages.map(|(content, skipped, stored, sealed_as)| Pages { content, skipped, stored, sealed_as });
+            Extent { range: start..end, pages }
+        };
+        let extents: Vec<Extent> = parts.into_iter().map(extent).collect();
+        prop_assert_eq!(decode_window(number, &encode_window(number, &extents)).unwrap(), extents);
+        let _ = (decode_window(number, &noise), decode_epoch(&noise));
+        for record in [EpochRecord::Named(7), EpochRecord::Ended { at: (number, 3) }] {
+            prop_assert_eq!(decode_epoch(&encode_epoch(&record)).unwrap(), record);
+        }
     }
 
     #[test]

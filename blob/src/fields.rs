@@ -7,7 +7,7 @@ use crate::etag::{ticks, time_of_ticks};
 use crate::guid::Guid;
 use crate::keys::File;
 use crate::lease::{Held, LeaseDuration};
-use crate::model::{BlobHeaders, CopyState, CopyStatus, Deleted, Layer, Metadata};
+use crate::model::{BlobHeaders, CopyState, CopyStatus, Deleted, Layer, Metadata, Pages};
 use crate::moment::Moment;
 use crate::tier::{AccessTier, RehydratePriority, Rehydration, Tiering};
 use std::time::SystemTime;
@@ -184,6 +184,20 @@ impl Writer {
         self.optional(copy.description.as_deref(), Writer::text);
         self.optional(copy.destination_snapshot, Writer::moment);
         self.byte(copy.incremental.into());
+    }
+
+    /// Nothing of an extent that was cleared.
+    pub(crate) fn pages(&mut self, pages: Option<&Pages>) {
+        let Some(pages) = pages else {
+            return;
+        };
+        self.id(pages.content);
+        self.varint(pages.skipped);
+        self.varint(pages.stored);
+        if let Some((content, offset)) = pages.sealed_as {
+            self.id(content);
+            self.varint(offset);
+        }
     }
 
     pub(crate) fn layers(&mut self, layers: &[Layer], home: u128) {
@@ -397,6 +411,18 @@ impl<'a> Reader<'a> {
             description: self.optional(Reader::text)?,
             destination_snapshot: self.optional(Reader::moment)?,
             incremental: self.flag()?,
+        })
+    }
+
+    pub(crate) fn pages(&mut self, sealed_elsewhere: bool) -> Option<Pages> {
+        Some(Pages {
+            content: self.id()?,
+            skipped: self.varint()?,
+            stored: self.varint()?,
+            sealed_as: match sealed_elsewhere {
+                true => Some((self.id()?, self.varint()?)),
+                false => None,
+            },
         })
     }
 

@@ -164,10 +164,7 @@ impl BlobService {
         conditions: &Conditions,
         now: SystemTime,
     ) -> Result<(Written, Ticket)> {
-        let condition = conditions.for_write()?;
-        let mut write = self.begin_write(address, now)?;
-        write.check_type(BlobType::AppendBlob)?;
-        write.check(condition, conditions, WriteKind::Change)?;
+        let write = self.begin_change(address, Some(BlobType::AppendBlob), conditions, now)?;
         let mut blob = write.changeable()?;
         check_position(&blob, append_position)?;
         let count = blob.committed_block_count().unwrap_or_default();
@@ -175,9 +172,7 @@ impl BlobService {
             count,
             sealed: true,
         };
-        let written = write.touch(&mut blob);
-        write.put_current(&blob);
-        Ok((written, write.commit()?))
+        write.commit_changed(blob)
     }
 }
 

@@ -83,15 +83,11 @@ impl BlobService {
         conditions: &Conditions,
         now: SystemTime,
     ) -> Result<(Written, Ticket)> {
-        let condition = conditions.for_write()?;
-        let mut write = self.begin_write(address, now)?;
-        write.check(condition, conditions, WriteKind::Change)?;
+        let write = self.begin_change(address, None, conditions, now)?;
         let mut blob = write.changeable()?;
         blob.headers = headers;
         blob.copy = blob.copy.filter(|copy| copy.incremental);
-        let written = write.touch(&mut blob);
-        write.put_current(&blob);
-        Ok((written, write.commit()?))
+        write.commit_changed(blob)
     }
 
     /// Replaces the blob's metadata. If the account keeps versions, that makes one.
@@ -104,9 +100,7 @@ impl BlobService {
         now: SystemTime,
     ) -> Result<(Written, Ticket)> {
         names::check_metadata(&metadata)?;
-        let condition = conditions.for_write()?;
-        let mut write = self.begin_write(address, now)?;
-        write.check(condition, conditions, WriteKind::Change)?;
+        let write = self.begin_change(address, None, conditions, now)?;
         let key = conditions.customer_key.as_ref();
         write.existing()?.encryption.check(key)?;
         if write.policy.versioning {
@@ -114,9 +108,7 @@ impl BlobService {
         }
         let mut blob = write.changeable()?;
         blob.metadata = metadata;
-        let written = write.touch(&mut blob);
-        write.put_current(&blob);
-        Ok((written, write.commit()?))
+        write.commit_changed(blob)
     }
 
     /// The blob as it was becomes a version; it and the new current one share their content.

@@ -2,12 +2,31 @@
 
 use super::new_blob::BlobSettings;
 use super::write::{BlobWrite, Place};
+use crate::BlobService;
 use crate::conditions::{Conditions, Validators, WriteCondition, WriteKind};
 use crate::error::{Error, Result};
 use crate::guid::Guid;
 use crate::lease::{Lease, Leased};
-use crate::model::{Blob, BlobState, CopyStatus, Tags};
+use crate::model::{Blob, BlobAddress, BlobState, BlobType, CopyStatus, Tags};
 use std::time::SystemTime;
+
+impl BlobService {
+    /// Begins a change of a blob, of this type if one is told: see [`BlobWrite::check`]. That there is a blob is left to who looks
+    /// at it. Errors: of [`BlobService::begin_write`]; `InvalidBlobType`; those of the conditions of a write and of leases.
+    pub(crate) fn begin_change(
+        &self,
+        address: &BlobAddress<'_>,
+        blob_type: Option<BlobType>,
+        conditions: &Conditions,
+        now: SystemTime,
+    ) -> Result<BlobWrite<'_>> {
+        let condition = conditions.for_write()?;
+        let write = self.begin_write(address, now)?;
+        blob_type.map_or(Ok(()), |wanted| write.check_type(wanted))?;
+        write.check(condition, conditions, WriteKind::Change)?;
+        Ok(write)
+    }
+}
 
 impl BlobWrite<'_> {
     /// Holds what a write demands against the blob it found, if there is one.

@@ -582,10 +582,8 @@ impl BlobWrite<'_> {
                 (copy.copied, copy.total) = (blob.length, blob.length);
             }
         }
-        let written = self.touch(&mut blob);
-        self.put_current(&blob);
         self.batch.delete(&self.service.keyspaces.copies, &self.key);
-        Ok((written, self.commit()?))
+        self.commit_changed(blob)
     }
 
     /// Fails unless the destination is none yet, or an earlier copy of the same blob.

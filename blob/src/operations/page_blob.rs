@@ -239,10 +239,7 @@ impl BlobService {
         now: SystemTime,
     ) -> Result<(Written, u64, Ticket)> {
         length.map_or(Ok(()), check_length)?;
-        let condition = conditions.for_write()?;
-        let mut write = self.begin_write(address, now)?;
-        write.check_type(BlobType::PageBlob)?;
-        write.check(condition, conditions, WriteKind::Change)?;
+        let mut write = self.begin_change(address, Some(BlobType::PageBlob), conditions, now)?;
         let mut blob = write.changeable_pages()?;
         if let Some(length) = length {
             check_tier_holds(blob.tiering.explicit, length)?;

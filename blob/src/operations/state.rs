@@ -102,9 +102,7 @@ impl BlobService {
         let at = at.map(|at| at.filter(|at| *at > now).ok_or_else(past_expiry));
         blob.expires_at = at.transpose()?;
         write.set_expiry_timer(&blob);
-        let written = write.touch(&mut blob);
-        write.put_current(&blob);
-        Ok((written, write.commit()?))
+        write.commit_changed(blob)
     }
 
     /// Set Blob Immutability Policy of a blob, snapshot or version. A locked one can only be extended. Of the conditions,

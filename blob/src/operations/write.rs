@@ -7,7 +7,7 @@ use crate::conditions::Validators;
 use crate::error::{Error, Result};
 use crate::files::{FileChanges, drop_file};
 use crate::keys::{self, File, History};
-use crate::model::{Blob, BlobAddress, BlobRecord, BlobState, Container, Deleted, Tags};
+use crate::model::{Blob, BlobAddress, BlobRecord, BlobState, Container, Deleted, Tags, Written};
 use crate::moment::Moment;
 use crate::names;
 use crate::sweep::Timer;
@@ -445,6 +445,13 @@ impl<'a> BlobWrite<'a> {
             Some(blob) => blob.staging,
             None => self.uncommitted,
         }
+    }
+
+    /// Puts a changed blob with the validators of now, and writes it.
+    pub(crate) fn commit_changed(mut self, mut blob: Blob) -> Result<(Written, Ticket)> {
+        let written = self.touch(&mut blob);
+        self.put_current(&blob);
+        Ok((written, self.commit()?))
     }
 
     /// Writes what was put and removed, and lets go of the blob.
