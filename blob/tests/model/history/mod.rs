@@ -145,6 +145,31 @@ impl Walk {
         self.compare(at);
     }
 
+    /// As [`Walk::step`], but mostly of page blobs, with steps of the sweep in between.
+    fn step_of_pages(&mut self) {
+        self.now += Duration::from_millis(self.random.below(3000) as u64);
+        let at = (
+            self.random.below(CONTAINERS.len()),
+            self.random.below(NAMES.len()),
+        );
+        match self.random.below(200) {
+            0..8 => self.put_page_blob(at),
+            8..90 => self.put_page(at),
+            90..95 => self.resize(at),
+            95..125 => self.snapshot(at),
+            125..150 => self.copy(at),
+            150..172 => self.delete(at),
+            172..176 => self.undelete(at),
+            176..184 => self.set_metadata(at),
+            184 => self.delete_container(at.0),
+            185..188 => self.pass_days(),
+            188..191 => self.interrupt(),
+            191..197 => drop(self.service.sweep(self.now, 2).unwrap()),
+            _ => self.compare_listing(at.0),
+        }
+        self.compare(at);
+    }
+
     fn name(&mut self, at: At) -> &mut Name {
         self.names.entry(at).or_default()
     }
@@ -270,4 +295,22 @@ fn histories_with_versions_and_deleted_blobs_agree_with_plain_maps() {
         delete_retention_days: Some(RETENTION_DAYS),
         ..AccountPolicy::default()
     });
+}
+
+#[test]
+fn histories_of_page_blobs_agree_with_arrays() {
+    let policies = [None, Some(RETENTION_DAYS)].map(|delete_retention_days| AccountPolicy {
+        versioning: delete_retention_days.is_none(),
+        delete_retention_days,
+        ..AccountPolicy::default()
+    });
+    for policy in policies {
+        with_seeds(
+            3,
+            setting("LAZURITE_MODEL_STEPS", 500),
+            |seed| Walk::new(seed, policy),
+            Walk::step_of_pages,
+            Walk::leave_nothing,
+        );
+    }
 }
