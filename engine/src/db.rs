@@ -186,8 +186,9 @@ impl Db {
         Ok(writer.within(self.store().room.clone()))
     }
 
-    /// Puts a value that is at hand as a whole into the value log, whatever its size. It is with the operating system on return; the
-    /// batch that names it makes it as durable as itself. Blocks for the disk. Errors: as [`Db::write`], but for `TooLarge`.
+    /// Puts a value that is at hand as a whole into the value log, whatever its size. It is with the operating system on
+    /// return; the batch that names it makes it as durable as itself. Blocks for the disk. Errors: as [`Db::write`], but for
+    /// `TooLarge`.
     pub fn write_value(&self, value: &[u8]) -> Result<LargeValue> {
         self.store().check_writable()?;
         self.store().write_value(value)

@@ -260,7 +260,7 @@ impl ValueLog {
     }
 
     /// Gives a chunk record of `length` bytes its place, behind what was written last to `preferred` unless another thread
-    /// writes there. The caller writes it and calls `written`.
+    /// writes there. The caller writes it and counts it as written.
     fn reserve(&self, length: u64, preferred: Option<u64>) -> Result<(Arc<Writable>, u64, Pin)> {
         let mut segments = lock(&self.segments);
         if segments.closed {

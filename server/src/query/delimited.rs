@@ -216,15 +216,20 @@ mod tests {
         }
     }
 
-    #[test]
-    fn records_are_the_same_however_the_content_comes() {
-        let odd = Dialect {
+    /// With nothing as it is by default.
+    fn odd() -> Dialect {
+        Dialect {
             column_separator: ";".to_owned(),
             record_separator: "|".to_owned(),
             quote: Some(b'\''),
             escape: Some(b'\\'),
             ..Dialect::default()
-        };
+        }
+    }
+
+    #[test]
+    fn records_are_the_same_however_the_content_comes() {
+        let odd = odd();
         let windows = Dialect {
             record_separator: "\r\n".to_owned(),
             ..Dialect::default()
@@ -260,14 +265,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_as_it_was() {
-        let odd = Dialect {
-            column_separator: ";".to_owned(),
-            record_separator: "|".to_owned(),
-            quote: Some(b'\''),
-            escape: Some(b'\\'),
-            ..Dialect::default()
-        };
-        for dialect in [Dialect::default(), odd] {
+        for dialect in [Dialect::default(), odd()] {
             for value in [
                 "plain",
                 "",

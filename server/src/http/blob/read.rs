@@ -19,8 +19,8 @@ use bytes::Bytes;
 use lazurite_blob::{Blob, BlobReader, BlobService, BlobType, ByteRange, Checksummer};
 use std::time::SystemTime;
 
-/// Bytes of a body that are read at a time: a chunk of the value log, which is read as a whole to be verified. At most twice as many
-/// wait for a slow client.
+/// Bytes of a body that are read at a time: a chunk of the value log, which is read as a whole to be verified. At most twice
+/// as many wait for a slow client.
 pub const DOWNLOAD_CHUNK_BYTES: usize = 256 << 10;
 /// Longest range whose checksum is computed. Source: Get Blob, "Request headers", `x-ms-range-get-content-md5`.
 const RANGE_CHECKSUM_BYTES_MAX: u64 = 4 << 20;
