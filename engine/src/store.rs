@@ -555,6 +555,13 @@ impl Store {
             || self.level0_files_most() > self.config.level0_files_stop / 4 * 3
     }
 
+    /// Lets threads run that wait for this processor, unless compaction lags behind: then they would wait for it the longer.
+    pub(crate) fn give_way(&self) {
+        if self.level0_files_most() <= self.config.level0_files_max {
+            std::thread::yield_now();
+        }
+    }
+
     fn level0_files_most(&self) -> usize {
         self.sync.level0_files_most.load(Ordering::Relaxed)
     }

@@ -20,6 +20,10 @@ use std::sync::atomic::Ordering;
 /// From how many value-log segments one job copies values: an SSTable may point to gigabytes, and other jobs wait meanwhile.
 const SEGMENTS_AT_ONCE: usize = 4;
 
+/// After how many keys a merge lets others run: some 0.1 ms. A thread that wakes beside it may wait for the next tick of the
+/// scheduler otherwise, which is milliseconds.
+const KEYS_PER_SLICE: u32 = 64;
+
 impl Store {
     /// Does the most urgent compaction of any keyspace. Answers whether there was one. Called under `compacting`.
     pub(crate) fn compact_one(&self) -> Result<bool> {
@@ -171,6 +175,7 @@ impl Store {
             numbers: Vec::new(),
             outputs: Vec::new(),
             pins: Vec::new(),
+            slice_left: KEYS_PER_SLICE,
         };
         if let Err(error) = merge.run(runs) {
             merge
@@ -256,6 +261,8 @@ struct Merge<'a> {
     outputs: Vec<FileMeta>,
     /// Keep the copies of relocated values until an installed SSTable refers to them.
     pins: Vec<Pin>,
+    /// After how many keys others are let run.
+    slice_left: u32,
 }
 
 impl Merge<'_> {
@@ -334,6 +341,11 @@ impl Merge<'_> {
     /// Between keys a full output is ended, and the merge itself if the store wants to close.
     fn begin_key(&mut self, key: &[u8]) -> Result<()> {
         self.store.check_mergeable()?;
+        self.slice_left -= 1;
+        if self.slice_left == 0 {
+            self.slice_left = KEYS_PER_SLICE;
+            self.store.give_way();
+        }
         while let Some(cut) = self.cuts.pop_front_if(|cut| cut[..] <= *key) {
             self.finish_output(Some(&cut))?;
         }
