@@ -118,7 +118,7 @@ impl Store {
         let retention = Retention::new(self.snapshots.boundaries());
         let options = SstableOptions {
             block_bytes: tree.block_bytes(&self.config),
-            compression: Compression::Lz4,
+            compression: tree.compression().unwrap_or(Compression::Lz4),
         };
         let mut writer = SstableWriter::create(&self.directory, self.store_id, number, options)?;
         let fragments = memtable.fragments();

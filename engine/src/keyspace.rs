@@ -5,6 +5,7 @@ use crate::codec::hash;
 use crate::gaps::Gaps;
 use crate::key::{Entry, SequenceNumber};
 use crate::memtable::Memtable;
+use crate::sstable::Compression;
 use crate::version::{Version, file_of};
 use crate::{Config, KeyspaceOptions, Result};
 use arc_swap::{ArcSwap, Guard};
@@ -72,6 +73,11 @@ impl Tree {
     pub(crate) fn block_bytes(&self, config: &Config) -> usize {
         let chosen = self.options.get().and_then(|options| options.block_bytes);
         chosen.unwrap_or(config.block_bytes).clamp(1, 1 << 20)
+    }
+
+    /// What the keyspace chose instead of the usual.
+    pub(crate) fn compression(&self) -> Option<Compression> {
+        self.options.get().and_then(|options| options.compression)
     }
 
     pub(crate) fn tombstone_percent_max(&self) -> u64 {

@@ -59,6 +59,7 @@ pub use iter::{Direction, Scan};
 pub use keyspace::Keyspace;
 pub use lock::{KeyGuard, KeyLocks};
 pub use snapshot::Snapshot;
+pub use sstable::Compression;
 pub use stats::Stats;
 pub use store::Job;
 pub use sync::Ticket;

@@ -50,7 +50,9 @@ pub use model::*;
 
 use codec::{CounterRow, QueueRow};
 use keys::QueueId;
-use lazurite_engine::{Batch, Db, Direction, IdSource, Keyspace, KeyspaceOptions, Ticket};
+use lazurite_engine::{
+    Batch, Compression, Db, Direction, IdSource, Keyspace, KeyspaceOptions, Ticket,
+};
 use live::{Live, Slots, State};
 use receipt::Receipt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -190,10 +192,12 @@ impl QueueService {
     }
 }
 
-/// A message is deleted soon after it was written: what deletes it should not stand in the way for long.
+/// A message is deleted soon after it was written: what deletes it should not stand in the way for long, and what is left of
+/// it is not worth much work.
 fn message_options() -> KeyspaceOptions {
     KeyspaceOptions {
         tombstone_percent_max: Some(20),
+        compression: Some(Compression::Lz4),
         ..KeyspaceOptions::default()
     }
 }

@@ -165,6 +165,7 @@ impl Store {
             version: tree.view().version.clone(),
             level,
             block_bytes: tree.block_bytes(&self.config),
+            compression: tree.compression().unwrap_or(Compression::Zstd),
             retention: Retention::new(self.snapshots.boundaries()),
             relocate,
             cache: self.cache.for_merge(),
@@ -247,6 +248,7 @@ struct Merge<'a> {
     version: Arc<Version>,
     level: usize,
     block_bytes: usize,
+    compression: Compression,
     retention: Retention,
     relocate: &'a [u64],
     cache: Cache,
@@ -377,7 +379,7 @@ impl Merge<'_> {
             let number = lock(&self.store.manifest).next_file();
             let options = SstableOptions {
                 block_bytes: self.block_bytes,
-                compression: Compression::Zstd,
+                compression: self.compression,
             };
             self.numbers.push(number);
             let writer =

@@ -33,11 +33,14 @@ const FOOTER_MAGIC: &[u8; 8] = b"LZSSTEND";
 /// More than any block can hold: a batch is 64 MiB at most, and range tombstones are cut into batches of memtable size.
 const BLOCK_BYTES_MAX: u32 = 1 << 30;
 
-/// Whether the blocks of a file are compressed.
+/// How the blocks of a file are compressed. One that would hardly become smaller is kept as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Compression {
+pub enum Compression {
+    /// Not at all.
     None = 0,
+    /// Small, at some hundred megabytes a second.
     Zstd = 1,
+    /// Less small, several times as fast in both directions.
     Lz4 = 2,
 }
 
