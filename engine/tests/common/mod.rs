@@ -4,8 +4,8 @@
 
 use lazurite_engine::fs::{Fs, ManualClock};
 use lazurite_engine::{
-    Background, Batch, Config, CountingIds, Db, Direction, Durability, Environment, KeyRange,
-    Keyspace, KeyspaceOptions, Result, Snapshot,
+    Background, Batch, Compression, Config, CountingIds, Db, Direction, Durability, Environment,
+    KeyRange, Keyspace, KeyspaceOptions, Result, Snapshot,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -121,6 +121,7 @@ pub fn open_with(path: &Path, config: &Config, environment: Environment) -> Resu
         memtable_bytes_max: (index == 1).then_some(config.memtable_bytes_max / 2),
         block_bytes: (index == 2).then_some(config.block_bytes * 2),
         tombstone_percent_max: (index == 2).then_some(10),
+        compression: (index == 2).then_some(Compression::Lz4),
     };
     let keyspaces: Result<Vec<Keyspace>> = KEYSPACES
         .iter()
