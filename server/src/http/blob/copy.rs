@@ -150,10 +150,14 @@ pub async fn abort_copy_blob(request: Request) -> Result<Response<Body>> {
     let copy_id = Guid::parse(&text)
         .ok_or_else(|| Failure::parameter("copyid", text, "It is not a GUID."))?;
     let lease_id = optional_id(context, "x-ms-lease-id")?;
+    let fetcher = request.app.fetcher.clone();
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.abort_copy(&r.address(), copy_id, lease_id, r.now())
     };
     request.call(call).await?.await?;
+    if let Some(fetcher) = fetcher {
+        fetcher.stop(copy_id);
+    }
     Ok(empty(204))
 }
 

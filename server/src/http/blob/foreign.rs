@@ -6,6 +6,7 @@
 use super::super::body::{Bounds, RequestBody};
 use super::super::error::{Failure, Result, known};
 use super::Request;
+use super::places::{Place, Places};
 use super::reach::{Lookup, NotPublic, Reach, Resolver, system_lookup};
 use super::source::unverified;
 use super::upload::{begin, drain};
@@ -21,7 +22,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use lazurite_blob::{
-    BlobHeaders, BlobService, ByteRange, Checksums, CustomerKey, Metadata, Upload, UploadKind,
+    BlobHeaders, BlobService, ByteRange, Checksums, CustomerKey, Guid, Metadata, Upload, UploadKind,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,6 +69,7 @@ const OF_SOURCE: [(&str, &str); 9] = [
 pub struct Fetcher {
     reach: Arc<Reach>,
     patience: Patience,
+    places: Arc<Places>,
     client: Client<HttpsConnector<HttpConnector<Resolver>>, Empty<Bytes>>,
 }
 
@@ -99,6 +101,7 @@ impl Fetcher {
         Ok(Fetcher {
             reach,
             patience,
+            places: Arc::new(Places::new()),
             client,
         })
     }
@@ -106,6 +109,11 @@ impl Fetcher {
     /// Whether the host of the URL is one of those named. What its name leads to is checked when it is asked.
     pub fn may_ask(&self, uri: &Uri) -> bool {
         uri.host().is_some_and(|host| self.reach.names(host))
+    }
+
+    /// Fetches no more for the copy of that id, which was aborted.
+    pub fn stop(&self, copy_id: Guid) {
+        self.places.stop(copy_id);
     }
 
     async fn ask(&self, request: HttpRequest<Empty<Bytes>>) -> Result<Response<Incoming>> {
@@ -163,6 +171,11 @@ impl Foreign {
             url,
             headers,
         }
+    }
+
+    /// A place for a copy that goes on without its request. Error: `ServerBusy` if none is free.
+    pub fn place(&self) -> Result<Place> {
+        self.fetcher.places.take()
     }
 
     /// Asks for the source, or a range of it. Errors: `SourceConditionNotMet`; `CannotVerifyCopySource` with what the other

@@ -13,6 +13,7 @@ mod list;
 mod needs;
 mod page_blob;
 mod pending;
+mod places;
 mod protect;
 mod query;
 mod reach;

@@ -5,6 +5,7 @@ use super::super::error::{Failure, Result, known};
 use super::block_blob::refuse_overwrite;
 use super::copy::{copied_answer, copies_tags, copy_request};
 use super::foreign::{Foreign, Found};
+use super::places::Place;
 use super::source::source_checksums;
 use super::{Request, cross};
 use axum::body::Body;
@@ -19,12 +20,13 @@ use std::time::SystemTime;
 /// Copy Blob from another server: pending, while the content is fetched behind the answer.
 pub async fn copy_foreign(request: Request, foreign: Foreign) -> Result<Response<Body>> {
     let copy = copy_request(&request, &foreign.url, &Conditions::default())?;
+    let place = foreign.place()?;
     let found = foreign.get(None).await?;
     found.check_length(PUT_BLOB_BYTES_MAX)?;
     let request = Arc::new(request);
     let (outcome, ticket) = start(&request, copy, found.length()).await?;
     ticket.await?;
-    tokio::spawn(finish_behind(request, found, outcome.copy_id));
+    tokio::spawn(finish_behind(request, found, outcome.copy_id, place));
     Ok(copied_answer(&outcome))
 }
 
@@ -43,27 +45,47 @@ async fn start(
 }
 
 /// Fetches what a pending copy is to hold, and ends it. One that was aborted meanwhile stays as it is.
-async fn finish_behind(request: Arc<Request>, found: Found, copy_id: Guid) {
-    let finished = finish(
-        &request,
+async fn finish_behind(request: Arc<Request>, found: Found, copy_id: Guid, mut place: Place) {
+    let fetch = Fetch {
         found,
-        copy_id,
-        PUT_BLOB_BYTES_MAX,
-        Checksums::default(),
-    );
+        bytes_max: PUT_BLOB_BYTES_MAX,
+        claimed: Checksums::default(),
+    };
+    let finished = finish(&request, fetch, copy_id, &mut place);
     if let Err(failure) = finished.await {
         // Nobody waits for the answer; whoever asks for the blob finds it.
         let _ = fail(request, copy_id, &failure).await;
     }
 }
 
-async fn finish(
-    request: &Arc<Request>,
+/// What a copy is to hold, as far as it is known before it comes.
+struct Fetch {
     found: Found,
-    copy_id: Guid,
     bytes_max: u64,
     claimed: Checksums,
+}
+
+/// Ends a pending copy with what is fetched. Errors: of the source; `NoPendingCopyOperation` if it is aborted meanwhile, which
+/// is not waited for the source to tell.
+async fn finish(
+    request: &Arc<Request>,
+    fetch: Fetch,
+    copy_id: Guid,
+    place: &mut Place,
 ) -> Result<Written> {
+    let stop = place.stoppable(copy_id);
+    tokio::select! {
+        finished = fetch_and_finish(request, fetch, copy_id) => finished,
+        () = stop.notified() => Err(lazurite_blob::Error::NoPendingCopyOperation.into()),
+    }
+}
+
+async fn fetch_and_finish(request: &Arc<Request>, fetch: Fetch, copy_id: Guid) -> Result<Written> {
+    let Fetch {
+        found,
+        bytes_max,
+        claimed,
+    } = fetch;
     let (headers, metadata) = (found.blob_headers(), found.metadata());
     let blobs = &request.app.blobs;
     let kind = (UploadKind::PutBlob, bytes_max);
@@ -101,10 +123,16 @@ pub async fn copy_foreign_from_url(request: Request, foreign: Foreign) -> Result
     }
     let copy = copy_request(&request, &foreign.url, &Conditions::default())?;
     let claimed = source_checksums(&request)?;
+    let place = foreign.place()?;
     let found = foreign.get(None).await?;
     found.check_length(COPY_FROM_URL_BYTES_MAX)?;
+    let fetch = Fetch {
+        found,
+        bytes_max: COPY_FROM_URL_BYTES_MAX,
+        claimed,
+    };
     // Not part of the connection, or a client that goes away would leave the copy pending.
-    let copying = tokio::spawn(copy_and_wait(Arc::new(request), copy, found, claimed));
+    let copying = tokio::spawn(copy_and_wait(Arc::new(request), copy, fetch, place));
     copying.await.unwrap_or_else(|panic| {
         tracing::error!(%panic, "a copy stopped on an assertion");
         Err(known::INTERNAL_ERROR.into())
@@ -114,13 +142,13 @@ pub async fn copy_foreign_from_url(request: Request, foreign: Foreign) -> Result
 async fn copy_and_wait(
     request: Arc<Request>,
     copy: CopyBlob,
-    found: Found,
-    claimed: Checksums,
+    fetch: Fetch,
+    mut place: Place,
 ) -> Result<Response<Body>> {
-    let (outcome, ticket) = start(&request, copy, found.length()).await?;
+    let (outcome, ticket) = start(&request, copy, fetch.found.length()).await?;
     ticket.await?;
-    let (id, limit) = (outcome.copy_id, COPY_FROM_URL_BYTES_MAX);
-    match finish(&request, found, id, limit, claimed).await {
+    let id = outcome.copy_id;
+    match finish(&request, fetch, id, &mut place).await {
         Ok(written) => Ok(copied_answer(&CopyOutcome {
             written,
             status: CopyStatus::Success,

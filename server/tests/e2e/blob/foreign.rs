@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
+use std::time::Instant;
 
 use super::{put_blob, request};
 use crate::server::{Launch, PATIENCE, Server};
@@ -118,6 +119,57 @@ fn sources_that_are_too_long_are_refused_before_they_are_read() {
         .send(&server)
         .is(413);
     request("HEAD", "/con/copy").send(&server).is(404);
+}
+
+/// A server that begins an answer to all who ask and never ends one.
+fn slow_source() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        let mut open = Vec::new();
+        for mut connection in listener.incoming().map_while(Result::ok) {
+            let _ = connection.read(&mut [0; 4096]);
+            let _ = connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nbegun");
+            open.push(connection);
+        }
+    });
+    port
+}
+
+#[test]
+fn copies_beyond_the_places_for_them_change_nothing_and_are_tried_again() {
+    let location = tempfile::TempDir::new().unwrap();
+    let server = start(location.path(), &["127.0.0.1"]);
+    let url = format!("http://127.0.0.1:{}/file", slow_source());
+    let copy_to = |name: &str| {
+        let put = request("PUT", &format!("/con/{name}"));
+        put.header("x-ms-copy-source", &url)
+    };
+    let mut ids = Vec::new();
+    for i in 0..64 {
+        let started = copy_to(&format!("slow{i}")).send(&server);
+        started.is(202);
+        ids.push(started.header("x-ms-copy-id").unwrap().to_owned());
+    }
+    for requires_sync in ["false", "true"] {
+        let more = copy_to("more").header("x-ms-requires-sync", requires_sync);
+        let refused = more.send(&server);
+        refused.is(503);
+        assert_eq!(refused.code(), "ServerBusy");
+        assert!(refused.text().contains("64 copies"), "{}", refused.text());
+    }
+    request("HEAD", "/con/more").send(&server).is(404);
+    // An aborted one leaves its place although its source never ends, a moment after the abort is answered.
+    request("PUT", &format!("/con/slow7?comp=copy&copyid={}", ids[7]))
+        .header("x-ms-copy-action", "abort")
+        .send(&server)
+        .is(204);
+    let deadline = Instant::now() + PATIENCE;
+    while copy_to("more").send(&server).status == 503 {
+        assert!(Instant::now() < deadline, "the place is not free");
+    }
+    let more = request("HEAD", "/con/more").send(&server);
+    more.is(200).has_header("x-ms-copy-status", "pending");
 }
 
 #[test]

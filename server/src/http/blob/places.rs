@@ -1,0 +1,120 @@
+//! Places for copies from other servers. Such a copy goes on when its request is over, so nothing about the clients limits how
+//! many there are: the places do. Whoever finds none is told so before anything is asked or changed, and comes again.
+
+use super::super::error::{Failure, Result};
+use lazurite_blob::Guid;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+
+/// Most copies from other servers under way at once, whatever account they are for. Each has a connection and at most a few
+/// pieces of content in memory.
+pub const COPIES_MAX: usize = 64;
+
+/// The places, and the copies that have one.
+#[derive(Debug)]
+pub struct Places {
+    free: Arc<Semaphore>,
+    /// How to tell a copy that it is to stop. No more entries than places.
+    stops: Mutex<HashMap<Guid, Arc<Notify>>>,
+}
+
+/// A place for one copy, until it is dropped.
+#[derive(Debug)]
+pub struct Place {
+    places: Arc<Places>,
+    copy_id: Option<Guid>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Places {
+    pub fn new() -> Places {
+        Places {
+            free: Arc::new(Semaphore::new(COPIES_MAX)),
+            stops: Mutex::default(),
+        }
+    }
+
+    /// Takes a place. Error: `ServerBusy` if none is free.
+    pub fn take(self: &Arc<Self>) -> Result<Place> {
+        let permit = self.free.clone().try_acquire_owned().map_err(|_| full())?;
+        Ok(Place {
+            places: self.clone(),
+            copy_id: None,
+            _permit: permit,
+        })
+    }
+
+    /// Stops the copy of that id, if it has a place. It is told of once, however early.
+    pub fn stop(&self, copy_id: Guid) {
+        if let Some(stop) = self.stops().get(&copy_id) {
+            stop.notify_one();
+        }
+    }
+
+    fn stops(&self) -> MutexGuard<'_, HashMap<Guid, Arc<Notify>>> {
+        self.stops.lock().expect("nothing panics while it is held")
+    }
+}
+
+fn full() -> Failure {
+    let message = format!(
+        "{COPIES_MAX} copies from other servers are under way, and more there may not be at once. Please retry your request."
+    );
+    Failure::new(503, "ServerBusy", message)
+}
+
+impl Place {
+    /// From now on [`Places::stop`] stops what has the place. Answers what to wait on.
+    pub fn stoppable(&mut self, copy_id: Guid) -> Arc<Notify> {
+        let stop = Arc::new(Notify::new());
+        self.places.stops().insert(copy_id, stop.clone());
+        self.copy_id = Some(copy_id);
+        stop
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(copy_id) = self.copy_id {
+            self.places.stops().remove(&copy_id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn places_are_counted_and_come_back_when_they_are_left() {
+        let places = Arc::new(Places::new());
+        let mut taken: Vec<_> = (0..COPIES_MAX).map(|_| places.take().unwrap()).collect();
+        let refused = places.take().unwrap_err();
+        assert_eq!(
+            (refused.status.as_u16(), &*refused.code),
+            (503, "ServerBusy")
+        );
+        assert!(refused.message.contains("64 copies"), "{}", refused.message);
+        taken.pop();
+        let mut place = places.take().unwrap();
+        assert!(places.take().is_err());
+        place.stoppable(Guid(1));
+        drop(place);
+        assert!(places.stops().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_copy_is_stopped_by_its_id_alone_even_before_it_waits() {
+        let places = Arc::new(Places::new());
+        let (mut one, mut two) = (places.take().unwrap(), places.take().unwrap());
+        let (first, second) = (one.stoppable(Guid(1)), two.stoppable(Guid(2)));
+        places.stop(Guid(3));
+        places.stop(Guid(2));
+        tokio::select! {
+            biased;
+            () = first.notified() => panic!("the other one was meant"),
+            () = second.notified() => {}
+        }
+    }
+}
