@@ -371,6 +371,7 @@ impl BlobService {
         if found.blob_type() != BlobType::PageBlob {
             return Err(Error::InvalidSourceBlobType);
         }
+        check_needs_no_key(&found)?;
         to.check(condition, conditions, WriteKind::Create)?;
         to.check_increment(&found)?;
         let found = to.share_source(&mut from, place, found)?;
@@ -412,15 +413,21 @@ fn check_source(source: &Blob, conditions: &Conditions) -> Result<()> {
     })
 }
 
+/// Copies share content as it is, and have no key to tell of.
+fn check_needs_no_key(source: &Blob) -> Result<()> {
+    match source.encryption {
+        Encryption::CustomerKey(_) => Err(Error::BlobUsesCustomerSpecifiedEncryption),
+        _ => Ok(()),
+    }
+}
+
 fn check_copyable(
     source: &Blob,
     request: &CopyBlob,
     kind: CopyKind,
     now: SystemTime,
 ) -> Result<()> {
-    if matches!(source.encryption, Encryption::CustomerKey(_)) {
-        return Err(Error::BlobUsesCustomerSpecifiedEncryption);
-    }
+    check_needs_no_key(source)?;
     if kind == CopyKind::Synchronous && source.blob_type() != BlobType::BlockBlob {
         return Err(Error::InvalidSourceBlobType);
     }

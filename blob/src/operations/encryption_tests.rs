@@ -5,12 +5,12 @@ use crate::*;
 use lazurite_engine::{Direction, KeyRange};
 use sha2::{Digest, Sha256};
 
-fn key(byte: u8) -> CustomerKey {
+pub(super) fn key(byte: u8) -> CustomerKey {
     let key = [byte; 32];
     CustomerKey::new(key, Sha256::digest(key).into()).unwrap()
 }
 
-fn with_key(byte: u8) -> Conditions {
+pub(super) fn with_key(byte: u8) -> Conditions {
     Conditions {
         customer_key: Some(key(byte)),
         ..Conditions::default()
@@ -18,9 +18,9 @@ fn with_key(byte: u8) -> Conditions {
 }
 
 impl Store {
-    fn sealed(&self, kind: UploadKind, body: &[u8], byte: u8) -> Upload {
+    pub(super) fn sealed(&self, kind: UploadKind, body: &[u8], key: CustomerKey) -> Upload {
         let none = Checksums::default();
-        let upload = self.service.begin_encrypted_upload(kind, none, key(byte));
+        let upload = self.service.begin_encrypted_upload(kind, none, key);
         let mut upload = upload.unwrap();
         for piece in body.chunks(777) {
             upload.write(piece).unwrap();
@@ -58,7 +58,7 @@ fn blob_put_whole_is_read_with_its_key_only() {
     for length in [0, 100, 100_000] {
         let body = [SECRET, &pattern(length, 1)[..]].concat();
         let request = PutBlob {
-            upload: store.sealed(UploadKind::PutBlob, &body, 1),
+            upload: store.sealed(UploadKind::PutBlob, &body, key(1)),
             ..store.put_request(b"")
         };
         store.put_with("name", request, at(0)).unwrap();
@@ -110,12 +110,12 @@ fn blocks_of_one_list_have_one_key() {
         put.map(|(_, ticket)| ticket.wait().unwrap())
     };
     let body = [SECRET, &pattern(40_000, 2)[..]].concat();
-    put("a", store.sealed(UploadKind::PutBlock, &body, 1)).unwrap();
-    let other = put("b", store.sealed(UploadKind::PutBlock, b"other", 2));
+    put("a", store.sealed(UploadKind::PutBlock, &body, key(1))).unwrap();
+    let other = put("b", store.sealed(UploadKind::PutBlock, b"other", key(2)));
     assert_err!(other, Error::BlobCustomerSpecifiedEncryptionMismatch);
     let plain = put("b", store.upload(UploadKind::PutBlock, b"plain"));
     assert_err!(plain, Error::BlobUsesCustomerSpecifiedEncryption);
-    put("b", store.sealed(UploadKind::PutBlock, b"end", 1)).unwrap();
+    put("b", store.sealed(UploadKind::PutBlock, b"end", key(1))).unwrap();
     assert_err!(
         store.commit("name", latest(&["a"])),
         Error::BlobUsesCustomerSpecifiedEncryption
@@ -133,7 +133,7 @@ fn blocks_of_one_list_have_one_key() {
         [b"end", &body[..]].concat()
     );
     // Only what is listed must have the key: a list of new blocks is a change of it.
-    put("a", store.sealed(UploadKind::PutBlock, b"rekeyed", 2)).unwrap();
+    put("a", store.sealed(UploadKind::PutBlock, b"rekeyed", key(2))).unwrap();
     let rekeyed = |ids| PutBlockList {
         conditions: with_key(2),
         ..latest(ids)
@@ -169,8 +169,8 @@ fn appends_and_pages_are_encrypted_one_by_one() {
         let put = service.append_block(&address("log"), request, at(0));
         put.map(|(_, ticket)| ticket.wait().unwrap())
     };
-    append(store.sealed(UploadKind::AppendBlock, SECRET, 1)).unwrap();
-    append(store.sealed(UploadKind::AppendBlock, SECRET, 1)).unwrap();
+    append(store.sealed(UploadKind::AppendBlock, SECRET, key(1))).unwrap();
+    append(store.sealed(UploadKind::AppendBlock, SECRET, key(1))).unwrap();
     let plain = append(store.upload(UploadKind::AppendBlock, b"plain"));
     assert_err!(plain, Error::BlobUsesCustomerSpecifiedEncryption);
     assert_eq!(store.unseal("log", 1, None).unwrap(), SECRET.repeat(2));
@@ -192,14 +192,14 @@ fn appends_and_pages_are_encrypted_one_by_one() {
             range: start as u64..end as u64,
             update,
             sequence: SequenceConditions::default(),
-            conditions: Conditions::default(),
+            conditions: with_key(1),
         };
         let put = service.put_page(&address("pages"), request, at(0));
         put.unwrap().1.wait().unwrap();
     };
     let page = |i: usize| i * 512;
     let body = SECRET.repeat(page(300) / SECRET.len() + 1);
-    let upload = store.sealed(UploadKind::PutPage, &body[..page(300)], 1);
+    let upload = store.sealed(UploadKind::PutPage, &body[..page(300)], key(1));
     put(0, page(300), PageUpdate::Update(upload));
     expected[..page(300)].copy_from_slice(&body[..page(300)]);
     // Leaves ends that are copied without the key, and such of such.

@@ -177,8 +177,8 @@ impl BlobService {
     /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`,
     /// `InvalidBlobType`; `InvalidHeaderValue` for a stretch that is not of pages, or of another length than the body;
     /// `InvalidPageRange` for one beyond the end; `Md5Mismatch`, `Crc64Mismatch`; those of the conditions of a write and of
-    /// leases; `SequenceNumberConditionNotMet`; `BlobImmutableDueToPolicy`, `PendingCopyOperation`,
-    /// `OperationNotAllowedOnIncrementalCopyBlob`.
+    /// leases; `BlobUsesCustomerSpecifiedEncryption` and its like, cleared or written; `SequenceNumberConditionNotMet`;
+    /// `BlobImmutableDueToPolicy`, `PendingCopyOperation`, `OperationNotAllowedOnIncrementalCopyBlob`.
     pub fn put_page(
         &self,
         address: &BlobAddress<'_>,
@@ -202,9 +202,12 @@ impl BlobService {
         write.check_type(BlobType::PageBlob)?;
         write.check(condition, &request.conditions, WriteKind::Change)?;
         let mut blob = write.changeable_pages()?;
-        if let Some(body) = &body {
-            blob.encryption.check(body.key.as_ref())?;
-        }
+        // Clearing writes nothing that would be encrypted, but it is a change of what only the key's owner may change.
+        let key = match &body {
+            Some(body) => body.key.as_ref(),
+            None => request.conditions.customer_key.as_ref(),
+        };
+        blob.encryption.check(key)?;
         let sequence = blob.sequence_number().unwrap_or_default();
         request.sequence.check(sequence)?;
         if range.end > blob.length {
@@ -226,7 +229,8 @@ impl BlobService {
     }
 
     /// Set Blob Properties of a page blob: another length, another sequence number, and, if they are given, other headers.
-    /// Answers the sequence number as well. What lies beyond a shorter length is gone; what a longer one adds is zero.
+    /// Answers the sequence number as well. What lies beyond a shorter length is gone; what a longer one adds is zero. Another
+    /// length needs the blob's key, if a client brought it one; the rest does not: the clients send none with it.
     /// Errors: as [`BlobService::set_blob_properties`]; `InvalidBlobType`; `InvalidHeaderValue`;
     /// `SequenceNumberIncrementTooLarge`, `ContentLengthLargerThanTierLimit`; `OperationNotAllowedOnIncrementalCopyBlob`.
     pub fn set_page_blob_properties(
@@ -242,6 +246,7 @@ impl BlobService {
         let mut write = self.begin_change(address, Some(BlobType::PageBlob), conditions, now)?;
         let mut blob = write.changeable_pages()?;
         if let Some(length) = length {
+            blob.encryption.check(conditions.customer_key.as_ref())?;
             check_tier_holds(blob.tiering.explicit, length)?;
             write.resize(&mut blob, length)?;
         }

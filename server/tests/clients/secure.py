@@ -210,6 +210,26 @@ class Keys(harness.Test):
         page.create_page_blob(1024, cpk=key)
         page.upload_page(b"p" * 512, 512, 512, cpk=key)
         self.assertEqual(page.download_blob(cpk=key).readall(), bytes(512) + b"p" * 512)
+        for change in (lambda **key: page.clear_page(512, 512, **key), lambda **key: page.resize_blob(512, **key)):
+            with self.fails(409, "BlobUsesCustomerSpecifiedEncryption"):
+                change()
+            with self.fails(409, "BlobCustomerSpecifiedEncryptionMismatch"):
+                change(cpk=self.key("x"))
+            change(cpk=key)
+        self.assertEqual(page.download_blob(cpk=key).readall(), bytes(512))
+
+    def test_copies_are_not_made_with_a_key_that_is_not_used(self):
+        container = BlobServiceClient.from_connection_string(CONNECTION, **TRUST).create_container(unique("con"))
+        source, key = container.upload_blob("source", b"x"), self.key("k")
+        headers = {
+            "x-ms-encryption-key": key.key_value,
+            "x-ms-encryption-key-sha256": key.key_hash,
+            "x-ms-encryption-algorithm": "AES256",
+        }
+        copy = container.get_blob_client("copy")
+        with self.fails(501, "NotImplemented"):
+            copy.start_copy_from_url(source.url, headers=headers)
+        self.assertFalse(copy.exists())
 
     def test_encryption_scopes_are_kept_and_insisted_on(self):
         scope = ContainerEncryptionScope(default_encryption_scope="mine", prevent_encryption_scope_override=True)

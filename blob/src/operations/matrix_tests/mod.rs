@@ -1,7 +1,8 @@
-//! The operations on a blob, each as one line of the protocol's tables: what they need, and how they treat a lease id and
-//! conditional headers. `leases.rs` and `conditions.rs` go through every cell.
+//! The operations on a blob, each as one line of the protocol's tables: what they need, and how they treat a lease id,
+//! conditional headers and keys that clients bring. `leases.rs`, `conditions.rs` and `keys.rs` go through every cell.
 
 mod conditions;
+mod keys;
 mod leases;
 
 use super::tests::*;
@@ -76,6 +77,14 @@ impl Store {
         self.make("pages", BlobType::PageBlob);
     }
 
+    /// A body that is encrypted with the key of these conditions, if they have one.
+    fn upload_with(&self, kind: UploadKind, body: &[u8], conditions: &Conditions) -> Upload {
+        match conditions.customer_key {
+            Some(key) => self.sealed(kind, body, key),
+            None => self.upload(kind, body),
+        }
+    }
+
     fn put_pages(
         &self,
         name: &str,
@@ -130,6 +139,7 @@ macro_rules! operation {
         }
     };
 }
+use operation;
 
 /// All operations on one blob that take a lease id or conditions.
 fn operations() -> Vec<Operation> {
@@ -204,7 +214,8 @@ fn creations() -> Vec<Operation> {
             |s, name, c, now| { s.service.check_put(&address(name), c, now) }
         ),
         operation!("Put Blob", BlockBlob, Changes, Create, |s, name, c, now| {
-            let mut request = s.put_request(b"new");
+            let mut request = s.put_request(b"");
+            request.upload = s.upload_with(UploadKind::PutBlob, b"new", c);
             request.conditions = c.clone();
             done(s.service.put_blob(&address(name), request, now))
         }),
@@ -292,7 +303,7 @@ fn changes() -> Vec<Operation> {
             Change,
             |s, name, c, now| {
                 let request = AppendBlock {
-                    upload: s.upload(UploadKind::AppendBlock, b"more"),
+                    upload: s.upload_with(UploadKind::AppendBlock, b"more", c),
                     max_size: None,
                     append_position: None,
                     conditions: c.clone(),
@@ -308,7 +319,7 @@ fn changes() -> Vec<Operation> {
             |s, name, c, now| { done(s.service.append_blob_seal(&address(name), None, c, now)) }
         ),
         operation!("Put Page", PageBlob, Changes, Change, |s, name, c, now| {
-            let upload = s.upload(UploadKind::PutPage, &[1; 512]);
+            let upload = s.upload_with(UploadKind::PutPage, &[1; 512], c);
             s.put_pages(name, PageUpdate::Update(upload), c, now)
         }),
         operation!(
@@ -422,7 +433,7 @@ fn settings() -> Vec<Operation> {
             }
         ),
         operation!("Put Block", BlockBlob, Needs, Nothing, |s, name, c, now| {
-            let upload = s.upload(UploadKind::PutBlock, b"block");
+            let upload = s.upload_with(UploadKind::PutBlock, b"block", c);
             done(
                 s.service
                     .put_block(&address(name), b"b", upload, c.lease_id, now),

@@ -56,9 +56,18 @@ pub async fn copy_blob_from_url(request: Request) -> Result<Response<Body>> {
     .await
 }
 
-pub fn copy_request(request: &Request, url: &str, conditions: &Conditions) -> Result<CopyBlob> {
+pub fn copy_request(
+    request: &Request,
+    url: &str,
+    source_conditions: &Conditions,
+) -> Result<CopyBlob> {
     let context = &request.context;
     let seal = context.header("x-ms-seal-blob");
+    let conditions = conditions_of_new_blob(request)?;
+    if conditions.customer_key.is_some() {
+        let feature = "Encrypting a copy with a customer-provided key";
+        return Err(Failure::unsupported(feature));
+    }
     Ok(CopyBlob {
         source_url: url.to_owned(),
         metadata: metadata(context),
@@ -66,8 +75,8 @@ pub fn copy_request(request: &Request, url: &str, conditions: &Conditions) -> Re
         copy_tags: false,
         seal: seal.is_some_and(|text| text.eq_ignore_ascii_case("true")),
         rehydrate_priority: rehydrate_priority(context)?,
-        source_conditions: conditions.clone(),
-        conditions: conditions_of_new_blob(request)?,
+        source_conditions: source_conditions.clone(),
+        conditions,
     })
 }
 
