@@ -63,7 +63,10 @@ impl Store {
     }
 
     fn undelete(&self, name: &str, now: SystemTime) -> Result<()> {
-        Ok(self.service.undelete_blob(&address(name), now)?.wait()?)
+        Ok(self
+            .service
+            .undelete_blob(&address(name), None, now)?
+            .wait()?)
     }
 
     fn empty(&self) {
@@ -172,6 +175,42 @@ fn version_is_promoted_by_a_copy() {
     copied.unwrap().1.wait().unwrap();
     assert_eq!(store.read("name").unwrap(), b"first");
     assert_eq!(store.everything(at(2)).len(), 3);
+}
+
+#[test]
+fn undelete_needs_no_lease_id_and_takes_only_that_of_a_lease_that_holds() {
+    let store = keeping(soft_delete(3));
+    let undelete = |id: Option<u128>, now| -> Result<()> {
+        let id = id.map(Guid);
+        let undeleted = store.service.undelete_blob(&address("name"), id, now);
+        Ok(undeleted?.wait()?)
+    };
+    assert_err!(undelete(Some(1), at(7)), Error::BlobNotFound);
+    store.put("name", b"body").unwrap();
+    store.delete("name").unwrap();
+    let refused = undelete(Some(1), at(7));
+    assert_err!(refused, Error::LeaseNotPresentWithBlobOperation);
+    assert_eq!(store.everything(at(7)), ["name deleted blob"]);
+    undelete(None, at(7)).unwrap();
+
+    let moment = store.snapshot("name").unwrap();
+    store
+        .delete_with("name", BlobState::Snapshot(moment), DeleteBlob::default())
+        .unwrap();
+    let acquire = LeaseAction::Acquire {
+        duration: LeaseDuration::Infinite,
+        proposed: Some(Guid(1)),
+    };
+    store.lease("name", acquire, at(7)).unwrap();
+    let refused = undelete(Some(2), at(7));
+    assert_err!(refused, Error::LeaseIdMismatchWithBlobOperation);
+    let deleted = ["name deleted snapshot", "name current"];
+    assert_eq!(store.everything(at(7)), deleted);
+    undelete(Some(1), at(7)).unwrap();
+    assert_eq!(store.everything(at(7)), ["name snapshot", "name current"]);
+    undelete(None, at(7)).unwrap();
+    let lease = store.properties("name").unwrap().lease;
+    assert_eq!(lease.state(at(7)), LeaseState::Leased);
 }
 
 #[test]

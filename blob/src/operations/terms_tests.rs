@@ -86,7 +86,7 @@ fn undeleted_blob_expires_when_it_would_have() {
     // The timer of before comes to nothing while the blob is deleted.
     service.sweep(at(50), 100).unwrap();
     let undelete = |name, now| {
-        let undeleted = service.undelete_blob(&address(name), now);
+        let undeleted = service.undelete_blob(&address(name), None, now);
         undeleted.map(|ticket| ticket.wait().unwrap())
     };
     undelete("back", at(60)).unwrap();

@@ -3,7 +3,9 @@
 use super::write::{BlobWrite, Place};
 use crate::BlobService;
 use crate::error::{Error, Result};
+use crate::guid::Guid;
 use crate::keys::History;
+use crate::lease::{Lease, Leased};
 use crate::model::{Blob, BlobAddress};
 use crate::moment::Moment;
 use lazurite_engine::Ticket;
@@ -12,8 +14,17 @@ use std::time::SystemTime;
 impl BlobService {
     /// Puts back all that was deleted under the name and is still kept: snapshots and versions as what they were, and the blob
     /// that was deleted last if there is none now. Nothing to put back under a blob that is there is no error.
-    /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`.
-    pub fn undelete_blob(&self, address: &BlobAddress<'_>, now: SystemTime) -> Result<Ticket> {
+    ///
+    /// No lease id is needed, because no client sends one, and what is leased stays as it is; one that is given must be that
+    /// of a lease that the blob has now, and what is deleted has none.
+    /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`; of a lease id
+    /// that does not match.
+    pub fn undelete_blob(
+        &self,
+        address: &BlobAddress<'_>,
+        lease_id: Option<Guid>,
+        now: SystemTime,
+    ) -> Result<Ticket> {
         let mut write = self.begin_write(address, now)?;
         let mut current = None;
         let mut any = false;
@@ -38,10 +49,16 @@ impl BlobService {
                 }
             }
         }
+        if write.current().is_none() && !any {
+            return Err(Error::BlobNotFound);
+        }
+        let lease = write
+            .current()
+            .map_or_else(Lease::default, |blob| blob.lease);
+        lease.check_read(lease_id, now, Leased::Blob)?;
         match (current, write.current()) {
             (Some((_, blob)), None) => write.put_back(blob),
             (older, Some(_)) => write.put_older(older),
-            (None, None) if !any => return Err(Error::BlobNotFound),
             (None, None) => {}
         }
         write.commit()

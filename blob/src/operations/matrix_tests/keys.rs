@@ -46,6 +46,7 @@ fn treats(name: &str) -> Key {
         | "Set Blob Immutability Policy"
         | "Set Blob Legal Hold"
         | "Lease Blob"
+        | "Undelete Blob"
         // The first block of a list is the first of its key, whatever the blob has; the others must have the same.
         | "Put Block" => Key::Ignores,
         other => panic!("nobody has decided how {other} treats a key"),

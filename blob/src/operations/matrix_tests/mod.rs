@@ -432,6 +432,18 @@ fn settings() -> Vec<Operation> {
                 )
             }
         ),
+        operation!(
+            "Undelete Blob",
+            BlockBlob,
+            Compares,
+            Nothing,
+            |s, name, c, now| {
+                let service = &s.service;
+                Ok(service
+                    .undelete_blob(&address(name), c.lease_id, now)?
+                    .wait()?)
+            }
+        ),
         operation!("Put Block", BlockBlob, Needs, Nothing, |s, name, c, now| {
             let upload = s.upload_with(UploadKind::PutBlock, b"block", c);
             done(

@@ -171,7 +171,7 @@ impl Walk {
             false => Err("BlobNotFound"),
         };
         let to = address(at, BlobState::Current);
-        let done = self.service.undelete_blob(&to, now);
+        let done = self.service.undelete_blob(&to, None, now);
         if agree(expected, done.map(|ticket| ((), ticket))).is_none() {
             return;
         }

@@ -478,7 +478,7 @@ impl Walk {
         let nothing = name.current.is_none() && name.kept.is_empty();
         refusals.add_if(nothing, Rank::Existence, "BlobNotFound");
         let to = address(at, BlobState::Current);
-        let done = self.service.undelete_blob(&to, self.now);
+        let done = self.service.undelete_blob(&to, None, self.now);
         let done = done.map(|ticket| ((), ticket));
         if self.settle(refusals, done).is_none() {
             return;

@@ -5,6 +5,7 @@ use super::super::headers::{empty, metadata, put};
 use super::Request;
 use super::container::with_validators;
 use super::encryption::scope;
+use super::lease::optional_id;
 use super::protect::{immutability_policy, legal_hold};
 use super::tags::tags_of_header;
 use super::tier::access_tier;
@@ -81,7 +82,10 @@ pub async fn delete_blob(request: Request) -> Result<Response<Body>> {
 }
 
 pub async fn undelete_blob(request: Request) -> Result<Response<Body>> {
-    let call = |blobs: &BlobService, r: &Request| blobs.undelete_blob(&r.address(), r.now());
+    let lease_id = optional_id(&request.context, "x-ms-lease-id")?;
+    let call = move |blobs: &BlobService, r: &Request| {
+        blobs.undelete_blob(&r.address(), lease_id, r.now())
+    };
     request.call(call).await?.await?;
     Ok(empty(200))
 }
