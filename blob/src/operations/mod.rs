@@ -26,6 +26,8 @@ mod page_blob;
 mod page_tests;
 mod service;
 mod snapshot;
+#[cfg(test)]
+mod space_tests;
 mod state;
 mod tags;
 #[cfg(test)]
