@@ -1,29 +1,24 @@
 //! Operations on block blobs: a body put whole, or blocks put one by one and a list that makes them a blob.
 
-use super::Found;
 use super::new_blob::{BlobSettings, NewBlob};
 use super::write::{BlobWrite, Retired};
 use crate::BlobService;
-use crate::block_list::{
-    self, BlockChoice, BlockListType, COMMITTED_BLOCKS_MAX, NewList, UNCOMMITTED_BLOCKS_MAX,
-};
+use crate::block_list::{self, BlockChoice, BlockListType, COMMITTED_BLOCKS_MAX};
 use crate::checksum::Checksums;
 use crate::cipher::CustomerKey;
 use crate::codec;
 use crate::conditions::{Conditions, Validators, WriteKind};
 use crate::error::{Error, Result};
 use crate::guid::Guid;
-use crate::keys::{self, File, History};
+use crate::keys::File;
 use crate::lease::Leased;
 use crate::model::{
-    Blob, BlobAddress, BlobBlock, BlobHeaders, BlobState, BlobType, BlockList, Content, Encryption,
-    Layer, Metadata, Staging, Tags, Written,
+    BlobAddress, BlobBlock, BlobHeaders, BlobType, BlockList, Content, Encryption, Layer, Metadata,
+    Tags, Written,
 };
 use crate::names;
-use crate::sweep::{STAGING_LIFETIME, Timer};
 use crate::upload::{Upload, UploadKind};
 use lazurite_engine::{Direction, KeyRange, Snapshot, Ticket};
-use std::collections::{BTreeSet, HashSet};
 use std::time::SystemTime;
 
 /// The request of Put Blob for a block blob.
@@ -285,28 +280,6 @@ impl BlobService {
         })
     }
 
-    /// The file of the uncommitted blocks of what was found.
-    fn staging_of(&self, found: &Found, state: BlobState) -> Result<Option<File>> {
-        if state != BlobState::Current {
-            return Ok(None);
-        }
-        let home = found.container.id;
-        let id = match (&found.blob, found.uncommitted) {
-            (Some(blob), _) => blob.staging,
-            (None, Some(id)) => Some(id),
-            (None, None) => self
-                .keyspaces
-                .uncommitted(&found.snapshot, home, &found.name)?,
-        };
-        Ok(id.map(|id| File { home, id }))
-    }
-
-    fn uncommitted_block(&self, file: &File, block_id: &[u8]) -> Result<Option<BlobBlock>> {
-        let key = file.uncommitted(block_id);
-        let value = self.db.get(&self.keyspaces.blocks, &key)?;
-        value.map(|value| codec::decode_block(&value)).transpose()
-    }
-
     pub(crate) fn blocks(&self, snapshot: &Snapshot, range: KeyRange) -> Result<Vec<BlobBlock>> {
         let mut rows = snapshot.scan(&self.keyspaces.blocks, range, Direction::Forward);
         let mut blocks = Vec::new();
@@ -347,267 +320,5 @@ impl BlobWrite<'_> {
             }
             _ => Ok(None),
         }
-    }
-
-    /// Where an uncommitted block goes: to those there are, or to the file of the blob if that is going to be replaced by
-    /// the list, or to a new one.
-    fn staging_file(&self) -> Result<File> {
-        if let Some(id) = self.staging() {
-            return Ok(self.file(id));
-        }
-        let own = self.current().and_then(|blob| blob.layers.first());
-        match own {
-            Some(layer) if !layer.shared && !self.keeps_retired() => Ok(layer.file),
-            _ => Ok(self.new_file()),
-        }
-    }
-
-    /// Says in the record that there are uncommitted blocks, and sees to it that they go after a week.
-    fn note_staging(&mut self, file: File) {
-        if self.staging() == Some(file.id) {
-            return;
-        }
-        let key = self.key.clone();
-        self.set_timer(self.now + STAGING_LIFETIME, Timer::Staging, &key);
-        match self.current().cloned() {
-            Some(mut blob) => {
-                blob.staging = Some(file.id);
-                self.put_current(&blob);
-            }
-            None => {
-                let marker = keys::history_of(self.home(), History::Uncommitted, &self.name);
-                let value = codec::encode_uncommitted(file.id);
-                self.batch
-                    .put(&self.service.keyspaces.history, &marker, &value);
-            }
-        }
-    }
-
-    /// What is known of the uncommitted blocks once the one of this id is among them.
-    fn staging_with(
-        &self,
-        file: &File,
-        block_id: &[u8],
-        replaces: bool,
-        key: Option<&CustomerKey>,
-    ) -> Result<Staging> {
-        let id_bytes = block_id.len() as u8;
-        let service = self.service;
-        let staged = service.db.get(&service.keyspaces.blocks, &file.staging())?;
-        let count = match staged {
-            Some(value) => {
-                let staging = codec::decode_staging(&value)?;
-                if staging.id_bytes != id_bytes {
-                    return Err(Error::InvalidBlobOrBlock);
-                }
-                staging.encryption().check(key)?;
-                staging.count
-            }
-            None => {
-                self.check_against_committed(block_id)?;
-                0
-            }
-        };
-        if !replaces && count >= UNCOMMITTED_BLOCKS_MAX {
-            return Err(Error::BlockCountExceedsLimit {
-                which: "uncommitted",
-                limit: UNCOMMITTED_BLOCKS_MAX,
-            });
-        }
-        Ok(Staging {
-            count: if replaces { count } else { count + 1 },
-            id_bytes,
-            touched_at: self.now,
-            key_sha256: key.map(CustomerKey::sha256),
-        })
-    }
-
-    /// The first uncommitted block must have an id as long as those of the committed ones.
-    fn check_against_committed(&self, block_id: &[u8]) -> Result<()> {
-        let Some(file) = self.current().and_then(listed_file) else {
-            return Ok(());
-        };
-        let blocks = &self.service.keyspaces.blocks;
-        let snapshot = self.service.db.snapshot();
-        let mut rows = snapshot.scan(blocks, file.committed_from(0), Direction::Forward);
-        if rows.advance()? && codec::decode_block(&rows.value()?)?.id.len() != block_id.len() {
-            return Err(Error::InvalidBlobOrBlock);
-        }
-        Ok(())
-    }
-
-    /// Fails unless all blocks that are listed are encrypted with what the request brought. `staged` are the contents of those
-    /// that were not committed.
-    fn check_keys_of_blocks(
-        &self,
-        list: &NewList,
-        staged: &HashSet<u128>,
-        key: Option<&CustomerKey>,
-    ) -> Result<()> {
-        let is_staged = |block: &BlobBlock| staged.contains(&block.content);
-        if list.blocks.iter().any(is_staged)
-            && let Some(id) = self.staging()
-        {
-            let service = self.service;
-            let row = self.file(id).staging();
-            if let Some(value) = service.db.get(&service.keyspaces.blocks, &row)? {
-                codec::decode_staging(&value)?.encryption().check(key)?;
-            }
-        }
-        match self.current() {
-            Some(blob) if !list.blocks.iter().all(is_staged) => blob.encryption.check(key),
-            _ => Ok(()),
-        }
-    }
-
-    /// Puts the rows of a new list in place of those there are, and drops the contents that nobody refers to. Answers the list
-    /// and the files that the blob names from now on.
-    fn replace_blocks(
-        &mut self,
-        choices: &[BlockChoice],
-        key: Option<&CustomerKey>,
-    ) -> Result<(NewList, Vec<Layer>)> {
-        let service = self.service;
-        let snapshot = service.db.snapshot();
-        let staging = self.staging().map(|id| self.file(id));
-        let filed = |file: Option<File>, range: fn(&File) -> KeyRange| {
-            let Some(file) = file else {
-                return Ok(Vec::new());
-            };
-            let mut blocks = service.blocks(&snapshot, range(&file))?;
-            for block in &mut blocks {
-                block.file = block.file.or(Some(file));
-            }
-            Ok::<_, Error>(blocks)
-        };
-        let listed = self.current().and_then(listed_file);
-        let committed = filed(listed, |file| file.committed_from(0))?;
-        let uncommitted = filed(staging, File::all_uncommitted)?;
-        let list = block_list::resolve(choices, &committed, &uncommitted)?;
-        let staged: HashSet<u128> = uncommitted.iter().map(|block| block.content).collect();
-        self.check_keys_of_blocks(&list, &staged, key)?;
-        drop(snapshot);
-
-        let mut exclusive = HashSet::new();
-        if !self.keeps_retired() {
-            for layer in self.current().iter().flat_map(|blob| &blob.layers) {
-                if !service.is_shared(layer)? {
-                    exclusive.insert(layer.file);
-                }
-            }
-        }
-        let own = self.current().and_then(|blob| blob.layers.first());
-        let own = own
-            .map(|layer| layer.file)
-            .filter(|file| exclusive.contains(file));
-        let target = match staging {
-            // Blocks put beside a file that stays cannot be listed in it.
-            Some(staging) if own == Some(staging) || !self.names(staging) => staging,
-            Some(_) => self.new_file(),
-            None => own.unwrap_or_else(|| self.new_file()),
-        };
-        self.drop_staged_rows(staging);
-        for (file, content) in &list.unreferenced {
-            if staged.contains(content) || exclusive.contains(file) {
-                let key = file.block_content(*content);
-                self.batch.delete(&service.keyspaces.content, &key);
-            }
-        }
-        let layers = self.rearrange(&list, target, &exclusive)?;
-        self.put_list(&list, target);
-        Ok((list, layers))
-    }
-
-    /// Whether the stored blob names the file.
-    fn names(&self, file: File) -> bool {
-        let mut layers = self.current().into_iter().flat_map(|blob| &blob.layers);
-        layers.any(|layer| layer.file == file)
-    }
-
-    fn drop_staged_rows(&mut self, staging: Option<File>) {
-        if let Some(staging) = staging {
-            let blocks = &self.service.keyspaces.blocks;
-            self.batch.delete_range(blocks, staging.all_staged());
-        }
-    }
-
-    /// The files that the blob names with its new list in `target`; lets go of those it named before and needs no more.
-    fn rearrange(
-        &mut self,
-        list: &NewList,
-        target: File,
-        exclusive: &HashSet<File>,
-    ) -> Result<Vec<Layer>> {
-        let keyspaces = &self.service.keyspaces;
-        let needed: BTreeSet<File> = list.blocks.iter().filter_map(|block| block.file).collect();
-        let before = self
-            .current()
-            .map_or(Vec::new(), |blob| blob.layers.clone());
-        let whole = self
-            .current()
-            .is_some_and(|blob| blob.content == Content::Whole);
-        if self.keeps_retired() {
-            self.share_layers(|file| needed.contains(&file) && file != target);
-            self.retire_blob(Retired::Overwritten)?;
-        } else {
-            for layer in &before {
-                let stays = layer.file == target || needed.contains(&layer.file);
-                match stays {
-                    _ if whole && layer.file == target => {
-                        let key = layer.file.whole_content();
-                        self.batch.delete(&keyspaces.content, &key);
-                    }
-                    true if exclusive.contains(&layer.file) => {
-                        let list = layer.file.committed_from(0);
-                        self.batch.delete_range(&keyspaces.blocks, list);
-                    }
-                    true => {}
-                    false => self.files.remove(keyspaces, &mut self.batch, layer),
-                }
-            }
-        }
-        let kept = self
-            .current()
-            .map_or(Vec::new(), |blob| blob.layers.clone());
-        let others = needed.iter().filter(|file| **file != target);
-        let layer = |file: File| Layer {
-            file,
-            shared: kept.iter().any(|layer| layer.file == file && layer.shared),
-            end: list.length,
-            windowed: false,
-        };
-        Ok(std::iter::once(target)
-            .chain(others.copied())
-            .map(layer)
-            .collect())
-    }
-
-    fn put_list(&mut self, list: &NewList, target: File) {
-        let mut end_offset = 0;
-        for block in &list.blocks {
-            end_offset += block.length;
-            let block = BlobBlock {
-                file: block.file.filter(|file| *file != target),
-                ..block.clone()
-            };
-            self.batch.put(
-                &self.service.keyspaces.blocks,
-                &target.committed(end_offset),
-                &codec::encode_block(&block),
-            );
-        }
-    }
-}
-
-/// The file that has the committed list of the blob, if it has one.
-fn listed_file(blob: &Blob) -> Option<File> {
-    let has_blocks = matches!(blob.content, Content::Blocks { count: 1.. });
-    Some(blob.layers.first().filter(|_| has_blocks)?.file)
-}
-
-impl Staging {
-    fn encryption(&self) -> Encryption {
-        let key = self.key_sha256;
-        key.map_or(Encryption::None, Encryption::CustomerKey)
     }
 }

@@ -15,19 +15,23 @@ mod encryption_tests;
 mod golden_tests;
 #[cfg(test)]
 mod growing_tests;
+mod incremental_copy;
 #[cfg(test)]
 mod kept_tests;
 mod lease;
 #[cfg(test)]
 mod matrix_tests;
 mod new_blob;
+mod new_list;
 mod page_blob;
 #[cfg(test)]
 mod page_tests;
+mod pending_copy;
 mod service;
 mod snapshot;
 #[cfg(test)]
 mod space_tests;
+mod staging;
 mod state;
 mod tags;
 #[cfg(test)]
@@ -42,12 +46,13 @@ pub use blob::{BlobDeletion, DeleteBlob, DeleteSnapshots};
 pub use block_blob::{PutBlob, PutBlobOutcome, PutBlockList};
 pub(crate) use checks::check_unprotected;
 pub use container::ContainerSettings;
-pub use copy::{COPY_FROM_URL_BYTES_MAX, CopyBlob, CopyOutcome, FetchedCopy};
+pub use copy::{COPY_FROM_URL_BYTES_MAX, CopyBlob, CopyOutcome};
 pub use new_blob::BlobSettings;
 pub use page_blob::{
     GetPageRanges, PAGE_BLOB_BYTES_MAX, PageRange, PageRanges, PageUpdate, PutPage, PutPageBlob,
     PutPageOutcome, SequenceAction, SequenceConditions,
 };
+pub use pending_copy::FetchedCopy;
 pub use state::{Expiry, TierOutcome};
 pub use tags::{FindBlobsByTags, FindBlobsByTagsPage, TaggedBlob};
 pub(crate) use write::{BlobWrite, Place};

@@ -1,0 +1,96 @@
+//! Incremental copies of page blobs, within the server: each is what a later snapshot of the source is.
+
+use super::copy::{CopyOutcome, check_needs_no_key, completed};
+use super::new_blob::{BlobSettings, NewBlob};
+use super::page_blob::is_later;
+use super::write::{BlobWrite, Place, Retired};
+use crate::BlobService;
+use crate::conditions::{Conditions, WriteKind};
+use crate::error::{Error, Result};
+use crate::keys::History;
+use crate::model::{Blob, BlobAddress, BlobState, BlobType, CopyState, CopyStatus, Encryption};
+use crate::moment::Moment;
+use lazurite_engine::Ticket;
+use std::time::SystemTime;
+
+impl BlobService {
+    /// Incremental Copy Blob within the server: the destination becomes what a snapshot of a page blob is, and gets a snapshot
+    /// of its own; what both had already is shared.
+    /// Errors: as [`BlobService::copy_blob`]; `IncrementalCopySourceMustBeSnapshot`, `InvalidSourceBlobType`,
+    /// `IncrementalCopyBlobMismatch`, `IncrementalCopyOfEarlierSnapshotNotAllowed`.
+    pub fn incremental_copy_blob(
+        &self,
+        source: &BlobAddress<'_>,
+        destination: &BlobAddress<'_>,
+        source_url: String,
+        conditions: &Conditions,
+        now: SystemTime,
+    ) -> Result<(CopyOutcome, Ticket)> {
+        let condition = conditions.for_write()?;
+        if !matches!(source.state, BlobState::Snapshot(_)) {
+            return Err(Error::IncrementalCopySourceMustBeSnapshot);
+        }
+        let [mut from, mut to] = self.begin_two_writes(source, destination, now)?;
+        let (place, found) = from.find(source.state)?;
+        if found.blob_type() != BlobType::PageBlob {
+            return Err(Error::InvalidSourceBlobType);
+        }
+        check_needs_no_key(&found)?;
+        to.check(condition, conditions, WriteKind::Create)?;
+        to.check_increment(&found)?;
+        let found = to.share_source(&mut from, place, found)?;
+        to.name_layers(&found);
+        to.retire(Retired::Overwritten)?;
+        let mut blob = to.new_blob(NewBlob {
+            content: found.content,
+            layers: found.layers.clone(),
+            length: found.length,
+            headers: found.headers.clone(),
+            metadata: found.metadata.clone(),
+            settings: BlobSettings::default(),
+            encryption: Encryption::None,
+        });
+        let (copy_id, moment) = (self.new_guid(), to.new_moment()?);
+        blob.copy = Some(CopyState {
+            incremental: true,
+            destination_snapshot: Some(moment),
+            ..completed(copy_id, source_url, found.length, now)
+        });
+        to.name_layers(&blob);
+        to.put_snapshot(&blob, moment);
+        to.put_current(&blob);
+        let outcome = CopyOutcome {
+            written: blob.written(),
+            copy_id,
+            status: CopyStatus::Success,
+        };
+        Ok((outcome, to.commit()?))
+    }
+}
+
+impl BlobWrite<'_> {
+    /// Fails unless the destination is none yet, or an earlier copy of the same blob.
+    fn check_increment(&self, source: &Blob) -> Result<()> {
+        let Some(blob) = self.current() else {
+            return Ok(());
+        };
+        if blob.copy.as_ref().is_none_or(|copy| !copy.incremental) {
+            return Err(Error::IncrementalCopyBlobMismatch);
+        }
+        match (is_later(source, blob), is_later(blob, source)) {
+            (_, true) => Err(Error::IncrementalCopyOfEarlierSnapshotNotAllowed),
+            (true, false) => Ok(()),
+            (false, false) => Err(Error::IncrementalCopyBlobMismatch),
+        }
+    }
+
+    fn put_snapshot(&mut self, blob: &Blob, moment: Moment) {
+        let snapshot = Blob {
+            snapshot: Some(moment),
+            lease: Default::default(),
+            staging: None,
+            ..blob.clone()
+        };
+        self.put(Place::Past(History::Snapshot, moment), &snapshot);
+    }
+}

@@ -1,0 +1,181 @@
+//! What Put Block List does to the blocks of a blob: which rows and contents stay, which go, and in whose file the list lies.
+
+use super::write::{BlobWrite, Retired};
+use crate::block_list::{self, BlockChoice, NewList};
+use crate::cipher::CustomerKey;
+use crate::codec;
+use crate::error::{Error, Result};
+use crate::keys::File;
+use crate::model::{Blob, BlobBlock, Content, Layer};
+use lazurite_engine::KeyRange;
+use std::collections::{BTreeSet, HashSet};
+
+impl BlobWrite<'_> {
+    /// Puts the rows of a new list in place of those there are, and drops the contents that nobody refers to. Answers the list
+    /// and the files that the blob names from now on.
+    pub(super) fn replace_blocks(
+        &mut self,
+        choices: &[BlockChoice],
+        key: Option<&CustomerKey>,
+    ) -> Result<(NewList, Vec<Layer>)> {
+        let service = self.service;
+        let snapshot = service.db.snapshot();
+        let staging = self.staging().map(|id| self.file(id));
+        let filed = |file: Option<File>, range: fn(&File) -> KeyRange| {
+            let Some(file) = file else {
+                return Ok(Vec::new());
+            };
+            let mut blocks = service.blocks(&snapshot, range(&file))?;
+            for block in &mut blocks {
+                block.file = block.file.or(Some(file));
+            }
+            Ok::<_, Error>(blocks)
+        };
+        let listed = self.current().and_then(listed_file);
+        let committed = filed(listed, |file| file.committed_from(0))?;
+        let uncommitted = filed(staging, File::all_uncommitted)?;
+        let list = block_list::resolve(choices, &committed, &uncommitted)?;
+        let staged: HashSet<u128> = uncommitted.iter().map(|block| block.content).collect();
+        self.check_keys_of_blocks(&list, &staged, key)?;
+        drop(snapshot);
+
+        let mut exclusive = HashSet::new();
+        if !self.keeps_retired() {
+            for layer in self.current().iter().flat_map(|blob| &blob.layers) {
+                if !service.is_shared(layer)? {
+                    exclusive.insert(layer.file);
+                }
+            }
+        }
+        let own = self.current().and_then(|blob| blob.layers.first());
+        let own = own
+            .map(|layer| layer.file)
+            .filter(|file| exclusive.contains(file));
+        let target = match staging {
+            // Blocks put beside a file that stays cannot be listed in it.
+            Some(staging) if own == Some(staging) || !self.names(staging) => staging,
+            Some(_) => self.new_file(),
+            None => own.unwrap_or_else(|| self.new_file()),
+        };
+        self.drop_staged_rows(staging);
+        for (file, content) in &list.unreferenced {
+            if staged.contains(content) || exclusive.contains(file) {
+                let key = file.block_content(*content);
+                self.batch.delete(&service.keyspaces.content, &key);
+            }
+        }
+        let layers = self.rearrange(&list, target, &exclusive)?;
+        self.put_list(&list, target);
+        Ok((list, layers))
+    }
+
+    /// Fails unless all blocks that are listed are encrypted with what the request brought. `staged` are the contents of those
+    /// that were not committed.
+    fn check_keys_of_blocks(
+        &self,
+        list: &NewList,
+        staged: &HashSet<u128>,
+        key: Option<&CustomerKey>,
+    ) -> Result<()> {
+        let is_staged = |block: &BlobBlock| staged.contains(&block.content);
+        if list.blocks.iter().any(is_staged)
+            && let Some(id) = self.staging()
+        {
+            let service = self.service;
+            let row = self.file(id).staging();
+            if let Some(value) = service.db.get(&service.keyspaces.blocks, &row)? {
+                codec::decode_staging(&value)?.encryption().check(key)?;
+            }
+        }
+        match self.current() {
+            Some(blob) if !list.blocks.iter().all(is_staged) => blob.encryption.check(key),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the stored blob names the file.
+    fn names(&self, file: File) -> bool {
+        let mut layers = self.current().into_iter().flat_map(|blob| &blob.layers);
+        layers.any(|layer| layer.file == file)
+    }
+
+    fn drop_staged_rows(&mut self, staging: Option<File>) {
+        if let Some(staging) = staging {
+            let blocks = &self.service.keyspaces.blocks;
+            self.batch.delete_range(blocks, staging.all_staged());
+        }
+    }
+
+    /// The files that the blob names with its new list in `target`; lets go of those it named before and needs no more.
+    fn rearrange(
+        &mut self,
+        list: &NewList,
+        target: File,
+        exclusive: &HashSet<File>,
+    ) -> Result<Vec<Layer>> {
+        let keyspaces = &self.service.keyspaces;
+        let needed: BTreeSet<File> = list.blocks.iter().filter_map(|block| block.file).collect();
+        let before = self
+            .current()
+            .map_or(Vec::new(), |blob| blob.layers.clone());
+        let whole = self
+            .current()
+            .is_some_and(|blob| blob.content == Content::Whole);
+        if self.keeps_retired() {
+            self.share_layers(|file| needed.contains(&file) && file != target);
+            self.retire_blob(Retired::Overwritten)?;
+        } else {
+            for layer in &before {
+                let stays = layer.file == target || needed.contains(&layer.file);
+                match stays {
+                    _ if whole && layer.file == target => {
+                        let key = layer.file.whole_content();
+                        self.batch.delete(&keyspaces.content, &key);
+                    }
+                    true if exclusive.contains(&layer.file) => {
+                        let list = layer.file.committed_from(0);
+                        self.batch.delete_range(&keyspaces.blocks, list);
+                    }
+                    true => {}
+                    false => self.files.remove(keyspaces, &mut self.batch, layer),
+                }
+            }
+        }
+        let kept = self
+            .current()
+            .map_or(Vec::new(), |blob| blob.layers.clone());
+        let others = needed.iter().filter(|file| **file != target);
+        let layer = |file: File| Layer {
+            file,
+            shared: kept.iter().any(|layer| layer.file == file && layer.shared),
+            end: list.length,
+            windowed: false,
+        };
+        Ok(std::iter::once(target)
+            .chain(others.copied())
+            .map(layer)
+            .collect())
+    }
+
+    fn put_list(&mut self, list: &NewList, target: File) {
+        let mut end_offset = 0;
+        for block in &list.blocks {
+            end_offset += block.length;
+            let block = BlobBlock {
+                file: block.file.filter(|file| *file != target),
+                ..block.clone()
+            };
+            self.batch.put(
+                &self.service.keyspaces.blocks,
+                &target.committed(end_offset),
+                &codec::encode_block(&block),
+            );
+        }
+    }
+}
+
+/// The file that has the committed list of the blob, if it has one.
+pub(super) fn listed_file(blob: &Blob) -> Option<File> {
+    let has_blocks = matches!(blob.content, Content::Blocks { count: 1.. });
+    Some(blob.layers.first().filter(|_| has_blocks)?.file)
+}

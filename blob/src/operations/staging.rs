@@ -1,0 +1,138 @@
+//! Uncommitted blocks: where they lie, what is known of them together, and that they go after a week.
+
+use super::Found;
+use super::new_list::listed_file;
+use super::write::BlobWrite;
+use crate::BlobService;
+use crate::block_list::UNCOMMITTED_BLOCKS_MAX;
+use crate::cipher::CustomerKey;
+use crate::codec;
+use crate::error::{Error, Result};
+use crate::keys::{self, File, History};
+use crate::model::{BlobBlock, BlobState, Encryption, Staging};
+use crate::sweep::{STAGING_LIFETIME, Timer};
+use lazurite_engine::Direction;
+
+impl BlobService {
+    /// The file of the uncommitted blocks of what was found.
+    pub(super) fn staging_of(&self, found: &Found, state: BlobState) -> Result<Option<File>> {
+        if state != BlobState::Current {
+            return Ok(None);
+        }
+        let home = found.container.id;
+        let id = match (&found.blob, found.uncommitted) {
+            (Some(blob), _) => blob.staging,
+            (None, Some(id)) => Some(id),
+            (None, None) => self
+                .keyspaces
+                .uncommitted(&found.snapshot, home, &found.name)?,
+        };
+        Ok(id.map(|id| File { home, id }))
+    }
+
+    pub(super) fn uncommitted_block(
+        &self,
+        file: &File,
+        block_id: &[u8],
+    ) -> Result<Option<BlobBlock>> {
+        let key = file.uncommitted(block_id);
+        let value = self.db.get(&self.keyspaces.blocks, &key)?;
+        value.map(|value| codec::decode_block(&value)).transpose()
+    }
+}
+
+impl BlobWrite<'_> {
+    /// Where an uncommitted block goes: to those there are, or to the file of the blob if that is going to be replaced by
+    /// the list, or to a new one.
+    pub(super) fn staging_file(&self) -> Result<File> {
+        if let Some(id) = self.staging() {
+            return Ok(self.file(id));
+        }
+        let own = self.current().and_then(|blob| blob.layers.first());
+        match own {
+            Some(layer) if !layer.shared && !self.keeps_retired() => Ok(layer.file),
+            _ => Ok(self.new_file()),
+        }
+    }
+
+    /// Says in the record that there are uncommitted blocks, and sees to it that they go after a week.
+    pub(super) fn note_staging(&mut self, file: File) {
+        if self.staging() == Some(file.id) {
+            return;
+        }
+        let key = self.key.clone();
+        self.set_timer(self.now + STAGING_LIFETIME, Timer::Staging, &key);
+        match self.current().cloned() {
+            Some(mut blob) => {
+                blob.staging = Some(file.id);
+                self.put_current(&blob);
+            }
+            None => {
+                let marker = keys::history_of(self.home(), History::Uncommitted, &self.name);
+                let value = codec::encode_uncommitted(file.id);
+                self.batch
+                    .put(&self.service.keyspaces.history, &marker, &value);
+            }
+        }
+    }
+
+    /// What is known of the uncommitted blocks once the one of this id is among them.
+    pub(super) fn staging_with(
+        &self,
+        file: &File,
+        block_id: &[u8],
+        replaces: bool,
+        key: Option<&CustomerKey>,
+    ) -> Result<Staging> {
+        let id_bytes = block_id.len() as u8;
+        let service = self.service;
+        let staged = service.db.get(&service.keyspaces.blocks, &file.staging())?;
+        let count = match staged {
+            Some(value) => {
+                let staging = codec::decode_staging(&value)?;
+                if staging.id_bytes != id_bytes {
+                    return Err(Error::InvalidBlobOrBlock);
+                }
+                staging.encryption().check(key)?;
+                staging.count
+            }
+            None => {
+                self.check_against_committed(block_id)?;
+                0
+            }
+        };
+        if !replaces && count >= UNCOMMITTED_BLOCKS_MAX {
+            return Err(Error::BlockCountExceedsLimit {
+                which: "uncommitted",
+                limit: UNCOMMITTED_BLOCKS_MAX,
+            });
+        }
+        Ok(Staging {
+            count: if replaces { count } else { count + 1 },
+            id_bytes,
+            touched_at: self.now,
+            key_sha256: key.map(CustomerKey::sha256),
+        })
+    }
+
+    /// The first uncommitted block must have an id as long as those of the committed ones.
+    fn check_against_committed(&self, block_id: &[u8]) -> Result<()> {
+        let Some(file) = self.current().and_then(listed_file) else {
+            return Ok(());
+        };
+        let blocks = &self.service.keyspaces.blocks;
+        let snapshot = self.service.db.snapshot();
+        let mut rows = snapshot.scan(blocks, file.committed_from(0), Direction::Forward);
+        if rows.advance()? && codec::decode_block(&rows.value()?)?.id.len() != block_id.len() {
+            return Err(Error::InvalidBlobOrBlock);
+        }
+        Ok(())
+    }
+}
+
+impl Staging {
+    pub(super) fn encryption(&self) -> Encryption {
+        let key = self.key_sha256;
+        key.map_or(Encryption::None, Encryption::CustomerKey)
+    }
+}
