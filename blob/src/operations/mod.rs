@@ -2,10 +2,18 @@
 //! finding things, and (in `write.rs`) the one way to write to a blob.
 
 mod append_blob;
+#[cfg(test)]
+mod append_tests;
 mod blob;
+#[cfg(test)]
+mod blob_tests;
 mod block_blob;
+#[cfg(test)]
+mod block_blob_tests;
 mod checks;
 mod container;
+#[cfg(test)]
+mod container_tests;
 mod copy;
 #[cfg(test)]
 mod copy_tests;
@@ -13,8 +21,6 @@ mod copy_tests;
 mod encryption_tests;
 #[cfg(test)]
 mod golden_tests;
-#[cfg(test)]
-mod growing_tests;
 mod incremental_copy;
 #[cfg(test)]
 mod kept_tests;
@@ -23,16 +29,24 @@ mod lease;
 mod matrix_tests;
 mod new_blob;
 mod new_list;
+#[cfg(test)]
+mod page_array_tests;
 mod page_blob;
 #[cfg(test)]
-mod page_tests;
+mod page_blob_tests;
+#[cfg(test)]
+mod page_cost_tests;
 mod pending_copy;
 mod service;
 mod snapshot;
 #[cfg(test)]
+mod snapshot_tests;
+#[cfg(test)]
 mod space_tests;
 mod staging;
 mod state;
+#[cfg(test)]
+mod state_tests;
 mod tags;
 #[cfg(test)]
 mod terms_tests;

@@ -1,0 +1,323 @@
+//! Containers and the account: what they keep, what they list, and what goes with them.
+
+use super::tests::*;
+use crate::*;
+
+#[test]
+fn deleted_container_takes_everything_with_it_and_frees_its_name() {
+    let store = store();
+    store.put("whole", b"body").unwrap();
+    store.put_block("blocks", "a", b"a").unwrap();
+    store.create("other").unwrap();
+    let none = Conditions::default();
+    let delete = |name| store.service.delete_container(ACCOUNT, name, &none, at(0));
+    delete(CONTAINER).unwrap().wait().unwrap();
+    assert_err!(store.read("whole"), Error::ContainerNotFound);
+    assert_err!(delete(CONTAINER), Error::ContainerNotFound);
+    assert_eq!(store.filed(), (0, 0));
+    assert_eq!(store.rows(&store.service.keyspaces.blobs), 0);
+    store.create(CONTAINER).unwrap();
+    assert_err!(store.read("whole"), Error::BlobNotFound);
+    assert!(
+        store
+            .service
+            .get_container_properties(ACCOUNT, "other")
+            .is_ok()
+    );
+}
+
+#[test]
+fn writes_racing_with_the_deletion_of_their_container_leave_no_orphans() {
+    let store = store();
+    let none = Conditions::default();
+    std::thread::scope(|scope| {
+        for writer in 0..4 {
+            let store = &store;
+            scope.spawn(move || {
+                for i in 0..300 {
+                    let name = format!("{writer}/{}", i % 7);
+                    let put = store.put(&name, b"body").map(|_| ());
+                    let block = store.put_block(&name, "a", b"block").map(|_| ());
+                    for result in [put, block] {
+                        assert!(matches!(result, Ok(()) | Err(Error::ContainerNotFound)));
+                    }
+                }
+            });
+        }
+        for _ in 0..100 {
+            let deleted = store
+                .service
+                .delete_container(ACCOUNT, CONTAINER, &none, at(0));
+            deleted.unwrap().wait().unwrap();
+            store.create(CONTAINER).unwrap();
+        }
+    });
+    let deleted = store
+        .service
+        .delete_container(ACCOUNT, CONTAINER, &none, at(0));
+    deleted.unwrap().wait().unwrap();
+    assert_eq!(store.filed(), (0, 0));
+    assert_eq!(store.rows(&store.service.keyspaces.blobs), 0);
+}
+
+#[test]
+fn container_keeps_what_it_was_given() {
+    let store = store();
+    let none = Conditions::default();
+    assert_err!(store.create(CONTAINER), Error::ContainerAlreadyExists);
+    let get = || {
+        store
+            .service
+            .get_container_properties(ACCOUNT, CONTAINER)
+            .unwrap()
+    };
+    let created = get();
+    let metadata = pairs(&[("Kind", "x")]);
+    let set = |conditions: &Conditions, metadata: &Metadata| {
+        let service = &store.service;
+        service.set_container_metadata(ACCOUNT, CONTAINER, metadata.clone(), conditions, at(5))
+    };
+    set(&none, &metadata).unwrap().1.wait().unwrap();
+    let changed = get();
+    assert!(changed.etag > created.etag && changed.last_modified == at(5));
+    assert_eq!((&changed.metadata, changed.id), (&metadata, created.id));
+    let not_since = Conditions {
+        if_modified_since: Some(at(5)),
+        ..Conditions::default()
+    };
+    assert_err!(set(&not_since, &pairs(&[])), Error::ConditionNotMet);
+    let unmodified = Conditions {
+        if_unmodified_since: Some(at(5)),
+        ..Conditions::default()
+    };
+    assert_err!(
+        set(&unmodified, &pairs(&[])),
+        Error::ConditionHeadersNotSupported
+    );
+    store.put("name", b"body").unwrap();
+    assert_eq!(get().etag, changed.etag);
+}
+
+fn policy(id: &str) -> StoredPolicy {
+    StoredPolicy {
+        id: id.to_string(),
+        start: None,
+        expiry: Some(at(100)),
+        permission: Some("r".to_string()),
+    }
+}
+
+#[test]
+fn access_policy_is_kept_as_set_and_limited() {
+    let store = store();
+    let none = Conditions::default();
+    let set = |policies: &[StoredPolicy]| {
+        let (service, access) = (&store.service, PublicAccess::Blob);
+        service.set_container_acl(ACCOUNT, CONTAINER, access, policies.to_vec(), &none, at(1))
+    };
+    let policies = [policy("b"), policy("a")];
+    set(&policies).unwrap().1.wait().unwrap();
+    let container = store
+        .service
+        .get_container_properties(ACCOUNT, CONTAINER)
+        .unwrap();
+    assert_eq!(container.policies, policies);
+    assert_eq!(container.public_access, PublicAccess::Blob);
+    let six = ["1", "2", "3", "4", "5", "6"].map(policy);
+    assert_err!(set(&six), Error::InvalidXmlDocument { .. });
+    assert_err!(
+        set(&[policy(&"x".repeat(65))]),
+        Error::InvalidXmlDocument { .. }
+    );
+    assert_err!(set(&[policy("a"), policy("a")]), Error::InvalidInput { .. });
+    let unknown = StoredPolicy {
+        permission: Some("rz".to_string()),
+        ..policy("a")
+    };
+    assert_err!(set(&[unknown]), Error::InvalidXmlDocument { .. });
+}
+
+#[test]
+fn containers_are_listed_by_name_and_account() {
+    let store = store();
+    for name in ["zebra", "conta", "$logs", "$root"] {
+        store.create(name).unwrap();
+    }
+    let none = Metadata::new();
+    let private = PublicAccess::Private;
+    let create = store
+        .service
+        .create_container("account2", "theirs", private, none, at(0));
+    create.unwrap().1.wait().unwrap();
+    let page = |request: &ListContainers| {
+        let page = store
+            .service
+            .list_containers(ACCOUNT, request, at(0))
+            .unwrap();
+        let names = page.containers.into_iter().map(|(name, _)| name);
+        (names.collect::<Vec<_>>(), page.next_marker)
+    };
+    let all = ListContainers::default();
+    assert_eq!(page(&all).0, ["$root", "conta", "container", "zebra"]);
+    let system = ListContainers {
+        system: true,
+        max_results: Some(1),
+        ..all.clone()
+    };
+    assert_eq!(page(&system).0, ["$logs"]);
+    let two = ListContainers {
+        prefix: "c".to_string(),
+        max_results: Some(1),
+        ..all
+    };
+    let (first, marker) = page(&two);
+    assert_eq!(first, ["conta"]);
+    let (second, marker) = page(&ListContainers { marker, ..two });
+    assert_eq!((second, marker), (vec!["container".to_string()], None));
+}
+
+#[test]
+fn delimiter_listing_over_10_000_names_looks_at_one_row_a_prefix() {
+    let store = store();
+    for group in ["a", "b", "c"] {
+        for i in 0..3334 {
+            store.put(&format!("{group}/{i}"), b"").unwrap();
+        }
+    }
+    store.put("d", b"").unwrap();
+    let request = ListBlobs {
+        delimiter: "/".to_string(),
+        ..ListBlobs::default()
+    };
+    let page = store.list(&request);
+    let prefix = |name: &str| BlobEntry::Prefix(name.to_string());
+    assert_eq!(page.entries[..3], ["a/", "b/", "c/"].map(prefix));
+    assert_eq!((page.entries.len(), page.rows_examined), (4, 4));
+}
+
+#[test]
+fn listing_answers_metadata_only_when_asked() {
+    let store = store();
+    let mut request = store.put_request(b"");
+    request.metadata = pairs(&[("Kind", "x")]);
+    store.put_with("name", request, at(0)).unwrap();
+    for metadata in [false, true] {
+        let request = ListBlobs {
+            metadata,
+            ..ListBlobs::default()
+        };
+        let page = store.list(&request);
+        let [
+            BlobEntry::Blob(ListedBlob {
+                blob: Some(blob), ..
+            }),
+        ] = &page.entries[..]
+        else {
+            panic!("{page:?}");
+        };
+        assert_eq!(blob.metadata.len(), metadata as usize);
+    }
+}
+
+#[test]
+fn pages_without_a_meaning_are_refused() {
+    let store = store();
+    let list = |request| {
+        store
+            .service
+            .list_blobs(ACCOUNT, CONTAINER, &request, at(0))
+    };
+    let none = ListBlobs {
+        max_results: Some(0),
+        ..ListBlobs::default()
+    };
+    assert_err!(
+        list(none),
+        Error::OutOfRangeQueryParameterValue {
+            parameter: "maxresults",
+            ..
+        }
+    );
+    for marker in ["name", "1!%%", "1!_w", "2!YQ"] {
+        let request = ListBlobs {
+            marker: Some(marker.to_string()),
+            ..ListBlobs::default()
+        };
+        assert_err!(
+            list(request),
+            Error::InvalidQueryParameterValue {
+                parameter: "marker",
+                ..
+            }
+        );
+    }
+}
+
+#[test]
+fn snapshots_are_listed_before_the_blob_of_their_name_and_page_by_page() {
+    let store = store();
+    let mut expected = Vec::new();
+    for name in ["a", "b"] {
+        store.put(name, b"body").unwrap();
+        for _ in 0..3 {
+            expected.push((name, Some(store.snapshot(name).unwrap())));
+        }
+        expected.push((name, None));
+    }
+    for max_results in 1..=9 {
+        let mut request = ListBlobs {
+            snapshots: true,
+            max_results: Some(max_results),
+            ..ListBlobs::default()
+        };
+        let mut found = Vec::new();
+        loop {
+            let page = store.list(&request);
+            for entry in page.entries {
+                let BlobEntry::Blob(listed) = entry else {
+                    panic!("{entry:?}");
+                };
+                found.push((listed.name, listed.blob.unwrap().snapshot));
+            }
+            request.marker = page.next_marker;
+            if request.marker.is_none() {
+                break;
+            }
+        }
+        let found: Vec<_> = found.iter().map(|(name, at)| (&name[..], *at)).collect();
+        assert_eq!(found, expected, "{max_results} a page");
+    }
+    let plain = store.list(&ListBlobs::default());
+    assert_eq!((plain.entries.len(), plain.rows_examined), (2, 2));
+}
+
+#[test]
+fn listing_does_not_look_at_uncommitted_blobs_unasked() {
+    let store = store();
+    for i in 0..500 {
+        store.put_block(&format!("a{i}"), "a", b"block").unwrap();
+    }
+    store.put("b", b"body").unwrap();
+    let page = store.list(&ListBlobs::default());
+    assert_eq!((page.entries.len(), page.rows_examined), (1, 1));
+    let request = ListBlobs {
+        uncommitted: true,
+        start_from: "a499".to_string(),
+        ..ListBlobs::default()
+    };
+    // a499, a5, a50 to a59, and so on to a99, and b.
+    assert_eq!(store.list(&request).entries.len(), 1 + 5 * 11 + 1);
+}
+
+#[test]
+fn service_properties_are_kept_by_account() {
+    let store = store();
+    let get = |account| store.service.get_service_properties(account).unwrap();
+    assert_eq!(get(ACCOUNT), None);
+    for properties in [&b"first"[..], b"", b"second"] {
+        let set = store.service.set_service_properties(ACCOUNT, properties);
+        set.unwrap().wait().unwrap();
+        assert_eq!(get(ACCOUNT).as_deref(), Some(properties));
+    }
+    assert_eq!(get("account2"), None);
+}

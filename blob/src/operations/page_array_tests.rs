@@ -1,0 +1,173 @@
+//! Random writes to pages and snapshots of them, compared with arrays.
+
+use super::page_blob_tests::since;
+use super::tests::*;
+use crate::*;
+
+/// What a page is: never written, cleared, or written with this byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Page {
+    Never,
+    Cleared,
+    Byte(u8),
+}
+
+fn content(pages: &[Page]) -> Vec<u8> {
+    let byte = |page: &Page| match page {
+        Page::Byte(byte) => *byte,
+        _ => 0,
+    };
+    pages.iter().flat_map(|page| [byte(page); 512]).collect()
+}
+
+fn random(seed: &mut u64, below: u64) -> u64 {
+    *seed = seed
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1_442_695_040_888_963_407);
+    (*seed >> 33) % below
+}
+
+/// Random writes, clears, resizes and snapshots against an array of pages, and diffs against every snapshot.
+#[test]
+fn pages_agree_with_an_array() {
+    for mut seed in 1..7 {
+        let seed = &mut seed;
+        let store = store();
+        let pages = 40 + 900 * (*seed as usize % 2);
+        store.put_page_blob("pages", pages as u64 * 512);
+        let mut now = vec![Page::Never; pages];
+        // With each snapshot, what it saw and what was written or cleared after it.
+        let mut snapshots: Vec<(Moment, Vec<Page>, Vec<Page>)> = Vec::new();
+        for _ in 0..120 {
+            let length = now.len();
+            let start = random(seed, length as u64) as usize;
+            let end = length.min(start + 1 + random(seed, pages as u64 / 2) as usize);
+            let range = start as u64 * 512..end as u64 * 512;
+            let mut set = |now: &mut Vec<Page>, page: Page| {
+                now[start..end].fill(if page == Page::Cleared {
+                    Page::Never
+                } else {
+                    page
+                });
+                for (_, _, after) in &mut snapshots {
+                    after[start..end].fill(page);
+                }
+            };
+            if random(seed, 4) == 0 {
+                store.service.sweep(at(9), 2).unwrap();
+            }
+            match random(seed, 12) {
+                0..6 => {
+                    let byte = 1 + random(seed, 250) as u8;
+                    let body = vec![byte; (end - start) * 512];
+                    store.put_page("pages", range.start, &body).unwrap();
+                    set(&mut now, Page::Byte(byte));
+                }
+                6..9 => {
+                    store.clear("pages", range).unwrap();
+                    set(&mut now, Page::Cleared);
+                }
+                9 => {
+                    let length = 1 + random(seed, pages as u64) as usize;
+                    store.resize("pages", length as u64 * 512).unwrap();
+                    now.resize(length, Page::Never);
+                    for (_, _, after) in &mut snapshots {
+                        after.resize(length, Page::Never);
+                    }
+                }
+                10 if snapshots.len() < 5 => {
+                    let moment = store.snapshot("pages").unwrap();
+                    snapshots.push((moment, now.clone(), vec![Page::Never; now.len()]));
+                }
+                _ if !snapshots.is_empty() => {
+                    let gone = random(seed, snapshots.len() as u64) as usize;
+                    let state = BlobState::Snapshot(snapshots.remove(gone).0);
+                    store
+                        .delete_with("pages", state, DeleteBlob::default())
+                        .unwrap();
+                }
+                _ => {}
+            }
+            compare(&store, &now, &snapshots);
+        }
+        let bytes = |pages: &[Page]| {
+            let written = pages.iter().filter(|page| matches!(page, Page::Byte(_)));
+            written.count() * 512
+        };
+        let seen = bytes(&now)
+            + snapshots
+                .iter()
+                .map(|(_, saw, _)| bytes(saw))
+                .sum::<usize>();
+        store.service.sweep(at(9), 10_000).unwrap();
+        compare(&store, &now, &snapshots);
+        let stored = stored_bytes(&store);
+        assert!(stored <= 2 * seen, "{stored} stored, {seen} seen");
+        let include = DeleteBlob {
+            snapshots: Some(DeleteSnapshots::Include),
+            ..DeleteBlob::default()
+        };
+        store
+            .delete_with("pages", BlobState::Current, include)
+            .unwrap();
+        assert_eq!(store.filed(), (0, 0));
+        assert_eq!(store.rows(&store.service.keyspaces.references), 0);
+    }
+}
+
+fn stored_bytes(store: &Store) -> usize {
+    use lazurite_engine::{Direction, KeyRange};
+    let snapshot = store.service.db.snapshot();
+    let content = &store.service.keyspaces.content;
+    let mut rows = snapshot.scan(content, KeyRange::all(), Direction::Forward);
+    let mut bytes = 0;
+    while rows.advance().unwrap() {
+        bytes += rows.open_value().unwrap().length() as usize;
+    }
+    bytes
+}
+
+fn compare(store: &Store, now: &[Page], snapshots: &[(Moment, Vec<Page>, Vec<Page>)]) {
+    assert!(store.read("pages").unwrap() == content(now));
+    let written: Vec<_> = merged(now)
+        .into_iter()
+        .map(|(start, end, _)| (start, end))
+        .collect();
+    assert_eq!(store.written(), written);
+    for (moment, saw, after) in snapshots {
+        let state = BlobState::Snapshot(*moment);
+        assert!(store.read_state("pages", state).unwrap() == content(saw));
+        let found = store
+            .page_ranges(BlobState::Current, &since(*moment))
+            .unwrap();
+        let expected = merged(after);
+        let written = |ranges: &[(u64, u64, bool)]| -> Vec<_> {
+            ranges.iter().filter(|range| !range.2).copied().collect()
+        };
+        assert_eq!(written(&found), written(&expected));
+        // A resize clears as well; what the snapshot had and what was cleared by hand is among it.
+        for (page, after) in after.iter().enumerate() {
+            let had = matches!(saw.get(page), Some(Page::Byte(_)));
+            let start = page as u64 * 512;
+            let mut cleared = found.iter().filter(|range| range.2);
+            let told = cleared.any(|range| range.0 <= start && start < range.1);
+            let is_cleared = *after == Page::Cleared;
+            assert!(told || !(had && is_cleared), "{start} was cleared");
+            assert!(had || !told, "there was nothing to clear at {start}");
+        }
+    }
+}
+
+fn merged(pages: &[Page]) -> Vec<(u64, u64, bool)> {
+    let mut ranges: Vec<(u64, u64, bool)> = Vec::new();
+    for (i, page) in pages.iter().enumerate() {
+        let (start, end) = (i as u64 * 512, i as u64 * 512 + 512);
+        let cleared = *page == Page::Cleared;
+        match (page, ranges.last_mut()) {
+            (Page::Never, _) => {}
+            (_, Some(last)) if last.1 == start && last.2 == cleared => last.1 = end,
+            _ => ranges.push((start, end, cleared)),
+        }
+    }
+    ranges
+}

@@ -1,0 +1,304 @@
+//! Page blobs: what is refused of pages, sequence numbers, and ranges of pages with what has changed of them.
+
+use super::tests::*;
+use crate::*;
+
+impl Store {
+    pub(super) fn put_page_blob(&self, name: &str, length: u64) -> Written {
+        let request = PutPageBlob {
+            length,
+            sequence: 7,
+            ..PutPageBlob::default()
+        };
+        let put = self.service.put_page_blob(&address(name), request, at(0));
+        let (written, ticket) = put.unwrap();
+        ticket.wait().unwrap();
+        written
+    }
+
+    pub(super) fn put_page(&self, name: &str, start: u64, body: &[u8]) -> Result<PutPageOutcome> {
+        let upload = self.upload(UploadKind::PutPage, body);
+        let range = start..start + body.len() as u64;
+        self.update_page(name, range, PageUpdate::Update(upload))
+    }
+
+    pub(super) fn clear(&self, name: &str, range: std::ops::Range<u64>) -> Result<PutPageOutcome> {
+        self.update_page(name, range, PageUpdate::Clear)
+    }
+
+    fn update_page(
+        &self,
+        name: &str,
+        range: std::ops::Range<u64>,
+        update: PageUpdate,
+    ) -> Result<PutPageOutcome> {
+        let request = PutPage {
+            range,
+            update,
+            sequence: SequenceConditions::default(),
+            conditions: Conditions::default(),
+        };
+        let (outcome, ticket) = self.service.put_page(&address(name), request, at(1))?;
+        ticket.wait()?;
+        Ok(outcome)
+    }
+
+    pub(super) fn resize(&self, name: &str, length: u64) -> Result<u64> {
+        let none = Conditions::default();
+        let address = address(name);
+        let service = &self.service;
+        let set =
+            service.set_page_blob_properties(&address, Some(length), None, None, &none, at(2))?;
+        set.2.wait()?;
+        Ok(set.1)
+    }
+
+    pub(super) fn page_ranges(
+        &self,
+        state: BlobState,
+        request: &GetPageRanges,
+    ) -> Result<Vec<(u64, u64, bool)>> {
+        let address = BlobAddress {
+            state,
+            ..address("pages")
+        };
+        let found = self.service.get_page_ranges(&address, request, at(3))?;
+        let plain = |range: PageRange| (range.range.start, range.range.end, range.cleared);
+        Ok(found.ranges.into_iter().map(plain).collect())
+    }
+
+    pub(super) fn written(&self) -> Vec<(u64, u64)> {
+        let ranges = self.page_ranges(BlobState::Current, &GetPageRanges::default());
+        let ranges = ranges.unwrap().into_iter();
+        ranges.map(|(start, end, _)| (start, end)).collect()
+    }
+}
+
+pub(super) fn since(previous: Moment) -> GetPageRanges {
+    GetPageRanges {
+        previous: Some(previous),
+        ..GetPageRanges::default()
+    }
+}
+
+#[test]
+fn page_blob_of_8_tib_takes_no_space() {
+    let store = store();
+    store.put_page_blob("pages", PAGE_BLOB_BYTES_MAX);
+    assert_eq!(store.filed(), (0, 0));
+    let last = PAGE_BLOB_BYTES_MAX - 512;
+    store.put_page("pages", last, &[9; 512]).unwrap();
+    assert_eq!(store.written(), [(last, PAGE_BLOB_BYTES_MAX)]);
+    let range = ByteRange {
+        first: last - 10,
+        last: None,
+    };
+    let mut expected = vec![0; 10];
+    expected.extend([9; 512]);
+    let found = store.open("pages", Some(range)).unwrap();
+    assert_eq!(drain(found.body, 100), expected);
+    store.clear("pages", 0..PAGE_BLOB_BYTES_MAX).unwrap();
+    assert_eq!(store.filed(), (0, 0));
+    let beyond = store.put_page("pages", PAGE_BLOB_BYTES_MAX, &[1; 512]);
+    assert_err!(beyond, Error::InvalidPageRange);
+}
+
+#[test]
+fn pages_are_checked() {
+    let store = store();
+    store.put_page_blob("pages", 2048);
+    for (start, length) in [(1, 512), (0, 511), (0, 0)] {
+        let wrong = store.put_page("pages", start, &vec![1; length]);
+        assert_err!(
+            wrong,
+            Error::InvalidHeaderValue {
+                header: "x-ms-range",
+                ..
+            }
+        );
+    }
+    let upload = store.upload(UploadKind::PutPage, &[1; 512]);
+    let short = store.update_page("pages", 0..1024, PageUpdate::Update(upload));
+    assert_err!(
+        short,
+        Error::InvalidHeaderValue {
+            header: "Content-Length",
+            ..
+        }
+    );
+    for length in [511, PAGE_BLOB_BYTES_MAX + 512] {
+        assert_err!(
+            store.resize("pages", length),
+            Error::InvalidHeaderValue { .. }
+        );
+    }
+    store.put("block", b"").unwrap();
+    assert_err!(
+        store.put_page("block", 0, &[1; 512]),
+        Error::InvalidBlobType
+    );
+    let ranges = store
+        .service
+        .get_page_ranges(&address("block"), &GetPageRanges::default(), at(0));
+    assert_err!(ranges, Error::InvalidBlobType);
+}
+
+#[test]
+fn sequence_numbers_change_as_told_and_are_demanded() {
+    let store = store();
+    store.put_page_blob("pages", 512);
+    let none = Conditions::default();
+    let set = |action| {
+        let service = &store.service;
+        let address = address("pages");
+        let set =
+            service.set_page_blob_properties(&address, None, Some(action), None, &none, at(2));
+        set.map(|(_, sequence, _)| sequence)
+    };
+    assert_eq!(set(SequenceAction::Increment).unwrap(), 8);
+    assert_eq!(set(SequenceAction::Max(5)).unwrap(), 8);
+    assert_eq!(set(SequenceAction::Max(9)).unwrap(), 9);
+    assert_eq!(
+        set(SequenceAction::Update(i64::MAX as u64)).unwrap(),
+        i64::MAX as u64
+    );
+    assert_err!(
+        set(SequenceAction::Increment),
+        Error::SequenceNumberIncrementTooLarge
+    );
+    assert_err!(
+        set(SequenceAction::Update(1 << 63)),
+        Error::InvalidHeaderValue { .. }
+    );
+    set(SequenceAction::Update(5)).unwrap();
+    let put = |sequence| {
+        let request = PutPage {
+            range: 0..512,
+            update: PageUpdate::Clear,
+            sequence,
+            conditions: Conditions::default(),
+        };
+        store
+            .service
+            .put_page(&address("pages"), request, at(3))
+            .is_ok()
+    };
+    let none = SequenceConditions::default();
+    for (value, at_most, less_than, equal) in [
+        (4, false, false, false),
+        (5, true, false, true),
+        (6, true, true, false),
+    ] {
+        let value = Some(value);
+        assert_eq!(
+            put(SequenceConditions {
+                at_most: value,
+                ..none
+            }),
+            at_most
+        );
+        assert_eq!(
+            put(SequenceConditions {
+                less_than: value,
+                ..none
+            }),
+            less_than
+        );
+        assert_eq!(
+            put(SequenceConditions {
+                equal: value,
+                ..none
+            }),
+            equal
+        );
+    }
+}
+
+#[test]
+fn diff_has_what_changed_since_the_snapshot_and_nothing_else() {
+    let store = store();
+    store.put_page_blob("pages", 8 * 512);
+    store.put_page("pages", 0, &[1; 4 * 512]).unwrap();
+    let first = store.snapshot("pages").unwrap();
+    assert_eq!(
+        store
+            .page_ranges(BlobState::Current, &since(first))
+            .unwrap(),
+        []
+    );
+    store.put_page("pages", 512, &[1; 512]).unwrap();
+    store.clear("pages", 1024..1536).unwrap();
+    let second = store.snapshot("pages").unwrap();
+    store.put_page("pages", 6 * 512, &[2; 512]).unwrap();
+    let of_first = [(512, 1024, false), (1024, 1536, true)];
+    let second_state = BlobState::Snapshot(second);
+    assert_eq!(
+        store.page_ranges(second_state, &since(first)).unwrap(),
+        of_first
+    );
+    let current = |moment| {
+        store
+            .page_ranges(BlobState::Current, &since(moment))
+            .unwrap()
+    };
+    assert_eq!(current(second), [(6 * 512, 7 * 512, false)]);
+    assert_eq!(
+        current(first),
+        [of_first[0], of_first[1], (6 * 512, 7 * 512, false)]
+    );
+    assert_eq!(
+        store.written(),
+        [(0, 1024), (1536, 2048), (6 * 512, 7 * 512)]
+    );
+    let backwards = store.page_ranges(BlobState::Snapshot(first), &since(second));
+    assert_err!(backwards, Error::PreviousSnapshotCannotBeNewer);
+    let unknown = store.page_ranges(BlobState::Current, &since(Moment(1)));
+    assert_err!(unknown, Error::PreviousSnapshotNotFound);
+    store.put_page_blob("pages", 8 * 512);
+    let other = store.page_ranges(BlobState::Current, &since(first));
+    assert_err!(other, Error::BlobOverwritten);
+}
+
+#[test]
+fn page_ranges_come_page_by_page() {
+    let store = store();
+    store.put_page_blob("pages", 100 * 512);
+    for i in 0..20 {
+        store.put_page("pages", i * 2048, &[1; 512]).unwrap();
+    }
+    let whole = store.written();
+    let mut request = GetPageRanges {
+        max_results: Some(3),
+        ..GetPageRanges::default()
+    };
+    let mut found = Vec::new();
+    loop {
+        let page = store
+            .service
+            .get_page_ranges(&address("pages"), &request, at(0));
+        let page = page.unwrap();
+        assert!(page.ranges.len() <= 3);
+        found.extend(
+            page.ranges
+                .into_iter()
+                .map(|range| (range.range.start, range.range.end)),
+        );
+        request.marker = page.next_marker;
+        if request.marker.is_none() {
+            break;
+        }
+    }
+    assert_eq!(found, whole);
+    let part = GetPageRanges {
+        range: Some(ByteRange {
+            first: 100,
+            last: Some(2100),
+        }),
+        ..GetPageRanges::default()
+    };
+    let part = store.page_ranges(BlobState::Current, &part).unwrap();
+    assert_eq!(part, [(100, 512, false), (2048, 2101, false)]);
+    request.marker = Some("x".to_string());
+    let bad = store.page_ranges(BlobState::Current, &request);
+    assert_err!(bad, Error::InvalidQueryParameterValue { .. });
+}

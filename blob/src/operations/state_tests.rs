@@ -1,0 +1,271 @@
+//! What is said of blobs without changing their content: tags, tiers, expiry, protection.
+
+use super::tests::*;
+use crate::*;
+use std::time::{Duration, SystemTime};
+
+impl Store {
+    pub(super) fn tag(&self, name: &str, tags: &[(&str, &str)]) -> Result<()> {
+        let none = Conditions::default();
+        let set = self
+            .service
+            .set_blob_tags(&address(name), pairs(tags), &none, at(1))?;
+        Ok(set.wait()?)
+    }
+
+    pub(super) fn found(&self, query: &str) -> Vec<String> {
+        let mut request = FindBlobsByTags {
+            query: TagQuery::parse(query).unwrap(),
+            marker: None,
+            versions: false,
+            max_results: Some(2),
+        };
+        let mut found = Vec::new();
+        loop {
+            let page = self.service.find_blobs_by_tags(ACCOUNT, &request, at(9));
+            let page = page.unwrap();
+            assert!(page.blobs.len() <= 2);
+            found.extend(
+                page.blobs
+                    .into_iter()
+                    .map(|blob| format!("{}/{}", blob.container, blob.name)),
+            );
+            request.marker = page.next_marker;
+            if request.marker.is_none() {
+                return found;
+            }
+        }
+    }
+
+    pub(super) fn tier(
+        &self,
+        name: &str,
+        tier: AccessTier,
+        now: SystemTime,
+    ) -> Result<TierOutcome> {
+        let none = Conditions::default();
+        let standard = RehydratePriority::Standard;
+        let set = self
+            .service
+            .set_blob_tier(&address(name), tier, standard, &none, now)?;
+        set.1.wait()?;
+        Ok(set.0)
+    }
+}
+
+#[test]
+fn blobs_are_found_by_their_tags() {
+    let store = store();
+    store.create("other").unwrap();
+    for (name, tags) in [
+        ("a", &[("kind", "x"), ("size", "1")][..]),
+        ("b", &[("kind", "x"), ("size", "2")]),
+        ("c", &[("kind", "y"), ("size", "3")]),
+        ("d", &[("kind", "xx")]),
+    ] {
+        store.put(name, b"").unwrap();
+        store.tag(name, tags).unwrap();
+    }
+    let mut request = store.put_request(b"");
+    request.settings.tags = pairs(&[("kind", "x")]);
+    let other = in_container("other", "e");
+    store
+        .service
+        .put_blob(&other, request, at(0))
+        .unwrap()
+        .1
+        .wait()
+        .unwrap();
+    for (query, expected) in [
+        ("kind = 'x'", &["container/a", "container/b", "other/e"][..]),
+        (
+            "kind = 'x' AND @container = 'container'",
+            &["container/a", "container/b"],
+        ),
+        ("size > '1'", &["container/b", "container/c"]),
+        (
+            "size >= '1' AND size <= '2'",
+            &["container/a", "container/b"],
+        ),
+        ("size < '2'", &["container/a"]),
+        ("kind = 'x' AND size = '2'", &["container/b"]),
+        ("kind = 'z'", &[]),
+        ("kind = 'x' AND @container = 'nowhere'", &[]),
+    ] {
+        assert_eq!(store.found(query), expected, "{query}");
+    }
+    store.tag("a", &[("kind", "new")]).unwrap();
+    store.put("b", b"overwritten").unwrap();
+    store.delete("d").unwrap();
+    assert_eq!(store.found("kind = 'x'"), ["other/e"]);
+    let rest = store.found("kind > 'a'");
+    assert_eq!(rest, ["container/a", "container/c", "other/e"]);
+    for name in ["a", "b", "c"] {
+        store.delete(name).unwrap();
+    }
+    assert_eq!(store.rows(&store.service.keyspaces.tags), 1);
+}
+
+#[test]
+fn tags_are_demanded_and_leave_the_validators_alone() {
+    let store = store();
+    let put = store.put("name", b"body").unwrap().written;
+    store.tag("name", &[("b", "2"), ("a", "1")]).unwrap();
+    let conditions = |text| Conditions {
+        if_tags: Some(TagCondition::parse(text).unwrap()),
+        ..Conditions::default()
+    };
+    let get = |text| {
+        store
+            .service
+            .get_blob_tags(&address("name"), &conditions(text), at(1))
+    };
+    assert_eq!(get("a = '1'").unwrap(), pairs(&[("a", "1"), ("b", "2")]));
+    assert_err!(get("a = '2'"), Error::ConditionNotMet);
+    assert_eq!(store.properties("name").unwrap().etag, put.etag);
+    let mut request = store.put_request(b"new");
+    request.conditions = conditions("a <> '1'");
+    assert_err!(
+        store.put_with("name", request, at(1)),
+        Error::ConditionNotMet
+    );
+    assert_err!(store.tag("name", &[("a", "é")]), Error::InvalidTag { .. });
+}
+
+#[test]
+fn archived_blob_is_read_when_it_is_back() {
+    let store = store();
+    store.put("name", b"body").unwrap();
+    assert_eq!(store.properties("name").unwrap().tiering.tier(at(0)), None);
+    assert_eq!(
+        store.tier("name", AccessTier::Archive, at(0)).unwrap(),
+        TierOutcome::Set
+    );
+    assert_err!(store.read("name"), Error::BlobArchived);
+    assert_err!(store.snapshot("name"), Error::BlobArchived);
+    assert!(store.properties("name").is_ok());
+    assert_err!(store.copy("name", "copy"), Error::BlobArchived);
+    let mut online = CopyBlob::default();
+    online.settings.tier = Some(AccessTier::Cool);
+    store
+        .copy_with(address("name"), address("copy"), online)
+        .unwrap();
+    let none = Conditions::default();
+    let read = |name, now| {
+        store
+            .service
+            .get_blob(&address(name), None, &none, now)
+            .map(|_| ())
+    };
+    assert_err!(read("copy", at(4)), Error::BlobBeingRehydrated);
+    read("copy", at(5)).unwrap();
+    assert_eq!(
+        store.tier("name", AccessTier::Hot, at(10)).unwrap(),
+        TierOutcome::Pending
+    );
+    assert_err!(read("name", at(11)), Error::BlobBeingRehydrated);
+    assert_err!(
+        store.tier("name", AccessTier::Cool, at(11)),
+        Error::BlobBeingRehydrated
+    );
+    read("name", at(12)).unwrap();
+    assert_eq!(
+        store.tier("name", AccessTier::Cool, at(12)).unwrap(),
+        TierOutcome::Set
+    );
+    let premium = store.tier("name", AccessTier::Premium(4), at(13));
+    assert_err!(premium, Error::InvalidBlobTier);
+    store.put_append_blob("log");
+    assert_err!(
+        store.tier("log", AccessTier::Hot, at(0)),
+        Error::InvalidBlobTier
+    );
+}
+
+#[test]
+fn expired_blob_is_as_if_it_were_not_there() {
+    let store = store();
+    let none = Conditions::default();
+    let expire = |name, expiry, now| {
+        let set = store
+            .service
+            .set_blob_expiry(&address(name), expiry, &none, now);
+        set.map(|(_, ticket)| ticket.wait().unwrap())
+    };
+    for name in ["a", "b"] {
+        store.put(name, b"body").unwrap();
+        store.put_block(name, "a", b"block").unwrap();
+    }
+    expire("a", Expiry::RelativeToNow(Duration::from_secs(10)), at(1)).unwrap();
+    expire("b", Expiry::Absolute(at(5)), at(1)).unwrap();
+    expire("b", Expiry::Never, at(2)).unwrap();
+    let past = expire("a", Expiry::Absolute(at(1)), at(2));
+    assert_err!(past, Error::InvalidHeaderValue { .. });
+    let read = |name, now| {
+        store
+            .service
+            .get_blob(&address(name), None, &none, now)
+            .map(|_| ())
+    };
+    read("a", at(10)).unwrap();
+    assert_err!(read("a", at(11)), Error::BlobNotFound);
+    let list = |now| {
+        let request = ListBlobs::default();
+        let page = store.service.list_blobs(ACCOUNT, CONTAINER, &request, now);
+        page.unwrap().entries.len()
+    };
+    assert_eq!((list(at(10)), list(at(11))), (2, 1));
+    store.service.sweep(at(11), 100).unwrap();
+    assert_eq!(store.filed(), (2, 2));
+    store
+        .put_with("a", store.put_request(b"new"), at(12))
+        .unwrap();
+    read("a", at(12)).unwrap();
+}
+
+#[test]
+fn protected_blob_is_neither_changed_nor_deleted() {
+    let store = store();
+    let (service, none) = (&store.service, Conditions::default());
+    store.put("name", b"body").unwrap();
+    let policy = |until, mode| ImmutabilityPolicy { until, mode };
+    let set = |policy, now| {
+        let set = service.set_blob_immutability_policy(&address("name"), policy, &none, now);
+        set.map(|_| ())
+    };
+    let refused = |now| {
+        let delete = service
+            .delete_blob(&address("name"), &DeleteBlob::default(), now)
+            .err();
+        let put = service
+            .put_blob(&address("name"), store.put_request(b"x"), now)
+            .err();
+        let metadata = service.set_blob_metadata(&address("name"), Metadata::new(), &none, now);
+        [delete, put, metadata.err()]
+            .iter()
+            .all(|error| matches!(error, Some(Error::BlobImmutableDueToPolicy)))
+    };
+    set(policy(at(100), ImmutabilityMode::Unlocked), at(1)).unwrap();
+    assert!(refused(at(2)));
+    assert_err!(
+        set(policy(at(1), ImmutabilityMode::Unlocked), at(2)),
+        Error::InvalidHeaderValue { .. }
+    );
+    let deleted = service.delete_blob_immutability_policy(&address("name"), at(3));
+    deleted.unwrap().wait().unwrap();
+    store.put("name", b"new").unwrap();
+    set(policy(at(100), ImmutabilityMode::Locked), at(4)).unwrap();
+    let shorter = set(policy(at(99), ImmutabilityMode::Locked), at(4));
+    assert_err!(shorter, Error::BlobImmutableDueToPolicy);
+    set(policy(at(200), ImmutabilityMode::Locked), at(4)).unwrap();
+    let delete = service.delete_blob_immutability_policy(&address("name"), at(4));
+    assert_err!(delete, Error::BlobImmutableDueToPolicy);
+    assert!(refused(at(199)));
+    let set = service.set_blob_legal_hold(&address("name"), true, at(5));
+    set.unwrap().wait().unwrap();
+    assert!(refused(at(300)));
+    let set = service.set_blob_legal_hold(&address("name"), false, at(5));
+    set.unwrap().wait().unwrap();
+    let deleted = service.delete_blob(&address("name"), &DeleteBlob::default(), at(300));
+    deleted.unwrap().1.wait().unwrap();
+}
