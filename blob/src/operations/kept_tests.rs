@@ -4,24 +4,24 @@ use super::tests::*;
 use crate::*;
 use std::time::SystemTime;
 
-const DAY: u64 = 24 * 60 * 60;
+pub(super) const DAY: u64 = 24 * 60 * 60;
 
 /// A service whose account keeps what this policy says.
-fn keeping(policy: AccountPolicy) -> Store {
+pub(super) fn keeping(policy: AccountPolicy) -> Store {
     let store = store();
     let set = store.service.set_account_policy(ACCOUNT, policy, None);
     set.unwrap().wait().unwrap();
     store
 }
 
-fn versions() -> AccountPolicy {
+pub(super) fn versions() -> AccountPolicy {
     AccountPolicy {
         versioning: true,
         ..AccountPolicy::default()
     }
 }
 
-fn soft_delete(days: u16) -> AccountPolicy {
+pub(super) fn soft_delete(days: u16) -> AccountPolicy {
     AccountPolicy {
         delete_retention_days: Some(days),
         ..AccountPolicy::default()
@@ -30,7 +30,7 @@ fn soft_delete(days: u16) -> AccountPolicy {
 
 impl Store {
     /// Names with what they stand for, as of a listing of everything.
-    fn everything(&self, now: SystemTime) -> Vec<String> {
+    pub(super) fn everything(&self, now: SystemTime) -> Vec<String> {
         let request = ListBlobs {
             snapshots: true,
             versions: true,
@@ -62,14 +62,14 @@ impl Store {
         page.unwrap().entries.into_iter().map(told).collect()
     }
 
-    fn undelete(&self, name: &str, now: SystemTime) -> Result<()> {
+    pub(super) fn undelete(&self, name: &str, now: SystemTime) -> Result<()> {
         Ok(self
             .service
             .undelete_blob(&address(name), None, now)?
             .wait()?)
     }
 
-    fn empty(&self) {
+    pub(super) fn empty(&self) {
         assert_eq!(self.filed(), (0, 0));
         let keyspaces = &self.service.keyspaces;
         for keyspace in [
@@ -81,100 +81,6 @@ impl Store {
             assert_eq!(self.rows(keyspace), 0, "{keyspace:?}");
         }
     }
-}
-
-#[test]
-fn versions_are_made_by_writes_and_read_by_their_moment() {
-    let store = keeping(versions());
-    let first = store
-        .put("name", b"first")
-        .unwrap()
-        .written
-        .version
-        .unwrap();
-    store.put_block("name", "a", b"second").unwrap();
-    let second = store
-        .commit("name", latest(&["a"]))
-        .unwrap()
-        .version
-        .unwrap();
-    store.put_block("name", "b", b"third").unwrap();
-    let third = store
-        .commit("name", latest(&["a", "b"]))
-        .unwrap()
-        .version
-        .unwrap();
-    let none = Conditions::default();
-    let set = store
-        .service
-        .set_blob_metadata(&address("name"), pairs(&[("n", "v")]), &none, at(1));
-    let fourth = set.unwrap().0.version.unwrap();
-    assert!(first < second && second < third && third < fourth);
-    let read = |moment| {
-        store
-            .read_state("name", BlobState::Version(moment))
-            .unwrap()
-    };
-    for (moment, body) in [
-        (first, &b"first"[..]),
-        (second, b"second"),
-        (third, b"secondthird"),
-        (fourth, b"secondthird"),
-    ] {
-        assert_eq!(read(moment), body);
-    }
-    assert_eq!(
-        store.everything(at(2)),
-        [
-            "name version",
-            "name version",
-            "name version",
-            "name current",
-        ]
-    );
-    let current = store.delete_with("name", BlobState::Version(fourth), DeleteBlob::default());
-    assert_err!(current, Error::OperationNotAllowedOnRootBlob);
-    store.delete("name").unwrap();
-    assert_err!(store.read("name"), Error::BlobNotFound);
-    assert_eq!(read(fourth), b"secondthird");
-    let only = ListBlobs {
-        deleted_with_versions: true,
-        ..ListBlobs::default()
-    };
-    let BlobEntry::Blob(listed) = &store.list(&only).entries[0] else {
-        panic!();
-    };
-    assert!(listed.has_versions_only);
-    assert_eq!(store.list(&only).entries.len(), 1);
-    for moment in [second, first, fourth, third] {
-        store
-            .delete_with("name", BlobState::Version(moment), DeleteBlob::default())
-            .unwrap();
-    }
-    store.service.sweep(at(8 * DAY), 100).unwrap();
-    store.empty();
-}
-
-#[test]
-fn version_is_promoted_by_a_copy() {
-    let store = keeping(versions());
-    let first = store
-        .put("name", b"first")
-        .unwrap()
-        .written
-        .version
-        .unwrap();
-    store.put("name", b"second").unwrap();
-    let source = BlobAddress {
-        state: BlobState::Version(first),
-        ..address("name")
-    };
-    let copied = store
-        .service
-        .copy_blob(&source, &address("name"), CopyBlob::default(), at(1));
-    copied.unwrap().1.wait().unwrap();
-    assert_eq!(store.read("name").unwrap(), b"first");
-    assert_eq!(store.everything(at(2)).len(), 3);
 }
 
 #[test]
@@ -300,32 +206,6 @@ fn kept_snapshots_are_deleted_for_good_where_the_account_allows_it() {
         }
         assert_eq!(store.everything(at(7)).len(), if allowed { 1 } else { 2 });
     }
-}
-
-#[test]
-fn deleted_versions_come_back_as_versions() {
-    let store = keeping(AccountPolicy {
-        versioning: true,
-        ..soft_delete(3)
-    });
-    let first = store
-        .put("name", b"first")
-        .unwrap()
-        .written
-        .version
-        .unwrap();
-    store.put("name", b"second").unwrap();
-    let state = BlobState::Version(first);
-    store
-        .delete_with("name", state, DeleteBlob::default())
-        .unwrap();
-    assert_err!(store.read_state("name", state), Error::BlobNotFound);
-    assert_eq!(
-        store.everything(at(7)),
-        ["name deleted version", "name current"]
-    );
-    store.undelete("name", at(7)).unwrap();
-    assert_eq!(store.read_state("name", state).unwrap(), b"first");
 }
 
 #[test]
@@ -472,67 +352,4 @@ fn listing_of_what_is_deleted_looks_at_nothing_else() {
     assert_eq!(told, expected);
     assert!(examined < 12, "{examined}");
     assert_eq!(all("/").0, ["a", "dir/", "there/", "z as a snapshot"]);
-}
-
-#[test]
-fn search_for_tags_finds_versions_when_asked() {
-    let store = keeping(versions());
-    let put = |name: &str, tags: &[(&str, &str)]| {
-        let mut request = store.put_request(b"body");
-        request.settings.tags = pairs(tags);
-        store
-            .put_with(name, request, at(1))
-            .unwrap()
-            .written
-            .version
-            .unwrap()
-    };
-    let first = put("name", &[("kind", "lake"), ("size", "1")]);
-    let second = put("name", &[("kind", "lake"), ("size", "2")]);
-    let third = put("name", &[("kind", "river")]);
-    put("other", &[("kind", "lake")]);
-    let find = |query: &str, versions| {
-        let request = FindBlobsByTags {
-            query: TagQuery::parse(query).unwrap(),
-            marker: None,
-            max_results: None,
-            versions,
-        };
-        let page = store
-            .service
-            .find_blobs_by_tags(ACCOUNT, &request, at(2))
-            .unwrap();
-        let told = |blob: TaggedBlob| (blob.name, blob.version, blob.is_current);
-        let told: Vec<_> = page.blobs.into_iter().map(told).collect();
-        (told, page.rows_examined)
-    };
-    let (current, examined) = find("kind >= 'a'", false);
-    assert_eq!(
-        (current.len(), examined),
-        (2, 2),
-        "versions cost nothing unasked"
-    );
-    let named = |version, is_current| ("name".to_string(), Some(version), is_current);
-    let (found, _) = find("kind = 'lake'", true);
-    assert_eq!(found[..2], [named(first, false), named(second, false)]);
-    assert!(found.len() == 3 && found[2].2);
-    assert_eq!(find("kind > 'lake'", true).0, [named(third, true)]);
-    assert_eq!(
-        find("kind = 'lake' AND size = '2'", true).0,
-        [named(second, false)]
-    );
-    let (none, version) = (Conditions::default(), BlobState::Version(first));
-    let address = BlobAddress {
-        state: version,
-        ..address("name")
-    };
-    let set = store
-        .service
-        .set_blob_tags(&address, pairs(&[("kind", "pond")]), &none, at(3));
-    set.unwrap().wait().unwrap();
-    assert_eq!(find("kind = 'pond'", true).0, [named(first, false)]);
-    assert_eq!(find("kind = 'lake' AND size = '1'", true).0, []);
-    let deleted = store.delete_with("name", version, DeleteBlob::default());
-    deleted.unwrap();
-    assert_eq!(find("kind = 'pond'", true).0, []);
 }

@@ -53,6 +53,8 @@ mod terms_tests;
 #[cfg(test)]
 mod tests;
 mod undelete;
+#[cfg(test)]
+mod version_tests;
 mod write;
 
 pub use append_blob::{AppendBlock, AppendBlockOutcome, PutAppendBlob};
