@@ -2,7 +2,7 @@
 
 use super::copy::{CopyOutcome, check_needs_no_key, completed};
 use super::new_blob::{BlobSettings, NewBlob};
-use super::page_blob::is_later;
+use super::page_ranges::is_later;
 use super::write::{BlobWrite, Place, Retired};
 use crate::BlobService;
 use crate::conditions::{Conditions, WriteKind};

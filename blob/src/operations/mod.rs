@@ -36,6 +36,7 @@ mod page_blob;
 mod page_blob_tests;
 #[cfg(test)]
 mod page_cost_tests;
+mod page_ranges;
 mod pending_copy;
 mod service;
 mod snapshot;
@@ -65,9 +66,10 @@ pub use container::ContainerSettings;
 pub use copy::{COPY_FROM_URL_BYTES_MAX, CopyBlob, CopyOutcome};
 pub use new_blob::BlobSettings;
 pub use page_blob::{
-    GetPageRanges, PAGE_BLOB_BYTES_MAX, PageRange, PageRanges, PageUpdate, PutPage, PutPageBlob,
-    PutPageOutcome, SequenceAction, SequenceConditions,
+    PAGE_BLOB_BYTES_MAX, PageUpdate, PutPage, PutPageBlob, PutPageOutcome, SequenceAction,
+    SequenceConditions,
 };
+pub use page_ranges::{GetPageRanges, PageRange, PageRanges};
 pub use pending_copy::FetchedCopy;
 pub use state::{Expiry, TierOutcome};
 pub use tags::{FindBlobsByTags, FindBlobsByTagsPage, TaggedBlob};

@@ -1,0 +1,171 @@
+//! Get Page Ranges: which pages of a blob were written, or have changed since a snapshot, page by page.
+
+use crate::BlobService;
+use crate::conditions::Conditions;
+use crate::download::ByteRange;
+use crate::error::{Error, Result};
+use crate::keys::{self, History};
+use crate::model::{Blob, BlobAddress, BlobState, BlobType, Layer};
+use crate::moment::Moment;
+use crate::names;
+use crate::pages::{self, Overlay};
+use std::ops::Range;
+use std::time::SystemTime;
+
+/// The request of Get Page Ranges.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GetPageRanges {
+    /// Only pages of this range; `None` is the whole blob.
+    pub range: Option<ByteRange>,
+    /// Only pages that changed since this snapshot: `prevsnapshot`.
+    pub previous: Option<Moment>,
+    /// Where the page begins: the `next_marker` of the page before. Absent or empty: at the start.
+    pub marker: Option<String>,
+    /// Most ranges of the answer, from 1; `None` for all.
+    pub max_results: Option<u32>,
+    /// What must hold of the blob.
+    pub conditions: Conditions,
+}
+
+/// A range of pages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageRange {
+    /// The stretch, end exclusive.
+    pub range: Range<u64>,
+    /// Whether it was cleared since the snapshot before; never so where none was given.
+    pub cleared: bool,
+}
+
+/// The answer of Get Page Ranges.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageRanges {
+    /// The blob.
+    pub blob: Blob,
+    /// Ascending; neighbours of one kind are one.
+    pub ranges: Vec<PageRange>,
+    /// What to ask the next page with; `None` if there is none.
+    pub next_marker: Option<String>,
+}
+
+impl BlobService {
+    /// The ranges of pages that were written and not cleared since; or those that were written or cleared after a snapshot.
+    /// Errors: as [`BlobService::get_blob`]; `InvalidBlobType`; `InvalidQueryParameterValue` for a marker that is none;
+    /// `OutOfRangeQueryParameterValue`; `PreviousSnapshotNotFound`, `PreviousSnapshotCannotBeNewer`, `BlobOverwritten`.
+    pub fn get_page_ranges(
+        &self,
+        address: &BlobAddress<'_>,
+        request: &GetPageRanges,
+        now: SystemTime,
+    ) -> Result<PageRanges> {
+        let (snapshot, home, blob) = self.find_for_read(address, &request.conditions, now)?;
+        if blob.blob_type() != BlobType::PageBlob {
+            return Err(Error::InvalidBlobType);
+        }
+        let before = match request.previous {
+            None => (0, 0),
+            Some(moment) => {
+                if let BlobState::Snapshot(target) = address.state
+                    && moment > target
+                {
+                    return Err(Error::PreviousSnapshotCannotBeNewer);
+                }
+                let name = names::blob_name(address.blob)?;
+                let key = keys::history(home, History::Snapshot, &name, moment);
+                let previous = self.keyspaces.past(&snapshot, home, &key)?;
+                layers_since(&blob, &previous.ok_or(Error::PreviousSnapshotNotFound)?)?
+            }
+        };
+        let range = request.range_in(blob.length)?;
+        let keyspaces = &self.keyspaces;
+        let overlay = Overlay::of_changes(keyspaces, &snapshot, &blob.layers, before, range);
+        let (ranges, next_marker) = request.collect(overlay)?;
+        Ok(PageRanges {
+            blob,
+            ranges,
+            next_marker,
+        })
+    }
+}
+
+/// How many of the blob's layers were there when the snapshot was taken, and the epoch as of which it saw the last of them: what
+/// is later has all that changed since.
+fn layers_since(blob: &Blob, previous: &Blob) -> Result<(usize, u64)> {
+    match (is_later(blob, previous), previous.layers.last()) {
+        (true, Some(last)) => Ok((previous.layers.len(), last.end)),
+        _ => Err(Error::BlobOverwritten),
+    }
+}
+
+/// Whether a blob has become, by writes alone, what the other is, or is the same.
+pub(crate) fn is_later(blob: &Blob, than: &Blob) -> bool {
+    let Some((last, lower)) = than.layers.split_last() else {
+        return false;
+    };
+    let same = |a: &Layer, b: &Layer| a.file == b.file && a.end == b.end;
+    let Some(own) = blob.layers.get(lower.len()) else {
+        return false;
+    };
+    let is_below = blob.layers.iter().zip(lower).all(|(a, b)| same(a, b));
+    is_below && own.file == last.file && (own.end >= last.end || !own.windowed)
+}
+
+/// What a marker of page ranges begins with.
+const MARKER_VERSION: &str = "1!";
+
+impl GetPageRanges {
+    fn range_in(&self, length: u64) -> Result<Range<u64>> {
+        if self.max_results == Some(0) {
+            return Err(Error::OutOfRangeQueryParameterValue {
+                parameter: "maxresults",
+                value: "0".to_string(),
+                minimum: 1,
+                maximum: u32::MAX.into(),
+            });
+        }
+        let mut range = match self.range {
+            Some(range) => range.within(length)?,
+            None => 0..length,
+        };
+        if let Some(marker) = self.marker.as_deref().filter(|marker| !marker.is_empty()) {
+            let offset = marker.strip_prefix(MARKER_VERSION);
+            let offset: u64 = offset.and_then(|text| text.parse().ok()).ok_or_else(|| {
+                Error::InvalidQueryParameterValue {
+                    parameter: "marker",
+                    value: marker.to_string(),
+                    reason: "it is not the NextMarker of a page",
+                }
+            })?;
+            range.start = range.start.max(offset).min(range.end);
+        }
+        Ok(range)
+    }
+
+    fn collect(&self, mut overlay: Overlay) -> Result<(Vec<PageRange>, Option<String>)> {
+        let mut ranges: Vec<PageRange> = Vec::new();
+        while let Some(segment) = overlay.next()? {
+            let cleared = match segment.what {
+                pages::Written::Never => continue,
+                pages::Written::Cleared if self.previous.is_none() => continue,
+                pages::Written::Cleared => true,
+                pages::Written::Pages(..) => false,
+            };
+            let full = self
+                .max_results
+                .is_some_and(|max| ranges.len() >= max as usize);
+            match ranges.last_mut() {
+                Some(last) if last.range.end == segment.range.start && last.cleared == cleared => {
+                    last.range.end = segment.range.end;
+                }
+                _ if full => {
+                    let marker = format!("{MARKER_VERSION}{}", segment.range.start);
+                    return Ok((ranges, Some(marker)));
+                }
+                _ => ranges.push(PageRange {
+                    range: segment.range,
+                    cleared,
+                }),
+            }
+        }
+        Ok((ranges, None))
+    }
+}
