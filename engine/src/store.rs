@@ -187,6 +187,7 @@ impl Store {
         self.closed.load(Ordering::Acquire)
     }
 
+    #[inline]
     pub(crate) fn check_open(&self) -> Result<()> {
         match self.is_closed() {
             true => Err(Error::Closed),
@@ -195,6 +196,7 @@ impl Store {
     }
 
     /// Refuses a keyspace of another store.
+    #[inline]
     pub(crate) fn check_keyspace(&self, tree: &Tree) -> Result<()> {
         match tree.instance == self.instance {
             true => Ok(()),

@@ -117,7 +117,11 @@ impl Rows {
 
     #[inline]
     pub(crate) fn advance(&mut self) -> Result<bool> {
-        match self.step() {
+        let stepped = match self.alone() {
+            Some(only) => self.step_alone(only),
+            None => self.step(),
+        };
+        match stepped {
             // Made anew: to copy what `step` answered waits for its parts to be stored, a twentieth of a scan.
             Ok(true) => Ok(true),
             ended => {
@@ -129,12 +133,46 @@ impl Rows {
         }
     }
 
+    /// The source that stands on the current row, if it is the only one left and nothing hides its rows but deletions of
+    /// its own: so it is in most scans.
+    #[inline]
+    fn alone(&self) -> Option<usize> {
+        match self.order[..] {
+            [only] if !self.has_range_tombstones && self.pending_seek.is_none() => {
+                self.current.filter(|current| *current == only)
+            }
+            _ => None,
+        }
+    }
+
+    /// What `step` would do, without what has nothing to do here.
+    #[inline]
+    fn step_alone(&mut self, only: usize) -> Result<bool> {
+        let source = &mut self.sources[only];
+        source.next()?;
+        if source.key().is_some() {
+            if source.kind() != Kind::Delete && self.is_in_range(only) {
+                self.passed += 1;
+                return Ok(true);
+            }
+        } else {
+            self.order.clear();
+        }
+        self.current = None;
+        self.find_live()
+    }
+
     fn step(&mut self) -> Result<bool> {
         match (self.pending_seek.take(), self.current.take()) {
             (Some(bound), _) => self.begin(bound)?,
             (None, Some(_)) => self.pass()?,
             (None, None) => return Ok(false),
         }
+        self.find_live()
+    }
+
+    /// From where the sources stand to the first row that is alive.
+    fn find_live(&mut self) -> Result<bool> {
         while let Some(first) = self.first() {
             self.passed += 1;
             if !self.is_in_range(first) {
@@ -231,6 +269,7 @@ impl Rows {
         }
     }
 
+    #[inline]
     fn is_in_range(&self, first: usize) -> bool {
         let source = &self.sources[first];
         let Some(key) = source.key() else {
@@ -280,14 +319,6 @@ impl Rows {
 
     /// Moves the first source, and every other that stands on the same key, beyond it.
     fn pass(&mut self) -> Result<()> {
-        if let [only] = self.order[..] {
-            let source = &mut self.sources[only];
-            source.next()?;
-            if source.key().is_none() {
-                self.order.clear();
-            }
-            return Ok(());
-        }
         let key = self.sources[self.order[0]].key();
         let others = self.order[1..].iter();
         let same = 1 + others

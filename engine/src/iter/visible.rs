@@ -70,6 +70,7 @@ impl Source {
         Ok(())
     }
 
+    #[inline]
     pub(crate) fn next(&mut self) -> Result<()> {
         match self {
             Source::Memtable(rows) => rows.next(),
@@ -158,16 +159,21 @@ impl MemtableRows {
         self.fill(bound.map_or(From::Edge, From::Key));
     }
 
+    #[inline]
     fn next(&mut self) {
         self.index += 1;
         if self.index == self.fetched.len() && !self.done {
-            let mut last = std::mem::take(&mut self.last);
-            last.clear();
-            last.extend_from_slice(self.fetched.key(self.index - 1));
-            self.fetch = (self.fetch * 4).min(FETCH_MAX);
-            self.fill(From::Behind(&last));
-            self.last = last;
+            self.fetch_more();
         }
+    }
+
+    fn fetch_more(&mut self) {
+        let mut last = std::mem::take(&mut self.last);
+        last.clear();
+        last.extend_from_slice(self.fetched.key(self.index - 1));
+        self.fetch = (self.fetch * 4).min(FETCH_MAX);
+        self.fill(From::Behind(&last));
+        self.last = last;
     }
 
     fn fill(&mut self, from: From<'_>) {
