@@ -205,7 +205,11 @@ impl Driver {
         }
         let mut events = Events::with_capacity(256);
         while run.under_way > 0 {
-            self.poll.poll(&mut events, Some(SILENCE_MAX))?;
+            match self.poll.poll(&mut events, Some(SILENCE_MAX)) {
+                // Someone stopped the whole run for a while, and let it go on.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                polled => polled?,
+            }
             if events.is_empty() {
                 return Err("the server does not answer".into());
             }
