@@ -155,6 +155,6 @@ pub struct KeyspaceOptions {
     pub tombstone_percent_max: Option<u64>,
     /// How the blocks of its SSTables are compressed. Default: LZ4 when a memtable is flushed, because writers may wait for
     /// that, and zstd when SSTables are merged. [`Compression::Lz4`] for both, for what is deleted soon after it was written:
-    /// merges and reads of blocks outside the cache take less of the processor, and the files are about a tenth larger.
+    /// merges and reads of blocks outside the cache take less of the processor, and the files are larger.
     pub compression: Option<Compression>,
 }
