@@ -12,7 +12,7 @@ use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{
     COPY_FROM_URL_BYTES_MAX, Checksums, Conditions, CopyBlob, CopyOutcome, CopyStatus, FetchedCopy,
-    Guid, PUT_BLOB_BYTES_MAX, Ticket, UploadKind, Written,
+    Guid, PUT_BLOB_BYTES_MAX, UploadKind, Written,
 };
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -23,35 +23,57 @@ pub async fn copy_foreign(request: Request, foreign: Foreign) -> Result<Response
     let place = foreign.place()?;
     let found = foreign.get(None).await?;
     found.check_length(PUT_BLOB_BYTES_MAX)?;
-    let request = Arc::new(request);
-    let (outcome, ticket) = start(&request, copy, found.length()).await?;
-    ticket.await?;
-    tokio::spawn(finish_behind(request, found, outcome.copy_id, place));
+    let fetch = Fetch {
+        found,
+        bytes_max: PUT_BLOB_BYTES_MAX,
+        claimed: Checksums::default(),
+    };
+    detached(copy_behind(Arc::new(request), copy, fetch, place)).await
+}
+
+/// Runs what begins and ends a copy apart from the connection: a client that goes away would leave the copy pending.
+async fn detached(
+    copying: impl Future<Output = Result<Response<Body>>> + Send + 'static,
+) -> Result<Response<Body>> {
+    tokio::spawn(copying).await.unwrap_or_else(|panic| {
+        tracing::error!(%panic, "a copy stopped on an assertion");
+        Err(known::INTERNAL_ERROR.into())
+    })
+}
+
+async fn copy_behind(
+    request: Arc<Request>,
+    copy: CopyBlob,
+    fetch: Fetch,
+    mut place: Place,
+) -> Result<Response<Body>> {
+    let outcome = start(&request, copy, fetch.found.length(), &mut place).await?;
+    tokio::spawn(finish_behind(request, fetch, outcome.copy_id, place));
     Ok(copied_answer(&outcome))
 }
 
+/// Makes the destination a pending copy, which has the place from then on.
 async fn start(
     request: &Arc<Request>,
     copy: CopyBlob,
     length: u64,
-) -> Result<(CopyOutcome, Ticket)> {
+    place: &mut Place,
+) -> Result<CopyOutcome> {
     let (r, create_only) = (request.clone(), request.create_only);
     let started = cross(move || {
         let blobs = &r.app.blobs;
         Ok(blobs.start_copy(&r.address(), copy, length, r.now())?)
     });
     let started = started.await;
-    started.map_err(|failure| refuse_overwrite(failure, create_only))
+    let (outcome, ticket) = started.map_err(|failure| refuse_overwrite(failure, create_only))?;
+    place.give_to(outcome.copy_id);
+    ticket.await?;
+    Ok(outcome)
 }
 
 /// Fetches what a pending copy is to hold, and ends it. One that was aborted meanwhile stays as it is.
-async fn finish_behind(request: Arc<Request>, found: Found, copy_id: Guid, mut place: Place) {
-    let fetch = Fetch {
-        found,
-        bytes_max: PUT_BLOB_BYTES_MAX,
-        claimed: Checksums::default(),
-    };
-    let finished = finish(&request, fetch, copy_id, &mut place);
+async fn finish_behind(request: Arc<Request>, fetch: Fetch, copy_id: Guid, place: Place) {
+    let finished = finish(&request, fetch, copy_id, &place);
     if let Err(failure) = finished.await {
         // Nobody waits for the answer; whoever asks for the blob finds it.
         let _ = fail(request, copy_id, &failure).await;
@@ -71,12 +93,11 @@ async fn finish(
     request: &Arc<Request>,
     fetch: Fetch,
     copy_id: Guid,
-    place: &mut Place,
+    place: &Place,
 ) -> Result<Written> {
-    let stop = place.stoppable(copy_id);
     tokio::select! {
         finished = fetch_and_finish(request, fetch, copy_id) => finished,
-        () = stop.notified() => Err(lazurite_blob::Error::NoPendingCopyOperation.into()),
+        () = place.stopped() => Err(lazurite_blob::Error::NoPendingCopyOperation.into()),
     }
 }
 
@@ -131,12 +152,7 @@ pub async fn copy_foreign_from_url(request: Request, foreign: Foreign) -> Result
         bytes_max: COPY_FROM_URL_BYTES_MAX,
         claimed,
     };
-    // Not part of the connection, or a client that goes away would leave the copy pending.
-    let copying = tokio::spawn(copy_and_wait(Arc::new(request), copy, fetch, place));
-    copying.await.unwrap_or_else(|panic| {
-        tracing::error!(%panic, "a copy stopped on an assertion");
-        Err(known::INTERNAL_ERROR.into())
-    })
+    detached(copy_and_wait(Arc::new(request), copy, fetch, place)).await
 }
 
 async fn copy_and_wait(
@@ -145,10 +161,9 @@ async fn copy_and_wait(
     fetch: Fetch,
     mut place: Place,
 ) -> Result<Response<Body>> {
-    let (outcome, ticket) = start(&request, copy, fetch.found.length()).await?;
-    ticket.await?;
+    let outcome = start(&request, copy, fetch.found.length(), &mut place).await?;
     let id = outcome.copy_id;
-    match finish(&request, fetch, id, &mut place).await {
+    match finish(&request, fetch, id, &place).await {
         Ok(written) => Ok(copied_answer(&CopyOutcome {
             written,
             status: CopyStatus::Success,

@@ -24,6 +24,7 @@ pub struct Places {
 pub struct Place {
     places: Arc<Places>,
     copy_id: Option<Guid>,
+    stop: Arc<Notify>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -41,11 +42,12 @@ impl Places {
         Ok(Place {
             places: self.clone(),
             copy_id: None,
+            stop: Arc::default(),
             _permit: permit,
         })
     }
 
-    /// Stops the copy of that id, if it has a place. It is told of once, however early.
+    /// Stops the copy of that id, if it has a place.
     pub fn stop(&self, copy_id: Guid) {
         if let Some(stop) = self.stops().get(&copy_id) {
             stop.notify_one();
@@ -65,12 +67,15 @@ fn full() -> Failure {
 }
 
 impl Place {
-    /// From now on [`Places::stop`] stops what has the place. Answers what to wait on.
-    pub fn stoppable(&mut self, copy_id: Guid) -> Arc<Notify> {
-        let stop = Arc::new(Notify::new());
-        self.places.stops().insert(copy_id, stop.clone());
+    /// Gives the place to the copy of that id, which [`Places::stop`] can stop from now on.
+    pub fn give_to(&mut self, copy_id: Guid) {
+        self.places.stops().insert(copy_id, self.stop.clone());
         self.copy_id = Some(copy_id);
-        stop
+    }
+
+    /// Waits until the copy is to stop, also if it was told so before.
+    pub async fn stopped(&self) {
+        self.stop.notified().await;
     }
 }
 
@@ -99,7 +104,7 @@ mod tests {
         taken.pop();
         let mut place = places.take().unwrap();
         assert!(places.take().is_err());
-        place.stoppable(Guid(1));
+        place.give_to(Guid(1));
         drop(place);
         assert!(places.stops().is_empty());
     }
@@ -108,13 +113,14 @@ mod tests {
     async fn a_copy_is_stopped_by_its_id_alone_even_before_it_waits() {
         let places = Arc::new(Places::new());
         let (mut one, mut two) = (places.take().unwrap(), places.take().unwrap());
-        let (first, second) = (one.stoppable(Guid(1)), two.stoppable(Guid(2)));
+        one.give_to(Guid(1));
+        two.give_to(Guid(2));
         places.stop(Guid(3));
         places.stop(Guid(2));
         tokio::select! {
             biased;
-            () = first.notified() => panic!("the other one was meant"),
-            () = second.notified() => {}
+            () = one.stopped() => panic!("the other one was meant"),
+            () = two.stopped() => {}
         }
     }
 }
