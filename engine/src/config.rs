@@ -154,7 +154,7 @@ pub struct KeyspaceOptions {
     /// rewritten.
     pub tombstone_percent_max: Option<u64>,
     /// How the blocks of its SSTables are compressed. Default: LZ4 when a memtable is flushed, because writers may wait for
-    /// that, and zstd when SSTables are merged. [`Compression::Lz4`] for both, for what is deleted soon after it was written:
-    /// merges and reads of blocks outside the cache take less of the processor, and the files are larger.
+    /// that, and zstd when SSTables are merged. [`Compression::Lz4`] for both, for what is deleted soon after it was written, or
+    /// often read from outside the cache: merges and such reads take less of the processor, and the files are larger.
     pub compression: Option<Compression>,
 }

@@ -287,8 +287,8 @@ impl<'a> Reader<'a> {
         Ok((self.text()?, self.value()?))
     }
 
-    /// Inlined, so that the value is made where it is kept: to copy it waits for its parts to be stored, a fifth of a
-    /// filtered scan.
+    /// Inlined, so that the value is made where it is kept: to copy it would wait for its parts to be stored, for each row of
+    /// a filtered scan.
     #[inline(always)]
     fn value(&mut self) -> Result<ValueRef<'a>> {
         Ok(match self.u8()? {

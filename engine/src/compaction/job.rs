@@ -20,8 +20,8 @@ use std::sync::atomic::Ordering;
 /// From how many value-log segments one job copies values: an SSTable may point to gigabytes, and other jobs wait meanwhile.
 const SEGMENTS_AT_ONCE: usize = 4;
 
-/// After how many keys a merge lets others run: some 0.1 ms. A thread that wakes beside it may wait for the next tick of the
-/// scheduler otherwise, which is milliseconds.
+/// After how many keys a merge lets others run. A thread that wakes beside it may wait for the next tick of the scheduler
+/// otherwise, which is milliseconds.
 const KEYS_PER_SLICE: u32 = 64;
 
 impl Store {

@@ -122,7 +122,7 @@ impl Rows {
             None => self.step(),
         };
         match stepped {
-            // Made anew: to copy what `step` answered waits for its parts to be stored, a twentieth of a scan.
+            // Made anew: to copy what `step` answered would wait for its parts to be stored.
             Ok(true) => Ok(true),
             ended => {
                 self.end_search(None);

@@ -38,9 +38,9 @@ const BLOCK_BYTES_MAX: u32 = 1 << 30;
 pub enum Compression {
     /// Not at all.
     None = 0,
-    /// Small, at some hundred megabytes a second.
+    /// Smallest.
     Zstd = 1,
-    /// Less small, several times as fast in both directions.
+    /// Less small, and faster in both directions.
     Lz4 = 2,
 }
 
