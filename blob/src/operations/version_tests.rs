@@ -4,15 +4,16 @@ use super::kept_tests::{DAY, keeping, soft_delete, versions};
 use super::tests::*;
 use crate::*;
 
+/// Answers its version.
+fn put_first(store: &Store) -> Moment {
+    let put = store.put("name", b"first").unwrap();
+    put.written.version.unwrap()
+}
+
 #[test]
 fn versions_are_made_by_writes_and_read_by_their_moment() {
     let store = keeping(versions());
-    let first = store
-        .put("name", b"first")
-        .unwrap()
-        .written
-        .version
-        .unwrap();
+    let first = put_first(&store);
     store.put_block("name", "a", b"second").unwrap();
     let second = store
         .commit("name", latest(&["a"]))
@@ -79,12 +80,7 @@ fn versions_are_made_by_writes_and_read_by_their_moment() {
 #[test]
 fn version_is_promoted_by_a_copy() {
     let store = keeping(versions());
-    let first = store
-        .put("name", b"first")
-        .unwrap()
-        .written
-        .version
-        .unwrap();
+    let first = put_first(&store);
     store.put("name", b"second").unwrap();
     let source = BlobAddress {
         state: BlobState::Version(first),
@@ -104,12 +100,7 @@ fn deleted_versions_come_back_as_versions() {
         versioning: true,
         ..soft_delete(3)
     });
-    let first = store
-        .put("name", b"first")
-        .unwrap()
-        .written
-        .version
-        .unwrap();
+    let first = put_first(&store);
     store.put("name", b"second").unwrap();
     let state = BlobState::Version(first);
     store
