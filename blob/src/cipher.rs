@@ -55,12 +55,7 @@ impl fmt::Debug for CustomerKey {
 }
 
 impl Encryption {
-    /// What content is encrypted with that is written with this key, or without one.
-    pub(crate) fn of(key: Option<&CustomerKey>) -> Encryption {
-        key.map_or(Encryption::None, |key| Encryption::CustomerKey(key.sha256))
-    }
-
-    /// Fails unless the request brought the key, and only if there is one.
+    /// Fails unless a read brought the key, and only if there is one.
     pub(crate) fn check(&self, key: Option<&CustomerKey>) -> Result<()> {
         match (self, key) {
             (Encryption::CustomerKey(sha256), Some(key)) if key.sha256 == *sha256 => Ok(()),
@@ -70,15 +65,6 @@ impl Encryption {
             (Encryption::CustomerKey(_), None) => Err(Error::BlobUsesCustomerSpecifiedEncryption),
             (_, None) => Ok(()),
             (_, Some(_)) => Err(Error::BlobDoesNotUseCustomerSpecifiedEncryption),
-        }
-    }
-
-    /// Fails if the request names an encryption scope, and not the blob's.
-    pub(crate) fn check_scope(&self, named: Option<&str>) -> Result<()> {
-        match (self, named) {
-            (_, None) => Ok(()),
-            (Encryption::Scope(own), Some(named)) if own == named => Ok(()),
-            (_, Some(_)) => Err(Error::BlobCustomerSpecifiedEncryptionMismatch),
         }
     }
 }

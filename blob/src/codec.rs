@@ -24,6 +24,7 @@
 //!             03 start content-id:16 skipped stored content-id:16 offset    encrypted as that part of that content
 //! Staging     01 count id-bytes:1 touched:8
 //!             02 count id-bytes:1 touched:8 key-sha256:32                   encrypted with that key
+//!             03 count id-bytes:1 touched:8 scope:text                      encrypted in that scope
 //! Policy      01 versions:1 delete-days? permanent:1 container-days? rehydrate-seconds   (of an account)
 //! count       01 count                                                      how many records name a file
 //! ```
@@ -43,7 +44,7 @@
 use crate::account::AccountPolicy;
 use crate::error::Result;
 use crate::etag::ETag;
-use crate::fields::{EXTENT, Extras, Reader, Writer, decode};
+use crate::fields::{EXTENT, Extras, Reader, STAGING, Writer, decode};
 use crate::keys::File;
 use crate::lease::Lease;
 use crate::model::{
@@ -459,25 +460,32 @@ pub(crate) fn decode_count(value: &[u8]) -> Result<u64> {
 }
 
 pub(crate) fn encode_staging(staging: &Staging) -> Vec<u8> {
-    let mut out = Writer::new(if staging.key_sha256.is_some() { 2 } else { 1 });
+    let mut out = Writer::new(match staging.encryption {
+        Encryption::None => 1,
+        Encryption::CustomerKey(_) => 2,
+        Encryption::Scope(_) => 3,
+    });
     out.varint(staging.count.into());
     out.byte(staging.id_bytes);
     out.time(staging.touched_at);
-    if let Some(sha256) = &staging.key_sha256 {
-        out.0.extend_from_slice(sha256);
+    match &staging.encryption {
+        Encryption::None => {}
+        Encryption::CustomerKey(sha256) => out.0.extend_from_slice(sha256),
+        Encryption::Scope(name) => out.text(name),
     }
     out.0
 }
 
 pub(crate) fn decode_staging(value: &[u8]) -> Result<Staging> {
-    decode(value, "uncommitted blocks", |version, input| {
+    decode(value, STAGING, |version, input| {
         Some(Staging {
             count: input.varint()?.try_into().ok()?,
             id_bytes: input.byte()?,
             touched_at: input.time()?,
-            key_sha256: match version {
-                1 => None,
-                _ => Some(input.array()?),
+            encryption: match version {
+                1 => Encryption::None,
+                2 => Encryption::CustomerKey(input.array()?),
+                _ => Encryption::Scope(input.text()?),
             },
         })
     })

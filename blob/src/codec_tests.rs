@@ -167,17 +167,20 @@ fn layers() -> impl Strategy<Value = Vec<Layer>> {
     prop::collection::vec(layer, 0..4)
 }
 
+fn encryption() -> impl Strategy<Value = Encryption> {
+    prop_oneof![
+        Just(Encryption::None),
+        any::<[u8; 32]>().prop_map(Encryption::CustomerKey),
+        ".{0,60}".prop_map(Encryption::Scope),
+    ]
+}
+
 fn blob() -> impl Strategy<Value = Blob> {
     let content = prop_oneof![
         Just(Content::Whole),
         any::<u32>().prop_map(|count| Content::Blocks { count }),
         any::<(u32, bool)>().prop_map(|(count, sealed)| Content::Appends { count, sealed }),
         any::<u64>().prop_map(|sequence| Content::Pages { sequence }),
-    ];
-    let encryption = prop_oneof![
-        Just(Encryption::None),
-        any::<[u8; 32]>().prop_map(Encryption::CustomerKey),
-        ".{0,60}".prop_map(Encryption::Scope),
     ];
     let immutability = (time(), any::<bool>()).prop_map(|(until, locked)| ImmutabilityPolicy {
         until,
@@ -198,7 +201,7 @@ fn blob() -> impl Strategy<Value = Blob> {
     let guards = (
         option::of(immutability),
         any::<bool>(),
-        encryption,
+        encryption(),
         option::of(time()),
     );
     (content, layers(), stamps, texts, states, moments, guards).prop_map(
@@ -286,8 +289,8 @@ proptest! {
     }
 
     #[test]
-    fn staging_comes_back(count: u32, id_bytes: u8, touched_at in time(), file: u128, key_sha256: Option<[u8; 32]>) {
-        let staging = Staging { count, id_bytes, touched_at, key_sha256 };
+    fn staging_comes_back(count: u32, id_bytes: u8, touched_at in time(), file: u128, encryption in encryption()) {
+        let staging = Staging { count, id_bytes, touched_at, encryption };
         prop_assert_eq!(decode_staging(&encode_staging(&staging)).unwrap(), staging);
         prop_assert_eq!(decode_uncommitted(&encode_uncommitted(file)).unwrap(), file);
     }

@@ -29,7 +29,8 @@ pub struct Conditions {
     pub lease_id: Option<Guid>,
     /// The key that the content is encrypted with, where a request needs it: it must be the blob's.
     pub customer_key: Option<CustomerKey>,
-    /// The encryption scope that a change names: it must be the blob's. What makes a blob has it among its settings.
+    /// `x-ms-encryption-scope`, of writes: what makes a blob makes it in that scope, and what changes one must name the blob's.
+    /// `None` is the container's default.
     pub encryption_scope: Option<String>,
 }
 

@@ -99,7 +99,7 @@ pub enum Error {
     },
     #[error("The request body is too large and exceeds the maximum permissible limit.")]
     RequestBodyTooLarge { limit: u64 },
-    #[error("The container's encryption policy forbids the encryption scope of this request.")]
+    #[error("The request is forbidden by the container encryption policy.")]
     RequestForbiddenByContainerEncryptionPolicy,
     /// Code `OutOfRangeInput` too, of a container's name.
     #[error("The specified resource name length is not within the permissible limits.")]

@@ -20,7 +20,7 @@ pub(crate) fn decode<T>(
 ) -> Result<T> {
     let mut input = Reader(value);
     let decoded = match input.byte() {
-        Some(version @ 1..=VERSION_MAX) if version < 3 || what == EXTENT => {
+        Some(version @ 1..=VERSION_MAX) if version < 3 || [EXTENT, STAGING].contains(&what) => {
             fields(version, &mut input)
         }
         _ => None,
@@ -35,6 +35,8 @@ pub(crate) fn decode<T>(
 
 /// What has three versions; all others have two.
 pub(crate) const EXTENT: &str = "extent of pages";
+/// The same.
+pub(crate) const STAGING: &str = "uncommitted blocks";
 /// The newest version of any value.
 pub(crate) const VERSION_MAX: u8 = 3;
 

@@ -419,7 +419,7 @@ impl Pages {
 }
 
 /// What is known of all uncommitted blocks of a blob together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Staging {
     /// How many there are; at least one.
     pub(crate) count: u32,
@@ -427,8 +427,8 @@ pub(crate) struct Staging {
     pub(crate) id_bytes: u8,
     /// When the last of them was put: they are dropped a week later.
     pub(crate) touched_at: SystemTime,
-    /// The SHA-256 of the key that all of them are encrypted with, if the client brings one.
-    pub(crate) key_sha256: Option<[u8; 32]>,
+    /// What all of them are encrypted with.
+    pub(crate) encryption: Encryption,
 }
 
 /// The answer of Get Block List. A list that was not asked for is empty.

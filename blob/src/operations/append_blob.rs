@@ -9,8 +9,7 @@ use crate::conditions::{Conditions, WriteKind};
 use crate::error::{Error, Result};
 use crate::keys::File;
 use crate::model::{
-    Blob, BlobAddress, BlobBlock, BlobHeaders, BlobType, Content, Encryption, Layer, Metadata,
-    Written,
+    Blob, BlobAddress, BlobBlock, BlobHeaders, BlobType, Content, Layer, Metadata, Written,
 };
 use crate::names;
 use crate::upload::{Upload, UploadKind};
@@ -72,7 +71,8 @@ impl BlobService {
         let settings = request.settings.checked(BlobType::AppendBlob)?;
         let mut write = self.begin_write(address, now)?;
         write.check(condition, &request.conditions, WriteKind::Create)?;
-        write.check_scope(&settings)?;
+        let key = request.conditions.customer_key.as_ref();
+        let brought = write.brought(key, &request.conditions)?;
         write.retire(Retired::Overwritten)?;
         let blob = write.new_blob(NewBlob {
             content: Content::Appends {
@@ -84,7 +84,7 @@ impl BlobService {
             headers: request.headers,
             metadata: request.metadata,
             settings,
-            encryption: Encryption::of(request.conditions.customer_key.as_ref()),
+            encryption: brought.encryption,
         });
         write.put_current(&blob);
         Ok((blob.written(), write.commit()?))
@@ -114,7 +114,8 @@ impl BlobService {
         write.check_type(BlobType::AppendBlob)?;
         write.check(condition, &request.conditions, WriteKind::Change)?;
         let mut blob = write.changeable()?;
-        blob.encryption.check(body.key.as_ref())?;
+        let brought = write.brought(body.key.as_ref(), &request.conditions)?;
+        brought.check(&blob.encryption)?;
         let (offset, end) = (blob.length, blob.length.saturating_add(length));
         let count = unsealed(&blob)?;
         check_position(&blob, request.append_position)?;

@@ -101,8 +101,8 @@ impl BlobService {
     ) -> Result<(Written, Ticket)> {
         names::check_metadata(&metadata)?;
         let write = self.begin_change(address, None, conditions, now)?;
-        let key = conditions.customer_key.as_ref();
-        write.existing()?.encryption.check(key)?;
+        let brought = write.brought(conditions.customer_key.as_ref(), conditions)?;
+        brought.check(&write.existing()?.encryption)?;
         if write.policy.versioning {
             return self.set_metadata_of_new_version(write, metadata);
         }

@@ -9,7 +9,6 @@ use crate::cipher::CustomerKey;
 use crate::codec;
 use crate::conditions::{Conditions, Validators, WriteKind};
 use crate::error::{Error, Result};
-use crate::guid::Guid;
 use crate::keys::File;
 use crate::lease::Leased;
 use crate::model::{
@@ -119,8 +118,7 @@ impl BlobService {
 
         let mut write = self.begin_write(address, now)?;
         write.check(condition, &request.conditions, WriteKind::Create)?;
-        write.check_scope(&settings)?;
-        let encryption = Encryption::of(body.key.as_ref());
+        let brought = write.brought(body.key.as_ref(), &request.conditions)?;
         let file = match write.replaceable_file()? {
             Some(file) if body.key.is_none() => file,
             _ => {
@@ -146,7 +144,7 @@ impl BlobService {
             headers,
             metadata: request.metadata,
             settings,
-            encryption,
+            encryption: brought.encryption,
         });
         let written = blob.written();
         write.put_current(&blob);
@@ -155,16 +153,18 @@ impl BlobService {
 
     /// Puts an uncommitted block, in place of the uncommitted one of that id. The blob itself stays as it is; if there is
     /// none there is none afterwards, but Get Block List knows the name. `upload` was begun as [`UploadKind::PutBlock`].
-    /// Answers the checksums of the body: CRC64 always, MD5 if the client sent one.
+    /// Of the conditions the lease and the encryption scope count: the first of the uncommitted blocks chooses the key or the
+    /// scope of all. Answers the checksums of the body: CRC64 always, MD5 if the client sent one.
     /// Errors: of the names; `InvalidBlockId`, `OutOfRangeInput` for an id over 64 bytes, `InvalidBlobOrBlock` for one of
     /// another length than the blob's others; `InvalidHeaderValue` for an empty body; `Md5Mismatch`, `Crc64Mismatch`;
-    /// `BlockCountExceedsLimit`; `ContainerNotFound`; `InvalidBlobType`; those of leases.
+    /// `BlockCountExceedsLimit`; `ContainerNotFound`; `InvalidBlobType`; those of leases;
+    /// `BlobUsesCustomerSpecifiedEncryption` and its like; `RequestForbiddenByContainerEncryptionPolicy`.
     pub fn put_block(
         &self,
         address: &BlobAddress<'_>,
         block_id: &[u8],
         upload: Upload,
-        lease_id: Option<Guid>,
+        conditions: &Conditions,
         now: SystemTime,
     ) -> Result<(Checksums, Ticket)> {
         block_list::check_block_id(block_id)?;
@@ -179,11 +179,11 @@ impl BlobService {
 
         let mut write = self.begin_write(address, now)?;
         write.check_type(BlobType::BlockBlob)?;
-        write.check_lease(lease_id)?;
+        write.check_lease(conditions.lease_id)?;
+        let brought = write.brought(body.key.as_ref(), conditions)?;
         let file = write.staging_file()?;
         let replaced = self.uncommitted_block(&file, block_id)?;
-        let key = body.key.as_ref();
-        let staging = write.staging_with(&file, block_id, replaced.is_some(), key)?;
+        let staging = write.staging_with(&file, block_id, replaced.is_some(), brought)?;
         let block = BlobBlock {
             id: block_id.to_vec(),
             length,
@@ -224,10 +224,10 @@ impl BlobService {
         let mut write = self.begin_write(address, now)?;
         write.check_type(BlobType::BlockBlob)?;
         write.check(condition, &request.conditions, WriteKind::Create)?;
-        write.check_scope(&settings)?;
-        write.check_online()?;
         let key = request.conditions.customer_key.as_ref();
-        let (list, layers) = write.replace_blocks(&request.blocks, key)?;
+        let brought = write.brought(key, &request.conditions)?;
+        write.check_online()?;
+        let (list, layers) = write.replace_blocks(&request.blocks, &brought)?;
         let blob = write.new_blob(NewBlob {
             content: Content::Blocks {
                 count: list.blocks.len() as u32,
@@ -237,7 +237,7 @@ impl BlobService {
             headers: request.headers,
             metadata: request.metadata,
             settings,
-            encryption: Encryption::of(request.conditions.customer_key.as_ref()),
+            encryption: brought.encryption,
         });
         let written = blob.written();
         write.put_current(&blob);

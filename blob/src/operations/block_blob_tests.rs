@@ -198,7 +198,7 @@ fn blocks_need_a_body_an_id_and_a_container() {
     let upload = store.upload(UploadKind::PutBlock, b"1");
     let result = store
         .service
-        .put_block(&elsewhere, b"a", upload, None, at(0));
+        .put_block(&elsewhere, b"a", upload, &Conditions::default(), at(0));
     assert_err!(result, Error::ContainerNotFound);
 }
 

@@ -1,6 +1,5 @@
 //! What a write may be refused for, once it has found what it writes to.
 
-use super::new_blob::BlobSettings;
 use super::write::{BlobWrite, Place};
 use crate::BlobService;
 use crate::conditions::{Conditions, Validators, WriteCondition, WriteKind};
@@ -53,11 +52,6 @@ impl BlobWrite<'_> {
     ) -> Result<()> {
         condition.check(kind, self.validators())?;
         match self.current() {
-            Some(blob) if kind == WriteKind::Change => {
-                conditions.check_tags(&blob.tags)?;
-                let scope = conditions.encryption_scope.as_deref();
-                blob.encryption.check_scope(scope)
-            }
             Some(blob) => conditions.check_tags(&blob.tags),
             None => conditions.check_tags(&Tags::new()),
         }
@@ -112,19 +106,6 @@ impl BlobWrite<'_> {
         check_online(&blob, self.now)?;
         check_unprotected(&blob, self.now)?;
         Ok(blob)
-    }
-
-    /// Fails if the container wants all its blobs in one encryption scope and this is another.
-    pub(crate) fn check_scope(&self, settings: &BlobSettings) -> Result<()> {
-        let own = self.container.default_encryption_scope.as_deref();
-        let other = settings
-            .encryption_scope
-            .as_deref()
-            .filter(|scope| Some(*scope) != own);
-        match self.container.deny_encryption_scope_override && other.is_some() {
-            true => Err(Error::RequestForbiddenByContainerEncryptionPolicy),
-            false => Ok(()),
-        }
     }
 }
 

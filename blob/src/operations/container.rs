@@ -69,6 +69,9 @@ impl BlobService {
     ) -> Result<(Written, Ticket)> {
         names::check_container_name(container)?;
         names::check_metadata(&settings.metadata)?;
+        if let Some(scope) = &settings.default_encryption_scope {
+            names::check_scope_name("x-ms-default-encryption-scope", scope)?;
+        }
         let key = keys::container(account, container);
         let _gate = self.gates.alone(&key);
         if self.db.get(&self.keyspaces.containers, &key)?.is_some() {

@@ -116,7 +116,7 @@ impl BlobService {
         if kind == CopyKind::Asynchronous {
             to.check_infinite_lease()?;
         }
-        to.check_scope(&settings)?;
+        let brought = to.brought(None, &request.conditions)?;
         let found = to.share_source(&mut from, place, found)?;
         if from.key != to.key || place != Place::Current {
             // Of a copy onto itself, the record that is replaced has told how many name its files.
@@ -136,7 +136,7 @@ impl BlobService {
                 false => request.metadata,
             },
             settings,
-            encryption: Encryption::None,
+            encryption: brought.encryption,
         });
         blob.tiering = to.copied_tiering(&found, blob.tiering, request.rehydrate_priority);
         let copy_id = self.new_guid();

@@ -351,9 +351,13 @@ fn blocks_and_pages_are_taken_from_other_blobs() {
         .open_source(&address("source"), range, &none, at(1));
     let mut upload = store.upload(UploadKind::PutBlock, b"");
     upload.write_from(&mut source.unwrap().body).unwrap();
-    let put = store
-        .service
-        .put_block(&address("name"), b"a", upload, None, at(1));
+    let put = store.service.put_block(
+        &address("name"),
+        b"a",
+        upload,
+        &Conditions::default(),
+        at(1),
+    );
     put.unwrap().1.wait().unwrap();
     store.commit("name", latest(&["a"])).unwrap();
     assert_eq!(store.read("name").unwrap(), b"234");
@@ -391,7 +395,7 @@ fn racing_copies_snapshots_and_deletions_leave_nothing_behind() {
                         0 => drop(service.put_blob(&to, store.put_request(b"body"), now)),
                         1 => {
                             let upload = store.upload(UploadKind::PutBlock, b"block");
-                            drop(service.put_block(&to, b"a", upload, None, now));
+                            drop(service.put_block(&to, b"a", upload, &Conditions::default(), now));
                         }
                         2 => drop(service.put_block_list(&to, latest(&["a"]), now)),
                         3 | 4 => drop(service.snapshot_blob(&to, Metadata::new(), none, now)),

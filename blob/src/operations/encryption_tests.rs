@@ -106,7 +106,13 @@ fn blocks_of_one_list_have_one_key() {
     let store = store();
     let service = &store.service;
     let put = |id: &str, upload| {
-        let put = service.put_block(&address("name"), id.as_bytes(), upload, None, at(0));
+        let put = service.put_block(
+            &address("name"),
+            id.as_bytes(),
+            upload,
+            &Conditions::default(),
+            at(0),
+        );
         put.map(|(_, ticket)| ticket.wait().unwrap())
     };
     let body = [SECRET, &pattern(40_000, 2)[..]].concat();
@@ -209,52 +215,4 @@ fn appends_and_pages_are_encrypted_one_by_one() {
     }
     assert!(store.unseal("pages", 1, None).unwrap() == expected);
     assert!(!store.stores(SECRET));
-}
-
-#[test]
-fn scopes_are_kept_and_a_container_may_insist_on_its_own() {
-    let store = store();
-    let service = &store.service;
-    let settings = ContainerSettings {
-        default_encryption_scope: Some("ours".to_string()),
-        deny_encryption_scope_override: true,
-        ..ContainerSettings::default()
-    };
-    let made = service.create_container_with(ACCOUNT, "scoped", settings, at(0));
-    made.unwrap().1.wait().unwrap();
-    let put = |container, scope: Option<&str>| {
-        let address = BlobAddress {
-            container,
-            ..address("name")
-        };
-        let mut request = store.put_request(b"body");
-        request.settings.encryption_scope = scope.map(str::to_string);
-        service.put_blob(&address, request, at(0))?.1.wait()?;
-        let blob = service.get_blob_properties(&address, &Conditions::default(), at(1))?;
-        Ok::<_, Error>(blob.encryption_scope().map(str::to_string))
-    };
-    assert_eq!(put(CONTAINER, None).unwrap(), None);
-    assert_eq!(
-        put(CONTAINER, Some("theirs")).unwrap().as_deref(),
-        Some("theirs")
-    );
-    let change = |scope: &str| {
-        let conditions = Conditions {
-            encryption_scope: Some(scope.to_string()),
-            ..Conditions::default()
-        };
-        let name = address("name");
-        let set = service.set_blob_metadata(&name, Metadata::new(), &conditions, at(1));
-        set.map(|_| ())
-    };
-    assert!(change("theirs").is_ok());
-    let other = change("ours");
-    assert_err!(other, Error::BlobCustomerSpecifiedEncryptionMismatch);
-    assert_eq!(put("scoped", None).unwrap().as_deref(), Some("ours"));
-    assert_eq!(
-        put("scoped", Some("ours")).unwrap().as_deref(),
-        Some("ours")
-    );
-    let other = put("scoped", Some("theirs"));
-    assert_err!(other, Error::RequestForbiddenByContainerEncryptionPolicy);
 }

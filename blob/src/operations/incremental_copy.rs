@@ -8,7 +8,7 @@ use crate::BlobService;
 use crate::conditions::{Conditions, WriteKind};
 use crate::error::{Error, Result};
 use crate::keys::History;
-use crate::model::{Blob, BlobAddress, BlobState, BlobType, CopyState, CopyStatus, Encryption};
+use crate::model::{Blob, BlobAddress, BlobState, BlobType, CopyState, CopyStatus};
 use crate::moment::Moment;
 use lazurite_engine::Ticket;
 use std::time::SystemTime;
@@ -38,6 +38,7 @@ impl BlobService {
         check_needs_no_key(&found)?;
         to.check(condition, conditions, WriteKind::Create)?;
         to.check_increment(&found)?;
+        let brought = to.brought(None, conditions)?;
         let found = to.share_source(&mut from, place, found)?;
         to.name_layers(&found);
         to.retire(Retired::Overwritten)?;
@@ -48,7 +49,7 @@ impl BlobService {
             headers: found.headers.clone(),
             metadata: found.metadata.clone(),
             settings: BlobSettings::default(),
-            encryption: Encryption::None,
+            encryption: brought.encryption,
         });
         let (copy_id, moment) = (self.new_guid(), to.new_moment()?);
         blob.copy = Some(CopyState {

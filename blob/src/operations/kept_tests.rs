@@ -255,9 +255,13 @@ fn uncommitted_blocks_go_a_week_after_the_last() {
     store.put("there", b"body").unwrap();
     let put = |name: &str, id: &str, now| {
         let upload = store.upload(UploadKind::PutBlock, b"block");
-        let put = store
-            .service
-            .put_block(&address(name), id.as_bytes(), upload, None, now);
+        let put = store.service.put_block(
+            &address(name),
+            id.as_bytes(),
+            upload,
+            &Conditions::default(),
+            now,
+        );
         put.unwrap().1.wait().unwrap();
     };
     for name in ["there", "new"] {

@@ -17,6 +17,7 @@ mod container_tests;
 mod copy;
 #[cfg(test)]
 mod copy_tests;
+mod encryption;
 #[cfg(test)]
 mod encryption_tests;
 #[cfg(test)]

@@ -23,8 +23,6 @@ pub struct BlobSettings {
     pub immutability: Option<ImmutabilityPolicy>,
     /// Whether the blob must not be changed or deleted until this is taken back.
     pub legal_hold: bool,
-    /// `x-ms-encryption-scope`; `None` is the container's default.
-    pub encryption_scope: Option<String>,
 }
 
 impl BlobSettings {
@@ -75,17 +73,8 @@ impl BlobWrite<'_> {
             deleted: None,
             immutability: new.settings.immutability,
             legal_hold: new.settings.legal_hold,
-            encryption: self.encryption(new.encryption, new.settings.encryption_scope),
+            encryption: new.encryption,
             is_current: false,
-        }
-    }
-
-    /// A key counts before the scope that was asked for, and that before the container's.
-    fn encryption(&self, by_key: Encryption, scope: Option<String>) -> Encryption {
-        let scope = scope.or_else(|| self.container.default_encryption_scope.clone());
-        match (by_key, scope) {
-            (Encryption::None, Some(scope)) => Encryption::Scope(scope),
-            (by_key, _) => by_key,
         }
     }
 

@@ -1,8 +1,8 @@
 //! What Put Block List does to the blocks of a blob: which rows and contents stay, which go, and in whose file the list lies.
 
+use super::encryption::Brought;
 use super::write::{BlobWrite, Retired};
 use crate::block_list::{self, BlockChoice, NewList};
-use crate::cipher::CustomerKey;
 use crate::codec;
 use crate::error::{Error, Result};
 use crate::keys::File;
@@ -16,7 +16,7 @@ impl BlobWrite<'_> {
     pub(super) fn replace_blocks(
         &mut self,
         choices: &[BlockChoice],
-        key: Option<&CustomerKey>,
+        brought: &Brought,
     ) -> Result<(NewList, Vec<Layer>)> {
         let service = self.service;
         let snapshot = service.db.snapshot();
@@ -36,7 +36,7 @@ impl BlobWrite<'_> {
         let uncommitted = filed(staging, File::all_uncommitted)?;
         let list = block_list::resolve(choices, &committed, &uncommitted)?;
         let staged: HashSet<u128> = uncommitted.iter().map(|block| block.content).collect();
-        self.check_keys_of_blocks(&list, &staged, key)?;
+        self.check_encryption_of_blocks(&list, &staged, brought)?;
         drop(snapshot);
 
         let mut exclusive = HashSet::new();
@@ -71,11 +71,11 @@ impl BlobWrite<'_> {
 
     /// Fails unless all blocks that are listed are encrypted with what the request brought. `staged` are the contents of those
     /// that were not committed.
-    fn check_keys_of_blocks(
+    fn check_encryption_of_blocks(
         &self,
         list: &NewList,
         staged: &HashSet<u128>,
-        key: Option<&CustomerKey>,
+        brought: &Brought,
     ) -> Result<()> {
         let is_staged = |block: &BlobBlock| staged.contains(&block.content);
         if list.blocks.iter().any(is_staged)
@@ -84,11 +84,11 @@ impl BlobWrite<'_> {
             let service = self.service;
             let row = self.file(id).staging();
             if let Some(value) = service.db.get(&service.keyspaces.blocks, &row)? {
-                codec::decode_staging(&value)?.encryption().check(key)?;
+                brought.check(&codec::decode_staging(&value)?.encryption)?;
             }
         }
         match self.current() {
-            Some(blob) if !list.blocks.iter().all(is_staged) => blob.encryption.check(key),
+            Some(blob) if !list.blocks.iter().all(is_staged) => brought.check(&blob.encryption),
             _ => Ok(()),
         }
     }

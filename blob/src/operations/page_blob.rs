@@ -9,9 +9,7 @@ use crate::conditions::{Conditions, WriteKind};
 use crate::epochs::Writer;
 use crate::error::{Error, Result};
 use crate::keys::File;
-use crate::model::{
-    Blob, BlobAddress, BlobHeaders, BlobType, Content, Encryption, Layer, Metadata, Written,
-};
+use crate::model::{Blob, BlobAddress, BlobHeaders, BlobType, Content, Layer, Metadata, Written};
 use crate::names;
 use crate::page_write::{PageWrite, is_large};
 use crate::pages::PAGE_BYTES;
@@ -117,7 +115,8 @@ impl BlobService {
         check_tier_holds(settings.tier, request.length)?;
         let mut write = self.begin_write(address, now)?;
         write.check(condition, &request.conditions, WriteKind::Create)?;
-        write.check_scope(&settings)?;
+        let key = request.conditions.customer_key.as_ref();
+        let brought = write.brought(key, &request.conditions)?;
         write.retire(Retired::Overwritten)?;
         let blob = write.new_blob(NewBlob {
             content: Content::Pages {
@@ -129,7 +128,7 @@ impl BlobService {
             headers: request.headers,
             metadata: request.metadata,
             settings,
-            encryption: Encryption::of(request.conditions.customer_key.as_ref()),
+            encryption: brought.encryption,
         });
         write.put_current(&blob);
         Ok((blob.written(), write.commit()?))
@@ -169,7 +168,8 @@ impl BlobService {
             Some(body) => body.key.as_ref(),
             None => request.conditions.customer_key.as_ref(),
         };
-        blob.encryption.check(key)?;
+        let brought = write.brought(key, &request.conditions)?;
+        brought.check(&blob.encryption)?;
         let sequence = blob.sequence_number().unwrap_or_default();
         request.sequence.check(sequence)?;
         if range.end > blob.length {
@@ -192,7 +192,7 @@ impl BlobService {
 
     /// Set Blob Properties of a page blob: another length, another sequence number, and, if they are given, other headers.
     /// Answers the sequence number as well. What lies beyond a shorter length is gone; what a longer one adds is zero. Another
-    /// length needs the blob's key, if a client brought it one; the rest does not: the clients send none with it.
+    /// length needs the blob's key or scope, if it has one; the rest does not: the clients send none with it.
     /// Errors: as [`BlobService::set_blob_properties`]; `InvalidBlobType`; `InvalidHeaderValue`;
     /// `SequenceNumberIncrementTooLarge`, `ContentLengthLargerThanTierLimit`; `OperationNotAllowedOnIncrementalCopyBlob`.
     pub fn set_page_blob_properties(
@@ -208,7 +208,8 @@ impl BlobService {
         let mut write = self.begin_change(address, Some(BlobType::PageBlob), conditions, now)?;
         let mut blob = write.changeable_pages()?;
         if let Some(length) = length {
-            blob.encryption.check(conditions.customer_key.as_ref())?;
+            let brought = write.brought(conditions.customer_key.as_ref(), conditions)?;
+            brought.check(&blob.encryption)?;
             check_tier_holds(blob.tiering.explicit, length)?;
             write.resize(&mut blob, length)?;
         }

@@ -12,8 +12,8 @@ use crate::guid::Guid;
 use crate::keys;
 use crate::listing::unreadable;
 use crate::model::{
-    Blob, BlobAddress, BlobHeaders, BlobType, Content, CopyState, CopyStatus, Encryption, Layer,
-    Metadata, Written,
+    Blob, BlobAddress, BlobHeaders, BlobType, Content, CopyState, CopyStatus, Layer, Metadata,
+    Written,
 };
 use crate::names;
 use crate::upload::{Upload, UploadKind};
@@ -48,7 +48,7 @@ impl BlobService {
         let mut to = self.begin_write(destination, now)?;
         to.check_type(BlobType::BlockBlob)?;
         to.check(condition, &request.conditions, WriteKind::Create)?;
-        to.check_scope(&settings)?;
+        let brought = to.brought(None, &request.conditions)?;
         to.check_infinite_lease()?;
         to.retire(Retired::Overwritten)?;
         let mut blob = to.new_blob(NewBlob {
@@ -63,7 +63,7 @@ impl BlobService {
             headers: BlobHeaders::default(),
             metadata: request.metadata,
             settings,
-            encryption: Encryption::None,
+            encryption: brought.encryption,
         });
         let copy_id = self.new_guid();
         blob.copy = Some(CopyState {

@@ -33,8 +33,8 @@ impl BlobService {
         lease.check_read(conditions.lease_id, now, Leased::Blob)?;
         write.check_not_pending()?;
         check_online(&write.existing()?, now)?;
-        let key = conditions.customer_key.as_ref();
-        write.existing()?.encryption.check(key)?;
+        let brought = write.brought(conditions.customer_key.as_ref(), conditions)?;
+        brought.check(&write.existing()?.encryption)?;
         write.share_layers(|_| true);
         let mut blob = write.existing()?;
         let moment = write.new_moment()?;

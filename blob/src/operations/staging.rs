@@ -1,15 +1,15 @@
 //! Uncommitted blocks: where they lie, what is known of them together, and that they go after a week.
 
 use super::Found;
+use super::encryption::Brought;
 use super::new_list::listed_file;
 use super::write::BlobWrite;
 use crate::BlobService;
 use crate::block_list::UNCOMMITTED_BLOCKS_MAX;
-use crate::cipher::CustomerKey;
 use crate::codec;
 use crate::error::{Error, Result};
 use crate::keys::{self, File, History};
-use crate::model::{BlobBlock, BlobState, Encryption, Staging};
+use crate::model::{BlobBlock, BlobState, Staging};
 use crate::sweep::{STAGING_LIFETIME, Timer};
 use lazurite_engine::Direction;
 
@@ -82,7 +82,7 @@ impl BlobWrite<'_> {
         file: &File,
         block_id: &[u8],
         replaces: bool,
-        key: Option<&CustomerKey>,
+        brought: Brought,
     ) -> Result<Staging> {
         let id_bytes = block_id.len() as u8;
         let service = self.service;
@@ -93,7 +93,7 @@ impl BlobWrite<'_> {
                 if staging.id_bytes != id_bytes {
                     return Err(Error::InvalidBlobOrBlock);
                 }
-                staging.encryption().check(key)?;
+                brought.check(&staging.encryption)?;
                 staging.count
             }
             None => {
@@ -111,7 +111,7 @@ impl BlobWrite<'_> {
             count: if replaces { count } else { count + 1 },
             id_bytes,
             touched_at: self.now,
-            key_sha256: key.map(CustomerKey::sha256),
+            encryption: brought.encryption,
         })
     }
 
@@ -127,12 +127,5 @@ impl BlobWrite<'_> {
             return Err(Error::InvalidBlobOrBlock);
         }
         Ok(())
-    }
-}
-
-impl Staging {
-    pub(super) fn encryption(&self) -> Encryption {
-        let key = self.key_sha256;
-        key.map_or(Encryption::None, Encryption::CustomerKey)
     }
 }

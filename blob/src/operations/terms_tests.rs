@@ -33,7 +33,13 @@ fn block_put_after_the_blob_expired_is_not_swept_with_it() {
     store.expire("name", 10, at(1));
     let upload = store.upload(UploadKind::PutBlock, b"new");
     let service = &store.service;
-    let put = service.put_block(&address("name"), b"b", upload, None, at(20));
+    let put = service.put_block(
+        &address("name"),
+        b"b",
+        upload,
+        &Conditions::default(),
+        at(20),
+    );
     put.unwrap().1.wait().unwrap();
     service.sweep(at(20), 100).unwrap();
     let none = Conditions::default();

@@ -15,6 +15,11 @@ pub(super) struct Store {
 
 /// A service with one empty container.
 pub(super) fn store() -> Store {
+    store_with(ContainerSettings::default())
+}
+
+/// A service with one empty container, made like that.
+pub(super) fn store_with(settings: ContainerSettings) -> Store {
     let directory = tempfile::tempdir().unwrap();
     let db = Db::open(directory.path(), Config::default()).unwrap();
     let service = BlobService::open(&db, Arc::new(CountingIds::default())).unwrap();
@@ -22,7 +27,9 @@ pub(super) fn store() -> Store {
         service,
         _directory: directory,
     };
-    store.create(CONTAINER).unwrap();
+    let service = &store.service;
+    let made = service.create_container_with(ACCOUNT, CONTAINER, settings, at(0));
+    made.unwrap().1.wait().unwrap();
     store
 }
 
@@ -136,9 +143,13 @@ impl Store {
     pub(super) fn put_block(&self, name: &str, id: &str, body: &[u8]) -> Result<Checksums> {
         let upload = self.upload(UploadKind::PutBlock, body);
         let address = address(name);
-        let (checksums, ticket) =
-            self.service
-                .put_block(&address, id.as_bytes(), upload, None, at(0))?;
+        let (checksums, ticket) = self.service.put_block(
+            &address,
+            id.as_bytes(),
+            upload,
+            &Conditions::default(),
+            at(0),
+        )?;
         ticket.wait()?;
         Ok(checksums)
     }

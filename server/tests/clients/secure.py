@@ -248,6 +248,29 @@ class Keys(harness.Test):
         for change in (other.create_snapshot, lambda **scope: other.set_blob_metadata({}, **scope)):
             with self.fails(409, "BlobCustomerSpecifiedEncryptionMismatch"):
                 change(encryption_scope="mine")
+            with self.fails(409, "BlobUsesCustomerSpecifiedEncryption"):
+                change()
+
+    def test_blocks_are_committed_in_the_scope_they_were_staged_in(self):
+        container = BlobServiceClient.from_connection_string(CONNECTION, **TRUST).create_container(unique("con"))
+        blob = container.upload_blob("b", b"")
+        blob.stage_block("1", b"one", encryption_scope="mine")
+        with self.fails(409, "BlobCustomerSpecifiedEncryptionMismatch"):
+            blob.stage_block("2", b"two", encryption_scope="other")
+        with self.fails(409, "BlobUsesCustomerSpecifiedEncryption"):
+            blob.commit_block_list(["1"])
+        self.assertEqual(blob.commit_block_list(["1"], encryption_scope="mine")["encryption_scope"], "mine")
+        self.assertEqual(blob.get_blob_properties().encryption_scope, "mine")
+        log = container.get_blob_client("log")
+        log.upload_blob(b"one", blob_type="AppendBlob", encryption_scope="mine")
+        with self.fails(409, "BlobUsesCustomerSpecifiedEncryption"):
+            log.append_block(b"two")
+        log.append_block(b"two", encryption_scope="mine")
+        pages = container.get_blob_client("pages")
+        pages.create_page_blob(1024, encryption_scope="mine")
+        with self.fails(409, "BlobUsesCustomerSpecifiedEncryption"):
+            pages.clear_page(0, 512)
+        pages.upload_page(bytes(512), 0, 512, encryption_scope="mine")
 
 
 class Https(harness.Test):

@@ -54,7 +54,7 @@ fn treats(name: &str) -> Key {
 }
 
 /// What takes neither conditions nor a lease id that holds, and one that does two things.
-fn others() -> Vec<Operation> {
+pub(super) fn others() -> Vec<Operation> {
     vec![
         operation!(
             "Set Blob Properties, length and number",
@@ -111,14 +111,15 @@ fn others() -> Vec<Operation> {
 }
 
 impl Store {
-    /// A blob of a type, made with the key of these conditions, if they have one.
-    fn make_with(&self, name: &str, blob_type: BlobType, conditions: &Conditions) {
+    /// A blob of a type, made with the key or in the scope of these conditions, if they have one.
+    pub(super) fn make_with(&self, name: &str, blob_type: BlobType, conditions: &Conditions) {
         let (service, address) = (&self.service, address(name));
         let conditions = conditions.clone();
         let made = match blob_type {
             BlobType::BlockBlob => {
                 let mut request = self.put_request(b"");
                 request.upload = self.upload_with(UploadKind::PutBlob, b"body", &conditions);
+                request.conditions = conditions;
                 done(service.put_blob(&address, request, at(0)))
             }
             BlobType::AppendBlob => {

@@ -1,9 +1,11 @@
 //! The operations on a blob, each as one line of the protocol's tables: what they need, and how they treat a lease id,
-//! conditional headers and keys that clients bring. `leases.rs`, `conditions.rs` and `keys.rs` go through every cell.
+//! conditional headers, keys that clients bring and encryption scopes. `leases.rs`, `conditions.rs`, `keys.rs` and `scopes.rs` go
+//! through every cell.
 
 mod conditions;
 mod keys;
 mod leases;
+mod scopes;
 
 use super::tests::*;
 use crate::*;
@@ -446,10 +448,7 @@ fn settings() -> Vec<Operation> {
         ),
         operation!("Put Block", BlockBlob, Needs, Nothing, |s, name, c, now| {
             let upload = s.upload_with(UploadKind::PutBlock, b"block", c);
-            done(
-                s.service
-                    .put_block(&address(name), b"b", upload, c.lease_id, now),
-            )
+            done(s.service.put_block(&address(name), b"b", upload, c, now))
         }),
     ]
 }

@@ -93,9 +93,9 @@ impl Run {
         };
         let upload = self.upload(UploadKind::PutBlock, &body);
         let address = address(&container, &name);
-        let actual = self
-            .service()
-            .put_block(&address, &id, upload, None, self.now);
+        let actual =
+            self.service()
+                .put_block(&address, &id, upload, &Conditions::default(), self.now);
         if agree(expected, actual).is_some() {
             let blobs = self.containers.get_mut(&container).unwrap();
             blobs.entry(name).or_default().uncommitted.insert(id, body);

@@ -41,9 +41,9 @@ impl Walk {
         };
         let upload = self.upload(UploadKind::PutBlock, &body);
         let to = address(at, BlobState::Current);
-        let put = self
-            .service
-            .put_block(&to, id.as_bytes(), upload, None, self.now);
+        let put =
+            self.service
+                .put_block(&to, id.as_bytes(), upload, &Conditions::default(), self.now);
         if agree(expected, put).is_some() {
             let now = self.now;
             let name = self.name(at);

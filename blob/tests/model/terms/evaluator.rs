@@ -15,7 +15,6 @@ pub(super) enum Rank {
     Syntax,
     Existence,
     Type,
-    Condition,
     Lease,
     State,
 }
@@ -62,7 +61,7 @@ pub(super) enum Secret {
 }
 
 impl Secret {
-    /// Why a request with this key, or without one, cannot use the content.
+    /// Why a read with this key, or without one, cannot use the content.
     pub(super) fn refuses(self, key: Option<u8>) -> Option<String> {
         let code = match (self, key) {
             (Secret::Key(own), Some(key)) if own == key => return None,
@@ -70,6 +69,18 @@ impl Secret {
             (Secret::Key(_), None) => "BlobUsesCustomerSpecifiedEncryption",
             (_, None) => return None,
             (_, Some(_)) => "BlobDoesNotUseCustomerSpecifiedEncryption",
+        };
+        Some(code.to_string())
+    }
+
+    /// Why a write that encrypts with `given` cannot add to the content, or change what is told of it. `named`: the request says
+    /// so itself, and does not leave it to the container.
+    pub(super) fn refuses_write(self, given: Secret, named: bool) -> Option<String> {
+        let code = match self {
+            _ if self == given => return None,
+            Secret::Nothing => "BlobDoesNotUseCustomerSpecifiedEncryption",
+            _ if !named => "BlobUsesCustomerSpecifiedEncryption",
+            _ => "BlobCustomerSpecifiedEncryptionMismatch",
         };
         Some(code.to_string())
     }
@@ -135,14 +146,6 @@ pub(super) struct Known {
     pub(super) secret: Secret,
 }
 
-impl Known {
-    /// Why the content cannot be read or changed with this key.
-    pub(super) fn refuses_content(&self, key: Option<u8>, refusals: &mut Refusals) {
-        refusals.add(Rank::State, self.tier.refuses());
-        refusals.add(Rank::State, self.secret.refuses(key));
-    }
-}
-
 /// What stands under a name, and what was deleted of it and is still kept.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Name {
@@ -151,7 +154,7 @@ pub(super) struct Name {
     /// Snapshots that were deleted or overwritten blobs before, and of which only the number is known.
     pub(super) others: usize,
     pub(super) staged: BTreeMap<&'static str, Vec<u8>>,
-    pub(super) staged_key: Option<u8>,
+    pub(super) staged_secret: Secret,
     pub(super) staged_at: Option<SystemTime>,
     /// Until when it is kept, and the blob if it was deleted as the current one.
     pub(super) kept: Vec<(SystemTime, Option<Known>)>,
@@ -175,16 +178,11 @@ impl Name {
 
     pub(super) fn unstage(&mut self) {
         self.staged.clear();
-        (self.staged_key, self.staged_at) = (None, None);
+        (self.staged_secret, self.staged_at) = (Secret::Nothing, None);
     }
 
-    /// What refuses any change of the current blob by who brings this lease id and names this scope.
-    pub(super) fn refusals(
-        &self,
-        kind: Option<BlobType>,
-        lease: Option<Guid>,
-        scope: Option<&str>,
-    ) -> Refusals {
+    /// What refuses any change of the current blob by who brings this lease id.
+    pub(super) fn refusals(&self, kind: Option<BlobType>, lease: Option<Guid>) -> Refusals {
         let mut refusals = Refusals::default();
         let Some(known) = &self.current else {
             refusals.add(Rank::Existence, "BlobNotFound".to_string());
@@ -192,10 +190,6 @@ impl Name {
         };
         let other_kind = kind.is_some_and(|kind| kind != known.kind);
         refusals.add_if(other_kind, Rank::Type, "InvalidBlobType");
-        let own = matches!(known.secret, Secret::Scope(own) if Some(own) == scope);
-        let other_scope = scope.is_some() && !own;
-        let code = "BlobCustomerSpecifiedEncryptionMismatch";
-        refusals.add_if(other_scope, Rank::Condition, code);
         refusals.add(Rank::Lease, known.lease.refuses_write(lease, "Blob"));
         refusals
     }

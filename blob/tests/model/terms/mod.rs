@@ -71,7 +71,6 @@ fn whole_seconds(time: SystemTime) -> SystemTime {
 }
 
 impl Brought {
-    /// As the headers of a change: it names the blob's scope.
     fn conditions(self) -> Conditions {
         Conditions {
             lease_id: self.lease,
@@ -81,13 +80,18 @@ impl Brought {
         }
     }
 
-    /// As the headers of what makes a blob, which has its scope among the settings.
-    fn making(self) -> Conditions {
-        Brought {
-            scope: None,
-            ..self
-        }
-        .conditions()
+    /// As of who uploads blocks and lists them: with what they are encrypted with.
+    fn with(self, secret: Secret) -> Brought {
+        let (key, scope) = match secret {
+            Secret::Nothing => (None, None),
+            Secret::Key(key) => (Some(key), None),
+            Secret::Scope(scope) => (None, Some(scope)),
+        };
+        Brought { key, scope, ..self }
+    }
+
+    fn names_encryption(self) -> bool {
+        self.key.is_some() || self.scope.is_some()
     }
 }
 

@@ -105,7 +105,7 @@ impl Walk {
             None => (BlobState::Current, name.current.as_ref()),
         };
         let mut refusals = match state {
-            BlobState::Current => name.refusals(None, lease, None),
+            BlobState::Current => name.refusals(None, lease),
             _ => Refusals::default(),
         };
         if let Some(known) = known {
@@ -179,7 +179,7 @@ impl Walk {
                 (Expiry::Absolute(absolute), Some(absolute))
             }
         };
-        let mut refusals = self.name(at).refusals(None, lease, None);
+        let mut refusals = self.name(at).refusals(None, lease);
         let past = expires_at.is_some_and(|at| at <= self.now);
         refusals.add_if(past, Rank::State, "InvalidHeaderValue");
         let conditions = Brought {
@@ -199,7 +199,7 @@ impl Walk {
 
     pub(super) fn set_tags(&mut self, at: At) {
         let lease = self.brought(at).lease;
-        let refusals = self.name(at).refusals(None, lease, None);
+        let refusals = self.name(at).refusals(None, lease);
         let conditions = Brought {
             lease,
             ..Brought::default()

@@ -13,6 +13,13 @@ struct Made {
     secret: Secret,
 }
 
+/// What a container says that insists on its scope.
+fn forbidden(at: At, brought: Brought) -> Option<String> {
+    let own = OWN_SCOPE[at.0]?;
+    let other = brought.key.is_some() || brought.scope.is_some_and(|scope| scope != own);
+    other.then(|| "RequestForbiddenByContainerEncryptionPolicy".to_string())
+}
+
 impl Walk {
     /// A change of the current blob's ETag.
     pub(super) fn changed(&mut self, at: At, written: Written) {
@@ -76,11 +83,15 @@ impl Walk {
         refusals.add_if(unfit, Rank::Syntax, "InvalidBlobTier");
         let refused = self.name(at).lease().refuses_write(brought.lease, "Blob");
         refusals.add(Rank::Lease, refused);
-        let own = OWN_SCOPE[at.0];
-        let other = own.is_some() && brought.scope.is_some() && brought.scope != own;
-        let code = "RequestForbiddenByContainerEncryptionPolicy";
-        refusals.add_if(other, Rank::State, code);
+        refusals.add(Rank::State, forbidden(at, brought));
         refusals
+    }
+
+    /// What refuses to change what is encrypted like that.
+    fn refuses_encryption(&self, at: At, brought: Brought, stored: Secret) -> Option<String> {
+        let given = self.secret(at, brought);
+        let refused = || stored.refuses_write(given, brought.names_encryption());
+        forbidden(at, brought).or_else(refused)
     }
 
     fn secret(&self, at: At, brought: Brought) -> Secret {
@@ -91,18 +102,17 @@ impl Walk {
         }
     }
 
-    fn settings(&mut self, brought: Brought, kind: BlobType) -> BlobSettings {
+    fn settings(&mut self, kind: BlobType) -> BlobSettings {
         let tier = (self.random.below(4) == 0).then(|| self.a_tier(kind));
         BlobSettings {
             tier,
-            encryption_scope: brought.scope.map(str::to_string),
             ..BlobSettings::default()
         }
     }
 
     pub(super) fn put_blob(&mut self, at: At) {
         let (brought, bytes) = (self.brought(at), self.body());
-        let settings = self.settings(brought, BlobType::BlockBlob);
+        let settings = self.settings(BlobType::BlockBlob);
         let tier = settings.tier;
         let refusals = self.refuses_making(at, brought, BlobType::BlockBlob, tier);
         let request = PutBlob {
@@ -110,7 +120,7 @@ impl Walk {
             headers: BlobHeaders::default(),
             metadata: Metadata::new(),
             settings,
-            conditions: brought.making(),
+            conditions: brought.conditions(),
         };
         let to = address(at, BlobState::Current);
         let put = self.service.put_blob(&to, request, self.now);
@@ -128,12 +138,12 @@ impl Walk {
 
     pub(super) fn put_append_blob(&mut self, at: At) {
         let brought = self.brought(at);
-        let settings = self.settings(brought, BlobType::AppendBlob);
+        let settings = self.settings(BlobType::AppendBlob);
         let tier = settings.tier;
         let refusals = self.refuses_making(at, brought, BlobType::AppendBlob, tier);
         let request = PutAppendBlob {
             settings,
-            conditions: brought.making(),
+            conditions: brought.conditions(),
             ..PutAppendBlob::default()
         };
         let to = address(at, BlobState::Current);
@@ -152,13 +162,13 @@ impl Walk {
 
     pub(super) fn put_page_blob(&mut self, at: At) {
         let brought = self.brought(at);
-        let settings = self.settings(brought, BlobType::PageBlob);
+        let settings = self.settings(BlobType::PageBlob);
         let tier = settings.tier;
         let refusals = self.refuses_making(at, brought, BlobType::PageBlob, tier);
         let request = PutPageBlob {
             length: 2048,
             settings,
-            conditions: brought.making(),
+            conditions: brought.conditions(),
             ..PutPageBlob::default()
         };
         let to = address(at, BlobState::Current);
@@ -185,28 +195,30 @@ impl Walk {
         refusals.add_if(other_kind, Rank::Type, "InvalidBlobType");
         let refused = name.lease().refuses_write(brought.lease, "Blob");
         refusals.add(Rank::Lease, refused);
+        refusals.add(Rank::State, forbidden(at, brought));
         if !name.staged.is_empty() {
-            let staged = name.staged_key.map_or(Secret::Nothing, Secret::Key);
-            refusals.add(Rank::State, staged.refuses(brought.key));
+            let refused = self.refuses_encryption(at, brought, name.staged_secret);
+            refusals.add(Rank::State, refused);
         }
         let upload = self.upload(UploadKind::PutBlock, &bytes, brought.key);
         let (to, now) = (address(at, BlobState::Current), self.now);
         let service = &self.service;
-        let put = service.put_block(&to, id.as_bytes(), upload, brought.lease, now);
+        let put = service.put_block(&to, id.as_bytes(), upload, &brought.conditions(), now);
         if self.settle(refusals, put).is_some() {
+            let secret = self.secret(at, brought);
             let name = self.name(at);
             name.staged.insert(id, bytes);
-            (name.staged_key, name.staged_at) = (brought.key, Some(now));
+            (name.staged_secret, name.staged_at) = (secret, Some(now));
         }
     }
 
-    /// All blocks that are listed must be encrypted with the key that the list comes with.
+    /// All blocks that are listed must be encrypted with the key, or in the scope, that the list comes with.
     pub(super) fn put_block_list(&mut self, at: At) {
         let mut brought = self.brought(at);
         if self.random.below(2) == 0 {
-            brought.key = self.name(at).staged_key;
+            brought = brought.with(self.name(at).staged_secret);
         }
-        let mut settings = self.settings(brought, BlobType::BlockBlob);
+        let mut settings = self.settings(BlobType::BlockBlob);
         settings.tier = settings.tier.filter(|tier| *tier != AccessTier::Archive);
         let tier = settings.tier;
         let count = self.random.below(3);
@@ -220,13 +232,12 @@ impl Walk {
                 let block = known.blocks.iter().find(|(other, _)| other == id)?;
                 Some((block.1.clone(), known.secret))
             };
-            let staged = name.staged.get(id).map(|bytes| {
-                let secret = name.staged_key.map_or(Secret::Nothing, Secret::Key);
-                (bytes.clone(), secret)
-            });
+            let staged = name.staged.get(id);
+            let staged = staged.map(|bytes| (bytes.clone(), name.staged_secret));
             match staged.or_else(committed) {
                 Some((bytes, secret)) => {
-                    refusals.add(Rank::State, secret.refuses(brought.key));
+                    let refused = self.refuses_encryption(at, brought, secret);
+                    refusals.add(Rank::State, refused);
                     blocks.push((*id, bytes));
                 }
                 None => refusals.add(Rank::State, "InvalidBlockList".to_string()),
@@ -244,7 +255,7 @@ impl Walk {
         let request = PutBlockList {
             blocks: ids.iter().map(choice).collect(),
             settings,
-            conditions: brought.making(),
+            conditions: brought.conditions(),
             ..PutBlockList::default()
         };
         let to = address(at, BlobState::Current);
@@ -263,12 +274,19 @@ impl Walk {
 
     /// What refuses a change of the content of a blob of this type.
     fn refuses_content(&mut self, at: At, brought: Brought, kind: BlobType) -> Refusals {
-        let name = self.name(at);
-        let mut refusals = name.refusals(Some(kind), brought.lease, brought.scope);
-        if let Some(known) = &name.current {
-            known.refuses_content(brought.key, &mut refusals);
-        }
+        let name = self.name(at).clone();
+        let mut refusals = name.refusals(Some(kind), brought.lease);
+        self.add_of_content(at, brought, &name, &mut refusals);
         refusals
+    }
+
+    /// Of changes of the content, and of what is encrypted with it.
+    fn add_of_content(&self, at: At, brought: Brought, name: &Name, refusals: &mut Refusals) {
+        if let Some(known) = &name.current {
+            refusals.add(Rank::State, known.tier.refuses());
+            let refused = self.refuses_encryption(at, brought, known.secret);
+            refusals.add(Rank::State, refused);
+        }
     }
 
     pub(super) fn append(&mut self, at: At) {
@@ -309,10 +327,9 @@ impl Walk {
 
     pub(super) fn set_metadata(&mut self, at: At) {
         let brought = self.brought(at);
-        let mut refusals = self.name(at).refusals(None, brought.lease, brought.scope);
-        if let Some(known) = &self.name(at).current {
-            known.refuses_content(brought.key, &mut refusals);
-        }
+        let name = self.name(at).clone();
+        let mut refusals = name.refusals(None, brought.lease);
+        self.add_of_content(at, brought, &name, &mut refusals);
         let (to, conditions) = (address(at, BlobState::Current), brought.conditions());
         let service = &self.service;
         let set = service.set_blob_metadata(&to, Metadata::new(), &conditions, self.now);
@@ -321,10 +338,10 @@ impl Walk {
         }
     }
 
-    /// Needs no key: headers are not encrypted.
+    /// Needs neither key nor scope: headers are not encrypted.
     pub(super) fn set_properties(&mut self, at: At) {
         let brought = self.brought(at);
-        let mut refusals = self.name(at).refusals(None, brought.lease, brought.scope);
+        let mut refusals = self.name(at).refusals(None, brought.lease);
         if let Some(known) = &self.name(at).current {
             refusals.add(Rank::State, known.tier.refuses());
         }
@@ -351,9 +368,9 @@ impl Walk {
             Some(known) => {
                 let mut held = name.clone();
                 held.current.as_mut().unwrap().lease = Lease::Available;
-                refusals = held.refusals(None, unleased.lease, brought.scope);
+                refusals = held.refusals(None, unleased.lease);
                 refusals.add(Rank::Lease, known.lease.refuses_read(brought.lease, "Blob"));
-                known.refuses_content(brought.key, &mut refusals);
+                self.add_of_content(at, brought, &held, &mut refusals);
             }
         }
         let (to, conditions) = (address(at, BlobState::Current), brought.conditions());
@@ -383,7 +400,7 @@ impl Walk {
         let kind = source
             .as_ref()
             .map_or(BlobType::BlockBlob, |source| source.kind);
-        let (settings, priority) = (self.settings(brought, kind), self.a_priority());
+        let (settings, priority) = (self.settings(kind), self.a_priority());
         let tier = settings.tier;
         let mut refusals = self.refuses_making(to, brought, kind, tier);
         match &source {
@@ -411,7 +428,7 @@ impl Walk {
         let request = CopyBlob {
             settings,
             rehydrate_priority: priority,
-            conditions: brought.making(),
+            conditions: brought.conditions(),
             ..CopyBlob::default()
         };
         let (source_at, to_at) = (
@@ -443,7 +460,7 @@ impl Walk {
 
     pub(super) fn delete(&mut self, at: At) {
         let lease = self.brought(at).lease;
-        let refusals = self.name(at).refusals(None, lease, None);
+        let refusals = self.name(at).refusals(None, lease);
         let request = DeleteBlob {
             snapshots: Some(DeleteSnapshots::Include),
             conditions: Brought {

@@ -6,10 +6,12 @@ use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, metadata, parse_xml, put, xml};
 use super::Request;
 use super::container::with_validators;
+use super::encryption;
 use super::lease::optional_id;
 use super::upload::{is_structured, put_structure, receive};
 use super::write::{blob_headers, claimed, put_checksums, settings};
 use crate::codec::xml::{Element, Writer};
+use crate::http::context::Context;
 use axum::body::Body;
 use axum::http::Response;
 use base64::Engine as _;
@@ -116,11 +118,11 @@ pub fn refuse_overwrite(failure: Failure, create_only: bool) -> Failure {
 
 pub async fn put_block(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let id = block_id(&request.context.required_parameter("blockid")?)?;
-    let lease_id = optional_id(&request.context, "x-ms-lease-id")?;
+    let conditions = conditions_of_block(&request.context)?;
     let structured = is_structured(&request);
     let upload = receive(&request, body, UploadKind::PutBlock).await?;
     let call = move |blobs: &BlobService, r: &Request| {
-        blobs.put_block(&r.address(), &id, upload, lease_id, r.now())
+        blobs.put_block(&r.address(), &id, upload, &conditions, r.now())
     };
     let (checksums, ticket) = request.write(call).await?;
     ticket.await?;
@@ -128,6 +130,15 @@ pub async fn put_block(request: Request, body: RequestBody) -> Result<Response<B
     put_checksums(&mut response, &checksums);
     put_structure(&mut response, structured);
     Ok(response)
+}
+
+/// Source: Put Block, "Request headers": no conditional headers.
+pub fn conditions_of_block(context: &Context) -> Result<Conditions> {
+    Ok(Conditions {
+        lease_id: optional_id(context, "x-ms-lease-id")?,
+        encryption_scope: encryption::scope(context)?,
+        ..Conditions::default()
+    })
 }
 
 pub async fn put_block_list(request: Request, body: RequestBody) -> Result<Response<Body>> {

@@ -12,7 +12,7 @@ pub fn conditions(context: &Context) -> Result<Conditions> {
         if_tags: tags.map(|text| TagCondition::parse(&text)).transpose()?,
         lease_id: lease::optional_id(context, "x-ms-lease-id")?,
         customer_key: encryption::customer_key(context, encryption::OWN)?,
-        encryption_scope: context.header(encryption::SCOPE),
+        encryption_scope: encryption::scope(context)?,
         ..conditions_named(context, "")?
     })
 }

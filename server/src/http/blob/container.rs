@@ -4,6 +4,7 @@ use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
 use super::super::error::{Failure, Result};
 use super::super::headers::{empty, metadata, parse_policies, put, put_metadata, xml};
 use super::Request;
+use super::encryption;
 use super::lease::put_lease;
 use crate::codec::date;
 use crate::codec::policies::{self, SignedIdentifier};
@@ -12,15 +13,12 @@ use axum::http::Response;
 use lazurite_blob::{Container, ContainerSettings, Moment, PublicAccess, StoredPolicy, Written};
 
 pub async fn create_container(request: Request) -> Result<Response<Body>> {
-    let denies = request
-        .context
-        .header("x-ms-deny-encryption-scope-override");
+    let (default, denies) = encryption::scope_of_container(&request.context)?;
     let settings = ContainerSettings {
         public_access: public_access(&request)?,
         metadata: metadata(&request.context),
-        default_encryption_scope: request.context.header("x-ms-default-encryption-scope"),
-        deny_encryption_scope_override: denies
-            .is_some_and(|text| text.eq_ignore_ascii_case("true")),
+        default_encryption_scope: default,
+        deny_encryption_scope_override: denies,
         immutable_versions: false,
     };
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
@@ -49,11 +47,11 @@ pub async fn get_container_properties(request: Request) -> Result<Response<Body>
     );
     put(
         &mut response,
-        "x-ms-default-encryption-scope",
+        encryption::DEFAULT_SCOPE,
         default_scope(&container),
     );
     let denies = flag(container.deny_encryption_scope_override);
-    put(&mut response, "x-ms-deny-encryption-scope-override", denies);
+    put(&mut response, encryption::DENIES_OTHERS, denies);
     Ok(response)
 }
 
@@ -157,8 +155,8 @@ pub fn with_validators(mut response: Response<Body>, written: &Written) -> Respo
 
 /// The scope of blobs that name none: the account's own key, unless another was given.
 pub fn default_scope(container: &Container) -> &str {
-    let own = "$account-encryption-key";
-    container.default_encryption_scope.as_deref().unwrap_or(own)
+    let default = container.default_encryption_scope.as_deref();
+    default.unwrap_or(encryption::ACCOUNT_KEY)
 }
 
 /// As in headers and listings; nothing for a private container.

@@ -2,7 +2,9 @@
 
 use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, metadata, put};
-use super::block_blob::{block_id, conditions_of_new_blob, headers_of_new_blob, refuse_overwrite};
+use super::block_blob::{
+    block_id, conditions_of_block, conditions_of_new_blob, headers_of_new_blob, refuse_overwrite,
+};
 use super::container::with_validators;
 use super::encryption::{OWN, customer_key};
 use super::lease::optional_id;
@@ -269,11 +271,11 @@ fn filled(given: BlobHeaders, source: BlobHeaders) -> BlobHeaders {
 /// Put Block From URL.
 pub async fn put_block_from_url(request: Request) -> Result<Response<Body>> {
     let id = block_id(&request.context.required_parameter("blockid")?)?;
-    let lease_id = optional_id(&request.context, "x-ms-lease-id")?;
+    let conditions = conditions_of_block(&request.context)?;
     let range = source_range(&request.context)?;
     let upload = fetch(&request, UploadKind::PutBlock, range).await?.upload;
     let call = move |blobs: &BlobService, r: &Request| {
-        blobs.put_block(&r.address(), &id, upload, lease_id, r.now())
+        blobs.put_block(&r.address(), &id, upload, &conditions, r.now())
     };
     let (checksums, ticket) = request.call(call).await?;
     ticket.await?;

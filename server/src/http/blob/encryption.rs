@@ -13,6 +13,12 @@ use lazurite_blob::{Blob, CustomerKey, Encryption};
 const KEY_SHA256: &str = "x-ms-encryption-key-sha256";
 /// The header that names an encryption scope.
 pub const SCOPE: &str = "x-ms-encryption-scope";
+/// The header that names the scope of a container's blobs.
+pub const DEFAULT_SCOPE: &str = "x-ms-default-encryption-scope";
+/// The header that says whether a container's blobs must be in no other.
+pub const DENIES_OTHERS: &str = "x-ms-deny-encryption-scope-override";
+/// What stands for a scope where there is none. Blobs do not name it: it is no name of a scope.
+pub const ACCOUNT_KEY: &str = "$account-encryption-key";
 
 /// Names of the headers of a key: of the blob that a request is about, or of its source.
 #[derive(Debug, Clone, Copy)]
@@ -61,15 +67,39 @@ pub fn customer_key(context: &Context, headers: KeyHeaders) -> Result<Option<Cus
     Ok(Some(CustomerKey::new(key, sha256)?))
 }
 
-/// The scope that a write names, in its header or in its SAS.
-pub fn scope(context: &Context) -> Option<String> {
-    let of_sas = || {
-        context
-            .query
-            .get_literal("ses")
-            .filter(|text| !text.is_empty())
+/// The scope that a write names, in its header or in its SAS. Reads look at none. Source: Shared access signature error codes: a
+/// header that is not what the SAS says is `InvalidHeaderValue`.
+pub fn scope(context: &Context) -> Result<Option<String>> {
+    match (context.header(SCOPE), scope_of_sas(context)) {
+        (Some(named), Some(signed)) if named != signed => Err(Failure::header(SCOPE, named)),
+        (named, signed) => Ok(named.or(signed)),
+    }
+}
+
+/// The scope that a SAS keeps its writes to.
+pub fn scope_of_sas(context: &Context) -> Option<String> {
+    let signed = context.query.get_literal("ses");
+    signed.filter(|text| !text.is_empty())
+}
+
+/// What a container is made with: the scope of blobs that name none, which is the account's own key if it is `None`, and whether
+/// they must name no other. Source: Create Container, "Request headers (encryption scopes)": both headers, or neither; and Shared
+/// access signature error codes, of a SAS for another scope.
+pub fn scope_of_container(context: &Context) -> Result<(Option<String>, bool)> {
+    if context.header(DEFAULT_SCOPE).is_none() && context.header(DENIES_OTHERS).is_none() {
+        return Ok((None, false));
+    }
+    let default = context.required_header(DEFAULT_SCOPE)?;
+    let denies = context.required_header(DENIES_OTHERS)?;
+    let denies = match denies.to_ascii_lowercase().as_str() {
+        "true" => true,
+        "false" => false,
+        _ => return Err(Failure::header(DENIES_OTHERS, denies)),
     };
-    context.header(SCOPE).or_else(of_sas)
+    if denies && scope_of_sas(context).is_some_and(|signed| signed != default) {
+        return Err(lazurite_blob::Error::RequestForbiddenByContainerEncryptionPolicy.into());
+    }
+    Ok((Some(default).filter(|name| name != ACCOUNT_KEY), denies))
 }
 
 /// What a request said of its key or scope, on its answer.
@@ -80,11 +110,15 @@ pub struct Said {
 }
 
 impl Said {
-    pub fn of(context: &Context) -> Said {
-        Said {
+    /// `takes_scope`: whether the operation looks at a scope.
+    pub fn of(context: &Context, takes_scope: bool) -> Result<Said> {
+        Ok(Said {
             key_sha256: context.header(KEY_SHA256),
-            scope: context.header(SCOPE),
-        }
+            scope: match takes_scope {
+                true => scope(context)?,
+                false => None,
+            },
+        })
     }
 
     pub fn onto(self, response: &mut Response<Body>) {

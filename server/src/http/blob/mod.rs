@@ -37,6 +37,7 @@ use crate::auth::{Caller, sas};
 use axum::body::Body;
 use axum::http::Response;
 use conditions::{blob_state, conditions};
+use encryption::SCOPE;
 pub use foreign::Fetcher;
 use lazurite_blob::{BlobAddress, BlobService, BlobState, Conditions};
 use needs::{is_public, needs};
@@ -83,7 +84,7 @@ pub async fn handle(
     let state = blob_state(&context)?;
     let create_only = matches!(caller, Caller::Sas(grant) if !grant.permissions.contains('w'));
     let by_sas = matches!(caller, Caller::Sas(_));
-    let said = encryption::Said::of(&context);
+    let said = encryption::Said::of(&context, takes_scope(operation, &context))?;
     let request = Request {
         app: app.clone(),
         context,
@@ -285,31 +286,44 @@ fn refuse_what_is_not_served(app: &App, context: &Context, operation: Operation)
         let feature = "A structured body of this operation";
         context.refuse_unsupported(&[(STRUCTURED_BODY, feature)], app.loose)?;
     }
-    // What makes a blob gives it its scope, and what changes one compares.
-    let takes_scope = matches!(
-        operation,
+    refuse_scope(app, context, operation)
+}
+
+/// Whether an encryption scope may be named: what makes a blob gives it its scope, and what changes one compares. Source: the
+/// swagger of the service, which calls take the header.
+fn takes_scope(operation: Operation, context: &Context) -> bool {
+    match operation {
         Operation::PutBlob
-            | Operation::PutAppendBlob
-            | Operation::PutPageBlob
-            | Operation::PutBlobFromUrl
-            | Operation::PutBlock
-            | Operation::PutBlockFromUrl
-            | Operation::PutBlockList
-            | Operation::CopyBlob
-            | Operation::CopyBlobFromUrl
-            | Operation::AppendBlock
-            | Operation::AppendBlockFromUrl
-            | Operation::PutPage
-            | Operation::PutPageFromUrl
-            | Operation::SetBlobMetadata
-            | Operation::SetBlobProperties
-            | Operation::SnapshotBlob
-    );
-    if !takes_scope {
-        let feature = "An encryption scope named by an operation that does not write to a blob";
-        context.refuse_unsupported(&[("x-ms-encryption-scope", feature)], app.loose)?;
+        | Operation::PutAppendBlob
+        | Operation::PutPageBlob
+        | Operation::PutBlobFromUrl
+        | Operation::PutBlock
+        | Operation::PutBlockFromUrl
+        | Operation::PutBlockList
+        | Operation::CopyBlobFromUrl
+        | Operation::AppendBlock
+        | Operation::AppendBlockFromUrl
+        | Operation::PutPage
+        | Operation::PutPageFromUrl
+        | Operation::SetBlobMetadata
+        | Operation::SnapshotBlob => true,
+        Operation::SetBlobProperties => context.header("x-ms-blob-content-length").is_some(),
+        _ => false,
     }
-    Ok(())
+}
+
+/// Of a scope that comes with an operation which takes none nothing is known, but that Copy Blob fails with a SAS for one.
+fn refuse_scope(app: &App, context: &Context, operation: Operation) -> Result<()> {
+    if takes_scope(operation, context) {
+        return Ok(());
+    }
+    let feature = "An encryption scope of this operation";
+    let copies = matches!(
+        operation,
+        Operation::CopyBlob | Operation::IncrementalCopyBlob
+    );
+    let refused = [(SCOPE, feature), ("ses", feature)];
+    context.refuse_unsupported(&refused[..1 + usize::from(copies)], app.loose)
 }
 
 /// Source: Get Account Information, "Response headers".

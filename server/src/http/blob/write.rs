@@ -4,7 +4,6 @@ use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, metadata, put};
 use super::Request;
 use super::container::with_validators;
-use super::encryption::scope;
 use super::lease::optional_id;
 use super::protect::{immutability_policy, legal_hold};
 use super::tags::tags_of_header;
@@ -125,7 +124,6 @@ pub fn settings(request: &Request) -> Result<BlobSettings> {
         tier: access_tier(context)?,
         immutability: immutability_policy(context)?,
         legal_hold: legal_hold(context)?,
-        encryption_scope: scope(context),
     })
 }
 

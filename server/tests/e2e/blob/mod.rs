@@ -6,6 +6,7 @@ mod errors;
 mod foreign;
 mod lists;
 mod query;
+mod scopes;
 mod tools;
 
 use std::time::{Duration, SystemTime};
@@ -56,17 +57,33 @@ pub(super) fn account_sas(
     address: &str,
     protocol: &str,
 ) -> String {
+    sas_for_scope(permissions, services, types, address, protocol, "")
+}
+
+/// As [`account_sas`], for writes in an encryption scope.
+pub(super) fn sas_for_scope(
+    permissions: &str,
+    services: &str,
+    types: &str,
+    address: &str,
+    protocol: &str,
+    scope: &str,
+) -> String {
     let version = "2022-11-02";
     let time = SystemTime::now() + Duration::from_secs(24 * 60 * 60);
     let expiry = end_of_day(time);
     let text = format!(
-        "{ACCOUNT}\n{permissions}\n{services}\n{types}\n\n{expiry}\n{address}\n{protocol}\n{version}\n\n"
+        "{ACCOUNT}\n{permissions}\n{services}\n{types}\n\n{expiry}\n{address}\n{protocol}\n{version}\n{scope}\n"
     );
     let signature =
         percent_encoding::utf8_percent_encode(&sign(&text), percent_encoding::NON_ALPHANUMERIC)
             .to_string();
+    let scope = match scope {
+        "" => String::new(),
+        scope => format!("&ses={scope}"),
+    };
     format!(
-        "sv={version}&ss={services}&srt={types}&sp={permissions}&se={expiry}&sip={address}&spr={protocol}&sig={signature}"
+        "sv={version}&ss={services}&srt={types}&sp={permissions}&se={expiry}&sip={address}&spr={protocol}{scope}&sig={signature}"
     )
 }
 

@@ -1,0 +1,81 @@
+//! What a request brings to encrypt a blob with, a key of its own or the name of an encryption scope, held against what the
+//! container wants and what the blob has.
+//!
+//! A scope works like a key that nobody has to bring: reads need none of it, but who changes a blob names it, unless it is the
+//! container's default. So the service has answered the official clients: `BlobUsesCustomerSpecifiedEncryption` to Set Blob
+//! Metadata without the scope of the blob, and to Put Block List without that of the blocks; `BlobCustomerSpecifiedEncryptionMismatch`
+//! to Snapshot Blob with another; blocks are put in any scope, whatever the blob has.
+//!
+//! No page and no client tells of a scope named to a blob that has none, of blocks put in two scopes, of a scope together with a
+//! key, and of a key where the container insists on its scope. They are refused here, as the like of them is.
+//! Source: Encryption scopes for Blob Storage; Shared access signature error codes.
+
+use super::write::BlobWrite;
+use crate::cipher::CustomerKey;
+use crate::conditions::Conditions;
+use crate::error::{Error, Result};
+use crate::model::Encryption;
+use crate::names;
+
+/// What a request encrypts with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Brought {
+    pub(crate) encryption: Encryption,
+    /// Whether the request says so itself, and does not leave it to the container.
+    named: bool,
+}
+
+impl Brought {
+    /// Fails unless it is what something stored is encrypted with. Errors: `BlobUsesCustomerSpecifiedEncryption`,
+    /// `BlobDoesNotUseCustomerSpecifiedEncryption`, `BlobCustomerSpecifiedEncryptionMismatch`.
+    pub(crate) fn check(&self, stored: &Encryption) -> Result<()> {
+        match stored {
+            stored if *stored == self.encryption => Ok(()),
+            // Blocks put before blocks had scopes are in none, whatever the container's default.
+            Encryption::None if !self.named => Ok(()),
+            Encryption::None => Err(Error::BlobDoesNotUseCustomerSpecifiedEncryption),
+            _ if !self.named => Err(Error::BlobUsesCustomerSpecifiedEncryption),
+            _ => Err(Error::BlobCustomerSpecifiedEncryptionMismatch),
+        }
+    }
+}
+
+impl BlobWrite<'_> {
+    /// What the request encrypts with: a key, which comes with its body or its conditions; or the scope that the conditions
+    /// name; or the container's default. Errors: `InvalidHeaderValue` for a scope that cannot be one, or with a key;
+    /// `RequestForbiddenByContainerEncryptionPolicy`.
+    pub(crate) fn brought(
+        &self,
+        key: Option<&CustomerKey>,
+        conditions: &Conditions,
+    ) -> Result<Brought> {
+        let named = conditions.encryption_scope.as_deref();
+        check_named(named, key)?;
+        let default = self.container.default_encryption_scope.as_deref();
+        let overrides = key.is_some() || named.is_some_and(|name| Some(name) != default);
+        if self.container.deny_encryption_scope_override && overrides {
+            return Err(Error::RequestForbiddenByContainerEncryptionPolicy);
+        }
+        let encryption = match (key, named.or(default)) {
+            (Some(key), _) => Encryption::CustomerKey(key.sha256()),
+            (None, Some(scope)) => Encryption::Scope(scope.to_string()),
+            (None, None) => Encryption::None,
+        };
+        Ok(Brought {
+            encryption,
+            named: key.is_some() || named.is_some(),
+        })
+    }
+}
+
+fn check_named(scope: Option<&str>, key: Option<&CustomerKey>) -> Result<()> {
+    let header = "x-ms-encryption-scope";
+    match scope {
+        Some(name) if key.is_some() => Err(Error::InvalidHeaderValue {
+            header,
+            value: name.to_string(),
+        }),
+        Some(name) => names::check_scope_name(header, name),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,310 @@
+//! Every operation with and without an encryption scope, on blobs in one and in none, in containers with and without a default.
+//! Source: `operations/encryption.rs`, which says what of it the service has been seen to do, and what nobody knows.
+
+use super::super::encryption_tests::{key, with_key};
+use super::keys::others;
+use super::*;
+
+const LAKE: &str = "lake";
+const SHORE: &str = "shore";
+const GIVEN: [Option<&str>; 3] = [None, Some(LAKE), Some(SHORE)];
+
+/// What a container says of the scopes of its blobs.
+#[derive(Debug, Clone, Copy)]
+struct Home {
+    default: Option<&'static str>,
+    denies: bool,
+}
+
+const FREE: Home = Home {
+    default: None,
+    denies: false,
+};
+const LENIENT: Home = Home {
+    default: Some(LAKE),
+    denies: false,
+};
+const STRICT: Home = Home {
+    default: Some(LAKE),
+    denies: true,
+};
+/// Insists on the account's own key.
+const PLAIN: Home = Home {
+    default: None,
+    denies: true,
+};
+const HOMES: [Home; 4] = [FREE, LENIENT, STRICT, PLAIN];
+
+impl Home {
+    fn store(self) -> Store {
+        store_with(ContainerSettings {
+            default_encryption_scope: self.default.map(str::to_string),
+            deny_encryption_scope_override: self.denies,
+            ..ContainerSettings::default()
+        })
+    }
+
+    fn forbids(self, given: Option<&str>) -> bool {
+        self.denies && given.is_some() && given != self.default
+    }
+
+    /// The scopes that its blobs can have.
+    fn scopes(self) -> impl Iterator<Item = Option<&'static str>> {
+        let possible = move |has: &Option<&'static str>| match has {
+            None => self.default.is_none(),
+            has => !self.forbids(*has),
+        };
+        GIVEN.into_iter().filter(possible)
+    }
+}
+
+/// How an operation treats a scope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Treats {
+    /// It needs that of the blob, named or as the container's default.
+    Needs,
+    /// It makes the blob anew, in the scope that is named or the container's, whatever there was.
+    Replaces,
+    /// It stores something in any scope that the container allows, and leaves the blob as it is.
+    Allows,
+    /// The clients send none with it, so it needs none; the server refuses requests that name one.
+    Ignores,
+}
+
+fn treats(name: &str) -> Treats {
+    match name {
+        "Append Block"
+        | "Put Page"
+        | "Put Page, clear"
+        | "Set Blob Properties, length"
+        | "Set Blob Properties, length and number"
+        | "Set Blob Metadata"
+        | "Snapshot Blob" => Treats::Needs,
+        "Put Blob"
+        | "Put Blob, append"
+        | "Put Blob, pages"
+        | "Put Block List"
+        | "Copy Blob"
+        | "Copy Blob From URL"
+        | "Copy Blob from elsewhere" => Treats::Replaces,
+        "Put Block" => Treats::Allows,
+        "Get Blob"
+        | "Get Blob Properties"
+        | "Get Blob Tags"
+        | "Get Page Ranges"
+        | "Get Block List"
+        | "Put Blob, before its body"
+        | "Append Blob Seal"
+        | "Set Blob Properties"
+        | "Set Blob Properties, number"
+        | "Delete Blob"
+        | "Set Blob Tags"
+        | "Set Blob Tier"
+        | "Set Blob Expiry"
+        | "Set Blob Immutability Policy"
+        | "Set Blob Legal Hold"
+        | "Lease Blob"
+        | "Undelete Blob" => Treats::Ignores,
+        other => panic!("nobody has decided how {other} treats an encryption scope"),
+    }
+}
+
+/// What who names this scope, or none, is told of something that is in a scope, or in none.
+fn told(treats: Treats, home: Home, has: Option<&str>, given: Option<&str>) -> &'static str {
+    match treats {
+        Treats::Ignores => "ok",
+        _ if home.forbids(given) => "RequestForbiddenByContainerEncryptionPolicy",
+        Treats::Replaces | Treats::Allows => "ok",
+        Treats::Needs if has == given.or(home.default) => "ok",
+        Treats::Needs if has.is_none() => "BlobDoesNotUseCustomerSpecifiedEncryption",
+        Treats::Needs if given.is_none() => "BlobUsesCustomerSpecifiedEncryption",
+        Treats::Needs => "BlobCustomerSpecifiedEncryptionMismatch",
+    }
+}
+
+fn naming(scope: Option<&str>) -> Conditions {
+    Conditions {
+        encryption_scope: scope.map(str::to_string),
+        ..Conditions::default()
+    }
+}
+
+fn code(outcome: Result<()>) -> String {
+    outcome.map_or_else(|error| format!("{error:?}"), |()| "ok".into())
+}
+
+impl Store {
+    /// The scope of a blob; `None` if it is in none, or not there.
+    fn scope_of(&self, name: &str) -> Option<String> {
+        let blob = self.properties(name).ok()?;
+        blob.encryption_scope().map(str::to_string)
+    }
+
+    fn stage(&self, name: &str, id: &str, scope: Option<&str>) -> Result<()> {
+        let upload = self.upload(UploadKind::PutBlock, b"block");
+        let (service, conditions) = (&self.service, naming(scope));
+        done(service.put_block(&address(name), id.as_bytes(), upload, &conditions, at(0)))
+    }
+
+    fn relist(&self, name: &str, ids: &[&str], scope: Option<&str>) -> Result<()> {
+        let list = PutBlockList {
+            conditions: naming(scope),
+            ..latest(ids)
+        };
+        self.commit(name, list).map(|_| ())
+    }
+}
+
+#[test]
+fn every_operation_treats_scopes_as_its_table_says() {
+    for home in HOMES {
+        let store = home.store();
+        store.make_sources();
+        for operation in operations().into_iter().chain(others()) {
+            let treats = treats(operation.name);
+            for has in home.scopes() {
+                for given in GIVEN {
+                    let cell =
+                        format!("{} naming {given:?} on {has:?} in {home:?}", operation.name);
+                    store.make_with(&cell, operation.on, &naming(has));
+                    let outcome = code((operation.act)(&store, &cell, &naming(given), at(1)));
+                    assert_eq!(outcome, told(treats, home, has, given), "{cell}");
+                    let after = match treats {
+                        Treats::Replaces if outcome == "ok" => given.or(home.default),
+                        Treats::Ignores if operation.name == "Delete Blob" => None,
+                        _ => has,
+                    };
+                    assert_eq!(store.scope_of(&cell).as_deref(), after, "after {cell}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn blocks_are_listed_in_the_scope_they_were_put_in() {
+    for home in HOMES {
+        let store = home.store();
+        let cells = home
+            .scopes()
+            .flat_map(|has| home.scopes().map(move |put| (has, put)));
+        for (has, put) in cells {
+            for given in GIVEN {
+                let cell = format!("{given:?} of blocks in {put:?} on {has:?} in {home:?}");
+                store.make_with(&cell, BlobType::BlockBlob, &naming(has));
+                store.stage(&cell, "a", put).unwrap();
+                let expected = told(Treats::Needs, home, put, given);
+                assert_eq!(code(store.relist(&cell, &["a"], given)), expected, "{cell}");
+                let after = if expected == "ok" { put } else { has };
+                assert_eq!(store.scope_of(&cell).as_deref(), after, "after {cell}");
+                // Listed once, they keep their scope: listing them again is no way to another.
+                if expected == "ok" {
+                    for given in GIVEN {
+                        let expected = told(Treats::Needs, home, put, given);
+                        let again = store.relist(&cell, &["a", "a"], given);
+                        assert_eq!(code(again), expected, "{given:?} again of {cell}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn uncommitted_blocks_are_all_in_the_scope_of_the_first() {
+    for home in HOMES {
+        let store = home.store();
+        for first in home.scopes() {
+            for second in GIVEN {
+                let cell = format!("{second:?} after {first:?} in {home:?}");
+                store.stage(&cell, "a", first).unwrap();
+                let expected = told(Treats::Needs, home, first, second);
+                assert_eq!(code(store.stage(&cell, "b", second)), expected, "{cell}");
+                assert_eq!(code(store.stage(&cell, "a", second)), expected, "{cell}");
+            }
+        }
+    }
+}
+
+#[test]
+fn lists_of_nothing_and_of_new_blocks_change_the_scope() {
+    let store = store();
+    store.stage("name", "a", Some(LAKE)).unwrap();
+    store.relist("name", &["a"], Some(LAKE)).unwrap();
+    store.stage("name", "b", Some(SHORE)).unwrap();
+    let both = store.relist("name", &["a", "b"], Some(SHORE));
+    assert_err!(both, Error::BlobCustomerSpecifiedEncryptionMismatch);
+    store.relist("name", &["b"], Some(SHORE)).unwrap();
+    assert_eq!(store.scope_of("name").as_deref(), Some(SHORE));
+    store.relist("name", &[], None).unwrap();
+    assert_eq!(store.scope_of("name"), None);
+}
+
+#[test]
+fn names_that_no_scope_has_are_refused() {
+    let store = store();
+    let long = "x".repeat(64);
+    for name in [
+        "ab",
+        "Lake",
+        "la--ke",
+        "-lake",
+        "lake-",
+        "la_ke",
+        "$root",
+        "$account-encryption-key",
+        &long,
+    ] {
+        let put = store.stage("name", "a", Some(name));
+        assert_err!(put, Error::InvalidHeaderValue { .. });
+        let settings = ContainerSettings {
+            default_encryption_scope: Some(name.to_string()),
+            ..ContainerSettings::default()
+        };
+        let service = &store.service;
+        let made = service.create_container_with(ACCOUNT, "scoped", settings, at(0));
+        assert_err!(made, Error::InvalidHeaderValue { .. });
+    }
+    store.stage("name", "a", Some(&long[1..])).unwrap();
+    store.stage("other", "a", Some("1-2-3")).unwrap();
+}
+
+#[test]
+fn keys_count_before_a_default_scope_unless_the_container_insists_on_it() {
+    let put = |store: &Store, conditions: Conditions| {
+        let mut request = store.put_request(b"");
+        request.upload = store.sealed(UploadKind::PutBlob, b"body", key(1));
+        request.conditions = conditions;
+        done(store.service.put_blob(&address("name"), request, at(0)))
+    };
+    for home in HOMES {
+        let store = home.store();
+        let expected = match home.denies {
+            true => "RequestForbiddenByContainerEncryptionPolicy",
+            false => "ok",
+        };
+        assert_eq!(code(put(&store, with_key(1))), expected, "{home:?}");
+        let both = Conditions {
+            encryption_scope: Some(LAKE.to_string()),
+            ..with_key(1)
+        };
+        assert_err!(put(&store, both), Error::InvalidHeaderValue { .. });
+    }
+    // Of blobs with a key in a container with a default, who brings nothing has named nothing.
+    let store = LENIENT.store();
+    put(&store, with_key(1)).unwrap();
+    let set = |conditions: Conditions| {
+        let metadata = Metadata::new();
+        let service = &store.service;
+        done(service.set_blob_metadata(&address("name"), metadata, &conditions, at(1)))
+    };
+    assert_err!(
+        set(naming(None)),
+        Error::BlobUsesCustomerSpecifiedEncryption
+    );
+    assert_err!(
+        set(naming(Some(LAKE))),
+        Error::BlobCustomerSpecifiedEncryptionMismatch
+    );
+    set(with_key(1)).unwrap();
+}
