@@ -1,4 +1,5 @@
-//! Names to engine keys and back; the only file that knows their layout.
+//! Names to engine keys and back; the only module that knows their layout. Here are the keys of accounts, containers, blobs, their
+//! history and timers; `keys/tags.rs` has those of the index of tags, `keys/file.rs` those of blocks, contents and references.
 //!
 //! ```text
 //! blob.accounts     01 account                             -> service properties, as the server wrote them
@@ -34,6 +35,12 @@
 //! Stores of before there was `blob.history` have names with uncommitted blocks only in `blob.blobs`, and the bytes of a blob
 //! under the id that its record gives it: that is a file of its container.
 
+mod file;
+mod tags;
+
+pub(crate) use file::{File, end_offset, epoch, epoch_and_window, window_and_epoch};
+pub(crate) use tags::{Tagged, tag, tag_values, tagged};
+
 use crate::moment::Moment;
 use crate::sweep::Timer;
 use lazurite_engine::KeyRange;
@@ -42,18 +49,6 @@ const SERVICE_PROPERTIES: u8 = 1;
 const ACCOUNT_POLICY: u8 = 2;
 const NAME_END: [u8; 2] = [0, 1];
 const BASE_BLOB: u8 = 0xff;
-const STAGING: u8 = 0;
-const UNCOMMITTED: u8 = 1;
-const COMMITTED: u8 = 2;
-const EXTENT: u8 = 3;
-const WINDOW: u8 = 4;
-const CHANGED: u8 = 5;
-/// No text begins with this byte.
-const OF_VERSIONS: u8 = 0xff;
-const COUNTED: u8 = 0;
-const EPOCH: u8 = 1;
-/// What no content has as its id.
-const NO_CONTENT: [u8; 16] = [0xff; 16];
 
 /// The row of an account's service properties.
 pub(crate) fn service_properties(account: &str) -> Vec<u8> {
@@ -181,64 +176,6 @@ pub(crate) fn history_name(key: &[u8]) -> Option<(String, Option<Moment>)> {
     Some((name, moment))
 }
 
-/// Which blobs the rows of a range of `blob.tags` are about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tagged {
-    Current,
-    Versions,
-}
-
-/// In `blob.tags`: the blob of that name, or that version of it, has that tag.
-pub(crate) fn tag(
-    container_id: u128,
-    tag: &str,
-    value: &str,
-    blob: &str,
-    version: Option<Moment>,
-) -> Vec<u8> {
-    let of = version.map_or(Tagged::Current, |_| Tagged::Versions);
-    let mut key = tag_values(container_id, of, tag, value);
-    key.extend_from_slice(&NAME_END);
-    escape(&mut key, blob);
-    key.extend_from_slice(&NAME_END);
-    if let Some(moment) = version {
-        key.extend_from_slice(&moment.0.to_be_bytes());
-    }
-    key
-}
-
-/// In `blob.tags`: what the rows begin with whose tag of that name has a value that begins with `prefix`.
-pub(crate) fn tag_values(container_id: u128, of: Tagged, tag: &str, prefix: &str) -> Vec<u8> {
-    let mut key = container_id.to_be_bytes().to_vec();
-    if of == Tagged::Versions {
-        key.push(OF_VERSIONS);
-    }
-    escape(&mut key, tag);
-    key.extend_from_slice(&NAME_END);
-    escape(&mut key, prefix);
-    key
-}
-
-/// The value, the blob's name and, of a version, its moment in a key of `blob.tags`.
-pub(crate) fn tagged(key: &[u8]) -> Option<(String, String, Option<Moment>)> {
-    let rest = key.get(16..)?;
-    let (of, rest) = match rest.strip_prefix(&[OF_VERSIONS]) {
-        Some(rest) => (Tagged::Versions, rest),
-        None => (Tagged::Current, rest),
-    };
-    let (_, rest) = unescape(rest)?;
-    let (value, rest) = unescape(rest)?;
-    let (blob, rest) = unescape(rest)?;
-    match (of, rest) {
-        (Tagged::Current, []) => Some((value, blob, None)),
-        (Tagged::Current, _) => None,
-        (Tagged::Versions, moment) => {
-            let moment = u64::from_be_bytes(moment.try_into().ok()?);
-            Some((value, blob, Some(Moment(moment))))
-        }
-    }
-}
-
 /// In `blob.timers`: look at the subject when it is due.
 pub(crate) fn timer(due: Moment, timer: Timer, subject: &[u8]) -> Vec<u8> {
     let mut key = due.0.to_be_bytes().to_vec();
@@ -287,210 +224,6 @@ fn escape(key: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// Where blocks and contents are filed: a range of `blob.blocks` and one of `blob.content`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct File {
-    /// The id of the container it was made in.
-    pub(crate) home: u128,
-    pub(crate) id: u128,
-}
-
-impl File {
-    /// Everything of the file in `blob.blocks`, or in `blob.content`.
-    pub(crate) fn all(&self) -> KeyRange {
-        KeyRange::prefix(&self.start())
-    }
-
-    /// In `blob.blocks`: what is known of the uncommitted blocks together.
-    pub(crate) fn staging(&self) -> Vec<u8> {
-        self.key(&[STAGING])
-    }
-
-    /// In `blob.blocks`: one uncommitted block.
-    pub(crate) fn uncommitted(&self, block_id: &[u8]) -> Vec<u8> {
-        let mut key = self.key(&[UNCOMMITTED]);
-        key.extend_from_slice(block_id);
-        key
-    }
-
-    /// In `blob.blocks`: the uncommitted blocks and what is known of them together.
-    pub(crate) fn all_staged(&self) -> KeyRange {
-        KeyRange {
-            start: self.staging(),
-            end: Some(self.key(&[COMMITTED])),
-        }
-    }
-
-    /// In `blob.blocks`: the uncommitted blocks, by id.
-    pub(crate) fn all_uncommitted(&self) -> KeyRange {
-        KeyRange::prefix(&self.key(&[UNCOMMITTED]))
-    }
-
-    /// In `blob.blocks`: the committed block whose last byte is just before `end_offset`.
-    pub(crate) fn committed(&self, end_offset: u64) -> Vec<u8> {
-        let mut key = self.key(&[COMMITTED]);
-        key.extend_from_slice(&end_offset.to_be_bytes());
-        key
-    }
-
-    /// In `blob.blocks`: the committed blocks that hold the byte at `offset` or one after it, in order.
-    pub(crate) fn committed_from(&self, offset: u64) -> KeyRange {
-        KeyRange {
-            start: self.committed(offset.saturating_add(1)),
-            end: KeyRange::prefix(&self.key(&[COMMITTED])).end,
-        }
-    }
-
-    /// In `blob.content`: the bytes of a blob put whole.
-    pub(crate) fn whole_content(&self) -> Vec<u8> {
-        self.start().to_vec()
-    }
-
-    /// In `blob.content`: the bytes of a block.
-    pub(crate) fn block_content(&self, content_id: u128) -> Vec<u8> {
-        self.key(&content_id.to_be_bytes())
-    }
-
-    /// In `blob.blocks`: the extent of pages whose last byte is just before `end_offset`.
-    pub(crate) fn extent(&self, end_offset: u64) -> Vec<u8> {
-        let mut key = self.key(&[EXTENT]);
-        key.extend_from_slice(&end_offset.to_be_bytes());
-        key
-    }
-
-    /// In `blob.blocks`: the extents that hold the byte at `offset` or one after it, in order.
-    pub(crate) fn extents_from(&self, offset: u64) -> KeyRange {
-        KeyRange {
-            start: self.extent(offset.saturating_add(1)),
-            end: KeyRange::prefix(&self.key(&[EXTENT])).end,
-        }
-    }
-
-    /// In `blob.blocks`: a window of pages as of an epoch. Of one window, later epochs come first.
-    pub(crate) fn window(&self, window: u64, epoch: u64) -> Vec<u8> {
-        self.key(&tagged_pair(WINDOW, window, !epoch))
-    }
-
-    /// In `blob.blocks`: all windows from the first of the range to before its end, in all epochs.
-    pub(crate) fn windows(&self, windows: std::ops::Range<u64>) -> KeyRange {
-        KeyRange {
-            start: self.window(windows.start, u64::MAX),
-            end: Some(self.window(windows.end, u64::MAX)),
-        }
-    }
-
-    /// In `blob.blocks`: the window was changed in the epoch.
-    pub(crate) fn changed(&self, epoch: u64, window: u64) -> Vec<u8> {
-        self.key(&tagged_pair(CHANGED, epoch, window))
-    }
-
-    /// In `blob.blocks`: windows that were changed in an epoch of the range.
-    pub(crate) fn changes(&self, epochs: std::ops::Range<u64>) -> KeyRange {
-        KeyRange {
-            start: self.changed(epochs.start, 0),
-            end: Some(self.changed(epochs.end, 0)),
-        }
-    }
-
-    /// In `blob.content`: the bytes of an extent of pages.
-    pub(crate) fn page_content(&self, window: u64, content_id: u128) -> Vec<u8> {
-        let mut key = self.key(&NO_CONTENT);
-        key.extend_from_slice(&window.to_be_bytes());
-        key.extend_from_slice(&content_id.to_be_bytes());
-        key
-    }
-
-    /// In `blob.content`: the bytes of all extents of these windows.
-    pub(crate) fn page_contents(&self, windows: std::ops::Range<u64>) -> KeyRange {
-        KeyRange {
-            start: self.page_content(windows.start, 0),
-            end: Some(self.page_content(windows.end, 0)),
-        }
-    }
-
-    /// In `blob.references`: how many records name the file.
-    pub(crate) fn references(&self) -> Vec<u8> {
-        self.start().to_vec()
-    }
-
-    /// In `blob.references`: that the epochs of the file are counted.
-    pub(crate) fn counted(&self) -> Vec<u8> {
-        self.key(&[COUNTED])
-    }
-
-    /// In `blob.references`: how many records name the file as of an epoch.
-    pub(crate) fn epoch(&self, epoch: u64) -> Vec<u8> {
-        let mut key = self.key(&[EPOCH]);
-        key.extend_from_slice(&epoch.to_be_bytes());
-        key
-    }
-
-    /// In `blob.references`: the epochs of the range.
-    pub(crate) fn epochs(&self, epochs: std::ops::Range<u64>) -> KeyRange {
-        KeyRange {
-            start: self.epoch(epochs.start),
-            end: Some(self.epoch(epochs.end)),
-        }
-    }
-
-    /// The file whose key, of 32 bytes, this is.
-    pub(crate) fn of(key: &[u8]) -> Option<File> {
-        let (home, id) = key.split_first_chunk()?;
-        Some(File {
-            home: u128::from_be_bytes(*home),
-            id: u128::from_be_bytes(id.try_into().ok()?),
-        })
-    }
-
-    fn start(&self) -> [u8; 32] {
-        let mut start = [0; 32];
-        start[..16].copy_from_slice(&self.home.to_be_bytes());
-        start[16..].copy_from_slice(&self.id.to_be_bytes());
-        start
-    }
-
-    fn key(&self, tail: &[u8]) -> Vec<u8> {
-        [&self.start()[..], tail].concat()
-    }
-}
-
-fn tagged_pair(tag: u8, first: u64, second: u64) -> [u8; 17] {
-    let mut key = [tag; 17];
-    key[1..9].copy_from_slice(&first.to_be_bytes());
-    key[9..].copy_from_slice(&second.to_be_bytes());
-    key
-}
-
-fn pair(key: &[u8], tag: u8) -> Option<(u64, u64)> {
-    let (first, second) = key.get(32..)?.strip_prefix(&[tag])?.split_first_chunk()?;
-    let second = second.try_into().ok()?;
-    Some((u64::from_be_bytes(*first), u64::from_be_bytes(second)))
-}
-
-/// In `blob.blocks`: the window and the epoch of this key.
-pub(crate) fn window_and_epoch(key: &[u8]) -> Option<(u64, u64)> {
-    pair(key, WINDOW).map(|(window, epoch)| (window, !epoch))
-}
-
-/// In `blob.blocks`: the epoch of this key, and the window that was changed in it.
-pub(crate) fn epoch_and_window(key: &[u8]) -> Option<(u64, u64)> {
-    pair(key, CHANGED)
-}
-
-/// In `blob.references`: the epoch of this key.
-pub(crate) fn epoch(key: &[u8]) -> Option<u64> {
-    let epoch = key.get(32..)?.strip_prefix(&[EPOCH])?;
-    Some(u64::from_be_bytes(epoch.try_into().ok()?))
-}
-
-/// In `blob.blocks`: the offset at which the committed block or the extent of this key ends.
-pub(crate) fn end_offset(key: &[u8]) -> Option<u64> {
-    match key.get(32..)? {
-        [COMMITTED | EXTENT, offset @ ..] => Some(u64::from_be_bytes(offset.try_into().ok()?)),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -529,14 +262,5 @@ mod tests {
             let _ = (blob_name(&bytes), end_offset(&bytes), history_name(&bytes), container_of(&bytes));
             let _ = (container_name(&bytes, b""), window_and_epoch(&bytes), epoch_and_window(&bytes), epoch(&bytes), File::of(&bytes), tagged(&bytes));
         }
-    }
-
-    #[test]
-    fn committed_blocks_are_found_by_any_offset_inside() {
-        let files = File { home: 1, id: 2 };
-        let range = files.committed_from(9);
-        assert!(files.committed(9) < range.start);
-        assert_eq!(files.committed(10), range.start);
-        assert_eq!(end_offset(&files.committed(10)), Some(10));
     }
 }

@@ -1,7 +1,7 @@
 //! Query Blob Contents: a statement in SQL over the content of one blob, read once from front to back in bounded memory.
 //! Knows neither HTTP nor the store: content goes in piece by piece, the answer comes out block by block.
 //!
-//! `lexer`, `parser` and `calls` make a statement (`ast`) of its text; `delimited` and `documents` make records of the
+//! `lexer`, `parser`, `expressions` and `calls` make a statement (`ast`) of its text; `delimited` and `documents` make records of the
 //! content; `eval` and `functions` say what expressions come to for a row, `aggregate` for all, with `value` and `time` for the
 //! kinds of values; `run` brings them together, `answer` writes rows, and `avro` the whole. Served: delimited text and JSON, both ways.
 //! An empty line is no record; a line feed as the separator leaves a carriage return before it to the last column.
@@ -15,6 +15,7 @@ mod calls;
 mod delimited;
 mod documents;
 mod eval;
+mod expressions;
 mod functions;
 mod lexer;
 mod parser;

@@ -1,0 +1,65 @@
+//! Keys of the index of tags, `blob.tags`: rows of current blobs and, in a range of their own, of versions.
+
+use super::{NAME_END, escape, unescape};
+use crate::moment::Moment;
+
+/// No text begins with this byte.
+const OF_VERSIONS: u8 = 0xff;
+
+/// Which blobs the rows of a range of `blob.tags` are about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tagged {
+    Current,
+    Versions,
+}
+
+/// In `blob.tags`: the blob of that name, or that version of it, has that tag.
+pub(crate) fn tag(
+    container_id: u128,
+    tag: &str,
+    value: &str,
+    blob: &str,
+    version: Option<Moment>,
+) -> Vec<u8> {
+    let of = version.map_or(Tagged::Current, |_| Tagged::Versions);
+    let mut key = tag_values(container_id, of, tag, value);
+    key.extend_from_slice(&NAME_END);
+    escape(&mut key, blob);
+    key.extend_from_slice(&NAME_END);
+    if let Some(moment) = version {
+        key.extend_from_slice(&moment.0.to_be_bytes());
+    }
+    key
+}
+
+/// In `blob.tags`: what the rows begin with whose tag of that name has a value that begins with `prefix`.
+pub(crate) fn tag_values(container_id: u128, of: Tagged, tag: &str, prefix: &str) -> Vec<u8> {
+    let mut key = container_id.to_be_bytes().to_vec();
+    if of == Tagged::Versions {
+        key.push(OF_VERSIONS);
+    }
+    escape(&mut key, tag);
+    key.extend_from_slice(&NAME_END);
+    escape(&mut key, prefix);
+    key
+}
+
+/// The value, the blob's name and, of a version, its moment in a key of `blob.tags`.
+pub(crate) fn tagged(key: &[u8]) -> Option<(String, String, Option<Moment>)> {
+    let rest = key.get(16..)?;
+    let (of, rest) = match rest.strip_prefix(&[OF_VERSIONS]) {
+        Some(rest) => (Tagged::Versions, rest),
+        None => (Tagged::Current, rest),
+    };
+    let (_, rest) = unescape(rest)?;
+    let (value, rest) = unescape(rest)?;
+    let (blob, rest) = unescape(rest)?;
+    match (of, rest) {
+        (Tagged::Current, []) => Some((value, blob, None)),
+        (Tagged::Current, _) => None,
+        (Tagged::Versions, moment) => {
+            let moment = u64::from_be_bytes(moment.try_into().ok()?);
+            Some((value, blob, Some(Moment(moment))))
+        }
+    }
+}
