@@ -149,6 +149,9 @@ pub struct KeyspaceOptions {
     pub memtable_bytes_max: Option<usize>,
     /// Bytes of a data block before compression. Raised: better for long scans; lowered: better for single rows.
     pub block_bytes: Option<usize>,
+    /// Bytes of an SSTable after which the next is begun. Lowered, for what is written and deleted in few places of the key
+    /// order (a queue): merges rewrite less of what stands around them.
+    pub sstable_bytes: Option<u64>,
     /// Percentage of tombstones among the entries of an SSTable from which it is compacted although its level is in shape.
     /// Default: 50. Lowered, for what is deleted soon after it was written (a queue): scans pass fewer of them, and more is
     /// rewritten.

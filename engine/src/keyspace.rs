@@ -75,6 +75,11 @@ impl Tree {
         chosen.unwrap_or(config.block_bytes).clamp(1, 1 << 20)
     }
 
+    pub(crate) fn sstable_bytes(&self, config: &Config) -> u64 {
+        let chosen = self.options.get().and_then(|options| options.sstable_bytes);
+        chosen.unwrap_or(config.sstable_bytes)
+    }
+
     /// What the keyspace chose instead of the usual.
     pub(crate) fn compression(&self) -> Option<Compression> {
         self.options.get().and_then(|options| options.compression)

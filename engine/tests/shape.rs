@@ -332,6 +332,57 @@ fn no_job_rewrites_a_large_store_for_a_few_rows() {
 }
 
 #[test]
+fn what_is_written_and_deleted_in_order_costs_as_much_however_much_stands_there() {
+    let config = Config {
+        durability: Durability::Memory,
+        memtable_bytes_max: 256 << 10,
+        sstable_bytes: 64 << 10,
+        level_bytes_base: 1 << 20,
+        ..Config::default()
+    };
+    // Bytes merged for a byte flushed, while every row goes through a queue of so many, each of which has rows in four places.
+    let merged = |waiting: u64| {
+        let environment = common::environment(Arc::new(MemoryFs::volatile()));
+        let db = Db::open_with("/data".as_ref(), config.clone(), environment).unwrap();
+        let keyspace = db.keyspace("rows", KeyspaceOptions::default()).unwrap();
+        let mut choices = Choices(1);
+        let mut place = |batch: &mut Batch, index: u64, is_put: bool| {
+            for place in 0..4u64 {
+                let key = [&place.to_be_bytes()[..], &index.to_be_bytes()].concat();
+                let words: [[u8; 8]; 4] = std::array::from_fn(|_| choices.next().to_le_bytes());
+                match is_put {
+                    true => batch.put(&keyspace, &key, words.as_flattened()),
+                    false => batch.delete(&keyspace, &key),
+                }
+            }
+        };
+        let mut before = db.stats();
+        for index in 0..2 * waiting {
+            if index == waiting {
+                before = db.stats();
+            }
+            let mut batch = Batch::new();
+            place(&mut batch, index, true);
+            if let Some(head) = index.checked_sub(waiting) {
+                place(&mut batch, head, false);
+            }
+            db.write(batch).unwrap().wait().unwrap();
+            while db.step().unwrap().is_some() {}
+        }
+        let stats = db.stats();
+        assert!(stats.sstable_bytes < 3 * waiting * 4 * 48, "{stats}");
+        assert_eq!(db.verify().unwrap().damages.len(), 0);
+        let merged = stats.compacted_bytes - before.compacted_bytes;
+        merged as f64 / (stats.flushed_bytes - before.flushed_bytes) as f64
+    };
+    let (shallow, deep) = (merged(10_000), merged(80_000));
+    println!(
+        "{shallow:.2} bytes merged for one flushed, {deep:.2} with eight times as many waiting"
+    );
+    assert!(deep < 1.5 * shallow && deep < 5.0, "{shallow} and {deep}");
+}
+
+#[test]
 fn jobs_stay_small_while_more_is_written_than_merged() {
     let config = Config {
         durability: Durability::Memory,

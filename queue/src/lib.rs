@@ -192,11 +192,13 @@ impl QueueService {
     }
 }
 
-/// A message is deleted soon after it was written: what deletes it should not stand in the way for long, and what is left of
-/// it is not worth much work.
+/// A message is deleted soon after it was written, so that its rows are not worth much packing. They come and go in a few places
+/// of the order, each at one end: small SSTables let merges leave alone what stands between. Nothing scans over the
+/// tombstones (that is what the frontiers are for), so these need no merges of their own.
 fn message_options() -> KeyspaceOptions {
     KeyspaceOptions {
-        tombstone_percent_max: Some(20),
+        sstable_bytes: Some(4 << 20),
+        tombstone_percent_max: Some(100),
         compression: Some(Compression::Lz4),
         ..KeyspaceOptions::default()
     }

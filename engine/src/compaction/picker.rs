@@ -24,8 +24,13 @@ pub(crate) enum Plan {
     Drop(Vec<File>),
     /// Put files into a deeper level as they are.
     Move(Vec<File>, usize),
-    /// Merge files into a level. The inputs are runs, each a list of files in key order.
-    Merge(Vec<Vec<File>>, usize),
+    /// Merge runs, each a list of files in key order, into a level. Of the files `below`, which stand in that level, only those
+    /// that the runs have something for.
+    Merge {
+        runs: Vec<Vec<File>>,
+        below: Vec<File>,
+        level: usize,
+    },
     /// Cut a file of a level in parts, which begin at these keys.
     Split(File, usize, Vec<Vec<u8>>),
 }
@@ -147,9 +152,12 @@ fn down_from_level0(version: &Version, config: &Config) -> Plan {
     if below.is_empty() && files.iter().all(fair) && disjoint() {
         return Plan::Move(files.clone(), target);
     }
-    let mut runs: Vec<Vec<File>> = files.iter().map(|file| vec![file.clone()]).collect();
-    runs.push(below);
-    Plan::Merge(runs, target)
+    let runs = files.iter().map(|file| vec![file.clone()]).collect();
+    Plan::Merge {
+        runs,
+        below,
+        level: target,
+    }
 }
 
 /// The level that level 0 is merged into, and the files there that it overlaps: the first level in use if their size is fair,
@@ -257,7 +265,7 @@ fn level_limits(version: &Version, config: &Config) -> [u64; LEVELS] {
 
 /// How much one file may be merged with, in SSTables of full size. While a merge runs there is no other one: level 0 grows, and
 /// in the end writers wait.
-const BELOW_MAX: u64 = 16;
+pub(super) const BELOW_MAX: u64 = 16;
 
 fn down(version: &Version, level: usize, file: &File, config: &Config) -> Plan {
     let below = overlapping(&version.levels[level + 1], &file.meta.range);
@@ -267,7 +275,11 @@ fn down(version: &Version, level: usize, file: &File, config: &Config) -> Plan {
     }
     let cuts = cuts(&below, config.sstable_bytes.saturating_mul(BELOW_MAX));
     match cuts.is_empty() {
-        true => Plan::Merge(vec![vec![file.clone()], below], level + 1),
+        true => Plan::Merge {
+            runs: vec![vec![file.clone()]],
+            below,
+            level: level + 1,
+        },
         // A few rows may lie over everything there is: then each part of them goes down by itself.
         false => Plan::Split(file.clone(), level, cuts),
     }
@@ -313,7 +325,7 @@ fn tombstones(
             .iter()
             .all(|files| overlapping(files, &file.meta.range).is_empty());
         if is_bottom {
-            return Some(Plan::Merge(vec![vec![file.clone()]], level));
+            return Some(rewrite(level, file));
         }
         if frees_enough(version, level, file) {
             return Some(down(version, level, file, config));
@@ -390,7 +402,11 @@ pub(crate) fn everything(version: &Version) -> Option<Plan> {
             .filter(|files| !files.is_empty())
             .cloned(),
     );
-    Some(Plan::Merge(runs, deepest))
+    Some(Plan::Merge {
+        runs,
+        below: Vec::new(),
+        level: deepest,
+    })
 }
 
 /// A file that refers to one of these value-log segments, to be rewritten where it is.
@@ -400,15 +416,20 @@ pub(crate) fn referring(version: &Version, segments: &[u64]) -> Option<Plan> {
         references.any(|(segment, _)| segments.contains(segment))
     };
     let (level, file) = version.files().find(refers)?;
-    Some(Plan::Merge(vec![vec![file.clone()]], level))
+    Some(rewrite(level, file))
 }
 
+fn rewrite(level: usize, file: &File) -> Plan {
+    Plan::Merge {
+        runs: vec![vec![file.clone()]],
+        below: Vec::new(),
+        level,
+    }
+}
+
+/// The files of a level, not of level 0, that reach into `range`.
 fn overlapping(files: &[File], range: &KeyRange) -> Vec<File> {
-    files
-        .iter()
-        .filter(|file| file.meta.overlaps(range))
-        .cloned()
-        .collect()
+    files[crate::version::overlapping(files, range)].to_vec()
 }
 
 fn union(files: &[File]) -> KeyRange {
@@ -478,10 +499,15 @@ mod tests {
     fn at_rest_level_0_joins_the_first_run_if_that_is_worth_it() {
         let joined = version(&[&[(1, 30), (1, 30)], &[], &[(1, 240)]]);
         let plan = joinable(&joined, &config());
-        assert!(matches!(plan, Some(Plan::Merge(runs, 2)) if runs.len() == 3));
+        assert!(
+            matches!(&plan, Some(Plan::Merge { runs, below, level: 2 }) if runs.len() + below.len() == 3)
+        );
         let kept_apart = version(&[&[(1, 30), (1, 29)], &[], &[(1, 240)]]);
         let plan = joinable(&kept_apart, &config());
-        assert!(matches!(plan, Some(Plan::Merge(_, 1))), "{plan:?}");
+        assert!(
+            matches!(plan, Some(Plan::Merge { level: 1, .. })),
+            "{plan:?}"
+        );
         let left_alone = version(&[&[(1, 59)], &[(1, 240)]]);
         assert!(joinable(&left_alone, &config()).is_none());
         let alone = version(&[&[(1, 59)]]);
@@ -492,7 +518,10 @@ mod tests {
     fn at_rest_a_level_joins_one_in_use_below_it_if_that_is_worth_it() {
         let joined = version(&[&[], &[(1, 60)], &[(1, 240)]]);
         let plan = joinable(&joined, &config());
-        assert!(matches!(plan, Some(Plan::Merge(_, 2))), "{plan:?}");
+        assert!(
+            matches!(plan, Some(Plan::Merge { level: 2, .. })),
+            "{plan:?}"
+        );
         let disjoint = version(&[&[], &[(1, 60)], &[(2, 240)]]);
         let plan = joinable(&disjoint, &config());
         assert!(matches!(plan, Some(Plan::Move(_, 2))), "{plan:?}");
@@ -538,7 +567,10 @@ mod tests {
         let version = version(&[&[], &[], &[(1, 600)], &[(1, 2000)]]);
         assert_eq!(level_limits(&version, &config())[1..4], [100, 200, 10_000]);
         let plan = full_level(&version, &config());
-        assert!(matches!(plan, Some(Plan::Merge(_, 3))), "{plan:?}");
+        assert!(
+            matches!(plan, Some(Plan::Merge { level: 3, .. })),
+            "{plan:?}"
+        );
     }
 
     #[test]

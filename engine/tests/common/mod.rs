@@ -120,6 +120,7 @@ pub fn open_with(path: &Path, config: &Config, environment: Environment) -> Resu
     let options = |index: usize| KeyspaceOptions {
         memtable_bytes_max: (index == 1).then_some(config.memtable_bytes_max / 2),
         block_bytes: (index == 2).then_some(config.block_bytes * 2),
+        sstable_bytes: (index == 2).then_some(config.sstable_bytes * 2),
         tombstone_percent_max: (index == 2).then_some(10),
         compression: (index == 2).then_some(Compression::Lz4),
     };
