@@ -85,6 +85,9 @@ async fn run_until_signal(
     let (stop, stopped) = watch::channel(false);
     let mut signals = Signals::watch()?;
     announce(cli, &app.accounts, &listeners)?;
+    // Before the first request, which the account may want logged.
+    let interval = Duration::from_secs(cli.log_interval.into());
+    let logs = Analytics::start(&app, interval);
     let mut serving = tokio::task::JoinSet::new();
     for (service, listener) in listeners {
         let keep_alive = Duration::from_secs(cli.keep_alive_seconds(service).max(1));
@@ -96,8 +99,6 @@ async fn run_until_signal(
         };
         serving.spawn(serve(app.clone(), endpoint, stopped.clone()));
     }
-    let interval = Duration::from_secs(cli.log_interval.into());
-    let logs = Analytics::start(&app, interval);
     let sweeper = tokio::spawn(sweep(app.clone()));
     signals.wait().await;
     sweeper.abort();

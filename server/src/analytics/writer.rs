@@ -21,6 +21,10 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 /// A log that has come to this many bytes is written at once.
 const LOG_BYTES_MAX: usize = 4 << 20;
+/// The same of one that could not be written before. If it cannot be written then either, it is lost.
+const UNWRITTEN_BYTES_MAX: usize = 2 * LOG_BYTES_MAX;
+/// Logs that could not be written and wait to be tried again: what is lost beyond them bounds memory when hours go by.
+const UNWRITTEN_MAX: usize = 8;
 /// How often logs past their time are looked for.
 const RETENTION_INTERVAL: Duration = Duration::from_secs(60);
 /// Logs that are removed at a time.
@@ -43,6 +47,8 @@ struct Log {
     first: SystemTime,
     last: SystemTime,
     due: Instant,
+    /// Whether it could not be written when it was due.
+    overdue: bool,
 }
 
 /// Gathers entries until there are no more, and writes them.
@@ -95,13 +101,14 @@ impl Writer {
             first: entry.started_at,
             last: entry.started_at,
             due,
+            overdue: false,
         });
         entry.write(version, &mut log.text);
         log.classes.insert(entry.class());
         log.version = version;
         log.first = log.first.min(entry.started_at);
         log.last = log.last.max(entry.started_at);
-        if log.text.len() >= LOG_BYTES_MAX {
+        if log.is_full() {
             self.write(place).await;
         }
     }
@@ -114,7 +121,7 @@ impl Writer {
         }
     }
 
-    /// Writes a log that has grown. One that cannot be written is lost, and told.
+    /// Writes a log that has grown. One that cannot be written, for want of space say, grows on and is tried again.
     async fn write(&mut self, place: Place) {
         let Some(log) = self.logs.remove(&place) else {
             return;
@@ -128,17 +135,28 @@ impl Writer {
             place.clone(),
             self.counters.get(&place).copied(),
         );
-        let written =
-            cross(move || Ok(write(&app.blobs, &at, &log, count, SystemTime::now())?)).await;
-        match written {
-            Ok(count) => {
-                self.counters.retain(|other, _| other.hour == place.hour);
-                self.counters.insert(place, count + 1);
-            }
-            Err(failure) => {
-                tracing::warn!(reason = %failure.message, "a log of requests cannot be written")
-            }
+        let written = cross(move || {
+            let written = write(&app.blobs, &at, &log, count, SystemTime::now());
+            Ok((log, written))
+        });
+        let (failure, unwritten) = match written.await {
+            Ok((_, Ok(count))) => return self.count(place, count),
+            Ok((log, Err(error))) => (error.into(), log.again(Instant::now() + self.interval)),
+            Err(failure) => (failure, None),
+        };
+        let waiting = self.logs.values().filter(|log| log.overdue).count();
+        let unwritten = unwritten.filter(|_| waiting < UNWRITTEN_MAX);
+        let lost = unwritten.is_none();
+        tracing::warn!(reason = %failure.message, lost, "a log of requests cannot be written");
+        if let Some(log) = unwritten {
+            self.logs.insert(place, log);
         }
+    }
+
+    /// The log of that number was written. What came late of the hour before does not make this one be counted again.
+    fn count(&mut self, place: Place, number: u32) {
+        self.counters.retain(|other, _| other.hour >= place.hour);
+        self.counters.insert(place, number + 1);
     }
 
     async fn remove_old(&self) {
@@ -158,6 +176,23 @@ impl Writer {
         if let Err(failure) = removed.await {
             tracing::warn!(reason = %failure.message, "old logs of requests cannot be removed");
         }
+    }
+}
+
+impl Log {
+    /// Whether it is written before it is due: memory is bounded by it.
+    fn is_full(&self) -> bool {
+        let most = match self.overdue {
+            true => UNWRITTEN_BYTES_MAX,
+            false => LOG_BYTES_MAX,
+        };
+        self.text.len() >= most
+    }
+
+    /// What could not be written, to be tried again then; `None` if it is too much.
+    fn again(mut self, due: Instant) -> Option<Log> {
+        (self.due, self.overdue) = (due, true);
+        (!self.is_full()).then_some(self)
     }
 }
 
@@ -337,15 +372,30 @@ mod tests {
             service: ServiceKind::Blob,
             hour: hour_of(time),
         };
-        let log = Log {
-            text: "line\n".to_owned(),
+        write(blobs, &place, &log_of("line\n", time), count, time).unwrap()
+    }
+
+    fn log_of(text: &str, time: SystemTime) -> Log {
+        Log {
+            text: text.to_owned(),
             classes: [Class::Write, Class::Read].into(),
             version: LogVersion::One,
             first: time,
             last: time,
             due: Instant::now(),
-        };
-        write(blobs, &place, &log, count, time).unwrap()
+            overdue: false,
+        }
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_written_is_kept_until_it_is_too_large() {
+        let mut log = log_of(&"x".repeat(LOG_BYTES_MAX), at(0));
+        assert!(log.is_full());
+        let due = log.due + Duration::from_secs(60);
+        log = log.again(due).unwrap();
+        assert!((log.due, log.is_full()) == (due, false));
+        log.text += &"x".repeat(LOG_BYTES_MAX);
+        assert!(log.is_full() && log.again(due).is_none());
     }
 
     fn names(blobs: &BlobService) -> Vec<String> {

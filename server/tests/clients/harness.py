@@ -63,7 +63,7 @@ class Headers:
         return self.headers[name]
 
 
-def eventually(what, seconds=20):
+def eventually(what, seconds=60):
     """Asks `what()` until it answers something true: for what only the server's clock can bring about."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

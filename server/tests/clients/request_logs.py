@@ -1,7 +1,7 @@
 """Storage Analytics logging: what the accounts' requests leave in `$logs`, found again by prefix. The server writes it every second."""
 
 import unittest
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 from azure.core.exceptions import ResourceNotFoundError
 from azure.data.tables import TableAnalyticsLogging, TableRetentionPolicy, TableServiceClient
@@ -34,12 +34,13 @@ def fields(line):
 
 
 def entries(service, about):
-    """The lines of this day whose object has `about` in its name."""
-    prefix = datetime.now(timezone.utc).strftime(f"{service}/%Y/%m/%d/")
+    """The lines of this hour and of the one before, which may have been the one a moment ago, whose object has `about` in its name."""
+    now = datetime.now(timezone.utc)
     lines = []
-    for blob in logs.list_blobs(name_starts_with=prefix, include=["metadata"]):
-        text = logs.download_blob(blob.name).readall().decode()
-        lines += [fields(line) for line in text.splitlines()]
+    for hour in (now - timedelta(hours=1), now):
+        for blob in logs.list_blobs(name_starts_with=hour.strftime(f"{service}/%Y/%m/%d/%H00/"), include=["metadata"]):
+            text = logs.download_blob(blob.name).readall().decode()
+            lines += [fields(line) for line in text.splitlines()]
     return [line for line in lines if about in line[KEY]]
 
 
