@@ -55,6 +55,13 @@ impl fmt::Debug for CustomerKey {
 }
 
 impl Encryption {
+    pub(crate) fn scope(&self) -> Option<&str> {
+        match self {
+            Encryption::Scope(name) => Some(name),
+            _ => None,
+        }
+    }
+
     /// Fails unless a read brought the key, and only if there is one.
     pub(crate) fn check(&self, key: Option<&CustomerKey>) -> Result<()> {
         match (self, key) {
@@ -80,10 +87,7 @@ impl Blob {
 
     /// The encryption scope it was written with; `None` is the account's own key.
     pub fn encryption_scope(&self) -> Option<&str> {
-        match &self.encryption {
-            Encryption::Scope(name) => Some(name),
-            _ => None,
-        }
+        self.encryption.scope()
     }
 }
 

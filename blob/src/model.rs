@@ -78,6 +78,7 @@ impl Container {
             etag: self.etag,
             last_modified: self.last_modified,
             version: None,
+            encryption_scope: None,
         }
     }
 }
@@ -233,12 +234,13 @@ impl Blob {
         }
     }
 
-    /// The validators, as a write answers them.
+    /// The validators and what else a write answers.
     pub(crate) fn written(&self) -> Written {
         Written {
             etag: self.etag,
             last_modified: self.last_modified,
             version: self.version,
+            encryption_scope: self.encryption_scope().map(str::to_string),
         }
     }
 
@@ -443,7 +445,7 @@ pub struct BlockList {
 }
 
 /// What a write left behind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
     /// The new ETag.
     pub etag: ETag,
@@ -451,4 +453,6 @@ pub struct Written {
     pub last_modified: SystemTime,
     /// The version written, if the account keeps versions. Always `None` of a container.
     pub version: Option<Moment>,
+    /// The encryption scope of the blob, named by the write or not. `None` of one in none, and of a container.
+    pub encryption_scope: Option<String>,
 }

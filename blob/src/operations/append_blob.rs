@@ -46,7 +46,7 @@ pub struct AppendBlock {
 }
 
 /// The answer of Append Block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AppendBlockOutcome {
     /// The blob's validators.
     pub written: Written,

@@ -37,12 +37,21 @@ pub struct PutBlob {
 }
 
 /// The answer of Put Blob.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PutBlobOutcome {
     /// The blob's validators.
     pub written: Written,
     /// Of the body: MD5 always, CRC64 if the client sent one.
     pub checksums: Checksums,
+}
+
+/// The answer of Put Block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PutBlockOutcome {
+    /// Of the body: CRC64 always, MD5 if the client sent one.
+    pub checksums: Checksums,
+    /// The encryption scope that the block is in.
+    pub encryption_scope: Option<String>,
 }
 
 /// The request of Put Block List.
@@ -154,7 +163,7 @@ impl BlobService {
     /// Puts an uncommitted block, in place of the uncommitted one of that id. The blob itself stays as it is; if there is
     /// none there is none afterwards, but Get Block List knows the name. `upload` was begun as [`UploadKind::PutBlock`].
     /// Of the conditions the lease and the encryption scope count: the first of the uncommitted blocks chooses the key or the
-    /// scope of all. Answers the checksums of the body: CRC64 always, MD5 if the client sent one.
+    /// scope of all.
     /// Errors: of the names; `InvalidBlockId`, `OutOfRangeInput` for an id over 64 bytes, `InvalidBlobOrBlock` for one of
     /// another length than the blob's others; `InvalidHeaderValue` for an empty body; `Md5Mismatch`, `Crc64Mismatch`;
     /// `BlockCountExceedsLimit`; `ContainerNotFound`; `InvalidBlobType`; those of leases;
@@ -166,7 +175,7 @@ impl BlobService {
         upload: Upload,
         conditions: &Conditions,
         now: SystemTime,
-    ) -> Result<(Checksums, Ticket)> {
+    ) -> Result<(PutBlockOutcome, Ticket)> {
         block_list::check_block_id(block_id)?;
         if upload.length() == 0 {
             return Err(Error::InvalidHeaderValue {
@@ -200,7 +209,11 @@ impl BlobService {
         batch.put(blocks, &file.uncommitted(block_id), &value);
         batch.put(blocks, &file.staging(), &codec::encode_staging(&staging));
         write.note_staging(file);
-        Ok((checksums, write.commit()?))
+        let outcome = PutBlockOutcome {
+            checksums,
+            encryption_scope: staging.encryption.scope().map(str::to_string),
+        };
+        Ok((outcome, write.commit()?))
     }
 
     /// Makes the blob the sequence of these blocks. All uncommitted blocks and all content that is not listed are dropped.

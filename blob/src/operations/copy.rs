@@ -46,7 +46,7 @@ pub struct CopyBlob {
 }
 
 /// The answer of a copy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyOutcome {
     /// The destination's validators.
     pub written: Written,

@@ -61,7 +61,7 @@ mod write;
 
 pub use append_blob::{AppendBlock, AppendBlockOutcome, PutAppendBlob};
 pub use blob::{BlobDeletion, DeleteBlob, DeleteSnapshots};
-pub use block_blob::{PutBlob, PutBlobOutcome, PutBlockList};
+pub use block_blob::{PutBlob, PutBlobOutcome, PutBlockList, PutBlockOutcome};
 pub(crate) use checks::check_unprotected;
 pub use container::ContainerSettings;
 pub use copy::{COPY_FROM_URL_BYTES_MAX, CopyBlob, CopyOutcome};
@@ -228,6 +228,7 @@ impl BlobService {
                 .next(now, previous.map(|validators| validators.etag)),
             last_modified: whole_seconds(now),
             version: None,
+            encryption_scope: None,
         }
     }
 }

@@ -89,9 +89,6 @@ impl BlobWrite<'_> {
         blob.etag = written.etag;
         blob.last_modified = written.last_modified;
         blob.lease = blob.lease.after_write(self.now);
-        Written {
-            version: blob.version,
-            ..written
-        }
+        blob.written()
     }
 }

@@ -76,7 +76,7 @@ pub struct PutPage {
 }
 
 /// The answer of Put Page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PutPageOutcome {
     /// The blob's validators.
     pub written: Written,

@@ -143,7 +143,7 @@ impl Store {
     pub(super) fn put_block(&self, name: &str, id: &str, body: &[u8]) -> Result<Checksums> {
         let upload = self.upload(UploadKind::PutBlock, body);
         let address = address(name);
-        let (checksums, ticket) = self.service.put_block(
+        let (outcome, ticket) = self.service.put_block(
             &address,
             id.as_bytes(),
             upload,
@@ -151,7 +151,7 @@ impl Store {
             at(0),
         )?;
         ticket.wait()?;
-        Ok(checksums)
+        Ok(outcome.checksums)
     }
 
     pub(super) fn commit(&self, name: &str, list: PutBlockList) -> Result<Written> {

@@ -5,7 +5,7 @@ use super::*;
 use crate::{ETag, ETags, TagCondition};
 
 /// When the blobs of these tests were changed last: see [`Store::make`].
-fn modified(written: Written, seconds: i64) -> SystemTime {
+fn modified(written: &Written, seconds: i64) -> SystemTime {
     let time = written.last_modified;
     match seconds {
         -1 => time - std::time::Duration::from_secs(1),
@@ -14,7 +14,7 @@ fn modified(written: Written, seconds: i64) -> SystemTime {
 }
 
 /// Conditions from words: `match=same`, `match=other`, `match=*`, `none=...`, `since=before`, `unsince=after`, `tags=true` ...
-fn conditions(words: &str, written: Written) -> Conditions {
+fn conditions(words: &str, written: &Written) -> Conditions {
     let mut conditions = Conditions::default();
     for word in words.split_whitespace() {
         let (header, value) = word.split_once('=').unwrap();
@@ -177,7 +177,7 @@ fn every_operation_honours_the_conditions_that_it_should() {
         for (number, (words, there, missing)) in rows(operation.honours).into_iter().enumerate() {
             let name = format!("{} {number}", operation.name);
             let written = store.make(&name, operation.on);
-            let conditions = conditions(words, written);
+            let conditions = conditions(words, &written);
             let outcome = (operation.act)(&store, &name, &conditions, at(9));
             assert_eq!(told(outcome), there, "{} with {words:?}", operation.name);
             let name = format!("{} {number}, missing", operation.name);
@@ -205,7 +205,7 @@ fn lease_blob_honours_the_conditions_of_a_change() {
     for (number, (words, there, missing)) in rows(Honours::Change).into_iter().enumerate() {
         let name = format!("{number}");
         let written = store.make(&name, BlobType::BlockBlob);
-        let conditions = conditions(words, written);
+        let conditions = conditions(words, &written);
         assert_eq!(told(act(&name, &conditions)), there, "{words}");
         assert_eq!(told(act("missing", &conditions)), missing, "{words}");
     }
@@ -222,7 +222,7 @@ fn conditions_of_a_source_are_told_from_those_of_the_destination() {
             "412" | "304" => "source 412",
             other => other,
         };
-        let conditions = conditions(words, written);
+        let conditions = conditions(words, &written);
         for (source, expected) in [("source", there), ("missing", missing)] {
             let request = CopyBlob {
                 source_conditions: conditions.clone(),
@@ -256,7 +256,7 @@ fn immutability_policy_is_set_on_what_was_not_modified_since() {
     .enumerate()
     {
         let name = format!("{number}");
-        let conditions = conditions(words, store.make(&name, BlobType::BlockBlob));
+        let conditions = conditions(words, &store.make(&name, BlobType::BlockBlob));
         let policy = ImmutabilityPolicy {
             until: at(100),
             mode: ImmutabilityMode::Unlocked,
@@ -365,7 +365,7 @@ fn containers_honour_dates_and_refuse_etags() {
             count += 1;
             let name = format!("container-{count}");
             let written = store.create(&name).unwrap();
-            let conditions = conditions(words, written);
+            let conditions = conditions(words, &written);
             let outcome = act(&store, &name, &conditions);
             assert_eq!(told(outcome), refused(there), "{call} with {words:?}");
             let outcome = act(&store, "missing", &conditions);

@@ -18,7 +18,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazurite_blob::{
     BlobAddress, BlobBlock, BlobHeaders, BlobService, BlockChoice, BlockListType, BlockSource,
-    Checksummer, Conditions, ETags, PutBlob, PutBlockList, UploadKind, Written,
+    Checksummer, Conditions, ETags, PutBlob, PutBlockList, PutBlockOutcome, UploadKind, Written,
 };
 
 /// A list of 50,000 ids of 64 bytes, with its markup and room to spare.
@@ -124,12 +124,21 @@ pub async fn put_block(request: Request, body: RequestBody) -> Result<Response<B
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.put_block(&r.address(), &id, upload, &conditions, r.now())
     };
-    let (checksums, ticket) = request.write(call).await?;
+    let (outcome, ticket) = request.write(call).await?;
     ticket.await?;
-    let mut response = empty(201);
-    put_checksums(&mut response, &checksums);
+    let mut response = staged(outcome);
     put_structure(&mut response, structured);
     Ok(response)
+}
+
+/// The answer to a block, wherever its content came from.
+pub fn staged(outcome: PutBlockOutcome) -> Response<Body> {
+    let mut response = empty(201);
+    put_checksums(&mut response, &outcome.checksums);
+    if let Some(scope) = outcome.encryption_scope {
+        put(&mut response, encryption::SCOPE, scope);
+    }
+    response
 }
 
 /// Source: Put Block, "Request headers": no conditional headers.
@@ -247,6 +256,7 @@ pub async fn get_block_list(request: Request) -> Result<Response<Body>> {
                 etag: blob.etag,
                 last_modified: blob.last_modified,
                 version: None,
+                encryption_scope: None,
             },
         );
     }

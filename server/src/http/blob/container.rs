@@ -139,7 +139,7 @@ pub async fn restore_container(request: Request) -> Result<Response<Body>> {
     Ok(with_validators(empty(201), &written))
 }
 
-/// ETag and Last-Modified, as every write answers them.
+/// ETag and Last-Modified, version and encryption scope, as every write answers them.
 pub fn with_validators(mut response: Response<Body>, written: &Written) -> Response<Body> {
     put(&mut response, "etag", written.etag.quoted());
     put(
@@ -149,6 +149,9 @@ pub fn with_validators(mut response: Response<Body>, written: &Written) -> Respo
     );
     if let Some(version) = written.version {
         put(&mut response, "x-ms-version-id", version.to_string());
+    }
+    if let Some(scope) = &written.encryption_scope {
+        put(&mut response, encryption::SCOPE, scope.clone());
     }
     response
 }
@@ -173,6 +176,7 @@ fn validators(container: &Container) -> Written {
         etag: container.etag,
         last_modified: container.last_modified,
         version: None,
+        encryption_scope: None,
     }
 }
 

@@ -4,6 +4,7 @@ use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, metadata, put};
 use super::block_blob::{
     block_id, conditions_of_block, conditions_of_new_blob, headers_of_new_blob, refuse_overwrite,
+    staged,
 };
 use super::container::with_validators;
 use super::encryption::{OWN, customer_key};
@@ -277,11 +278,9 @@ pub async fn put_block_from_url(request: Request) -> Result<Response<Body>> {
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.put_block(&r.address(), &id, upload, &conditions, r.now())
     };
-    let (checksums, ticket) = request.call(call).await?;
+    let (outcome, ticket) = request.call(call).await?;
     ticket.await?;
-    let mut response = empty(201);
-    put_checksums(&mut response, &checksums);
-    Ok(response)
+    Ok(staged(outcome))
 }
 
 /// Append Block From URL.

@@ -102,32 +102,15 @@ pub fn scope_of_container(context: &Context) -> Result<(Option<String>, bool)> {
     Ok((Some(default).filter(|name| name != ACCOUNT_KEY), denies))
 }
 
-/// What a request said of its key or scope, on its answer.
-#[derive(Debug)]
-pub struct Said {
-    key_sha256: Option<String>,
-    scope: Option<String>,
+/// What a request said of its key, for its answer.
+pub fn said_of_key(context: &Context) -> Option<String> {
+    context.header(KEY_SHA256)
 }
 
-impl Said {
-    /// `takes_scope`: whether the operation looks at a scope.
-    pub fn of(context: &Context, takes_scope: bool) -> Result<Said> {
-        Ok(Said {
-            key_sha256: context.header(KEY_SHA256),
-            scope: match takes_scope {
-                true => scope(context)?,
-                false => None,
-            },
-        })
-    }
-
-    pub fn onto(self, response: &mut Response<Body>) {
-        if let Some(sha256) = self.key_sha256 {
-            put(response, KEY_SHA256, sha256);
-        }
-        if let Some(scope) = self.scope {
-            put(response, SCOPE, scope);
-        }
+/// On the answer.
+pub fn put_said(response: &mut Response<Body>, key_sha256: Option<String>) {
+    if let Some(sha256) = key_sha256 {
+        put(response, KEY_SHA256, sha256);
     }
 }
 

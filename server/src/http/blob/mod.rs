@@ -84,7 +84,7 @@ pub async fn handle(
     let state = blob_state(&context)?;
     let create_only = matches!(caller, Caller::Sas(grant) if !grant.permissions.contains('w'));
     let by_sas = matches!(caller, Caller::Sas(_));
-    let said = encryption::Said::of(&context, takes_scope(operation, &context))?;
+    let key_sha256 = encryption::said_of_key(&context);
     let request = Request {
         app: app.clone(),
         context,
@@ -165,7 +165,7 @@ pub async fn handle(
         Operation::FindBlobsByTags => tags::find_blobs_by_tags(request).await,
     };
     outcome.map(|mut response| {
-        said.onto(&mut response);
+        encryption::put_said(&mut response, key_sha256);
         response
     })
 }

@@ -172,6 +172,7 @@ fn validators(blob: &Blob) -> Written {
         etag: blob.etag,
         last_modified: blob.last_modified,
         version: None,
+        encryption_scope: None,
     }
 }
 

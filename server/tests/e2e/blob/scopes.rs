@@ -163,11 +163,14 @@ fn containers_have_a_default_and_may_insist_on_it() {
             .body("x");
         naming(scope, put)
     };
-    put(None).send(&server).is(201);
+    put(None).send(&server).is(201).has_header(SCOPE, "lake");
     put(Some("lake")).send(&server).is(201);
+    // Who names none is told that of the container, here and of a block.
+    let block = request("PUT", "/one/c?comp=block&blockid=AAAA").body("x");
+    block.send(&server).is(201).has_header(SCOPE, "lake");
     refused(&put(Some("shore")), &server, 403, FORBIDDEN);
     let change = request("PUT", "/one/b?comp=metadata");
-    change.send(&server).is(200);
+    change.send(&server).is(200).has_header(SCOPE, "lake");
     refused(&naming(Some("shore"), change), &server, 403, FORBIDDEN);
     // The account's own key is no scope: blobs say nothing of it, and cannot name it.
     let plain = create("plain")
