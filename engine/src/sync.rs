@@ -45,6 +45,8 @@ struct Progress {
     wants_segment: bool,
     /// Whether nothing has been written for a while.
     is_at_rest: bool,
+    /// Whether the sync thread waits for the next write. Later ones need not wake it: it looks again after its interval.
+    awaits_write: bool,
     running: bool,
     waiters: Vec<Waiter>,
     /// How many the last sync was for, and came while it ran.
@@ -60,15 +62,20 @@ impl SyncState {
             let is_clean = progress.appended == progress.durable;
             !progress.closed && !progress.wants_segment && is_clean
         };
-        if !progress.is_at_rest {
-            let waited = self.changed.wait_timeout_while(progress, limit, idle);
-            progress = waited.unwrap_or_else(PoisonError::into_inner).0;
-            progress.is_at_rest = idle(&mut progress);
-            return !progress.is_at_rest;
-        }
-        let waited = self.changed.wait_while(progress, idle);
-        waited.unwrap_or_else(PoisonError::into_inner).is_at_rest = false;
-        true
+        progress.awaits_write = true;
+        progress = match progress.is_at_rest {
+            true => {
+                let waited = self.changed.wait_while(progress, idle);
+                waited.unwrap_or_else(PoisonError::into_inner)
+            }
+            false => {
+                let waited = self.changed.wait_timeout_while(progress, limit, idle);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+        progress.awaits_write = false;
+        progress.is_at_rest = idle(&mut progress);
+        !progress.is_at_rest
     }
 
     /// Waits until a task awaits a sync (at `Disk`) or a segment is wanted, at most `limit`. Answers whether a segment is.
@@ -116,9 +123,8 @@ impl SyncState {
 
     pub(crate) fn appended(&self, sequence: SequenceNumber) {
         let mut progress = lock(&self.progress);
-        let was_clean = progress.appended == progress.durable;
         progress.appended = sequence;
-        if was_clean {
+        if progress.awaits_write {
             self.changed.notify_all();
         }
     }
