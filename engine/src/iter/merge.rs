@@ -13,6 +13,7 @@ use crate::keyspace::Tree;
 use crate::range_tombstones::Cover;
 use crate::version::overlapping;
 use crate::{KeyRange, Result};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Which keys a scan walks, and which way.
@@ -28,6 +29,8 @@ pub(crate) struct Rows {
     scan: Arc<ScanRange>,
     /// Where the next `advance` goes first: inclusive forward, exclusive backward; `None` inside is the end of all keys.
     pending_seek: Option<Option<Vec<u8>>>,
+    /// Whether that lies at or behind where all sources stand.
+    goes_on: bool,
     /// The source that stands on the row; `None` when on none.
     current: Option<usize>,
     /// The sources that stand on a row, in the order of their rows, of equal keys the newest first; if `is_ordered`.
@@ -82,6 +85,7 @@ impl Rows {
             sources,
             scan,
             pending_seek: Some(start),
+            goes_on: false,
             current: None,
             order: Vec::new(),
             is_ordered: false,
@@ -104,6 +108,9 @@ impl Rows {
 
     pub(crate) fn seek(&mut self, key: &[u8]) {
         self.end_search(None);
+        let here = self.source().and_then(Source::key);
+        let is_forward = self.scan.direction == Direction::Forward;
+        self.goes_on = is_forward && here.is_some_and(|here| here <= key);
         let range = &self.scan.range;
         self.current = None;
         self.pending_seek = Some(match self.scan.direction {
@@ -207,7 +214,7 @@ impl Rows {
             Direction::Forward => Some(self.begin_search(bound.unwrap_or_default())),
             Direction::Backward => bound,
         };
-        self.seek_sources(bound.clone())?;
+        self.seek_sources(bound.as_deref())?;
         if let (Direction::Forward, Some(start)) = (self.scan.direction, bound) {
             self.search = Some(Search {
                 start,
@@ -219,11 +226,20 @@ impl Rows {
     }
 
     /// Moves each source to the bound, or past what newer sources say is deleted there.
-    fn seek_sources(&mut self, mut bound: Option<Vec<u8>>) -> Result<()> {
+    fn seek_sources(&mut self, bound: Option<&[u8]>) -> Result<()> {
         let looks_ahead = self.has_range_tombstones && self.scan.direction == Direction::Forward;
+        let goes_on = std::mem::take(&mut self.goes_on);
+        let mut bound = bound.map(Cow::Borrowed);
         for index in 0..self.sources.len() {
             let source = &mut self.sources[index];
-            source.seek(bound.as_deref())?;
+            // One that stands behind the bound already has nothing before it.
+            if !goes_on
+                || source
+                    .key()
+                    .is_none_or(|here| Some(here) < bound.as_deref())
+            {
+                source.seek(bound.as_deref())?;
+            }
             while looks_ahead
                 && let Some(cover) = source.cover(bound.as_deref().unwrap_or_default())?
             {
@@ -233,7 +249,7 @@ impl Rows {
                         .for_each(Source::exhaust);
                     return Ok(());
                 };
-                bound = Some(end.into());
+                bound = Some(Cow::Owned(end.into()));
             }
         }
         Ok(())

@@ -306,8 +306,7 @@ impl RunRows {
     /// Puts the cursor into file `index` of the run, on no version; answers `false` if there is none.
     fn open(&mut self, index: Option<usize>) -> Result<bool> {
         self.in_file = false;
-        let version = self.version.clone();
-        let files = &version.levels[self.level][self.files.clone()];
+        let files = &self.version.levels[self.level][self.files.clone()];
         let Some((index, file)) = index.and_then(|index| Some((index, files.get(index)?))) else {
             return Ok(false);
         };
@@ -337,7 +336,9 @@ impl RunRows {
             Direction::Forward => {
                 let key = bound.unwrap_or_default();
                 let index = first_ending_behind(self.files(), key);
-                self.open(Some(index))?;
+                if !self.in_file || index != self.file {
+                    self.open(Some(index))?;
+                }
                 self.step(|cursor, cache| cursor.seek(cache, key, SequenceNumber::MAX))?;
                 self.settle_forward()
             }
