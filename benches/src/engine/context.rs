@@ -140,6 +140,11 @@ impl Context {
         self.settle_as("", engine, before, value_bytes, rows)
     }
 
+    /// As long as it takes to see that all is calm.
+    pub(super) fn rest(&self) {
+        wait_until_calm(self.limit(WINDOW_SECONDS));
+    }
+
     /// As `settle`; the names of the figures begin with `prefix`.
     pub(super) fn settle_as(
         &self,
@@ -151,7 +156,7 @@ impl Context {
     ) -> Outcome<()> {
         let since = Instant::now();
         engine.flush()?;
-        wait_until_calm(self.limit(WINDOW_SECONDS));
+        self.rest();
         let used = before.since();
         let row_bytes = (KEY_BYTES + value_bytes) as f64;
         let amplified = |bytes: u64, rows: u64| bytes as f64 / (rows as f64 * row_bytes);

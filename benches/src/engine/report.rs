@@ -248,6 +248,8 @@ const GROUPS: &[(&str, &[Line])] = &[
         Line(W::Deleterange, "delete_ms", "delete, ms", Less),
         Line(W::Deleterange, "first_ms", "... first row after it, ms", Less),
         Line(W::Deleterange, "first_settled_ms", "... the same, settled, ms", Less),
+        Line(W::Deleterange, "first_again_ms", "... again right behind, ms", Less),
+        Line(W::Deleterange, "first_rested_ms", "... and after another rest, ms", Less),
         Line(W::Deleterange, "rest_s", "... scan of the rest, s", Less),
         Line(W::Deleterange, "disk_mb", "... disk, settled, MB", Less),
     ]),

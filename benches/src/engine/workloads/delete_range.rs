@@ -25,6 +25,12 @@ pub(super) fn run(context: &Context) -> Outcome<()> {
     context.settle(&*engine, &before, VALUE_BYTES, [half; 2])?;
     let first = find_first(context, &*engine, half)?;
     context.figure("first_settled_ms", millis(first));
+    // Without anything left to do or to read: what is slower after a rest is the processor's doing.
+    let again = find_first(context, &*engine, half)?;
+    context.figure("first_again_ms", millis(again));
+    context.rest();
+    let rested = find_first(context, &*engine, half)?;
+    context.figure("first_rested_ms", millis(rested));
     let started = Instant::now();
     scan_rest(context, &*engine, half..count)?;
     context.figure("rest_s", started.elapsed().as_secs_f64());
