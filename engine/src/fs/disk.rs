@@ -31,9 +31,16 @@ impl Fs for DiskFs {
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create(true).truncate(true);
-        Ok(Arc::new(DiskFile(file.open(path)?)))
+        Ok(Arc::new(DiskFile(create(path)?)))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn create_large(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        let file = create(path)?;
+        Ok(match super::large::LargeFile::open(&file, path) {
+            Some(large) => Arc::new(large),
+            None => Arc::new(DiskFile(file)),
+        })
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
@@ -118,8 +125,14 @@ struct DiskLock {
 
 impl LockGuard for DiskLock {}
 
+fn create(path: &Path) -> io::Result<fs::File> {
+    let mut options = OpenOptions::new();
+    let options = options.read(true).write(true).create(true).truncate(true);
+    options.open(path)
+}
+
 #[derive(Debug)]
-struct DiskFile(fs::File);
+pub(super) struct DiskFile(pub(super) fs::File);
 
 /// Bytes written by one call. For longer ones Linux takes pages of the same length, which are seldom at hand: 256 MiB in
 /// pieces of 64 KiB go to the page cache of an ext4 at 1.7 to 3 GB/s, in pieces of 1 MiB at 0.4 to 5.

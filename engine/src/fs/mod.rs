@@ -5,6 +5,8 @@
 
 mod disk;
 mod fault;
+#[cfg(target_os = "linux")]
+mod large;
 mod map;
 mod memory;
 
@@ -29,6 +31,10 @@ pub trait Fs: Send + Sync + Debug {
     fn list(&self, path: &Path) -> io::Result<Vec<String>>;
     /// Creates a file for reading and writing; what was there before is gone. The name is durable after `sync_directory`.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>>;
+    /// As `create`, for a file that will take large writes in order.
+    fn create_large(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        self.create(path)
+    }
     /// Opens a file for reading.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>>;
     /// Opens a file for reading and for writing in place, creating it if absent, and gives it at least `length` bytes that
@@ -78,6 +84,10 @@ pub trait File: Send + Sync + Debug {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
     /// Writes all of `bytes`, extending the file if needed. After an error any part of them may have been written.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+    /// As `write_at`, for one of many large writes in order. It need not be quick to read afterwards.
+    fn write_large_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.write_at(bytes, offset)
+    }
     /// Makes the contents and the length durable.
     fn sync(&self) -> io::Result<()>;
     /// The length in bytes.

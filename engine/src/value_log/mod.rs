@@ -290,7 +290,7 @@ impl ValueLog {
         let number = lock(&self.manifest).next_file();
         let name = FileName::Numbered(FileKind::ValueLog, number);
         let header = encode_header(FileKind::ValueLog, self.store, number);
-        let file = self.directory.create(name)?;
+        let file = self.directory.create_large(name)?;
         if let Err(error) = file.write(&header, 0) {
             let _ = self.directory.remove(name);
             return Err(error);

@@ -111,7 +111,8 @@ impl ValueWriter {
             room.take(payload.len() as u64).inspect_err(retire)?;
         }
         let preferred = self.pointer.extents.last().map(|last| last.segment);
-        let (extent, pin) = self.log.append(payload, preferred)?;
+        let is_streamed = payload.len() == self.log.chunk_bytes;
+        let (extent, pin) = self.log.append(payload, preferred, is_streamed)?;
         self.add_extent(extent, pin);
         Ok(())
     }
@@ -142,24 +143,34 @@ fn chunk_header(segment: u64, offset: u64, payload: &[u8]) -> ([u8; CHUNK_HEADER
 
 impl Writable {
     /// Writes a chunk to the place it was given; answers its checksum.
-    fn write(&self, offset: u64, payload: &[u8]) -> Result<u64> {
+    fn write(&self, offset: u64, payload: &[u8], is_streamed: bool) -> Result<u64> {
         let (head, sum) = chunk_header(self.number, offset, payload);
         if payload.len() <= JOINED_BYTES_MAX {
             self.file.write(&[&head, payload].concat(), offset)?;
-        } else {
-            self.file.write(&head, offset)?;
-            self.file.write(payload, offset + head.len() as u64)?;
+            return Ok(sum);
+        }
+        self.file.write(&head, offset)?;
+        let offset = offset + head.len() as u64;
+        match is_streamed {
+            true => self.file.write_large(payload, offset)?,
+            false => self.file.write(payload, offset)?,
         }
         Ok(sum)
     }
 }
 
 impl ValueLog {
-    /// Appends a chunk: `preferred` as for `reserve`.
-    fn append(&self, payload: &[u8], preferred: Option<u64>) -> Result<(Extent, Pin)> {
+    /// Appends a chunk: `preferred` as for `reserve`; `is_streamed`: it is a whole one among others of a large value, which
+    /// is not about to be read.
+    fn append(
+        &self,
+        payload: &[u8],
+        preferred: Option<u64>,
+        is_streamed: bool,
+    ) -> Result<(Extent, Pin)> {
         let record = (CHUNK_HEADER_BYTES + payload.len()) as u64;
         let (segment, offset, pin) = self.reserve(record, preferred)?;
-        let written = segment.write(offset, payload);
+        let written = segment.write(offset, payload, is_streamed);
         match &written {
             Ok(sum) => {
                 segment.checksum.fetch_add(*sum, Ordering::Relaxed);
@@ -183,7 +194,7 @@ impl ValueLog {
             writer.write(value)?;
             return writer.finish();
         }
-        let (extent, pin) = self.append(value, None)?;
+        let (extent, pin) = self.append(value, None, false)?;
         Ok(LargeValue {
             pointer: ValuePointer {
                 chunk_bytes: extent.length,

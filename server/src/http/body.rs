@@ -6,6 +6,7 @@ use axum::http::header::{EXPECT, HeaderMap};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, Incoming};
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -190,11 +191,12 @@ pub trait ChunkSource: Send + Unpin + 'static {
     fn next_chunk(&mut self) -> Result<Option<Bytes>>;
 }
 
-/// A body of `length` bytes: `first`, then what `source` has. A chunk is read while the one before it is sent, so a slow
-/// client holds two chunks and no thread.
+/// A body of `length` bytes: `first`, then what `source` has. Chunks are read while those before them are sent, so a slow
+/// client holds a few chunks and no thread.
 pub fn streamed<S: ChunkSource>(first: Bytes, source: S, length: u64) -> Body {
     Body::new(Streamed {
-        state: State::Ready(first, source),
+        ready: VecDeque::from([first]),
+        state: State::Idle(source),
         remaining: Some(length),
     })
 }
@@ -202,22 +204,67 @@ pub fn streamed<S: ChunkSource>(first: Bytes, source: S, length: u64) -> Body {
 /// As [`streamed`], of as many bytes as `source` turns out to have.
 pub fn streamed_to_end<S: ChunkSource>(first: Bytes, source: S) -> Body {
     Body::new(Streamed {
-        state: State::Ready(first, source),
+        ready: VecDeque::from([first]),
+        state: State::Idle(source),
         remaining: None,
     })
 }
 
+/// Chunks that are read at once: to go to another thread and back takes about as long as to read one.
+const CHUNKS_AT_ONCE: usize = 2;
+
 struct Streamed<S> {
+    /// Chunks to go out, in order.
+    ready: VecDeque<Bytes>,
     state: State<S>,
     /// `None` if nobody knows.
     remaining: Option<u64>,
 }
 
 enum State<S> {
-    /// A chunk to go out now, and the source of those after it.
-    Ready(Bytes, S),
-    Reading(JoinHandle<(Result<Option<Bytes>>, S)>),
-    Ended,
+    Idle(S),
+    Reading(JoinHandle<Read<S>>),
+    /// There is no more to read, because of an error or not.
+    Ended(Result<()>),
+}
+
+struct Read<S> {
+    chunks: VecDeque<Bytes>,
+    next: State<S>,
+}
+
+fn read_some<S: ChunkSource>(mut source: S) -> Read<S> {
+    let mut chunks = VecDeque::with_capacity(CHUNKS_AT_ONCE);
+    while chunks.len() < CHUNKS_AT_ONCE {
+        let next = match source.next_chunk() {
+            Ok(Some(chunk)) => {
+                chunks.push_back(chunk);
+                continue;
+            }
+            ended => State::Ended(ended.map(|_| ())),
+        };
+        return Read { chunks, next };
+    }
+    Read {
+        chunks,
+        next: State::Idle(source),
+    }
+}
+
+impl<S: ChunkSource> Streamed<S> {
+    /// Begins to read if there is more to come than what is ready.
+    fn read_ahead(&mut self) {
+        let ready = self.ready.iter().map(|chunk| chunk.len() as u64).sum();
+        if self.remaining.is_some_and(|remaining| remaining <= ready) {
+            return;
+        }
+        self.state = match std::mem::replace(&mut self.state, State::Ended(Ok(()))) {
+            State::Idle(source) => {
+                State::Reading(tokio::task::spawn_blocking(move || read_some(source)))
+            }
+            state => state,
+        };
+    }
 }
 
 impl<S: ChunkSource> HttpBody for Streamed<S> {
@@ -228,37 +275,35 @@ impl<S: ChunkSource> HttpBody for Streamed<S> {
         mut self: Pin<&mut Self>,
         task: &mut Context<'_>,
     ) -> Poll<Option<std::result::Result<Frame<Bytes>, std::io::Error>>> {
-        loop {
-            match std::mem::replace(&mut self.state, State::Ended) {
-                State::Ended => return Poll::Ready(None),
-                State::Ready(chunk, mut source) => {
-                    let length = chunk.len() as u64;
-                    self.remaining = self.remaining.map(|left| left.saturating_sub(length));
-                    if self.remaining != Some(0) {
-                        self.state = State::Reading(tokio::task::spawn_blocking(move || {
-                            (source.next_chunk(), source)
-                        }));
-                    }
-                    return Poll::Ready(Some(Ok(Frame::data(chunk))));
-                }
-                State::Reading(mut reading) => match Pin::new(&mut reading).poll(task) {
-                    Poll::Pending => {
-                        self.state = State::Reading(reading);
-                        return Poll::Pending;
-                    }
-                    Poll::Ready(Ok((Ok(Some(chunk)), source))) => {
-                        self.state = State::Ready(chunk, source)
-                    }
-                    Poll::Ready(Ok((Ok(None), _))) if self.remaining.is_none() => {
-                        return Poll::Ready(None);
-                    }
-                    // The status has been sent: all that is left is to end the connection before the promised length.
-                    Poll::Ready(outcome) => {
-                        return Poll::Ready(Some(Err(broken_off(outcome.map(|read| read.0)))));
-                    }
-                },
-            }
+        if self.remaining == Some(0) {
+            return Poll::Ready(None);
         }
+        self.read_ahead();
+        if self.ready.is_empty()
+            && let State::Reading(reading) = &mut self.state
+        {
+            let Poll::Ready(read) = Pin::new(reading).poll(task) else {
+                return Poll::Pending;
+            };
+            match read {
+                Ok(read) => (self.ready, self.state) = (read.chunks, read.next),
+                Err(panic) => return Poll::Ready(Some(Err(broken_off(panic.to_string())))),
+            }
+            self.read_ahead();
+        }
+        let Some(chunk) = self.ready.pop_front() else {
+            let ended = std::mem::replace(&mut self.state, State::Ended(Ok(())));
+            let reason = match ended {
+                State::Ended(Err(failure)) => failure.message.into_owned(),
+                _ if self.remaining.is_none() => return Poll::Ready(None),
+                _ => "the content ended before its length".to_owned(),
+            };
+            // The status has been sent: all that is left is to end the connection before the promised length.
+            return Poll::Ready(Some(Err(broken_off(reason))));
+        };
+        let length = chunk.len() as u64;
+        self.remaining = self.remaining.map(|left| left.saturating_sub(length));
+        Poll::Ready(Some(Ok(Frame::data(chunk))))
     }
 
     fn size_hint(&self) -> hyper::body::SizeHint {
@@ -269,14 +314,7 @@ impl<S: ChunkSource> HttpBody for Streamed<S> {
     }
 }
 
-fn broken_off(
-    outcome: std::result::Result<Result<Option<Bytes>>, tokio::task::JoinError>,
-) -> std::io::Error {
-    let reason = match outcome {
-        Ok(Ok(_)) => "the content ended before its length".to_owned(),
-        Ok(Err(failure)) => failure.message.into_owned(),
-        Err(panic) => panic.to_string(),
-    };
+fn broken_off(reason: String) -> std::io::Error {
     tracing::error!(reason, "a download broke off");
     std::io::Error::other(reason)
 }

@@ -13,10 +13,11 @@ use axum::http::Response;
 use bytes::{Bytes, BytesMut};
 use lazurite_blob::{BlobService, Checksums, CustomerKey, Upload, UploadKind};
 
-/// Bytes of a body that are gathered before they are handed to the store: memory per upload is bounded by it.
+/// Bytes of a body that are gathered before they are handed to the store: memory per upload is bounded by it, twice.
 const UPLOAD_CHUNK_BYTES: usize = 256 << 10;
 
-/// Takes a body as it comes and hands it on in chunks; waiting for the store slows the client, not the other way round.
+/// Takes a body as it comes and hands it on in chunks, two in memory at most; waiting for the store slows the client, not
+/// the other way round.
 pub async fn receive(request: &Request, body: RequestBody, kind: UploadKind) -> Result<Upload> {
     let limit = kind.bytes_max();
     if body.length_at_least() > limit {
@@ -39,7 +40,8 @@ pub async fn drain(
     structure: &mut Option<Decoder>,
 ) -> Result<Upload> {
     let mut rest = Bytes::new();
-    while let Some(chunk) = gather(&mut body, &mut rest).await? {
+    let mut next = gather(&mut body, &mut rest).await?;
+    while let Some(chunk) = next {
         let length = chunk.len();
         let contents = match structure {
             None => vec![chunk],
@@ -51,9 +53,14 @@ pub async fn drain(
             }
             Ok(upload)
         };
-        upload = match upload.stays_small(length) {
-            true => run::read(|| write(upload))?,
-            false => cross(move || write(upload)).await?,
+        let comes = gather(&mut body, &mut rest);
+        (upload, next) = match upload.stays_small(length) {
+            true => (run::read(|| write(upload))?, comes.await?),
+            // The next chunk comes in while this one is written.
+            false => {
+                let (written, came) = tokio::join!(cross(move || write(upload)), comes);
+                (written?, came?)
+            }
         };
     }
     Ok(upload)
