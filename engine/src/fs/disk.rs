@@ -16,8 +16,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Files on disk.
-#[derive(Debug)]
-pub struct DiskFs;
+#[derive(Debug, Default)]
+pub struct DiskFs {
+    #[cfg(target_os = "linux")]
+    pace: Arc<super::large::Pace>,
+}
 
 impl Fs for DiskFs {
     fn create_directory(&self, path: &Path) -> io::Result<()> {
@@ -37,10 +40,12 @@ impl Fs for DiskFs {
     #[cfg(target_os = "linux")]
     fn create_large(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         let file = create(path)?;
-        Ok(match super::large::LargeFile::open(&file, path) {
-            Some(large) => Arc::new(large),
-            None => Arc::new(DiskFile(file)),
-        })
+        Ok(
+            match super::large::LargeFile::open(&file, path, self.pace.clone()) {
+                Some(large) => Arc::new(large),
+                None => Arc::new(DiskFile(file)),
+            },
+        )
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
