@@ -48,8 +48,10 @@ impl Batch {
     pub fn put(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8]) {
         self.note(keyspace);
         self.value_length_max = self.value_length_max.max(value.len());
-        // One allocation for the usual batch of one.
-        self.payload.reserve(key.len() + value.len() + 16);
+        // One allocation for the usual batch: a single change, or a few small ones.
+        let bytes = key.len() + value.len() + 16;
+        let least = if self.payload.is_empty() { 256 } else { 0 };
+        self.payload.reserve(bytes.max(least));
         self.push(Kind::Put as u8, keyspace.id(), key);
         self.put_bytes += value.len() as u64;
         put_bytes(&mut self.payload, value);

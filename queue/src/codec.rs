@@ -191,7 +191,10 @@ struct Writer(Vec<u8>);
 
 impl Writer {
     fn new() -> Writer {
-        Writer(vec![VERSION])
+        // One allocation for the rows of messages, which are shorter.
+        let mut out = Vec::with_capacity(32);
+        out.push(VERSION);
+        Writer(out)
     }
 
     fn flag(&mut self, value: bool) {

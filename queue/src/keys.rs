@@ -52,6 +52,8 @@ const MESSAGE: u8 = 3;
 const TEXT: u8 = 4;
 const EXPIRY: u8 = 5;
 
+/// What follows an account in a key at most.
+const QUEUE_NAME_CHARS_MAX: usize = 63;
 const ID_BYTES: usize = 16;
 const POSITION_BYTES: usize = 8 + 16;
 
@@ -148,7 +150,8 @@ impl Position {
 }
 
 fn account_key(tag: u8, account: &str) -> Vec<u8> {
-    let mut key = vec![tag];
+    let mut key = Vec::with_capacity(1 + account.len() + 2 + QUEUE_NAME_CHARS_MAX);
+    key.push(tag);
     for byte in account.bytes() {
         key.push(byte);
         if byte == 0 {
