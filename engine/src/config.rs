@@ -153,8 +153,8 @@ pub struct KeyspaceOptions {
     /// order (a queue): merges rewrite less of what stands around them.
     pub sstable_bytes: Option<u64>,
     /// Percentage of tombstones among the entries of an SSTable from which it is compacted although its level is in shape.
-    /// Default: 50. Lowered, for what is deleted soon after it was written (a queue): scans pass fewer of them, and more is
-    /// rewritten.
+    /// Default: 50. Lowered: scans pass fewer of them, and more is rewritten. Raised, for what no scan passes over (a queue
+    /// whose readers know where its head is): less is.
     pub tombstone_percent_max: Option<u64>,
     /// How the blocks of its SSTables are compressed. Default: LZ4 when a memtable is flushed, because writers may wait for
     /// that, and zstd when SSTables are merged. [`Compression::Lz4`] for both, for what is deleted soon after it was written, or

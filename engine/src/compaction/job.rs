@@ -2,7 +2,7 @@
 
 use super::Retention;
 use super::below::Below;
-use super::merge::{Merge, Order};
+use super::merge::{Merge, MergeSpec};
 use super::picker::{self, Plan};
 use crate::keyspace::Tree;
 use crate::stats::count;
@@ -125,26 +125,26 @@ impl Store {
             Plan::Merge { runs, below, level } => {
                 let small = tree.sstable_bytes(&self.config) / SMALL_PART;
                 let below = Below::divide(&self.cache.for_merge(), &runs, below, small)?;
-                let order = Order {
+                let spec = MergeSpec {
                     level,
                     runs: &runs,
                     below: &below.rewritten,
                     cuts: below.cuts,
                     relocate,
                 };
-                let outputs = self.merge(tree, &order)?;
+                let outputs = self.merge(tree, &spec)?;
                 let runs = runs.into_iter().flatten();
                 ("merge", runs.chain(below.rewritten).collect(), outputs)
             }
             Plan::Split(file, level, cuts) => {
-                let order = Order {
+                let spec = MergeSpec {
                     level,
                     runs: &[vec![file.clone()]],
                     below: &[],
                     cuts,
                     relocate,
                 };
-                ("split", vec![file], self.merge(tree, &order)?)
+                ("split", vec![file], self.merge(tree, &spec)?)
             }
         };
         self.note_versions();
@@ -166,11 +166,11 @@ impl Store {
         Ok(())
     }
 
-    fn merge(&self, tree: &Tree, order: &Order<'_>) -> Result<Vec<FileMeta>> {
-        let outputs = Merge::new(self, tree, order).run(order)?;
-        let runs = order.runs.iter().flatten();
-        let inputs: Vec<Arc<LiveFile>> = runs.chain(order.below).cloned().collect();
-        let added = outputs.iter().map(|meta| (order.level, meta.clone()));
+    fn merge(&self, tree: &Tree, spec: &MergeSpec<'_>) -> Result<Vec<FileMeta>> {
+        let outputs = Merge::new(self, tree, spec).run()?;
+        let runs = spec.runs.iter().flatten();
+        let inputs: Vec<Arc<LiveFile>> = runs.chain(spec.below).cloned().collect();
+        let added = outputs.iter().map(|meta| (spec.level, meta.clone()));
         self.install(tree, &inputs, added.collect())?;
         Ok(outputs)
     }

@@ -26,7 +26,7 @@ type File = Arc<LiveFile>;
 
 /// What a merge is to do.
 #[derive(Debug)]
-pub(crate) struct Order<'a> {
+pub(crate) struct MergeSpec<'a> {
     /// The level that it writes.
     pub(crate) level: usize,
     /// Lists of files in key order, the newest first.
@@ -42,12 +42,11 @@ pub(crate) struct Order<'a> {
 /// One merge under way.
 pub(crate) struct Merge<'a> {
     store: &'a Store,
+    spec: &'a MergeSpec<'a>,
     version: Arc<Version>,
-    level: usize,
     options: SstableOptions,
     sstable_bytes: u64,
     retention: Retention,
-    relocate: &'a [u64],
     cache: Cache,
     /// The deleted spans of all inputs.
     fragments: Vec<Fragment>,
@@ -71,23 +70,22 @@ pub(crate) struct Merge<'a> {
 }
 
 impl<'a> Merge<'a> {
-    pub(crate) fn new(store: &'a Store, tree: &Tree, order: &Order<'a>) -> Merge<'a> {
+    pub(crate) fn new(store: &'a Store, tree: &Tree, spec: &'a MergeSpec<'a>) -> Merge<'a> {
         Merge {
             store,
+            spec,
             version: tree.view().version.clone(),
-            level: order.level,
             options: SstableOptions {
                 block_bytes: tree.block_bytes(&store.config),
                 compression: tree.compression().unwrap_or(Compression::Zstd),
             },
             sstable_bytes: tree.sstable_bytes(&store.config),
             retention: Retention::new(store.snapshots.boundaries()),
-            relocate: order.relocate,
             cache: store.cache.for_merge(),
             fragments: Vec::new(),
             writer: None,
             cut: None,
-            cuts: order.cuts.clone().into(),
+            cuts: spec.cuts.clone().into(),
             met: 0,
             passed: 0,
             passed_bytes: 0,
@@ -99,8 +97,8 @@ impl<'a> Merge<'a> {
     }
 
     /// Answers what was written; of a merge that fails nothing is left.
-    pub(crate) fn run(mut self, order: &Order<'_>) -> Result<Vec<FileMeta>> {
-        match self.merge(order) {
+    pub(crate) fn run(mut self) -> Result<Vec<FileMeta>> {
+        match self.merge() {
             Ok(()) => Ok(self.outputs),
             Err(error) => {
                 let numbers = self.numbers.iter();
@@ -110,11 +108,11 @@ impl<'a> Merge<'a> {
         }
     }
 
-    fn merge(&mut self, order: &Order<'_>) -> Result<()> {
-        self.fragments = self.merge_fragments(order)?;
+    fn merge(&mut self) -> Result<()> {
+        self.fragments = self.merge_fragments()?;
         let fragments = self.fragments.clone();
         let mut covering = Covering::new(&fragments);
-        let mut inputs = Inputs::open(&self.cache, order.runs, order.below)?;
+        let mut inputs = Inputs::open(&self.cache, self.spec.runs, self.spec.below)?;
         let mut key = Vec::new();
         let mut begun = false;
         let (mut newer, mut covered_by) = (None, None);
@@ -131,7 +129,7 @@ impl<'a> Merge<'a> {
                 self.begin_key(&key, is_below)?;
             }
             let (sequence, kind) = (cursor.sequence(), cursor.kind());
-            let bottom = || picker::is_bottom(&self.version, self.level, &key);
+            let bottom = || picker::is_bottom(&self.version, self.spec.level, &key);
             if self
                 .retention
                 .keeps(&mut newer, (sequence, kind), covered_by, bottom)
@@ -162,9 +160,9 @@ impl<'a> Merge<'a> {
 
     /// The deleted spans of all inputs that are still needed for what lies below. What they cover among the inputs goes
     /// by all of them, so the dropped ones are kept until the merge ends; `finish_output` sorts them out.
-    fn merge_fragments(&self, order: &Order<'_>) -> Result<Vec<Fragment>> {
+    fn merge_fragments(&self) -> Result<Vec<Fragment>> {
         let mut all = RangeTombstones::default();
-        let files = order.runs.iter().flatten().chain(order.below);
+        let files = self.spec.runs.iter().flatten().chain(self.spec.below);
         for file in files.filter(|file| file.meta.range_tombstones > 0) {
             for fragment in file.reader()?.fragments() {
                 for &sequence in &fragment.sequences {
@@ -189,6 +187,10 @@ impl<'a> Merge<'a> {
         }
         self.pass_files_of_next_level(key);
         let bytes = self.writer.as_ref().map_or(0, SstableWriter::bytes);
+        if bytes == 0 {
+            // What lies before the first key of an output does not lie below it.
+            self.passed_bytes = 0;
+        }
         let is_full = bytes >= self.sstable_bytes;
         let is_wide = self.passed_bytes > self.sstable_bytes.saturating_mul(picker::BELOW_MAX);
         // A long stretch of nothing but new keys has ended: more of them will come to the same place. If an output ends here,
@@ -206,7 +208,7 @@ impl<'a> Merge<'a> {
 
     /// Counts what the present output lies over: a merge that takes it further down has to rewrite much of that.
     fn pass_files_of_next_level(&mut self, key: &[u8]) {
-        let next = self.version.levels.get(self.level + 1);
+        let next = self.version.levels.get(self.spec.level + 1);
         let rest = next.and_then(|files| files.get(self.passed..));
         let ended = rest.into_iter().flatten().take_while(|file| {
             let end = file.meta.range.end.as_deref();
@@ -248,7 +250,7 @@ impl<'a> Merge<'a> {
     fn finish_output(&mut self, next: Option<&[u8]>) -> Result<()> {
         let parts = clip(&self.fragments, self.cut.as_deref(), next);
         let keep = |fragment: Fragment| {
-            let bottom = picker::is_bottom_span(&self.version, self.level, &fragment);
+            let bottom = picker::is_bottom_span(&self.version, self.spec.level, &fragment);
             self.retention.keep_fragment(fragment, bottom)
         };
         let parts: Vec<Fragment> = parts.into_iter().filter_map(keep).collect();
@@ -265,13 +267,14 @@ impl<'a> Merge<'a> {
     /// Copies the value to the end of the value log if it lies in a segment that shall become free. Answers the pointer to the
     /// copy.
     fn relocate(&mut self, pointer: &[u8]) -> Result<Option<Vec<u8>>> {
-        let Some(pointer) = ValuePointer::decode(pointer).filter(|_| !self.relocate.is_empty())
+        let Some(pointer) =
+            ValuePointer::decode(pointer).filter(|_| !self.spec.relocate.is_empty())
         else {
             return Ok(None);
         };
         if !pointer
             .references()
-            .any(|(segment, _)| self.relocate.contains(&segment))
+            .any(|(segment, _)| self.spec.relocate.contains(&segment))
         {
             return Ok(None);
         }

@@ -1,4 +1,4 @@
-//! Files that take large writes in order: past the page cache, where that is faster.
+//! Files that take large writes in order: past the page cache, where that costs less.
 //!
 //! A page that is new in the cache has to be found, and in a virtual machine perhaps fetched from the host first: a MiB took
 //! 0.5 to 2.7 ms of the processor in one, and 0.2 ms when the disk took it from a buffer that is used again and again.
