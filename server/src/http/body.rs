@@ -287,7 +287,10 @@ impl<S: ChunkSource> HttpBody for Streamed<S> {
             };
             match read {
                 Ok(read) => (self.ready, self.state) = (read.chunks, read.next),
-                Err(panic) => return Poll::Ready(Some(Err(broken_off(panic.to_string())))),
+                Err(panic) => {
+                    self.state = State::Ended(Ok(()));
+                    return Poll::Ready(Some(Err(broken_off(panic.to_string()))));
+                }
             }
             self.read_ahead();
         }

@@ -56,11 +56,8 @@ pub async fn drain(
         let comes = gather(&mut body, &mut rest);
         (upload, next) = match upload.stays_small(length) {
             true => (run::read(|| write(upload))?, comes.await?),
-            // The next chunk comes in while this one is written.
-            false => {
-                let (written, came) = tokio::join!(cross(move || write(upload)), comes);
-                (written?, came?)
-            }
+            // The next chunk comes in while this one is written. Who cannot be served need not send it first.
+            false => tokio::try_join!(cross(move || write(upload)), comes)?,
         };
     }
     Ok(upload)
