@@ -4,8 +4,9 @@
 //! to the WAL in one write, applies them to the memtables, publishes the last sequence number, and wakes the others, whose
 //! batches are done. Whoever waits for the disk as well does so in `sync.rs`.
 //!
-//! Invariant: what is published has been handed to the operating system (unless the store lives in memory), in the order of
-//! the sequence numbers; after a failed write or sync of the log nothing is written any more.
+//! Invariant: what is published has been handed to the operating system (unless the store lives in memory, or the sync that
+//! its writers wait for does so), in the order of the sequence numbers; after a failed write or sync of the log nothing is
+//! written any more.
 
 use crate::batch::{Change, Changes};
 use crate::key::{Kind, SEQUENCE_MAX, SequenceNumber};

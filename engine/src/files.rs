@@ -11,7 +11,7 @@
 //! | 40 | 8 | checksum of bytes 0..40, keyed by the file number and offset 0 |
 
 use crate::codec::{Decoder, checksum};
-use crate::fs::{File, Fs, Lock, Space};
+use crate::fs::{File, Fs, Lock, LogWrites, Space};
 use crate::{Error, Result};
 use bytes::Bytes;
 use std::fmt;
@@ -205,9 +205,14 @@ impl Directory {
     }
 
     /// A file to be written in place, of at least `length` bytes.
-    pub(crate) fn open_log(&self, name: FileName, length: u64) -> Result<OpenFile> {
+    pub(crate) fn open_log(
+        &self,
+        name: FileName,
+        length: u64,
+        writes: LogWrites,
+    ) -> Result<OpenFile> {
         let path = self.path_of(name);
-        match self.fs.open_log(&path, length) {
+        match self.fs.open_log(&path, length, writes) {
             Ok(file) => Ok(OpenFile {
                 file,
                 path: path.into(),

@@ -22,6 +22,7 @@ use crate::config::BATCH_BYTES_MAX;
 use crate::files::{
     Directory, FileKind, FileName, HEADER_BYTES, OpenFile, check_header, encode_header,
 };
+use crate::fs::LogWrites;
 use crate::key::{SEQUENCE_MAX, SequenceNumber};
 
 const FRAME_HEADER_BYTES: usize = 16;
@@ -87,12 +88,13 @@ impl Prepared {
         number: u64,
         length: u64,
         old: Option<u64>,
+        writes: LogWrites,
     ) -> Result<Prepared> {
         let name = FileName::Numbered(FileKind::Wal, number);
         if let Some(old) = old {
             directory.rename(FileName::Numbered(FileKind::Wal, old), name)?;
         }
-        let file = directory.open_log(name, length)?;
+        let file = directory.open_log(name, length, writes)?;
         file.write(&encode_header(FileKind::Wal, store, number), 0)?;
         file.sync()?;
         Ok(Prepared {

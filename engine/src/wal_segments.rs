@@ -6,8 +6,9 @@
 //! that a store that holds little takes little.
 
 use crate::commit::Log;
-use crate::config::Background;
+use crate::config::{Background, Durability};
 use crate::files::{FileKind, FileName};
+use crate::fs::LogWrites;
 use crate::key::SequenceNumber;
 use crate::store::{Store, lock};
 use crate::version::{Field, VersionEdit, WalMeta};
@@ -183,7 +184,12 @@ impl Store {
         let is_full = length == self.config.wal_segment_bytes as u64;
         let spare = || lock(&self.commit.segments.spare).pop();
         let old = is_full.then(spare).flatten();
-        let made = Prepared::create(&self.directory, self.store_id, number, length, old);
+        let writes = match self.config.durability {
+            Durability::Disk => LogWrites::AtSync,
+            Durability::Memory | Durability::Process => LogWrites::AtOnce,
+        };
+        let directory = &self.directory;
+        let made = Prepared::create(directory, self.store_id, number, length, old, writes);
         if made.is_err() {
             self.remove_wals(&[number]);
             self.remove_wals(old.as_slice());

@@ -7,7 +7,7 @@
 
 #[cfg(target_os = "linux")]
 use super::Space;
-use super::{Clock, File, Fs, Lock, LockGuard};
+use super::{Clock, File, Fs, Lock, LockGuard, LogWrites};
 use bytes::Bytes;
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -39,25 +39,33 @@ impl Fs for DiskFs {
 
     #[cfg(target_os = "linux")]
     fn create_large(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        let file = create(path)?;
-        Ok(
-            match super::large::LargeFile::open(&file, path, self.pace.clone()) {
-                Some(large) => Arc::new(large),
-                None => Arc::new(DiskFile(file)),
-            },
-        )
+        use super::{direct::DirectFile, large::LargeFile};
+        Ok(match DirectFile::open(create(path)?, path) {
+            Ok(file) => Arc::new(LargeFile::new(file, self.pace.clone())),
+            Err(file) => Arc::new(DiskFile(file)),
+        })
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         Ok(Arc::new(DiskFile(fs::File::open(path)?)))
     }
 
-    fn open_log(&self, path: &Path, length: u64) -> io::Result<Arc<dyn File>> {
+    fn open_log(&self, path: &Path, length: u64, writes: LogWrites) -> io::Result<Arc<dyn File>> {
         let mut options = OpenOptions::new();
         let options = options.read(true).write(true).create(true).truncate(false);
         let file = options.open(path)?;
         if file.metadata()?.len() < length {
             allocate(&file, length)?;
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = writes;
+        #[cfg(target_os = "linux")]
+        if writes == LogWrites::AtSync {
+            use super::{direct::DirectFile, gathered::GatheredFile};
+            return Ok(match DirectFile::open(file, path) {
+                Ok(file) => Arc::new(GatheredFile::new(file, length)),
+                Err(file) => Arc::new(DiskFile(file)),
+            });
         }
         Ok(match super::map::LogMap::new(&file, length) {
             Some(map) => Arc::new(MappedFile {

@@ -1,6 +1,6 @@
 //! A file system that fails on cue: the n-th call of a kind, once or from then on.
 
-use super::{File, Fs, Lock, Space};
+use super::{File, Fs, Lock, LogWrites, Space};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -142,9 +142,9 @@ impl Fs for FaultFs {
         Ok(self.wrap(path, self.inner.open(path)?))
     }
 
-    fn open_log(&self, path: &Path, length: u64) -> io::Result<Arc<dyn File>> {
+    fn open_log(&self, path: &Path, length: u64, writes: LogWrites) -> io::Result<Arc<dyn File>> {
         self.check(Operation::Create, path)?;
-        Ok(self.wrap(path, self.inner.open_log(path, length)?))
+        Ok(self.wrap(path, self.inner.open_log(path, length, writes)?))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {

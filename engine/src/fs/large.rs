@@ -5,55 +5,33 @@
 //! Where memory is at hand and the disk is slow it is the other way round. So both are tried, and what costs less goes on.
 #![allow(
     clippy::disallowed_types,
-    clippy::disallowed_methods,
     reason = "part of the seam that the rest of the engine goes through"
 )]
 
 use super::File;
-use super::disk::DiskFile;
+use super::direct::{ALIGNMENT, Buffer, DirectFile, PIECE_BYTES};
 use bytes::Bytes;
 use crossbeam_queue::ArrayQueue;
-use std::fs;
-use std::io::{self, ErrorKind};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-/// What the place in the file, the place in memory and the length of a write past the cache are multiples of.
-const ALIGNMENT: usize = 4096;
-/// Bytes of one such write.
-const PIECE_BYTES: usize = 256 << 10;
 /// Of so many large writes one tries the way that costs more.
 const TRIED_EVERY: u64 = 32;
 /// So much waiting costs as much as a part of it of the processor's time: others may use that meanwhile.
 const WAITED_PART: u32 = 4;
 
-/// A file that is also open past the page cache.
+/// A file for large writes in order.
 #[derive(Debug)]
 pub(super) struct LargeFile {
-    file: DiskFile,
-    past: fs::File,
-    /// Whether the file system would not have it.
-    refused: AtomicBool,
+    file: DirectFile,
     pace: Arc<Pace>,
 }
 
 impl LargeFile {
-    /// `None` where files cannot be written past the cache.
-    pub(super) fn open(file: &fs::File, path: &Path, pace: Arc<Pace>) -> Option<LargeFile> {
-        let flag = rustix::fs::OFlags::DIRECT.bits().try_into().ok()?;
-        let past = fs::OpenOptions::new()
-            .write(true)
-            .custom_flags(flag)
-            .open(path);
-        Some(LargeFile {
-            file: DiskFile(file.try_clone().ok()?),
-            past: past.ok()?,
-            refused: AtomicBool::new(false),
-            pace,
-        })
+    pub(super) fn new(file: DirectFile, pace: Arc<Pace>) -> LargeFile {
+        LargeFile { file, pace }
     }
 
     /// Writes the whole pages among `bytes` past the cache, and what is left at both ends through it.
@@ -62,48 +40,38 @@ impl LargeFile {
         let (head, rest) = bytes.split_at(before.min(bytes.len()));
         let (pages, tail) = rest.split_at(rest.len() / ALIGNMENT * ALIGNMENT);
         let start = offset + head.len() as u64;
-        self.file.write_at(head, offset)?;
-        self.write_pages(pages, start)?;
-        self.file.write_at(tail, start + pages.len() as u64)
-    }
-
-    fn write_pages(&self, pages: &[u8], offset: u64) -> io::Result<()> {
+        self.file.through.write_at(head, offset)?;
         let mut buffer = BUFFERS.pop().unwrap_or_default();
-        let pieces = (offset..)
+        let pieces = (start..)
             .step_by(PIECE_BYTES)
             .zip(pages.chunks(PIECE_BYTES));
         for (offset, piece) in pieces {
-            match self.past.write_all_at(buffer.fill(piece), offset) {
-                Err(error) if error.kind() == ErrorKind::InvalidInput => {
-                    self.refused.store(true, Ordering::Relaxed);
-                    self.file.write_at(piece, offset)?;
-                }
-                written => written?,
-            }
+            buffer.fill(piece);
+            self.file.write(&buffer, offset)?;
         }
         // One too many goes.
         let _ = BUFFERS.push(buffer);
-        Ok(())
+        self.file.through.write_at(tail, start + pages.len() as u64)
     }
 }
 
 impl File for LargeFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.file.read_at(buffer, offset)
+        self.file.through.read_at(buffer, offset)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.file.write_at(bytes, offset)
+        self.file.through.write_at(bytes, offset)
     }
 
     fn write_large_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        if bytes.len() < 2 * ALIGNMENT || self.refused.load(Ordering::Relaxed) {
-            return self.file.write_at(bytes, offset);
+        if bytes.len() < 2 * ALIGNMENT || self.file.is_refused() {
+            return self.file.through.write_at(bytes, offset);
         }
         let way = self.pace.choose();
         let started = (Instant::now(), processor_time());
         match way {
-            Way::Through => self.file.write_at(bytes, offset)?,
+            Way::Through => self.file.through.write_at(bytes, offset)?,
             Way::Past => self.write_past(bytes, offset)?,
         }
         let worked = processor_time().saturating_sub(started.1);
@@ -115,19 +83,19 @@ impl File for LargeFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.file.sync()
+        self.file.through.sync()
     }
 
     fn length(&self) -> io::Result<u64> {
-        self.file.length()
+        self.file.through.length()
     }
 
     fn map(&self, length: u64) -> Option<Bytes> {
-        self.file.map(length)
+        self.file.through.map(length)
     }
 
     fn set_length(&self, length: u64) -> io::Result<()> {
-        self.file.set_length(length)
+        self.file.through.set_length(length)
     }
 }
 
@@ -180,31 +148,6 @@ fn processor_time() -> Duration {
 
 /// Memory to write from, used again: some of it stays with the process.
 static BUFFERS: LazyLock<ArrayQueue<Buffer>> = LazyLock::new(|| ArrayQueue::new(8));
-
-/// Memory for a piece, from an aligned place on.
-#[derive(Debug)]
-struct Buffer {
-    bytes: Box<[u8]>,
-    start: usize,
-}
-
-impl Default for Buffer {
-    fn default() -> Self {
-        let bytes = vec![0; PIECE_BYTES + ALIGNMENT].into_boxed_slice();
-        let address = bytes.as_ptr().addr();
-        let start = address.next_multiple_of(ALIGNMENT) - address;
-        Buffer { bytes, start }
-    }
-}
-
-impl Buffer {
-    /// The same bytes at an aligned place.
-    fn fill(&mut self, piece: &[u8]) -> &[u8] {
-        let place = &mut self.bytes[self.start..self.start + piece.len()];
-        place.copy_from_slice(piece);
-        place
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -3,8 +3,12 @@
 //! Every byte of the engine goes through [`Fs`], so that a test can fail any call or cut the power after it. Errors are the
 //! operating system's own here; `files.rs` adds what was attempted and on which file.
 
+#[cfg(target_os = "linux")]
+mod direct;
 mod disk;
 mod fault;
+#[cfg(target_os = "linux")]
+mod gathered;
 #[cfg(target_os = "linux")]
 mod large;
 mod map;
@@ -39,7 +43,7 @@ pub trait Fs: Send + Sync + Debug {
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>>;
     /// Opens a file for reading and for writing in place, creating it if absent, and gives it at least `length` bytes that
     /// are allocated, so that writing them takes no space. What they hold is zeros or what was there.
-    fn open_log(&self, path: &Path, length: u64) -> io::Result<Arc<dyn File>>;
+    fn open_log(&self, path: &Path, length: u64, writes: LogWrites) -> io::Result<Arc<dyn File>>;
     /// Renames over whatever has the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Gives a file a second name, perhaps in another directory; an error if something has that name.
@@ -55,6 +59,15 @@ pub trait Fs: Send + Sync + Debug {
     }
     /// Takes the lock file at `path` for this process, until the guard is dropped; answers who has it otherwise.
     fn lock(&self, path: &Path) -> io::Result<Lock>;
+}
+
+/// When what is written to a log has to be with the operating system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogWrites {
+    /// When the write returns: the death of the process takes nothing.
+    AtOnce,
+    /// When a sync returns that began after the write.
+    AtSync,
 }
 
 /// The answer of [`Fs::space`], in bytes.

