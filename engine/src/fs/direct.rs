@@ -93,6 +93,12 @@ impl Buffer {
         rest.fill(0);
     }
 
+    /// Holds so many zeros, a multiple of [`ALIGNMENT`].
+    pub(super) fn fill_zeros(&mut self, length: usize) {
+        self.filled = length;
+        self.bytes[self.start..self.start + length].fill(0);
+    }
+
     fn pages(&self) -> &[u8] {
         &self.bytes[self.start..self.start + self.filled]
     }

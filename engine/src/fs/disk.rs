@@ -54,7 +54,8 @@ impl Fs for DiskFs {
         let mut options = OpenOptions::new();
         let options = options.read(true).write(true).create(true).truncate(false);
         let file = options.open(path)?;
-        if file.metadata()?.len() < length {
+        let present = file.metadata()?.len();
+        if present < length {
             allocate(&file, length)?;
         }
         #[cfg(not(target_os = "linux"))]
@@ -63,7 +64,7 @@ impl Fs for DiskFs {
         if writes == LogWrites::AtSync {
             use super::{direct::DirectFile, gathered::GatheredFile};
             return Ok(match DirectFile::open(file, path) {
-                Ok(file) => Arc::new(GatheredFile::new(file, length)),
+                Ok(file) => Arc::new(GatheredFile::new(file, present, length)?),
                 Err(file) => Arc::new(DiskFile(file)),
             });
         }
