@@ -131,7 +131,7 @@ impl Entry {
         let headers = &context.headers;
         let length = text(headers, "content-length").parse().unwrap_or_default();
         let conditions = CONDITIONS.iter().filter_map(|name| {
-            let value = headers.get(*name).map(crate::http::context::text_of)?;
+            let value = headers.get(name).map(crate::http::context::text_of)?;
             Some(format!("{name}={value}"))
         });
         Entry {

@@ -8,6 +8,7 @@ pub use super::version::ApiVersion;
 
 use super::address::address;
 use super::error::{Failure, Result, known};
+use super::request_headers::RequestHeaders;
 use crate::accounts::Accounts;
 use axum::http::header::{CONNECTION, HOST, HeaderMap, HeaderValue};
 use axum::http::{Method, request::Parts};
@@ -65,7 +66,7 @@ pub struct Context {
     pub secure: bool,
     pub request_id: String,
     pub method: Method,
-    pub headers: HeaderMap,
+    pub headers: RequestHeaders,
     pub version: ApiVersion,
     /// Whether the request names its version.
     version_named: bool,
@@ -122,7 +123,7 @@ impl Context {
             secure,
             request_id,
             method: parts.method,
-            headers: parts.headers,
+            headers: parts.headers.into(),
             version,
             version_named,
             query,
@@ -147,7 +148,7 @@ impl Context {
             secure: arrival.secure,
             request_id: arrival.request_id.clone(),
             method: parts.method.clone(),
-            headers: parts.headers.clone(),
+            headers: parts.headers.clone().into(),
             version_named: version.is_some(),
             version: version.unwrap_or_else(|| self.version.clone()),
             query,

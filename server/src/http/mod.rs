@@ -13,6 +13,7 @@ mod listener;
 pub mod properties;
 mod query;
 mod queue;
+mod request_headers;
 mod request_ids;
 mod run;
 mod table;

@@ -4,6 +4,7 @@ use super::super::context::Context;
 use super::super::error::{Failure, Result};
 use super::{encryption, lease};
 use lazurite_blob::{BlobState, Conditions, ETags, Moment, TagCondition};
+use std::borrow::Cow;
 
 /// The conditional headers. Source: Specifying conditional headers for Blob service operations.
 pub fn conditions(context: &Context) -> Result<Conditions> {
@@ -19,18 +20,21 @@ pub fn conditions(context: &Context) -> Result<Conditions> {
 
 /// The same whose names begin with `prefix`: of a source, or of a blob's own state.
 pub fn conditions_named(context: &Context, prefix: &'static str) -> Result<Conditions> {
-    let header = |name: &str| {
-        let name = format!("{prefix}{name}");
+    let header = |name: &'static str| {
+        let name = match prefix {
+            "" => Cow::Borrowed(name),
+            prefix => Cow::Owned([prefix, name].concat()),
+        };
         context.header(&name).map(|text| (name, text))
     };
-    let date = |name: &str| match header(name) {
+    let date = |name: &'static str| match header(name) {
         Some((name, text)) => match crate::codec::date::parse_http(&text) {
             Some(date) => Ok(Some(date)),
             None => Err(Failure::header(&name, text)),
         },
         None => Ok(None),
     };
-    let tags = |name: &str| match header(name) {
+    let tags = |name: &'static str| match header(name) {
         Some((name, text)) => match ETags::parse(&text) {
             Some(tags) => Ok(Some(tags)),
             None => Err(Failure::header(&name, text)),

@@ -340,10 +340,8 @@ async fn answer_query(
 ) -> Result<SubResponse> {
     let (request_id, now) = (request.context.request_id.clone(), request.context.now);
     let accept = sub.header("accept").map(HeaderValue::from_str);
-    request.context.headers.remove(ACCEPT);
-    if let Some(Ok(accept)) = accept {
-        request.context.headers.insert(ACCEPT, accept);
-    }
+    let accept = accept.and_then(|accept| accept.ok());
+    request.context.headers.set(ACCEPT, accept);
     let query = sub.target.split_once('?').map_or("", |(_, query)| query);
     request.context.query = Query::parse(query)?;
     request.level = level(&request.context)?;
