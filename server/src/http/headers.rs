@@ -5,7 +5,7 @@ use super::error::{Result, known};
 use crate::codec::xml::Writer;
 use axum::body::Body;
 use axum::http::Response;
-use axum::http::header::{HeaderName, HeaderValue};
+use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue, IntoHeaderName};
 
 const METADATA_PREFIX: &str = "x-ms-meta-";
 
@@ -61,8 +61,18 @@ pub fn take_metadata_names(response: &mut Response<Body>) -> Vec<String> {
     names
 }
 
+/// Names that many answers have, made once: a name that comes as text is checked and looked up each time.
+pub const BLOB_TYPE: HeaderName = HeaderName::from_static("x-ms-blob-type");
+pub const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
+pub const CREATION_TIME: HeaderName = HeaderName::from_static("x-ms-creation-time");
+pub const LEASE_STATE: HeaderName = HeaderName::from_static("x-ms-lease-state");
+pub const LEASE_STATUS: HeaderName = HeaderName::from_static("x-ms-lease-status");
+pub const REQUEST_SERVER_ENCRYPTED: HeaderName =
+    HeaderName::from_static("x-ms-request-server-encrypted");
+pub const SERVER_ENCRYPTED: HeaderName = HeaderName::from_static("x-ms-server-encrypted");
+
 /// A header on a response, if the value can be one.
-pub fn put(response: &mut Response<Body>, name: &'static str, value: impl AsRef<str>) {
+pub fn put(response: &mut Response<Body>, name: impl IntoHeaderName, value: impl AsRef<str>) {
     if let Ok(value) = HeaderValue::from_bytes(value.as_ref().as_bytes()) {
         response.headers_mut().insert(name, value);
     }
@@ -81,7 +91,7 @@ pub fn xml(status: u16, document: String) -> Response<Body> {
     let mut response = Response::new(Body::from(document));
     *response.status_mut() =
         axum::http::StatusCode::from_u16(status).expect("statuses are written in code, in range");
-    put(&mut response, "content-type", "application/xml");
+    put(&mut response, CONTENT_TYPE, "application/xml");
     response
 }
 

@@ -2,7 +2,7 @@
 
 use super::super::body::RequestBody;
 use super::super::error::Result;
-use super::super::headers::{empty, metadata, put};
+use super::super::headers::{REQUEST_SERVER_ENCRYPTED, empty, metadata, put};
 use super::Request;
 use super::block_blob::{conditions_of_new_blob, headers_of_new_blob, refuse_overwrite};
 use super::container::with_validators;
@@ -28,7 +28,7 @@ pub async fn put_append_blob(request: Request, body: RequestBody) -> Result<Resp
     let (written, ticket) = outcome.map_err(|failure| refuse_overwrite(failure, create_only))?;
     ticket.await?;
     let mut response = with_validators(empty(201), &written);
-    put(&mut response, "x-ms-request-server-encrypted", "true");
+    put(&mut response, REQUEST_SERVER_ENCRYPTED, "true");
     Ok(response)
 }
 

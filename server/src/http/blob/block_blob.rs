@@ -3,7 +3,7 @@
 use super::super::body::{RequestBody, collect};
 use super::super::cross;
 use super::super::error::{Failure, Result, known};
-use super::super::headers::{empty, metadata, parse_xml, put, xml};
+use super::super::headers::{REQUEST_SERVER_ENCRYPTED, empty, metadata, parse_xml, put, xml};
 use super::Request;
 use super::container::with_validators;
 use super::encryption;
@@ -170,7 +170,7 @@ pub async fn put_block_list(request: Request, body: RequestBody) -> Result<Respo
     let (written, ticket) = request.call(call).await?;
     ticket.await?;
     let mut response = with_validators(empty(201), &written);
-    put(&mut response, "x-ms-request-server-encrypted", "true");
+    put(&mut response, REQUEST_SERVER_ENCRYPTED, "true");
     Ok(response)
 }
 

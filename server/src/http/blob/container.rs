@@ -10,6 +10,7 @@ use crate::codec::date;
 use crate::codec::policies::{self, SignedIdentifier};
 use axum::body::Body;
 use axum::http::Response;
+use axum::http::header::{ETAG, LAST_MODIFIED};
 use lazurite_blob::{Container, ContainerSettings, Moment, PublicAccess, StoredPolicy, Written};
 
 pub async fn create_container(request: Request) -> Result<Response<Body>> {
@@ -141,10 +142,10 @@ pub async fn restore_container(request: Request) -> Result<Response<Body>> {
 
 /// ETag and Last-Modified, version and encryption scope, as every write answers them.
 pub fn with_validators(mut response: Response<Body>, written: &Written) -> Response<Body> {
-    put(&mut response, "etag", written.etag.quoted());
+    put(&mut response, ETAG, written.etag.quoted());
     put(
         &mut response,
-        "last-modified",
+        LAST_MODIFIED,
         date::rfc1123(written.last_modified),
     );
     if let Some(version) = written.version {

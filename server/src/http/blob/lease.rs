@@ -1,7 +1,7 @@
 //! Lease Blob and Lease Container, and what answers tell of leases.
 
 use super::super::error::{Failure, Result};
-use super::super::headers::{empty, put};
+use super::super::headers::{LEASE_STATE, LEASE_STATUS, empty, put};
 use super::Request;
 use super::container::with_validators;
 use crate::http::context::Context;
@@ -126,8 +126,8 @@ pub fn texts(lease: &Lease, now: SystemTime) -> (&'static str, &'static str, Opt
 /// The headers of a lease on an answer to a read.
 pub fn put_lease(response: &mut Response<Body>, lease: &Lease, now: SystemTime) {
     let (status, state, duration) = texts(lease, now);
-    put(response, "x-ms-lease-status", status);
-    put(response, "x-ms-lease-state", state);
+    put(response, LEASE_STATUS, status);
+    put(response, LEASE_STATE, state);
     if let Some(duration) = duration {
         put(response, "x-ms-lease-duration", duration);
     }

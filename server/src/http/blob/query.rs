@@ -9,6 +9,7 @@ use super::{Request, cross};
 use crate::codec::xml::Element;
 use crate::query::{Dialect, Format, Query, Refused, Running, Status};
 use axum::body::Body;
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{Response, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -51,7 +52,7 @@ pub async fn query_blob_contents(request: Request, body: RequestBody) -> Result<
     ] {
         response.headers_mut().remove(name);
     }
-    put(&mut response, "content-type", "avro/binary");
+    put(&mut response, CONTENT_TYPE, "avro/binary");
     if let Some(md5) = blob.headers.content_md5 {
         put(&mut response, "x-ms-blob-content-md5", STANDARD.encode(md5));
     }

@@ -2,7 +2,9 @@
 
 use super::super::body::{ChunkSource, streamed};
 use super::super::error::{Failure, Result, known};
-use super::super::headers::{empty, put, put_metadata};
+use super::super::headers::{
+    BLOB_TYPE, CONTENT_MD5, CREATION_TIME, SERVER_ENCRYPTED, empty, put, put_metadata,
+};
 use super::copy::copy_texts;
 use super::encryption::encryption_text;
 use super::lease::put_lease;
@@ -12,6 +14,9 @@ use super::{Request, STRUCTURED_BODY, cross, run};
 use crate::codec::date;
 use crate::codec::structured::{self, Encoder};
 use axum::body::Body;
+use axum::http::header::{
+    ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, LAST_MODIFIED,
+};
 use axum::http::{Method, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -80,7 +85,7 @@ pub async fn get_blob(request: Request) -> Result<Response<Body>> {
         let (first, last) = (range.start, range.end - 1);
         put(
             &mut response,
-            "content-range",
+            CONTENT_RANGE,
             format!("bytes {first}-{last}/{}", begun.blob.length),
         );
     }
@@ -115,13 +120,13 @@ pub async fn get_blob_properties(request: Request) -> Result<Response<Body>> {
     let mut response = empty(200);
     put_blob_headers(&mut response, &blob, now);
     if let Some(md5) = blob.headers.content_md5 {
-        put(&mut response, "content-md5", STANDARD.encode(md5));
+        put(&mut response, CONTENT_MD5, STANDARD.encode(md5));
     }
     for (name, value) in overrides {
         put(&mut response, name, value);
     }
     if head {
-        put(&mut response, "content-length", blob.length.to_string());
+        put(&mut response, CONTENT_LENGTH, blob.length.to_string());
     }
     Ok(response)
 }
@@ -294,14 +299,10 @@ impl ChunkSource for Rest {
 
 /// The headers of an answer about a blob, but for those of its checksums.
 pub fn put_blob_headers(response: &mut Response<Body>, blob: &Blob, now: SystemTime) {
-    put(response, "etag", blob.etag.quoted());
-    put(response, "last-modified", date::rfc1123(blob.last_modified));
-    put(
-        response,
-        "x-ms-creation-time",
-        date::rfc1123(blob.created_at),
-    );
-    put(response, "x-ms-blob-type", blob_type(blob));
+    put(response, ETAG, blob.etag.quoted());
+    put(response, LAST_MODIFIED, date::rfc1123(blob.last_modified));
+    put(response, CREATION_TIME, date::rfc1123(blob.created_at));
+    put(response, BLOB_TYPE, blob_type(blob));
     if blob.snapshot.is_none() {
         put_lease(response, &blob.lease, now);
     }
@@ -340,12 +341,12 @@ pub fn put_blob_headers(response: &mut Response<Body>, blob: &Blob, now: SystemT
             put(response, "x-ms-is-current-version", "true");
         }
     }
-    put(response, "x-ms-server-encrypted", "true");
-    put(response, "accept-ranges", "bytes");
+    put(response, SERVER_ENCRYPTED, "true");
+    put(response, ACCEPT_RANGES, "bytes");
     let headers = &blob.headers;
     put(
         response,
-        "content-type",
+        CONTENT_TYPE,
         headers
             .content_type
             .as_deref()
@@ -373,7 +374,7 @@ fn put_checksums(response: &mut Response<Body>, begun: &Begun, wanted: Option<Ra
         .content_md5
         .map(|md5| STANDARD.encode(md5));
     match (&begun.range, stored) {
-        (None, Some(md5)) => put(response, "content-md5", md5),
+        (None, Some(md5)) => put(response, CONTENT_MD5, md5),
         (Some(_), Some(md5)) => put(response, "x-ms-blob-content-md5", md5),
         (_, None) => {}
     }
@@ -382,7 +383,7 @@ fn put_checksums(response: &mut Response<Body>, begun: &Begun, wanted: Option<Ra
     checksummer.update(&begun.first);
     let checksums = checksummer.finish();
     if let Some(md5) = checksums.md5 {
-        put(response, "content-md5", STANDARD.encode(md5));
+        put(response, CONTENT_MD5, STANDARD.encode(md5));
     }
     if let Some(crc64) = checksums.crc64 {
         put(

@@ -13,6 +13,7 @@ use crate::http::App;
 use crate::http::context::{Arrival, Context, decode};
 use crate::http::properties::StaticWebsite;
 use axum::body::Body;
+use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, Response, StatusCode, Uri};
 use lazurite_blob::BlobState;
@@ -99,7 +100,7 @@ fn not_found(method: &Method) -> Response<Body> {
     const PAGE: &str = "<!DOCTYPE html><html><head><title>WebContentNotFound</title></head>\
         <body><h1>The requested content does not exist.</h1></body></html>";
     let mut response = empty(404);
-    put(&mut response, "content-type", "text/html");
+    put(&mut response, CONTENT_TYPE, "text/html");
     put(&mut response, "x-ms-error-code", "WebContentNotFound");
     if method == Method::GET {
         *response.body_mut() = Body::from(PAGE);

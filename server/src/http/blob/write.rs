@@ -1,7 +1,7 @@
 //! Changes to a blob that leave its content alone, and its end; the request headers that writes of blobs share.
 
 use super::super::error::{Failure, Result, known};
-use super::super::headers::{empty, metadata, put};
+use super::super::headers::{CONTENT_MD5, REQUEST_SERVER_ENCRYPTED, empty, metadata, put};
 use super::Request;
 use super::container::with_validators;
 use super::lease::optional_id;
@@ -35,7 +35,7 @@ pub async fn set_blob_metadata(request: Request) -> Result<Response<Body>> {
     let (written, ticket) = request.write(call).await?;
     ticket.await?;
     let mut response = with_validators(empty(200), &written);
-    put(&mut response, "x-ms-request-server-encrypted", "true");
+    put(&mut response, REQUEST_SERVER_ENCRYPTED, "true");
     Ok(response)
 }
 
@@ -98,7 +98,7 @@ pub async fn snapshot_blob(request: Request) -> Result<Response<Body>> {
     ticket.await?;
     let mut response = with_validators(empty(201), &written);
     put(&mut response, "x-ms-snapshot", moment.to_string());
-    put(&mut response, "x-ms-request-server-encrypted", "true");
+    put(&mut response, REQUEST_SERVER_ENCRYPTED, "true");
     Ok(response)
 }
 
@@ -161,7 +161,7 @@ pub fn checksums_named(
 /// Checksums of a body on its answer.
 pub fn put_checksums(response: &mut Response<Body>, checksums: &Checksums) {
     if let Some(md5) = checksums.md5 {
-        put(response, "content-md5", STANDARD.encode(md5));
+        put(response, CONTENT_MD5, STANDARD.encode(md5));
     }
     if let Some(crc64) = checksums.crc64 {
         put(
@@ -170,7 +170,7 @@ pub fn put_checksums(response: &mut Response<Body>, checksums: &Checksums) {
             STANDARD.encode(crc64.to_le_bytes()),
         );
     }
-    put(response, "x-ms-request-server-encrypted", "true");
+    put(response, REQUEST_SERVER_ENCRYPTED, "true");
 }
 
 fn md5(request: &Request, name: &str) -> Result<Option<Md5>> {
