@@ -263,6 +263,13 @@ describe("blobs", () => {
     assert.equal(await content(target), "hello");
     const url = await source.generateSasUrl({ permissions: BlobSASPermissions.parse("r"), expiresOn: new Date(Date.now() + 3_600_000) });
     assert.equal((await newBlob().syncCopyFromURL(url)).copyStatus, "success");
+    const sourceContentMD5 = md5("hello");
+    const checked = await target.syncCopyFromURL(url, { sourceContentMD5 });
+    assert.deepEqual(Buffer.from(checked.contentMD5), sourceContentMD5);
+    await put(source, "other");
+    await fails(() => target.syncCopyFromURL(url, { sourceContentMD5 }), 400, "Md5Mismatch");
+    assert.equal(await content(target), "hello");
+    await put(source, "hello");
     const fromUrl = newBlob();
     await fromUrl.syncUploadFromURL(url);
     await fromUrl.stageBlockFromURL("AAAA", url, 1, 3);

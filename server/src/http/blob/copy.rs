@@ -1,7 +1,7 @@
 //! Copies, and everything else that takes its content from a URL.
 
 use super::super::error::{Failure, Result, known};
-use super::super::headers::{empty, metadata, put};
+use super::super::headers::{CONTENT_MD5, empty, metadata, put};
 use super::block_blob::{
     block_id, conditions_of_block, conditions_of_new_blob, headers_of_new_blob, refuse_overwrite,
     staged,
@@ -11,6 +11,7 @@ use super::encryption::{OWN, customer_key};
 use super::lease::optional_id;
 use super::page_blob::{pages, put_sequence, sequence_conditions};
 use super::pending::{copy_foreign, copy_foreign_from_url};
+use super::read::DOWNLOAD_CHUNK_BYTES;
 use super::source::{
     Credentials, Origin, Source, origin, refuse_content, source, source_checksums, source_range,
 };
@@ -21,10 +22,14 @@ use super::{Request, cross};
 use crate::codec::date;
 use axum::body::Body;
 use axum::http::Response;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use lazurite_blob::{
-    AppendBlock, BlobHeaders, BlobService, ByteRange, Conditions, CopyBlob, CopyOutcome, CopyState,
-    CopyStatus, Guid, PageUpdate, PutBlob, PutPage, Tags, Ticket, Upload, UploadKind,
+    AppendBlock, BlobHeaders, BlobService, ByteRange, COPY_FROM_URL_BYTES_MAX, Checksummer,
+    Checksums, Conditions, CopyBlob, CopyOutcome, CopyState, CopyStatus, ETags, Guid, PageUpdate,
+    PutBlob, PutPage, Tags, Ticket, Upload, UploadKind,
 };
+use std::time::SystemTime;
 
 /// Copy Blob: at once, because the content is shared and not copied.
 pub async fn copy_blob(request: Request) -> Result<Response<Body>> {
@@ -49,14 +54,40 @@ pub async fn copy_blob_from_url(request: Request) -> Result<Response<Body>> {
         copy_tags: copies_tags(&request)?,
         ..copy_request(&request, &source.url, &source.conditions)?
     };
-    if source_checksums(&request)?.md5.is_some() {
-        let feature = "Checking a copy by x-ms-source-content-md5";
-        return Err(Failure::unsupported(feature));
-    }
-    answer(request, source, copy, |blobs, source, r, copy| {
+    let claimed = source_checksums(&request)?;
+    let copied = answer(request, source, copy, move |blobs, source, r, mut copy| {
+        if claimed != Checksums::default() {
+            copy.source_conditions = checked_source(blobs, source, &claimed, r.now())?;
+        }
         blobs.copy_blob_from_url(&source.address(), &r.address(), copy, r.now())
+    });
+    let mut response = copied.await?;
+    if let Some(md5) = claimed.md5 {
+        put(&mut response, CONTENT_MD5, STANDARD.encode(md5));
+    }
+    Ok(response)
+}
+
+/// Reads a source through and compares its checksums with those claimed; answers the conditions under which it still has that
+/// content. What is too long for the copy is left for it to refuse.
+fn checked_source(
+    blobs: &BlobService,
+    source: &Source,
+    claimed: &Checksums,
+    now: SystemTime,
+) -> lazurite_blob::Result<Conditions> {
+    let mut download = blobs.open_source(&source.address(), None, &source.conditions, now)?;
+    if download.blob.length <= COPY_FROM_URL_BYTES_MAX {
+        let mut checksummer = Checksummer::new(claimed.md5.is_some(), claimed.crc64.is_some());
+        while let Some(chunk) = download.body.next_chunk(DOWNLOAD_CHUNK_BYTES)? {
+            checksummer.update(&chunk);
+        }
+        claimed.check(&checksummer.finish())?;
+    }
+    Ok(Conditions {
+        if_match: Some(ETags::OneOf(vec![download.blob.etag.to_string()])),
+        ..source.conditions.clone()
     })
-    .await
 }
 
 pub fn copy_request(
