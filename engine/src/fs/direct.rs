@@ -22,9 +22,9 @@ pub(super) const PIECE_BYTES: usize = 256 << 10;
 #[derive(Debug)]
 pub(super) struct DirectFile {
     pub(super) through: DiskFile,
-    past: fs::File,
+    pub(super) past: fs::File,
     /// Whether the file system would not have it.
-    refused: AtomicBool,
+    pub(super) refused: AtomicBool,
 }
 
 impl DirectFile {

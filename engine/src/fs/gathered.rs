@@ -10,7 +10,7 @@
 
 use super::File;
 use super::direct::{ALIGNMENT, Buffer, DirectFile, PIECE_BYTES};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A log segment for a writer who syncs.
@@ -31,6 +31,8 @@ struct Pending {
     bytes: Vec<u8>,
     /// Whether some of it is not in the file yet.
     is_dirty: bool,
+    /// Why some of it never came into the file: from then on nothing is written or counts as synced.
+    lost: Option<ErrorKind>,
 }
 
 impl Pending {
@@ -66,6 +68,9 @@ impl GatheredFile {
     fn write_out(&self) -> io::Result<()> {
         let mut buffer = lock(&self.writing);
         let mut pending = lock(&self.pending);
+        if let Some(lost) = pending.lost {
+            return Err(lost.into());
+        }
         if !std::mem::take(&mut pending.is_dirty) {
             return Ok(());
         }
@@ -75,7 +80,8 @@ impl GatheredFile {
         pending.bytes.drain(..whole);
         pending.start += whole as u64;
         drop(pending);
-        self.file.write(&buffer, start)
+        let written = self.file.write(&buffer, start);
+        written.inspect_err(|error| lock(&self.pending).lost = Some(error.kind()))
     }
 
     /// Goes on at `offset`, which is not where the last write ended.
@@ -94,11 +100,8 @@ impl GatheredFile {
                 count => read += count,
             }
         }
-        *lock(&self.pending) = Pending {
-            start,
-            bytes,
-            is_dirty: false,
-        };
+        let mut pending = lock(&self.pending);
+        (pending.start, pending.bytes) = (start, bytes);
         Ok(())
     }
 }
@@ -153,8 +156,15 @@ impl Drop for GatheredFile {
 }
 
 #[cfg(test)]
+#[allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "part of the seam that the rest of the engine goes through"
+)]
 mod tests {
+    use super::super::disk::DiskFile;
     use super::super::{DiskFs, Fs, LogWrites};
+    use super::*;
     use proptest::prelude::*;
     use std::path::Path;
 
@@ -188,6 +198,28 @@ mod tests {
             read += count;
         }
         bytes
+    }
+
+    #[test]
+    fn after_a_lost_write_no_sync_succeeds() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        std::fs::write(&path, [0; 8192]).unwrap();
+        let through = std::fs::File::options().read(true).write(true).open(&path);
+        // Open for reading only, so that every write fails.
+        let past = std::fs::File::open(&path).unwrap();
+        let file = DirectFile {
+            through: DiskFile(through.unwrap()),
+            past,
+            refused: false.into(),
+        };
+        let log = GatheredFile::new(file, 8192, 8192).unwrap();
+        log.write_at(b"one", 0).unwrap();
+        log.sync().unwrap_err();
+        log.sync().unwrap_err();
+        log.set_length(8192).unwrap_err();
+        let _ = log.write_at(b"two", 3);
+        log.sync().unwrap_err();
     }
 
     proptest! {
