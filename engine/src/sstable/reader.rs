@@ -164,10 +164,16 @@ impl SstableReader {
         }))
     }
 
-    /// Takes the index into memory, as far as there is room.
+    /// Takes the index into memory, as far as there is room, and the first block into the cache: what is left of rows that
+    /// were deleted from the front begins there.
     pub(crate) fn warm(&self, cache: &Cache) {
         let is_pinned = |at| matches!(self.partition(cache, at), Ok(Some(Partition::Pinned(_))));
         (0..self.partitions.len()).all(is_pinned);
+        if let Some(index) = &self.index
+            && let Ok(Some(first)) = self.data_handle(cache, index, &[])
+        {
+            let _ = self.block(cache, first);
+        }
     }
 
     pub(super) fn malformed(
