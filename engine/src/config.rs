@@ -18,7 +18,7 @@ pub enum Durability {
     Memory,
     /// The death of the process; a power cut may take at most the last 250 ms, as a suffix.
     Process,
-    /// A power cut.
+    /// A power cut. What nobody has waited for yet may go with the process.
     Disk,
 }
 
