@@ -149,11 +149,11 @@ impl Tree {
         key: &[u8],
         at: impl Fn() -> SequenceNumber,
     ) -> Result<Option<Entry>> {
-        let view = self.glance();
+        let (view, hash) = (self.glance(), hash(key));
         for memtable in std::iter::once(&view.active).chain(&view.sealed) {
             // Before the look at the memtable: what is not visible yet need not be found there.
             at();
-            if memtable.is_empty() {
+            if memtable.is_empty() || memtable.lacks(hash) {
                 continue;
             }
             let found = memtable.find(key, &at);
@@ -161,17 +161,16 @@ impl Tree {
                 return Ok(found.entry.filter(|entry| entry.sequence > found.deleted));
             }
         }
-        find_in_files(cache, &view.version, key, at())
+        find_in_files(cache, &view.version, (key, hash), at())
     }
 }
 
 fn find_in_files(
     cache: &Cache,
     version: &Version,
-    key: &[u8],
+    (key, hash): (&[u8], u64),
     at: SequenceNumber,
 ) -> Result<Option<Entry>> {
-    let hash = hash(key);
     let newest = version.levels[0]
         .iter()
         .filter(|file| file.meta.contains(key));

@@ -6,9 +6,11 @@
 //! number at which anyone reads.
 
 mod arena;
+mod filter;
 mod index;
 
 use crate::batch::Change;
+use crate::codec::hash;
 use crate::key::{Entry, Kind, SequenceNumber, is_before_end};
 use crate::range_tombstones::{Cover, Fragment, RangeTombstones};
 use crate::value_log::ValuePointer;
@@ -16,6 +18,7 @@ use crate::{Direction, Result};
 pub(crate) use arena::Kept;
 use arena::{Arena, NO_ROW, ROW_BYTES, Row, RowId};
 use bytes::Bytes;
+use filter::{FILTER_BYTES, FILTERED_ROWS_MIN, KeyFilter};
 use index::{INDEX_BYTES_PER_ROW, Index, Position};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -38,6 +41,7 @@ pub(crate) struct Memtable {
     rows: RwLock<Rows>,
     bytes: AtomicUsize,
     has_range_tombstones: AtomicBool,
+    keys: KeyFilter,
     created: Duration,
 }
 
@@ -97,6 +101,7 @@ impl Memtable {
             rows: RwLock::default(),
             bytes: AtomicUsize::new(0),
             has_range_tombstones: AtomicBool::new(false),
+            keys: KeyFilter::default(),
             created,
         }
     }
@@ -166,12 +171,25 @@ impl Memtable {
             );
             rows.last_sequence = sequence;
             bytes += ENTRY_BYTES + rows.apply(sequence, &change, floor);
+            if let Change::Set { key, .. } = &change {
+                self.keys.add(|| hash(key));
+            }
+        }
+        if !self.keys.is_built() && rows.arena.row_count() >= FILTERED_ROWS_MIN {
+            self.keys.build(rows.key_hashes());
+            bytes += FILTER_BYTES;
         }
         if !rows.range_tombstones.is_empty() {
             self.has_range_tombstones.store(true, Ordering::Release);
         }
         self.bytes.fetch_add(bytes, Ordering::Release);
         bytes
+    }
+
+    /// Whether no key with this hash, and no deletion of a span, is visible here at any sequence number that was published
+    /// before the call.
+    pub(crate) fn lacks(&self, hash: u64) -> bool {
+        !self.has_range_tombstones() && !self.keys.may_contain(hash)
     }
 
     /// What is known of `key` at the sequence number that `at` answers under the lock.
@@ -269,6 +287,15 @@ impl Memtable {
 }
 
 impl Rows {
+    fn key_hashes(&self) -> impl Iterator<Item = u64> {
+        let mut position = self.index.first();
+        std::iter::from_fn(move || {
+            let row = self.index.row(position)?;
+            position = self.index.after(position);
+            Some(hash(self.arena.key(row)))
+        })
+    }
+
     /// The row, and what is older of its key.
     fn versions(&self, newest: RowId) -> impl Iterator<Item = Version<'_>> {
         let mut next = newest;

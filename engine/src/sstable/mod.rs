@@ -11,7 +11,7 @@
 
 pub(crate) mod block;
 mod cursor;
-mod filter;
+pub(crate) mod filter;
 mod index;
 mod reader;
 mod verify;
