@@ -8,16 +8,17 @@
 //! The last page of a write is written again by the next one, with the same bytes in front, as from the cache: a disk that
 //! writes sectors whole harms nothing that was synced.
 
-use super::File;
 use super::direct::{ALIGNMENT, Buffer, DirectFile, PIECE_BYTES};
+use super::{File, lock};
 use std::io::{self, ErrorKind};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::os::unix::fs::FileExt;
+use std::sync::Mutex;
 
 /// A log segment for a writer who syncs.
 #[derive(Debug)]
 pub(super) struct GatheredFile {
     file: DirectFile,
-    /// Whole pages that are allocated; what is written behind them goes to the file at once.
+    /// Bytes that are allocated. What is written behind the last whole page of them goes to the file at once.
     length: u64,
     pending: Mutex<Pending>,
     /// Held while pending bytes are written, so that two writes of one page come in their order.
@@ -41,24 +42,25 @@ impl Pending {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// Where the page begins that `offset` lies in.
+fn page_start(offset: u64) -> u64 {
+    offset / ALIGNMENT as u64 * ALIGNMENT as u64
 }
 
 impl GatheredFile {
     /// For a file whose first `length` bytes are allocated, and those from `fresh` on were never written. These are filled with
     /// zeros: the first write to a block is noted in the file's metadata, and a sync would have to write that as well.
     pub(super) fn new(file: DirectFile, fresh: u64, length: u64) -> io::Result<GatheredFile> {
-        let whole = length / ALIGNMENT as u64 * ALIGNMENT as u64;
+        let end = page_start(length);
         let mut buffer = Buffer::default();
         let first = fresh.next_multiple_of(ALIGNMENT as u64);
-        for offset in (first..whole).step_by(PIECE_BYTES) {
-            buffer.fill_zeros((whole - offset).min(PIECE_BYTES as u64) as usize);
+        for offset in (first..end).step_by(PIECE_BYTES) {
+            buffer.fill_zeros((end - offset).min(PIECE_BYTES as u64) as usize);
             file.write(&buffer, offset)?;
         }
         Ok(GatheredFile {
             file,
-            length: whole,
+            length,
             pending: Mutex::default(),
             writing: Mutex::new(buffer),
         })
@@ -87,19 +89,9 @@ impl GatheredFile {
     /// Goes on at `offset`, which is not where the last write ended.
     fn begin_at(&self, offset: u64) -> io::Result<()> {
         self.write_out()?;
-        let start = offset / ALIGNMENT as u64 * ALIGNMENT as u64;
+        let start = page_start(offset);
         let mut bytes = vec![0; (offset - start) as usize];
-        let mut read = 0;
-        while read < bytes.len() {
-            match self
-                .file
-                .through
-                .read_at(&mut bytes[read..], start + read as u64)?
-            {
-                0 => break,
-                count => read += count,
-            }
-        }
+        self.file.through.0.read_exact_at(&mut bytes, start)?;
         let mut pending = lock(&self.pending);
         (pending.start, pending.bytes) = (start, bytes);
         Ok(())
@@ -113,7 +105,7 @@ impl File for GatheredFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        if offset + bytes.len() as u64 > self.length {
+        if offset + bytes.len() as u64 > page_start(self.length) {
             self.begin_at(offset)?;
             return self.file.through.write_at(bytes, offset);
         }

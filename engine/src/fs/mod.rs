@@ -23,9 +23,13 @@ use bytes::Bytes;
 use std::fmt::Debug;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A file system, as far as the engine needs one. All calls block.
 pub trait Fs: Send + Sync + Debug {
@@ -66,7 +70,7 @@ pub trait Fs: Send + Sync + Debug {
 pub enum LogWrites {
     /// When the write returns: the death of the process takes nothing.
     AtOnce,
-    /// When a sync returns that began after the write.
+    /// When a sync returns that began after the write. What stood behind a write may become zeros, to the end of its page.
     AtSync,
 }
 

@@ -5,7 +5,7 @@ use crate::sstable::filter::{LINE_BYTES, bits, line};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// 65 bits a key for rows of a kibibyte, 13 for those of a hundred bytes.
+/// In a memtable of 16 MiB some 65 bits a key for rows of a kibibyte, and 13 for those of a hundred bytes.
 pub(super) const FILTER_BYTES: usize = 128 << 10;
 /// Rows from which a memtable has one.
 pub(super) const FILTERED_ROWS_MIN: usize = 4096;

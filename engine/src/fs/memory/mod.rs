@@ -8,13 +8,13 @@ mod image;
 
 pub use crash::Keep;
 
-use super::{File, Fs, Lock, LockGuard, LogWrites, Space};
+use super::{File, Fs, Lock, LockGuard, LogWrites, Space, lock};
 use image::Image;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Files in memory. A cheap handle on shared contents.
 #[derive(Debug, Clone)]
@@ -80,10 +80,6 @@ struct Contents {
 enum Change {
     Write(u64, Vec<u8>),
     Length(u64),
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl MemoryFs {
