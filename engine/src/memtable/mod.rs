@@ -443,3 +443,53 @@ fn references(pointer: &[u8]) -> Vec<(u64, u64)> {
     let decoded = ValuePointer::decode(pointer);
     decoded.map_or_else(Vec::new, |pointer| pointer.references().collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(memtable: &Memtable, sequence: u64, kind: Kind) {
+        let (key, value): (&[u8], &[u8]) = (&key(sequence), b"value");
+        let change = Change::Set {
+            keyspace: 0,
+            key,
+            kind,
+            value,
+        };
+        memtable.apply(std::iter::once((sequence, change)), 0);
+    }
+
+    fn key(number: u64) -> [u8; 8] {
+        number.to_be_bytes()
+    }
+
+    #[test]
+    fn a_grown_memtable_lacks_what_it_was_not_told() {
+        let memtable = Memtable::new(Duration::ZERO);
+        let last = 2 * FILTERED_ROWS_MIN as u64;
+        for sequence in 1..=last {
+            // A deletion has to hide what older sources have.
+            let kind = if sequence % 3 == 0 {
+                Kind::Delete
+            } else {
+                Kind::Put
+            };
+            set(&memtable, sequence, kind);
+            let told = [1, sequence / 2 + 1, sequence];
+            assert!(
+                told.iter()
+                    .all(|&number| !memtable.lacks(hash(&key(number))))
+            );
+        }
+        let others = last + 1..=last + 10_000;
+        let lacking = others.filter(|&number| memtable.lacks(hash(&key(number))));
+        assert!(lacking.count() > 9_900);
+        let range = Change::DeleteRange {
+            keyspace: 0,
+            start: &key(last + 1),
+            end: None,
+        };
+        memtable.apply(std::iter::once((last + 1, range)), 0);
+        assert!(!memtable.lacks(hash(&key(last + 5))), "it may be deleted");
+    }
+}
