@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | row | version `01`, Timestamp u64, then properties to the end: name text, tag u8, value |
 //! | table | version `01`, table id u64, name text |
+//! | number of the catalog | u64, without a version |
 //! | ACL | version `01`, then policies to the end: id text, start, expiry, permission, each optional: `00`, or `01` and it |
 //!
 //! Integers are little-endian; a text or a binary is its length as a LEB128 varint and then its bytes; an instant is its
@@ -139,6 +140,12 @@ impl<'a> Row<'a> {
         }
         Ok(())
     }
+}
+
+/// A number of the catalog.
+pub(crate) fn decode_number(what: &str, stored: &[u8]) -> Result<u64> {
+    let number = stored.try_into().map(u64::from_le_bytes);
+    number.map_err(|_| Error::InternalError(format!("stored {what}: not 8 bytes")))
 }
 
 /// Room that a row is given to begin with.

@@ -8,7 +8,7 @@ use std::ops::Deref;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Ticks of 100 ns in a second.
-const TICKS_PER_SECOND: u64 = 10_000_000;
+pub(crate) const TICKS_PER_SECOND: u64 = 10_000_000;
 const TICKS_PER_DAY: u64 = 24 * 60 * 60 * TICKS_PER_SECOND;
 /// Ticks between 1601-01-01 and 1970-01-01.
 const UNIX_EPOCH_TICKS: u64 = 134_774 * TICKS_PER_DAY;

@@ -10,6 +10,7 @@
 //! | catalog | `02` account, lower-case table name | table record |
 //! | catalog | `03` table id | stored access policies |
 //! | catalog | `04` account | service properties, opaque |
+//! | catalog | `05` | a time that no Timestamp is later than |
 //! | entities | table id, PartitionKey, RowKey | row |
 //!
 //! A table id is 8 bytes, big-endian, and never used again: deleting a table is one range, whatever it holds.
@@ -26,6 +27,9 @@ pub(crate) const TABLE_ID_BYTES: usize = 8;
 
 /// The key of the next table id.
 pub(crate) const NEXT_TABLE_ID: &[u8] = &[1];
+
+/// The key of the time that no Timestamp is later than.
+pub(crate) const LATEST_TIMESTAMP: &[u8] = &[5];
 
 /// The key of a table's record.
 pub(crate) fn table(account: &str, name: &str) -> Vec<u8> {

@@ -12,6 +12,7 @@
 //!
 //! ```text
 //! write: limits -> table record (its name locked, shared) -> key lock -> read, check, new row -> Db::write -> ticket
+//!        (Insert Or Replace reads nothing: `clock.rs`)
 //! query: filter -> key ranges and what they cannot decide -> snapshot -> rows until the page is full
 //! ```
 
@@ -68,14 +69,15 @@ pub struct TableService {
 impl TableService {
     /// Opens the service's keyspaces in `db`, creating them if absent; durable on return.
     pub fn open(db: &Db) -> Result<TableService> {
+        let catalog = db.keyspace("table.catalog", KeyspaceOptions::default())?;
         Ok(TableService {
             db: db.clone(),
-            catalog: db.keyspace("table.catalog", KeyspaceOptions::default())?,
+            clock: Clock::open(db, &catalog)?,
+            catalog,
             entities: db.keyspace("table.entities", entity_options())?,
             entity_locks: KeyLocks::default(),
             name_locks: NameLocks::default(),
             next_table_id: Mutex::new(()),
-            clock: Clock::default(),
         })
     }
 }

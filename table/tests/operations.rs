@@ -6,7 +6,7 @@ use lazurite_table::{
     Page, Query, Result, SignedIdentifier, TableQuery, TableService, Value, Write,
 };
 use std::cell::Cell;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const ACCOUNT: &str = "account";
 const NOW: SystemTime = UNIX_EPOCH;
@@ -151,12 +151,12 @@ fn deleted_table_leaves_nothing_in_the_store() {
             .scan(&keyspace, KeyRange::all(), Direction::Forward);
         std::iter::from_fn(|| scan.advance().unwrap().then_some(())).count()
     };
-    assert_eq!((keys("table.catalog"), keys("table.entities")), (3, 1));
+    assert_eq!((keys("table.catalog"), keys("table.entities")), (4, 1));
     wait(service.delete_table(ACCOUNT, "people")).unwrap();
     assert_eq!(
         (keys("table.catalog"), keys("table.entities")),
-        (1, 0),
-        "but the next table id"
+        (2, 0),
+        "but the next table id and the latest Timestamp"
     );
 }
 
@@ -561,4 +561,33 @@ fn service_properties_are_kept_by_account() {
         Some(&b"<xml/>"[..])
     );
     assert_eq!(service.get_service_properties("other").unwrap(), None);
+}
+
+#[test]
+fn insert_or_replace_reads_no_row() {
+    let service = fixture();
+    let upsert = |turn: usize, now| {
+        for row in 0..2000 {
+            let upserted = entity(&format!("{row:04}"), &[("Turn", text(turn))]);
+            let written = service.insert_or_replace_entity(ACCOUNT, "people", &upserted, now);
+            written.unwrap().1.wait().unwrap();
+        }
+    };
+    let entities = service
+        .db
+        .keyspace("table.entities", KeyspaceOptions::default())
+        .unwrap();
+    upsert(1, NOW);
+    service.db.flush(&entities).unwrap();
+    let before = service.db.stats().blocks_read;
+    upsert(2, NOW + Duration::from_secs(1));
+    assert_eq!(service.db.stats().blocks_read, before);
+    let found = service.get_entity(ACCOUNT, "people", "p", "1234").unwrap();
+    assert_eq!(found.properties, [("Turn".to_owned(), text(2))]);
+    service.db.flush(&entities).unwrap();
+    upsert(3, NOW);
+    assert!(
+        service.db.stats().blocks_read > before,
+        "the clock was set back: only the rows tell which Timestamps they have had"
+    );
 }

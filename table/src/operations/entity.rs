@@ -14,6 +14,17 @@ pub(crate) enum Stored {
 }
 
 impl Stored {
+    /// A row with the keys of `entity`. Errors: those of the limits of a whole entity.
+    fn row(
+        timestamp: DateTime,
+        entity: &Entity,
+        properties: Vec<PropertyRef<'_>>,
+    ) -> Result<Stored> {
+        limits::check_result(&entity.partition_key, &entity.row_key, &properties)?;
+        let bytes = codec::encode_row(timestamp, properties);
+        Ok(Stored::Row { timestamp, bytes })
+    }
+
     /// `None` if the entity is gone.
     pub(crate) fn timestamp(&self) -> Option<DateTime> {
         match self {
@@ -166,7 +177,8 @@ impl TableService {
         Ok((stored.timestamp(), self.db.write(batch)?))
     }
 
-    /// What `write` makes of the row under `key`, whose lock the caller holds. Reads, writes nothing.
+    /// What `write` makes of the row under `key`, whose lock the caller holds. Reads that row only if the answer or the new row
+    /// depends on it; the caller writes.
     pub(crate) fn apply(
         &self,
         write: Write,
@@ -174,20 +186,25 @@ impl TableService {
         key: &[u8],
         now: SystemTime,
     ) -> Result<Stored> {
+        if write == Write::InsertOrReplace
+            && let Some(timestamp) = self.clock.latest(now)?
+        {
+            return Stored::row(timestamp, entity, as_refs(&entity.properties).collect());
+        }
         let current = self.db.get(&self.entities, key)?;
         let current = current.as_deref().map(Row::decode).transpose()?;
         check_precondition(write, current)?;
-        let merged = match (write, current) {
+        let properties = match (write, current) {
             (Write::Delete(_), _) => return Ok(Stored::Nothing),
             (Write::Merge(_) | Write::InsertOrMerge, Some(current)) => {
                 merge(current, &entity.properties)?
             }
             _ => as_refs(&entity.properties).collect(),
         };
-        limits::check_result(&entity.partition_key, &entity.row_key, &merged)?;
-        let timestamp = self.clock.timestamp(now, current.map(|row| row.timestamp));
-        let bytes = codec::encode_row(timestamp, merged);
-        Ok(Stored::Row { timestamp, bytes })
+        let timestamp = self
+            .clock
+            .timestamp(now, current.map(|row| row.timestamp))?;
+        Stored::row(timestamp, entity, properties)
     }
 
     /// Adds what [`TableService::apply`] found to `batch`.

@@ -1,7 +1,7 @@
 //! Operations on tables. A table is one record in the catalog; its rows carry its id, not its name, so creating, deleting
 //! and creating again cost the same whatever it holds.
 
-use crate::codec::TableRecord;
+use crate::codec::{self, TableRecord};
 use crate::error::{Error, Result};
 use crate::keys::{self, TableId};
 use crate::{TableService, limits};
@@ -98,8 +98,7 @@ impl TableService {
         let Some(stored) = self.db.get(&self.catalog, keys::NEXT_TABLE_ID)? else {
             return Ok(1);
         };
-        let id = stored[..].try_into().map(u64::from_le_bytes);
-        id.map_err(|_| Error::InternalError("stored next table id: not 8 bytes".into()))
+        codec::decode_number("next table id", &stored)
     }
 }
 
