@@ -49,6 +49,19 @@ enum Operation {
     GetUserDelegationKey,
 }
 
+impl Operation {
+    /// Whether a success is told in the format that the request accepts.
+    fn answers_odata(&self) -> bool {
+        use Operation::{
+            CreateTable, GetEntity, GetTable, InsertEntity, QueryEntities, QueryTables,
+        };
+        matches!(
+            self,
+            QueryTables | GetTable(_) | CreateTable | QueryEntities | GetEntity(_) | InsertEntity
+        )
+    }
+}
+
 /// A request whose operation is known.
 struct Request {
     app: Arc<App>,
@@ -67,9 +80,13 @@ pub async fn handle(
     caller: &Caller,
     body: RequestBody,
 ) -> Result<Response<Body>> {
-    let level = level(&context)?;
     let method = method(&context)?;
     let (operation, table) = route(&context, &method)?;
+    let level = match level(&context) {
+        Err(refused) if operation.answers_odata() => return Err(refused),
+        // The legacy client of Node.js accepts Atom alone for a batch, the parts of which accept JSON.
+        level => level.unwrap_or(Level::Minimal),
+    };
     if operation != Operation::GetUserDelegationKey {
         authorize(caller, context.service, &needs(&operation))?;
     }

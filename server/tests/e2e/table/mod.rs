@@ -169,6 +169,10 @@ fn formats_nobody_uses_any_more_are_refused() {
         "AtomFormatNotSupported",
         "Atom format is not supported.",
     );
+    request("GET", "/T1x?comp=acl")
+        .header("Accept", "application/atom+xml")
+        .send(&server)
+        .is(200);
 }
 
 #[test]

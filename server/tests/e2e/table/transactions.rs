@@ -342,3 +342,39 @@ fn what_a_query_in_a_batch_is_refused_for_stands_in_its_part() {
         assert_eq!(body["odata.error"]["code"], code, "{query}");
     }
 }
+
+/// As azure-storage 2.10.7 writes it: bare line feeds, lower-case names, Atom accepted for the whole and JSON for the parts.
+#[test]
+fn the_legacy_client_of_node_js_is_understood() {
+    let server = with_table();
+    let part = |id: &str, request: &str, body: &str| {
+        format!(
+            "--changeset_1\ncontent-type: application/http\ncontent-transfer-encoding: binary\n\n{request} HTTP/1.1\n\
+             content-length: {}\ncontent-type: application/json;type=entry\naccept: application/json;odata=minimalmetadata\n\
+             maxdataserviceversion: 3.0;NetFx\n{id}\n{body}\n",
+            body.len()
+        )
+    };
+    let table = "POST http://127.0.0.1:10002/devstoreaccount1/T1x";
+    let body = [
+        "--batch_1\ncontent-type: multipart/mixed;charset=\"utf-8\";boundary=changeset_1\n\n",
+        &part("", table, r#"{"PartitionKey":"p","RowKey":"x0"}"#),
+        &part(
+            "content-id: 1\n",
+            table,
+            r#"{"PartitionKey":"p","RowKey":"x1"}"#,
+        ),
+        "--changeset_1--\n--batch_1--\n",
+    ];
+    let answer = request("POST", "/$batch")
+        .header(
+            "Content-Type",
+            "multipart/mixed; charset=\"utf-8\"; boundary=batch_1",
+        )
+        .header("Accept", "application/atom+xml,application/xml")
+        .body(body.concat())
+        .send(&server);
+    answer.is(202);
+    assert_eq!(answer.text().matches("HTTP/1.1 201 Created").count(), 2);
+    assert_eq!(rows(&server), ["x0", "x1"]);
+}
