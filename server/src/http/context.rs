@@ -105,7 +105,8 @@ impl Context {
             secure,
             request_id,
         } = arrival.clone();
-        let raw_path = parts.uri.path().to_owned();
+        let (path, is_behind_location) = behind_location(service, accounts, parts.uri.path());
+        let raw_path = path.to_owned();
         let query = Query::parse(parts.uri.query().unwrap_or(""))?;
         let version = version(&parts.headers, &query)?;
         let version_named = version.is_some();
@@ -128,7 +129,7 @@ impl Context {
             version_named,
             query,
             account: address.account,
-            secondary: address.secondary,
+            secondary: address.secondary || is_behind_location,
             resource: address.resource,
             raw_path,
             base_url,
@@ -286,6 +287,25 @@ pub fn host(parts: &Parts) -> Result<String> {
     }
 }
 
+/// The path of a request, and whether it stood behind a secondary location: azure-data-tables for Python writes
+/// `/ACCOUNT-secondary/ACCOUNT/…` and signs what follows the location. No path of tables has that many segments otherwise.
+fn behind_location<'p>(
+    service: ServiceKind,
+    accounts: &Accounts,
+    path: &'p str,
+) -> (&'p str, bool) {
+    let behind = || {
+        let (location, rest) = path.strip_prefix('/')?.split_once('/')?;
+        let (account, _) = rest.split_once('/')?;
+        let (named, secondary) = accounts.find(location)?;
+        (secondary && named == account).then(|| &path[1 + location.len()..])
+    };
+    match behind().filter(|_| service == ServiceKind::Table) {
+        Some(behind) => (behind, true),
+        None => (path, false),
+    }
+}
+
 #[cfg(test)]
 pub mod tests {
     use super::*;
@@ -369,6 +389,25 @@ pub mod tests {
         );
         assert_eq!(resolve("127.0.0.1:10000", "/nobody/c"), None);
         assert_eq!(resolve("acct:10000", "/"), None);
+    }
+
+    #[test]
+    fn only_tables_stand_behind_a_location() {
+        let behind = |service, path| behind_location(service, &accounts(), path);
+        let doubled = "/devstoreaccount1-secondary/devstoreaccount1/T()";
+        let primary = "/devstoreaccount1/T()";
+        assert_eq!(behind(ServiceKind::Table, doubled), (primary, true));
+        assert_eq!(behind(ServiceKind::Blob, doubled), (doubled, false));
+        for path in [
+            primary,
+            "/devstoreaccount1-secondary/T()",
+            "/devstoreaccount1-secondary/devstoreaccount1",
+            "/devstoreaccount1/devstoreaccount1/T()",
+            "/",
+            "",
+        ] {
+            assert_eq!(behind(ServiceKind::Table, path), (path, false));
+        }
     }
 
     #[test]

@@ -139,6 +139,9 @@ class Tables(harness.Test):
         table.set_table_access_policy({})
         self.assertEqual(table.get_table_access_policy(), {})
 
+    def test_statistics_come_from_the_secondary_location_that_the_client_makes_up(self):
+        self.assertEqual(service.get_service_stats()["geo_replication"]["status"], "live")
+
     def test_service_properties_are_set_part_by_part(self):
         found = service.get_service_properties()
         self.assertEqual((found["cors"], found["hour_metrics"].enabled), ([], False))

@@ -158,8 +158,16 @@ fn is_ours(request: &Request, uri: &Uri) -> Result<bool> {
     };
     let own = request.context.header("host").unwrap_or_default();
     let own_default = if request.context.secure { "443" } else { "80" };
-    Ok(port(authority, default) == port(&own, own_default)
-        && browser::check_host(authority, &request.app.allowed_hosts).is_ok())
+    let same_port = port(authority, default) == port(&own, own_default);
+    Ok(is_hosted_name_of_ours(request, authority)
+        || same_port && browser::check_host(authority, &request.app.allowed_hosts).is_ok())
+}
+
+/// Whether this is what the hosted service would call an account that is served here. Tools that only know the names of the
+/// source write that, whatever endpoint they talk to: `az storage blob copy start` does.
+fn is_hosted_name_of_ours(request: &Request, authority: &str) -> bool {
+    let account = authority.strip_suffix(".blob.core.windows.net");
+    account.is_some_and(|account| request.app.accounts.find(account).is_some())
 }
 
 /// Whether a URL is ours although its host may be another server's, which likely has the same port.

@@ -70,6 +70,22 @@ fn names_are_not_an_invitation_to_private_addresses() {
 }
 
 #[test]
+fn an_account_by_its_hosted_name_is_the_one_served_here() {
+    let location = tempfile::TempDir::new().unwrap();
+    let server = start(location.path(), &[]);
+    let put = request("PUT", "/con/from").header("x-ms-blob-type", "BlockBlob");
+    put.body("content").send(&server).is(201);
+    copy(
+        &server,
+        "https://devstoreaccount1.blob.core.windows.net/con/from",
+    )
+    .is(202);
+    let copied = request("GET", "/con/copy").send(&server);
+    assert_eq!(copied.text(), "content");
+    copy(&server, "https://another.blob.core.windows.net/con/from").is(501);
+}
+
+#[test]
 fn another_server_may_have_the_same_port() {
     let location = tempfile::TempDir::new().unwrap();
     let server = start(location.path(), &["127.0.0.2"]);
