@@ -25,7 +25,8 @@ pub fn address(accounts: &Accounts, host: &str, raw_path: &str) -> Result<Addres
             account_as_sent,
             secondary,
             path_style: true,
-            resource: rest.to_owned(),
+            // No resource begins with a slash; a client that was given `http://HOST/ACCOUNT/` may write two: that for Rust does.
+            resource: rest.trim_start_matches('/').to_owned(),
         });
     }
     let label = host.split(['.', ':']).next().unwrap_or("");

@@ -376,6 +376,10 @@ pub mod tests {
             found("acct", false, true, "c/b")
         );
         assert_eq!(
+            resolve("127.0.0.1:10000", "/acct//c//b"),
+            found("acct", false, true, "c//b")
+        );
+        assert_eq!(
             resolve("storage:10000", "/acct-secondary"),
             found("acct", true, true, "")
         );
