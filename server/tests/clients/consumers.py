@@ -1,4 +1,5 @@
-"""Real consumers of queues: the example that archives employees, whose workers die, and kombu, which Celery stands on."""
+"""Real consumers: the example that archives employees, whose workers die; kombu, which Celery stands on; and object_store, which
+delta-rs, DataFusion and Polars stand on, through obstore."""
 
 import json
 import os
@@ -8,13 +9,17 @@ import subprocess
 import sys
 
 import harness
-from harness import CONNECTION, KEY, SETTINGS, eventually, unique
+from azure.storage.blob import ContainerClient
+from harness import ACCOUNT, CONNECTION, KEY, SETTINGS, eventually, unique
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 sys.path.insert(0, str(EXAMPLES))
 
 import archive  # noqa: E402  It stands among the examples.
 import kombu  # noqa: E402
+import obstore  # noqa: E402
+from obstore.exceptions import AlreadyExistsError, PreconditionError  # noqa: E402
+from obstore.store import AzureStore  # noqa: E402
 
 # A worker in a process of its own, which dies without a word at the step it is told.
 WORKER = """
@@ -105,6 +110,61 @@ class Kombu(harness.Test):
             producer.publish("left", routing_key=queue.name)
             self.assertEqual(queue(channel).purge(), 1)
             queue(channel).delete()
+
+
+class ObjectStore(harness.Test):
+    def setUp(self):
+        container = ContainerClient.from_connection_string(CONNECTION, unique("objects"))
+        container.create_container()
+        self.addCleanup(container.delete_container)
+        config = {"account_name": ACCOUNT, "account_key": KEY, "endpoint": SETTINGS["BlobEndpoint"]}
+        self.store = AzureStore(container.container_name, config=config, client_options={"allow_http": True})
+
+    def text(self, path):
+        return bytes(obstore.get(self.store, path).bytes())
+
+    def paths(self, **arguments):
+        return [found["path"] for page in obstore.list(self.store, **arguments) for found in page]
+
+    def test_content_goes_whole_in_parts_and_in_ranges(self):
+        content = os.urandom(12 << 20)
+        attributes = {"Content-Type": "text/x", "Cache-Control": "no-cache", "own": "1"}
+        obstore.put(self.store, "a b/ü", content, attributes=attributes, tags={"k": "v"})
+        self.assertEqual(self.text("a b/ü"), content)
+        self.assertEqual(dict(obstore.get(self.store, "a b/ü").attributes), attributes)
+        ranges = obstore.get_ranges(self.store, "a b/ü", starts=[0, 5 << 20], ends=[10, (5 << 20) + 7])
+        self.assertEqual([bytes(part) for part in ranges], [content[:10], content[5 << 20 : (5 << 20) + 7]])
+        obstore.put(self.store, "small", b"1")
+        self.assertEqual(self.text("small"), b"1")
+
+    def test_what_a_transaction_log_needs(self):
+        obstore.put(self.store, "log/0.json", b"first", mode="create")
+        with self.assertRaises(AlreadyExistsError):
+            obstore.put(self.store, "log/0.json", b"second", mode="create")
+        obstore.put(self.store, "temporary", b"next")
+        with self.assertRaises(AlreadyExistsError):
+            obstore.copy(self.store, "temporary", "log/0.json", overwrite=False)
+        obstore.rename(self.store, "temporary", "log/1.json", overwrite=False)
+        self.assertEqual((self.text("log/0.json"), self.text("log/1.json")), (b"first", b"next"))
+        known = obstore.head(self.store, "log/0.json")
+        obstore.put(self.store, "log/0.json", b"newer", mode={"e_tag": known["e_tag"]})
+        with self.assertRaises(PreconditionError):
+            obstore.put(self.store, "log/0.json", b"late", mode={"e_tag": known["e_tag"]})
+        self.assertEqual(self.text("log/0.json"), b"newer")
+
+    def test_lists_and_deletes_in_bulk(self):
+        names = [f"{letter}/{number}" for letter in "ab" for number in range(150)]
+        for name in names:
+            obstore.put(self.store, name, b"")
+        self.assertEqual(self.paths(), sorted(names))
+        self.assertEqual(self.paths(prefix="b"), sorted(names)[150:])
+        self.assertEqual(self.paths(offset="b/98"), ["b/99"])
+        found = obstore.list_with_delimiter(self.store)
+        self.assertEqual((found["common_prefixes"], list(found["objects"])), (["a", "b"], []))
+        obstore.delete(self.store, names)
+        self.assertEqual(self.paths(), [])
+        with self.assertRaises(FileNotFoundError):
+            obstore.head(self.store, names[0])
 
 
 if __name__ == "__main__":
