@@ -13,7 +13,7 @@ use crate::datetime::{DateTime, TICKS_PER_SECOND};
 use crate::error::Result;
 use crate::keys;
 use lazurite_engine::{Batch, Db, Keyspace};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
@@ -89,7 +89,7 @@ impl Clock {
 
     /// Sees to it that the store says so before a row can have this Timestamp: its log keeps the order of writes.
     fn record(&self, timestamp: DateTime) -> Result<DateTime> {
-        let is_recorded = || timestamp.ticks() <= self.recorded.load(Relaxed);
+        let is_recorded = || timestamp.ticks() <= self.recorded.load(SeqCst);
         if is_recorded() {
             return Ok(timestamp);
         }
@@ -103,7 +103,7 @@ impl Clock {
             batch.put(&self.catalog, keys::LATEST_TIMESTAMP, &ahead.to_le_bytes());
             // Whoever waits for the row waits for this.
             let _ticket = self.db.write(batch)?;
-            self.recorded.store(ahead, Relaxed);
+            self.recorded.store(ahead, SeqCst);
         }
         Ok(timestamp)
     }
