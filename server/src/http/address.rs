@@ -1,5 +1,6 @@
 //! Which account a request is for, and which resource of it.
 
+use super::context::ServiceKind;
 use super::error::{Failure, Result};
 use super::query::decode;
 use crate::accounts::Accounts;
@@ -11,10 +12,38 @@ pub struct Address {
     pub secondary: bool,
     pub path_style: bool,
     pub resource: String,
+    /// The path as the client signs it.
+    pub path: String,
 }
 
 /// The first path segment is the account if an account of that name exists, otherwise the first label of the host.
-pub fn address(accounts: &Accounts, host: &str, raw_path: &str) -> Result<Address> {
+pub fn address(
+    service: ServiceKind,
+    accounts: &Accounts,
+    host: &str,
+    raw_path: &str,
+) -> Result<Address> {
+    if service == ServiceKind::Table
+        && let Some(path) = behind_secondary(accounts, raw_path)
+    {
+        return Ok(Address {
+            secondary: true,
+            ..address_of(accounts, host, path)?
+        });
+    }
+    address_of(accounts, host, raw_path)
+}
+
+/// What follows a secondary location that stands before the account: azure-data-tables for Python writes
+/// `/ACCOUNT-secondary/ACCOUNT/…` and signs what follows the location. No path of tables has that many segments otherwise.
+fn behind_secondary<'p>(accounts: &Accounts, path: &'p str) -> Option<&'p str> {
+    let (location, rest) = path.strip_prefix('/')?.split_once('/')?;
+    let (account, _) = rest.split_once('/')?;
+    let (named, secondary) = accounts.find(location)?;
+    (secondary && named == account).then(|| &path[1 + location.len()..])
+}
+
+fn address_of(accounts: &Accounts, host: &str, raw_path: &str) -> Result<Address> {
     let path = raw_path.strip_prefix('/').unwrap_or(raw_path);
     let (first, rest) = path.split_once('/').unwrap_or((path, ""));
     let first = decode(first);
@@ -27,6 +56,7 @@ pub fn address(accounts: &Accounts, host: &str, raw_path: &str) -> Result<Addres
             path_style: true,
             // No resource begins with a slash; a client that was given `http://HOST/ACCOUNT/` may write two: that for Rust does.
             resource: rest.trim_start_matches('/').to_owned(),
+            path: raw_path.to_owned(),
         });
     }
     let label = host.split(['.', ':']).next().unwrap_or("");
@@ -41,6 +71,7 @@ pub fn address(accounts: &Accounts, host: &str, raw_path: &str) -> Result<Addres
             secondary,
             path_style: false,
             resource: path.to_owned(),
+            path: raw_path.to_owned(),
         });
     }
     if first.is_empty() {

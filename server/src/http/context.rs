@@ -105,13 +105,11 @@ impl Context {
             secure,
             request_id,
         } = arrival.clone();
-        let (path, is_behind_location) = behind_location(service, accounts, parts.uri.path());
-        let raw_path = path.to_owned();
         let query = Query::parse(parts.uri.query().unwrap_or(""))?;
         let version = version(&parts.headers, &query)?;
         let version_named = version.is_some();
         let version = version.unwrap_or_else(ApiVersion::newest);
-        let address = address(accounts, host, &raw_path)?;
+        let address = address(service, accounts, host, parts.uri.path())?;
         let scheme = if secure { "https://" } else { "http://" };
         let base_url = match address.path_style {
             true => [scheme, host, "/", &address.account_as_sent].concat(),
@@ -129,9 +127,9 @@ impl Context {
             version_named,
             query,
             account: address.account,
-            secondary: address.secondary || is_behind_location,
+            secondary: address.secondary,
             resource: address.resource,
-            raw_path,
+            raw_path: address.path,
             base_url,
             metadata_names: Vec::new(),
         })
@@ -287,25 +285,6 @@ pub fn host(parts: &Parts) -> Result<String> {
     }
 }
 
-/// The path of a request, and whether it stood behind a secondary location: azure-data-tables for Python writes
-/// `/ACCOUNT-secondary/ACCOUNT/…` and signs what follows the location. No path of tables has that many segments otherwise.
-fn behind_location<'p>(
-    service: ServiceKind,
-    accounts: &Accounts,
-    path: &'p str,
-) -> (&'p str, bool) {
-    let behind = || {
-        let (location, rest) = path.strip_prefix('/')?.split_once('/')?;
-        let (account, _) = rest.split_once('/')?;
-        let (named, secondary) = accounts.find(location)?;
-        (secondary && named == account).then(|| &path[1 + location.len()..])
-    };
-    match behind().filter(|_| service == ServiceKind::Table) {
-        Some(behind) => (behind, true),
-        None => (path, false),
-    }
-}
-
 #[cfg(test)]
 pub mod tests {
     use super::*;
@@ -357,7 +336,7 @@ pub mod tests {
 
     fn resolve(host: &str, path: &str) -> Option<(String, bool, bool, String)> {
         let accounts = Accounts::parse("acct:AAAA;devstoreaccount1:AAAA").unwrap();
-        let found = address(&accounts, host, path).ok()?;
+        let found = address(ServiceKind::Blob, &accounts, host, path).ok()?;
         Some((
             found.account,
             found.secondary,
@@ -397,20 +376,40 @@ pub mod tests {
 
     #[test]
     fn only_tables_stand_behind_a_location() {
-        let behind = |service, path| behind_location(service, &accounts(), path);
+        let resolve = |service, path| {
+            let found = address(service, &accounts(), "127.0.0.1:10000", path).unwrap();
+            (found.path, found.secondary, found.resource)
+        };
+        let found = |path: &str, secondary, resource: &str| {
+            (path.to_owned(), secondary, resource.to_owned())
+        };
         let doubled = "/devstoreaccount1-secondary/devstoreaccount1/T()";
-        let primary = "/devstoreaccount1/T()";
-        assert_eq!(behind(ServiceKind::Table, doubled), (primary, true));
-        assert_eq!(behind(ServiceKind::Blob, doubled), (doubled, false));
-        for path in [
-            primary,
-            "/devstoreaccount1-secondary/T()",
-            "/devstoreaccount1-secondary/devstoreaccount1",
-            "/devstoreaccount1/devstoreaccount1/T()",
-            "/",
-            "",
+        assert_eq!(
+            resolve(ServiceKind::Table, doubled),
+            found("/devstoreaccount1/T()", true, "T()")
+        );
+        assert_eq!(
+            resolve(ServiceKind::Blob, doubled),
+            found(doubled, true, "devstoreaccount1/T()")
+        );
+        for (path, secondary, resource) in [
+            ("/devstoreaccount1/T()", false, "T()"),
+            ("/devstoreaccount1-secondary/T()", true, "T()"),
+            (
+                "/devstoreaccount1-secondary/devstoreaccount1",
+                true,
+                "devstoreaccount1",
+            ),
+            (
+                "/devstoreaccount1/devstoreaccount1/T()",
+                false,
+                "devstoreaccount1/T()",
+            ),
         ] {
-            assert_eq!(behind(ServiceKind::Table, path), (path, false));
+            assert_eq!(
+                resolve(ServiceKind::Table, path),
+                found(path, secondary, resource)
+            );
         }
     }
 

@@ -145,7 +145,8 @@ fn parts_of(uri: &Uri) -> Result<(&str, &str)> {
     Ok((scheme, authority.as_str()))
 }
 
-/// Ours is what has the port that this request came to, under a name that leads to this machine.
+/// Ours is what has the port that this request came to, under a name that leads to this machine, and what the hosted service
+/// would call an account of ours.
 fn is_ours(request: &Request, uri: &Uri) -> Result<bool> {
     let (scheme, authority) = parts_of(uri)?;
     let default = if scheme == "https" { "443" } else { "80" };
