@@ -4,9 +4,9 @@
 //! the entity was deleted in between.
 //!
 //! The clock of the machine may be set back, while the process runs or between two runs of it. So the store has a record
-//! of a time that all Timestamps lie before, which is moved ahead about once a minute of writing. A Timestamp later than
-//! that record was at the start, and than any since which a clock now set back had led to, is later than that of every row: a
-//! write that takes one need not look at the row it replaces.
+//! of a time that no Timestamp is later than, which is moved a minute ahead whenever Timestamps come to it. One that is later
+//! than the record was at the start, and later than all that a clock since set back had led to, is later than that of every
+//! row: a write that takes one need not look at the row it replaces. So writes look for up to a minute after a restart.
 
 use crate::codec;
 use crate::datetime::{DateTime, TICKS_PER_SECOND};
@@ -39,9 +39,9 @@ pub(crate) struct Clock {
 impl Clock {
     /// The clock of a store. One without a record is taken for one whose clock was never set back.
     pub(crate) fn open(db: &Db, catalog: &Keyspace) -> Result<Clock> {
-        let record = db.get(catalog, keys::LATEST_TIMESTAMP)?;
+        let record = db.get(catalog, keys::TIMESTAMP_BOUND)?;
         let recorded = record.map_or(Ok(0), |bytes| {
-            codec::decode_number("latest Timestamp", &bytes)
+            codec::decode_number("bound of Timestamps", &bytes)
         })?;
         Ok(Clock {
             db: db.clone(),
@@ -100,7 +100,7 @@ impl Clock {
         if !is_recorded() {
             let ahead = timestamp.ticks() + RECORDED_AHEAD;
             let mut batch = Batch::new();
-            batch.put(&self.catalog, keys::LATEST_TIMESTAMP, &ahead.to_le_bytes());
+            batch.put(&self.catalog, keys::TIMESTAMP_BOUND, &ahead.to_le_bytes());
             // Whoever waits for the row waits for this.
             let _ticket = self.db.write(batch)?;
             self.recorded.store(ahead, SeqCst);

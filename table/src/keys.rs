@@ -28,8 +28,8 @@ pub(crate) const TABLE_ID_BYTES: usize = 8;
 /// The key of the next table id.
 pub(crate) const NEXT_TABLE_ID: &[u8] = &[1];
 
-/// The key of the time that no Timestamp is later than.
-pub(crate) const LATEST_TIMESTAMP: &[u8] = &[5];
+/// The key of a time that no Timestamp is later than.
+pub(crate) const TIMESTAMP_BOUND: &[u8] = &[5];
 
 /// The key of a table's record.
 pub(crate) fn table(account: &str, name: &str) -> Vec<u8> {

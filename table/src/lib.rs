@@ -12,7 +12,7 @@
 //!
 //! ```text
 //! write: limits -> table record (its name locked, shared) -> key lock -> read, check, new row -> Db::write -> ticket
-//!        (Insert Or Replace reads nothing: `clock.rs`)
+//!        (Insert Or Replace hardly ever reads: `clock.rs`)
 //! query: filter -> key ranges and what they cannot decide -> snapshot -> rows until the page is full
 //! ```
 

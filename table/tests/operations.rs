@@ -156,7 +156,7 @@ fn deleted_table_leaves_nothing_in_the_store() {
     assert_eq!(
         (keys("table.catalog"), keys("table.entities")),
         (2, 0),
-        "but the next table id and the latest Timestamp"
+        "but the next table id and the bound of Timestamps"
     );
 }
 
