@@ -384,7 +384,9 @@ impl<'a> BlobWrite<'a> {
         if writer.base.is_none() {
             pages.cut_below(&range)?;
         }
-        let hides = blob.layers.len() > 1 || self.service.has_extents(file)?;
+        // Where there is a snapshot, a comparison with it tells what was cleared since from what was never written.
+        let is_compared = writer.base.is_some();
+        let hides = is_compared || blob.layers.len() > 1 || self.service.has_extents(file)?;
         let mut pages = self.pages(file, writer);
         match (hides, large) {
             (false, _) => pages.cut(&range),

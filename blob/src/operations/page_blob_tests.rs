@@ -260,6 +260,19 @@ fn diff_has_what_changed_since_the_snapshot_and_nothing_else() {
 }
 
 #[test]
+fn diff_has_what_was_written_and_cleared_since() {
+    let store = store();
+    store.put_page_blob("pages", 4 * 512);
+    let first = store.snapshot("pages").unwrap();
+    store.put_page("pages", 0, &[1; 3 * 512]).unwrap();
+    store.clear("pages", 512..1024).unwrap();
+    let changed = store.page_ranges(BlobState::Current, &since(first));
+    let expected = [(0, 512, false), (512, 1024, true), (1024, 1536, false)];
+    assert_eq!(changed.unwrap(), expected);
+    assert_eq!(store.written(), [(0, 512), (1024, 1536)]);
+}
+
+#[test]
 fn page_ranges_come_page_by_page() {
     let store = store();
     store.put_page_blob("pages", 100 * 512);
