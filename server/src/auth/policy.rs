@@ -57,8 +57,8 @@ impl Needs {
 pub fn authorize(caller: &Caller, service: ServiceKind, needs: &Needs) -> Result<()> {
     match caller {
         Caller::Owner => Ok(()),
-        // Source: Get Queue ACL, Get Table ACL, "Authorization". Containers' lists are open to tokens.
-        Caller::Bearer(_) if needs.is_for_owner() && service != ServiceKind::Blob => {
+        // Source: Get Table ACL, "Authorization". The lists of containers and, by now, of queues are open to tokens.
+        Caller::Bearer(_) if needs.is_for_owner() && service == ServiceKind::Table => {
             Err(known::AUTHORIZATION_FAILURE.into())
         }
         Caller::Bearer(_) => Ok(()),

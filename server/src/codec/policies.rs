@@ -79,11 +79,15 @@ pub fn write(identifiers: &[SignedIdentifier]) -> String {
     for identifier in identifiers {
         writer.open("SignedIdentifier");
         writer.element("Id", &identifier.id);
-        writer.open("AccessPolicy");
-        writer.optional("Start", identifier.start.map(date::iso8601).as_deref());
-        writer.optional("Expiry", identifier.expiry.map(date::iso8601).as_deref());
-        writer.optional("Permission", identifier.permission.as_deref());
-        writer.close("AccessPolicy");
+        let (start, expiry) = (identifier.start, identifier.expiry);
+        // An empty one is left out. Source: answers of the hosted service to Get Table ACL.
+        if start.is_some() || expiry.is_some() || identifier.permission.is_some() {
+            writer.open("AccessPolicy");
+            writer.optional("Start", start.map(date::iso8601).as_deref());
+            writer.optional("Expiry", expiry.map(date::iso8601).as_deref());
+            writer.optional("Permission", identifier.permission.as_deref());
+            writer.close("AccessPolicy");
+        }
         writer.close("SignedIdentifier");
     }
     writer.close("SignedIdentifiers");

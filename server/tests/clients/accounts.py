@@ -53,7 +53,7 @@ class Secondary(harness.Test):
     def setUp(self):
         self.name = unique("thing")
         self.both = lambda kind: [client(kind, "one", KEYS["one"][1], path) for path in ("one", "one-secondary")]
-        self.refused = lambda: self.fails(403, "WriteOperationNotSupportedOnSecondary")
+        self.refused = lambda: self.fails(403, "InsufficientAccountPermissions")
 
     def test_blobs(self):
         primary, secondary = self.both(BlobServiceClient)

@@ -134,10 +134,42 @@ class Tables(harness.Test):
         self.assertEqual(sorted(found), ["empty", "full"])
         self.assertEqual(found["full"].permission, "raud")
         self.assertEqual(found["full"].start, start)
+        self.assertIsNone(found["empty"])
         with self.assertRaises(ValueError):
             table.set_table_access_policy({str(n): policy for n in range(6)})
         table.set_table_access_policy({})
         self.assertEqual(table.get_table_access_policy(), {})
+
+    def test_names_that_cannot_be_are_told_by_every_operation(self):
+        for name in ("1table", "aa", "a" * 64, "my_table"):
+            table = service.get_table_client(name)
+            for ask in (
+                table.create_table, lambda: table.create_entity({"PartitionKey": "p", "RowKey": "r"}),
+                lambda: table.upsert_entity({"PartitionKey": "p", "RowKey": "r"}), lambda: table.delete_entity("p", "r"),
+                table.get_table_access_policy, lambda: table.submit_transaction([("upsert", {"PartitionKey": "p", "RowKey": "r"})]),
+            ):
+                with self.subTest(name), self.assertRaisesRegex(ValueError, "must be alphanumeric"):
+                    ask()
+
+    def test_an_endpoint_that_names_a_table_is_told_from_one_that_does_not(self):
+        name = unique("endpoint")
+        endpoint = f"{service.url}/{name}"
+        wrong = TableServiceClient(endpoint, credential=service.credential, **ONCE)
+        hint = "Please check your account URL"
+        with self.fails(404, "TableNotFound", hint):
+            wrong.create_table(name)
+        table = service.create_table(name)
+        with self.fails(400, "PropertiesNeedValue", hint):
+            wrong.create_table(name)
+        with self.fails(400, "InvalidInput", "The number of keys specified in the URI does not match"):
+            wrong.delete_table(name)
+        with self.fails(501, "NotImplemented"):
+            list(wrong.list_tables())
+        with self.fails(400, "InvalidQueryParameterValue", hint):
+            wrong.get_service_properties()
+        with self.fails(415, "MediaTypeNotSupported"):
+            wrong.get_table_client(name).submit_transaction([("upsert", {"PartitionKey": "p", "RowKey": "r"})])
+        table.delete_table()
 
     def test_statistics_come_from_the_secondary_location_that_the_client_makes_up(self):
         self.assertEqual(service.get_service_stats()["geo_replication"]["status"], "live")
@@ -295,6 +327,14 @@ class Entities(TableTest):
 
 
 class Types(TableTest):
+    def test_keys_of_an_insert_are_strings(self):
+        keys = {"PartitionKey": b"bytes", "RowKey": UUID("c9da6455-213d-42c9-9a79-3e9149a57833")}
+        with self.fails(400, "InvalidInput"):
+            self.table.create_entity(keys)
+        # Where the address has the keys, clients send types that nothing comes of.
+        self.table.upsert_entity(keys)
+        self.assertEqual(self.table.get_entity("Ynl0ZXM=", str(keys["RowKey"]))["PartitionKey"], "Ynl0ZXM=")
+
     def round_trip(self, **properties):
         self.put("t", "r", **properties)
         return self.table.get_entity("t", "r")

@@ -240,7 +240,7 @@ fn the_secondary_is_read_only() {
     let write = secondary("PUT", "/con?restype=container").send(&server);
     assert_eq!(
         (write.status, write.code().as_str()),
-        (403, "WriteOperationNotSupportedOnSecondary")
+        (403, "InsufficientAccountPermissions")
     );
     for service in Service::ALL {
         let statistics = format!("/{ACCOUNT}-secondary/?restype=service&comp=stats");

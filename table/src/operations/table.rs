@@ -70,12 +70,17 @@ impl TableService {
         bytes.map(|bytes| TableRecord::decode(&bytes)).transpose()
     }
 
-    /// The id of a table. Errors: `TableNotFound`.
+    /// Errors: `TableNotFound`; for what cannot be a name, `OutOfRangeInput`, `InvalidResourceName` or `InvalidInput`.
+    pub fn check_table(&self, account: &str, table: &str) -> Result<()> {
+        self.table_id(account, table).map(|_| ())
+    }
+
+    /// The id of a table. Errors: as [`TableService::check_table`].
     pub(crate) fn table_id(&self, account: &str, table: &str) -> Result<TableId> {
         self.table_for_write(account, table).map(|(_, id)| id)
     }
 
-    /// The id of a table that cannot be deleted while the guard lives. Errors: `TableNotFound`.
+    /// The id of a table that cannot be deleted while the guard lives. Errors: as [`TableService::check_table`].
     pub(crate) fn table_for_write(
         &self,
         account: &str,
@@ -89,8 +94,11 @@ impl TableService {
             }
             drop(known);
             let mut known = self.name_locks.exclusive(&key);
-            let record = self.table_record(account, table, None)?;
-            known.remember(&key, record.ok_or(Error::TableNotFound)?.id);
+            let Some(record) = self.table_record(account, table, None)? else {
+                limits::check_table_name(table)?;
+                return Err(Error::TableNotFound);
+            };
+            known.remember(&key, record.id);
         }
     }
 

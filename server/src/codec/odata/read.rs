@@ -13,6 +13,8 @@ use std::fmt;
 pub struct EntityBody {
     pub partition_key: Option<String>,
     pub row_key: Option<String>,
+    /// Whether a key is said to be of another type than a string.
+    pub has_typed_key: bool,
     pub properties: Vec<(String, Value)>,
 }
 
@@ -30,6 +32,10 @@ pub fn read_entity(bytes: &[u8]) -> Result<EntityBody, Error> {
     let annotations = Annotations::of(&members)?;
     let mut body = EntityBody {
         properties: Vec::with_capacity(members.len()),
+        has_typed_key: ["PartitionKey", "RowKey"].iter().any(|key| {
+            let of_key = annotations.of_property(key);
+            of_key.is_some_and(|name| name != "Edm.String")
+        }),
         ..EntityBody::default()
     };
     for (name, raw) in &members {

@@ -72,6 +72,7 @@ fn nulls_and_what_the_server_owns_are_dropped() {
     let expected = EntityBody {
         partition_key: Some("p".to_owned()),
         row_key: None,
+        has_typed_key: false,
         properties: vec![("b".to_owned(), Value::Int32(1))],
     };
     assert_eq!(body.unwrap(), expected);

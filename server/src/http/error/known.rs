@@ -126,6 +126,6 @@ pub const UNSUPPORTED_XML_NODE: Known = Known(
 );
 pub const WRITE_ON_SECONDARY: Known = Known(
     403,
-    "WriteOperationNotSupportedOnSecondary",
-    "Write operations are not allowed on the secondary endpoint of an account.",
+    "InsufficientAccountPermissions",
+    "Write operations are not allowed.",
 );

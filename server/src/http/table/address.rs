@@ -17,6 +17,8 @@ pub enum Address {
     Table(String),
     /// `T(PartitionKey='p',RowKey='r')`
     Entity(String, EntityKeys),
+    /// `T/…`, where nothing is, perhaps with a predicate: what a client asks for whose endpoint names a table.
+    Below(String, bool),
 }
 
 /// Both keys of an entity, decoded.
@@ -44,6 +46,10 @@ impl Address {
         match (name, predicate) {
             ("", None) => Ok(Address::Service),
             ("$batch", None) => Ok(Address::Batch),
+            (name, predicate) if name.contains('/') => {
+                let table = name.split('/').next().unwrap_or_default();
+                Ok(Address::Below(table.to_owned(), predicate.is_some()))
+            }
             (_, None) if system => Ok(Address::Tables),
             (_, None) => Ok(Address::Table(name.to_owned())),
             (_, Some(predicate)) if system => one_table(predicate),
@@ -160,6 +166,13 @@ mod tests {
             Address::parse("T(PartitionKey='p%27%27k',RowKey='r%20k+%C3%A9')").unwrap(),
             entity("p'k", "r k+é")
         );
+        assert_eq!(
+            Address::parse("T(PartitionKey='a/b',RowKey='')").unwrap(),
+            entity("a/b", "")
+        );
+        let below = |has_predicate| Address::Below("T".to_owned(), has_predicate);
+        assert_eq!(Address::parse("T/Tables").unwrap(), below(false));
+        assert_eq!(Address::parse("T/Tables('U')").unwrap(), below(true));
         assert_eq!(
             Address::parse("T(PartitionKey='a,b=c)',RowKey='(')").unwrap(),
             entity("a,b=c)", "(")

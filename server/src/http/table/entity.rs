@@ -10,7 +10,8 @@ use crate::http::run::{self, cross};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_table::{
-    AccessKind, AccessRange, DateTime, ETag, Entity, IfMatch, Query, TableService, Write,
+    AccessKind, AccessRange, DateTime, ETag, Entity, IfMatch, InvalidInput, Query, TableService,
+    Write,
 };
 use std::time::{Duration, Instant};
 
@@ -124,7 +125,11 @@ pub async fn insert_entity(request: Request, body: RequestBody) -> Result<Respon
     let prefer = Prefer::parse(request.context.header("prefer").as_deref());
     let body = read_entity(&collect(body, DOCUMENT_BYTES_MAX).await?);
     let answer = match body {
-        Ok(body) => insert(request, inserted(body)?, prefer).await,
+        Ok(body) => match inserted(body) {
+            Ok(entity) => insert(request, entity, prefer).await,
+            // That there is no such table is told first: the address may be wrong, and the body right elsewhere.
+            Err(failure) => Err(check_table(&request).err().unwrap_or(failure)),
+        },
         Err(error) => Err(error.into()),
     };
     // Told also when the answer is a refusal. Source: Insert Entity, "Response headers".
@@ -139,6 +144,11 @@ pub async fn insert_entity(request: Request, body: RequestBody) -> Result<Respon
         )),
         (answer, None) => answer,
     }
+}
+
+fn check_table(request: &Request) -> Result<()> {
+    let tables = &request.app.tables;
+    run::read(|| Ok(tables.check_table(request.account(), &request.table)?))
 }
 
 async fn insert(
@@ -183,8 +193,12 @@ async fn insert(
     Ok(response)
 }
 
-/// The entity of an Insert body, which must name both keys.
+/// The entity of an Insert body, which must name both keys, as strings. The other writes, whose address has the keys, take
+/// what the body says of their types: clients send it.
 pub fn inserted(body: EntityBody) -> Result<Entity> {
+    if body.has_typed_key {
+        return Err(lazurite_table::Error::InvalidInput(InvalidInput::Request).into());
+    }
     match (body.partition_key, body.row_key) {
         (Some(partition_key), Some(row_key)) => {
             Ok(Entity::new(partition_key, row_key, body.properties))

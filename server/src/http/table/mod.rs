@@ -91,7 +91,7 @@ pub async fn handle(
         authorize(caller, context.service, &needs(&operation))?;
     }
     let range = covered_rows(caller, &table, operation == Operation::Batch)?;
-    refuse_atom(&context)?;
+    check_content_type(&context, operation == Operation::Batch)?;
     let request = Request {
         app: app.clone(),
         context,
@@ -218,7 +218,7 @@ fn route(context: &Context, method: &Method) -> Result<(Operation, String)> {
     let address = Address::parse(&context.resource)?;
     let comp = context.comp();
     let table = match &address {
-        Address::Table(name) | Address::Entity(name, _) => name.clone(),
+        Address::Table(name) | Address::Entity(name, _) | Address::Below(name, _) => name.clone(),
         _ => String::new(),
     };
     let operation = match (address, comp.as_str()) {
@@ -245,6 +245,26 @@ fn route(context: &Context, method: &Method) -> Result<(Operation, String)> {
             Method::POST => Operation::InsertEntity,
             _ => return Err(not_allowed()),
         },
+        // As the hosted service answers; so clients see that their endpoint should not name a table.
+        (Address::Below(..), "") if method == Method::POST => Operation::InsertEntity,
+        (Address::Below(_, true), "") => {
+            let resource = format!("{}.{table}", context.account);
+            return Err(Failure::new(
+                400,
+                "InvalidInput",
+                format!(
+                    "The number of keys specified in the URI does not match number of key properties for the resource \
+                     '{resource}'."
+                ),
+            ));
+        }
+        (Address::Below(_, false), "") => {
+            return Err(Failure::new(
+                501,
+                "NotImplemented",
+                "The requested operation is not implemented on the specified resource.",
+            ));
+        }
         (Address::Entity(_, keys), "") => {
             route_entity(method.as_str(), keys, &|name| context.header(name))?
         }
@@ -389,10 +409,19 @@ fn level_of(accept: &str) -> Result<Level> {
     }
 }
 
-fn refuse_atom(context: &Context) -> Result<()> {
-    match context.header("content-type") {
-        Some(text) if text.to_ascii_lowercase().contains("atom") => Err(unsupported_format()),
-        _ => Ok(()),
+fn check_content_type(context: &Context, batch: bool) -> Result<()> {
+    let content_type = context.header("content-type").unwrap_or_default();
+    let content_type = content_type.to_ascii_lowercase();
+    if content_type.contains("atom") {
+        return Err(unsupported_format());
+    }
+    match !batch && content_type.starts_with("multipart/") {
+        true => Err(Failure::new(
+            415,
+            "MediaTypeNotSupported",
+            "None of the provided media types are supported.",
+        )),
+        false => Ok(()),
     }
 }
 

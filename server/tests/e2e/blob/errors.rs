@@ -16,9 +16,8 @@
 //! - what only hierarchical accounts have: `DirectoryIsNotEmpty`, `OperationNotSupportedOnDirectory`, `ResourceTypeMismatch`;
 //!   and managed disks: `PreviousSnapshotOperationNotSupported`;
 //! - what has a more exact code: `ResourceAlreadyExists`, `LeaseLost` (`LeaseNotPresentWithBlobOperation`),
-//!   `TargetConditionNotMet` (`ConditionNotMet`), `InsufficientAccountPermissions` (`WriteOperationNotSupportedOnSecondary`),
-//!   `InvalidSourceBlobUrl` (`InvalidHeaderValue`), `RequestUrlFailedToParse` (`InvalidUri`),
-//!   `InvalidBlockId` (`InvalidQueryParameterValue`, which names `blockid`), `BlobNotArchived`;
+//!   `TargetConditionNotMet` (`ConditionNotMet`), `InvalidSourceBlobUrl` (`InvalidHeaderValue`), `RequestUrlFailedToParse`
+//!   (`InvalidUri`), `InvalidBlockId` (`InvalidQueryParameterValue`, which names `blockid`), `BlobNotArchived`;
 //! - what is taken: a request without a length has no body (`MissingContentLengthHeader`), and headers and parameters nobody
 //!   knows are ignored, while those of features that are not served are `501` (`UnsupportedHeader`,
 //!   `UnsupportedQueryParameter`).
@@ -329,9 +328,9 @@ fn each_row_about_credentials() {
                 request("GET", "/con/b").header("Authorization", "nonsense"),
             ),
             (
-                "WriteOperationNotSupportedOnSecondary",
+                "InsufficientAccountPermissions",
                 403,
-                "Write operations are not allowed on the secondary endpoint of an account.",
+                "Write operations are not allowed.",
                 Request::exactly(
                     Service::Blob,
                     "DELETE",
@@ -845,7 +844,7 @@ fn each_row_about_copies() {
         vec![
             (
                 "CannotVerifyCopySource",
-                404,
+                401,
                 "Could not verify the copy source within the specified time.",
                 copy("n", "b").header("x-ms-requires-sync", "true"),
             ),
