@@ -67,7 +67,7 @@ pub use operations::{
     FindBlobsByTags, FindBlobsByTagsPage, GetPageRanges, PAGE_BLOB_BYTES_MAX, PageRange,
     PageRanges, PageUpdate, PutAppendBlob, PutBlob, PutBlobOutcome, PutBlockList, PutBlockOutcome,
     PutPage, PutPageBlob, PutPageOutcome, SequenceAction, SequenceConditions, TaggedBlob,
-    TierOutcome,
+    TierChanged, TierOutcome,
 };
 pub use sweep::Swept;
 pub use tags::{TagCondition, TagQuery};

@@ -121,7 +121,6 @@ impl Upload {
             return Err(Error::BothCrc64AndMd5HeaderPresent);
         }
         let md5 = kind == UploadKind::PutBlob || claimed.md5.is_some();
-        let crc64 = kind != UploadKind::PutBlob || claimed.crc64.is_some();
         Ok(Upload {
             db: service.db.clone(),
             kind,
@@ -133,7 +132,7 @@ impl Upload {
             piece_bytes: 0,
             length: 0,
             length_max: kind.bytes_max(),
-            checksummer: Checksummer::new(md5, crc64),
+            checksummer: Checksummer::new(md5, true),
             claimed,
         })
     }

@@ -6,6 +6,7 @@ use crate::BlobService;
 use crate::conditions::{Conditions, WriteKind};
 use crate::download::{ByteRange, Download};
 use crate::error::{Error, Result};
+use crate::etag::whole_seconds;
 use crate::keys::{self, History};
 use crate::model::{Blob, BlobAddress, BlobHeaders, BlobState, Metadata, Tags, Written};
 use crate::moment::Moment;
@@ -22,6 +23,29 @@ pub struct DeleteBlob {
     pub permanent: bool,
     /// What must hold of what is deleted.
     pub conditions: Conditions,
+    /// What must hold of the time its tier changed.
+    pub tier_changed: TierChanged,
+}
+
+/// Conditions on the time the tier of a blob changed last, or that it was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TierChanged {
+    /// `x-ms-access-tier-if-modified-since`.
+    pub since: Option<SystemTime>,
+    /// `x-ms-access-tier-if-unmodified-since`.
+    pub not_since: Option<SystemTime>,
+}
+
+impl TierChanged {
+    fn check(&self, blob: &Blob, now: SystemTime) -> Result<()> {
+        let changed = whole_seconds(blob.tiering.changed_at(now).unwrap_or(blob.created_at));
+        let late = self.since.is_none_or(|date| changed > date);
+        let early = self.not_since.is_none_or(|date| changed <= date);
+        match late && early {
+            true => Ok(()),
+            false => Err(Error::ConditionNotMet),
+        }
+    }
 }
 
 /// What happens to the snapshots of a blob that is deleted.
@@ -152,10 +176,11 @@ impl BlobService {
         } else if address.state != BlobState::Current {
             let (place, blob) = write.find_for_change(address.state, condition)?;
             request.conditions.check_tags(&blob.tags)?;
+            request.tier_changed.check(&blob, now)?;
             write.delete_past(place, blob, request.snapshots)?
         } else {
             write.check(condition, &request.conditions, WriteKind::Change)?;
-            write.existing()?;
+            request.tier_changed.check(&write.existing()?, now)?;
             write.delete_current(request.snapshots)?
         };
         Ok((BlobDeletion { permanent }, write.commit()?))

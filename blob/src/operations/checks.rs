@@ -2,7 +2,7 @@
 
 use super::write::{BlobWrite, Place};
 use crate::BlobService;
-use crate::conditions::{Conditions, Validators, WriteCondition, WriteKind};
+use crate::conditions::{Conditions, ETags, Validators, WriteCondition, WriteKind};
 use crate::error::{Error, Result};
 use crate::guid::Guid;
 use crate::lease::{Lease, Leased};
@@ -35,6 +35,17 @@ impl BlobWrite<'_> {
         conditions: &Conditions,
         kind: WriteKind,
     ) -> Result<()> {
+        let condition = match condition {
+            // Clients that are not told to overwrite send this also with the lease of the blob that they mean to replace; the
+            // service was seen to let the lease decide.
+            WriteCondition::IfNoneMatch(ETags::Any)
+                if conditions.lease_id.is_some()
+                    && self.check_lease(conditions.lease_id).is_ok() =>
+            {
+                WriteCondition::None
+            }
+            condition => condition,
+        };
         self.check_conditions(condition, conditions, kind)?;
         self.check_lease(conditions.lease_id)?;
         match kind {

@@ -36,7 +36,7 @@ pub struct CopyBlob {
     /// Whether the destination gets the source's tags: of Copy Blob From URL.
     pub copy_tags: bool,
     /// Whether an append blob takes no more once it is copied.
-    pub seal: bool,
+    pub seal: Option<bool>,
     /// How soon a source in the archive is back at the destination, if that is told another tier.
     pub rehydrate_priority: RehydratePriority,
     /// What must hold of the source.
@@ -155,7 +155,7 @@ impl BlobService {
 
     /// The content of what another operation copies from, with the conditions of a source. For Put Block From URL and its
     /// like: write it to their upload with [`Upload::write_from`].
-    /// Errors: as [`BlobService::get_blob`], but `SourceConditionNotMet` for all that its conditions refuse.
+    /// Errors: as [`BlobService::get_blob`].
     pub fn open_source(
         &self,
         source: &BlobAddress<'_>,
@@ -164,7 +164,8 @@ impl BlobService {
         now: SystemTime,
     ) -> Result<Download> {
         let (snapshot, _, blob) = self.find_for_read(source, &Conditions::default(), now)?;
-        check_source(&blob, conditions)?;
+        conditions.check_read(Validators::from(&blob))?;
+        conditions.check_tags(&blob.tags)?;
         check_online(&blob, now)?;
         let key = conditions.customer_key;
         blob.encryption.check(key.as_ref())?;
@@ -174,11 +175,12 @@ impl BlobService {
 
 fn check_source(source: &Blob, conditions: &Conditions) -> Result<()> {
     let met = conditions.check_read(Validators::from(source));
-    let met = met.and_then(|()| conditions.check_tags(&source.tags));
     met.map_err(|error| match error {
         Error::ConditionNotMet | Error::NotModified { .. } => Error::SourceConditionNotMet,
         other => other,
-    })
+    })?;
+    // The service was seen to answer `ConditionNotMet` for these.
+    conditions.check_tags(&source.tags)
 }
 
 /// Copies share content as it is, and have no key to tell of.
@@ -212,11 +214,11 @@ fn check_copyable(
     }
 }
 
-fn copied_content(source: &Blob, seal: bool) -> Content {
+fn copied_content(source: &Blob, seal: Option<bool>) -> Content {
     match source.content {
-        Content::Appends { count, .. } => Content::Appends {
+        Content::Appends { count, sealed } => Content::Appends {
             count,
-            sealed: seal,
+            sealed: seal.unwrap_or(sealed),
         },
         other => other,
     }

@@ -364,7 +364,7 @@ fn blocks_and_pages_are_taken_from_other_blobs() {
     let stale = store
         .service
         .open_source(&address("source"), None, &if_match(ETag(1)), at(1));
-    assert_err!(stale, Error::SourceConditionNotMet);
+    assert_err!(stale, Error::ConditionNotMet);
 }
 
 #[test]

@@ -60,7 +60,7 @@ mod version_tests;
 mod write;
 
 pub use append_blob::{AppendBlock, AppendBlockOutcome, PutAppendBlob};
-pub use blob::{BlobDeletion, DeleteBlob, DeleteSnapshots};
+pub use blob::{BlobDeletion, DeleteBlob, DeleteSnapshots, TierChanged};
 pub use block_blob::{PutBlob, PutBlobOutcome, PutBlockList, PutBlockOutcome};
 pub(crate) use checks::check_unprotected;
 pub use container::ContainerSettings;

@@ -565,7 +565,10 @@ class Leases(BlobTest):
                 write()
         with self.fails(412, "LeaseIdMismatchWithBlobOperation"):
             blob.upload_blob(b"2", overwrite=True, lease=str(uuid.uuid4()))
-        blob.upload_blob(b"2", overwrite=True, lease=lease)
+        with self.fails(409, "BlobAlreadyExists"):
+            blob.upload_blob(b"2", lease=str(uuid.uuid4()))
+        # Not told to overwrite, but told which lease the blob has.
+        blob.upload_blob(b"2", lease=lease)
         self.assertEqual(blob.download_blob().readall(), b"2")
         self.assertEqual(blob.download_blob(lease=lease).readall(), b"2")
         lease.renew()
@@ -741,6 +744,11 @@ class AppendBlobs(BlobTest):
         blob.set_blob_metadata({"a": "1"})
         self.assertTrue(blob.get_blob_properties().is_append_blob_sealed)
         self.assertEqual(blob.download_blob().readall(), b"x")
+        # A copy is sealed as its source is, unless the request says.
+        for said, sealed in ((None, True), (True, True), (False, None)):
+            copy = self.blob()
+            copy.start_copy_from_url(blob.url, **({} if said is None else {"seal_destination_blob": said}))
+            self.assertEqual(copy.get_blob_properties().is_append_blob_sealed, sealed)
 
     def test_types_do_not_mix(self):
         append, block, page = self.blob(), self.blob(b"x"), self.blob()
@@ -888,6 +896,8 @@ class Copies(BlobTest):
         source, there = self.blob(b"1"), self.blob(b"2")
         with self.fails(412, "SourceConditionNotMet"):
             self.blob().start_copy_from_url(source.url, source_etag='"0x1"', source_match_condition=MatchConditions.IfNotModified)
+        with self.fails(412, "ConditionNotMet"):
+            self.blob().start_copy_from_url(source.url, source_if_tags_match_condition="\"a\"='1'")
         with self.fails(409, "BlobAlreadyExists"):
             there.start_copy_from_url(source.url, match_condition=MatchConditions.IfMissing)
         with self.fails(404, "BlobNotFound"):
@@ -904,11 +914,20 @@ class Copies(BlobTest):
             ACCOUNT, self.container.container_name, source.blob_name, account_key=KEY, permission=permission, expiry=expiry)
         url = signed("r")
         blob = self.blob()
-        with self.fails(404, "CannotVerifyCopySource"):
-            blob.upload_blob_from_url(source.url)
+        for ask in (blob.upload_blob_from_url, lambda url: blob.start_copy_from_url(url, requires_sync=True)):
+            with self.fails(401, "CannotVerifyCopySource") as caught:
+                ask(source.url)
+            self.assertEqual(caught.error.response.headers["x-ms-copy-source-error-code"], "NoAuthenticationInformation")
+        for status, unmet in ((412, MatchConditions.IfNotModified), (304, MatchConditions.IfModified)):
+            etag = source.get_blob_properties().etag if status == 304 else '"0x1"'
+            headers = Headers()
+            with self.assertRaises(HttpResponseError):
+                blob.upload_blob_from_url(url, source_etag=etag, source_match_condition=unmet, raw_response_hook=headers)
+            self.assertEqual((headers.status, headers.headers["x-ms-error-code"]), (status, "CannotVerifyCopySource"))
         with self.fails(403, "CannotVerifyCopySource"):
             blob.upload_blob_from_url(signed("w"))
-        blob.upload_blob_from_url(url, content_settings=ContentSettings(content_type="a/b"))
+        answer = blob.upload_blob_from_url(url, content_settings=ContentSettings(content_type="a/b"))
+        self.assertIsNotNone(answer["content_crc64"])
         self.assertEqual(blob.download_blob().readall(), noise(100_000))
         self.assertEqual(blob.get_blob_properties().content_settings.content_type, "a/b")
         with self.fails(409, "BlobAlreadyExists"):
@@ -1003,6 +1022,26 @@ class Tiers(BlobTest):
         self.assertEqual(cold.get_blob_properties().blob_tier, "Cold")
         with self.fails(400, "InvalidHeaderValue"):
             blob.set_standard_blob_tier("Tepid")
+
+    def test_the_service_chooses_for_smart_ones(self):
+        blob = self.blob(b"1", standard_blob_tier=StandardBlobTier.SMART)
+        for found in (
+            blob.get_blob_properties(), blob.download_blob().properties,
+            next(self.container.list_blobs(name_starts_with=blob.blob_name)),
+        ):
+            self.assertEqual((found.blob_tier, found.smart_access_tier), ("Smart", "Hot"))
+
+    def test_a_blob_is_deleted_if_its_tier_is_as_old_as_said(self):
+        now = datetime.now(timezone.utc)
+        before, after = now - timedelta(hours=1), now + timedelta(hours=1)
+        old, new = self.blob(b"1"), self.blob(b"1")
+        new.set_standard_blob_tier("Cool")
+        for blob in (old, new):
+            for unmet in ({"access_tier_if_modified_since": after}, {"access_tier_if_unmodified_since": before}):
+                with self.fails(412, "ConditionNotMet"):
+                    blob.delete_blob(**unmet)
+            blob.delete_blob(access_tier_if_modified_since=before, access_tier_if_unmodified_since=after)
+            self.assertFalse(blob.exists())
 
     def test_the_archive_is_left_after_a_while(self):
         blob = self.blob(b"1")

@@ -89,6 +89,8 @@ class ForeignTest(harness.Test):
                     ask(blob)
                 self.assertFalse(blob.exists())
         with self.fails(412, "SourceConditionNotMet"):
+            self.blob().start_copy_from_url(self.url, source_etag='"0x1"', source_match_condition=MatchConditions.IfNotModified)
+        with self.fails(412, "CannotVerifyCopySource"):
             self.blob().upload_blob_from_url(self.url, source_etag='"0x1"', source_match_condition=MatchConditions.IfNotModified)
         with socket.create_server(("127.0.0.1", 0)) as nobody:
             port = nobody.getsockname()[1]

@@ -15,6 +15,7 @@ from azure.core.exceptions import HttpResponseError, ServiceRequestError
 from azure.data.tables import TableServiceClient
 from azure.storage.blob import (
     AccessPolicy,
+    BlobBlock,
     BlobClient,
     BlobServiceClient,
     ContainerClient,
@@ -88,10 +89,10 @@ class Tokens(harness.Test):
         table.submit_transaction([("create", {"PartitionKey": "p", "RowKey": f"{n}"}) for n in range(3)])
         self.assertEqual(len(list(table.query_entities("PartitionKey eq 'p'"))), 4)
 
-    def test_access_policies_of_queues_and_tables_are_for_the_owner(self):
+    def test_access_policies_of_tables_are_for_the_owner(self):
         queue = queues(Credential()).create_queue(unique("queue"))
-        with self.fails(403, "AuthorizationFailure"):
-            queue.set_queue_access_policy({})
+        queue.set_queue_access_policy({})
+        self.assertEqual(queue.get_queue_access_policy(), {})
         table = tables(Credential()).create_table(unique("table"))
         with self.assertRaises(HttpResponseError) as caught:
             table.get_table_access_policy()
@@ -147,6 +148,18 @@ class Delegation(harness.Test):
         sas = generate_container_sas(ACCOUNT, self.container.container_name, user_delegation_key=self.key, permission="rl", expiry=utc() + HOUR / 2)
         client = ContainerClient.from_container_url(f"{self.container.url}?{sas}", **TRUST)
         self.assertEqual([b.name for b in client.list_blobs()], ["b", "other"])
+
+    def test_who_may_create_may_do_so_in_blocks(self):
+        sas = generate_blob_sas(ACCOUNT, self.container.container_name, "blocks", user_delegation_key=self.key, permission="c", expiry=utc() + HOUR / 2)
+        blob = BlobClient.from_blob_url(f"{self.container.url}/blocks?{sas}", **TRUST)
+        for content in (b"1", b"2"):
+            blob.stage_block("1", content)
+            if content == b"1":
+                blob.commit_block_list([BlobBlock("1")])
+        with self.fails(403, "UnauthorizedBlobOverwrite"):
+            blob.commit_block_list([BlobBlock("1")])
+        self.assertEqual(self.container.download_blob("blocks").readall(), b"1")
+        self.container.delete_blob("blocks")
 
     def test_a_forged_key_is_no_key(self):
         key = blobs(Credential()).get_user_delegation_key(utc() - HOUR, utc() + HOUR)

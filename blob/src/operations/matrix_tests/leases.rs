@@ -106,6 +106,36 @@ fn every_operation_treats_the_lease_id_as_its_table_says() {
     }
 }
 
+/// `If-None-Match: *` is what clients send that are not told to overwrite.
+#[test]
+fn lease_that_holds_replaces_a_blob_that_should_be_new() {
+    let store = store();
+    for given in [None, Some(A), Some(B)] {
+        for state in STATES {
+            let cell = format!("with {given:?} on {state:?}");
+            store.make(&cell, BlobType::BlockBlob);
+            for (action, now) in ways_to(state) {
+                store.lease(&cell, action, at(now)).unwrap();
+            }
+            let conditions = Conditions {
+                if_none_match: Some(ETags::Any),
+                ..with_id(given)
+            };
+            let request = PutBlob {
+                conditions,
+                ..store.put_request(b"new")
+            };
+            let holds = matches!(state, LeaseState::Leased | LeaseState::Breaking);
+            let expected = match holds && given == Some(A) {
+                true => "ok",
+                false => "BlobAlreadyExists",
+            };
+            let outcome = store.put_with(&cell, request, at(NOW));
+            assert_eq!(told(outcome.map(|_| ())), expected, "{cell}");
+        }
+    }
+}
+
 #[test]
 fn lease_id_for_a_blob_that_is_not_there_is_refused_or_the_blob_is_missed() {
     let store = store();

@@ -151,8 +151,9 @@ pub fn conditions_of_block(context: &Context) -> Result<Conditions> {
 }
 
 pub async fn put_block_list(request: Request, body: RequestBody) -> Result<Response<Body>> {
-    let (headers, conditions) = (blob_headers(&request)?, request.conditions()?);
+    let (headers, conditions) = (blob_headers(&request)?, conditions_of_new_blob(&request)?);
     let (metadata, settings) = (metadata(&request.context), settings(&request)?);
+    let create_only = request.create_only;
     let claimed = claimed(&request)?;
     let document = collect(body, BLOCK_LIST_BYTES_MAX).await?;
     check_document(&claimed, &document)?;
@@ -167,7 +168,8 @@ pub async fn put_block_list(request: Request, body: RequestBody) -> Result<Respo
         };
         blobs.put_block_list(&r.address(), put, r.now())
     };
-    let (written, ticket) = request.call(call).await?;
+    let outcome = request.call(call).await;
+    let (written, ticket) = outcome.map_err(|failure| refuse_overwrite(failure, create_only))?;
     ticket.await?;
     let mut response = with_validators(empty(201), &written);
     put(&mut response, REQUEST_SERVER_ENCRYPTED, "true");

@@ -14,6 +14,7 @@ use super::pending::{copy_foreign, copy_foreign_from_url};
 use super::read::DOWNLOAD_CHUNK_BYTES;
 use super::source::{
     Credentials, Origin, Source, origin, refuse_content, source, source_checksums, source_range,
+    unverified,
 };
 use super::tier::rehydrate_priority;
 use super::upload::begin;
@@ -26,8 +27,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazurite_blob::{
     AppendBlock, BlobHeaders, BlobService, ByteRange, COPY_FROM_URL_BYTES_MAX, Checksummer,
-    Checksums, Conditions, CopyBlob, CopyOutcome, CopyState, CopyStatus, ETags, Guid, PageUpdate,
-    PutBlob, PutPage, Tags, Ticket, Upload, UploadKind,
+    Checksums, Conditions, CopyBlob, CopyOutcome, CopyState, CopyStatus, ETags, Error, Guid,
+    PageUpdate, PutBlob, PutPage, Tags, Ticket, Upload, UploadKind,
 };
 use std::time::SystemTime;
 
@@ -76,7 +77,12 @@ fn checked_source(
     claimed: &Checksums,
     now: SystemTime,
 ) -> lazurite_blob::Result<Conditions> {
-    let mut download = blobs.open_source(&source.address(), None, &source.conditions, now)?;
+    let mut download = blobs
+        .open_source(&source.address(), None, &source.conditions, now)
+        .map_err(|error| match error {
+            Error::ConditionNotMet | Error::NotModified { .. } => Error::SourceConditionNotMet,
+            other => other,
+        })?;
     if download.blob.length <= COPY_FROM_URL_BYTES_MAX {
         let mut checksummer = Checksummer::new(claimed.md5.is_some(), claimed.crc64.is_some());
         while let Some(chunk) = download.body.next_chunk(DOWNLOAD_CHUNK_BYTES)? {
@@ -97,6 +103,7 @@ pub fn copy_request(
 ) -> Result<CopyBlob> {
     let context = &request.context;
     let seal = context.header("x-ms-seal-blob");
+    let seal = seal.map(|text| text.eq_ignore_ascii_case("true"));
     let conditions = conditions_of_new_blob(request)?;
     if conditions.customer_key.is_some() {
         let feature = "Encrypting a copy with a customer-provided key";
@@ -107,7 +114,7 @@ pub fn copy_request(
         metadata: metadata(context),
         settings: settings(request)?,
         copy_tags: false,
-        seal: seal.is_some_and(|text| text.eq_ignore_ascii_case("true")),
+        seal,
         rehydrate_priority: rehydrate_priority(context)?,
         source_conditions: source_conditions.clone(),
         conditions,
@@ -233,9 +240,13 @@ async fn fetch(request: &Request, kind: UploadKind, range: Option<ByteRange>) ->
         }
     };
     cross(move || {
-        let mut download =
-            app.blobs
-                .open_source(&source.address(), range, &source.conditions, now)?;
+        let opened = app
+            .blobs
+            .open_source(&source.address(), range, &source.conditions, now);
+        let mut download = opened.map_err(|error| match error {
+            Error::ConditionNotMet | Error::NotModified { .. } => unverified(error.into()),
+            other => other.into(),
+        })?;
         if download.body.remaining() > limit {
             return Err(known::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit.to_string()));
         }

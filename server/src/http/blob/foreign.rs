@@ -178,8 +178,19 @@ impl Foreign {
         self.fetcher.places.take()
     }
 
-    /// Asks for the source, or a range of it. Errors: `SourceConditionNotMet`; `CannotVerifyCopySource` with what the other
-    /// server said.
+    /// As [`Foreign::get`], for a copy of the whole. Error: `SourceConditionNotMet` where its conditions are not met.
+    pub async fn get_for_copy(&self) -> Result<Found> {
+        self.get(None)
+            .await
+            .map_err(|failure| match failure.status {
+                StatusCode::NOT_MODIFIED | StatusCode::PRECONDITION_FAILED => {
+                    lazurite_blob::Error::SourceConditionNotMet.into()
+                }
+                _ => failure,
+            })
+    }
+
+    /// Asks for the source, or a range of it. Errors: `CannotVerifyCopySource` with what the other server said.
     pub async fn get(&self, range: Option<ByteRange>) -> Result<Found> {
         let mut request = HttpRequest::builder().uri(&self.uri);
         if let Some(headers) = request.headers_mut() {
@@ -210,9 +221,6 @@ impl Foreign {
                     body,
                     silence_max: self.fetcher.patience.silence,
                 })
-            }
-            StatusCode::NOT_MODIFIED | StatusCode::PRECONDITION_FAILED => {
-                Err(lazurite_blob::Error::SourceConditionNotMet.into())
             }
             status => Err(refused(status, response.headers())),
         }
@@ -247,7 +255,7 @@ fn refused(status: StatusCode, headers: &HeaderMap) -> Failure {
     let code = code.unwrap_or_else(|| "InvalidSource".to_owned());
     // An answer that is neither is no answer to a question for content.
     let told = match status.as_u16() {
-        told @ 400..=599 => told,
+        told @ (304 | 400..=599) => told,
         _ => 400,
     };
     unverified(Failure::new(

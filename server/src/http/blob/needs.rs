@@ -32,6 +32,10 @@ pub fn needs(operation: Operation, context: &Context) -> Needs {
         | Operation::PutAppendBlob
         | Operation::PutPageBlob
         | Operation::PutBlobFromUrl
+        // Blocks since version 2026-06-06. Source: changes of azure-storage-blob 12.30 for Python.
+        | Operation::PutBlock
+        | Operation::PutBlockFromUrl
+        | Operation::PutBlockList
         | Operation::CopyBlob
         | Operation::CopyBlobFromUrl
         | Operation::IncrementalCopyBlob => Needs::same("o", Any("cw")),
@@ -51,9 +55,6 @@ pub fn needs(operation: Operation, context: &Context) -> Needs {
         | Operation::GetPageRanges => Needs::same("o", Any("r")),
         Operation::SetBlobProperties
         | Operation::SetBlobMetadata
-        | Operation::PutBlock
-        | Operation::PutBlockFromUrl
-        | Operation::PutBlockList
         | Operation::PutPage
         | Operation::PutPageFromUrl
         | Operation::SetBlobTier
@@ -97,18 +98,20 @@ pub fn is_public(
         Operation::ListBlobs | Operation::GetContainerProperties => (false, true),
         _ => return Ok(false),
     };
-    let found = || match app
-        .blobs
-        .get_container_properties(&context.account, container)
-    {
-        Ok(container) => Ok(container.public_access),
-        Err(lazurite_blob::Error::ContainerNotFound) => Ok(PublicAccess::Private),
-        Err(error) => Err(error.into()),
-    };
-    let access = run::read(found)?;
-    match access {
+    match public_access(app, &context.account, container)? {
         PublicAccess::Container if of_container => Ok(true),
         PublicAccess::Blob if of_blob => Ok(true),
         _ => Err(known::RESOURCE_NOT_FOUND.into()),
     }
+}
+
+/// What a container lets anybody read. One that is not there is private.
+pub fn public_access(app: &App, account: &str, container: &str) -> Result<PublicAccess> {
+    run::read(
+        || match app.blobs.get_container_properties(account, container) {
+            Ok(container) => Ok(container.public_access),
+            Err(lazurite_blob::Error::ContainerNotFound) => Ok(PublicAccess::Private),
+            Err(error) => Err(error.into()),
+        },
+    )
 }

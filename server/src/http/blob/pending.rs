@@ -21,7 +21,7 @@ use std::time::SystemTime;
 pub async fn copy_foreign(request: Request, foreign: Foreign) -> Result<Response<Body>> {
     let copy = copy_request(&request, &foreign.url, &Conditions::default())?;
     let place = foreign.place()?;
-    let found = foreign.get(None).await?;
+    let found = foreign.get_for_copy().await?;
     found.check_length(PUT_BLOB_BYTES_MAX)?;
     let fetch = Fetch {
         found,
@@ -145,7 +145,7 @@ pub async fn copy_foreign_from_url(request: Request, foreign: Foreign) -> Result
     let copy = copy_request(&request, &foreign.url, &Conditions::default())?;
     let claimed = source_checksums(&request)?;
     let place = foreign.place()?;
-    let found = foreign.get(None).await?;
+    let found = foreign.get_for_copy().await?;
     found.check_length(COPY_FROM_URL_BYTES_MAX)?;
     let fetch = Fetch {
         found,

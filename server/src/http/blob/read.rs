@@ -333,7 +333,9 @@ pub fn put_blob_headers(response: &mut Response<Body>, blob: &Blob, now: SystemT
             "x-ms-blob-committed-block-count",
             count.to_string(),
         );
-        put(response, "x-ms-blob-sealed", blob.is_sealed().to_string());
+        if blob.is_sealed() {
+            put(response, "x-ms-blob-sealed", "true");
+        }
     }
     if let Some(version) = blob.version {
         put(response, "x-ms-version-id", version.to_string());

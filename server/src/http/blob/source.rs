@@ -7,15 +7,15 @@ use super::Request;
 use super::conditions::{blob_state, conditions_named};
 use super::encryption::{OF_SOURCE, customer_key};
 use super::foreign::Foreign;
-use super::needs::{is_public, needs};
+use super::needs::{needs, public_access};
 use super::reach::is_this_machine;
 use super::route::{Operation, resource};
-use crate::auth::Caller;
 use crate::auth::policy::authorize;
+use crate::auth::{Caller, bearer};
 use crate::http::context::{Arrival, Context, ServiceKind};
 use axum::http::uri::Authority;
 use axum::http::{HeaderName, HeaderValue, Request as HttpRequest, Uri};
-use lazurite_blob::{BlobAddress, BlobState, ByteRange, Checksums, Conditions};
+use lazurite_blob::{BlobAddress, BlobState, ByteRange, Checksums, Conditions, PublicAccess};
 
 /// Longest URL of a source, in bytes. Source: Copy Blob, "Request headers", `x-ms-copy-source`.
 const URL_BYTES_MAX: usize = 2 * 1024;
@@ -182,15 +182,14 @@ fn is_surely_ours(request: &Request, uri: &Uri) -> Result<bool> {
 
 fn check_readable(request: &Request, context: &Context, container: &str) -> Result<()> {
     let caller = authenticate(&request.app, context)?;
-    let public = matches!(caller, Caller::Anonymous)
-        && is_public(&request.app, context, Operation::GetBlob, container)?;
-    match public {
-        true => Ok(()),
-        false => authorize(
-            &caller,
-            ServiceKind::Blob,
-            &needs(Operation::GetBlob, context),
-        ),
+    if !matches!(caller, Caller::Anonymous) {
+        let needs = needs(Operation::GetBlob, context);
+        return authorize(&caller, ServiceKind::Blob, &needs);
+    }
+    match public_access(&request.app, &context.account, container)? {
+        PublicAccess::Container | PublicAccess::Blob => Ok(()),
+        // Who reads it is told that nothing is there; who writes here is worth a plainer word.
+        PublicAccess::Private => Err(bearer::wanted()),
     }
 }
 

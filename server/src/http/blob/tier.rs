@@ -55,7 +55,17 @@ pub fn rehydrate_priority(context: &Context) -> Result<RehydratePriority> {
 pub fn tier_texts(blob: &Blob, now: SystemTime) -> Vec<(&'static str, &'static str, String)> {
     let mut texts = Vec::new();
     match (blob.tiering.tier(now), blob.blob_type()) {
-        (Some(tier), _) => texts.push(("x-ms-access-tier", "AccessTier", tier.to_string())),
+        (Some(tier), _) => {
+            texts.push(("x-ms-access-tier", "AccessTier", tier.to_string()));
+            if tier == AccessTier::Smart {
+                // The tier that the service has chosen: nothing here grows cold.
+                texts.push((
+                    "x-ms-smart-access-tier",
+                    "SmartAccessTier",
+                    "Hot".to_owned(),
+                ));
+            }
+        }
         (None, BlobType::BlockBlob) => {
             texts.push(("x-ms-access-tier", "AccessTier", "Hot".to_owned()));
             texts.push((

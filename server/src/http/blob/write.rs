@@ -1,5 +1,6 @@
 //! Changes to a blob that leave its content alone, and its end; the request headers that writes of blobs share.
 
+use super::super::context::Context;
 use super::super::error::{Failure, Result, known};
 use super::super::headers::{CONTENT_MD5, REQUEST_SERVER_ENCRYPTED, empty, metadata, put};
 use super::Request;
@@ -8,12 +9,14 @@ use super::lease::optional_id;
 use super::protect::{immutability_policy, legal_hold};
 use super::tags::tags_of_header;
 use super::tier::access_tier;
+use crate::codec::date;
 use axum::body::Body;
 use axum::http::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazurite_blob::{
     BlobHeaders, BlobService, BlobSettings, Checksums, DeleteBlob, DeleteSnapshots, Md5, Tags,
+    TierChanged,
 };
 
 pub async fn set_blob_properties(request: Request) -> Result<Response<Body>> {
@@ -63,6 +66,7 @@ pub async fn delete_blob(request: Request) -> Result<Response<Body>> {
         snapshots,
         permanent,
         conditions: request.conditions()?,
+        tier_changed: tier_changed(context)?,
     };
     let call =
         move |blobs: &BlobService, r: &Request| blobs.delete_blob(&r.address(), &delete, r.now());
@@ -78,6 +82,20 @@ pub async fn delete_blob(request: Request) -> Result<Response<Body>> {
         deletion.permanent.to_string(),
     );
     Ok(response)
+}
+
+fn tier_changed(context: &Context) -> Result<TierChanged> {
+    let date = |name: &str| match context.header(name) {
+        Some(text) => match date::parse_http(&text) {
+            Some(date) => Ok(Some(date)),
+            None => Err(Failure::header(name, text)),
+        },
+        None => Ok(None),
+    };
+    Ok(TierChanged {
+        since: date("x-ms-access-tier-if-modified-since")?,
+        not_since: date("x-ms-access-tier-if-unmodified-since")?,
+    })
 }
 
 pub async fn undelete_blob(request: Request) -> Result<Response<Body>> {
