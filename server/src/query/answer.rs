@@ -74,11 +74,16 @@ pub fn put_row<'a>(
             out.extend_from_slice(dialect.record_separator.as_bytes());
         }
         Format::Json { separator } => {
-            for (place, (name, value)) in named.into_iter().enumerate() {
-                out.push(if place > 0 { b',' } else { b'{' });
+            for (name, value) in named {
+                let value = value?;
+                // What a document does not have, the row has not either.
+                if matches!(value, Value::Missing) {
+                    continue;
+                }
+                out.push(if out.is_empty() { b'{' } else { b',' });
                 put_json(out, &Value::Text(name));
                 out.push(b':');
-                put_json(out, &value?);
+                put_json(out, &value);
                 bounded(out)?;
             }
             if out.is_empty() {

@@ -56,13 +56,16 @@ impl Container {
         self.data.len() + self.out.len()
     }
 
-    /// An error of one record, or the one that ends the query.
+    /// An error of one record, or the one that ends the query. Rows that wait are not sent before the former: the Python client
+    /// takes the end of what comes together for the end of a row, and of an empty one behind it.
     pub fn error(&mut self, is_fatal: bool, name: &str, description: &str, position: u64) {
-        if !self.has_records && self.data.is_empty() {
-            // The Python client is not ready for an error before it has seen anything else.
-            self.progress(0, 0);
+        if is_fatal {
+            self.flush();
         }
-        self.flush();
+        if !self.has_records {
+            // Nor is it ready for an error before it has seen anything else.
+            self.put_progress(0, 0);
+        }
         let mut record = vec![u8::from(is_fatal)];
         put_bytes(&mut record, name.as_bytes());
         put_bytes(&mut record, description.as_bytes());
@@ -73,6 +76,10 @@ impl Container {
     /// So much of the content has been read.
     pub fn progress(&mut self, scanned: u64, total: u64) {
         self.flush();
+        self.put_progress(scanned, total);
+    }
+
+    fn put_progress(&mut self, scanned: u64, total: u64) {
         let mut record = Vec::new();
         put_long(&mut record, scanned);
         put_long(&mut record, total);

@@ -46,6 +46,10 @@ pub struct DelimitedReader {
     ends: Vec<usize>,
     ends_filled: usize,
     in_record: bool,
+    /// Whether records may end in CR LF as well: those that are said to end in LF.
+    drops_cr: bool,
+    /// The last two bytes of content taken.
+    last: [u8; 2],
     /// Bytes of content taken, and how many of them before the present record.
     pub taken: u64,
     pub record_start: u64,
@@ -76,6 +80,8 @@ impl DelimitedReader {
             ends: vec![0; 64],
             ends_filled: 0,
             in_record: false,
+            drops_cr: dialect.record_separator == "\n",
+            last: [0; 2],
             taken: 0,
             record_start: 0,
         })
@@ -83,12 +89,12 @@ impl DelimitedReader {
 
     /// Goes on to the end of the next record. `input` is what has come and is not taken yet; nothing comes after it if `is_last`.
     pub fn next(&mut self, input: &mut &[u8], is_last: bool) -> Result<Step, Fatal> {
-        if !self.in_record {
-            (self.bytes_filled, self.ends_filled) = (0, 0);
-            self.in_record = true;
-            self.record_start = self.taken;
-        }
         loop {
+            if !self.in_record {
+                (self.bytes_filled, self.ends_filled) = (0, 0);
+                self.in_record = true;
+                self.record_start = self.taken;
+            }
             if input.is_empty() && !is_last {
                 return Ok(Step::NeedsInput);
             }
@@ -97,6 +103,9 @@ impl DelimitedReader {
                 &mut self.bytes[self.bytes_filled..],
                 &mut self.ends[self.ends_filled..],
             );
+            for &byte in &input[read.saturating_sub(2)..read] {
+                self.last = [self.last[1], byte];
+            }
             *input = &input[read..];
             self.taken += read as u64;
             self.bytes_filled += written;
@@ -109,11 +118,26 @@ impl DelimitedReader {
                     .ok_or_else(|| self.too_large("columns", COLUMNS_MAX))?,
                 ReadRecordResult::Record => {
                     self.in_record = false;
-                    return Ok(Step::Record);
+                    if !self.drop_cr() {
+                        return Ok(Step::Record);
+                    }
                 }
                 ReadRecordResult::End => return Ok(Step::End),
             }
         }
+    }
+
+    /// Takes the CR of a CR LF from the last column. Answers whether the line has nothing else: such are no records.
+    fn drop_cr(&mut self) -> bool {
+        if !self.drops_cr || self.last != *b"\r\n" {
+            return false;
+        }
+        let start = self.ends_filled.checked_sub(2).map_or(0, |i| self.ends[i]);
+        match self.ends[..self.ends_filled].last_mut() {
+            Some(end) if self.bytes[start..*end].ends_with(b"\r") => *end -= 1,
+            _ => return false,
+        }
+        self.ends[..self.ends_filled] == [0]
     }
 
     /// The columns of the record; `None` if one is not UTF-8.
@@ -251,6 +275,17 @@ mod tests {
             ),
             (&windows, "a,b\r\nc,d", vec![vec!["a", "b"], vec!["c", "d"]]),
             (&bare, "\"a,b\"\n", vec![vec!["\"a", "b\""]]),
+            // Lines may end in CR LF where LF is said; a CR in quotes is one of the value.
+            (
+                &Dialect::default(),
+                "a,b\r\n\r\n\"c\r\",\"d\r\"\ne,\r\nf\r",
+                vec![
+                    vec!["a", "b"],
+                    vec!["c\r", "d\r"],
+                    vec!["e", ""],
+                    vec!["f\r"],
+                ],
+            ),
             (&Dialect::default(), "", vec![]),
         ] {
             for piece in [1, 2, 3, 100] {

@@ -184,7 +184,7 @@ fn formats_are_converted_into_each_other() {
         json(),
         documents,
     );
-    assert_eq!(found.data, "{\"a\":\"x,y\",\"none\":null}\n");
+    assert_eq!(found.data, "{\"a\":\"x,y\"}\n");
 }
 
 #[test]
@@ -197,11 +197,11 @@ fn rows_are_what_the_path_leads_to() {
         ),
         (
             "SELECT length FROM BlobStorage[*].d",
-            "{\"length\":3}\n{\"length\":null}\n",
+            "{\"length\":3}\n{}\n",
         ),
         (
             "SELECT w[0].lat, id FROM BlobStorage[*]",
-            "{\"lat\":41.8,\"id\":1}\n{\"lat\":null,\"id\":2}\n",
+            "{\"lat\":41.8,\"id\":1}\n{\"id\":2}\n",
         ),
         (
             "SELECT * FROM BlobStorage[*].W[0].x[*]",

@@ -96,6 +96,15 @@ class QueryTest(harness.Test):
         answer = self.answer(PEOPLE, "SELECT * FROM BlobStorage", blob_format=DelimitedJsonDialect(delimiter="\n"))
         self.assertEqual(answer, (b"", [("ParseError", True, 0)]))
 
+    def test_lines_of_windows_and_rows_without_their_column(self):
+        lines = b"a,b\r\n1,2\r\n3\r\n4,5\r\n"
+        self.assertEqual(self.answer(lines, "SELECT * FROM BlobStorage"), (lines.replace(b"\r", b""), []))
+        errors = []
+        reader = self.blob(lines).query_blob("SELECT b FROM BlobStorage", on_error=errors.append, blob_format=HEADER, output_format=PLAIN)
+        # The client takes what comes together apart: an error between two rows must not come between them.
+        self.assertEqual(list(reader.records()), [b"2", b"5", b""])
+        self.assertEqual([(e.error, e.is_fatal) for e in errors], [("InvalidColumnOrdinal", False)])
+
     def test_statements_are_refused_with_their_place(self):
         blob = self.blob(PEOPLE)
         for sql, message in (
