@@ -80,7 +80,11 @@ impl BlobWrite<'_> {
 
     /// The version that a write makes, if the account keeps versions.
     pub(crate) fn new_version(&self, written: Written) -> Option<Moment> {
-        self.policy.versioning.then_some(Moment(written.etag.0))
+        let made = Moment(written.etag.0);
+        // A snapshot makes a version that is later than the blob's ETag.
+        let last = self.current().and_then(|blob| blob.version);
+        let version = last.map_or(made, |last| made.max(last.next()));
+        self.policy.versioning.then_some(version)
     }
 
     /// Gives the blob the validators of a change made now; a lease that holds no longer is forgotten.

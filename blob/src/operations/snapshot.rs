@@ -1,10 +1,11 @@
 //! Snapshot Blob.
 
 use super::checks::check_online;
-use super::write::Place;
+use super::write::{Place, Retired};
 use crate::BlobService;
 use crate::conditions::{Conditions, Validators, WriteKind};
 use crate::error::Result;
+use crate::etag::ETag;
 use crate::keys::History;
 use crate::lease::{Lease, Leased};
 use crate::model::{BlobAddress, Metadata, Written};
@@ -15,7 +16,8 @@ use std::time::SystemTime;
 
 impl BlobService {
     /// Keeps the blob as it is now, content shared, under the moment that is answered. Metadata that is not empty replaces
-    /// the blob's on the snapshot, which then has validators of its own. The blob stays as it is.
+    /// the blob's on the snapshot, which then has validators of its own. The blob stays as it is, but where versions are kept
+    /// what it was becomes one, and it the next. Source: Blob versioning, "Blob versioning and blob snapshots".
     /// Errors: of the names and metadata; `ContainerNotFound`, `BlobNotFound`; those of the conditions of a write; of a lease
     /// id that does not match; `PendingCopyOperation`, `BlobArchived`, `BlobBeingRehydrated`.
     pub fn snapshot_blob(
@@ -50,6 +52,14 @@ impl BlobService {
             snapshot.metadata = metadata;
         }
         write.put(Place::Past(History::Snapshot, moment), &snapshot);
+        if write.policy.versioning {
+            write.share_layers(|_| true);
+            write.retire_blob(Retired::Overwritten)?;
+            let later = self.etags.next(now, Some(ETag(moment.0)));
+            blob.version = Some(Moment(later.0));
+            // What protects a version does not pass on to the next.
+            (blob.immutability, blob.legal_hold) = (None, false);
+        }
         write.begin_epoch(&mut blob)?;
         write.put_current(&blob);
         let written = Written {

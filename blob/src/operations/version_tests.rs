@@ -11,6 +11,40 @@ fn put_first(store: &Store) -> Moment {
 }
 
 #[test]
+fn snapshot_makes_a_version_of_what_it_keeps() {
+    let store = keeping(versions());
+    let first = put_first(&store);
+    let (none, now) = (Conditions::default(), at(1));
+    let taken = store
+        .service
+        .snapshot_blob(&address("name"), Metadata::new(), &none, now);
+    let (moment, written, _) = taken.unwrap();
+    let second = store.properties("name").unwrap().version.unwrap();
+    assert!(first < second);
+    assert_eq!(written.version, Some(second));
+    let states = [
+        BlobState::Current,
+        BlobState::Snapshot(moment),
+        BlobState::Version(first),
+        BlobState::Version(second),
+    ];
+    for state in states {
+        assert_eq!(store.read_state("name", state).unwrap(), b"first");
+    }
+    store.put("name", b"second").unwrap();
+    for state in &states[1..] {
+        assert_eq!(store.read_state("name", *state).unwrap(), b"first");
+    }
+    for state in &states[1..] {
+        store
+            .delete_with("name", *state, DeleteBlob::default())
+            .unwrap();
+    }
+    assert_eq!(store.everything(at(2)), ["name current"]);
+    assert_eq!(store.read("name").unwrap(), b"second");
+}
+
+#[test]
 fn versions_are_made_by_writes_and_read_by_their_moment() {
     let store = keeping(versions());
     let first = put_first(&store);

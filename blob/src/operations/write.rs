@@ -263,12 +263,20 @@ impl<'a> BlobWrite<'a> {
     pub(crate) fn new_moment(&self) -> Result<Moment> {
         let previous = self.current.as_ref().map(|blob| blob.etag);
         let mut moment = Moment(self.service.etags.next(self.now, previous).0);
-        for kind in [History::Snapshot, History::Version, History::Deleted] {
-            while self.past(Place::Past(kind, moment))?.is_some() {
-                moment = moment.next();
-            }
+        while self.is_taken(moment)? {
+            moment = moment.next();
         }
         Ok(moment)
+    }
+
+    fn is_taken(&self, moment: Moment) -> Result<bool> {
+        for kind in [History::Snapshot, History::Version, History::Deleted] {
+            if self.past(Place::Past(kind, moment))?.is_some() {
+                return Ok(true);
+            }
+        }
+        let version = self.current.as_ref().and_then(|blob| blob.version);
+        Ok(version == Some(moment))
     }
 
     /// Puts the record of the current blob, in place of whatever stands there.

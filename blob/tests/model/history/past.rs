@@ -9,11 +9,17 @@ impl Walk {
         let taken = self
             .service
             .snapshot_blob(&to, Metadata::new(), &none, self.now);
-        let taken = taken.map(|(moment, _, ticket)| (moment, ticket));
-        if let Some(moment) = agree(expected, taken) {
+        let taken = taken.map(|(moment, written, ticket)| ((moment, written.version), ticket));
+        if let Some((moment, version)) = agree(expected, taken) {
             let name = self.name(at);
-            let known = name.current.clone().unwrap();
-            assert!(name.snapshots.insert(moment, known).is_none());
+            let mut known = name.current.clone().unwrap();
+            assert!(name.snapshots.insert(moment, known.clone()).is_none());
+            if version != known.version {
+                // What the snapshot keeps has become a version as well.
+                name.versions.insert(known.version.unwrap(), known.clone());
+                known.version = version;
+                name.current = Some(known);
+            }
         }
     }
 
