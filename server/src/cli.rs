@@ -45,7 +45,7 @@ pub struct Cli {
     #[arg(long = "container-retention", value_name = "DAYS", value_parser = clap::value_parser!(u16).range(1..=365), help_heading = "Storage")]
     pub container_retention: Option<u16>,
 
-    /// Write the logs that Set Service Properties asks for to $logs after so many seconds
+    /// Write the logs and metrics that Set Service Properties asks for to $logs and $Metrics... after so many seconds
     #[arg(long = "log-interval", value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3600), help_heading = "Storage")]
     pub log_interval: u32,
 

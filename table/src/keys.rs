@@ -81,6 +81,17 @@ pub(crate) fn entities(table: TableId) -> KeyRange {
     KeyRange::prefix(&table.to_be_bytes())
 }
 
+/// All entities of a table whose PartitionKey is less.
+pub(crate) fn entities_before(table: TableId, partition_key: &str) -> KeyRange {
+    let start = table.to_be_bytes().to_vec();
+    let mut end = start.clone();
+    component(&mut end, partition_key);
+    KeyRange {
+        start,
+        end: Some(end),
+    }
+}
+
 /// PartitionKey and RowKey of an entity's key without its table id; `None` if it is none.
 pub(crate) fn parse_entity(key: &[u8]) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
     let (partition_key, rest) = parse_component(key)?;

@@ -155,6 +155,19 @@ pub(crate) fn check_table_name(name: &str) -> Result<()> {
     ensure(letter_first && plain, Error::InvalidResourceName)
 }
 
+/// What the names of the tables of metrics begin with.
+const METRICS: &str = "$metrics";
+
+/// Whether a name is one of a table that the server keeps for its account: its metrics. Clients find such by their names
+/// alone, and do not make or remove them. Source: Storage Analytics metrics table schema.
+pub fn is_metrics_table(name: &str) -> bool {
+    let Some((start, rest)) = name.split_at_checked(METRICS.len()) else {
+        return false;
+    };
+    let plain = rest.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    start.eq_ignore_ascii_case(METRICS) && plain && name.len() <= 63
+}
+
 /// Checks stored access policies. Source: Set Table ACL, "Remarks".
 pub(crate) fn check_acl(identifiers: &[SignedIdentifier]) -> Result<()> {
     let ids: HashSet<&str> = identifiers

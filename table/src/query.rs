@@ -9,6 +9,7 @@ use crate::codec::{Row, TableRecord, ValueRef};
 use crate::error::{Error, InvalidInput, Result};
 use crate::filter::Filter;
 use crate::keys;
+use crate::limits::is_metrics_table;
 use crate::model::Entity;
 use crate::plan::Plan;
 use crate::view::{EntityView, Matcher};
@@ -198,7 +199,7 @@ impl TableService {
                     .residual
                     .as_ref()
                     .is_none_or(|filter| filter.matches(&values));
-                let step = pager.step(matches, value.len());
+                let step = pager.step(matches && !is_metrics_table(&name), value.len());
                 match step {
                     Step::Take => tables.push(name),
                     Step::Skip => {}

@@ -182,6 +182,36 @@ fn deleted_table_is_empty_when_created_again() {
 }
 
 #[test]
+fn tables_of_metrics_are_found_by_their_names_and_emptied_by_age() {
+    let fixture = fixture();
+    let name = "$MetricsHourPrimaryTransactionsBlob";
+    let refused = fixture.create_table(ACCOUNT, name);
+    assert!(matches!(refused, Err(Error::InvalidResourceName)));
+    let missing = fixture.check_table(ACCOUNT, name);
+    assert!(matches!(missing, Err(Error::TableNotFound)));
+    let made = fixture.make_metrics_table(ACCOUNT, name).unwrap();
+    made.unwrap().wait().unwrap();
+    assert!(fixture.make_metrics_table(ACCOUNT, name).unwrap().is_none());
+    for hour in ["20261121T2300", "20261122T0000", "20261122T0100"] {
+        let row = Entity::new(hour, "user;All", Vec::new());
+        let inserted = fixture.insert_entity(ACCOUNT, &name.to_uppercase(), &row, NOW);
+        inserted.unwrap().1.wait().unwrap();
+    }
+    let deleted = || fixture.delete_partitions_before(ACCOUNT, name, "20261122T0000");
+    deleted().unwrap().unwrap().wait().unwrap();
+    assert!(deleted().unwrap().is_none());
+    let left = |hour| fixture.get_entity(ACCOUNT, name, hour, "user;All");
+    assert!(matches!(
+        left("20261121T2300"),
+        Err(Error::ResourceNotFound)
+    ));
+    assert!(left("20261122T0000").is_ok() && left("20261122T0100").is_ok());
+    let query = TableQuery::default();
+    let listed = fixture.query_tables(ACCOUNT, &query, &|| false).unwrap();
+    assert_eq!(listed.tables, ["people"]);
+}
+
+#[test]
 fn tables_are_listed_in_order_and_filtered_without_regard_to_case() {
     let service = fixture();
     for name in ["Zoo", "abc", "ABD"] {

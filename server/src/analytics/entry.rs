@@ -8,7 +8,7 @@ use crate::http::context::{Context, ServiceKind, decode};
 use axum::http::{HeaderMap, Response, Uri};
 use hyper::body::Body as HttpBody;
 use std::net::SocketAddr;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// The first version whose errors are logged by their code. Source: Storage Analytics logged operations, "Logged status".
 const CODES_SINCE: &str = "2017-04-17";
@@ -70,7 +70,11 @@ impl Access {
 pub struct Entry {
     pub account: String,
     pub service: ServiceKind,
+    /// Whether the secondary endpoint was asked.
+    pub secondary: bool,
     pub operation: Logged,
+    /// Whether the account wants such in its log.
+    wanted: bool,
     pub started_at: SystemTime,
     pub ended_at: SystemTime,
     access: Access,
@@ -89,6 +93,18 @@ pub struct Entry {
     response: Side,
     etag: String,
     last_modified: String,
+}
+
+/// What a request adds to the figures of its account.
+#[derive(Debug, Clone, Copy)]
+pub struct Outcome {
+    /// What counters of such access begin with, and what they end with.
+    pub access: &'static str,
+    pub ending: &'static str,
+    pub elapsed: Duration,
+    /// Bytes.
+    pub ingress: u64,
+    pub egress: u64,
 }
 
 /// What went over the wire in one direction.
@@ -116,6 +132,10 @@ impl Side {
             client_request_id: text(headers, "x-ms-client-request-id"),
         }
     }
+
+    fn bytes(&self) -> u64 {
+        self.head_bytes as u64 + self.body_bytes
+    }
 }
 
 fn text(headers: &HeaderMap, name: &str) -> String {
@@ -127,7 +147,13 @@ fn text(headers: &HeaderMap, name: &str) -> String {
 
 impl Entry {
     /// What is known when a caller has been let in.
-    pub fn begin(context: &Context, uri: &Uri, operation: Logged, access: Access) -> Entry {
+    pub fn begin(
+        context: &Context,
+        uri: &Uri,
+        operation: Logged,
+        access: Access,
+        wanted: bool,
+    ) -> Entry {
         let headers = &context.headers;
         let length = text(headers, "content-length").parse().unwrap_or_default();
         let conditions = CONDITIONS.iter().filter_map(|name| {
@@ -137,7 +163,9 @@ impl Entry {
         Entry {
             account: context.account.clone(),
             service: context.service,
+            secondary: context.secondary,
             operation,
+            wanted,
             started_at: context.now,
             ended_at: context.now,
             access,
@@ -181,21 +209,40 @@ impl Entry {
     /// Source: Storage Analytics logging, "Logging anonymous requests".
     pub fn is_logged(&self) -> bool {
         let refused = (400..500).contains(&self.status);
-        !(self.access == Access::Anonymous && refused)
+        self.wanted && !(self.access == Access::Anonymous && refused)
     }
 
     fn request_status(&self) -> String {
-        let kind = match self.status {
+        match (self.ending(), &self.error_code) {
+            ("ClientOtherError", Some(code)) if self.tells_codes => code.clone(),
+            (ending, _) => format!("{}{ending}", self.access.prefix()),
+        }
+    }
+
+    /// Source: Storage Analytics logged operations and status messages, "Storage Analytics request status messages".
+    fn ending(&self) -> &'static str {
+        match self.status {
             200..300 => "Success",
             503 => "ThrottlingError",
             500.. => "ServerOtherError",
             401 | 403 => "AuthorizationError",
-            _ => match &self.error_code {
-                Some(code) if self.tells_codes => return code.clone(),
-                _ => "ClientOtherError",
+            _ => "ClientOtherError",
+        }
+    }
+
+    /// What metrics count of it, to which who has a token is like who has the key.
+    pub fn outcome(&self) -> Outcome {
+        let elapsed = self.ended_at.duration_since(self.started_at);
+        Outcome {
+            access: match self.access {
+                Access::Bearer { .. } => "",
+                _ => self.access.prefix(),
             },
-        };
-        format!("{}{kind}", self.access.prefix())
+            ending: self.ending(),
+            elapsed: elapsed.unwrap_or_default(),
+            ingress: self.request.bytes(),
+            egress: self.response.bytes(),
+        }
     }
 
     /// Appends the lines of the request: three for a copy, one for everything else.
@@ -378,7 +425,7 @@ mod tests {
             headers,
         );
         let uri = format!("/devstoreaccount1{target}").parse().unwrap();
-        Entry::begin(&context, &uri, Logged::new("Blob", "PutBlob"), access)
+        Entry::begin(&context, &uri, Logged::new("Blob", "PutBlob"), access, true)
     }
 
     fn answer(status: u16, headers: &[(&str, &str)]) -> Response<String> {

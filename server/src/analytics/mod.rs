@@ -1,16 +1,19 @@
-//! Storage Analytics logging: which requests of an account were made, by whom, and how they went, as blobs of its container
-//! `$logs`.
+//! Storage Analytics: which requests of an account were made, by whom, and how they went, as blobs of its container `$logs`;
+//! and how many there were of which kind, as entities of its tables `$Metrics…`.
 //!
 //! A request pushes one [`Entry`] into a bounded queue and goes on; a task of its own gathers them by account, service and
-//! hour and writes them (`writer.rs`). When entries come faster than they are taken, some are dropped and their number is
+//! hour and writes them (`writer.rs`), and their figures (`metrics.rs`). When entries come faster than they are taken, some are dropped and their number is
 //! told: a log slows no request. A crash loses what was not written yet, as on the hosted service.
 //! Source: Storage Analytics logging; Storage Analytics log format.
 
+mod capacity;
 mod entry;
+mod metrics;
 mod operation;
 mod writer;
 
 pub use entry::{Access, Entry, LogVersion};
+pub use metrics::make_tables;
 pub use operation::{Class, Logged};
 
 use crate::http::App;

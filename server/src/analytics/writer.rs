@@ -5,7 +5,9 @@
 
 use super::CONTAINER;
 use super::entry::{Entry, LogVersion};
+use super::metrics::Gathered;
 use super::operation::Class;
+use super::{capacity, metrics};
 use crate::codec::date;
 use crate::http::context::ServiceKind;
 use crate::http::{App, cross};
@@ -25,7 +27,7 @@ const LOG_BYTES_MAX: usize = 4 << 20;
 const UNWRITTEN_BYTES_MAX: usize = 2 * LOG_BYTES_MAX;
 /// Logs that could not be written and wait to be tried again: what is lost beyond them bounds memory when hours go by.
 const UNWRITTEN_MAX: usize = 8;
-/// How often logs past their time are looked for.
+/// How often logs and figures past their time are looked for, unless they are written more often.
 const RETENTION_INTERVAL: Duration = Duration::from_secs(60);
 /// Logs that are removed at a time.
 const REMOVALS_MAX: u32 = 1000;
@@ -58,8 +60,10 @@ pub async fn run(app: Arc<App>, mut entries: Receiver<Option<Box<Entry>>>, inter
         interval,
         logs: HashMap::new(),
         counters: HashMap::new(),
+        figures: Gathered::default(),
     };
     let mut looked = None;
+    let mut figures_due = Instant::now() + interval;
     let mut ticks = tokio::time::interval(interval.min(Duration::from_secs(1)));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -70,14 +74,20 @@ pub async fn run(app: Arc<App>, mut entries: Receiver<Option<Box<Entry>>>, inter
             },
             now = ticks.tick() => {
                 writer.flush(|log| log.due <= now).await;
-                if looked.is_none_or(|last| now - last >= RETENTION_INTERVAL) {
+                if looked.is_none_or(|last| now - last >= RETENTION_INTERVAL.min(interval)) {
                     looked = Some(now);
                     writer.remove_old().await;
+                    writer.figures.begin(&writer.app, SystemTime::now());
+                }
+                if figures_due <= now {
+                    figures_due = now + interval;
+                    writer.write_figures().await;
                 }
             }
         }
     }
     writer.flush(|_| true).await;
+    writer.write_figures().await;
 }
 
 struct Writer {
@@ -86,11 +96,16 @@ struct Writer {
     logs: HashMap<Place, Log>,
     /// The number of the next log of an hour, once one was written.
     counters: HashMap<Place, u32>,
+    figures: Gathered,
 }
 
 impl Writer {
     async fn take(&mut self, entry: Box<Entry>) {
         let settings = self.app.properties.get(entry.service, &entry.account);
+        self.figures.take(&entry, &settings);
+        if !entry.is_logged() {
+            return;
+        }
         let version = settings.logging.version;
         let place = Place::of(&entry);
         let due = Instant::now() + self.interval;
@@ -159,6 +174,28 @@ impl Writer {
         self.counters.insert(place, number + 1);
     }
 
+    /// Adds the figures to the tables. Those that cannot be written wait for the next time.
+    async fn write_figures(&mut self) {
+        if self.figures.is_empty() {
+            return;
+        }
+        let (app, mut figures) = (self.app.clone(), std::mem::take(&mut self.figures));
+        let written = cross(move || {
+            let written = figures.write(&app.tables, SystemTime::now());
+            Ok((figures, written))
+        });
+        let failure = match written.await {
+            Ok((left, written)) => {
+                self.figures = left;
+                written.err().map(Into::into)
+            }
+            Err(failure) => Some(failure),
+        };
+        if let Some(failure) = failure {
+            tracing::warn!(reason = %failure.message, "metrics of requests cannot be written");
+        }
+    }
+
     async fn remove_old(&self) {
         let app = self.app.clone();
         let removed = cross(move || {
@@ -169,12 +206,16 @@ impl Writer {
                     if let Some(days) = settings.logging.retention_days {
                         remove_old(&app.blobs, account, service, days, now)?;
                     }
+                    metrics::remove_old(&app.tables, account, service, &settings, now)?;
+                    if service == ServiceKind::Blob && settings.hour_metrics.enabled {
+                        capacity::write(&app, account, now)?;
+                    }
                 }
             }
             Ok(())
         });
         if let Err(failure) = removed.await {
-            tracing::warn!(reason = %failure.message, "old logs of requests cannot be removed");
+            tracing::warn!(reason = %failure.message, "old logs and metrics cannot be removed");
         }
     }
 }

@@ -143,10 +143,7 @@ async fn answer(
     }
     notes.set_response_names(headers::take_metadata_names(&mut response));
     if let Some(entry) = learned.entry {
-        let entry = entry.end(&response, SystemTime::now());
-        if entry.is_logged() {
-            app.analytics.take(entry);
-        }
+        app.analytics.take(entry.end(&response, SystemTime::now()));
     }
     let status = response.status().as_u16();
     app.access_log
@@ -163,7 +160,7 @@ struct Learned {
     version: Option<ApiVersion>,
     /// Of the service and account addressed; `None` where the CORS rules have no say.
     properties: Option<Arc<ServiceProperties>>,
-    /// For the account's log, if it wants such requests logged.
+    /// For the account's log and figures, if it wants such requests in them.
     entry: Option<Entry>,
 }
 
@@ -202,7 +199,7 @@ async fn respond(
         browser::check_origin(&context.method, &context.headers, &host)?;
     }
     let caller = authenticate(app, &context)?;
-    if properties.logging.is_on() {
+    if properties.logging.is_on() || properties.keeps_metrics() {
         learned.entry = entry(&context, &uri, &caller, &properties);
     }
     if context.secondary && !matches!(context.method, Method::GET | Method::HEAD) {
@@ -223,7 +220,7 @@ async fn respond(
     }
 }
 
-/// What the account's log will have of a request, if it covers such.
+/// What the account's log and figures will have of a request, if they cover such.
 fn entry(
     context: &Context,
     uri: &Uri,
@@ -235,8 +232,10 @@ fn entry(
         ServiceKind::Queue => queue::logged(context),
         ServiceKind::Table => table::logged(context),
     };
-    let operation = operation.filter(|operation| properties.logging.covers(operation.class()))?;
-    Some(Entry::begin(context, uri, operation, Access::of(caller)))
+    let operation = operation?;
+    let wanted = properties.logging.covers(operation.class());
+    let begin = || Entry::begin(context, uri, operation, Access::of(caller), wanted);
+    (wanted || properties.keeps_metrics()).then(begin)
 }
 
 /// Answers Get User Delegation Key: only who shows a token gets a key, which is the bearer's.

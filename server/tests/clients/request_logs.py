@@ -1,11 +1,13 @@
-"""Storage Analytics logging: what the accounts' requests leave in `$logs`, found again by prefix. The server writes it every second."""
+"""Storage Analytics: what the accounts' requests leave in `$logs`, found again by prefix, and in the tables of metrics. The server
+writes both every second."""
 
 import unittest
 from datetime import datetime, timedelta, timezone
 
-from azure.core.exceptions import ResourceNotFoundError
+from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
 from azure.data.tables import TableAnalyticsLogging, TableRetentionPolicy, TableServiceClient
-from azure.storage.blob import BlobAnalyticsLogging, BlobClient, BlobServiceClient, RetentionPolicy
+from azure.storage.blob import BlobAnalyticsLogging, BlobClient, BlobServiceClient, Metrics, RetentionPolicy
+from azure.storage.queue import Metrics as QueueMetrics
 from azure.storage.queue import QueueAnalyticsLogging, QueueServiceClient
 
 import harness
@@ -128,6 +130,60 @@ class LoggingTest(harness.Test):
                 refused()
         logs.delete_blob(first.name)
         self.assertFalse(logs.get_blob_client(first.name).exists())
+
+
+class MetricsTest(harness.Test):
+    def rows(self, table, operation):
+        """The row of an operation in the present interval and in the one before, added up."""
+        query = f"PartitionKey ge '{self.since}' and RowKey eq 'user;{operation}'"
+        found = list(tables.get_table_client(table).query_entities(query))
+        counters = [name for row in found[:1] for name in row if name.startswith(("Total", "Success", "Client"))]
+        return {name: sum(row[name].value for row in found) for name in counters}
+
+    def setUp(self):
+        self.since = (datetime.now(timezone.utc) - timedelta(minutes=1)).strftime("%Y%m%dT%H00")
+
+    def test_requests_are_counted_by_hour_and_minute(self):
+        by_hour = Metrics(enabled=True, include_apis=True, retention_policy=RetentionPolicy(enabled=True, days=7))
+        blobs.set_service_properties(hour_metrics=by_hour, minute_metrics=Metrics(enabled=True, include_apis=False))
+        self.addCleanup(blobs.set_service_properties, hour_metrics=Metrics(), minute_metrics=Metrics())
+        hour, minute = (f"$Metrics{grain}PrimaryTransactionsBlob" for grain in ("Hour", "Minute"))
+        container = blobs.create_container(unique("con"))
+        for n in range(3):
+            container.upload_blob(f"{n}", b"content")
+        with self.fails(404, "BlobNotFound"):
+            container.download_blob("none")
+        eventually(lambda: self.rows(hour, "GetBlob").get("TotalRequests") == 1)
+        put, get = self.rows(hour, "PutBlob"), self.rows(hour, "GetBlob")
+        self.assertEqual((put["TotalRequests"], put["Success"], get["Success"], get["ClientOtherError"]), (3, 3, 0, 1))
+        self.assertGreater(put["TotalIngress"], 3 * len(b"content"))
+        for table in (hour, minute):
+            self.assertGreaterEqual(self.rows(table, "All")["TotalRequests"], 5)
+        self.assertEqual(self.rows(minute, "PutBlob"), {})
+        # What comes later is added.
+        container.upload_blob("later", b"content")
+        eventually(lambda: self.rows(hour, "PutBlob")["TotalRequests"] == 4)
+        capacity = tables.get_table_client("$MetricsCapacityBlob")
+        eventually(lambda: [r for r in capacity.list_entities() if r["RowKey"] == "data" and r["ContainerCount"].value >= 0])
+
+    def test_clients_read_and_delete_metrics_and_do_nothing_else(self):
+        queues.set_service_properties(hour_metrics=QueueMetrics(enabled=True, include_apis=False))
+        self.addCleanup(queues.set_service_properties, hour_metrics=QueueMetrics())
+        table = tables.get_table_client("$MetricsHourPrimaryTransactionsQueue")
+        # There is a row even if no request comes.
+        eventually(lambda: list(table.list_entities()))
+        self.assertNotIn(table.table_name, [t.name for t in tables.list_tables()])
+        entity = {"PartitionKey": "p", "RowKey": "r"}
+        for write in (
+            lambda: table.create_entity(entity), lambda: table.upsert_entity(entity), table.delete_table,
+            lambda: table.submit_transaction([("upsert", entity)]),
+        ):
+            with self.assertRaises(HttpResponseError) as caught:
+                write()
+            self.assertEqual(caught.exception.status_code, 403)
+        queues.set_service_properties(hour_metrics=QueueMetrics())
+        row = next(iter(table.list_entities()))
+        table.delete_entity(row["PartitionKey"], row["RowKey"])
 
 
 if __name__ == "__main__":

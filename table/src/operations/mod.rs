@@ -2,5 +2,6 @@
 
 mod acl;
 pub(crate) mod entity;
+mod metrics;
 mod service;
 pub(crate) mod table;

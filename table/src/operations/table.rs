@@ -15,6 +15,10 @@ impl TableService {
     /// name that cannot be, `OutOfRangeInput`, `InvalidResourceName` or `InvalidInput`.
     pub fn create_table(&self, account: &str, table: &str) -> Result<Ticket> {
         limits::check_table_name(table)?;
+        self.make_table(account, table)
+    }
+
+    pub(crate) fn make_table(&self, account: &str, table: &str) -> Result<Ticket> {
         let key = keys::table(account, table);
         let mut known = self.name_locks.exclusive(&key);
         if self.table_record(account, table, None)?.is_some() {
@@ -59,7 +63,7 @@ impl TableService {
         table: &str,
         snapshot: Option<&Snapshot>,
     ) -> Result<Option<TableRecord>> {
-        if limits::check_table_name(table).is_err() {
+        if limits::check_table_name(table).is_err() && !limits::is_metrics_table(table) {
             return Ok(None);
         }
         let key = keys::table(account, table);
@@ -95,7 +99,9 @@ impl TableService {
             drop(known);
             let mut known = self.name_locks.exclusive(&key);
             let Some(record) = self.table_record(account, table, None)? else {
-                limits::check_table_name(table)?;
+                if !limits::is_metrics_table(table) {
+                    limits::check_table_name(table)?;
+                }
                 return Err(Error::TableNotFound);
             };
             known.remember(&key, record.id);

@@ -53,28 +53,6 @@ impl Change {
         Ok(change)
     }
 
-    /// Refuses, by name, what could be set but would have no effect.
-    pub fn refuse_what_is_not_served(&self) -> Result<()> {
-        let unserved = [
-            (
-                self.hour_metrics
-                    .as_ref()
-                    .is_some_and(|metrics| metrics.enabled),
-                "Storage Analytics metrics (HourMetrics)",
-            ),
-            (
-                self.minute_metrics
-                    .as_ref()
-                    .is_some_and(|metrics| metrics.enabled),
-                "Storage Analytics metrics (MinuteMetrics)",
-            ),
-        ];
-        match unserved.into_iter().find(|(wanted, _)| *wanted) {
-            Some((_, feature)) => Err(Failure::unsupported(feature)),
-            None => Ok(()),
-        }
-    }
-
     /// Puts what is given in the place of what was.
     pub fn apply_to(self, properties: &mut ServiceProperties) {
         fn replace<T>(old: &mut T, new: Option<T>) {
@@ -445,27 +423,5 @@ mod tests {
         let both = "<StaticWebsite><Enabled>true</Enabled><IndexDocument>a</IndexDocument><DefaultIndexDocumentPath>b\
                     </DefaultIndexDocumentPath></StaticWebsite>";
         assert_eq!(code(blob, both), "InvalidXmlNodeValue");
-    }
-
-    #[test]
-    fn what_would_have_no_effect_is_refused_by_name() {
-        let metrics = format!(
-            "<HourMetrics><Version>1.0</Version><Enabled>true</Enabled><IncludeAPIs>false</IncludeAPIs>{OFF}</HourMetrics>"
-        );
-        let failure = change(ServiceKind::Table, &metrics)
-            .unwrap()
-            .refuse_what_is_not_served()
-            .unwrap_err();
-        assert_eq!(failure.status.as_u16(), 501);
-        assert!(failure.message.contains("HourMetrics"));
-        let harmless = format!(
-            "<HourMetrics><Version>1.0</Version><Enabled>false</Enabled>{OFF}</HourMetrics>{CORS}"
-        );
-        assert!(
-            change(ServiceKind::Table, &harmless)
-                .unwrap()
-                .refuse_what_is_not_served()
-                .is_ok()
-        );
     }
 }

@@ -31,14 +31,21 @@ use std::time::SystemTime;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServiceProperties {
     pub logging: Logging,
-    hour_metrics: Metrics,
-    minute_metrics: Metrics,
+    pub hour_metrics: Metrics,
+    pub minute_metrics: Metrics,
     /// In the order in which they are tried.
     pub cors: Vec<CorsRule>,
     /// The version of requests that name none; Blob only.
     pub default_service_version: Option<ApiVersion>,
     delete_retention: DeleteRetention,
     pub static_website: StaticWebsite,
+}
+
+impl ServiceProperties {
+    /// Whether requests are counted.
+    pub fn keeps_metrics(&self) -> bool {
+        self.hour_metrics.enabled || self.minute_metrics.enabled
+    }
 }
 
 /// Which requests are to be logged.
@@ -70,11 +77,12 @@ impl Logging {
 
 /// Which figures are to be kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Metrics {
-    enabled: bool,
-    include_apis: bool,
-    /// `None`: the policy is not enabled.
-    retention_days: Option<u16>,
+pub struct Metrics {
+    pub enabled: bool,
+    /// Whether by operation, too.
+    pub include_apis: bool,
+    /// Days that they are kept. `None`: the policy is not enabled, and they are kept forever.
+    pub retention_days: Option<u16>,
 }
 
 /// How long deleted blobs are kept; `None`: not at all.
@@ -176,9 +184,6 @@ pub async fn set_service_properties(
 ) -> Result<Response<Body>> {
     let bytes = body::collect(body, body::DOCUMENT_BYTES_MAX).await?;
     let change = Change::read(context.service, &parse_xml(&bytes)?)?;
-    if !app.loose {
-        change.refuse_what_is_not_served()?;
-    }
     let app = app.clone();
     cross(move || apply(&app, &context, change)).await?.await?;
     Ok(empty(202))
@@ -198,6 +203,7 @@ fn apply(app: &App, context: &Context, change: Change) -> Result<Ticket> {
     if properties.logging.is_on() {
         make_container(app, account, analytics::CONTAINER, context.now)?;
     }
+    analytics::make_tables(&app.tables, account, context.service, &properties)?;
     let ticket = match context.service {
         ServiceKind::Blob => {
             let policy = AccountPolicy {

@@ -117,6 +117,7 @@ fn read_change(
         _ => return Err(known::INVALID_INPUT.into()),
     };
     authorize(caller, request.context.service, &needs(&operation))?;
+    super::check_metrics(&operation, &table)?;
     super::covered_rows(caller, &table, false)?;
     let (write, entity) = match operation {
         Operation::InsertEntity => (Write::Insert, inserted(read_entity(&sub.body)?)?),

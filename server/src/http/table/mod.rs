@@ -22,7 +22,7 @@ use address::{Address, EntityKeys};
 use axum::body::Body;
 use axum::http::{Method, Response};
 use lazurite_engine::Ticket;
-use lazurite_table::{AccessRange, DateTime, IfMatch, TableService};
+use lazurite_table::{AccessRange, DateTime, IfMatch, TableService, is_metrics_table};
 use std::sync::Arc;
 
 /// Every operation of the service that is served, by its REST name. Update and Merge without If-Match are the upserts.
@@ -90,6 +90,7 @@ pub async fn handle(
     if operation != Operation::GetUserDelegationKey {
         authorize(caller, context.service, &needs(&operation))?;
     }
+    check_metrics(&operation, &table)?;
     let range = covered_rows(caller, &table, operation == Operation::Batch)?;
     check_content_type(&context, operation == Operation::Batch)?;
     let request = Request {
@@ -364,6 +365,22 @@ fn needs(operation: &Operation) -> Needs {
         Operation::SetServiceProperties => Needs::account_only("s", Any("w")),
         // Asked for before this is: see `get_user_delegation_key`.
         Operation::GetUserDelegationKey => Needs::OWNER,
+    }
+}
+
+/// The tables of metrics are the server's: clients read them and delete from them. Source: Storage Analytics metrics.
+fn check_metrics(operation: &Operation, table: &str) -> Result<()> {
+    use Operation::{
+        DeleteEntity, DeleteTable, GetEntity, GetTableAcl, QueryEntities, SetTableAcl,
+    };
+    let is_left_to_clients = match operation {
+        DeleteTable(name) => !is_metrics_table(name),
+        QueryEntities | GetEntity(_) | DeleteEntity(..) | GetTableAcl | SetTableAcl => true,
+        _ => !is_metrics_table(table),
+    };
+    match is_left_to_clients {
+        true => Ok(()),
+        false => Err(known::AUTHORIZATION_FAILURE.into()),
     }
 }
 

@@ -1,0 +1,424 @@
+//! Storage Analytics metrics: figures of an account's requests by hour and by minute, as entities of tables of its own.
+//!
+//! Figures are gathered in memory and added to what stands in the tables each time the logs are written: a crash loses those
+//! since. A row is named by its interval, `20261122T1300`, and by what it counts, `user;All` or `user;GetBlob`.
+//! Source: Storage Analytics metrics; Storage Analytics metrics table schema.
+
+use super::capacity;
+use super::entry::{Entry, Outcome};
+use crate::codec::date;
+use crate::http::App;
+use crate::http::context::ServiceKind;
+use crate::http::properties::{Metrics, ServiceProperties};
+use lazurite_table::{Entity, Error, Result, TableService, Value};
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, SystemTime};
+
+/// Rows that wait to be written; what comes while they cannot be is not counted beyond them.
+const ROWS_WAITING_MAX: usize = 10_000;
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How long an interval is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Grain {
+    Hour,
+    Minute,
+}
+
+impl Grain {
+    const ALL: [Grain; 2] = [Grain::Hour, Grain::Minute];
+
+    /// The interval of that time, as in PartitionKeys: `20261122T1300`.
+    pub fn interval(self, time: SystemTime) -> String {
+        let text = date::iso8601_seconds(time);
+        let digits: String = text.chars().filter(char::is_ascii_digit).collect();
+        let minute = match self {
+            Grain::Hour => "00",
+            Grain::Minute => &digits[10..12],
+        };
+        format!("{}T{}{minute}", &digits[..8], &digits[8..10])
+    }
+
+    /// What is to be kept of it.
+    fn settings(self, properties: &ServiceProperties) -> &Metrics {
+        match self {
+            Grain::Hour => &properties.hour_metrics,
+            Grain::Minute => &properties.minute_metrics,
+        }
+    }
+}
+
+/// The table of a service's figures.
+fn table_of(service: ServiceKind, grain: Grain, secondary: bool) -> String {
+    let location = if secondary { "Secondary" } else { "Primary" };
+    format!("$Metrics{grain:?}{location}Transactions{}", service.title())
+}
+
+/// Makes the tables that the properties of a service ask for.
+pub fn make_tables(
+    tables: &TableService,
+    account: &str,
+    service: ServiceKind,
+    properties: &ServiceProperties,
+) -> Result<()> {
+    let mut names = Vec::new();
+    for grain in Grain::ALL {
+        if grain.settings(properties).enabled {
+            names.extend([false, true].map(|secondary| table_of(service, grain, secondary)));
+        }
+    }
+    if service == ServiceKind::Blob && properties.hour_metrics.enabled {
+        names.push(capacity::TABLE.to_owned());
+    }
+    for name in names {
+        if let Some(ticket) = tables.make_metrics_table(account, &name)? {
+            ticket.wait()?;
+        }
+    }
+    Ok(())
+}
+
+/// Where figures belong.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Place {
+    account: String,
+    service: ServiceKind,
+    secondary: bool,
+    grain: Grain,
+    interval: String,
+}
+
+/// The figures of one row.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Figures {
+    ingress: u64,
+    egress: u64,
+    /// Milliseconds of those that succeeded.
+    latency: f64,
+    /// How many ended so, by the name of the counter.
+    counts: BTreeMap<String, u64>,
+}
+
+/// The counters of a row, in the order of the schema: (what it ended as, those of which access).
+const ENDINGS: [&str; 8] = [
+    "Success",
+    "ThrottlingError",
+    "ClientTimeoutError",
+    "ServerTimeoutError",
+    "ClientOtherError",
+    "ServerOtherError",
+    "AuthorizationError",
+    "NetworkError",
+];
+const ACCESSES: [&str; 3] = ["", "Anonymous", "SAS"];
+
+impl Figures {
+    fn add(&mut self, outcome: &Outcome) {
+        self.ingress += outcome.ingress;
+        self.egress += outcome.egress;
+        if outcome.ending == "Success" {
+            self.latency += outcome.elapsed.as_secs_f64() * 1e3;
+        }
+        let counter = format!("{}{}", outcome.access, outcome.ending);
+        *self.counts.entry(counter).or_default() += 1;
+    }
+
+    fn add_all(&mut self, other: &Figures) {
+        self.ingress += other.ingress;
+        self.egress += other.egress;
+        self.latency += other.latency;
+        for (counter, count) in &other.counts {
+            *self.counts.entry(counter.clone()).or_default() += count;
+        }
+    }
+
+    fn count(&self, access: &str, ending: &str) -> u64 {
+        let counter = format!("{access}{ending}");
+        self.counts.get(&counter).copied().unwrap_or_default()
+    }
+
+    /// How many ended so, of whatever access.
+    fn ended(&self, endings: &[&str]) -> u64 {
+        let counts = endings.iter().flat_map(|ending| {
+            let of_ending = |access: &&str| self.count(access, ending);
+            ACCESSES.iter().map(of_ending)
+        });
+        counts.sum()
+    }
+
+    /// What a row says, in the order of the schema.
+    fn properties(&self) -> Vec<(String, Value)> {
+        let total = self.ended(&ENDINGS);
+        let hidden = self.count("Anonymous", "AuthorizationError");
+        let throttled = self.ended(&["ThrottlingError"]);
+        let failed = self.ended(&["ServerTimeoutError", "ServerOtherError"]);
+        let applicable = total - throttled - hidden;
+        let billable = applicable - failed;
+        let success = self.ended(&["Success"]);
+        let percent = |part: u64, of: u64| match of {
+            0 => 0.0,
+            of => part as f64 * 100.0 / of as f64,
+        };
+        let availability = match applicable {
+            0 => 100.0,
+            applicable => percent(billable, applicable),
+        };
+        let latency = match success {
+            0 => 0.0,
+            success => self.latency / success as f64,
+        };
+        let whole = |name: &str, value: u64| (name.to_owned(), Value::Int64(value as i64));
+        let real = |name: &str, value: f64| (name.to_owned(), Value::Double(value));
+        let share = |name: &str, endings: &[&str]| real(name, percent(self.ended(endings), total));
+        let mut properties = vec![
+            whole("TotalRequests", total),
+            whole("TotalBillableRequests", billable),
+            whole("TotalIngress", self.ingress),
+            whole("TotalEgress", self.egress),
+            real("Availability", availability),
+            real("AverageE2ELatency", latency),
+            real("AverageServerLatency", latency),
+            share("PercentSuccess", &["Success"]),
+            share("PercentThrottlingError", &["ThrottlingError"]),
+            share(
+                "PercentTimeoutError",
+                &["ClientTimeoutError", "ServerTimeoutError"],
+            ),
+            share("PercentServerOtherError", &["ServerOtherError"]),
+            share("PercentClientOtherError", &["ClientOtherError"]),
+            share("PercentAuthorizationError", &["AuthorizationError"]),
+            share("PercentNetworkError", &["NetworkError"]),
+        ];
+        for ending in ENDINGS {
+            for access in ACCESSES {
+                let name = format!("{access}{ending}");
+                properties.push((name, Value::Int64(self.count(access, ending) as i64)));
+            }
+        }
+        properties
+    }
+
+    /// What a row was written from.
+    fn of(row: &Entity) -> Figures {
+        let mut figures = Figures::default();
+        let mut latency = 0.0;
+        for (name, value) in &row.properties {
+            match (name.as_str(), value) {
+                ("TotalIngress", Value::Int64(bytes)) => figures.ingress = *bytes as u64,
+                ("TotalEgress", Value::Int64(bytes)) => figures.egress = *bytes as u64,
+                ("AverageE2ELatency", Value::Double(average)) => latency = *average,
+                (name, Value::Int64(count)) if !name.starts_with("Total") => {
+                    figures.counts.insert(name.to_owned(), *count as u64);
+                }
+                _ => {}
+            }
+        }
+        figures.latency = latency * figures.ended(&["Success"]) as f64;
+        figures
+    }
+}
+
+/// Figures as they are gathered.
+#[derive(Debug, Default)]
+pub struct Gathered(HashMap<Place, BTreeMap<String, Figures>>);
+
+impl Gathered {
+    /// Counts a request, if its account wants that.
+    pub fn take(&mut self, entry: &Entry, properties: &ServiceProperties) {
+        let outcome = entry.outcome();
+        for grain in Grain::ALL {
+            let settings = grain.settings(properties);
+            if !settings.enabled || self.0.len() >= ROWS_WAITING_MAX {
+                continue;
+            }
+            let place = Place {
+                account: entry.account.clone(),
+                service: entry.service,
+                secondary: entry.secondary,
+                grain,
+                interval: grain.interval(entry.started_at),
+            };
+            let rows = self.0.entry(place).or_default();
+            let of_all = rows.entry("All".to_owned()).or_default();
+            of_all.add(&outcome);
+            if settings.include_apis {
+                let of_operation = rows.entry(entry.operation.0.clone()).or_default();
+                of_operation.add(&outcome);
+            }
+        }
+    }
+
+    /// Sees to it that there is a row for the present interval even if no request comes.
+    pub fn begin(&mut self, app: &App, now: SystemTime) {
+        for account in app.accounts.names() {
+            for service in ServiceKind::ALL {
+                let properties = app.properties.get(service, account);
+                let enabled = Grain::ALL.into_iter();
+                for grain in enabled.filter(|grain| grain.settings(&properties).enabled) {
+                    let place = Place {
+                        account: account.to_owned(),
+                        service,
+                        secondary: false,
+                        grain,
+                        interval: grain.interval(now),
+                    };
+                    let rows = self.0.entry(place).or_default();
+                    rows.entry("All".to_owned()).or_default();
+                }
+            }
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds all figures to what stands in the tables. Those that cannot be written stay.
+    pub fn write(&mut self, tables: &TableService, now: SystemTime) -> Result<()> {
+        while let Some(place) = self.0.keys().next().cloned() {
+            let rows = &self.0[&place];
+            write_rows(tables, &place, rows, now)?;
+            self.0.remove(&place);
+        }
+        Ok(())
+    }
+}
+
+fn write_rows(
+    tables: &TableService,
+    place: &Place,
+    rows: &BTreeMap<String, Figures>,
+    now: SystemTime,
+) -> Result<()> {
+    let account = &place.account;
+    let table = table_of(place.service, place.grain, place.secondary);
+    tables.make_metrics_table(account, &table)?;
+    let mut last = None;
+    for (operation, figures) in rows {
+        let row_key = format!("user;{operation}");
+        let mut sum = match tables.get_entity(account, &table, &place.interval, &row_key) {
+            Ok(row) => Figures::of(&row),
+            Err(Error::ResourceNotFound) => Figures::default(),
+            Err(error) => return Err(error),
+        };
+        sum.add_all(figures);
+        let row = Entity::new(&place.interval, row_key, sum.properties());
+        let (_, ticket) = tables.insert_or_replace_entity(account, &table, &row, now)?;
+        last = Some(ticket);
+    }
+    if let Some(ticket) = last {
+        ticket.wait()?;
+    }
+    Ok(())
+}
+
+/// Deletes figures of intervals that began longer ago than the properties of a service say.
+pub fn remove_old(
+    tables: &TableService,
+    account: &str,
+    service: ServiceKind,
+    properties: &ServiceProperties,
+    now: SystemTime,
+) -> Result<()> {
+    for grain in Grain::ALL {
+        let Some(days) = grain.settings(properties).retention_days else {
+            continue;
+        };
+        let first_kept = grain.interval(now - DAY * u32::from(days));
+        for secondary in [false, true] {
+            let table = table_of(service, grain, secondary);
+            match tables.delete_partitions_before(account, &table, &first_kept) {
+                Ok(_) | Err(Error::TableNotFound) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(access: &'static str, ending: &'static str) -> Outcome {
+        Outcome {
+            access,
+            ending,
+            elapsed: Duration::from_millis(3),
+            ingress: 10,
+            egress: 100,
+        }
+    }
+
+    fn value<'a>(properties: &'a [(String, Value)], name: &str) -> &'a Value {
+        let found = properties.iter().find(|(given, _)| given == name);
+        &found.unwrap_or_else(|| panic!("{name} is missing")).1
+    }
+
+    #[test]
+    fn intervals_are_named_by_their_beginning() {
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000 + 59 * 60 + 59);
+        assert_eq!(Grain::Hour.interval(time), "20270115T0800");
+        assert_eq!(Grain::Minute.interval(time), "20270115T0859");
+    }
+
+    #[test]
+    fn rows_say_how_requests_ended() {
+        let mut figures = Figures::default();
+        for (access, ending) in [
+            ("", "Success"),
+            ("SAS", "Success"),
+            ("", "ThrottlingError"),
+            ("Anonymous", "AuthorizationError"),
+            ("", "ServerOtherError"),
+        ] {
+            figures.add(&outcome(access, ending));
+        }
+        let row = figures.properties();
+        assert_eq!(row.len(), 14 + 24);
+        for (name, expected) in [
+            ("TotalRequests", 5),
+            ("TotalBillableRequests", 2),
+            ("TotalIngress", 50),
+            ("TotalEgress", 500),
+            ("SASSuccess", 1),
+            ("AnonymousAuthorizationError", 1),
+            ("NetworkError", 0),
+        ] {
+            assert_eq!(value(&row, name), &Value::Int64(expected), "{name}");
+        }
+        for (name, expected) in [
+            ("Availability", 200.0 / 3.0),
+            ("PercentSuccess", 40.0),
+            ("PercentAuthorizationError", 20.0),
+            ("PercentTimeoutError", 0.0),
+            ("AverageE2ELatency", 3.0),
+        ] {
+            assert_eq!(value(&row, name), &Value::Double(expected), "{name}");
+        }
+    }
+
+    #[test]
+    fn figures_are_read_back_from_their_row() {
+        let mut figures = Figures::default();
+        for ending in ["Success", "ClientOtherError", "Success"] {
+            figures.add(&outcome("SAS", ending));
+        }
+        let mut sum = Figures::of(&Entity::new("p", "r", figures.properties()));
+        sum.add_all(&figures);
+        let (once, twice) = (figures.properties(), sum.properties());
+        for name in ["TotalRequests", "TotalEgress", "SASSuccess"] {
+            let (Value::Int64(once), Value::Int64(twice)) =
+                (value(&once, name), value(&twice, name))
+            else {
+                panic!("{name} is a whole number");
+            };
+            assert_eq!(*twice, 2 * once, "{name}");
+        }
+        for name in ["AverageE2ELatency", "PercentSuccess", "Availability"] {
+            assert_eq!(value(&once, name), value(&twice, name), "{name}");
+        }
+        let nothing = Figures::default().properties();
+        assert_eq!(value(&nothing, "Availability"), &Value::Double(100.0));
+    }
+}
