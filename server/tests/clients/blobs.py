@@ -201,8 +201,10 @@ class Containers(harness.Test):
             service.set_service_properties(cors=[rules[1]] * 6)
         with self.fails(400, "InvalidXmlNodeValue"):
             service.set_service_properties(hour_metrics=Metrics(enabled=False, retention_policy=RetentionPolicy(enabled=True, days=366)))
-        with self.fails(501, "NotImplemented", "HourMetrics"):
-            service.set_service_properties(hour_metrics=Metrics(enabled=True, include_apis=True))
+        service.set_service_properties(hour_metrics=Metrics(enabled=True, include_apis=True))
+        found = service.get_service_properties()["hour_metrics"]
+        self.assertEqual((found.enabled, found.include_apis), (True, True))
+        service.set_service_properties(hour_metrics=Metrics())
         service.set_service_properties(target_version="2020-10-02")
         self.assertEqual(service.get_service_properties()["target_version"], "2020-10-02")
 

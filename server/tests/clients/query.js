@@ -44,7 +44,7 @@ describe("queries", () => {
       inputTextConfiguration: lines,
       outputTextConfiguration: lines,
     });
-    assert.equal(await text(response), '{"c":"x","n":2.5}\n{"c":"y","n":null}\n');
+    assert.equal(await text(response), '{"c":"x","n":2.5}\n{"c":"y"}\n');
   });
 
   it("tell progress and errors", async () => {

@@ -133,8 +133,10 @@ class Queues(harness.Test):
             service.set_service_properties(cors=[rules[1]] * 6)
         with self.fails(400, "InvalidXmlNodeValue"):
             service.set_service_properties(hour_metrics=Metrics(enabled=False, retention_policy=RetentionPolicy(enabled=True, days=366)))
-        with self.fails(501, "NotImplemented", "HourMetrics"):
-            service.set_service_properties(hour_metrics=Metrics(enabled=True, include_apis=True))
+        service.set_service_properties(hour_metrics=Metrics(enabled=True, include_apis=True))
+        found = service.get_service_properties()["hour_metrics"]
+        self.assertEqual((found.enabled, found.include_apis), (True, True))
+        service.set_service_properties(hour_metrics=Metrics())
 
     def test_a_recreated_queue_is_empty(self):
         queue = new_queue()

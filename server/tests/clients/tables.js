@@ -88,7 +88,9 @@ describe("tables", () => {
     assert.equal(found.hourMetrics.enabled, false);
     assert.deepEqual(found.cors.map((rule) => [rule.allowedOrigins, rule.maxAgeInSeconds]), [["http://a.com", 7]]);
     const metrics = { version: "1.0", enabled: true, includeAPIs: false, retentionPolicy: { enabled: false } };
-    await fails(() => service.setProperties({ minuteMetrics: metrics }), 501, "NotImplemented", "MinuteMetrics");
+    await service.setProperties({ minuteMetrics: metrics });
+    assert.equal((await service.getProperties()).minuteMetrics.enabled, true);
+    await service.setProperties({ minuteMetrics: { ...metrics, enabled: false, includeAPIs: undefined } });
     await service.setProperties({ cors: [] });
     assert.equal((await service.getProperties()).cors?.length ?? 0, 0);
   });
