@@ -5,7 +5,7 @@
 
 use crate::compaction::Retention;
 use crate::files::{FileKind, FileName};
-use crate::keyspace::Tree;
+use crate::keyspace::{Tree, View};
 use crate::manifest::Manifest;
 use crate::memtable::Memtable;
 use crate::range_tombstones::Fragment;
@@ -20,10 +20,15 @@ use std::time::Duration;
 
 /// After how many seconds a memtable that hides older data is flushed when space is short.
 const SHORT_SECONDS: u64 = 1;
+/// A memtable with fewer bytes is not worth an SSTable, however much it is read.
+const CROSSED_BYTES_MIN: u64 = 1 << 20;
+/// Bytes that are flushed for each time a scan had to find its place in a memtable beside SSTables. That costs it about a
+/// microsecond; a flush, and the merges behind it, some hundreds of times as long, which they take in quiet moments only.
+const CROSSING_BYTES: u64 = 4 << 10;
 
 impl Store {
     /// Seals active memtables that hide older data for too long (sooner when space is short), that hold much in the value
-    /// log, or that keep the log from being removed.
+    /// log, that keep the log from being removed, or that scans pay for.
     pub(crate) fn seal_aged(&self) {
         let trees = self.trees();
         let aged: Vec<_> = trees.iter().filter(|tree| self.is_aged(tree)).collect();
@@ -59,6 +64,15 @@ impl Store {
         ((hides_files || hides_values) && awaited())
             || summary.value_bytes > self.config.value_segment_bytes
             || pins_log
+            || self.is_read_across(&view)
+    }
+
+    /// Whether scans have paid for a memtable as for one source more, and will go on to: nothing is written that would fill it
+    /// soon. In SSTables its rows are joined with the others.
+    fn is_read_across(&self, view: &View) -> bool {
+        let bytes = view.active.bytes() as u64;
+        let paid = view.active.crossings().saturating_mul(CROSSING_BYTES);
+        (CROSSED_BYTES_MIN..=paid).contains(&bytes) && self.is_at_rest()
     }
 
     /// Flushes the oldest sealed memtable of any keyspace. Answers whether there was one. Called under `flushing`.

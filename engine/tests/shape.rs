@@ -239,6 +239,38 @@ fn can_be_filled_again(durability: Durability, bytes_max: u64, value_bytes: usiz
 }
 
 #[test]
+fn a_memtable_that_scans_pay_for_is_flushed_at_rest() {
+    let small = Small::open(Durability::Memory, 1 << 30);
+    let Small {
+        db,
+        keyspace,
+        clock,
+    } = &small;
+    let flushes_after = |milliseconds| {
+        clock.advance(Duration::from_millis(milliseconds));
+        while db.step().unwrap().is_some() {}
+        db.stats().flushes
+    };
+    fill(db, keyspace, 0..10_000, &[1; 300]);
+    db.flush(keyspace).unwrap();
+    fill(db, keyspace, 10_000..20_000, &[2; 300]);
+    let unread = (0..5).map(|_| flushes_after(1000));
+    assert_eq!(unread.max(), Some(1));
+    let snapshot = db.snapshot();
+    let mut rows = snapshot.scan(keyspace, KeyRange::all(), Direction::Forward);
+    for index in 0..2_000 {
+        rows.seek(&key(index));
+        assert!(rows.advance().unwrap());
+    }
+    drop(rows);
+    fill(db, keyspace, 20_000..21_000, &[3; 300]);
+    assert_eq!(flushes_after(300), 1, "what is written goes on");
+    let rested = (0..5).map(|_| flushes_after(1000));
+    assert_eq!(rested.max(), Some(2));
+    assert_eq!(db.stats().memtable_bytes, 0);
+}
+
+#[test]
 fn a_full_store_in_memory_has_space_again_when_a_range_is_deleted() {
     for (mebibytes, value_bytes) in [(16, 2000), (16, 1 << 20), (64, 50_000)] {
         can_be_filled_again(Durability::Memory, mebibytes << 20, value_bytes);

@@ -40,6 +40,8 @@ pub(crate) struct Rows {
     gaps: Arc<Gaps>,
     at: SequenceNumber,
     passed: u64,
+    /// How often all sources were asked for their place.
+    seeks: u64,
     /// Since the last seek, until a live row is found.
     search: Option<Search>,
 }
@@ -92,6 +94,7 @@ impl Rows {
             gaps: tree.gaps.clone(),
             at,
             passed: 0,
+            seeks: 0,
             search: None,
         }
     }
@@ -229,6 +232,7 @@ impl Rows {
     fn seek_sources(&mut self, bound: Option<&[u8]>) -> Result<()> {
         let looks_ahead = self.has_range_tombstones && self.scan.direction == Direction::Forward;
         let goes_on = std::mem::take(&mut self.goes_on);
+        self.seeks += 1;
         let mut bound = bound.map(Cow::Borrowed);
         for index in 0..self.sources.len() {
             let source = &mut self.sources[index];
@@ -398,5 +402,11 @@ impl Rows {
 impl Drop for Rows {
     fn drop(&mut self) {
         self.end_search(None);
+        // The newest memtable is told what it costs to be one source more: see `Store::is_read_across`.
+        if let [first, .., last] = &self.sources[..]
+            && let (Some(memtable), None) = (first.memtable(), last.memtable())
+        {
+            memtable.add_crossings(self.seeks);
+        }
     }
 }

@@ -100,6 +100,14 @@ impl Source {
         matches!(self, Source::Memtable(_))
     }
 
+    /// The memtable, if it is one.
+    pub(crate) fn memtable(&self) -> Option<&Memtable> {
+        match self {
+            Source::Memtable(rows) => Some(&rows.memtable),
+            Source::Run(_) => None,
+        }
+    }
+
     /// To the end of the source.
     pub(crate) fn exhaust(&mut self) {
         match self {

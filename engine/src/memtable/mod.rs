@@ -21,7 +21,7 @@ use bytes::Bytes;
 use filter::{FILTER_BYTES, FILTERED_ROWS_MIN, KeyFilter};
 use index::{INDEX_BYTES_PER_ROW, Index, Position};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
@@ -43,6 +43,8 @@ pub(crate) struct Memtable {
     has_range_tombstones: AtomicBool,
     keys: KeyFilter,
     created: Duration,
+    /// How often scans had to find their place here beside SSTables.
+    crossings: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -103,6 +105,7 @@ impl Memtable {
             has_range_tombstones: AtomicBool::new(false),
             keys: KeyFilter::default(),
             created,
+            crossings: AtomicU64::new(0),
         }
     }
 
@@ -121,6 +124,15 @@ impl Memtable {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.bytes() == 0
+    }
+
+    /// A scan has found its place so often here and in SSTables.
+    pub(crate) fn add_crossings(&self, count: u64) {
+        self.crossings.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn crossings(&self) -> u64 {
+        self.crossings.load(Ordering::Relaxed)
     }
 
     pub(crate) fn summary(&self) -> Summary {
