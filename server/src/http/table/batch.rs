@@ -345,11 +345,10 @@ async fn answer_query(
     request.context.headers.set(ACCEPT, accept);
     let query = sub.target.split_once('?').map_or("", |(_, query)| query);
     request.context.query = Query::parse(query)?;
-    request.level = level(&request.context)?;
-    let level = request.level;
+    let told = level(&request.context).unwrap_or(Level::Minimal);
     match read_alone(request, caller, &sub).await {
         Ok(response) => Ok(response),
-        Err(failure) => Ok(refusal(&failure, level, &request_id, now)),
+        Err(failure) => Ok(refusal(&failure, told, &request_id, now)),
     }
 }
 
@@ -358,6 +357,7 @@ async fn read_alone(
     caller: &Caller,
     sub: &SubRequest,
 ) -> Result<SubResponse> {
+    request.level = level(&request.context)?;
     let (table, operation) = match address(&sub.target)? {
         Address::Entity(table, keys) => (table, Operation::GetEntity(keys)),
         Address::Table(table) => (table, Operation::QueryEntities),

@@ -333,6 +333,11 @@ fn what_a_query_in_a_batch_is_refused_for_stands_in_its_part() {
         ("()?$orderby=a", "501", "NotImplemented"),
         ("?comp=acl", "400", "InvalidQueryParameterValue"),
         ("none()", "404", "TableNotFound"),
+        (
+            "()?$format=application/atom%2Bxml",
+            "415",
+            "AtomFormatNotSupported",
+        ),
     ] {
         let (head, body) = part(&read_alone(&server, query));
         assert!(
