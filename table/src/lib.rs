@@ -38,7 +38,7 @@ pub use error::{Error, InvalidInput, OutOfRangeInput, Result};
 pub use filter::{FILTER_BYTES_MAX, FILTER_DEPTH_MAX};
 pub use limits::{
     ACL_IDENTIFIERS_MAX, BINARY_BYTES_MAX, ENTITY_BYTES_MAX, KEY_UNITS_MAX, PROPERTIES_MAX,
-    PROPERTY_NAME_UNITS_MAX, STRING_UNITS_MAX, is_metrics_table,
+    PROPERTY_NAME_UNITS_MAX, STRING_UNITS_MAX, check_table_name, is_metrics_table,
 };
 pub use model::{ETag, Entity, Guid, IfMatch, Operation, SignedIdentifier, Value, Write};
 pub use query::{Cost, PAGE_BYTES_MAX, PAGE_ROWS_MAX, Page, PageEnd, Query, TablePage, TableQuery};

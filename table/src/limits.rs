@@ -143,7 +143,7 @@ fn property_bytes(name: &str, value: ValueRef<'_>) -> usize {
 }
 
 /// Checks the name of a table to be created. Source: Understanding the Table Service Data Model, "Table Names".
-pub(crate) fn check_table_name(name: &str) -> Result<()> {
+pub fn check_table_name(name: &str) -> Result<()> {
     ensure(!name.eq_ignore_ascii_case("tables"), InvalidInput::Request)?;
     let length = name.chars().count();
     ensure(

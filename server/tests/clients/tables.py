@@ -141,7 +141,7 @@ class Tables(harness.Test):
         self.assertEqual(table.get_table_access_policy(), {})
 
     def test_names_that_cannot_be_are_told_by_every_operation(self):
-        for name in ("1table", "aa", "a" * 64, "my_table"):
+        for name in ("1table", "aa", "a" * 64, "my_table", "a//"):
             table = service.get_table_client(name)
             for ask in (
                 table.create_table, lambda: table.create_entity({"PartitionKey": "p", "RowKey": "r"}),
@@ -158,6 +158,8 @@ class Tables(harness.Test):
         hint = "Please check your account URL"
         with self.fails(404, "TableNotFound", hint):
             wrong.create_table(name)
+        # To this client, what is not there is deleted.
+        wrong.delete_table(name)
         table = service.create_table(name)
         with self.fails(400, "PropertiesNeedValue", hint):
             wrong.create_table(name)

@@ -19,7 +19,7 @@ use axum::body::Body;
 use axum::http::header::ACCEPT;
 use axum::http::{HeaderValue, Response};
 use http_body_util::BodyExt;
-use lazurite_table::{DateTime, ETag, Entity, Write};
+use lazurite_table::{DateTime, ETag, Entity, Write, check_table_name};
 
 /// One operation of a changeset, read and allowed.
 struct Change {
@@ -113,6 +113,10 @@ fn read_change(
                 .filter(|_| sub.method == "POST")
                 .unwrap_or(sub.method.clone());
             (table, route_entity(&method, keys, &header)?)
+        }
+        Address::Below(table, _) => {
+            check_table_name(&table)?;
+            return Err(known::INVALID_INPUT.into());
         }
         _ => return Err(known::INVALID_INPUT.into()),
     };

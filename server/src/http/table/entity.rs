@@ -146,7 +146,8 @@ pub async fn insert_entity(request: Request, body: RequestBody) -> Result<Respon
     }
 }
 
-fn check_table(request: &Request) -> Result<()> {
+/// Errors: that of a table that is not there.
+pub fn check_table(request: &Request) -> Result<()> {
     let tables = &request.app.tables;
     run::read(|| Ok(tables.check_table(request.account(), &request.table)?))
 }

@@ -22,7 +22,9 @@ use address::{Address, EntityKeys};
 use axum::body::Body;
 use axum::http::{Method, Response};
 use lazurite_engine::Ticket;
-use lazurite_table::{AccessRange, DateTime, IfMatch, TableService, is_metrics_table};
+use lazurite_table::{
+    AccessRange, DateTime, IfMatch, TableService, check_table_name, is_metrics_table,
+};
 use std::sync::Arc;
 
 /// Every operation of the service that is served, by its REST name. Update and Merge without If-Match are the upserts.
@@ -47,6 +49,8 @@ enum Operation {
     SetServiceProperties,
     GetServiceStats,
     GetUserDelegationKey,
+    /// Something of what is below a table, where nothing is; whether with a predicate.
+    Nothing(bool),
 }
 
 impl Operation {
@@ -138,12 +142,35 @@ pub async fn handle(
         Operation::SetServiceProperties => {
             properties::set_service_properties(app, request.context, body).await
         }
+        Operation::Nothing(has_predicate) => Err(nothing_there(&request, has_predicate)),
+    }
+}
+
+/// What the hosted service says of what is below a table.
+fn nothing_there(request: &Request, has_predicate: bool) -> Failure {
+    if let Err(missing) = entity::check_table(request) {
+        return missing;
+    }
+    match has_predicate {
+        true => {
+            let resource = format!("{}.{}", request.account(), request.table);
+            let message = "The number of keys specified in the URI does not match number of key properties for the resource";
+            Failure::new(400, "InvalidInput", format!("{message} '{resource}'."))
+        }
+        false => Failure::new(
+            501,
+            "NotImplemented",
+            "The requested operation is not implemented on the specified resource.",
+        ),
     }
 }
 
 /// What logs call the operation of a request.
 pub fn logged(context: &Context) -> Option<Logged> {
     let (operation, _) = route(context, &method(context).ok()?).ok()?;
+    if matches!(operation, Operation::Nothing(_)) {
+        return None;
+    }
     Some(Logged::new("Table", &format!("{operation:?}")))
 }
 
@@ -222,6 +249,10 @@ fn route(context: &Context, method: &Method) -> Result<(Operation, String)> {
         Address::Table(name) | Address::Entity(name, _) | Address::Below(name, _) => name.clone(),
         _ => String::new(),
     };
+    if let Address::Below(name, _) = &address {
+        // Told before anything else, as where nothing is behind it.
+        check_table_name(name)?;
+    }
     let operation = match (address, comp.as_str()) {
         (Address::Service, _) => route_service(context)?,
         (Address::Tables, _) => match *method {
@@ -248,24 +279,7 @@ fn route(context: &Context, method: &Method) -> Result<(Operation, String)> {
         },
         // As the hosted service answers; so clients see that their endpoint should not name a table.
         (Address::Below(..), "") if method == Method::POST => Operation::InsertEntity,
-        (Address::Below(_, true), "") => {
-            let resource = format!("{}.{table}", context.account);
-            return Err(Failure::new(
-                400,
-                "InvalidInput",
-                format!(
-                    "The number of keys specified in the URI does not match number of key properties for the resource \
-                     '{resource}'."
-                ),
-            ));
-        }
-        (Address::Below(_, false), "") => {
-            return Err(Failure::new(
-                501,
-                "NotImplemented",
-                "The requested operation is not implemented on the specified resource.",
-            ));
-        }
+        (Address::Below(_, has_predicate), "") => Operation::Nothing(has_predicate),
         (Address::Entity(_, keys), "") => {
             route_entity(method.as_str(), keys, &|name| context.header(name))?
         }
@@ -357,7 +371,7 @@ fn needs(operation: &Operation) -> Needs {
         }
         Operation::DeleteEntity(..) => Needs::same("o", Any("d")),
         // Each operation inside has its own needs.
-        Operation::Batch => Needs::same("o", Any("raud")),
+        Operation::Batch | Operation::Nothing(_) => Needs::same("o", Any("raud")),
         Operation::GetTableAcl | Operation::SetTableAcl => Needs::OWNER,
         Operation::GetServiceProperties | Operation::GetServiceStats => {
             Needs::account_only("s", Any("r"))
