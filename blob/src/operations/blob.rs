@@ -3,7 +3,7 @@
 use super::checks::{check_online, check_unprotected};
 use super::write::{BlobWrite, Place, Retired};
 use crate::BlobService;
-use crate::conditions::{Conditions, WriteKind};
+use crate::conditions::{Conditions, Validators, WriteCondition, WriteKind};
 use crate::download::{ByteRange, Download};
 use crate::error::{Error, Result};
 use crate::etag::whole_seconds;
@@ -171,7 +171,7 @@ impl BlobService {
         let condition = request.conditions.for_write()?;
         let mut write = self.begin_any_write(address, now)?;
         let permanent = if request.permanent {
-            write.delete_permanently(address.state)?;
+            write.delete_permanently(address.state, condition, request)?;
             true
         } else if address.state != BlobState::Current {
             let (place, blob) = write.find_for_change(address.state, condition)?;
@@ -235,7 +235,12 @@ impl BlobWrite<'_> {
     }
 
     /// Deletes for good what is deleted but still kept.
-    fn delete_permanently(&mut self, state: BlobState) -> Result<()> {
+    fn delete_permanently(
+        &mut self,
+        state: BlobState,
+        condition: WriteCondition<'_>,
+        request: &DeleteBlob,
+    ) -> Result<()> {
         let (BlobState::Snapshot(moment) | BlobState::Version(moment)) = state else {
             return Err(Error::InvalidOperation {
                 reason: "only deleted snapshots and versions are deleted for good",
@@ -248,6 +253,9 @@ impl BlobWrite<'_> {
         }
         let place = Place::Past(History::Deleted, moment);
         let blob = self.past(place)?.ok_or(Error::BlobNotFound)?;
+        condition.check(WriteKind::Change, Some(Validators::from(&blob)))?;
+        request.conditions.check_tags(&blob.tags)?;
+        request.tier_changed.check(&blob, self.now)?;
         check_unprotected(&blob, self.now)?;
         self.remove(place);
         self.forget(&blob);

@@ -199,6 +199,18 @@ fn kept_snapshots_are_deleted_for_good_where_the_account_allows_it() {
         store
             .delete_with("name", state, DeleteBlob::default())
             .unwrap();
+        let unmet = DeleteBlob {
+            conditions: Conditions {
+                if_match: ETags::parse("0x1"),
+                ..Conditions::default()
+            },
+            ..permanent.clone()
+        };
+        let refused = store.delete_with("name", state, unmet);
+        match allowed {
+            true => assert_err!(refused, Error::ConditionNotMet),
+            false => assert_err!(refused, Error::InvalidOperation { .. }),
+        }
         let deleted = store.delete_with("name", state, permanent.clone());
         match allowed {
             true => assert!(deleted.unwrap()),
