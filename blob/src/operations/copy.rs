@@ -35,7 +35,7 @@ pub struct CopyBlob {
     pub settings: BlobSettings,
     /// Whether the destination gets the source's tags: of Copy Blob From URL.
     pub copy_tags: bool,
-    /// Whether an append blob takes no more once it is copied.
+    /// Whether an append blob takes no more once it is copied; `None`: as its source.
     pub seal: Option<bool>,
     /// How soon a source in the archive is back at the destination, if that is told another tier.
     pub rehydrate_priority: RehydratePriority,

@@ -3,9 +3,13 @@
 
 use super::CONTAINER;
 use super::metrics::Grain;
-use crate::http::App;
-use lazurite_blob::{BlobEntry, BlobService, ListBlobs, ListContainers};
-use lazurite_table::{Entity, Error, Result, Value};
+use crate::http::context::ServiceKind;
+use crate::http::error::Result;
+use crate::http::{App, cross};
+use lazurite_blob::{Blob, BlobEntry, BlobService, ListBlobs, ListContainers};
+use lazurite_table::{Entity, Error, Value};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 /// The table of capacities.
@@ -19,23 +23,34 @@ struct Capacity {
     objects: u64,
 }
 
-/// Writes what the account holds, unless that was done today. Walks over all its blobs, page by page.
-pub fn write(app: &App, account: &str, now: SystemTime) -> Result<()> {
+/// Writes what each account holds whose Blob service keeps hour metrics, unless that was done today: apart from the writing of
+/// logs, because it walks over all blobs. Ends soon once `stop` is set.
+pub async fn write_all(app: Arc<App>, stop: Arc<AtomicBool>) {
+    let written = cross(move || {
+        for account in app.accounts.names() {
+            let properties = app.properties.get(ServiceKind::Blob, account);
+            if properties.hour_metrics.enabled {
+                write(&app, account, SystemTime::now(), &stop)?;
+            }
+        }
+        Ok(())
+    });
+    if let Err(failure) = written.await {
+        tracing::warn!(reason = %failure.message, "what the accounts hold cannot be counted");
+    }
+}
+
+fn write(app: &App, account: &str, now: SystemTime, stop: &AtomicBool) -> Result<()> {
     let (tables, day) = (&app.tables, Grain::Hour.interval(now));
     let day = format!("{}T0000", &day[..8]);
+    // The log keeps the order: with the rows, the table is there as well.
+    tables.make_metrics_table(account, TABLE)?;
     match tables.get_entity(account, TABLE, &day, "data") {
         Err(Error::ResourceNotFound) => {}
-        Err(Error::TableNotFound) => {
-            tables.make_metrics_table(account, TABLE)?;
-        }
-        other => return other.map(|_| ()),
+        written => return Ok(written.map(|_| ())?),
     }
-    let [data, analytics] = match capacities(&app.blobs, account, now) {
-        Ok(capacities) => capacities,
-        Err(error) => {
-            tracing::warn!(%error, account, "what the account holds cannot be counted");
-            return Ok(());
-        }
+    let Some([data, analytics]) = capacities(&app.blobs, account, now, stop)? else {
+        return Ok(());
     };
     for (row_key, held) in [("analytics", analytics), ("data", data)] {
         let whole = |name: &str, value: u64| (name.to_owned(), Value::Int64(value as i64));
@@ -51,12 +66,13 @@ pub fn write(app: &App, account: &str, now: SystemTime) -> Result<()> {
     Ok(())
 }
 
-/// What clients have put into an account, and its logs.
+/// What clients have put into an account, and its logs; `None` if that is no longer asked.
 fn capacities(
     blobs: &BlobService,
     account: &str,
     now: SystemTime,
-) -> lazurite_blob::Result<[Capacity; 2]> {
+    stop: &AtomicBool,
+) -> lazurite_blob::Result<Option<[Capacity; 2]>> {
     let mut held = [Capacity::default(), Capacity::default()];
     let mut containers = ListContainers {
         system: true,
@@ -67,11 +83,12 @@ fn capacities(
         for (name, _) in page.containers {
             let held = &mut held[usize::from(name == CONTAINER)];
             held.containers += 1;
-            add_container(held, blobs, account, &name, now)?;
+            add_container(held, blobs, account, &name, now, stop)?;
         }
         match page.next_marker {
+            _ if stop.load(Ordering::Relaxed) => return Ok(None),
             Some(marker) => containers.marker = Some(marker),
-            None => return Ok(held),
+            None => return Ok(Some(held)),
         }
     }
 }
@@ -82,9 +99,13 @@ fn add_container(
     account: &str,
     container: &str,
     now: SystemTime,
+    stop: &AtomicBool,
 ) -> lazurite_blob::Result<()> {
     let mut request = ListBlobs {
         snapshots: true,
+        versions: true,
+        deleted: true,
+        uncommitted: true,
         ..ListBlobs::default()
     };
     loop {
@@ -97,10 +118,13 @@ fn add_container(
             let BlobEntry::Blob(listed) = entry else {
                 continue;
             };
-            held.objects += 1;
+            // What a name has had takes space, and is no blob of its own.
+            let is_blob = |blob: &Blob| blob.is_current && blob.deleted.is_none();
+            held.objects += u64::from(listed.blob.as_ref().is_none_or(is_blob));
             held.bytes += listed.blob.map_or(0, |blob| blob.length);
         }
         match page.next_marker {
+            _ if stop.load(Ordering::Relaxed) => return Ok(()),
             Some(marker) => request.marker = Some(marker),
             None => return Ok(()),
         }

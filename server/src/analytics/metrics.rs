@@ -14,8 +14,8 @@ use lazurite_table::{Entity, Error, Result, TableService, Value};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, SystemTime};
 
-/// Rows that wait to be written; what comes while they cannot be is not counted beyond them.
-const ROWS_WAITING_MAX: usize = 10_000;
+/// Intervals of services that wait to be written; what comes while they cannot be is not counted beyond them.
+const PLACES_WAITING_MAX: usize = 10_000;
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How long an interval is.
@@ -99,7 +99,7 @@ struct Figures {
     counts: BTreeMap<String, u64>,
 }
 
-/// The counters of a row, in the order of the schema: (what it ended as, those of which access).
+/// The counters of a row, in the order of the schema: for each ending one of each access.
 const ENDINGS: [&str; 8] = [
     "Success",
     "ThrottlingError",
@@ -124,11 +124,12 @@ impl Figures {
     }
 
     fn add_all(&mut self, other: &Figures) {
-        self.ingress += other.ingress;
-        self.egress += other.egress;
+        self.ingress = self.ingress.saturating_add(other.ingress);
+        self.egress = self.egress.saturating_add(other.egress);
         self.latency += other.latency;
         for (counter, count) in &other.counts {
-            *self.counts.entry(counter.clone()).or_default() += count;
+            let sum = self.counts.entry(counter.clone()).or_default();
+            *sum = sum.saturating_add(*count);
         }
     }
 
@@ -143,7 +144,7 @@ impl Figures {
             let of_ending = |access: &&str| self.count(access, ending);
             ACCESSES.iter().map(of_ending)
         });
-        counts.sum()
+        counts.fold(0, u64::saturating_add)
     }
 
     /// What a row says, in the order of the schema.
@@ -152,8 +153,8 @@ impl Figures {
         let hidden = self.count("Anonymous", "AuthorizationError");
         let throttled = self.ended(&["ThrottlingError"]);
         let failed = self.ended(&["ServerTimeoutError", "ServerOtherError"]);
-        let applicable = total - throttled - hidden;
-        let billable = applicable - failed;
+        let applicable = total.saturating_sub(throttled).saturating_sub(hidden);
+        let billable = applicable.saturating_sub(failed);
         let success = self.ended(&["Success"]);
         let percent = |part: u64, of: u64| match of {
             0 => 0.0,
@@ -202,13 +203,14 @@ impl Figures {
     fn of(row: &Entity) -> Figures {
         let mut figures = Figures::default();
         let mut latency = 0.0;
+        let whole = |value: &i64| u64::try_from(*value).unwrap_or_default();
         for (name, value) in &row.properties {
             match (name.as_str(), value) {
-                ("TotalIngress", Value::Int64(bytes)) => figures.ingress = *bytes as u64,
-                ("TotalEgress", Value::Int64(bytes)) => figures.egress = *bytes as u64,
+                ("TotalIngress", Value::Int64(bytes)) => figures.ingress = whole(bytes),
+                ("TotalEgress", Value::Int64(bytes)) => figures.egress = whole(bytes),
                 ("AverageE2ELatency", Value::Double(average)) => latency = *average,
                 (name, Value::Int64(count)) if !name.starts_with("Total") => {
-                    figures.counts.insert(name.to_owned(), *count as u64);
+                    figures.counts.insert(name.to_owned(), whole(count));
                 }
                 _ => {}
             }
@@ -228,7 +230,7 @@ impl Gathered {
         let outcome = entry.outcome();
         for grain in Grain::ALL {
             let settings = grain.settings(properties);
-            if !settings.enabled || self.0.len() >= ROWS_WAITING_MAX {
+            if !settings.enabled {
                 continue;
             }
             let place = Place {
@@ -238,7 +240,9 @@ impl Gathered {
                 grain,
                 interval: grain.interval(entry.started_at),
             };
-            let rows = self.0.entry(place).or_default();
+            let Some(rows) = self.rows(place) else {
+                continue;
+            };
             let of_all = rows.entry("All".to_owned()).or_default();
             of_all.add(&outcome);
             if settings.include_apis {
@@ -262,11 +266,20 @@ impl Gathered {
                         grain,
                         interval: grain.interval(now),
                     };
-                    let rows = self.0.entry(place).or_default();
-                    rows.entry("All".to_owned()).or_default();
+                    if let Some(rows) = self.rows(place) {
+                        rows.entry("All".to_owned()).or_default();
+                    }
                 }
             }
         }
+    }
+
+    /// The rows of a place, by operation; `None` if too many places wait.
+    fn rows(&mut self, place: Place) -> Option<&mut BTreeMap<String, Figures>> {
+        if self.0.len() >= PLACES_WAITING_MAX && !self.0.contains_key(&place) {
+            return None;
+        }
+        Some(self.0.entry(place).or_default())
     }
 
     pub fn is_empty(&self) -> bool {
@@ -276,34 +289,37 @@ impl Gathered {
     /// Adds all figures to what stands in the tables. Those that cannot be written stay.
     pub fn write(&mut self, tables: &TableService, now: SystemTime) -> Result<()> {
         while let Some(place) = self.0.keys().next().cloned() {
-            let rows = &self.0[&place];
-            write_rows(tables, &place, rows, now)?;
+            if let Some(rows) = self.0.get_mut(&place) {
+                write_rows(tables, &place, rows, now)?;
+            }
             self.0.remove(&place);
         }
         Ok(())
     }
 }
 
+/// Takes each row out as it is written: what fails later must not have it added twice.
 fn write_rows(
     tables: &TableService,
     place: &Place,
-    rows: &BTreeMap<String, Figures>,
+    rows: &mut BTreeMap<String, Figures>,
     now: SystemTime,
 ) -> Result<()> {
     let account = &place.account;
     let table = table_of(place.service, place.grain, place.secondary);
     tables.make_metrics_table(account, &table)?;
     let mut last = None;
-    for (operation, figures) in rows {
-        let row_key = format!("user;{operation}");
+    while let Some(operation) = rows.first_entry() {
+        let row_key = format!("user;{}", operation.key());
         let mut sum = match tables.get_entity(account, &table, &place.interval, &row_key) {
             Ok(row) => Figures::of(&row),
             Err(Error::ResourceNotFound) => Figures::default(),
             Err(error) => return Err(error),
         };
-        sum.add_all(figures);
+        sum.add_all(operation.get());
         let row = Entity::new(&place.interval, row_key, sum.properties());
         let (_, ticket) = tables.insert_or_replace_entity(account, &table, &row, now)?;
+        operation.remove();
         last = Some(ticket);
     }
     if let Some(ticket) = last {

@@ -2,9 +2,9 @@
 //! and how many there were of which kind, as entities of its tables `$Metrics…`.
 //!
 //! A request pushes one [`Entry`] into a bounded queue and goes on; a task of its own gathers them by account, service and
-//! hour and writes them (`writer.rs`), and their figures (`metrics.rs`). When entries come faster than they are taken, some are dropped and their number is
-//! told: a log slows no request. A crash loses what was not written yet, as on the hosted service.
-//! Source: Storage Analytics logging; Storage Analytics log format.
+//! hour and writes them (`writer.rs`), and their figures (`metrics.rs`). When entries come faster than they are taken, some
+//! are dropped and their number is told: a log slows no request. A crash loses what was not written yet, as on the hosted
+//! service. Source: Storage Analytics logging; Storage Analytics log format; Storage Analytics metrics.
 
 mod capacity;
 mod entry;

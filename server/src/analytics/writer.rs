@@ -1,5 +1,5 @@
 //! Entries become blobs: gathered by account, service and hour, written when they have waited long enough, are many, or the
-//! server ends; and removed again when the account's retention says so.
+//! server ends; and removed again when the account's retention says so. Their figures go the same way (`metrics.rs`).
 //!
 //! A log is a block blob `SERVICE/YYYY/MM/DD/hh00/NNNNNN.log`, written once and whole, and never over another.
 
@@ -17,6 +17,7 @@ use lazurite_blob::{
 };
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -64,6 +65,8 @@ pub async fn run(app: Arc<App>, mut entries: Receiver<Option<Box<Entry>>>, inter
     };
     let mut looked = None;
     let mut figures_due = Instant::now() + interval;
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut counting = tokio::spawn(capacity::write_all(writer.app.clone(), stop.clone()));
     let mut ticks = tokio::time::interval(interval.min(Duration::from_secs(1)));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -78,6 +81,9 @@ pub async fn run(app: Arc<App>, mut entries: Receiver<Option<Box<Entry>>>, inter
                     looked = Some(now);
                     writer.remove_old().await;
                     writer.figures.begin(&writer.app, SystemTime::now());
+                    if counting.is_finished() {
+                        counting = tokio::spawn(capacity::write_all(writer.app.clone(), stop.clone()));
+                    }
                 }
                 if figures_due <= now {
                     figures_due = now + interval;
@@ -86,8 +92,10 @@ pub async fn run(app: Arc<App>, mut entries: Receiver<Option<Box<Entry>>>, inter
             }
         }
     }
+    stop.store(true, Ordering::Relaxed);
     writer.flush(|_| true).await;
     writer.write_figures().await;
+    let _ = counting.await;
 }
 
 struct Writer {
@@ -207,9 +215,6 @@ impl Writer {
                         remove_old(&app.blobs, account, service, days, now)?;
                     }
                     metrics::remove_old(&app.tables, account, service, &settings, now)?;
-                    if service == ServiceKind::Blob && settings.hour_metrics.enabled {
-                        capacity::write(&app, account, now)?;
-                    }
                 }
             }
             Ok(())

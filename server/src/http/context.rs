@@ -209,6 +209,15 @@ impl Context {
         number.map(Some).ok_or_else(|| Failure::header(name, text))
     }
 
+    /// A header that is a date.
+    pub fn date(&self, name: &str) -> Result<Option<SystemTime>> {
+        let Some(text) = self.header(name) else {
+            return Ok(None);
+        };
+        let date = crate::codec::date::parse_http(&text);
+        date.map(Some).ok_or_else(|| Failure::header(name, text))
+    }
+
     /// The query parameter, or `MissingRequiredQueryParameter` that names it.
     pub fn required_parameter(&self, name: &str) -> Result<String> {
         let value = self.query.get(name).filter(|text| !text.is_empty());

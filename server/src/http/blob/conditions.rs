@@ -20,20 +20,15 @@ pub fn conditions(context: &Context) -> Result<Conditions> {
 
 /// The same whose names begin with `prefix`: of a source, or of a blob's own state.
 pub fn conditions_named(context: &Context, prefix: &'static str) -> Result<Conditions> {
-    let header = |name: &'static str| {
-        let name = match prefix {
-            "" => Cow::Borrowed(name),
-            prefix => Cow::Owned([prefix, name].concat()),
-        };
+    let named = |name: &'static str| match prefix {
+        "" => Cow::Borrowed(name),
+        prefix => Cow::Owned([prefix, name].concat()),
+    };
+    let header = |name| {
+        let name = named(name);
         context.header(&name).map(|text| (name, text))
     };
-    let date = |name: &'static str| match header(name) {
-        Some((name, text)) => match crate::codec::date::parse_http(&text) {
-            Some(date) => Ok(Some(date)),
-            None => Err(Failure::header(&name, text)),
-        },
-        None => Ok(None),
-    };
+    let date = |name| context.date(&named(name));
     let tags = |name: &'static str| match header(name) {
         Some((name, text)) => match ETags::parse(&text) {
             Some(tags) => Ok(Some(tags)),

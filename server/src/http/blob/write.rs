@@ -9,7 +9,6 @@ use super::lease::optional_id;
 use super::protect::{immutability_policy, legal_hold};
 use super::tags::tags_of_header;
 use super::tier::access_tier;
-use crate::codec::date;
 use axum::body::Body;
 use axum::http::Response;
 use base64::Engine as _;
@@ -85,16 +84,9 @@ pub async fn delete_blob(request: Request) -> Result<Response<Body>> {
 }
 
 fn tier_changed(context: &Context) -> Result<TierChanged> {
-    let date = |name: &str| match context.header(name) {
-        Some(text) => match date::parse_http(&text) {
-            Some(date) => Ok(Some(date)),
-            None => Err(Failure::header(name, text)),
-        },
-        None => Ok(None),
-    };
     Ok(TierChanged {
-        since: date("x-ms-access-tier-if-modified-since")?,
-        not_since: date("x-ms-access-tier-if-unmodified-since")?,
+        since: context.date("x-ms-access-tier-if-modified-since")?,
+        not_since: context.date("x-ms-access-tier-if-unmodified-since")?,
     })
 }
 
