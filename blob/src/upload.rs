@@ -4,7 +4,7 @@
 //! there as it arrives. Nothing refers to it until an operation puts it; one that is dropped instead is garbage that the engine collects.
 
 use crate::BlobService;
-use crate::checksum::{Checksummer, Checksums};
+use crate::checksum::{Checksummer, Checksums, md5_of_each};
 use crate::cipher::CustomerKey;
 use crate::download::BlobReader;
 use crate::error::{Error, Result};
@@ -74,12 +74,24 @@ pub struct Upload {
     length: u64,
     length_max: u64,
     checksummer: Checksummer,
+    small_md5: SmallMd5,
     claimed: Checksums,
 }
 
 enum Body {
     Small(Vec<u8>),
     Large(ValueWriter),
+    /// A small one that lies in the value log already.
+    Stored(LargeValue),
+}
+
+/// The MD5 of a body that is small so far. That of others is computed as they come, where it is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SmallMd5 {
+    Unwanted,
+    /// To be computed at its end, perhaps with those of others.
+    Due,
+    Known(Md5),
 }
 
 /// A whole body whose checksums are as claimed.
@@ -121,6 +133,8 @@ impl Upload {
             return Err(Error::BothCrc64AndMd5HeaderPresent);
         }
         let md5 = kind == UploadKind::PutBlob || claimed.md5.is_some();
+        // Of what is kept encrypted, or in pieces, the plain bytes are not at hand at the end.
+        let is_plain = key.is_none() && kind != UploadKind::PutPage;
         Ok(Upload {
             db: service.db.clone(),
             kind,
@@ -132,7 +146,11 @@ impl Upload {
             piece_bytes: 0,
             length: 0,
             length_max: kind.bytes_max(),
-            checksummer: Checksummer::new(md5, true),
+            checksummer: Checksummer::new(md5 && !is_plain, true),
+            small_md5: match md5 && is_plain {
+                true => SmallMd5::Due,
+                false => SmallMd5::Unwanted,
+            },
             claimed,
         })
     }
@@ -196,7 +214,54 @@ impl Upload {
     pub fn stays_small(&self, bytes: usize) -> bool {
         match &self.body {
             Body::Small(body) => body.len() + bytes <= INLINE_BYTES_MAX,
-            Body::Large(_) => false,
+            Body::Large(_) | Body::Stored(_) => false,
+        }
+    }
+
+    /// Whether there is something that [`Upload::settle_together`] can do for it.
+    pub fn is_to_settle(&self) -> bool {
+        self.small_md5 == SmallMd5::Due || self.is_to_store()
+    }
+
+    fn is_to_store(&self) -> bool {
+        let is_separated = |body: &[u8]| body.len() >= SEPARATED_BYTES_MIN;
+        self.kind != UploadKind::PutPage
+            && matches!(&self.body, Body::Small(body) if is_separated(body))
+    }
+
+    /// Does for many small bodies at once what ending each of them would do by itself, at less cost: computes their MD5s, and
+    /// puts those that are too large for a row into the value log in one write. All are of one service, and written to
+    /// their ends. What cannot be done now is done, or told, when they are put. Blocks for the disk.
+    pub fn settle_together(uploads: &mut [Upload]) {
+        let due: Vec<&mut Upload> = uploads
+            .iter_mut()
+            .filter(|upload| upload.small_md5 == SmallMd5::Due)
+            .collect();
+        let contents: Vec<&[u8]> = due.iter().map(|upload| upload.small()).collect();
+        let md5s = md5_of_each(&contents);
+        for (upload, md5) in due.into_iter().zip(md5s) {
+            upload.small_md5 = SmallMd5::Known(md5);
+        }
+        let to_store: Vec<&mut Upload> = uploads
+            .iter_mut()
+            .filter(|upload| upload.is_to_store())
+            .collect();
+        let Some(db) = to_store.first().map(|upload| upload.db.clone()) else {
+            return;
+        };
+        let contents: Vec<&[u8]> = to_store.iter().map(|upload| upload.small()).collect();
+        if let Ok(values) = db.write_values(&contents) {
+            for (upload, value) in to_store.into_iter().zip(values) {
+                upload.body = Body::Stored(value);
+            }
+        }
+    }
+
+    /// The bytes of a small body.
+    fn small(&self) -> &[u8] {
+        match &self.body {
+            Body::Small(body) => body,
+            Body::Large(_) | Body::Stored(_) => &[],
         }
     }
 
@@ -216,12 +281,17 @@ impl Upload {
                 body.extend_from_slice(bytes);
             }
             Body::Small(body) => {
+                if self.small_md5 == SmallMd5::Due {
+                    self.checksummer.begin_md5(&[body, bytes]);
+                    self.small_md5 = SmallMd5::Unwanted;
+                }
                 let mut writer = self.db.value_writer()?;
                 writer.write(body)?;
                 writer.write(bytes)?;
                 self.body = Body::Large(writer);
             }
             Body::Large(writer) => writer.write(bytes)?,
+            Body::Stored(_) => unreachable!("what is settled was written to its end"),
         }
         Ok(())
     }
@@ -233,7 +303,12 @@ impl Upload {
             self.kind, kind,
             "an upload is put by the operation it was begun for"
         );
-        let checksums = self.checksummer.clone().finish();
+        let mut checksums = self.checksummer.clone().finish();
+        checksums.md5 = match self.small_md5 {
+            SmallMd5::Unwanted => checksums.md5,
+            SmallMd5::Due => md5_of_each(&[self.small()]).pop(),
+            SmallMd5::Known(md5) => Some(md5),
+        };
         let claimed = Checksums {
             md5: md5_property.or(self.claimed.md5),
             crc64: self.claimed.crc64,
@@ -283,6 +358,7 @@ fn end(db: &Db, body: Body) -> Result<UploadedValue> {
         }
         Body::Small(body) => UploadedValue::Small(body),
         Body::Large(writer) => UploadedValue::Large(writer.finish()?),
+        Body::Stored(value) => UploadedValue::Large(value),
     })
 }
 

@@ -9,7 +9,7 @@ use crate::analytics::Analytics;
 use crate::cli::{Cli, LogFormat, LogLevel, is_public};
 use crate::http::context::{RequestIds, ServiceKind};
 use crate::http::properties::PropertiesStore;
-use crate::http::{App, Endpoint, Fetcher, cross, serve};
+use crate::http::{App, Endpoint, Fetcher, SmallBodies, cross, serve};
 use crate::tls;
 use lazurite_blob::{AccountPolicy, BlobService};
 use lazurite_engine::fs::MemoryFs;
@@ -201,6 +201,7 @@ impl App {
             accounts,
             db,
             blobs,
+            small_bodies: SmallBodies::default(),
             queues,
             tables,
             properties,

@@ -1,5 +1,6 @@
 //! Blocks, and the lists that make blobs of them.
 
+use super::encryption_tests::{key, with_key};
 use super::tests::*;
 use crate::*;
 
@@ -212,4 +213,81 @@ fn block_list_over_50_000_is_refused() {
     let download = store.open("name", range(49_990, None)).unwrap();
     assert_eq!(drain(download.body, 100), b"1111111111");
     assert_eq!(store.filed(), (50_000, 1));
+}
+
+#[test]
+fn bodies_settled_together_are_put_like_those_that_are_not() {
+    let store = store();
+    let lengths = [
+        0, 1, 100, 4095, 4096, 4096, 4096, 4096, 5000, 16_384, 16_385, 70_000,
+    ];
+    let bodies = || {
+        lengths
+            .iter()
+            .enumerate()
+            .map(|(index, &length)| pattern(length, index as u8))
+    };
+    let mut uploads: Vec<Upload> = bodies()
+        .map(|body| store.upload(UploadKind::PutBlob, &body))
+        .collect();
+    let small: Vec<bool> = uploads.iter().map(Upload::is_to_settle).collect();
+    assert_eq!(small, lengths.map(|length| length <= 16_384));
+    Upload::settle_together(&mut uploads);
+    assert!(!uploads.iter().any(Upload::is_to_settle));
+    for (index, (body, upload)) in bodies().zip(uploads).enumerate() {
+        let alone = store.put(&format!("alone{index}"), &body).unwrap();
+        let name = format!("together{index}");
+        let request = PutBlob {
+            upload,
+            ..store.put_request(b"")
+        };
+        let together = store.put_with(&name, request, at(0)).unwrap();
+        assert_eq!(together.checksums, alone.checksums);
+        assert_eq!(store.read(&name).unwrap(), body);
+    }
+}
+
+#[test]
+fn settled_bodies_of_all_kinds_keep_their_keys_and_claims() {
+    let store = store();
+    let body = pattern(5000, 1);
+    let wrong = Checksums {
+        md5: Some([1; 16]),
+        crc64: None,
+    };
+    let mut claimed = store
+        .service
+        .begin_upload(UploadKind::PutBlock, wrong)
+        .unwrap();
+    claimed.write(&body).unwrap();
+    let mut uploads = [
+        store.upload(UploadKind::PutBlock, &body),
+        store.sealed(UploadKind::PutBlob, &body, key(7)),
+        store.upload(UploadKind::PutPage, &body[..512]),
+        claimed,
+    ];
+    Upload::settle_together(&mut uploads);
+    let [block, sealed, _, claimed] = uploads;
+    let put_block = |upload| {
+        let none = Conditions::default();
+        store
+            .service
+            .put_block(&address("blocks"), b"a", upload, &none, at(0))
+    };
+    let outcome = put_block(block).unwrap().0;
+    assert_eq!(outcome.checksums.md5, None);
+    let refused = put_block(claimed);
+    assert!(matches!(refused, Err(Error::Md5Mismatch { specified, .. }) if specified == [1; 16]));
+    store.commit("blocks", latest(&["a"])).unwrap();
+    assert_eq!(store.read("blocks").unwrap(), body);
+    let request = PutBlob {
+        upload: sealed,
+        conditions: with_key(7),
+        ..store.put_request(b"")
+    };
+    store.put_with("sealed", request, at(0)).unwrap();
+    let download = store
+        .service
+        .get_blob(&address("sealed"), None, &with_key(7), at(1));
+    assert_eq!(drain(download.unwrap().body, 999), body);
 }

@@ -15,6 +15,9 @@ const _: () = assert!(WHOLE_BYTES_MAX as u64 <= super::CHUNK_BYTES_MAX);
 /// Values up to here are copied behind their header: one call costs less than two.
 const JOINED_BYTES_MAX: usize = 16 << 10;
 
+/// Small values that are written in one write at most.
+const TOGETHER_MAX: usize = 64;
+
 /// Streams a value of any size into the value log in bounded memory. Dropped unfinished, or never put in a batch, its
 /// bytes are garbage and collected.
 #[derive(Debug)]
@@ -39,6 +42,18 @@ impl LargeValue {
     /// Length in bytes.
     pub fn length(&self) -> u64 {
         self.pointer.length
+    }
+
+    /// A value that is one chunk.
+    fn whole(extent: Extent, pin: Pin) -> LargeValue {
+        LargeValue {
+            pointer: ValuePointer {
+                chunk_bytes: extent.length,
+                length: extent.length,
+                extents: vec![extent],
+            },
+            pins: vec![pin],
+        }
     }
 }
 
@@ -168,23 +183,27 @@ impl ValueLog {
         preferred: Option<u64>,
         is_streamed: bool,
     ) -> Result<(Extent, Pin)> {
-        let record = (CHUNK_HEADER_BYTES + payload.len()) as u64;
-        let (segment, offset, pin) = self.reserve(record, preferred)?;
+        let (segment, offset, pin) = self.reserve(record_bytes(payload), preferred)?;
         let written = segment.write(offset, payload, is_streamed);
-        match &written {
-            Ok(sum) => {
-                segment.checksum.fetch_add(*sum, Ordering::Relaxed);
-                segment.written.fetch_add(record, Ordering::Release);
-            }
-            Err(_) => self.note_hole(&segment),
-        }
-        segment.writing.fetch_sub(1, Ordering::SeqCst);
+        self.settle(&segment, record_bytes(payload), &written);
         let extent = Extent {
             segment: segment.number,
             offset,
             length: payload.len() as u64,
         };
         written.map(|_| (extent, pin))
+    }
+
+    /// What was reserved is written, and has this sum of checksums; or it is not.
+    fn settle(&self, segment: &Arc<Writable>, bytes: u64, written: &Result<u64>) {
+        match written {
+            Ok(sum) => {
+                segment.checksum.fetch_add(*sum, Ordering::Relaxed);
+                segment.written.fetch_add(bytes, Ordering::Release);
+            }
+            Err(_) => self.note_hole(segment),
+        }
+        segment.writing.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Appends a value that is at hand as a whole: as one chunk, unless it is very large.
@@ -195,13 +214,48 @@ impl ValueLog {
             return writer.finish();
         }
         let (extent, pin) = self.append(value, None, false)?;
-        Ok(LargeValue {
-            pointer: ValuePointer {
-                chunk_bytes: extent.length,
-                length: extent.length,
-                extents: vec![extent],
-            },
-            pins: vec![pin],
-        })
+        Ok(LargeValue::whole(extent, pin))
     }
+
+    /// As [`ValueLog::write_whole`] of each, in one write as far as they are small.
+    pub(crate) fn write_together(self: &Arc<Self>, values: &[&[u8]]) -> Result<Vec<LargeValue>> {
+        let is_small = |value: &&[u8]| (1..=JOINED_BYTES_MAX).contains(&value.len());
+        if !values.iter().all(is_small) {
+            let each = values.iter().map(|value| self.write_whole(value));
+            return each.collect();
+        }
+        let mut written = Vec::with_capacity(values.len());
+        for values in values.chunks(TOGETHER_MAX) {
+            self.append_together(values, &mut written)?;
+        }
+        Ok(written)
+    }
+
+    fn append_together(&self, values: &[&[u8]], out: &mut Vec<LargeValue>) -> Result<()> {
+        let bytes = values.iter().map(|value| record_bytes(value)).sum();
+        let (segment, start, pin) = self.reserve(bytes, None)?;
+        let mut records = Vec::with_capacity(bytes as usize);
+        let mut sum = 0u64;
+        for value in values {
+            let offset = start + records.len() as u64;
+            let (head, checksum) = chunk_header(segment.number, offset, value);
+            sum = sum.wrapping_add(checksum);
+            records.extend_from_slice(&head);
+            records.extend_from_slice(value);
+            let extent = Extent {
+                segment: segment.number,
+                offset,
+                length: value.len() as u64,
+            };
+            out.push(LargeValue::whole(extent, pin.clone()));
+        }
+        let written = segment.file.write(&records, start).map(|()| sum);
+        self.settle(&segment, bytes, &written);
+        written.map(|_| ())
+    }
+}
+
+/// What a chunk takes of a segment.
+fn record_bytes(payload: &[u8]) -> u64 {
+    (CHUNK_HEADER_BYTES + payload.len()) as u64
 }

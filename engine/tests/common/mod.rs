@@ -170,9 +170,16 @@ pub fn random_changes(choices: &mut Choices) -> Vec<Change> {
 }
 
 impl Store {
-    /// The changes as a batch; some values are streamed, some put into the value log whatever their size.
+    /// The changes as a batch; some values are streamed, some put into the value log together whatever their size.
     pub fn batch(&self, changes: &[Change]) -> Result<Batch> {
         let mut batch = Batch::new();
+        let together = |change: &Change| match change {
+            Change::Put(_, _, value) if value.len() % 5 == 1 => Some(value.clone()),
+            _ => None,
+        };
+        let values: Vec<Vec<u8>> = changes.iter().filter_map(together).collect();
+        let values: Vec<&[u8]> = values.iter().map(|value| &value[..]).collect();
+        let mut values = self.db.write_values(&values)?.into_iter();
         for change in changes {
             match change {
                 Change::Put(keyspace, key, value) if value.len() % 5 == 3 => {
@@ -183,8 +190,9 @@ impl Store {
                     batch.put_large(&self.keyspaces[*keyspace], key, writer.finish()?);
                 }
                 Change::Put(keyspace, key, value) if value.len() % 5 == 1 => {
-                    let value = self.db.write_value(value)?;
-                    batch.put_large(&self.keyspaces[*keyspace], key, value);
+                    let large = values.next().expect("it was written with the others");
+                    assert_eq!(large.length(), value.len() as u64);
+                    batch.put_large(&self.keyspaces[*keyspace], key, large);
                 }
                 Change::Put(keyspace, key, value) => {
                     batch.put(&self.keyspaces[*keyspace], key, value)

@@ -30,7 +30,7 @@ use crate::auth::{self, Caller, bearer, delegation};
 use axum::body::Body;
 use axum::http::header::{ACCEPT, CONNECTION, HeaderValue, ORIGIN};
 use axum::http::{Method, Request, Response, StatusCode, Uri};
-pub use blob::Fetcher;
+pub use blob::{Fetcher, SmallBodies};
 use body::RequestBody;
 use context::{ApiVersion, Arrival, Context, RequestIds, ServiceKind};
 use echo::Echo;
@@ -58,6 +58,7 @@ pub struct App {
     pub accounts: Accounts,
     pub db: Db,
     pub blobs: BlobService,
+    pub small_bodies: SmallBodies,
     pub queues: QueueService,
     pub tables: TableService,
     pub properties: PropertiesStore,

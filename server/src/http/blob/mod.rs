@@ -19,6 +19,7 @@ mod query;
 mod reach;
 mod read;
 mod route;
+mod settle;
 mod source;
 mod tags;
 mod tier;
@@ -43,6 +44,7 @@ use lazurite_blob::{BlobAddress, BlobService, BlobState, Conditions};
 use needs::{is_public, needs};
 pub use route::logged;
 use route::{Operation, resource, route};
+pub use settle::SmallBodies;
 use std::sync::Arc;
 use std::time::SystemTime;
 

@@ -27,10 +27,10 @@ pub async fn receive(request: &Request, body: RequestBody, kind: UploadKind) -> 
     let upload = begin(&request.app.blobs, kind, claimed(request)?, key)?;
     let mut structure = structure(request)?;
     let upload = drain(upload, body, &mut structure).await?;
-    match structure {
-        None => Ok(upload),
-        Some(decoder) => decoder.finish().map(|()| upload).map_err(Failure::from),
+    if let Some(decoder) = structure {
+        decoder.finish()?;
     }
+    request.app.small_bodies.settle(upload).await
 }
 
 /// Writes a body to an upload as it comes, taken apart if it comes in segments.
