@@ -1,6 +1,7 @@
-//! Where ids come from: the operating system's randomness, or a counter in tests.
+//! Where ids come from: the time and the operating system's randomness, or a counter in tests.
 
 use std::cell::RefCell;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Where ids come from; tests give one that counts.
 pub trait IdSource: Send + Sync + std::fmt::Debug {
@@ -8,9 +9,15 @@ pub trait IdSource: Send + Sync + std::fmt::Debug {
     fn next_id(&self) -> u128;
 }
 
-/// Ids from the operating system's randomness.
+/// Ids of 48 bits of time, in units of about 65 us, and 80 bits of the operating system's randomness. Rows under new ids come
+/// in the order in which they were made: the SSTables that hold them do not overlap, and are moved down instead of merged.
 #[derive(Debug, Default)]
 pub struct RandomIds;
+
+/// Bits of an id that are random.
+const RANDOM_BITS: u32 = 80;
+/// Bits that the time in nanoseconds has too many.
+const TIME_SHIFT: u32 = 16;
 
 /// How many ids one call of the operating system is asked for: the call costs more than the bytes.
 const IDS_AT_ONCE: usize = 32;
@@ -28,7 +35,11 @@ impl IdSource for RandomIds {
                 getrandom::fill(ids.as_flattened_mut())
                     .expect("the operating system gives randomness");
             }
-            u128::from_le_bytes(ids.pop().expect("it was just filled"))
+            let random = u128::from_le_bytes(ids.pop().expect("it was just filled"));
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            let time = now.unwrap_or_default().as_nanos() >> TIME_SHIFT;
+            // What is too much of the time for its bits is shifted out.
+            time << RANDOM_BITS | random >> (u128::BITS - RANDOM_BITS)
         })
     }
 }
@@ -40,5 +51,23 @@ pub struct CountingIds(std::sync::atomic::AtomicU64);
 impl IdSource for CountingIds {
     fn next_id(&self) -> u128 {
         u128::from(self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) + 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn ids_come_in_the_order_of_time_and_differ_within_a_moment() {
+        let ids: Vec<u128> = (0..1000).map(|_| RandomIds.next_id()).collect();
+        std::thread::sleep(Duration::from_millis(1));
+        let later = RandomIds.next_id();
+        assert!(ids.iter().all(|&id| id < later));
+        let different: std::collections::BTreeSet<u128> = ids.iter().copied().collect();
+        assert_eq!(different.len(), ids.len());
+        let low_halves: std::collections::BTreeSet<u64> = ids.iter().map(|&id| id as u64).collect();
+        assert_eq!(low_halves.len(), ids.len());
     }
 }
