@@ -9,7 +9,7 @@ use crate::analytics::Analytics;
 use crate::cli::{Cli, LogFormat, LogLevel, is_public};
 use crate::http::context::{RequestIds, ServiceKind};
 use crate::http::properties::PropertiesStore;
-use crate::http::{App, Endpoint, Fetcher, SmallBodies, cross, serve};
+use crate::http::{App, Carriers, Endpoint, Fetcher, cross, serve};
 use crate::tls;
 use lazurite_blob::{AccountPolicy, BlobService};
 use lazurite_engine::fs::MemoryFs;
@@ -24,13 +24,13 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-/// Threads that wait for the disk on behalf of requests; more requests than that wait for a thread.
+/// Threads that wait for the disk on behalf of requests, those of all connections together; more requests than that wait for a
+/// thread.
 const BLOCKING_THREADS_MAX: usize = 64;
 
-/// Threads that serve connections beyond one for each processor: short operations run on them, and one that waits for a
-/// page of a file must leave the others enough to go on. Each more costs, by taking turns with the others: with two more, an
-/// upsert took a fifth more CPU time.
-const WORKER_THREADS_SPARE: usize = 1;
+/// Threads that serve connections beyond one for each processor: short operations run on them, and while one waits for a page
+/// of a file the others are to keep the processors busy. Each more costs, by taking turns with the others.
+const CARRIERS_SPARE: usize = 1;
 
 /// Steps of bounded size that a sweep of blobs takes at a time.
 const SWEEP_STEPS_MAX: u32 = 64;
@@ -49,18 +49,12 @@ pub fn run(cli: &Cli, services: &[ServiceKind]) -> Result<(), String> {
     let tls = tls::acceptor(cli)?;
     let accounts = cli.accounts()?;
     start_log(cli)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .worker_threads(worker_threads())
         .max_blocking_threads(BLOCKING_THREADS_MAX)
         .build()
         .map_err(|error| format!("cannot start its threads: {error}"))?;
     runtime.block_on(run_until_signal(cli, services, accounts, tls))
-}
-
-fn worker_threads() -> usize {
-    let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
-    processors + WORKER_THREADS_SPARE
 }
 
 async fn run_until_signal(
@@ -88,6 +82,10 @@ async fn run_until_signal(
     // Before the first request, which the account may want logged.
     let interval = Duration::from_secs(cli.log_interval.into());
     let logs = Analytics::start(&app, interval);
+    let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
+    let carriers = Carriers::start(processors + CARRIERS_SPARE, BLOCKING_THREADS_MAX)
+        .map_err(|error| format!("cannot start its threads: {error}"))?;
+    let carriers = Arc::new(carriers);
     let mut serving = tokio::task::JoinSet::new();
     for (service, listener) in listeners {
         let keep_alive = Duration::from_secs(cli.keep_alive_seconds(service).max(1));
@@ -97,7 +95,12 @@ async fn run_until_signal(
             keep_alive,
             tls: tls.clone(),
         };
-        serving.spawn(serve(app.clone(), endpoint, stopped.clone()));
+        serving.spawn(serve(
+            app.clone(),
+            endpoint,
+            carriers.clone(),
+            stopped.clone(),
+        ));
     }
     let sweeper = tokio::spawn(sweep(app.clone()));
     signals.wait().await;
@@ -105,6 +108,7 @@ async fn run_until_signal(
     say(services, "service is closing...");
     let _ = stop.send(true);
     while serving.join_next().await.is_some() {}
+    drop(carriers);
     app.analytics.close().await;
     let _ = logs.await;
     app.access_log.close();
@@ -201,7 +205,6 @@ impl App {
             accounts,
             db,
             blobs,
-            small_bodies: SmallBodies::default(),
             queues,
             tables,
             properties,

@@ -1,5 +1,6 @@
 //! Listeners and connections, from the socket to one request after the other, and their end.
 
+use super::carriers::Carriers;
 use super::context::ServiceKind;
 use super::head_case::{HeadNotes, HeadTap};
 use super::{App, answer};
@@ -32,7 +33,12 @@ pub struct Endpoint {
 }
 
 /// Serves one service on one listener until `stop` turns true, then lets requests under way end.
-pub async fn serve(app: Arc<App>, endpoint: Endpoint, mut stop: watch::Receiver<bool>) {
+pub async fn serve(
+    app: Arc<App>,
+    endpoint: Endpoint,
+    carriers: Arc<Carriers>,
+    mut stop: watch::Receiver<bool>,
+) {
     let Endpoint {
         service,
         listener,
@@ -56,7 +62,7 @@ pub async fn serve(app: Arc<App>, endpoint: Endpoint, mut stop: watch::Receiver<
                 };
                 let (app, tls, stop) = (app.clone(), tls.clone(), stop.clone());
                 let open = open.clone();
-                tokio::spawn(async move {
+                carriers.carry(socket, move |socket| async move {
                     match tls {
                         None => connection(app, client, socket, stop).await,
                         Some(tls) => encrypted(app, client, socket, tls, stop).await,

@@ -4,6 +4,7 @@ mod address;
 mod blob;
 pub mod body;
 mod browser;
+mod carriers;
 pub mod context;
 mod echo;
 pub mod error;
@@ -19,6 +20,7 @@ mod run;
 mod table;
 mod version;
 
+pub use carriers::Carriers;
 pub use listener::{Endpoint, serve};
 pub use run::cross;
 
@@ -30,7 +32,7 @@ use crate::auth::{self, Caller, bearer, delegation};
 use axum::body::Body;
 use axum::http::header::{ACCEPT, CONNECTION, HeaderValue, ORIGIN};
 use axum::http::{Method, Request, Response, StatusCode, Uri};
-pub use blob::{Fetcher, SmallBodies};
+pub use blob::Fetcher;
 use body::RequestBody;
 use context::{ApiVersion, Arrival, Context, RequestIds, ServiceKind};
 use echo::Echo;
@@ -58,7 +60,6 @@ pub struct App {
     pub accounts: Accounts,
     pub db: Db,
     pub blobs: BlobService,
-    pub small_bodies: SmallBodies,
     pub queues: QueueService,
     pub tables: TableService,
     pub properties: PropertiesStore,
@@ -313,9 +314,9 @@ fn authenticate(app: &App, context: &Context) -> Result<Caller> {
     )
 }
 
-/// Reads one record, now and then: the thread is lent for it.
+/// Reads one record, now and then.
 fn stored_policy(app: &App, context: &Context, name: &str) -> Result<Option<StoredPolicy>> {
-    tokio::task::block_in_place(|| match context.service {
+    run::read(|| match context.service {
         ServiceKind::Blob => blob::stored_policy(&app.blobs, context, name),
         ServiceKind::Queue => queue::stored_policy(&app.queues, context, name),
         ServiceKind::Table => table::stored_policy(&app.tables, context, name),

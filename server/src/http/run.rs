@@ -1,8 +1,8 @@
 //! Where the synchronous work of the services runs.
 //!
 //! Most operations take microseconds, and a hop to another thread and back costs more than they do: those run where they
-//! are called for, on the threads that serve connections, of which there are more than processors, so that one that waits
-//! for a page from the disk leaves others to go on ([`crate::start`]). What may take long, and writes while the store makes
+//! are called for, on the threads that serve connections ([`super::carriers`]), of which there are more than processors, so
+//! that one that waits for a page from the disk leaves others to go on. What may take long, and writes while the store makes
 //! writers wait, run on threads of their own. Nobody waits here for a sync: that is what tickets are awaited for.
 
 use super::error::{Result, known};

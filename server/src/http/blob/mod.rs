@@ -44,7 +44,6 @@ use lazurite_blob::{BlobAddress, BlobService, BlobState, Conditions};
 use needs::{is_public, needs};
 pub use route::logged;
 use route::{Operation, resource, route};
-pub use settle::SmallBodies;
 use std::sync::Arc;
 use std::time::SystemTime;
 

@@ -1,58 +1,48 @@
 //! Small bodies that have come at the same time, settled together: one after the other they would cost several times as much
 //! ([`Upload::settle_together`]).
 //!
-//! The first body to come lets the runtime go round once, so that all requests that have arrived are read as far as this, and
-//! settles what has gathered by then. Nobody waits for requests that are still on their way.
+//! The first body to come lets the others of its thread go on, so that all requests that have arrived are read as far as this,
+//! and then settles what has gathered. Nobody waits for requests that are still on their way, or for another thread.
 
 use super::super::error::{Result, known};
 use super::super::run;
 use lazurite_blob::Upload;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::cell::RefCell;
 use tokio::sync::oneshot;
-
-/// Small bodies that wait for the first of them to settle them all.
-#[derive(Debug, Default)]
-pub struct SmallBodies {
-    waiting: Mutex<Vec<Waiting>>,
-}
 
 type Waiting = (Upload, oneshot::Sender<Upload>);
 
-impl SmallBodies {
-    /// Settles the body, which was written to its end, if it is small; memory is bounded by what a small one may hold and the number of
-    /// connections.
-    pub async fn settle(&self, upload: Upload) -> Result<Upload> {
-        if !upload.is_to_settle() {
-            return Ok(upload);
-        }
-        let (sender, settled) = oneshot::channel();
-        if self.add((upload, sender)) {
-            let turn = Turn(self);
-            tokio::task::yield_now().await;
-            drop(turn);
-        }
-        // Without an answer if settling has panicked, which was logged.
-        settled.await.map_err(|_| known::INTERNAL_ERROR.into())
-    }
+thread_local! {
+    /// Small bodies of this thread's connections that wait for the first of them to settle them all.
+    static WAITING: RefCell<Vec<Waiting>> = const { RefCell::new(Vec::new()) };
+}
 
-    /// Answers whether it is the first, and so has the turn.
-    fn add(&self, one: Waiting) -> bool {
-        let mut waiting = self.waiting();
-        waiting.push(one);
+/// Settles a body, which was written to its end, if it is small. Memory is bounded by what a small one may hold and the number
+/// of connections.
+pub async fn settle(upload: Upload) -> Result<Upload> {
+    if !upload.is_to_settle() {
+        return Ok(upload);
+    }
+    let (sender, settled) = oneshot::channel();
+    let is_first = WAITING.with_borrow_mut(|waiting| {
+        waiting.push((upload, sender));
         waiting.len() == 1
+    });
+    if is_first {
+        let turn = Turn;
+        tokio::task::yield_now().await;
+        drop(turn);
     }
-
-    fn waiting(&self) -> MutexGuard<'_, Vec<Waiting>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    // Without an answer if settling has panicked, which was logged.
+    settled.await.map_err(|_| known::INTERNAL_ERROR.into())
 }
 
 /// The duty to settle what waits, which is done even if the request that has it is broken off.
-struct Turn<'a>(&'a SmallBodies);
+struct Turn;
 
-impl Drop for Turn<'_> {
+impl Drop for Turn {
     fn drop(&mut self) {
-        let waiting = std::mem::take(&mut *self.0.waiting());
+        let waiting = WAITING.take();
         let (mut uploads, senders): (Vec<Upload>, Vec<_>) = waiting.into_iter().unzip();
         let settled = run::read(move || {
             Upload::settle_together(&mut uploads);
@@ -92,22 +82,20 @@ mod tests {
     #[tokio::test]
     async fn all_that_wait_are_settled_and_each_gets_its_own() {
         let (service, _directory) = service();
-        let bodies = SmallBodies::default();
         let one = async |bytes| {
-            let settled = bodies.settle(upload(&service, bytes)).await.unwrap();
+            let settled = settle(upload(&service, bytes)).await.unwrap();
             assert!(!settled.is_to_settle());
             assert_eq!(settled.length(), bytes as u64);
         };
         tokio::join!(one(10), one(5000), one(20_000), one(0), one(4096));
-        assert!(bodies.waiting().is_empty());
+        assert!(WAITING.take().is_empty());
     }
 
     #[tokio::test]
     async fn a_request_that_breaks_off_leaves_nobody_waiting() {
         let (service, _directory) = service();
-        let bodies = SmallBodies::default();
-        let mut first = Box::pin(bodies.settle(upload(&service, 10)));
-        let mut second = pin!(bodies.settle(upload(&service, 11)));
+        let mut first = Box::pin(settle(upload(&service, 10)));
+        let mut second = pin!(settle(upload(&service, 11)));
         let mut context = Context::from_waker(Waker::noop());
         let poll = |future: Pin<&mut dyn Future<Output = Result<Upload>>>, context: &mut _| {
             future.poll(context).is_pending()
@@ -115,9 +103,6 @@ mod tests {
         assert!(poll(first.as_mut(), &mut context) && poll(second.as_mut(), &mut context));
         drop(first);
         assert_eq!(second.await.unwrap().length(), 11);
-        assert_eq!(
-            bodies.settle(upload(&service, 12)).await.unwrap().length(),
-            12
-        );
+        assert_eq!(settle(upload(&service, 12)).await.unwrap().length(), 12);
     }
 }

@@ -5,6 +5,7 @@ use super::super::error::{Failure, Result, known};
 use super::super::headers::put;
 use super::super::{cross, run};
 use super::encryption::{OWN, customer_key};
+use super::settle::settle;
 use super::write::claimed;
 use super::{Request, STRUCTURED_BODY};
 use crate::codec::structured::{self, Decoder, Malformed};
@@ -30,7 +31,7 @@ pub async fn receive(request: &Request, body: RequestBody, kind: UploadKind) -> 
     if let Some(decoder) = structure {
         decoder.finish()?;
     }
-    request.app.small_bodies.settle(upload).await
+    settle(upload).await
 }
 
 /// Writes a body to an upload as it comes, taken apart if it comes in segments.
