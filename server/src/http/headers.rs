@@ -48,7 +48,9 @@ pub fn put_metadata(response: &mut Response<Body>, metadata: &[(String, String)]
             names.push(name);
         }
     }
-    response.extensions_mut().insert(MetadataNames(names));
+    if !names.is_empty() {
+        response.extensions_mut().insert(MetadataNames(names));
+    }
 }
 
 /// The names whose case the head of the response should show.
@@ -78,9 +80,13 @@ pub fn put(response: &mut Response<Body>, name: impl IntoHeaderName, value: impl
     }
 }
 
+/// Headers that an answer has room for from the start; most have fewer.
+const HEADERS_EXPECTED: usize = 24;
+
 /// An answer with a status and no body.
 pub fn empty(status: u16) -> Response<Body> {
     let mut response = Response::new(Body::empty());
+    response.headers_mut().reserve(HEADERS_EXPECTED);
     *response.status_mut() =
         axum::http::StatusCode::from_u16(status).expect("statuses are written in code, in range");
     response
