@@ -12,6 +12,9 @@ use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
+/// What takes long on one connection must leave room for what does on its neighbours, however many threads there are.
+const BLOCKING_THREADS_MIN: usize = 8;
+
 /// The threads that serve connections. They end when this is dropped.
 #[derive(Debug)]
 pub struct Carriers {
@@ -28,10 +31,10 @@ struct Carrier {
 }
 
 impl Carriers {
-    /// Starts so many threads, which together may have so many others for what takes long. Errors: those of the operating
-    /// system, when it has no more threads to give.
+    /// Starts so many threads, which together may have about so many others for what takes long. Errors: those of the
+    /// operating system, when it has no more threads to give.
     pub fn start(threads: usize, blocking_threads: usize) -> io::Result<Carriers> {
-        let blocking_threads = blocking_threads.div_ceil(threads);
+        let blocking_threads = blocking_threads.div_ceil(threads).max(BLOCKING_THREADS_MIN);
         let threads: io::Result<_> = (0..threads)
             .map(|number| Carrier::start(number, blocking_threads))
             .collect();
