@@ -40,7 +40,7 @@ pub(crate) enum Command {
     /// The server beside others, service by service: the same requests from the same client.
     ///
     /// Each workload starts the servers anew: ours; the floor, which is an HTTP handler that only reads the body and answers as many
-    /// bytes as ours did, so that nobody on this stack can be faster; Azurite, which is installed from npm once; for large blobs
+    /// bytes as ours did, which is what the stack takes by itself; Azurite, which is installed from npm once; for large blobs
     /// nginx, if it is on the PATH, and the disk alone. The tables show rates, latencies, CPU time of the server for each operation,
     /// its resident memory, and what the client itself took; the last one the bars that our server is to clear.
     ///

@@ -249,6 +249,10 @@ impl Upload {
         let Some(db) = to_store.first().map(|upload| upload.db.clone()) else {
             return;
         };
+        // Who puts them waits then where that holds up nobody else.
+        if db.makes_writers_wait() {
+            return;
+        }
         let contents: Vec<&[u8]> = to_store.iter().map(|upload| upload.small()).collect();
         if let Ok(values) = db.write_values(&contents) {
             for (upload, value) in to_store.into_iter().zip(values) {

@@ -24,8 +24,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-/// Threads that wait for the disk on behalf of requests, those of all connections together; more requests than that wait for a
-/// thread.
+/// Threads that wait for the disk on behalf of requests, of all connections together unless there are many processors; more
+/// requests than that wait for a thread.
 const BLOCKING_THREADS_MAX: usize = 64;
 
 /// Threads that serve connections beyond one for each processor: short operations run on them, and while one waits for a page

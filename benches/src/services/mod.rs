@@ -1,5 +1,5 @@
 //! `services`: the server beside others, service by service, with the same requests from the same client, in one run: Azurite, whose
-//! protocol it speaks, the floor, below which nobody on this stack can go, and for large blobs nginx and the disk alone.
+//! protocol it speaks, the floor, which shows what the stack takes by itself, and for large blobs nginx and the disk alone.
 
 mod bars;
 mod disk;

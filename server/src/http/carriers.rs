@@ -2,7 +2,7 @@
 //!
 //! A connection stays on its thread: no other is woken to share the work of a request, which would often take longer than the
 //! request, and what arrives together is worked off together. What may take long, or wait, is done elsewhere
-//! ([`super::run`]), so that a connection waits for its neighbours no longer than for a row of each.
+//! ([`super::run`]), so that a connection waits for its neighbours no longer than for a few rows of each.
 
 use std::future::Future;
 use std::io;
@@ -113,7 +113,6 @@ impl Drop for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
     use tokio::sync::mpsc;
@@ -158,7 +157,7 @@ mod tests {
         assert_eq!(loads(), [2, 2, 2]);
         drop(clients.remove(1));
         while loads() != [2, 1, 2] {
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            tokio::task::yield_now().await;
         }
         let _client = connect(&carriers, &listener, &sender).await;
         assert_eq!(receiver.recv().await.unwrap(), "carrier 1");
