@@ -121,7 +121,10 @@ async fn answer(outer: &Request, context: Result<Context>) -> Response<Bytes> {
     };
     let outcome = match context {
         Ok(context) => match authenticate(app, &context) {
-            Ok(caller) => Box::pin(handle(app, context, &caller, RequestBody::empty())).await,
+            Ok(caller) => match handle(app, context, &caller, RequestBody::empty()) {
+                Ok(answering) => answering.await,
+                Err(failure) => Err(failure),
+            },
             Err(failure) => Err(failure),
         },
         Err(failure) => Err(failure),

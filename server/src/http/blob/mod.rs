@@ -31,7 +31,7 @@ use super::body::RequestBody;
 use super::context::Context;
 use super::error::{Result, known};
 use super::headers::put;
-use super::{App, cross, properties, run};
+use super::{Answering, App, at_once, cross, properties, run};
 use crate::analytics;
 use crate::auth::policy::authorize;
 use crate::auth::{Caller, sas};
@@ -63,13 +63,13 @@ struct Request {
     by_sas: bool,
 }
 
-/// Serves one request.
-pub async fn handle(
+/// Finds out which operation a request asks for and whether it may, and begins it.
+pub fn handle<'a>(
     app: &Arc<App>,
     context: Context,
-    caller: &Caller,
+    caller: &'a Caller,
     body: RequestBody,
-) -> Result<Response<Body>> {
+) -> Result<Answering<'a>> {
     let (container, blob) = resource(&context)?;
     let operation = route(&context, &container, &blob)?;
     let is_open = operation == Operation::GetUserDelegationKey
@@ -96,78 +96,87 @@ pub async fn handle(
         is_owner: matches!(caller, Caller::Owner),
         by_sas,
     };
-    let outcome = match operation {
-        Operation::ListContainers => list::list_containers(request).await,
-        Operation::GetServiceStats => Ok(super::headers::xml(
+    let answering: Answering<'a> = match operation {
+        Operation::ListContainers => Box::pin(list::list_containers(request)),
+        Operation::GetServiceStats => at_once(super::headers::xml(
             200,
             properties::stats(&request.context),
         )),
         Operation::GetServiceProperties => {
-            Ok(properties::get_service_properties(app, &request.context))
+            at_once(properties::get_service_properties(app, &request.context))
         }
-        Operation::GetUserDelegationKey => {
-            super::get_user_delegation_key(app, &request.context, caller, body).await
-        }
-        Operation::SetServiceProperties => {
-            properties::set_service_properties(app, request.context, body).await
-        }
-        Operation::GetAccountInformation => Ok(account_information()),
-        Operation::CreateContainer => container::create_container(request).await,
-        Operation::GetContainerProperties => container::get_container_properties(request).await,
-        Operation::SetContainerMetadata => container::set_container_metadata(request).await,
-        Operation::GetContainerAcl => container::get_container_acl(request).await,
-        Operation::SetContainerAcl => container::set_container_acl(request, body).await,
-        Operation::DeleteContainer => container::delete_container(request).await,
-        Operation::ListBlobs => list::list_blobs(request).await,
-        Operation::PutBlob => block_blob::put_blob(request, body).await,
-        Operation::GetBlob => read::get_blob(request).await,
-        Operation::GetBlobProperties => read::get_blob_properties(request).await,
-        Operation::QueryBlobContents => query::query_blob_contents(request, body).await,
+        Operation::GetUserDelegationKey => Box::pin(super::get_user_delegation_key(
+            request.app,
+            request.context,
+            caller,
+            body,
+        )),
+        Operation::SetServiceProperties => Box::pin(properties::set_service_properties(
+            request.app,
+            request.context,
+            body,
+        )),
+        Operation::GetAccountInformation => at_once(account_information()),
+        Operation::CreateContainer => Box::pin(container::create_container(request)),
+        Operation::GetContainerProperties => Box::pin(container::get_container_properties(request)),
+        Operation::SetContainerMetadata => Box::pin(container::set_container_metadata(request)),
+        Operation::GetContainerAcl => Box::pin(container::get_container_acl(request)),
+        Operation::SetContainerAcl => Box::pin(container::set_container_acl(request, body)),
+        Operation::DeleteContainer => Box::pin(container::delete_container(request)),
+        Operation::ListBlobs => Box::pin(list::list_blobs(request)),
+        Operation::PutBlob => Box::pin(block_blob::put_blob(request, body)),
+        Operation::GetBlob => Box::pin(read::get_blob(request)),
+        Operation::GetBlobProperties => Box::pin(read::get_blob_properties(request)),
+        Operation::QueryBlobContents => Box::pin(query::query_blob_contents(request, body)),
         Operation::SetBlobProperties if page_blob::is_about_pages(&request.context) => {
-            page_blob::set_page_blob_properties(request).await
+            Box::pin(page_blob::set_page_blob_properties(request))
         }
-        Operation::SetBlobProperties => write::set_blob_properties(request).await,
-        Operation::SetBlobMetadata => write::set_blob_metadata(request).await,
-        Operation::DeleteBlob => write::delete_blob(request).await,
-        Operation::PutBlock => block_blob::put_block(request, body).await,
-        Operation::PutBlockList => block_blob::put_block_list(request, body).await,
-        Operation::GetBlockList => block_blob::get_block_list(request).await,
-        Operation::Batch => batch::batch(request, body).await,
-        Operation::LeaseBlob => lease::lease_blob(request).await,
-        Operation::LeaseContainer => lease::lease_container(request).await,
-        Operation::SnapshotBlob => write::snapshot_blob(request).await,
-        Operation::PutAppendBlob => append_blob::put_append_blob(request, body).await,
-        Operation::AppendBlock => append_blob::append_block(request, body).await,
-        Operation::AppendBlobSeal => append_blob::append_blob_seal(request).await,
-        Operation::PutPageBlob => page_blob::put_page_blob(request, body).await,
-        Operation::PutPage => page_blob::put_page(request, body).await,
-        Operation::GetPageRanges => page_blob::get_page_ranges(request).await,
-        Operation::PutBlobFromUrl => copy::put_blob_from_url(request).await,
-        Operation::CopyBlob => copy::copy_blob(request).await,
-        Operation::CopyBlobFromUrl => copy::copy_blob_from_url(request).await,
-        Operation::AbortCopyBlob => copy::abort_copy_blob(request).await,
-        Operation::IncrementalCopyBlob => copy::incremental_copy_blob(request).await,
-        Operation::PutBlockFromUrl => copy::put_block_from_url(request).await,
-        Operation::AppendBlockFromUrl => copy::append_block_from_url(request).await,
-        Operation::PutPageFromUrl => copy::put_page_from_url(request).await,
-        Operation::SetBlobTier => tier::set_blob_tier(request).await,
-        Operation::GetBlobTags => tags::get_blob_tags(request).await,
-        Operation::SetBlobTags => tags::set_blob_tags(request, body).await,
+        Operation::SetBlobProperties => Box::pin(write::set_blob_properties(request)),
+        Operation::SetBlobMetadata => Box::pin(write::set_blob_metadata(request)),
+        Operation::DeleteBlob => Box::pin(write::delete_blob(request)),
+        Operation::PutBlock => Box::pin(block_blob::put_block(request, body)),
+        Operation::PutBlockList => Box::pin(block_blob::put_block_list(request, body)),
+        Operation::GetBlockList => Box::pin(block_blob::get_block_list(request)),
+        Operation::Batch => Box::pin(batch::batch(request, body)),
+        Operation::LeaseBlob => Box::pin(lease::lease_blob(request)),
+        Operation::LeaseContainer => Box::pin(lease::lease_container(request)),
+        Operation::SnapshotBlob => Box::pin(write::snapshot_blob(request)),
+        Operation::PutAppendBlob => Box::pin(append_blob::put_append_blob(request, body)),
+        Operation::AppendBlock => Box::pin(append_blob::append_block(request, body)),
+        Operation::AppendBlobSeal => Box::pin(append_blob::append_blob_seal(request)),
+        Operation::PutPageBlob => Box::pin(page_blob::put_page_blob(request, body)),
+        Operation::PutPage => Box::pin(page_blob::put_page(request, body)),
+        Operation::GetPageRanges => Box::pin(page_blob::get_page_ranges(request)),
+        Operation::PutBlobFromUrl => Box::pin(copy::put_blob_from_url(request)),
+        Operation::CopyBlob => Box::pin(copy::copy_blob(request)),
+        Operation::CopyBlobFromUrl => Box::pin(copy::copy_blob_from_url(request)),
+        Operation::AbortCopyBlob => Box::pin(copy::abort_copy_blob(request)),
+        Operation::IncrementalCopyBlob => Box::pin(copy::incremental_copy_blob(request)),
+        Operation::PutBlockFromUrl => Box::pin(copy::put_block_from_url(request)),
+        Operation::AppendBlockFromUrl => Box::pin(copy::append_block_from_url(request)),
+        Operation::PutPageFromUrl => Box::pin(copy::put_page_from_url(request)),
+        Operation::SetBlobTier => Box::pin(tier::set_blob_tier(request)),
+        Operation::GetBlobTags => Box::pin(tags::get_blob_tags(request)),
+        Operation::SetBlobTags => Box::pin(tags::set_blob_tags(request, body)),
         Operation::SetBlobImmutabilityPolicy => {
-            protect::set_blob_immutability_policy(request).await
+            Box::pin(protect::set_blob_immutability_policy(request))
         }
         Operation::DeleteBlobImmutabilityPolicy => {
-            protect::delete_blob_immutability_policy(request).await
+            Box::pin(protect::delete_blob_immutability_policy(request))
         }
-        Operation::SetBlobLegalHold => protect::set_blob_legal_hold(request).await,
-        Operation::SetBlobExpiry => protect::set_blob_expiry(request).await,
-        Operation::RestoreContainer => container::restore_container(request).await,
-        Operation::UndeleteBlob => write::undelete_blob(request).await,
-        Operation::FindBlobsByTags => tags::find_blobs_by_tags(request).await,
+        Operation::SetBlobLegalHold => Box::pin(protect::set_blob_legal_hold(request)),
+        Operation::SetBlobExpiry => Box::pin(protect::set_blob_expiry(request)),
+        Operation::RestoreContainer => Box::pin(container::restore_container(request)),
+        Operation::UndeleteBlob => Box::pin(write::undelete_blob(request)),
+        Operation::FindBlobsByTags => Box::pin(tags::find_blobs_by_tags(request)),
     };
-    outcome.map(|mut response| {
-        encryption::put_said(&mut response, key_sha256);
-        response
+    Ok(match key_sha256 {
+        None => answering,
+        said => Box::pin(async move {
+            let mut response = answering.await?;
+            encryption::put_said(&mut response, said);
+            Ok(response)
+        }),
     })
 }
 

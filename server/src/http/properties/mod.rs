@@ -178,13 +178,12 @@ pub fn get_service_properties(app: &App, context: &Context) -> Response<Body> {
 
 /// Answers Set Service Properties: what the document leaves out stays as it is.
 pub async fn set_service_properties(
-    app: &Arc<App>,
+    app: Arc<App>,
     context: Context,
     body: body::RequestBody,
 ) -> Result<Response<Body>> {
     let bytes = body::collect(body, body::DOCUMENT_BYTES_MAX).await?;
     let change = Change::read(context.service, &parse_xml(&bytes)?)?;
-    let app = app.clone();
     cross(move || apply(&app, &context, change)).await?.await?;
     Ok(empty(202))
 }

@@ -8,7 +8,7 @@ use super::context::{Context, decode};
 use super::error::{Failure, Result, known};
 use super::headers::{empty, metadata, put, xml};
 use super::run;
-use super::{App, properties};
+use super::{Answering, App, at_once, properties};
 use crate::analytics::Logged;
 use crate::auth::policy::{Letters, Needs, authorize};
 use crate::auth::{Caller, sas};
@@ -48,13 +48,13 @@ struct Request {
     message_id: String,
 }
 
-/// Serves one request.
-pub async fn handle(
+/// Finds out which operation a request asks for and whether it may, and begins it.
+pub fn handle<'a>(
     app: &Arc<App>,
     context: Context,
-    caller: &Caller,
+    caller: &'a Caller,
     body: RequestBody,
-) -> Result<Response<Body>> {
+) -> Result<Answering<'a>> {
     let (operation, queue, message_id) = route(&context)?;
     if operation != Operation::GetUserDelegationKey {
         authorize(caller, context.service, &needs(operation))?;
@@ -69,46 +69,42 @@ pub async fn handle(
         queue,
         message_id,
     };
-    match operation {
-        Operation::ListQueues => queues::list_queues(request).await,
-        Operation::GetServiceStats => Ok(xml(200, properties::stats(&request.context))),
+    Ok(match operation {
+        Operation::ListQueues => Box::pin(queues::list_queues(request)),
+        Operation::GetServiceStats => at_once(xml(200, properties::stats(&request.context))),
         Operation::GetServiceProperties => {
-            Ok(properties::get_service_properties(app, &request.context))
+            at_once(properties::get_service_properties(app, &request.context))
         }
-        Operation::GetUserDelegationKey => {
-            super::get_user_delegation_key(app, &request.context, caller, body).await
-        }
-        Operation::SetServiceProperties => {
-            properties::set_service_properties(app, request.context, body).await
-        }
-        Operation::CreateQueue => queues::create_queue(request).await,
-        Operation::DeleteQueue => {
-            write(request, |queues, r| {
-                queues.delete_queue(r.account(), &r.queue)
-            })
-            .await
-        }
-        Operation::GetQueueMetadata => queues::get_queue_metadata(request).await,
-        Operation::SetQueueMetadata => {
-            write(request, |queues, r| {
-                queues.set_queue_metadata(r.account(), &r.queue, metadata(&r.context))
-            })
-            .await
-        }
-        Operation::GetQueueAcl => queues::get_queue_acl(request).await,
-        Operation::SetQueueAcl => queues::set_queue_acl(request, body).await,
-        Operation::PutMessage => messages::put_message(request, body).await,
-        Operation::GetMessages => messages::get_messages(request).await,
-        Operation::PeekMessages => messages::peek_messages(request).await,
-        Operation::ClearMessages => {
-            write(request, |queues, r| {
-                queues.clear_messages(r.account(), &r.queue)
-            })
-            .await
-        }
-        Operation::UpdateMessage => messages::update_message(request, body).await,
-        Operation::DeleteMessage => messages::delete_message(request).await,
-    }
+        Operation::GetUserDelegationKey => Box::pin(super::get_user_delegation_key(
+            request.app,
+            request.context,
+            caller,
+            body,
+        )),
+        Operation::SetServiceProperties => Box::pin(properties::set_service_properties(
+            request.app,
+            request.context,
+            body,
+        )),
+        Operation::CreateQueue => Box::pin(queues::create_queue(request)),
+        Operation::DeleteQueue => Box::pin(write(request, |queues, r| {
+            queues.delete_queue(r.account(), &r.queue)
+        })),
+        Operation::GetQueueMetadata => Box::pin(queues::get_queue_metadata(request)),
+        Operation::SetQueueMetadata => Box::pin(write(request, |queues, r| {
+            queues.set_queue_metadata(r.account(), &r.queue, metadata(&r.context))
+        })),
+        Operation::GetQueueAcl => Box::pin(queues::get_queue_acl(request)),
+        Operation::SetQueueAcl => Box::pin(queues::set_queue_acl(request, body)),
+        Operation::PutMessage => Box::pin(messages::put_message(request, body)),
+        Operation::GetMessages => Box::pin(messages::get_messages(request)),
+        Operation::PeekMessages => Box::pin(messages::peek_messages(request)),
+        Operation::ClearMessages => Box::pin(write(request, |queues, r| {
+            queues.clear_messages(r.account(), &r.queue)
+        })),
+        Operation::UpdateMessage => Box::pin(messages::update_message(request, body)),
+        Operation::DeleteMessage => Box::pin(messages::delete_message(request)),
+    })
 }
 
 /// What logs call the operation of a request.

@@ -11,7 +11,7 @@ use super::context::Context;
 use super::error::{Failure, Result, known};
 use super::headers::{empty, put, xml};
 use super::run;
-use super::{App, properties};
+use super::{Answering, App, at_once, properties};
 use crate::analytics::Logged;
 use crate::auth::Caller;
 use crate::auth::policy::{Letters, Needs, authorize};
@@ -77,13 +77,13 @@ struct Request {
     range: Option<AccessRange>,
 }
 
-/// Serves one request.
-pub async fn handle(
+/// Finds out which operation a request asks for and whether it may, and begins it.
+pub fn handle<'a>(
     app: &Arc<App>,
     context: Context,
-    caller: &Caller,
+    caller: &'a Caller,
     body: RequestBody,
-) -> Result<Response<Body>> {
+) -> Result<Answering<'a>> {
     let method = method(&context)?;
     let (operation, table) = route(&context, &method)?;
     let level = match level(&context) {
@@ -104,46 +104,47 @@ pub async fn handle(
         level,
         range,
     };
-    match operation {
-        Operation::QueryTables => tables::query_tables(request).await,
-        Operation::GetTable(name) => tables::get_table(request, name).await,
-        Operation::CreateTable => tables::create_table(request, body).await,
-        Operation::DeleteTable(name) => {
-            write(request, move |service, r| {
-                service.delete_table(r.account(), &name)
-            })
-            .await?;
-            Ok(uncached(empty(204)))
-        }
-        Operation::QueryEntities => entity::query_entities(request).await,
-        Operation::GetEntity(keys) => entity::get_entity(request, keys).await,
-        Operation::InsertEntity => entity::insert_entity(request, body).await,
+    Ok(match operation {
+        Operation::QueryTables => Box::pin(tables::query_tables(request)),
+        Operation::GetTable(name) => Box::pin(tables::get_table(request, name)),
+        Operation::CreateTable => Box::pin(tables::create_table(request, body)),
+        Operation::DeleteTable(name) => Box::pin(tables::delete_table(request, name)),
+        Operation::QueryEntities => Box::pin(entity::query_entities(request)),
+        Operation::GetEntity(keys) => Box::pin(entity::get_entity(request, keys)),
+        Operation::InsertEntity => Box::pin(entity::insert_entity(request, body)),
         Operation::UpdateEntity(..)
         | Operation::InsertOrReplaceEntity(_)
         | Operation::MergeEntity(..)
-        | Operation::InsertOrMergeEntity(_) => entity::write_entity(request, operation, body).await,
-        Operation::DeleteEntity(keys, if_match) => {
-            entity::delete_entity(request, keys, if_match).await
+        | Operation::InsertOrMergeEntity(_) => {
+            Box::pin(entity::write_entity(request, operation, body))
         }
-        Operation::Batch => batch::execute(request, caller, body).await,
-        Operation::GetTableAcl => get_table_acl(request).await,
-        Operation::SetTableAcl => set_table_acl(request, body).await,
+        Operation::DeleteEntity(keys, if_match) => {
+            Box::pin(entity::delete_entity(request, keys, if_match))
+        }
+        Operation::Batch => Box::pin(batch::execute(request, caller, body)),
+        Operation::GetTableAcl => Box::pin(get_table_acl(request)),
+        Operation::SetTableAcl => Box::pin(set_table_acl(request, body)),
         Operation::GetServiceStats => {
             let stats = properties::stats(&request.context);
-            Ok(uncached(xml(200, stats)))
+            at_once(uncached(xml(200, stats)))
         }
         Operation::GetServiceProperties => {
             let answer = properties::get_service_properties(app, &request.context);
-            Ok(uncached(answer))
+            at_once(uncached(answer))
         }
-        Operation::GetUserDelegationKey => {
-            super::get_user_delegation_key(app, &request.context, caller, body).await
-        }
-        Operation::SetServiceProperties => {
-            properties::set_service_properties(app, request.context, body).await
-        }
-        Operation::Nothing(has_predicate) => Err(nothing_there(&request, has_predicate)),
-    }
+        Operation::GetUserDelegationKey => Box::pin(super::get_user_delegation_key(
+            request.app,
+            request.context,
+            caller,
+            body,
+        )),
+        Operation::SetServiceProperties => Box::pin(properties::set_service_properties(
+            request.app,
+            request.context,
+            body,
+        )),
+        Operation::Nothing(has_predicate) => return Err(nothing_there(&request, has_predicate)),
+    })
 }
 
 /// What the hosted service says of what is below a table.

@@ -91,6 +91,14 @@ pub async fn create_table(request: Request, body: RequestBody) -> Result<Respons
     Ok(response)
 }
 
+pub async fn delete_table(request: Request, name: String) -> Result<Response<Body>> {
+    super::write(request, move |service, r| {
+        service.delete_table(r.account(), &name)
+    })
+    .await?;
+    Ok(uncached(empty(204)))
+}
+
 /// The `TableName` of a Create Table body.
 fn table_name(bytes: &[u8]) -> Result<String> {
     let invalid = || Failure::from(known::INVALID_INPUT);
