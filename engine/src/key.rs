@@ -82,12 +82,50 @@ pub(crate) fn head(key: &[u8], skip: usize) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
+/// How many heads a round of [`first_head_not_below`] looks at, and into how many parts they divide what is searched.
+const ROUND: usize = 7;
+const PARTS: usize = ROUND + 1;
+
+/// The index of the first of `count` ascending heads that is not below `wanted`. A round looks at several that do not depend on
+/// each other: the processor fetches them from memory at once, and waits for a third as many fetches as halving would.
+#[inline]
+pub(crate) fn first_head_not_below(
+    count: usize,
+    wanted: u64,
+    head_at: impl Fn(usize) -> u64,
+) -> usize {
+    let (mut start, mut length) = (0, count);
+    while length > PARTS {
+        let part = length / PARTS;
+        let is_below = |&number: &usize| head_at(start + number * part - 1) < wanted;
+        let below = (1..=ROUND).filter(is_below).count();
+        start += below * part;
+        length = match below {
+            ROUND => length - ROUND * part,
+            // The head behind the part is not below.
+            _ => part - 1,
+        };
+    }
+    let is_below = |&index: &usize| head_at(index) < wanted;
+    start + (start..start + length).filter(is_below).count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn a_search_of_heads_finds_the_first_that_is_not_below(
+            mut heads in proptest::collection::vec(0u64..400, 0..300),
+            wanted in 0u64..401,
+        ) {
+            heads.sort_unstable();
+            let found = first_head_not_below(heads.len(), wanted, |index| heads[index]);
+            prop_assert_eq!(found, heads.partition_point(|&head| head < wanted));
+        }
+
         #[test]
         fn what_two_keys_share_is_counted(prefix: Vec<u8>, a: Vec<u8>, b: Vec<u8>) {
             let (a, b) = ([&prefix[..], &a].concat(), [&prefix[..], &b].concat());

@@ -9,7 +9,7 @@
 //! bytes; nodes but the root and those at the right edge are at least half full.
 
 use super::arena::{Arena, NO_ROW, RowId};
-use crate::key::{head, shared};
+use crate::key::{first_head_not_below, head, shared};
 use std::cmp::Ordering;
 
 const FANOUT: usize = 64;
@@ -27,9 +27,14 @@ pub(super) const INDEX_BYTES_PER_ROW: usize = size_of::<Leaf>() * 3 / 2 / FANOUT
 struct Keys {
     skip: usize,
     length: usize,
-    heads: [u64; FANOUT],
+    heads: Heads,
     rows: [RowId; FANOUT],
 }
+
+/// In cache lines of their own.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Heads([u64; FANOUT]);
 
 #[derive(Debug)]
 struct Leaf {
@@ -107,31 +112,28 @@ impl Keys {
         Keys {
             skip,
             length: 0,
-            heads: [0; FANOUT],
+            heads: Heads([0; FANOUT]),
             rows: [NO_ROW; FANOUT],
         }
     }
 
     /// The slot of the first key at or behind `key`, and whether it is `key`.
     fn search(&self, key: &[u8], arena: &Arena) -> (usize, bool) {
-        let heads = &self.heads[..self.length];
         let wanted = head(key, self.skip);
-        let start = heads.partition_point(|&head| head < wanted);
-        if start == heads.len() || heads[start] != wanted {
-            return (start, false);
-        }
-        let equal = heads[start..].partition_point(|&head| head == wanted);
+        let start = first_head_not_below(self.length, wanted, |slot| self.heads.0[slot]);
+        let heads = &self.heads.0[start..self.length];
+        let equal = heads.iter().take_while(|&&head| head == wanted).count();
         let rows = &self.rows[start..start + equal];
-        let before = |&row: &RowId| arena.key(row)[self.skip..] < key[self.skip..];
-        let slot = start + rows.partition_point(before);
-        let exact = slot < start + equal && arena.key(self.rows[slot]) == key;
-        (slot, exact)
+        let found =
+            rows.binary_search_by(|&row| arena.key(row)[self.skip..].cmp(&key[self.skip..]));
+        let slot = start + found.unwrap_or_else(|slot| slot);
+        (slot, found.is_ok())
     }
 
     fn insert(&mut self, slot: usize, key: &[u8], row: RowId) {
-        self.heads.copy_within(slot..self.length, slot + 1);
+        self.heads.0.copy_within(slot..self.length, slot + 1);
         self.rows.copy_within(slot..self.length, slot + 1);
-        self.heads[slot] = head(key, self.skip);
+        self.heads.0[slot] = head(key, self.skip);
         self.rows[slot] = row;
         self.length += 1;
     }
@@ -140,14 +142,14 @@ impl Keys {
     fn split_off(&mut self, from: usize) -> Keys {
         let mut right = Keys::new(self.skip);
         right.length = self.length - from;
-        right.heads[..right.length].copy_from_slice(&self.heads[from..self.length]);
+        right.heads.0[..right.length].copy_from_slice(&self.heads.0[from..self.length]);
         right.rows[..right.length].copy_from_slice(&self.rows[from..self.length]);
         self.length = from;
         right
     }
 
     fn remove_first(&mut self) {
-        self.heads.copy_within(1..self.length, 0);
+        self.heads.0.copy_within(1..self.length, 0);
         self.rows.copy_within(1..self.length, 0);
         self.length -= 1;
     }
@@ -155,7 +157,7 @@ impl Keys {
     fn set_skip(&mut self, skip: usize, arena: &Arena) {
         if skip != self.skip {
             self.skip = skip;
-            for (head_here, &row) in self.heads.iter_mut().zip(&self.rows[..self.length]) {
+            for (head_here, &row) in self.heads.0.iter_mut().zip(&self.rows[..self.length]) {
                 *head_here = head(arena.key(row), skip);
             }
         }
@@ -283,7 +285,7 @@ impl Index {
         let keys = &mut self.leaves[self.last_leaf as usize].keys;
         let last = keys.length - 1;
         let fits = keys.length < FANOUT
-            && keys.heads[last] <= head(key, keys.skip)
+            && keys.heads.0[last] <= head(key, keys.skip)
             && arena.key(keys.rows[last]) < key;
         if fits {
             keys.insert(last + 1, key, row);

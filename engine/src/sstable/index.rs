@@ -14,7 +14,7 @@
 use super::BlockHandle;
 use super::block::Malformed;
 use crate::codec::Decoder;
-use crate::key::{head, shared};
+use crate::key::{first_head_not_below, head, shared};
 use bytes::Bytes;
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -35,9 +35,7 @@ impl<'a> Heads<'a> {
 
     /// Where heads equal to `wanted` stand; where they would if there is none.
     pub(super) fn equal_to(&self, wanted: u64) -> Range<usize> {
-        let start = self
-            .0
-            .partition_point(|head| u64::from_le_bytes(*head) < wanted);
+        let start = first_head_not_below(self.0.len(), wanted, |at| u64::from_le_bytes(self.0[at]));
         let equal = |head: &&[u8; 8]| u64::from_le_bytes(**head) == wanted;
         start..start + self.0[start..].iter().take_while(equal).count()
     }
