@@ -156,7 +156,7 @@ impl Tree {
             if memtable.is_empty() || memtable.lacks(hash) {
                 continue;
             }
-            let found = memtable.find(key, &at);
+            let found = memtable.find(key, hash, &at);
             if found.entry.is_some() || found.deleted > 0 {
                 return Ok(found.entry.filter(|entry| entry.sequence > found.deleted));
             }

@@ -7,9 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// In a memtable of 16 MiB some 65 bits a key for rows of a kibibyte, and 13 for those of a hundred bytes.
 pub(super) const FILTER_BYTES: usize = 128 << 10;
-/// Rows from which a memtable has one.
-pub(super) const FILTERED_ROWS_MIN: usize = 4096;
-
 const LINES: usize = FILTER_BYTES / LINE_BYTES;
 const WORDS_PER_LINE: usize = LINE_BYTES / 8;
 
@@ -30,10 +27,6 @@ fn add(words: &[AtomicU64], hash: u64) {
 }
 
 impl KeyFilter {
-    pub(super) fn is_built(&self) -> bool {
-        self.0.get().is_some()
-    }
-
     /// Begins with the keys of these hashes.
     pub(super) fn build(&self, hashes: impl Iterator<Item = u64>) {
         self.0.get_or_init(|| {
@@ -46,9 +39,9 @@ impl KeyFilter {
     }
 
     /// Adds a key, if there is a filter.
-    pub(super) fn add(&self, hash: impl FnOnce() -> u64) {
+    pub(super) fn add(&self, hash: u64) {
         if let Some(words) = self.0.get() {
-            add(words, hash());
+            add(words, hash);
         }
     }
 
@@ -75,7 +68,7 @@ mod tests {
         let filter = KeyFilter::default();
         assert!(filter.may_contain(hash(1)), "nothing is known yet");
         filter.build((0..5000).map(hash));
-        (5000..80_000).for_each(|key| filter.add(|| hash(key)));
+        (5000..80_000).for_each(|key| filter.add(hash(key)));
         assert!((0..80_000).all(|key| filter.may_contain(hash(key))));
         let wrong = (80_000..100_000).filter(|&key| filter.may_contain(hash(key)));
         assert!(wrong.count() < 20_000 * 2 / 100);

@@ -1,12 +1,13 @@
 //! Memtable: a sorted map of the newest writes; active, then sealed, then flushed.
 //!
-//! `arena.rs` holds rows and bytes, `index.rs` the order of the keys, `filter.rs` which of them are not there. One writer (the
+//! `arena.rs` holds rows and bytes, `index.rs` the order of the keys, `hash_index.rs` where each of them is, `filter.rs` which of them are not there. One writer (the
 //! leader of a commit) applies changes; readers hold the lock for a lookup or for a handful of rows. Per key the versions are
 //! linked newest first. A version is unlinked as soon as no reader can see it any more: when a newer one exists at or below
 //! `floor`, the oldest sequence number at which anyone reads.
 
 mod arena;
 mod filter;
+mod hash_index;
 mod index;
 
 use crate::batch::Change;
@@ -18,7 +19,8 @@ use crate::{Direction, Result};
 pub(crate) use arena::Kept;
 use arena::{Arena, NO_ROW, ROW_BYTES, Row, RowId};
 use bytes::Bytes;
-use filter::{FILTER_BYTES, FILTERED_ROWS_MIN, KeyFilter};
+use filter::{FILTER_BYTES, KeyFilter};
+use hash_index::{HashIndex, Known};
 use index::{INDEX_BYTES_PER_ROW, Index, Position};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -27,6 +29,9 @@ use std::time::Duration;
 
 /// Memory of one version beside its bytes.
 const ENTRY_BYTES: usize = ROW_BYTES + INDEX_BYTES_PER_ROW;
+
+/// Rows from which a memtable has a filter and a hash index: a tree of fewer is nearly always in the processor's cache.
+const GROWN_ROWS_MIN: usize = 4096;
 
 /// Rows covered by a range deletion above which the memtable is better sealed first: a scan can seek past a span of an
 /// older memtable, but has to visit the rows of the memtable that holds the tombstone.
@@ -50,6 +55,7 @@ pub(crate) struct Memtable {
 #[derive(Debug, Default)]
 struct Rows {
     index: Index,
+    hash_index: HashIndex,
     arena: Arena,
     range_tombstones: RangeTombstones,
     first_sequence: Option<SequenceNumber>,
@@ -182,14 +188,11 @@ impl Memtable {
                 "changes are applied in order"
             );
             rows.last_sequence = sequence;
-            bytes += ENTRY_BYTES + rows.apply(sequence, &change, floor);
-            if let Change::Set { key, .. } = &change {
-                self.keys.add(|| hash(key));
-            }
+            bytes += ENTRY_BYTES + rows.apply(sequence, &change, floor, &self.keys);
         }
-        if !self.keys.is_built() && rows.arena.row_count() >= FILTERED_ROWS_MIN {
-            self.keys.build(rows.key_hashes());
-            bytes += FILTER_BYTES;
+        if !rows.hash_index.is_built() && rows.arena.row_count() >= GROWN_ROWS_MIN {
+            self.keys.build(rows.key_hashes().map(|(hash, _)| hash));
+            bytes += FILTER_BYTES + rows.build_hash_index();
         }
         if !rows.range_tombstones.is_empty() {
             self.has_range_tombstones.store(true, Ordering::Release);
@@ -204,12 +207,13 @@ impl Memtable {
         !self.has_range_tombstones() && !self.keys.may_contain(hash)
     }
 
-    /// What is known of `key` at the sequence number that `at` answers under the lock.
-    pub(crate) fn find(&self, key: &[u8], at: impl Fn() -> SequenceNumber) -> Found {
+    /// What is known of `key`, of which `hash` is the hash, at the sequence number that `at` answers under the lock.
+    pub(crate) fn find(&self, key: &[u8], hash: u64, at: impl Fn() -> SequenceNumber) -> Found {
         let rows = self.read();
         let at = at();
-        let version = rows.index.find(key, &rows.arena);
-        let version = version.and_then(|newest| rows.version_at(newest, at));
+        let version = rows
+            .find(key, hash)
+            .and_then(|newest| rows.version_at(newest, at));
         Found {
             entry: version.map(|row| rows.entry(row)),
             deleted: rows.deleted(key, at),
@@ -299,13 +303,30 @@ impl Memtable {
 }
 
 impl Rows {
-    fn key_hashes(&self) -> impl Iterator<Item = u64> {
+    /// The hash of each key, and its newest row.
+    fn key_hashes(&self) -> impl Iterator<Item = (u64, RowId)> {
         let mut position = self.index.first();
         std::iter::from_fn(move || {
             let row = self.index.row(position)?;
             position = self.index.after(position);
-            Some(hash(self.arena.key(row)))
+            Some((hash(self.arena.key(row)), row))
         })
+    }
+
+    fn build_hash_index(&mut self) -> usize {
+        let mut built = HashIndex::default();
+        let bytes = built.build(self.key_hashes());
+        self.hash_index = built;
+        bytes
+    }
+
+    /// The newest row of `key`, of which `hash` is the hash.
+    fn find(&self, key: &[u8], hash: u64) -> Option<RowId> {
+        match self.hash_index.find(hash, |row| self.arena.key(row) == key) {
+            Known::Newest(row) => Some(row),
+            Known::Absent => None,
+            Known::Nothing => self.index.find(key, &self.arena),
+        }
     }
 
     /// The row, and what is older of its key.
@@ -373,13 +394,20 @@ impl Rows {
         sequence: SequenceNumber,
         change: &Change<'_>,
         floor: SequenceNumber,
+        keys: &KeyFilter,
     ) -> usize {
         match *change {
             Change::Set {
                 key, kind, value, ..
             } => {
-                self.set(key, sequence, kind, value, floor);
-                key.len() + value.len()
+                let (row, previous) = self.set(key, sequence, kind, value, floor);
+                let bytes = key.len() + value.len();
+                if !self.hash_index.is_built() {
+                    return bytes;
+                }
+                let hash = hash(key);
+                keys.add(hash);
+                bytes + self.hash_index.set(hash, row, previous)
             }
             Change::DeleteRange { start, end, .. } => {
                 self.deletions += 1;
@@ -392,6 +420,7 @@ impl Rows {
         }
     }
 
+    /// Answers the new row, and the newest of its key before.
     fn set(
         &mut self,
         key: &[u8],
@@ -399,16 +428,18 @@ impl Rows {
         kind: Kind,
         value: &[u8],
         floor: SequenceNumber,
-    ) {
+    ) -> (RowId, Option<RowId>) {
         self.deletions += u64::from(kind == Kind::Delete);
         if kind == Kind::Large {
             self.refer(value);
         }
         let row = self.arena.add(key, sequence, kind, value);
-        if let Some(previous) = self.index.set(key, row, &self.arena) {
+        let previous = self.index.set(key, row, &self.arena);
+        if let Some(previous) = previous {
             self.arena.link_older(row, previous);
             self.unlink_unseen(previous, floor);
         }
+        (row, previous)
     }
 
     /// Of `newest` and what is older, keeps what readers at or behind `floor` can see.
@@ -476,9 +507,36 @@ mod tests {
     }
 
     #[test]
+    fn a_grown_memtable_finds_every_version_that_someone_reads() {
+        let memtable = Memtable::new(Duration::ZERO);
+        let keys = 2 * GROWN_ROWS_MIN as u64;
+        for sequence in 1..=3 * keys {
+            let change = Change::Set {
+                keyspace: 0,
+                key: &key(sequence % keys),
+                kind: Kind::Put,
+                value: &key(sequence),
+            };
+            memtable.apply(std::iter::once((sequence, change)), keys);
+        }
+        let find = |number: u64, at: u64| {
+            let found = memtable.find(&key(number), hash(&key(number)), || at);
+            found.entry.map(|entry| entry.sequence)
+        };
+        for number in 0..keys {
+            let first = if number == 0 { keys } else { number };
+            for sequence in [first, first + keys, first + 2 * keys] {
+                assert_eq!(find(number, sequence), Some(sequence));
+            }
+            assert_eq!(find(number, first - 1), None);
+        }
+        assert_eq!(find(keys, 3 * keys), None);
+    }
+
+    #[test]
     fn a_grown_memtable_lacks_what_it_was_not_told() {
         let memtable = Memtable::new(Duration::ZERO);
-        let last = 2 * FILTERED_ROWS_MIN as u64;
+        let last = 2 * GROWN_ROWS_MIN as u64;
         for sequence in 1..=last {
             // A deletion has to hide what older sources have.
             let kind = if sequence % 3 == 0 {
