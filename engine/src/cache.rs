@@ -6,7 +6,8 @@ use crate::files::{Directory, FileKind, FileName, OpenFile};
 use bytes::Bytes;
 use quick_cache::Weighter;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 
 /// What an entry costs beside its bytes.
 const ENTRY_BYTES: u64 = 64;
@@ -20,6 +21,8 @@ impl Weighter<(u64, u64), Bytes> for BlockBytes {
     }
 }
 
+/// A block is kept when it is read, but for one that is read for a single row while the cache is full: that has to be missed
+/// twice.
 #[derive(Debug)]
 pub(crate) struct Cache {
     directory: Directory,
@@ -31,8 +34,45 @@ pub(crate) struct Cache {
     pinned: AtomicU64,
     /// How many may be; none if the SSTables belong to another cache.
     pinned_max: u64,
+    /// How much of the memory the blocks leave to what is pinned, in steps of [`STEPS`].
+    steps_set_aside: AtomicU64,
     reads: AtomicU64,
+    /// There was no room for more once; from then on blocks have to be missed twice.
+    is_full: AtomicBool,
+    missed: OnceLock<Missed>,
 }
+
+/// What was missed lately: a mark of each block, in the place that its hash names.
+#[derive(Debug)]
+struct Missed(Box<[AtomicU16]>);
+
+/// Places for each block that the cache may hold.
+const MISSED_PER_BLOCK: usize = 4;
+const BLOCK_BYTES_EXPECTED: usize = 4096;
+
+/// Of so many blocks that come in, one has the cache looked at for whether it is full.
+const FULL_LOOKED_FOR_EVERY: u64 = 64;
+
+impl Missed {
+    fn new(bytes_max: u64) -> Missed {
+        let blocks = bytes_max as usize / BLOCK_BYTES_EXPECTED;
+        let places = (blocks * MISSED_PER_BLOCK).next_power_of_two();
+        Missed((0..places).map(|_| AtomicU16::new(0)).collect())
+    }
+
+    /// Notes that a block was missed. Answers whether it was before, as far as is remembered.
+    fn note(&self, number: u64, offset: u64) -> bool {
+        let mixed = (offset ^ number.rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = mixed ^ mixed >> 32;
+        let place = mixed as usize % self.0.len();
+        let mark = (mixed >> 48) as u16 | 1;
+        self.0[place].swap(mark, Ordering::Relaxed) == mark
+    }
+}
+
+/// Parts of the memory by which the room for blocks changes, and how many of them they may leave unused.
+const STEPS: u64 = 32;
+const SPARE_STEPS: u64 = 2;
 
 /// A merge reads each block once: it must not push out what readers use.
 const MERGE_BYTES: usize = 256 << 10;
@@ -45,7 +85,7 @@ impl Cache {
         bytes_max: usize,
         files_max: usize,
     ) -> Cache {
-        let blocks_expected = (bytes_max / 4096).max(16);
+        let blocks_expected = (bytes_max / BLOCK_BYTES_EXPECTED).max(16);
         Cache {
             directory,
             store,
@@ -58,7 +98,10 @@ impl Cache {
             files: quick_cache::sync::Cache::new(files_max.max(1)),
             pinned: AtomicU64::new(0),
             pinned_max: bytes_max as u64 / 2,
+            steps_set_aside: AtomicU64::new(0),
             reads: AtomicU64::new(0),
+            is_full: AtomicBool::new(false),
+            missed: OnceLock::new(),
         }
     }
 
@@ -84,20 +127,35 @@ impl Cache {
         self.store
     }
 
-    /// The block at `offset` of file `number`, read by `read` if it is not here.
-    pub(crate) fn block(
-        &self,
-        number: u64,
-        offset: u64,
-        read: impl FnOnce() -> Result<Bytes>,
-    ) -> Result<Bytes> {
-        if let Some(block) = self.blocks.get(&(number, offset)) {
-            return Ok(block);
+    /// The block at `offset` of file `number`, if it is here.
+    pub(crate) fn present(&self, number: u64, offset: u64) -> Option<Bytes> {
+        self.blocks.get(&(number, offset))
+    }
+
+    /// Keeps a block that was read.
+    pub(crate) fn insert(&self, number: u64, offset: u64, block: Bytes) {
+        self.blocks.insert((number, offset), block);
+        let reads = self.count_read();
+        if reads.is_multiple_of(FULL_LOOKED_FOR_EVERY)
+            && self.blocks.weight() >= self.blocks.capacity() / 16 * 15
+        {
+            self.is_full.store(true, Ordering::Relaxed);
         }
-        let block = read()?;
-        self.reads.fetch_add(1, Ordering::Relaxed);
-        self.blocks.insert((number, offset), block.clone());
-        Ok(block)
+    }
+
+    /// Whether a block that is not here should be from now on. In a full cache it should if it was missed lately: one of which only
+    /// one row was wanted would push out another and not be asked for again.
+    pub(crate) fn wants(&self, number: u64, offset: u64) -> bool {
+        if !self.is_full.load(Ordering::Relaxed) {
+            return true;
+        }
+        let missed = self.missed.get_or_init(|| Missed::new(self.bytes_max));
+        missed.note(number, offset)
+    }
+
+    /// A block was read. Answers how many were before.
+    pub(crate) fn count_read(&self) -> u64 {
+        self.reads.fetch_add(1, Ordering::Relaxed)
     }
 
     /// The open SSTable, opened if it is not.
@@ -124,7 +182,7 @@ impl Cache {
             .pinned
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
         if let Ok(before) = pinned {
-            self.blocks.set_capacity(self.bytes_max - before - bytes);
+            self.make_room(before + bytes);
         }
         pinned.is_ok()
     }
@@ -132,7 +190,25 @@ impl Cache {
     pub(crate) fn unpin(&self, bytes: u64) {
         if bytes > 0 {
             let before = self.pinned.fetch_sub(bytes, Ordering::Relaxed);
-            self.blocks.set_capacity(self.bytes_max - before + bytes);
+            self.make_room(before - bytes);
+        }
+    }
+
+    /// Leaves the blocks what is not pinned, in large steps: whenever its capacity changes the cache forgets of a few keys more
+    /// that they were asked for before, in the end of all, and a full one that knows of none takes in nothing new.
+    fn make_room(&self, pinned: u64) {
+        let step = (self.bytes_max / STEPS).max(1);
+        let wanted = pinned.div_ceil(step);
+        let set_aside = |steps: u64| {
+            let is_right = steps >= wanted && steps <= wanted + SPARE_STEPS;
+            (!is_right).then_some(wanted)
+        };
+        let changed =
+            self.steps_set_aside
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, set_aside);
+        if changed.is_ok() {
+            self.blocks
+                .set_capacity(self.bytes_max.saturating_sub(wanted * step));
         }
     }
 

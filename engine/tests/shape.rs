@@ -607,3 +607,38 @@ fn figures() {
         );
     }
 }
+
+#[test]
+fn a_full_cache_keeps_what_is_asked_for_again_and_not_what_is_read_once() {
+    const ROWS: u64 = 8000;
+    let environment = common::environment(Arc::new(MemoryFs::volatile()));
+    let config = Config {
+        cache_bytes_max: 8 << 20,
+        ..Config::default()
+    };
+    let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
+    let keyspace = db.keyspace("rows", KeyspaceOptions::default()).unwrap();
+    let mut choices = Choices(1);
+    for index in 0..ROWS {
+        // Each in a block of its own that cannot be compressed.
+        let noise: [[u8; 8]; 512] = std::array::from_fn(|_| choices.next().to_le_bytes());
+        fill(&db, &keyspace, index..index + 1, noise.as_flattened());
+    }
+    db.compact(&keyspace).unwrap();
+    // How many blocks had to be read for some rows.
+    let reads = |rows: std::ops::Range<u64>| {
+        let before = db.stats().blocks_read;
+        for index in rows {
+            assert!(db.get(&keyspace, &key(index)).unwrap().is_some());
+        }
+        db.stats().blocks_read - before
+    };
+    assert!(reads(0..ROWS) > ROWS - 10, "the cache is full now");
+    let hot = || 7000..7400;
+    for _ in 0..3 {
+        reads(hot());
+    }
+    assert!(reads(hot()) < 20, "what is missed again is kept");
+    assert!(reads(0..4000) > 2000);
+    assert!(reads(hot()) < 20, "what was read once has pushed it out");
+}

@@ -25,6 +25,7 @@ use crate::codec::put_varint;
 use crate::key::{Kind, SequenceNumber, head, shared};
 use bytes::Bytes;
 use std::cmp::Ordering;
+use std::ops::Range;
 
 const RESTART_INTERVAL: usize = 16;
 const TAIL_BYTES: usize = 12;
@@ -263,7 +264,7 @@ struct RawEntry<'a> {
 }
 
 /// The newest version of `key` at or before `at`.
-pub(crate) fn find(data: &Bytes, key: &[u8], at: SequenceNumber) -> Result<Lookup> {
+pub(crate) fn find(data: &[u8], key: &[u8], at: SequenceNumber) -> Result<Lookup<Range<usize>>> {
     let layout = Layout::of(data)?;
     let Some(mut place) = layout.walk_start(data, key, at)? else {
         return Ok(Lookup::Behind);
@@ -292,7 +293,7 @@ pub(crate) fn find(data: &Bytes, key: &[u8], at: SequenceNumber) -> Result<Looku
                 return Ok(Lookup::Found {
                     sequence: entry.sequence,
                     kind: entry.kind,
-                    value: data.slice(value),
+                    value,
                 });
             }
         } else if entry.suffix[same..] > rest[same..] {
@@ -303,18 +304,37 @@ pub(crate) fn find(data: &Bytes, key: &[u8], at: SequenceNumber) -> Result<Looku
     Ok(Lookup::Behind)
 }
 
-/// What [`find`] found.
+/// What [`find`] found: of a value, where it stands in the block, or the value itself.
 #[derive(Debug)]
-pub(crate) enum Lookup {
+pub(crate) enum Lookup<V> {
     Found {
         sequence: SequenceNumber,
         kind: Kind,
-        value: Bytes,
+        value: V,
     },
     /// A key behind it was met first.
     Absent,
     /// All entries stand before it.
     Behind,
+}
+
+impl Lookup<Range<usize>> {
+    /// Makes of the place of a value what can be kept.
+    pub(crate) fn keep(self, keep: impl FnOnce(Range<usize>) -> Bytes) -> Lookup<Bytes> {
+        match self {
+            Lookup::Found {
+                sequence,
+                kind,
+                value,
+            } => Lookup::Found {
+                sequence,
+                kind,
+                value: keep(value),
+            },
+            Lookup::Absent => Lookup::Absent,
+            Lookup::Behind => Lookup::Behind,
+        }
+    }
 }
 
 /// A position in a block: on an entry, or on none.
@@ -558,7 +578,7 @@ mod tests {
             match (find(&block, &probe, at).unwrap(), expected) {
                 (Lookup::Found { sequence, value, .. }, Some(&expected)) => {
                     prop_assert_eq!(sequence, expected);
-                    prop_assert_eq!(&value[..], &expected.to_le_bytes());
+                    prop_assert_eq!(&block[value], &expected.to_le_bytes());
                 }
                 (Lookup::Absent | Lookup::Behind, None) => {}
                 (found, expected) => prop_assert!(false, "{:?} instead of {:?}", found, expected),

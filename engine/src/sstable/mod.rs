@@ -22,7 +22,6 @@ pub(crate) use reader::SstableReader;
 pub(crate) use writer::{SstableOptions, SstableWriter};
 
 use crate::Error;
-use bytes::Bytes;
 use crossbeam_queue::ArrayQueue;
 use std::sync::LazyLock;
 use zstd::bulk::{Compressor, Decompressor};
@@ -91,9 +90,13 @@ fn pack_lz4(payload: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     lz4_flex::block::compress_into(payload, out).ok()
 }
 
-fn unpack(payload: &[u8], length: usize) -> std::io::Result<Vec<u8>> {
-    let mut unpacker = UNPACKERS.pop().map_or_else(Decompressor::new, Ok)?;
-    let unpacked = unpacker.decompress(payload, length);
+fn unpack_lz4(payload: &[u8], out: &mut [u8]) -> Option<usize> {
+    lz4_flex::block::decompress_into(payload, out).ok()
+}
+
+fn unpack_zstd(payload: &[u8], out: &mut [u8]) -> Option<usize> {
+    let mut unpacker = UNPACKERS.pop().map_or_else(Decompressor::new, Ok).ok()?;
+    let unpacked = unpacker.decompress_to_buffer(payload, out).ok();
     let _ = UNPACKERS.push(unpacker);
     unpacked
 }
@@ -115,26 +118,24 @@ fn compress<'a>(
     }
 }
 
-/// Undoes `compress`. The checksum has been verified; `Err` says why the bytes are still not a block.
-fn decompress(
-    payload: Bytes,
+/// Undoes `compress`, to a block of `length` bytes in `out`, unless the payload is the block. The checksum has been verified;
+/// `Err` says why the bytes are still not a block.
+fn decompress<'a>(
+    payload: &'a [u8],
     compression: u8,
     length: u32,
-) -> std::result::Result<Bytes, &'static str> {
-    match compression {
-        0 if payload.len() == length as usize => Ok(payload),
-        1 if length <= BLOCK_BYTES_MAX => match unpack(&payload, length as usize) {
-            Ok(bytes) if bytes.len() == length as usize => Ok(bytes.into()),
-            _ => Err("the block does not decompress to its length"),
-        },
-        2 if length <= BLOCK_BYTES_MAX && is_lz4_ratio(payload.len(), length) => {
-            let mut bytes = vec![0; length as usize];
-            match lz4_flex::block::decompress_into(&payload, &mut bytes) {
-                Ok(count) if count == bytes.len() => Ok(bytes.into()),
-                _ => Err("the block does not decompress to its length"),
-            }
-        }
-        _ => Err("the block has an unknown compression or a wrong length"),
+    out: &'a mut Vec<u8>,
+) -> std::result::Result<&'a [u8], &'static str> {
+    let unpack = match compression {
+        0 if payload.len() == length as usize => return Ok(payload),
+        1 if length <= BLOCK_BYTES_MAX => unpack_zstd,
+        2 if length <= BLOCK_BYTES_MAX && is_lz4_ratio(payload.len(), length) => unpack_lz4,
+        _ => return Err("the block has an unknown compression or a wrong length"),
+    };
+    out.resize(length as usize, 0);
+    match unpack(payload, out) {
+        Some(count) if count == out.len() => Ok(out),
+        _ => Err("the block does not decompress to its length"),
     }
 }
 

@@ -14,6 +14,7 @@ use crate::range_tombstones::{self, Cover, Fragment};
 use crate::version::FileMeta;
 use crate::{Error, Result};
 use bytes::Bytes;
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -37,6 +38,21 @@ pub(crate) struct SstableReader {
 pub(super) enum Partition<T> {
     Pinned(T),
     Loaded(IndexBlock),
+}
+
+/// Memory for a block: as it is stored, and unpacked.
+#[derive(Debug, Default)]
+struct Memory {
+    stored: Vec<u8>,
+    unpacked: Vec<u8>,
+}
+
+/// Of a thread's memory so much is kept for the next block.
+const MEMORY_BYTES_MAX: usize = 64 << 10;
+
+thread_local! {
+    /// For blocks of which only a row is wanted: memory that is used again is in the processor's cache.
+    static MEMORY: RefCell<Memory> = RefCell::default();
 }
 
 impl SstableReader {
@@ -114,28 +130,53 @@ impl SstableReader {
 
     /// Reads a block from the file and verifies it.
     pub(super) fn read_block(&self, file: &OpenFile, handle: BlockHandle) -> Result<Bytes> {
+        let mut memory = Memory::default();
+        let Memory { stored, unpacked } = &mut memory;
+        let block = self.read_block_to(file, handle, stored, unpacked)?.len();
+        Ok(match memory.unpacked.is_empty() {
+            true => Bytes::from(memory.stored).slice(..block),
+            false => memory.unpacked.into(),
+        })
+    }
+
+    /// The same, in memory that is at hand: the block is in either.
+    fn read_block_to<'a>(
+        &self,
+        file: &OpenFile,
+        handle: BlockHandle,
+        stored: &'a mut Vec<u8>,
+        unpacked: &'a mut Vec<u8>,
+    ) -> Result<&'a [u8]> {
         let corrupt = |reason| file.corrupt(handle.offset, reason);
         let with_trailer = handle.length.checked_add(TRAILER_BYTES as u64);
         let with_trailer =
             with_trailer.filter(|length| handle.offset.checked_add(*length).is_some());
         let length = with_trailer.filter(|length| *length <= u64::from(super::BLOCK_BYTES_MAX));
         let length = length.ok_or_else(|| corrupt("the length of the block is out of bounds"))?;
-        let mut bytes = Bytes::from(file.read_exact(handle.offset, length as usize)?);
-        let summed = &bytes[..bytes.len() - 8];
-        let right = checksum(self.number, handle.offset, &[summed]);
-        let trailer = bytes.split_off(handle.length as usize);
-        let sum = u64::from_le_bytes(trailer[5..].try_into().expect("eight bytes follow"));
-        if sum != right {
+        stored.resize(length as usize, 1);
+        file.read_exact_into(handle.offset, stored)?;
+        let (summed, sum) = stored.split_at(stored.len() - 8);
+        let sum = u64::from_le_bytes(sum.try_into().expect("eight bytes follow"));
+        if sum != checksum(self.number, handle.offset, &[summed]) {
             return Err(corrupt("the checksum of the block does not match"));
         }
-        let unpacked = u32::from_le_bytes(trailer[1..5].try_into().expect("four bytes follow"));
-        decompress(bytes, trailer[0], unpacked).map_err(corrupt)
+        let (payload, trailer) = summed.split_at(handle.length as usize);
+        let length = u32::from_le_bytes(trailer[1..5].try_into().expect("four bytes follow"));
+        decompress(payload, trailer[0], length, unpacked).map_err(corrupt)
     }
 
     pub(super) fn block(&self, cache: &Cache, handle: BlockHandle) -> Result<Bytes> {
-        cache.block(self.number, handle.offset, || {
-            self.read_block(&cache.file(self.number)?, handle)
-        })
+        match cache.present(self.number, handle.offset) {
+            Some(block) => Ok(block),
+            None => self.take_in(cache, handle),
+        }
+    }
+
+    /// Reads a block that the cache does not have, for it to keep.
+    fn take_in(&self, cache: &Cache, handle: BlockHandle) -> Result<Bytes> {
+        let block = self.read_block(&cache.file(self.number)?, handle)?;
+        cache.insert(self.number, handle.offset, block.clone());
+        Ok(block)
     }
 
     /// The partition that entry `at` of the root leads to; `None` if its entries lead to data blocks.
@@ -230,9 +271,21 @@ impl SstableReader {
         let Some(handle) = self.data_handle(cache, index, key)? else {
             return Ok(None);
         };
-        let data = self.block(cache, handle)?;
-        let found = block::find(&data, key, at);
-        match found.map_err(|error| self.malformed(cache, handle, error))? {
+        let find = |data: &[u8]| {
+            let found = block::find(data, key, at);
+            found.map_err(|error| self.malformed(cache, handle, error))
+        };
+        let here = match cache.present(self.number, handle.offset) {
+            None if cache.wants(self.number, handle.offset) => Some(self.take_in(cache, handle)?),
+            present => present,
+        };
+        let found = match here {
+            Some(data) => find(&data)?.keep(|value| data.slice(value)),
+            None => self.look_at(cache, handle, |data| {
+                Ok(find(data)?.keep(|value| Bytes::copy_from_slice(&data[value])))
+            })?,
+        };
+        match found {
             Lookup::Found {
                 sequence,
                 kind,
@@ -246,6 +299,27 @@ impl SstableReader {
             // The versions of one key may fill several blocks.
             Lookup::Behind => self.get_by_cursor(cache, key, at),
         }
+    }
+
+    /// Reads a block that is not kept, in the thread's memory for such.
+    fn look_at<T>(
+        &self,
+        cache: &Cache,
+        handle: BlockHandle,
+        look: impl FnOnce(&[u8]) -> Result<T>,
+    ) -> Result<T> {
+        let file = cache.file(self.number)?;
+        cache.count_read();
+        MEMORY.with_borrow_mut(|memory| {
+            let Memory { stored, unpacked } = memory;
+            let looked = self
+                .read_block_to(&file, handle, stored, unpacked)
+                .and_then(look);
+            if stored.capacity().max(unpacked.capacity()) > MEMORY_BYTES_MAX {
+                *memory = Memory::default();
+            }
+            looked
+        })
     }
 
     /// The block in which the first version of `key` stands, if there is one.
