@@ -7,7 +7,7 @@ use bytes::Bytes;
 use quick_cache::Weighter;
 use std::path::PathBuf;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// What an entry costs beside its bytes.
 const ENTRY_BYTES: u64 = 64;
@@ -42,31 +42,40 @@ pub(crate) struct Cache {
     missed: OnceLock<Missed>,
 }
 
-/// What was missed lately: a mark of each block, in the place that its hash names.
+/// What was missed lately: the marks of four blocks, the newest last, in each place that the hash of a block names.
 #[derive(Debug)]
-struct Missed(Box<[AtomicU16]>);
+struct Missed(Box<[AtomicU64]>);
 
-/// Places for each block that the cache may hold.
-const MISSED_PER_BLOCK: usize = 4;
+const MARK_BITS: u32 = 16;
+const MARKS: usize = 4;
+
 const BLOCK_BYTES_EXPECTED: usize = 4096;
 
 /// Of so many blocks that come in, one has the cache looked at for whether it is full.
 const FULL_LOOKED_FOR_EVERY: u64 = 64;
 
 impl Missed {
+    /// Remembers as many as there are blocks in so much memory: what is not asked for again before so many others were could not
+    /// be kept until then.
     fn new(bytes_max: u64) -> Missed {
         let blocks = bytes_max as usize / BLOCK_BYTES_EXPECTED;
-        let places = (blocks * MISSED_PER_BLOCK).next_power_of_two();
-        Missed((0..places).map(|_| AtomicU16::new(0)).collect())
+        let places = blocks.div_ceil(MARKS).next_power_of_two();
+        Missed((0..places).map(|_| AtomicU64::new(0)).collect())
     }
 
     /// Notes that a block was missed. Answers whether it was before, as far as is remembered.
     fn note(&self, number: u64, offset: u64) -> bool {
         let mixed = (offset ^ number.rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mixed = mixed ^ mixed >> 32;
-        let place = mixed as usize % self.0.len();
+        let place = &self.0[mixed as usize % self.0.len()];
         let mark = (mixed >> 48) as u16 | 1;
-        self.0[place].swap(mark, Ordering::Relaxed) == mark
+        let marks = place.load(Ordering::Relaxed);
+        let is_known = (0..MARKS).any(|at| (marks >> (at as u32 * MARK_BITS)) as u16 == mark);
+        if !is_known {
+            // Another thread's mark may be lost, and its block be missed once more.
+            place.store(marks << MARK_BITS | u64::from(mark), Ordering::Relaxed);
+        }
+        is_known
     }
 }
 

@@ -153,7 +153,9 @@ impl SstableReader {
             with_trailer.filter(|length| handle.offset.checked_add(*length).is_some());
         let length = with_trailer.filter(|length| *length <= u64::from(super::BLOCK_BYTES_MAX));
         let length = length.ok_or_else(|| corrupt("the length of the block is out of bounds"))?;
-        stored.resize(length as usize, 1);
+        // Of memory that is used again only what it grows by is filled.
+        stored.resize(stored.len().max(length as usize), 1);
+        let stored = &mut stored[..length as usize];
         file.read_exact_into(handle.offset, stored)?;
         let (summed, sum) = stored.split_at(stored.len() - 8);
         let sum = u64::from_le_bytes(sum.try_into().expect("eight bytes follow"));
