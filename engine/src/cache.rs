@@ -55,8 +55,8 @@ const BLOCK_BYTES_EXPECTED: usize = 4096;
 const FULL_LOOKED_FOR_EVERY: u64 = 64;
 
 impl Missed {
-    /// Remembers as many as there are blocks in so much memory: what is not asked for again before so many others were could not
-    /// be kept until then.
+    /// Remembers as many as there are blocks in so much memory: what is not asked for again before so many others were could
+    /// not be kept until then.
     fn new(bytes_max: u64) -> Missed {
         let blocks = bytes_max as usize / BLOCK_BYTES_EXPECTED;
         let places = blocks.div_ceil(MARKS).next_power_of_two();
@@ -152,8 +152,8 @@ impl Cache {
         }
     }
 
-    /// Whether a block that is not here should be from now on. In a full cache it should if it was missed lately: one of which only
-    /// one row was wanted would push out another and not be asked for again.
+    /// Whether a block that is not here should be from now on. In a full cache it should if it was missed lately: one of which
+    /// only one row was wanted would push out another and not be asked for again.
     pub(crate) fn wants(&self, number: u64, offset: u64) -> bool {
         if !self.is_full.load(Ordering::Relaxed) {
             return true;

@@ -1,9 +1,10 @@
 //! Hash index: from the hash of a key to the newest row of the key, in a memtable that has grown. A lookup of a key that is
 //! there looks at a cache line, or two, instead of walking a tree whose nodes are nowhere near.
 //!
-//! A slot holds the upper half of a hash (its *tag*) and the number of a row. The last bits of the tag name a page and the first
-//! ones the line of it where a search begins; a free slot ends it. The index grows by linear hashing: whenever it is full to its
-//! measure, one page, the next in turn, is split in two. So no writer ever waits for all of it to be moved, or for much memory.
+//! A slot holds the upper half of a hash (its *tag*) and the number of a row. The last bits of the tag name a page and the
+//! first ones the line of it where a search begins; a free slot ends it. The index grows by linear hashing: whenever it is full
+//! to its measure, one page, the next in turn, is split in two. So no writer ever waits for all of it to be moved, or for much
+//! memory.
 
 use super::arena::RowId;
 
@@ -83,8 +84,8 @@ impl HashIndex {
         PAGE_BYTES + grown.sum::<usize>()
     }
 
-    /// Makes `row` the newest of the key with this hash, of which `previous` was. Answers the memory that it has taken for that, in
-    /// bytes. For an index that is built.
+    /// Makes `row` the newest of the key with this hash, of which `previous` was. Answers the memory that it has taken for
+    /// that, in bytes. For an index that is built.
     pub(super) fn set(&mut self, hash: u64, row: RowId, previous: Option<RowId>) -> usize {
         let tag = tag_of(hash);
         let Some(previous) = previous else {
@@ -117,8 +118,8 @@ impl HashIndex {
         }
     }
 
-    /// Pages are numbered by as many of the tag's last bits as they need; one that is not split yet has the tags of the one that
-    /// will be split off it.
+    /// Pages are numbered by as many of the tag's last bits as they need; one that is not split yet has the tags of the one
+    /// that will be split off it.
     fn page_of(&self, tag: u32) -> usize {
         let numbers = self.pages.len().next_power_of_two();
         let number = tag as usize % numbers;

@@ -156,8 +156,8 @@ async fn answer(
     response
 }
 
-/// An operation under way. On the heap, each in its own size: the largest would make all others as large as itself otherwise, and
-/// every connection has room for one.
+/// An operation under way. On the heap, each in its own size: the largest would make all others as large as itself otherwise,
+/// and every connection has room for one.
 type Answering<'a> = Pin<Box<dyn Future<Output = Result<Response<Body>>> + Send + 'a>>;
 
 /// What is answered without waiting for anything.
