@@ -34,8 +34,6 @@ pub(crate) struct Cache {
     pinned: AtomicU64,
     /// How many may be; none if the SSTables belong to another cache.
     pinned_max: u64,
-    /// How much of the memory the blocks leave to what is pinned, in steps of [`STEPS`].
-    steps_set_aside: AtomicU64,
     reads: AtomicU64,
     /// There was no room for more once; from then on blocks have to be missed twice.
     is_full: AtomicBool,
@@ -49,6 +47,7 @@ struct Missed(Box<[AtomicU64]>);
 const MARK_BITS: u32 = 16;
 const MARKS: usize = 4;
 
+/// About what a block takes, for estimating how many there will be.
 const BLOCK_BYTES_EXPECTED: usize = 4096;
 
 /// Of so many blocks that come in, one has the cache looked at for whether it is full.
@@ -79,9 +78,10 @@ impl Missed {
     }
 }
 
-/// Parts of the memory by which the room for blocks changes, and how many of them they may leave unused.
+/// Into how many steps the memory is divided by which the room for blocks changes, and so many steps of what they could have may
+/// be unused.
 const STEPS: u64 = 32;
-const SPARE_STEPS: u64 = 2;
+const UNUSED_STEPS_MAX: u64 = 3;
 
 /// A merge reads each block once: it must not push out what readers use.
 const MERGE_BYTES: usize = 256 << 10;
@@ -107,7 +107,6 @@ impl Cache {
             files: quick_cache::sync::Cache::new(files_max.max(1)),
             pinned: AtomicU64::new(0),
             pinned_max: bytes_max as u64 / 2,
-            steps_set_aside: AtomicU64::new(0),
             reads: AtomicU64::new(0),
             is_full: AtomicBool::new(false),
             missed: OnceLock::new(),
@@ -207,17 +206,9 @@ impl Cache {
     /// that they were asked for before, in the end of all, and a full one that knows of none takes in nothing new.
     fn make_room(&self, pinned: u64) {
         let step = (self.bytes_max / STEPS).max(1);
-        let wanted = pinned.div_ceil(step);
-        let set_aside = |steps: u64| {
-            let is_right = steps >= wanted && steps <= wanted + SPARE_STEPS;
-            (!is_right).then_some(wanted)
-        };
-        let changed =
-            self.steps_set_aside
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, set_aside);
-        if changed.is_ok() {
-            self.blocks
-                .set_capacity(self.bytes_max.saturating_sub(wanted * step));
+        let (room, most) = (self.blocks.capacity(), self.bytes_max - pinned);
+        if room > most || most - room > UNUSED_STEPS_MAX * step {
+            self.blocks.set_capacity(most / step * step);
         }
     }
 

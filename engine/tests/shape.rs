@@ -640,5 +640,8 @@ fn a_full_cache_keeps_what_is_asked_for_again_and_not_what_is_read_once() {
     }
     assert!(reads(hot()) < 20, "what is missed again is kept");
     assert!(reads(0..4000) > 2000);
-    assert!(reads(hot()) < 20, "what was read once has pushed it out");
+    assert!(
+        reads(hot()) < 20,
+        "what was read once has not pushed it out"
+    );
 }

@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// An SSTable that has been looked at. The index root and the range tombstones are in memory, and the filter and the index
-/// partitions once they are used, if there is room; all else comes through the cache. The file itself is open only while the
-/// cache keeps it open.
+/// partitions once they are used, if there is room; all else comes through the cache, or past it if it is not worth keeping. The
+/// file itself is open only while the cache keeps it open.
 #[derive(Debug)]
 pub(crate) struct SstableReader {
     pub(super) number: u64,
@@ -42,17 +42,17 @@ pub(super) enum Partition<T> {
 
 /// Memory for a block: as it is stored, and unpacked.
 #[derive(Debug, Default)]
-struct Memory {
+struct Scratch {
     stored: Vec<u8>,
     unpacked: Vec<u8>,
 }
 
 /// Of a thread's memory so much is kept for the next block.
-const MEMORY_BYTES_MAX: usize = 64 << 10;
+const SCRATCH_BYTES_MAX: usize = 64 << 10;
 
 thread_local! {
     /// For blocks of which only a row is wanted: memory that is used again is in the processor's cache.
-    static MEMORY: RefCell<Memory> = RefCell::default();
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
 impl SstableReader {
@@ -130,12 +130,12 @@ impl SstableReader {
 
     /// Reads a block from the file and verifies it.
     pub(super) fn read_block(&self, file: &OpenFile, handle: BlockHandle) -> Result<Bytes> {
-        let mut memory = Memory::default();
-        let Memory { stored, unpacked } = &mut memory;
-        let block = self.read_block_to(file, handle, stored, unpacked)?.len();
-        Ok(match memory.unpacked.is_empty() {
-            true => Bytes::from(memory.stored).slice(..block),
-            false => memory.unpacked.into(),
+        let (mut stored, mut unpacked) = (Vec::new(), Vec::new());
+        let block = self.read_block_to(file, handle, &mut stored, &mut unpacked)?;
+        let length = block.len();
+        Ok(match unpacked.is_empty() {
+            true => Bytes::from(stored).slice(..length),
+            false => unpacked.into(),
         })
     }
 
@@ -312,13 +312,13 @@ impl SstableReader {
     ) -> Result<T> {
         let file = cache.file(self.number)?;
         cache.count_read();
-        MEMORY.with_borrow_mut(|memory| {
-            let Memory { stored, unpacked } = memory;
+        SCRATCH.with_borrow_mut(|scratch| {
+            let Scratch { stored, unpacked } = scratch;
             let looked = self
                 .read_block_to(&file, handle, stored, unpacked)
                 .and_then(look);
-            if stored.capacity().max(unpacked.capacity()) > MEMORY_BYTES_MAX {
-                *memory = Memory::default();
+            if stored.capacity().max(unpacked.capacity()) > SCRATCH_BYTES_MAX {
+                *scratch = Scratch::default();
             }
             looked
         })
