@@ -44,6 +44,9 @@ pub(crate) struct Expected {
     /// Answers of one kind have their latencies together; counted from zero.
     pub(crate) kind: usize,
     pub(crate) status: u16,
+    /// Whether it only restores what a measured request took away. Such requests and the measured ones are never under way together,
+    /// so that the time of the ones is not spent on the others.
+    pub(crate) is_upkeep: bool,
     /// Whether the load looks at head and body; otherwise only their lengths are known.
     pub(crate) is_seen: bool,
 }
@@ -60,6 +63,14 @@ impl Expected {
     /// The same as another kind.
     pub(crate) fn kind(self, kind: usize) -> Expected {
         Expected { kind, ..self }
+    }
+
+    /// The same, and not measured.
+    pub(crate) fn upkeep(self) -> Expected {
+        Expected {
+            is_upkeep: true,
+            ..self
+        }
     }
 
     /// The same, and the load looks at head and body.
@@ -108,6 +119,8 @@ impl Limit {
 /// What a load met.
 pub(crate) struct Met {
     pub(crate) elapsed: Duration,
+    /// The part of it in which there was no upkeep.
+    pub(crate) measured: Duration,
     /// By kind, in nanoseconds.
     pub(crate) latencies: Vec<Histogram<u64>>,
     /// By kind, the first answer.
@@ -129,6 +142,7 @@ impl Met {
     fn new() -> Met {
         Met {
             elapsed: Duration::ZERO,
+            measured: Duration::ZERO,
             latencies: Vec::new(),
             samples: Vec::new(),
             mismatches: 0,
@@ -185,11 +199,6 @@ impl Driver {
         Ok(Driver { poll, connections })
     }
 
-    /// How many connections there are.
-    pub(crate) fn connections(&self) -> usize {
-        self.connections.len()
-    }
-
     /// Runs `load` until `limit`, or until it has nothing more to send. Errors if a connection breaks, or if the server goes silent.
     pub(crate) fn run(&mut self, load: &mut dyn Load, limit: Limit) -> Outcome<Met> {
         let mut run = Run {
@@ -198,11 +207,15 @@ impl Driver {
             started: Instant::now(),
             sent: 0,
             under_way: 0,
+            in_upkeep: false,
+            phase_began: Instant::now(),
+            held: Vec::new(),
             met: Met::new(),
         };
         for index in 0..self.connections.len() {
             run.send(index, &mut self.connections[index])?;
         }
+        run.change_phase(&mut self.connections)?;
         let mut events = Events::with_capacity(256);
         while run.under_way > 0 {
             match self.poll.poll(&mut events, Some(SILENCE_MAX)) {
@@ -217,6 +230,7 @@ impl Driver {
                 let index = event.token().0;
                 run.advance(index, &mut self.connections[index])?;
             }
+            run.change_phase(&mut self.connections)?;
         }
         run.met.elapsed = run.started.elapsed();
         Ok(run.met)
@@ -230,6 +244,11 @@ struct Run<'a> {
     started: Instant,
     sent: u64,
     under_way: usize,
+    /// Whether what is under way is upkeep, and since when it is, or is not.
+    in_upkeep: bool,
+    phase_began: Instant,
+    /// The connections whose next request belongs to the other phase.
+    held: Vec<(usize, Expected)>,
     met: Met,
 }
 
@@ -244,10 +263,33 @@ impl Run<'_> {
         let Some(expected) = self.load.next(index, &mut connection.out) else {
             return Ok(());
         };
+        if expected.is_upkeep != self.in_upkeep {
+            self.held.push((index, expected));
+            return Ok(());
+        }
+        self.begin(connection, expected)
+    }
+
+    fn begin(&mut self, connection: &mut Connection, expected: Expected) -> Outcome<()> {
         let is_first = self.met.sample(expected.kind).is_none();
         self.sent += 1;
         self.under_way += 1;
-        connection.begin(expected, is_first)?;
+        connection.begin(expected, is_first)
+    }
+
+    /// Once nothing is under way, sends what was held until then.
+    fn change_phase(&mut self, connections: &mut [Connection]) -> Outcome<()> {
+        if self.under_way > 0 {
+            return Ok(());
+        }
+        if !self.in_upkeep {
+            self.met.measured += self.phase_began.elapsed();
+        }
+        self.phase_began = Instant::now();
+        self.in_upkeep = !self.in_upkeep;
+        for (index, expected) in std::mem::take(&mut self.held) {
+            self.begin(&mut connections[index], expected)?;
+        }
         Ok(())
     }
 

@@ -33,7 +33,7 @@ impl Cpu {
     }
 }
 
-/// Runs `load` until `limit` and measures it. Latencies of the kinds after the first have their kind's name before theirs.
+/// Runs `load` until `limit` and measures it. The CPU time of upkeep is part of the figures, its time is not. Latencies of the kinds after the first have their kind's name before theirs.
 pub(super) fn measure(
     peer: &Running,
     driver: &mut Driver,
@@ -48,7 +48,7 @@ pub(super) fn measure(
     let seconds = met.elapsed.as_secs_f64().max(1e-3);
     let items = met.count(0).max(1) as f64 * plan.items;
     for (name, figure) in [
-        ("per_s", rate(&met, plan, driver.connections()) * plan.items),
+        ("per_s", items / met.measured.as_secs_f64().max(1e-3)),
         ("cpu_us", server * 1e6 / items),
         ("client_us", client * 1e6 / items),
         ("client_cores", client / seconds),
@@ -65,17 +65,6 @@ pub(super) fn measure(
     }
     findings.wrong_too(&met);
     Ok(findings)
-}
-
-/// Operations a second. Where some kinds of requests do not belong to the operation, it is what the connections would reach with those
-/// that do: each has one request under way, so it does as many as fit into the time that they take.
-fn rate(met: &Met, plan: &Plan, connections: usize) -> f64 {
-    if met.latencies.len() <= plan.counted {
-        return met.count(0) as f64 / met.elapsed.as_secs_f64().max(1e-3);
-    }
-    let counted = met.latencies.iter().take(plan.counted);
-    let seconds = counted.map(|latencies| latencies.mean() / 1e9).sum::<f64>();
-    connections as f64 / seconds.max(1e-9)
 }
 
 /// KiB as megabytes.

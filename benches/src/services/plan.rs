@@ -26,10 +26,8 @@ pub(super) struct Plan<'a> {
     pub(super) load: Make<'a>,
     pub(super) connections: &'a [usize],
     pub(super) peers: &'a [Peer],
-    /// What the kinds of answers are called.
+    /// What the kinds of answers are called; those of the first are counted.
     pub(super) kinds: &'a [&'a str],
-    /// So many of the first kinds make an operation. The others keep things as they are, or are a beginning.
-    pub(super) counted: usize,
     /// Items in one operation; rates and CPU time are of items.
     pub(super) items: f64,
 }
@@ -50,7 +48,6 @@ impl<'a> Plan<'a> {
             connections: &[1, 16, 64],
             peers: &[Peer::Lazurite, Peer::Floor, Peer::Azurite],
             kinds: &["operation"],
-            counted: 1,
             items: 1.0,
         }
     }
@@ -66,13 +63,9 @@ impl<'a> Plan<'a> {
         Plan { peers, ..self }
     }
 
-    /// Several kinds of answers, of which the first `counted` make an operation.
-    pub(super) fn kinds(self, kinds: &'a [&'a str], counted: usize) -> Plan<'a> {
-        Plan {
-            kinds,
-            counted,
-            ..self
-        }
+    /// Several kinds of answers. Operations are counted by the first.
+    pub(super) fn kinds(self, kinds: &'a [&'a str]) -> Plan<'a> {
+        Plan { kinds, ..self }
     }
 
     pub(super) fn items(self, items: f64) -> Plan<'a> {

@@ -64,7 +64,7 @@ pub(super) fn large(bench: &mut Bench) -> Outcome<()> {
         create_container,
         |scene| Blocks::new(scene, &block),
     );
-    let put = put.at(&[1, 4]).kinds(&["block", "list"], 2);
+    let put = put.at(&[1, 4]).kinds(&["block", "list"]);
     bench.compare(&put.items(block.len() as f64 / MIB as f64))?;
     beside_the_disk(bench)?;
     let one = Names::new(0, 1);
@@ -111,10 +111,10 @@ pub(super) fn append(bench: &mut Bench) -> Outcome<()> {
         create_container,
         |scene| Append::new(scene, &block),
     );
-    bench.compare(&plan.at(&[1, 16]).kinds(&["append", "create"], 1))
+    bench.compare(&plan.at(&[1, 16]).kinds(&["append", "create"]))
 }
 
-/// What is deleted is put again, so that as many are there; the rate is of deleting.
+/// What is deleted is put again, so that as many are there.
 pub(super) fn delete(bench: &mut Bench) -> Outcome<()> {
     let content = noise(KIB);
     let names = Names::new(0, bench.scaled_small(BLOBS, 100));
@@ -124,7 +124,7 @@ pub(super) fn delete(bench: &mut Bench) -> Outcome<()> {
         |peer| fill(peer, &mut Put::new(peer.account(), names, &content)),
         |scene| DeleteAndPut::new(scene, names, &content),
     );
-    bench.compare(&plan.at(&[1, 16]).kinds(&["delete", "put"], 1))
+    bench.compare(&plan.at(&[1, 16]).kinds(&["delete", "put"]))
 }
 
 /// Each connection sends one blob whole.

@@ -272,54 +272,59 @@ impl Load for Append {
     }
 }
 
-/// Every connection deletes one of its blobs after the other, and puts it again.
+/// Blobs that a connection deletes before it puts them again.
+const DELETED_AT_A_TIME: u64 = 8;
+
+/// Every connection deletes a few of its blobs, and puts them again, apart from what is measured.
 pub(super) struct DeleteAndPut {
     delete: Template,
     put: Template,
     content: Arc<Vec<u8>>,
     names: Names,
-    /// By connection: the number of its blob, and whether that is deleted.
-    state: Vec<(u64, bool)>,
+    at_a_time: u64,
+    /// By connection: its requests so far.
+    sent: Vec<u64>,
 }
 
 impl DeleteAndPut {
     pub(super) fn new(scene: &Scene, names: Names, content: &Arc<Vec<u8>>) -> DeleteAndPut {
+        let of_each = names.count / scene.connections as u64;
         DeleteAndPut {
             delete: Template::new(scene.account, request("DELETE")),
             put: put_template(scene.account),
             content: content.clone(),
             names,
-            state: (0..scene.connections as u64).map(|n| (n, false)).collect(),
+            at_a_time: DELETED_AT_A_TIME.min(of_each),
+            sent: vec![0; scene.connections],
         }
+    }
+
+    /// The place of `connection`'s next request among its deletions and puts.
+    fn place(&self, connection: usize) -> u64 {
+        self.sent[connection] % (2 * self.at_a_time)
     }
 }
 
 impl Load for DeleteAndPut {
     fn next(&mut self, connection: usize, out: &mut Outgoing) -> Option<Expected> {
-        let connections = self.state.len() as u64;
-        let (number, is_deleted) = &mut self.state[connection];
-        let name = self.names.name(*number);
-        if *is_deleted {
-            let whole = 0..self.content.len();
-            self.put.write_long(out, &[&name], &self.content, whole);
-            let following = *number + connections;
-            // Each connection keeps to its own: those that its number leaves over.
-            let first = *number % connections;
-            *number = if following < self.names.count {
-                following
-            } else {
-                first
-            };
-            *is_deleted = false;
-            return Some(Expected::status(201).kind(1));
+        let place = self.place(connection);
+        let before = self.sent[connection] / (2 * self.at_a_time) * self.at_a_time;
+        // Each connection keeps to its own: those that its number leaves over.
+        let connections = self.sent.len() as u64;
+        let of_each = self.names.count / connections;
+        let own = (before + place % self.at_a_time) % of_each;
+        let name = self.names.name(own * connections + connection as u64);
+        self.sent[connection] += 1;
+        if place < self.at_a_time {
+            self.delete.write(out, &[&name], b"");
+            return Some(Expected::status(202));
         }
-        self.delete.write(out, &[&name], b"");
-        *is_deleted = true;
-        Some(Expected::status(202))
+        let whole = 0..self.content.len();
+        self.put.write_long(out, &[&name], &self.content, whole);
+        Some(Expected::status(201).kind(1).upkeep())
     }
 
     fn may_end(&self, connection: usize) -> bool {
-        let (_, is_deleted) = self.state[connection];
-        !is_deleted
+        self.place(connection) == 0
     }
 }

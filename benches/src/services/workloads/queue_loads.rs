@@ -112,6 +112,9 @@ impl Load for Put {
     }
 }
 
+/// So many messages a connection consumes before it puts as many. Sixteen connections leave some of a hundred.
+const CONSUMED_AT_A_TIME: usize = 4;
+
 /// What a connection does in turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
@@ -121,50 +124,63 @@ pub(super) enum Step {
     Delete,
 }
 
+impl Step {
+    fn expected(self) -> Expected {
+        match self {
+            Step::Put => Expected::status(201),
+            Step::Get => Expected::status(200).seen(),
+            Step::Delete => Expected::status(204),
+        }
+    }
+}
+
 /// Every connection goes through the same steps again and again; their kinds are their positions.
+/// With [`Cycle::put_again`] it puts what it consumed, apart from what is measured.
 pub(super) struct Cycle {
     put: Template,
     get: Template,
     delete: Template,
     message: Message,
-    steps: &'static [Step],
+    steps: Vec<(Step, Expected)>,
     /// By connection: its position, and the message that it got.
     state: Vec<(usize, Held)>,
 }
 
 impl Cycle {
-    pub(super) fn new(scene: &Scene, message: Message, steps: &'static [Step]) -> Cycle {
+    pub(super) fn new(scene: &Scene, message: Message, steps: &[Step]) -> Cycle {
+        let steps = steps.iter().enumerate();
         Cycle {
             put: put_template(scene.account),
             get: get_template(scene.account, 1),
             delete: Template::new(scene.account, on_message("DELETE")),
             message,
-            steps,
+            steps: steps
+                .map(|(kind, step)| (*step, step.expected().kind(kind)))
+                .collect(),
             state: vec![(0, Held::default()); scene.connections],
         }
+    }
+
+    /// The same steps several times, and then as many messages put.
+    pub(super) fn put_again(self) -> Cycle {
+        let put = Step::Put.expected().kind(self.steps.len()).upkeep();
+        let mut steps = self.steps.repeat(CONSUMED_AT_A_TIME);
+        steps.extend([(Step::Put, put); CONSUMED_AT_A_TIME]);
+        Cycle { steps, ..self }
     }
 }
 
 impl Load for Cycle {
     fn next(&mut self, connection: usize, out: &mut Outgoing) -> Option<Expected> {
         let (position, held) = &mut self.state[connection];
-        let kind = *position;
-        *position = (kind + 1) % self.steps.len();
-        let expected = match self.steps[kind] {
-            Step::Put => {
-                self.put.write(out, &[], &self.message.0);
-                Expected::status(201)
-            }
-            Step::Get => {
-                self.get.write(out, &[], b"");
-                Expected::status(200).seen()
-            }
-            Step::Delete => {
-                self.delete.write(out, &[&held.id, &held.receipt], b"");
-                Expected::status(204)
-            }
-        };
-        Some(expected.kind(kind))
+        let (step, expected) = self.steps[*position];
+        *position = (*position + 1) % self.steps.len();
+        match step {
+            Step::Put => self.put.write(out, &[], &self.message.0),
+            Step::Get => self.get.write(out, &[], b""),
+            Step::Delete => self.delete.write(out, &[&held.id, &held.receipt], b""),
+        }
+        Some(expected)
     }
 
     fn may_end(&self, connection: usize) -> bool {
@@ -175,7 +191,8 @@ impl Load for Cycle {
     fn answered(&mut self, connection: usize, answer: &Answer) -> Result<(), String> {
         let (position, held) = &mut self.state[connection];
         let count = self.steps.len();
-        if self.steps[(*position + count - 1) % count] == Step::Get {
+        let (step, _) = self.steps[(*position + count - 1) % count];
+        if step == Step::Get {
             let got = messages(answer).pop();
             *held = got.ok_or("no message came though some are waiting")?;
         }
