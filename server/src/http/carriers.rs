@@ -4,6 +4,7 @@
 //! request, and what arrives together is worked off together. What may take long, or wait, is done elsewhere
 //! ([`super::run`]), so that a connection waits for its neighbours no longer than for a few rows of each.
 
+use super::lookout::{self, Threads};
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
@@ -35,8 +36,10 @@ impl Carriers {
     /// operating system, when it has no more threads to give.
     pub fn start(threads: usize, blocking_threads: usize) -> io::Result<Carriers> {
         let blocking_threads = blocking_threads.div_ceil(threads).max(BLOCKING_THREADS_MIN);
+        let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
+        let all = Arc::new(Threads::new(threads, processors));
         let threads: io::Result<_> = (0..threads)
-            .map(|number| Carrier::start(number, blocking_threads))
+            .map(|number| Carrier::start(number, blocking_threads, all.clone()))
             .collect();
         Ok(Carriers { threads: threads? })
     }
@@ -54,7 +57,7 @@ impl Carriers {
 }
 
 impl Carrier {
-    fn start(number: usize, blocking_threads: usize) -> io::Result<Carrier> {
+    fn start(number: usize, blocking_threads: usize, all: Arc<Threads>) -> io::Result<Carrier> {
         let runtime = Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(blocking_threads)
@@ -62,6 +65,7 @@ impl Carrier {
         let handle = runtime.handle().clone();
         let (sender, end) = oneshot::channel::<()>();
         let run = move || {
+            runtime.spawn(lookout::keep(all, number));
             let _ = runtime.block_on(end);
             // Requests that are cut off now had their time to end.
             runtime.shutdown_background();

@@ -3,7 +3,7 @@
 use super::carriers::Carriers;
 use super::context::ServiceKind;
 use super::head_case::{HeadNotes, HeadTap};
-use super::{App, answer};
+use super::{App, answer, lookout};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
@@ -124,7 +124,12 @@ async fn connection<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     let tap = HeadTap::new(socket, notes.clone());
     let answer = service_fn(move |request| {
         let (app, notes) = (app.clone(), notes.clone());
-        async move { Ok::<_, Infallible>(answer(app, client, request, notes).await) }
+        async move {
+            lookout::begun();
+            let answer = answer(app, client, request, notes).await;
+            lookout::answered();
+            Ok::<_, Infallible>(answer)
+        }
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())

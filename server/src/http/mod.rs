@@ -11,6 +11,7 @@ pub mod error;
 mod head_case;
 pub mod headers;
 mod listener;
+mod lookout;
 pub mod properties;
 mod query;
 mod queue;
