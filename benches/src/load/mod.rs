@@ -328,3 +328,70 @@ impl Run<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    const CONNECTIONS: usize = 4;
+    const ROUNDS: usize = 3;
+
+    /// Each connection takes two, and restores them, round after round; some are a round ahead of others.
+    struct TakeAndRestore(Vec<usize>);
+
+    impl Load for TakeAndRestore {
+        fn next(&mut self, connection: usize, out: &mut Outgoing) -> Option<Expected> {
+            let sent = self.0[connection];
+            let expected = Expected::status(200).kind(sent / 2 % 2);
+            let (line, expected) = match expected.kind {
+                0 => ("GET /take", expected),
+                _ => ("PUT /restore", expected.upkeep()),
+            };
+            self.0[connection] += 1;
+            out.text = format!("{line} HTTP/1.1\r\n\r\n").into_bytes();
+            (sent < 4 * (ROUNDS + connection % 2)).then_some(expected)
+        }
+    }
+
+    /// Answers requests until the client goes; `under_way` counts those of each kind. Answers how often both were.
+    fn answer(stream: TcpStream, under_way: &[AtomicUsize; 2]) -> usize {
+        let mut lines = BufReader::new(&stream).lines().map_while(Result::ok);
+        let mut both = 0;
+        while let Some(line) = lines.next() {
+            let kind = usize::from(line.starts_with("PUT"));
+            let _ = lines.next();
+            under_way[kind].fetch_add(1, Ordering::SeqCst);
+            std::thread::yield_now();
+            both += usize::from(under_way[1 - kind].load(Ordering::SeqCst) > 0);
+            under_way[kind].fetch_sub(1, Ordering::SeqCst);
+            let _ = (&stream).write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+        }
+        both
+    }
+
+    #[test]
+    fn upkeep_is_never_under_way_beside_what_is_measured() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let under_way: Arc<[AtomicUsize; 2]> = Arc::default();
+        let mut driver = Driver::connect(&address, CONNECTIONS).unwrap();
+        let serve = |_| {
+            let (stream, _) = listener.accept().unwrap();
+            let under_way = under_way.clone();
+            std::thread::spawn(move || answer(stream, &under_way))
+        };
+        let servers: Vec<_> = (0..CONNECTIONS).map(serve).collect();
+        let mut load = TakeAndRestore(vec![0; CONNECTIONS]);
+        let met = driver.run(&mut load, Limit::NONE).unwrap();
+        drop(driver);
+        let both = servers.into_iter().map(|server| server.join().unwrap());
+        assert_eq!(both.sum::<usize>(), 0);
+        let of_each = 2 * (2 * ROUNDS + 2 * (ROUNDS + 1)) as u64;
+        assert_eq!([met.count(0), met.count(1)], [of_each; 2]);
+        assert!(met.measured < met.elapsed);
+    }
+}

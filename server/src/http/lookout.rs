@@ -15,15 +15,17 @@ use std::time::{Duration, Instant};
 
 /// For how long a thread looks. A quick client sends its next request in half of that.
 const LOOK_MAX: Duration = Duration::from_micros(100);
-/// A thread is busy if it answered a request within this time.
+/// A thread is busy if it answered a request within about this time.
 const BUSY_MAX: Duration = Duration::from_millis(1);
+/// How often a thread tells the others that it is: seldom, because it takes a line out of their caches each time.
+const TOLD_EVERY: Duration = Duration::from_micros(200);
 
-/// What the threads that serve connections know of each other.
+/// What the threads that serve connections know of each other. Times are in nanoseconds since the beginning; 0 is never.
 #[derive(Debug)]
 pub struct Threads {
     began: Instant,
-    /// By thread, when it answered last, in nanoseconds since the beginning; 0: never.
-    answered: Box<[AtomicU64]>,
+    /// By thread, when it told that it had answered a request.
+    told: Box<[AtomicU64]>,
     /// While more are busy, none looks.
     busy_max: usize,
 }
@@ -33,7 +35,7 @@ impl Threads {
     pub fn new(count: usize, processors: usize) -> Threads {
         Threads {
             began: Instant::now(),
-            answered: (0..count).map(|_| AtomicU64::new(0)).collect(),
+            told: (0..count).map(|_| AtomicU64::new(0)).collect(),
             busy_max: processors / 2,
         }
     }
@@ -42,24 +44,31 @@ impl Threads {
         self.began.elapsed().as_nanos() as u64
     }
 
+    fn tell(&self, number: usize, now: u64) {
+        let told = &self.told[number];
+        if !is_within(TOLD_EVERY, told.load(Ordering::Relaxed), now) {
+            told.store(now, Ordering::Relaxed);
+        }
+    }
+
     fn may_look(&self, now: u64) -> bool {
-        let is_busy =
-            |answered: &&AtomicU64| since(answered, now).is_some_and(|ago| ago < BUSY_MAX);
-        self.answered.iter().filter(is_busy).count() <= self.busy_max
+        let is_busy = |told: &&AtomicU64| is_within(BUSY_MAX, told.load(Ordering::Relaxed), now);
+        self.told.iter().filter(is_busy).count() <= self.busy_max
     }
 }
 
-/// How long ago that was; `None`: it never was.
-fn since(answered: &AtomicU64, now: u64) -> Option<Duration> {
-    let answered = answered.load(Ordering::Relaxed);
-    (answered > 0).then(|| Duration::from_nanos(now.saturating_sub(answered)))
+/// Whether `then` was, and no longer ago than that.
+fn is_within(span: Duration, then: u64, now: u64) -> bool {
+    then > 0 && u128::from(now.saturating_sub(then)) < span.as_nanos()
 }
 
 /// The lookout of one thread.
 struct Lookout {
     threads: Arc<Threads>,
     number: usize,
-    /// Whether its last request came within [`LOOK_MAX`] of the answer before.
+    /// When the last request was answered.
+    answered: Cell<u64>,
+    /// Whether it came within [`LOOK_MAX`] of the answer before.
     was_soon: Cell<bool>,
     is_wanted: Cell<bool>,
     waker: RefCell<Option<Waker>>,
@@ -75,13 +84,8 @@ fn here<T>(act: impl FnOnce(&Lookout) -> T) -> Option<T> {
 }
 
 impl Lookout {
-    fn answered(&self) -> &AtomicU64 {
-        &self.threads.answered[self.number]
-    }
-
-    /// Whether the last answer is no older than [`LOOK_MAX`].
     fn is_soon(&self, now: u64) -> bool {
-        since(self.answered(), now).is_some_and(|waited| waited < LOOK_MAX)
+        is_within(LOOK_MAX, self.answered.get(), now)
     }
 
     fn looks(&self) -> bool {
@@ -99,7 +103,8 @@ pub fn begun() {
 pub fn answered() {
     here(|here| {
         let now = here.threads.now();
-        here.answered().store(now, Ordering::Relaxed);
+        here.answered.set(now);
+        here.threads.tell(here.number, now);
         if here.was_soon.get() && here.threads.may_look(now) {
             here.is_wanted.set(true);
             if let Some(waker) = here.waker.take() {
@@ -115,6 +120,7 @@ pub async fn keep(threads: Arc<Threads>, number: usize) {
         here.get_or_init(|| Lookout {
             threads,
             number,
+            answered: Cell::default(),
             was_soon: Cell::default(),
             is_wanted: Cell::default(),
             waker: RefCell::default(),
@@ -133,6 +139,7 @@ pub async fn keep(threads: Arc<Threads>, number: usize) {
         })
         .await;
         while here(Lookout::looks) == Some(true) {
+            // Whoever else wants this processor goes first.
             std::thread::yield_now();
             tokio::task::yield_now().await;
         }
@@ -145,16 +152,12 @@ mod tests {
 
     const MICROS: u64 = 1000;
 
-    fn threads(count: usize, processors: usize, answered: &[u64]) -> Arc<Threads> {
-        let threads = Threads::new(count, processors);
-        for (place, answered) in threads.answered.iter().zip(answered) {
-            place.store(*answered, Ordering::Relaxed);
+    fn may_look(processors: usize, told: &[u64]) -> bool {
+        let threads = Threads::new(told.len(), processors);
+        for (place, told) in threads.told.iter().zip(told) {
+            place.store(*told, Ordering::Relaxed);
         }
-        Arc::new(threads)
-    }
-
-    fn may_look(processors: usize, answered: &[u64]) -> bool {
-        threads(answered.len(), processors, answered).may_look(9000 * MICROS)
+        threads.may_look(9000 * MICROS)
     }
 
     #[test]
@@ -171,9 +174,19 @@ mod tests {
         assert!(!may_look(1, &[8990 * MICROS, 0]));
     }
 
+    #[test]
+    fn a_thread_tells_that_it_is_busy_before_the_others_forget() {
+        let threads = Threads::new(2, 2);
+        let told = |at: u64| {
+            threads.tell(1, at * MICROS);
+            threads.told[1].load(Ordering::Relaxed) / MICROS
+        };
+        assert_eq!([told(50), told(249), told(251)], [50, 50, 251]);
+    }
+
     #[tokio::test]
     async fn a_thread_looks_only_when_its_last_request_came_soon_after_an_answer() {
-        let lookout = tokio::spawn(keep(threads(1, 2, &[]), 0));
+        let lookout = tokio::spawn(keep(Arc::new(Threads::new(1, 2)), 0));
         tokio::task::yield_now().await;
         let wanted = || here(|here| here.is_wanted.get()).expect("the lookout has begun");
         begun();
@@ -184,10 +197,15 @@ mod tests {
         assert!(wanted());
         tokio::task::yield_now().await;
         assert!(!wanted(), "it has begun to look");
-        let is_soon = |now: Duration| here(|here| here.is_soon(now.as_nanos() as u64));
-        here(|here| here.answered().store(1, Ordering::Relaxed));
-        assert_eq!(is_soon(LOOK_MAX), Some(true));
-        assert_eq!(is_soon(LOOK_MAX + Duration::from_nanos(1)), Some(false));
+        let is_soon = |after: u64| {
+            here(|here| {
+                here.answered.set(1);
+                here.is_soon(1 + after)
+            })
+        };
+        let look_max = LOOK_MAX.as_nanos() as u64;
+        assert_eq!(is_soon(look_max - 1), Some(true));
+        assert_eq!(is_soon(look_max), Some(false));
         lookout.abort();
     }
 }
