@@ -33,7 +33,9 @@ pub(crate) const TIMESTAMP_BOUND: &[u8] = &[5];
 
 /// The key of a table's record.
 pub(crate) fn table(account: &str, name: &str) -> Vec<u8> {
-    let mut key = tables(account);
+    let mut key = Vec::with_capacity(1 + account.len() + name.len() + 4);
+    key.push(2);
+    component(&mut key, account);
     component(&mut key, &name.to_ascii_lowercase());
     key
 }
@@ -101,10 +103,16 @@ pub(crate) fn parse_entity(key: &[u8]) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
 
 /// Appends `text` as a component.
 pub(crate) fn component(key: &mut Vec<u8>, text: &str) {
-    for byte in text.bytes() {
-        match byte {
-            0 => key.extend([0, 0xff]),
-            _ => key.push(rank(byte)),
+    key.reserve(text.len() + 2);
+    match text.bytes().all(|byte| (1..MAPPED_FROM).contains(&byte)) {
+        true => key.extend_from_slice(text.as_bytes()),
+        false => {
+            for byte in text.bytes() {
+                match byte {
+                    0 => key.extend([0, 0xff]),
+                    _ => key.push(rank(byte)),
+                }
+            }
         }
     }
     key.extend([0, 1]);

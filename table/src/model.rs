@@ -131,16 +131,27 @@ impl ETag {
     }
 }
 
-/// The text form of the wire.
-impl fmt::Display for ETag {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl ETag {
+    /// The text form of the wire.
+    pub fn to_text(self) -> String {
         let text = self.0.to_full_text();
         let (day_and_hour, minute, rest) = (&text[..13], &text[14..16], &text[17..]);
-        f.write_str("W/\"datetime'")?;
-        for part in [day_and_hour, "%3A", minute, "%3A", rest, "'\""] {
-            f.write_str(part)?;
-        }
-        Ok(())
+        [
+            "W/\"datetime'",
+            day_and_hour,
+            "%3A",
+            minute,
+            "%3A",
+            rest,
+            "'\"",
+        ]
+        .concat()
+    }
+}
+
+impl fmt::Display for ETag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_text())
     }
 }
 

@@ -296,7 +296,7 @@ fn answer_change(
             .push(("DataServiceVersion", "1.0;".to_owned()));
     }
     if let Some(timestamp) = timestamp {
-        answer.headers.push(("ETag", ETag(timestamp).to_string()));
+        answer.headers.push(("ETag", ETag(timestamp).to_text()));
     }
     Ok(answer)
 }

@@ -116,7 +116,7 @@ pub async fn get_entity(request: Request, keys: EntityKeys) -> Result<Response<B
             |entity| Ok((frame.single(entity)?, entity.etag())),
         )?;
         let mut response = json(200, request.level, body);
-        put(&mut response, "etag", etag.to_string());
+        put(&mut response, "etag", etag.to_text());
         Ok(response)
     })
 }
@@ -186,7 +186,7 @@ async fn insert(
             }
         };
         put(&mut response, "location", location);
-        put(&mut response, "etag", entity.etag().to_string());
+        put(&mut response, "etag", entity.etag().to_text());
         Ok((response, ticket))
     })
     .await?;
@@ -261,7 +261,7 @@ pub async fn write_entity(
     .await?;
     ticket.await?;
     let mut response = uncached(empty(204));
-    put(&mut response, "etag", ETag(timestamp).to_string());
+    put(&mut response, "etag", ETag(timestamp).to_text());
     Ok(response)
 }
 

@@ -25,6 +25,7 @@ use lazurite_engine::Ticket;
 use lazurite_table::{
     AccessRange, DateTime, IfMatch, TableService, check_table_name, is_metrics_table,
 };
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Every operation of the service that is served, by its REST name. Update and Merge without If-Match are the upserts.
@@ -429,7 +430,14 @@ fn level(context: &Context) -> Result<Level> {
 }
 
 fn level_of(accept: &str) -> Result<Level> {
-    let accept: String = accept.to_ascii_lowercase().split_whitespace().collect();
+    let is_plain = |byte: u8| !byte.is_ascii_uppercase() && byte.is_ascii_graphic();
+    let accept: Cow<str> = match accept.bytes().all(is_plain) {
+        true => accept.into(),
+        false => {
+            let lower = accept.to_ascii_lowercase();
+            lower.split_whitespace().collect()
+        }
+    };
     match () {
         () if accept.contains("odata=verbose") => Err(unsupported_format()),
         () if accept.contains("odata=nometadata") => Ok(Level::None),
