@@ -257,11 +257,13 @@ impl Context {
 /// Header text, trimmed: UTF-8 if it is that, Latin-1 otherwise.
 pub fn text_of(value: &HeaderValue) -> String {
     let bytes = value.as_bytes();
-    let text = match std::str::from_utf8(bytes) {
-        Ok(text) => text.to_owned(),
-        Err(_) => bytes.iter().map(|&byte| char::from(byte)).collect(),
-    };
-    text.trim().to_owned()
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.trim().to_owned(),
+        Err(_) => {
+            let text: String = bytes.iter().map(|&byte| char::from(byte)).collect();
+            text.trim().to_owned()
+        }
+    }
 }
 
 fn version(headers: &HeaderMap, query: &Query) -> Result<Option<ApiVersion>> {
