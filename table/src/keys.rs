@@ -31,18 +31,20 @@ pub(crate) const NEXT_TABLE_ID: &[u8] = &[1];
 /// The key of a time that no Timestamp is later than.
 pub(crate) const TIMESTAMP_BOUND: &[u8] = &[5];
 
+/// Room that a key of the catalog is given to begin with.
+const CATALOG_KEY_BYTES_USUAL: usize = 64;
+
 /// The key of a table's record.
 pub(crate) fn table(account: &str, name: &str) -> Vec<u8> {
-    let mut key = Vec::with_capacity(1 + account.len() + name.len() + 4);
-    key.push(2);
-    component(&mut key, account);
+    let mut key = tables(account);
     component(&mut key, &name.to_ascii_lowercase());
     key
 }
 
 /// What the records of all tables of an account begin with.
 pub(crate) fn tables(account: &str) -> Vec<u8> {
-    let mut key = vec![2];
+    let mut key = Vec::with_capacity(CATALOG_KEY_BYTES_USUAL);
+    key.push(2);
     component(&mut key, account);
     key
 }

@@ -129,9 +129,7 @@ impl ETag {
         let decoded = instant.replace("%3A", ":").replace("%3a", ":");
         DateTime::parse(&decoded).map(ETag).map_err(|_| malformed())
     }
-}
 
-impl ETag {
     /// The text form of the wire.
     pub fn to_text(self) -> String {
         let text = self.0.to_full_text();

@@ -340,7 +340,7 @@ mod tests {
     const CONNECTIONS: usize = 4;
     const ROUNDS: usize = 3;
 
-    /// Each connection takes two, and restores them, round after round; some are a round ahead of others.
+    /// Each connection takes two, and restores them, round after round; some have one round more.
     struct TakeAndRestore(Vec<usize>);
 
     impl Load for TakeAndRestore {

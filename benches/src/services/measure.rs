@@ -33,7 +33,8 @@ impl Cpu {
     }
 }
 
-/// Runs `load` until `limit` and measures it. The CPU time of upkeep is part of the figures, its time is not. Latencies of the kinds after the first have their kind's name before theirs.
+/// Runs `load` until `limit` and measures it. The CPU time of upkeep is part of the figures, the time that it takes is not.
+/// Latencies of the kinds after the first have their kind's name before theirs.
 pub(super) fn measure(
     peer: &Running,
     driver: &mut Driver,

@@ -12,6 +12,7 @@ use super::request_headers::RequestHeaders;
 use crate::accounts::Accounts;
 use axum::http::header::{CONNECTION, HOST, HeaderMap, HeaderValue};
 use axum::http::{Method, request::Parts};
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::time::SystemTime;
 
@@ -257,13 +258,11 @@ impl Context {
 /// Header text, trimmed: UTF-8 if it is that, Latin-1 otherwise.
 pub fn text_of(value: &HeaderValue) -> String {
     let bytes = value.as_bytes();
-    match std::str::from_utf8(bytes) {
-        Ok(text) => text.trim().to_owned(),
-        Err(_) => {
-            let text: String = bytes.iter().map(|&byte| char::from(byte)).collect();
-            text.trim().to_owned()
-        }
-    }
+    let text: Cow<str> = match std::str::from_utf8(bytes) {
+        Ok(text) => text.into(),
+        Err(_) => bytes.iter().map(|&byte| char::from(byte)).collect(),
+    };
+    text.trim().to_owned()
 }
 
 fn version(headers: &HeaderMap, query: &Query) -> Result<Option<ApiVersion>> {
