@@ -3,8 +3,8 @@
 mod common;
 
 use common::{Change, DIRECTORY, Model, Store, open};
-use lazurite_engine::fs::{Fs, Keep, MemoryFs};
-use lazurite_engine::{Config, Db, Durability, Error, KeyRange, Result};
+use lazurite_engine::fs::{DiskFs, Fs, Keep, MemoryFs};
+use lazurite_engine::{Batch, Config, Db, Durability, Error, KeyRange, KeyspaceOptions, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -293,4 +293,59 @@ fn write_golden_files() {
             std::fs::write(golden(name).join(path.file_name().unwrap()), bytes).unwrap();
         }
     }
+}
+
+#[test]
+fn whole_chunks_of_streamed_values_lie_in_whole_pages() {
+    const HEADER: usize = 12;
+    let directory = tempfile::tempdir().unwrap();
+    let config = Config {
+        value_chunk_bytes: 2 * 4096 - HEADER,
+        ..Config::default()
+    };
+    let db = Db::open(directory.path(), config).unwrap();
+    let keyspace = db.keyspace("rows", KeyspaceOptions::default()).unwrap();
+    let value = |length: usize| -> Vec<u8> { (0..length).map(|at| (at / 5) as u8).collect() };
+    // Between them values that end anywhere in a page, just before its end too.
+    let lengths = [30_000, 8_180, 4_000, 100_000, 4_073, 20_000, 8_179, 25_000];
+    for length in lengths {
+        let mut writer = db.value_writer().unwrap();
+        for piece in value(length).chunks(3_000) {
+            writer.write(piece).unwrap();
+        }
+        let mut batch = Batch::new();
+        batch.put_large(&keyspace, &length.to_be_bytes(), writer.finish().unwrap());
+        db.write(batch).unwrap().wait().unwrap();
+    }
+    for length in lengths {
+        let read = db.get(&keyspace, &length.to_be_bytes()).unwrap();
+        assert!(read.unwrap() == value(length), "{length} bytes");
+    }
+    db.close().unwrap();
+
+    let mut found = Vec::new();
+    let disk = DiskFs::default();
+    let names = disk.list(directory.path()).unwrap();
+    for name in names.iter().filter(|name| name.ends_with(".vlog")) {
+        let file = disk.open(&directory.path().join(name)).unwrap();
+        let mut bytes = vec![0; file.length().unwrap() as usize];
+        let read = file.read_at(&mut bytes, 0).unwrap();
+        assert_eq!(read, bytes.len());
+        let mut at = 48;
+        while at < bytes.len() {
+            let length = u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+            if length == 2 * 4096 - HEADER {
+                assert_eq!(at % 4096, 0);
+                found.push(length);
+            }
+            at += HEADER + length;
+        }
+        assert_eq!(at, bytes.len(), "records and nothing else");
+    }
+    let whole = lengths.iter().map(|length| length / (2 * 4096 - HEADER));
+    assert_eq!(found.len(), whole.sum::<usize>());
+    let db = Db::open(directory.path(), Config::default()).unwrap();
+    let verified = db.verify().unwrap();
+    assert_eq!(verified.damages.len(), 0);
+    assert_eq!(verified.value_bytes, lengths.iter().sum::<usize>() as u64);
 }

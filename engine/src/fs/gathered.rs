@@ -8,11 +8,15 @@
 //! The last page of a write is written again by the next one, with the same bytes in front, as from the cache: a disk that
 //! writes sectors whole harms nothing that was synced.
 
-use super::direct::{ALIGNMENT, Buffer, DirectFile, PIECE_BYTES};
+use super::direct::DirectFile;
+use super::pages::{PAGE_BYTES, PageBuffer};
 use super::{File, lock};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::sync::Mutex;
+
+/// Bytes that go to the disk in one write.
+const PIECE_BYTES: usize = 256 << 10;
 
 /// A log segment for a writer who syncs.
 #[derive(Debug)]
@@ -22,7 +26,7 @@ pub(super) struct GatheredFile {
     length: u64,
     pending: Mutex<Pending>,
     /// Held while pending bytes are written, so that two writes of one page come in their order.
-    writing: Mutex<Buffer>,
+    writing: Mutex<PageBuffer>,
 }
 
 /// What is to be written, from the beginning of a page on.
@@ -44,7 +48,7 @@ impl Pending {
 
 /// Where the page begins that `offset` lies in.
 fn page_start(offset: u64) -> u64 {
-    offset / ALIGNMENT as u64 * ALIGNMENT as u64
+    offset / PAGE_BYTES as u64 * PAGE_BYTES as u64
 }
 
 impl GatheredFile {
@@ -52,11 +56,12 @@ impl GatheredFile {
     /// zeros: the first write to a block is noted in the file's metadata, and a sync would have to write that as well.
     pub(super) fn new(file: DirectFile, fresh: u64, length: u64) -> io::Result<GatheredFile> {
         let end = page_start(length);
-        let mut buffer = Buffer::default();
-        let first = fresh.next_multiple_of(ALIGNMENT as u64);
+        let mut buffer = PageBuffer::new(PIECE_BYTES);
+        let first = fresh.next_multiple_of(PAGE_BYTES as u64);
         for offset in (first..end).step_by(PIECE_BYTES) {
-            buffer.fill_zeros((end - offset).min(PIECE_BYTES as u64) as usize);
-            file.write(&buffer, offset)?;
+            buffer.clear();
+            buffer.extend_zeros((end - offset).min(PIECE_BYTES as u64) as usize);
+            file.write(buffer.bytes(), offset)?;
         }
         Ok(GatheredFile {
             file,
@@ -76,13 +81,15 @@ impl GatheredFile {
         if !std::mem::take(&mut pending.is_dirty) {
             return Ok(());
         }
-        buffer.fill(&pending.bytes);
+        buffer.clear();
+        buffer.extend(&pending.bytes);
+        buffer.fill_page();
         let start = pending.start;
-        let whole = pending.bytes.len() / ALIGNMENT * ALIGNMENT;
+        let whole = pending.bytes.len() / PAGE_BYTES * PAGE_BYTES;
         pending.bytes.drain(..whole);
         pending.start += whole as u64;
         drop(pending);
-        let written = self.file.write(&buffer, start);
+        let written = self.file.write(buffer.bytes(), start);
         written.inspect_err(|error| lock(&self.pending).lost = Some(error.kind()))
     }
 
@@ -112,7 +119,7 @@ impl File for GatheredFile {
         if lock(&self.pending).end() != offset {
             self.begin_at(offset)?;
         }
-        for piece in bytes.chunks(PIECE_BYTES - ALIGNMENT) {
+        for piece in bytes.chunks(PIECE_BYTES - PAGE_BYTES) {
             let mut pending = lock(&self.pending);
             if pending.bytes.len() + piece.len() > PIECE_BYTES {
                 drop(pending);

@@ -9,12 +9,12 @@
 )]
 
 use super::File;
-use super::direct::{ALIGNMENT, Buffer, DirectFile, PIECE_BYTES};
+use super::direct::DirectFile;
+use super::pages::PAGE_BYTES;
 use bytes::Bytes;
-use crossbeam_queue::ArrayQueue;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 /// Of so many large writes one tries the way that costs more.
@@ -33,26 +33,6 @@ impl LargeFile {
     pub(super) fn new(file: DirectFile, pace: Arc<Pace>) -> LargeFile {
         LargeFile { file, pace }
     }
-
-    /// Writes the whole pages among `bytes` past the cache, and what is left at both ends through it.
-    fn write_past(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        let before = (offset.next_multiple_of(ALIGNMENT as u64) - offset) as usize;
-        let (head, rest) = bytes.split_at(before.min(bytes.len()));
-        let (pages, tail) = rest.split_at(rest.len() / ALIGNMENT * ALIGNMENT);
-        let start = offset + head.len() as u64;
-        self.file.through.write_at(head, offset)?;
-        let mut buffer = BUFFERS.pop().unwrap_or_default();
-        let pieces = (start..)
-            .step_by(PIECE_BYTES)
-            .zip(pages.chunks(PIECE_BYTES));
-        for (offset, piece) in pieces {
-            buffer.fill(piece);
-            self.file.write(&buffer, offset)?;
-        }
-        // One too many goes.
-        let _ = BUFFERS.push(buffer);
-        self.file.through.write_at(tail, start + pages.len() as u64)
-    }
 }
 
 impl File for LargeFile {
@@ -65,14 +45,14 @@ impl File for LargeFile {
     }
 
     fn write_large_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        if bytes.len() < 2 * ALIGNMENT || self.file.is_refused() {
+        if !is_in_pages(bytes, offset) || self.file.is_refused() {
             return self.file.through.write_at(bytes, offset);
         }
         let way = self.pace.choose();
         let started = (Instant::now(), processor_time());
         match way {
             Way::Through => self.file.through.write_at(bytes, offset)?,
-            Way::Past => self.write_past(bytes, offset)?,
+            Way::Past => self.file.write(bytes, offset)?,
         }
         let worked = processor_time().saturating_sub(started.1);
         let waited = started.0.elapsed().saturating_sub(worked);
@@ -97,6 +77,12 @@ impl File for LargeFile {
     fn set_length(&self, length: u64) -> io::Result<()> {
         self.file.through.set_length(length)
     }
+}
+
+/// Whether these are whole pages, in memory and in the file.
+fn is_in_pages(bytes: &[u8], offset: u64) -> bool {
+    let is_page = |place: usize| place.is_multiple_of(PAGE_BYTES);
+    is_page(bytes.as_ptr().addr()) && is_page(bytes.len()) && is_page(offset as usize)
 }
 
 /// Through the page cache, or past it.
@@ -146,12 +132,9 @@ fn processor_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Memory to write from, used again: some of it stays with the process.
-static BUFFERS: LazyLock<ArrayQueue<Buffer>> = LazyLock::new(|| ArrayQueue::new(8));
-
 #[cfg(test)]
 mod tests {
-    use super::super::{DiskFs, Fs};
+    use super::super::{DiskFs, Fs, PageBuffer};
     use super::*;
 
     #[test]
@@ -159,24 +142,29 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("large");
         let file = DiskFs::default().create_large(&path).unwrap();
-        let bytes: Vec<u8> = (0..4 << 20).map(|index: u32| (index / 3) as u8).collect();
+        // A write of one byte more or less takes the next ones out of the pages, until one of the rest of a page.
         let lengths = [
-            48, 12, 262_144, 12, 262_144, 5000, 12, 300_001, 8192, 3, 262_144,
+            4096, 262_144, 262_144, 3, 4093, 8192, 5000, 262_144, 3192, 4096,
         ];
-        let mut offset = 0;
+        let mut expected: Vec<u8> = Vec::new();
+        let mut buffer = PageBuffer::new(262_144);
         for (turn, &length) in lengths.iter().cycle().take(150).enumerate() {
-            let part = &bytes[turn * 20_000..][..length];
-            file.write_large_at(part, offset).unwrap();
-            offset += length as u64;
+            buffer.clear();
+            buffer.extend_zeros(length);
+            let bytes = buffer.bytes_mut().iter_mut().enumerate();
+            bytes.for_each(|(at, byte)| *byte = (at / 3 + turn) as u8);
+            file.write_large_at(buffer.bytes(), expected.len() as u64)
+                .unwrap();
+            expected.extend_from_slice(buffer.bytes());
         }
         file.sync().unwrap();
-        assert_eq!(file.length().unwrap(), offset);
+        assert_eq!(file.length().unwrap(), expected.len() as u64);
         let mut offset = 0;
         for (turn, &length) in lengths.iter().cycle().take(150).enumerate() {
             let mut read = vec![0; length];
-            assert_eq!(file.read_at(&mut read, offset).unwrap(), length);
-            assert!(read == bytes[turn * 20_000..][..length], "write {turn}");
-            offset += length as u64;
+            assert_eq!(file.read_at(&mut read, offset as u64).unwrap(), length);
+            assert!(read == expected[offset..][..length], "write {turn}");
+            offset += length;
         }
     }
 

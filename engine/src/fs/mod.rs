@@ -13,11 +13,13 @@ mod gathered;
 mod large;
 mod map;
 mod memory;
+mod pages;
 
 pub(crate) use disk::lower_priority;
 pub use disk::{DiskFs, SystemClock};
 pub use fault::{Failure, Fault, FaultFs, Operation};
 pub use memory::{Keep, MemoryFs};
+pub(crate) use pages::{PAGE_BYTES, PageBuffer};
 
 use bytes::Bytes;
 use std::fmt::Debug;
@@ -101,7 +103,8 @@ pub trait File: Send + Sync + Debug {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
     /// Writes all of `bytes`, extending the file if needed. After an error any part of them may have been written.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
-    /// As `write_at`, for one of many large writes in order. It need not be quick to read afterwards.
+    /// As `write_at`, for one of many large writes in order. It need not be quick to read afterwards. What is in whole pages of
+    /// 4 KiB, in memory as in the file, costs less.
     fn write_large_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.write_at(bytes, offset)
     }

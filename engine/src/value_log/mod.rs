@@ -2,7 +2,8 @@
 //!
 //! A value is a row of chunks. A chunk record is `u32` length, `u64` checksum over the length and the bytes (keyed by file
 //! number and offset), and the bytes. All chunks of a value have its chunk length but the last. A [`ValuePointer`] names the
-//! extents: stretches of chunk records that lie one after another.
+//! extents: stretches of chunk records that lie one after another. Whole chunks of a streamed value begin with a page of 4 KiB if
+//! their records are whole pages: a record of zeros that no pointer names fills the page before.
 //!
 //! Invariants: bytes are written before the batch that refers to them is logged, and synced before that log is; a segment is
 //! removed only when no SSTable, memtable, writer or reader refers to it and all that hides its values is durable.
@@ -19,9 +20,11 @@ use crate::codec::{Decoder, put_varint};
 use crate::files::{
     Directory, FileKind, FileName, HEADER_BYTES, OpenFile, check_header, encode_header,
 };
+use crate::fs::{PAGE_BYTES, PageBuffer};
 use crate::manifest::Manifest;
 use crate::version::{Field, SegmentMeta, VersionEdit};
 use crate::{Config, Error, Result};
+use crossbeam_queue::ArrayQueue;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -33,6 +36,9 @@ pub(crate) const CHUNK_BYTES_MAX: u64 = 16 << 20;
 
 /// Segments that take appends at once: a file system lets only one thread at a time write to a file.
 const ACTIVE_MAX: usize = 4;
+
+/// Buffers of a chunk record that are kept while nobody uses them.
+const BUFFERS_MAX: usize = 8;
 
 /// A stretch of chunk records of one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,6 +111,18 @@ impl ValuePointer {
         };
         self.extents.iter().map(taken)
     }
+}
+
+/// A place for chunk records, to be written there and settled.
+#[derive(Debug)]
+struct Place {
+    segment: Arc<Writable>,
+    offset: u64,
+    /// Bytes from `offset` on.
+    length: u64,
+    /// Bytes before `offset` to be filled, so that it is where a page begins.
+    filler: u64,
+    pin: Pin,
 }
 
 /// A segment that takes appends, or took them a moment ago.
@@ -183,6 +201,8 @@ pub(crate) struct ValueLog {
     directory: Directory,
     store: u128,
     chunk_bytes: usize,
+    /// Memory to put chunk records together in, used again: new memory costs more than what is written to it.
+    buffers: ArrayQueue<PageBuffer>,
     segment_bytes: u64,
     manifest: Arc<Mutex<Manifest>>,
     segments: Mutex<Segments>,
@@ -216,6 +236,16 @@ impl Segments {
     }
 }
 
+/// Length of the record that is to stand at `end` so that the next one begins with a page; 0 if none is to.
+fn filler_bytes(end: u64) -> u64 {
+    let page = PAGE_BYTES as u64;
+    match end.next_multiple_of(page) - end {
+        // Too short for a header.
+        bytes if (1..CHUNK_HEADER_BYTES as u64).contains(&bytes) => bytes + page,
+        bytes => bytes,
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -237,6 +267,7 @@ impl ValueLog {
             directory,
             store,
             chunk_bytes: config.value_chunk_bytes.clamp(1, CHUNK_BYTES_MAX as usize),
+            buffers: ArrayQueue::new(BUFFERS_MAX),
             segment_bytes: config.value_segment_bytes,
             manifest,
             segments: Mutex::new(Segments {
@@ -259,9 +290,9 @@ impl ValueLog {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Gives a chunk record of `length` bytes its place, behind what was written last to `preferred` unless another thread
-    /// writes there. The caller writes it and counts it as written.
-    fn reserve(&self, length: u64, preferred: Option<u64>) -> Result<(Arc<Writable>, u64, Pin)> {
+    /// Gives chunk records of `length` bytes their place, behind what was written last to `preferred` unless another thread
+    /// writes there. `in_pages`: where a page begins. The caller writes them and settles the place.
+    fn reserve(&self, length: u64, preferred: Option<u64>, in_pages: bool) -> Result<Place> {
         let mut segments = lock(&self.segments);
         if segments.closed {
             return Err(Error::Closed);
@@ -278,11 +309,19 @@ impl ValueLog {
                 fresh
             }
         };
-        self.written.fetch_add(length, Ordering::Relaxed);
+        let end = active.end.load(Ordering::Relaxed);
+        let filler = if in_pages { filler_bytes(end) } else { 0 };
+        self.written.fetch_add(filler + length, Ordering::Relaxed);
         active.writing.fetch_add(1, Ordering::SeqCst);
-        let offset = active.end.fetch_add(length, Ordering::Relaxed);
+        active.end.store(end + filler + length, Ordering::Relaxed);
         let pin = Pin::new(&segments.pins[&active.number], &self.collect);
-        Ok((active, offset, pin))
+        Ok(Place {
+            segment: active,
+            offset: end + filler,
+            length,
+            filler,
+            pin,
+        })
     }
 
     /// A new segment, durable with its name, so that a synced chunk is never in a file without one.

@@ -1,8 +1,9 @@
 //! ValueWriter: streams a value into the value log, a chunk at a time.
 
-use super::{CHUNK_HEADER_BYTES, Extent, Pin, ValueLog, ValuePointer, Writable};
+use super::{CHUNK_HEADER_BYTES, Extent, Pin, Place, ValueLog, ValuePointer};
 use crate::Result;
 use crate::codec::checksum;
+use crate::fs::{PAGE_BYTES, PageBuffer};
 use crate::room::Room;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,8 +27,8 @@ pub struct ValueWriter {
     log: Arc<ValueLog>,
     /// What it takes room from; `None` for what makes room.
     room: Option<Arc<Room>>,
-    /// The bytes of a chunk that is not whole yet.
-    buffer: Vec<u8>,
+    /// The record of a chunk that is not whole yet; its header is written last.
+    record: Option<PageBuffer>,
     pointer: ValuePointer,
     pins: Vec<Pin>,
 }
@@ -64,7 +65,7 @@ impl ValueWriter {
         ValueWriter {
             log,
             room: None,
-            buffer: Vec::new(),
+            record: None,
             pointer: ValuePointer {
                 chunk_bytes,
                 length: 0,
@@ -75,27 +76,22 @@ impl ValueWriter {
     }
 
     /// The value is something new, and has to leave a reserve free.
-    pub(crate) fn within(self, room: Arc<Room>) -> ValueWriter {
-        ValueWriter {
-            room: Some(room),
-            ..self
-        }
+    pub(crate) fn within(mut self, room: Arc<Room>) -> ValueWriter {
+        self.room = Some(room);
+        self
     }
 
-    /// Appends to the value. What comes in whole chunks is not copied. Blocks for the disk.
+    /// Appends to the value. Blocks for the disk.
     pub fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
-        let chunk_bytes = self.log.chunk_bytes;
+        let whole = CHUNK_HEADER_BYTES + self.log.chunk_bytes;
         while !bytes.is_empty() {
-            let part = bytes.len().min(chunk_bytes - self.buffer.len());
-            let (now, later) = bytes.split_at(part);
+            let log = &self.log;
+            let record = self.record.get_or_insert_with(|| log.empty_record());
+            let (now, later) = bytes.split_at(bytes.len().min(whole - record.len()));
+            record.extend(now);
             bytes = later;
-            if part == chunk_bytes {
-                self.write_chunk(now)?;
-                continue;
-            }
-            self.buffer.extend_from_slice(now);
-            if self.buffer.len() == chunk_bytes {
-                self.write_buffer()?;
+            if record.len() == whole {
+                self.write_record()?;
             }
         }
         Ok(())
@@ -103,32 +99,34 @@ impl ValueWriter {
 
     /// Ends the value. It is with the operating system on return; the batch that names it makes it as durable as itself.
     pub fn finish(mut self) -> Result<LargeValue> {
-        if !self.buffer.is_empty() {
-            self.write_buffer()?;
-        }
+        self.write_record()?;
+        let pointer = ValuePointer {
+            extents: std::mem::take(&mut self.pointer.extents),
+            ..self.pointer
+        };
         Ok(LargeValue {
-            pointer: self.pointer,
-            pins: self.pins,
+            pointer,
+            pins: std::mem::take(&mut self.pins),
         })
     }
 
-    fn write_buffer(&mut self) -> Result<()> {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        self.write_chunk(&buffer)?;
-        buffer.clear();
-        self.buffer = buffer;
-        Ok(())
-    }
-
-    fn write_chunk(&mut self, payload: &[u8]) -> Result<()> {
+    /// Writes the record if there is something in it, and begins the next.
+    fn write_record(&mut self) -> Result<()> {
+        let Some(record) = &mut self.record else {
+            return Ok(());
+        };
+        let payload = record.len() - CHUNK_HEADER_BYTES;
+        if payload == 0 {
+            return Ok(());
+        }
         if let Some(room) = &self.room {
             // What was written of it so far is to be given back soon.
             let retire = |_: &_| self.log.retire();
-            room.take(payload.len() as u64).inspect_err(retire)?;
+            room.take(payload as u64).inspect_err(retire)?;
         }
         let preferred = self.pointer.extents.last().map(|last| last.segment);
-        let is_streamed = payload.len() == self.log.chunk_bytes;
-        let (extent, pin) = self.log.append(payload, preferred, is_streamed)?;
+        let (extent, pin) = self.log.append_record(record, preferred)?;
+        begin_record(record);
         self.add_extent(extent, pin);
         Ok(())
     }
@@ -148,6 +146,21 @@ impl ValueWriter {
     }
 }
 
+impl Drop for ValueWriter {
+    fn drop(&mut self) {
+        if let Some(record) = self.record.take() {
+            // One too many goes.
+            let _ = self.log.buffers.push(record);
+        }
+    }
+}
+
+/// Leaves room for the header.
+fn begin_record(record: &mut PageBuffer) {
+    record.clear();
+    record.extend_zeros(CHUNK_HEADER_BYTES);
+}
+
 /// What stands before the bytes of a chunk, and the checksum in it.
 fn chunk_header(segment: u64, offset: u64, payload: &[u8]) -> ([u8; CHUNK_HEADER_BYTES], u64) {
     let mut head = [0; CHUNK_HEADER_BYTES];
@@ -157,54 +170,104 @@ fn chunk_header(segment: u64, offset: u64, payload: &[u8]) -> ([u8; CHUNK_HEADER
     (head, sum)
 }
 
-impl Writable {
-    /// Writes a chunk to the place it was given; answers its checksum.
-    fn write(&self, offset: u64, payload: &[u8], is_streamed: bool) -> Result<u64> {
-        let (head, sum) = chunk_header(self.number, offset, payload);
-        if payload.len() <= JOINED_BYTES_MAX {
-            self.file.write(&[&head, payload].concat(), offset)?;
-            return Ok(sum);
+impl Place {
+    /// A chunk record that is all there is here.
+    fn extent(&self, payload: usize) -> Extent {
+        Extent {
+            segment: self.segment.number,
+            offset: self.offset,
+            length: payload as u64,
         }
-        self.file.write(&head, offset)?;
-        let offset = offset + head.len() as u64;
-        match is_streamed {
-            true => self.file.write_large(payload, offset)?,
-            false => self.file.write(payload, offset)?,
-        }
+    }
+
+    /// Writes what fills the page before, if anything does; answers its checksum.
+    fn write_filler(&self) -> Result<u64> {
+        let Some(zeros) = self.filler.checked_sub(CHUNK_HEADER_BYTES as u64) else {
+            return Ok(0);
+        };
+        let offset = self.offset - self.filler;
+        let payload = vec![0; zeros as usize];
+        let (head, sum) = chunk_header(self.segment.number, offset, &payload);
+        self.segment
+            .file
+            .write(&[&head[..], &payload].concat(), offset)?;
         Ok(sum)
+    }
+
+    /// Writes a chunk; answers the checksum of everything written.
+    fn write(&self, payload: &[u8]) -> Result<u64> {
+        let filler = self.write_filler()?;
+        let file = &self.segment.file;
+        let (head, sum) = chunk_header(self.segment.number, self.offset, payload);
+        match payload.len() <= JOINED_BYTES_MAX {
+            true => file.write(&[&head, payload].concat(), self.offset)?,
+            false => {
+                file.write(&head, self.offset)?;
+                file.write(payload, self.offset + head.len() as u64)?;
+            }
+        }
+        Ok(filler.wrapping_add(sum))
+    }
+
+    /// As [`Place::write`], of a chunk that stands behind room for its header. One that is whole is not about to be read.
+    fn write_record(&self, record: &mut PageBuffer, is_whole: bool) -> Result<u64> {
+        let filler = self.write_filler()?;
+        let file = &self.segment.file;
+        let (room, payload) = record.bytes_mut().split_at_mut(CHUNK_HEADER_BYTES);
+        let (head, sum) = chunk_header(self.segment.number, self.offset, payload);
+        room.copy_from_slice(&head);
+        match is_whole {
+            true => file.write_large(record.bytes(), self.offset)?,
+            false => file.write(record.bytes(), self.offset)?,
+        }
+        Ok(filler.wrapping_add(sum))
     }
 }
 
 impl ValueLog {
-    /// Appends a chunk: `preferred` as for `reserve`; `is_streamed`: it is a whole one among others of a large value, which
-    /// is not about to be read.
-    fn append(
-        &self,
-        payload: &[u8],
-        preferred: Option<u64>,
-        is_streamed: bool,
-    ) -> Result<(Extent, Pin)> {
-        let (segment, offset, pin) = self.reserve(record_bytes(payload), preferred)?;
-        let written = segment.write(offset, payload, is_streamed);
-        self.settle(&segment, record_bytes(payload), &written);
-        let extent = Extent {
-            segment: segment.number,
-            offset,
-            length: payload.len() as u64,
-        };
-        written.map(|_| (extent, pin))
+    fn empty_record(&self) -> PageBuffer {
+        let room = CHUNK_HEADER_BYTES + self.chunk_bytes;
+        let mut record = self.buffers.pop().unwrap_or_else(|| PageBuffer::new(room));
+        begin_record(&mut record);
+        record
     }
 
-    /// What was reserved is written, and has this sum of checksums; or it is not.
-    fn settle(&self, segment: &Arc<Writable>, bytes: u64, written: &Result<u64>) {
-        match written {
+    /// Appends a chunk that stands behind room for its header; `preferred` as for `reserve`.
+    fn append_record(
+        &self,
+        record: &mut PageBuffer,
+        preferred: Option<u64>,
+    ) -> Result<(Extent, Pin)> {
+        let payload = record.len() - CHUNK_HEADER_BYTES;
+        let is_whole = payload == self.chunk_bytes;
+        let in_pages = is_whole && record.len().is_multiple_of(PAGE_BYTES);
+        let place = self.reserve(record.len() as u64, preferred, in_pages)?;
+        let written = place.write_record(record, is_whole);
+        self.settle(&place, written)?;
+        Ok((place.extent(payload), place.pin))
+    }
+
+    /// Appends a chunk.
+    fn append(&self, payload: &[u8]) -> Result<LargeValue> {
+        let place = self.reserve(record_bytes(payload), None, false)?;
+        let written = place.write(payload);
+        self.settle(&place, written)?;
+        Ok(LargeValue::whole(place.extent(payload.len()), place.pin))
+    }
+
+    /// What has got a place is written, and the checksums in it add up to this; or it is not.
+    fn settle(&self, place: &Place, written: Result<u64>) -> Result<()> {
+        let segment = &place.segment;
+        match &written {
             Ok(sum) => {
+                let bytes = place.filler + place.length;
                 segment.checksum.fetch_add(*sum, Ordering::Relaxed);
                 segment.written.fetch_add(bytes, Ordering::Release);
             }
             Err(_) => self.note_hole(segment),
         }
         segment.writing.fetch_sub(1, Ordering::SeqCst);
+        written.map(|_| ())
     }
 
     /// Appends a value that is at hand as a whole: as one chunk, unless it is very large.
@@ -214,8 +277,7 @@ impl ValueLog {
             writer.write(value)?;
             return writer.finish();
         }
-        let (extent, pin) = self.append(value, None, false)?;
-        Ok(LargeValue::whole(extent, pin))
+        self.append(value)
     }
 
     /// As [`ValueLog::write_whole`] of each, in one write as far as they are small.
@@ -241,26 +303,26 @@ impl ValueLog {
         out: &mut Vec<LargeValue>,
     ) -> Result<()> {
         let bytes = values.iter().map(|value| record_bytes(value)).sum();
-        let (segment, start, pin) = self.reserve(bytes, None)?;
+        let place = self.reserve(bytes, None, false)?;
+        let segment = place.segment.number;
         records.clear();
         records.reserve(bytes as usize);
         let mut sum = 0u64;
         for value in values {
-            let offset = start + records.len() as u64;
-            let (head, checksum) = chunk_header(segment.number, offset, value);
+            let offset = place.offset + records.len() as u64;
+            let (head, checksum) = chunk_header(segment, offset, value);
             sum = sum.wrapping_add(checksum);
             records.extend_from_slice(&head);
             records.extend_from_slice(value);
             let extent = Extent {
-                segment: segment.number,
+                segment,
                 offset,
                 length: value.len() as u64,
             };
-            out.push(LargeValue::whole(extent, pin.clone()));
+            out.push(LargeValue::whole(extent, place.pin.clone()));
         }
-        let written = segment.file.write(records, start).map(|()| sum);
-        self.settle(&segment, bytes, &written);
-        written.map(|_| ())
+        let written = place.segment.file.write(records, place.offset);
+        self.settle(&place, written.map(|()| sum))
     }
 }
 
