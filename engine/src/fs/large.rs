@@ -17,8 +17,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Of so many large writes one tries the way that costs more.
+/// Of so many large writes one tries the way that costs more; of many times as many if it costs so many times as much.
 const TRIED_EVERY: u64 = 32;
+const TRIED_EVERY_MAX: u64 = 1024;
 /// So much waiting costs as much as a part of it of the processor's time: others may use that meanwhile.
 const WAITED_PART: u32 = 4;
 
@@ -104,9 +105,11 @@ impl Pace {
     fn choose(&self) -> Way {
         let writes = self.writes.fetch_add(1, Ordering::Relaxed);
         let through = self.through.load(Ordering::Relaxed);
-        let is_past_cheaper = self.past.load(Ordering::Relaxed) < through;
-        let tries_other = writes % TRIED_EVERY == TRIED_EVERY - 1;
-        match is_past_cheaper != tries_other {
+        let past = self.past.load(Ordering::Relaxed);
+        let (less, more) = (through.min(past).max(1), through.max(past));
+        let every = (TRIED_EVERY * more / less).clamp(TRIED_EVERY, TRIED_EVERY_MAX);
+        let tries_other = writes % every == every - 1;
+        match (past < through) != tries_other {
             true => Way::Past,
             false => Way::Through,
         }
@@ -182,5 +185,10 @@ mod tests {
         assert!(run(320, 50) > 300);
         assert!(run(320, 200) < 40);
         assert!(run(3200, 50) > 2500, "what has become cheaper is found");
+        run(320, 5);
+        assert!(
+            run(3200, 5) > 3190,
+            "what costs much more is tried less often"
+        );
     }
 }
