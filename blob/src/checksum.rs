@@ -53,12 +53,6 @@ impl Checksummer {
         }
     }
 
-    /// Computes the MD5 too from here on, of what was taken before as well.
-    pub(crate) fn begin_md5(&mut self, taken: &[&[u8]]) {
-        let md5 = self.md5.insert(md5_simd::Md5::new());
-        taken.iter().for_each(|bytes| md5.update(bytes));
-    }
-
     /// Takes the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         if let Some(md5) = &mut self.md5 {

@@ -73,8 +73,8 @@ pub use sweep::Swept;
 pub use tags::{TagCondition, TagQuery};
 pub use tier::{AccessTier, RehydratePriority, Tiering};
 pub use upload::{
-    APPEND_BLOCK_BYTES_MAX, PUT_BLOB_BYTES_MAX, PUT_BLOCK_BYTES_MAX, PUT_PAGE_BYTES_MAX, Upload,
-    UploadKind,
+    APPEND_BLOCK_BYTES_MAX, PUT_BLOB_BYTES_MAX, PUT_BLOCK_BYTES_MAX, PUT_PAGE_BYTES_MAX,
+    UnwrittenPart, Upload, UploadKind, WrittenPart,
 };
 
 use account::AccountPolicies;

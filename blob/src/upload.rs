@@ -9,7 +9,9 @@ use crate::cipher::CustomerKey;
 use crate::download::BlobReader;
 use crate::error::{Error, Result};
 use crate::model::Md5;
-use lazurite_engine::{Batch, Db, IdSource, Keyspace, LargeValue, ValueWriter};
+use lazurite_engine::{
+    Batch, Db, IdSource, Keyspace, LargeValue, UnwrittenChunk, ValueWriter, WrittenChunk,
+};
 use std::sync::Arc;
 
 /// Most bytes of a Put Blob: 5000 MiB. Source: Put Blob, "Remarks".
@@ -58,6 +60,9 @@ impl UploadKind {
 }
 
 /// A body on its way in. Write it, then give it to the operation it was begun for.
+///
+/// Whoever must not wait for the disk takes [`Upload::write`] apart: [`Upload::fill`] only takes memory, a part that is full is
+/// taken out, written by another thread while the next one is filled, and added again.
 pub struct Upload {
     db: Db,
     kind: UploadKind,
@@ -74,7 +79,7 @@ pub struct Upload {
     length: u64,
     length_max: u64,
     checksummer: Checksummer,
-    small_md5: SmallMd5,
+    stored_md5: StoredMd5,
     claimed: Checksums,
 }
 
@@ -85,13 +90,37 @@ enum Body {
     Stored(LargeValue),
 }
 
-/// The MD5 of a body that is small so far. That of others is computed as they come, where it is wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SmallMd5 {
+/// The MD5 of what is stored, if that is the body as it came.
+enum StoredMd5 {
     Unwanted,
-    /// To be computed at its end, perhaps with those of others.
+    /// To be computed at the end of a body that is small so far, perhaps with those of others.
     Due,
+    /// Of the parts taken out of a large one; `None` while one of them is written.
+    Streamed(Option<md5_simd::Md5>),
     Known(Md5),
+}
+
+/// A part of a body, to be written where waiting for the disk holds up nobody.
+pub struct UnwrittenPart(Unwritten);
+
+enum Unwritten {
+    /// A chunk of a large content, and the MD5 of those before it if it is wanted.
+    Chunk(UnwrittenChunk, Option<md5_simd::Md5>),
+    /// All of one of the contents that pages are stored in.
+    Piece {
+        content: u128,
+        length: u64,
+        body: Body,
+        db: Db,
+    },
+}
+
+/// A part that lies in the value log or waits for its row, to be added to its body.
+pub struct WrittenPart(Written);
+
+enum Written {
+    Chunk(WrittenChunk, Option<md5_simd::Md5>),
+    Piece(Piece),
 }
 
 /// A whole body whose checksums are as claimed.
@@ -147,9 +176,9 @@ impl Upload {
             length: 0,
             length_max: kind.bytes_max(),
             checksummer: Checksummer::new(md5 && !is_plain, true),
-            small_md5: match md5 && is_plain {
-                true => SmallMd5::Due,
-                false => SmallMd5::Unwanted,
+            stored_md5: match md5 && is_plain {
+                true => StoredMd5::Due,
+                false => StoredMd5::Unwanted,
             },
             claimed,
         })
@@ -157,49 +186,144 @@ impl Upload {
 
     /// Appends to the body. Blocks for the disk once the body is no longer small.
     /// Errors: `RequestBodyTooLarge` before a byte over the limit is taken; those of the engine.
-    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        let length = self.length.saturating_add(bytes.len() as u64);
-        if length > self.length_max {
+    pub fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            bytes = &bytes[self.fill(bytes)?..];
+            if self.is_full() {
+                self.write_part()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends as many of the bytes as there is room for in the part that is being filled; answers how many. Does not block.
+    /// Errors: `RequestBodyTooLarge` before any is taken; `Closed` and the like of the engine.
+    pub fn fill(&mut self, bytes: &[u8]) -> Result<usize> {
+        if self.length.saturating_add(bytes.len() as u64) > self.length_max {
             return Err(Error::RequestBodyTooLarge {
                 limit: self.length_max,
             });
         }
-        self.length = length;
-        self.checksummer.update(bytes);
-        match self.kind {
-            UploadKind::PutPage => self.append_pages(bytes),
-            _ => self.append_sealed(bytes, length - bytes.len() as u64),
+        let bytes = match self.kind {
+            UploadKind::PutPage => &bytes[..bytes.len().min(PAGES_BYTES_MAX - self.piece_bytes)],
+            _ => bytes,
+        };
+        let count = match self.key {
+            Some(key) => self.fill_sealed(bytes, &key)?,
+            None => self.fill_stored(bytes)?,
+        };
+        self.checksummer.update(&bytes[..count]);
+        self.length += count as u64;
+        if self.kind == UploadKind::PutPage {
+            self.piece_bytes += count;
         }
+        Ok(count)
     }
 
-    /// Appends bytes that lie at `offset` of their content, encrypted if there is a key.
-    fn append_sealed(&mut self, bytes: &[u8], offset: u64) -> Result<()> {
-        let Some(key) = self.key else {
-            return self.append(bytes);
+    /// Appends encrypted bytes.
+    fn fill_sealed(&mut self, bytes: &[u8], key: &CustomerKey) -> Result<usize> {
+        let start = match self.kind {
+            UploadKind::PutPage => self.piece_bytes as u64,
+            _ => self.length,
         };
-        let mut offset = offset;
+        let mut filled = 0;
         for plain in bytes.chunks(SEALED_BYTES) {
             let mut sealed = plain.to_vec();
-            key.apply(self.content, offset, &mut sealed);
-            self.append(&sealed)?;
-            offset += plain.len() as u64;
+            key.apply(self.content, start + filled as u64, &mut sealed);
+            let count = self.fill_stored(&sealed)?;
+            filled += count;
+            if count < plain.len() {
+                break;
+            }
+        }
+        Ok(filled)
+    }
+
+    /// Appends bytes as they are to be stored.
+    fn fill_stored(&mut self, bytes: &[u8]) -> Result<usize> {
+        match &mut self.body {
+            Body::Small(body) if body.len() + bytes.len() <= INLINE_BYTES_MAX => {
+                body.extend_from_slice(bytes);
+                Ok(bytes.len())
+            }
+            Body::Small(body) => {
+                let mut writer = self.db.value_writer()?;
+                let begun = writer.fill(body);
+                assert_eq!(begun, body.len(), "a chunk has room for a small body");
+                let count = writer.fill(bytes);
+                self.body = Body::Large(writer);
+                if matches!(self.stored_md5, StoredMd5::Due) {
+                    self.stored_md5 = StoredMd5::Streamed(Some(md5_simd::Md5::new()));
+                }
+                Ok(count)
+            }
+            Body::Large(writer) => Ok(writer.fill(bytes)),
+            Body::Stored(_) => unreachable!("what is settled was written to its end"),
+        }
+    }
+
+    /// Whether there is no room in the part that is being filled.
+    pub fn is_full(&self) -> bool {
+        match &self.body {
+            _ if self.kind == UploadKind::PutPage => self.piece_bytes == PAGES_BYTES_MAX,
+            Body::Large(writer) => writer.is_full(),
+            Body::Small(_) | Body::Stored(_) => false,
+        }
+    }
+
+    /// The part of a large body that is being filled, if there is anything in it: once it is full, or at the end of the body. It is
+    /// to be written and added before another one is taken.
+    pub fn take_part(&mut self) -> Option<UnwrittenPart> {
+        let Body::Large(writer) = &mut self.body else {
+            return None;
+        };
+        if self.kind == UploadKind::PutPage {
+            return self.take_piece();
+        }
+        let chunk = writer.take_chunk()?;
+        let md5 = match &mut self.stored_md5 {
+            StoredMd5::Streamed(md5) => {
+                Some(md5.take().expect("a part is added before the next one"))
+            }
+            _ => None,
+        };
+        Some(UnwrittenPart(Unwritten::Chunk(chunk, md5)))
+    }
+
+    /// Writes what is being filled, unless that is done as the body is put.
+    fn write_part(&mut self) -> Result<()> {
+        if let Some(part) = self.take_part().or_else(|| self.take_piece()) {
+            self.add(part.write()?);
         }
         Ok(())
     }
 
-    /// Appends, and ends a content wherever it has become as large as they get.
-    fn append_pages(&mut self, mut bytes: &[u8]) -> Result<()> {
-        while !bytes.is_empty() {
-            let open = self.piece_bytes;
-            let (now, later) = bytes.split_at(bytes.len().min(PAGES_BYTES_MAX - open));
-            self.append_sealed(now, open as u64)?;
-            self.piece_bytes += now.len();
-            bytes = later;
-            if self.piece_bytes == PAGES_BYTES_MAX {
-                self.end_piece()?;
-            }
+    /// The pages since the last content was ended, and the end of theirs.
+    fn take_piece(&mut self) -> Option<UnwrittenPart> {
+        if self.piece_bytes == 0 {
+            return None;
         }
-        Ok(())
+        let piece = Unwritten::Piece {
+            content: std::mem::replace(&mut self.content, self.ids.next_id()),
+            length: std::mem::take(&mut self.piece_bytes) as u64,
+            body: std::mem::replace(&mut self.body, Body::Small(Vec::new())),
+            db: self.db.clone(),
+        };
+        Some(UnwrittenPart(piece))
+    }
+
+    /// Adds a part that was taken out of this body.
+    pub fn add(&mut self, part: WrittenPart) {
+        match (part.0, &mut self.body) {
+            (Written::Piece(piece), _) => self.pieces.push(piece),
+            (Written::Chunk(chunk, md5), Body::Large(writer)) => {
+                writer.add(chunk);
+                if let StoredMd5::Streamed(streamed) = &mut self.stored_md5 {
+                    *streamed = md5;
+                }
+            }
+            (Written::Chunk(..), _) => unreachable!("only a large body has chunks"),
+        }
     }
 
     /// Appends all that is left to read of another blob, piece by piece. Errors: those of both.
@@ -210,17 +334,13 @@ impl Upload {
         Ok(())
     }
 
-    /// Whether so many bytes more only take memory.
-    pub fn stays_small(&self, bytes: usize) -> bool {
-        match &self.body {
-            Body::Small(body) => body.len() + bytes <= INLINE_BYTES_MAX,
-            Body::Large(_) | Body::Stored(_) => false,
-        }
-    }
-
     /// Whether there is something that [`Upload::settle_together`] can do for it.
     pub fn is_to_settle(&self) -> bool {
-        self.small_md5 == SmallMd5::Due || self.is_to_store()
+        self.is_md5_due() || self.is_to_store()
+    }
+
+    fn is_md5_due(&self) -> bool {
+        matches!(self.stored_md5, StoredMd5::Due)
     }
 
     fn is_to_store(&self) -> bool {
@@ -235,12 +355,12 @@ impl Upload {
     pub fn settle_together(uploads: &mut [Upload]) {
         let due: Vec<&mut Upload> = uploads
             .iter_mut()
-            .filter(|upload| upload.small_md5 == SmallMd5::Due)
+            .filter(|upload| upload.is_md5_due())
             .collect();
         let contents: Vec<&[u8]> = due.iter().map(|upload| upload.small()).collect();
         let md5s = md5_of_each(&contents);
         for (upload, md5) in due.into_iter().zip(md5s) {
-            upload.small_md5 = SmallMd5::Known(md5);
+            upload.stored_md5 = StoredMd5::Known(md5);
         }
         let to_store: Vec<&mut Upload> = uploads
             .iter_mut()
@@ -279,79 +399,69 @@ impl Upload {
         self.length = length;
     }
 
-    fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        match &mut self.body {
-            Body::Small(body) if body.len() + bytes.len() <= INLINE_BYTES_MAX => {
-                body.extend_from_slice(bytes);
-            }
-            Body::Small(body) => {
-                if self.small_md5 == SmallMd5::Due {
-                    self.checksummer.begin_md5(&[body, bytes]);
-                    self.small_md5 = SmallMd5::Unwanted;
-                }
-                let mut writer = self.db.value_writer()?;
-                writer.write(body)?;
-                writer.write(bytes)?;
-                self.body = Body::Large(writer);
-            }
-            Body::Large(writer) => writer.write(bytes)?,
-            Body::Stored(_) => unreachable!("what is settled was written to its end"),
-        }
-        Ok(())
-    }
-
     /// Ends the body and compares its checksums with what the client claimed. `md5_property`, when given, is what it says
     /// of the blob as a whole, and counts instead of `Content-MD5`.
-    pub(crate) fn finish(self, kind: UploadKind, md5_property: Option<Md5>) -> Result<Uploaded> {
+    pub(crate) fn finish(
+        mut self,
+        kind: UploadKind,
+        md5_property: Option<Md5>,
+    ) -> Result<Uploaded> {
         assert_eq!(
             self.kind, kind,
             "an upload is put by the operation it was begun for"
         );
+        self.write_part()?;
         let mut checksums = self.checksummer.clone().finish();
-        checksums.md5 = match self.small_md5 {
-            SmallMd5::Unwanted => checksums.md5,
-            SmallMd5::Due => md5_of_each(&[self.small()]).pop(),
-            SmallMd5::Known(md5) => Some(md5),
+        checksums.md5 = match self.stored_md5 {
+            StoredMd5::Unwanted => checksums.md5,
+            StoredMd5::Due => md5_of_each(&[self.small()]).pop(),
+            StoredMd5::Streamed(md5) => md5.map(md5_simd::Md5::finalize),
+            StoredMd5::Known(md5) => Some(md5),
         };
         let claimed = Checksums {
             md5: md5_property.or(self.claimed.md5),
             crc64: self.claimed.crc64,
         };
         claimed.check(&checksums)?;
-        let (length, key) = (self.length, self.key);
-        let pieces = self.into_pieces()?;
-        Ok(Uploaded {
-            pieces,
-            key,
-            length,
-            checksums,
-        })
-    }
-
-    fn into_pieces(mut self) -> Result<Vec<Piece>> {
-        if self.kind != UploadKind::PutPage {
-            return Ok(vec![Piece {
+        let pieces = match self.kind {
+            UploadKind::PutPage => self.pieces,
+            _ => vec![Piece {
                 content: self.content,
                 value: end(&self.db, self.body)?,
                 length: self.length,
-            }]);
-        }
-        if self.piece_bytes > 0 {
-            self.end_piece()?;
-        }
-        Ok(self.pieces)
+            }],
+        };
+        Ok(Uploaded {
+            pieces,
+            key: self.key,
+            length: self.length,
+            checksums,
+        })
     }
+}
 
-    fn end_piece(&mut self) -> Result<()> {
-        let body = std::mem::replace(&mut self.body, Body::Small(Vec::new()));
-        let length = std::mem::take(&mut self.piece_bytes) as u64;
-        self.pieces.push(Piece {
-            content: self.content,
-            value: end(&self.db, body)?,
-            length,
-        });
-        self.content = self.ids.next_id();
-        Ok(())
+impl UnwrittenPart {
+    /// Writes it. Blocks for the disk.
+    pub fn write(self) -> Result<WrittenPart> {
+        let written = match self.0 {
+            Unwritten::Chunk(chunk, mut md5) => {
+                if let Some(md5) = &mut md5 {
+                    md5.update(chunk.payload());
+                }
+                Written::Chunk(chunk.write()?, md5)
+            }
+            Unwritten::Piece {
+                content,
+                length,
+                body,
+                db,
+            } => Written::Piece(Piece {
+                content,
+                value: end(&db, body)?,
+                length,
+            }),
+        };
+        Ok(WrittenPart(written))
     }
 }
 

@@ -63,5 +63,5 @@ pub use sstable::Compression;
 pub use stats::Stats;
 pub use store::Job;
 pub use sync::Ticket;
-pub use value_log::{LargeValue, ValueReader, ValueWriter};
+pub use value_log::{LargeValue, UnwrittenChunk, ValueReader, ValueWriter, WrittenChunk};
 pub use verify::Verified;

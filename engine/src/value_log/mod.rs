@@ -14,7 +14,7 @@ mod reader;
 mod writer;
 
 pub use reader::ValueReader;
-pub use writer::{LargeValue, ValueWriter};
+pub use writer::{LargeValue, UnwrittenChunk, ValueWriter, WrittenChunk};
 
 use crate::codec::{Decoder, put_varint};
 use crate::files::{

@@ -22,6 +22,9 @@ const TOGETHER_MAX: usize = 16;
 
 /// Streams a value of any size into the value log in bounded memory. Dropped unfinished, or never put in a batch, its
 /// bytes are garbage and collected.
+///
+/// Whoever must not wait for the disk takes [`ValueWriter::write`] apart: [`ValueWriter::fill`] only takes memory, a chunk that
+/// is full is taken out, written by another thread while the next one is filled, and added again.
 #[derive(Debug)]
 pub struct ValueWriter {
     log: Arc<ValueLog>,
@@ -31,6 +34,22 @@ pub struct ValueWriter {
     record: Option<PageBuffer>,
     pointer: ValuePointer,
     pins: Vec<Pin>,
+}
+
+/// A chunk of a value, to be written where waiting for the disk holds up nobody.
+#[derive(Debug)]
+pub struct UnwrittenChunk {
+    log: Arc<ValueLog>,
+    room: Option<Arc<Room>>,
+    record: PageBuffer,
+    preferred: Option<u64>,
+}
+
+/// A chunk that lies in the value log, to be added to its value.
+#[derive(Debug)]
+pub struct WrittenChunk {
+    extent: Extent,
+    pin: Pin,
 }
 
 /// A value that lies in the value log and waits for the one batch that refers to it.
@@ -83,51 +102,62 @@ impl ValueWriter {
 
     /// Appends to the value. Blocks for the disk.
     pub fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
-        let whole = CHUNK_HEADER_BYTES + self.log.chunk_bytes;
         while !bytes.is_empty() {
-            let log = &self.log;
-            let record = self.record.get_or_insert_with(|| log.empty_record());
-            let (now, later) = bytes.split_at(bytes.len().min(whole - record.len()));
-            record.extend(now);
-            bytes = later;
-            if record.len() == whole {
-                self.write_record()?;
+            bytes = &bytes[self.fill(bytes)..];
+            if self.is_full() {
+                self.write_chunk()?;
             }
         }
         Ok(())
     }
 
-    /// Ends the value. It is with the operating system on return; the batch that names it makes it as durable as itself.
-    pub fn finish(mut self) -> Result<LargeValue> {
-        self.write_record()?;
-        let pointer = ValuePointer {
-            extents: std::mem::take(&mut self.pointer.extents),
-            ..self.pointer
-        };
-        Ok(LargeValue {
-            pointer,
-            pins: std::mem::take(&mut self.pins),
+    /// Appends as many of the bytes as there is room for in the chunk that is being filled; answers how many. Does not block.
+    pub fn fill(&mut self, bytes: &[u8]) -> usize {
+        let log = &self.log;
+        let record = self.record.get_or_insert_with(|| log.empty_record());
+        let room = CHUNK_HEADER_BYTES + log.chunk_bytes - record.len();
+        let count = bytes.len().min(room);
+        record.extend(&bytes[..count]);
+        count
+    }
+
+    /// Whether there is no room in the chunk that is being filled.
+    pub fn is_full(&self) -> bool {
+        let whole = CHUNK_HEADER_BYTES + self.log.chunk_bytes;
+        let record = self.record.as_ref();
+        record.is_some_and(|record| record.len() == whole)
+    }
+
+    /// The chunk that is being filled, if there is anything in it: once it is full, or at the end of the value. It is to be written
+    /// and added before another one is taken.
+    pub fn take_chunk(&mut self) -> Option<UnwrittenChunk> {
+        let is_begun = |record: &mut PageBuffer| record.len() > CHUNK_HEADER_BYTES;
+        Some(UnwrittenChunk {
+            record: self.record.take_if(is_begun)?,
+            log: self.log.clone(),
+            room: self.room.clone(),
+            preferred: self.pointer.extents.last().map(|last| last.segment),
         })
     }
 
-    /// Writes the record if there is something in it, and begins the next.
-    fn write_record(&mut self) -> Result<()> {
-        let Some(record) = &mut self.record else {
-            return Ok(());
-        };
-        let payload = record.len() - CHUNK_HEADER_BYTES;
-        if payload == 0 {
-            return Ok(());
+    /// Appends a chunk that was taken out of this value. All but the last are full.
+    pub fn add(&mut self, chunk: WrittenChunk) {
+        self.add_extent(chunk.extent, chunk.pin);
+    }
+
+    /// Ends the value. It is with the operating system on return; the batch that names it makes it as durable as itself.
+    pub fn finish(mut self) -> Result<LargeValue> {
+        self.write_chunk()?;
+        Ok(LargeValue {
+            pointer: self.pointer,
+            pins: self.pins,
+        })
+    }
+
+    fn write_chunk(&mut self) -> Result<()> {
+        if let Some(chunk) = self.take_chunk() {
+            self.add(chunk.write()?);
         }
-        if let Some(room) = &self.room {
-            // What was written of it so far is to be given back soon.
-            let retire = |_: &_| self.log.retire();
-            room.take(payload as u64).inspect_err(retire)?;
-        }
-        let preferred = self.pointer.extents.last().map(|last| last.segment);
-        let (extent, pin) = self.log.append_record(record, preferred)?;
-        begin_record(record);
-        self.add_extent(extent, pin);
         Ok(())
     }
 
@@ -146,19 +176,24 @@ impl ValueWriter {
     }
 }
 
-impl Drop for ValueWriter {
-    fn drop(&mut self) {
-        if let Some(record) = self.record.take() {
-            // One too many goes.
-            let _ = self.log.buffers.push(record);
-        }
+impl UnwrittenChunk {
+    /// The bytes of the value that are in it.
+    pub fn payload(&self) -> &[u8] {
+        &self.record.bytes()[CHUNK_HEADER_BYTES..]
     }
-}
 
-/// Leaves room for the header.
-fn begin_record(record: &mut PageBuffer) {
-    record.clear();
-    record.extend_zeros(CHUNK_HEADER_BYTES);
+    /// Writes it. Blocks for the disk.
+    pub fn write(mut self) -> Result<WrittenChunk> {
+        if let Some(room) = &self.room {
+            // What was written of the value so far is to be given back soon.
+            let retire = |_: &_| self.log.retire();
+            room.take(self.payload().len() as u64).inspect_err(retire)?;
+        }
+        let written = self.log.append_record(&mut self.record, self.preferred);
+        // One buffer too many goes.
+        let _ = self.log.buffers.push(self.record);
+        written
+    }
 }
 
 /// What stands before the bytes of a chunk, and the checksum in it.
@@ -228,7 +263,8 @@ impl ValueLog {
     fn empty_record(&self) -> PageBuffer {
         let room = CHUNK_HEADER_BYTES + self.chunk_bytes;
         let mut record = self.buffers.pop().unwrap_or_else(|| PageBuffer::new(room));
-        begin_record(&mut record);
+        record.clear();
+        record.extend_zeros(CHUNK_HEADER_BYTES);
         record
     }
 
@@ -237,14 +273,17 @@ impl ValueLog {
         &self,
         record: &mut PageBuffer,
         preferred: Option<u64>,
-    ) -> Result<(Extent, Pin)> {
+    ) -> Result<WrittenChunk> {
         let payload = record.len() - CHUNK_HEADER_BYTES;
         let is_whole = payload == self.chunk_bytes;
         let in_pages = is_whole && record.len().is_multiple_of(PAGE_BYTES);
         let place = self.reserve(record.len() as u64, preferred, in_pages)?;
         let written = place.write_record(record, is_whole);
         self.settle(&place, written)?;
-        Ok((place.extent(payload), place.pin))
+        Ok(WrittenChunk {
+            extent: place.extent(payload),
+            pin: place.pin,
+        })
     }
 
     /// Appends a chunk.

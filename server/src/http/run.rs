@@ -9,16 +9,16 @@ use super::error::{Result, known};
 use lazurite_engine::Db;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs work that may take long, or wait, on a thread that may.
-pub async fn cross<T: Send + 'static>(
+/// Runs work that may take long, or wait, on a thread that may; from now on, whether what is answered is awaited or not.
+pub fn cross<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(outcome) => outcome,
-        Err(panic) => {
+) -> impl Future<Output = Result<T>> {
+    let running = tokio::task::spawn_blocking(work);
+    async {
+        running.await.unwrap_or_else(|panic| {
             tracing::error!(%panic, "an operation stopped on an assertion");
             Err(known::INTERNAL_ERROR.into())
-        }
+        })
     }
 }
 

@@ -11,14 +11,10 @@ use super::{Request, STRUCTURED_BODY};
 use crate::codec::structured::{self, Decoder, Malformed};
 use axum::body::Body;
 use axum::http::Response;
-use bytes::{Bytes, BytesMut};
-use lazurite_blob::{BlobService, Checksums, CustomerKey, Upload, UploadKind};
+use bytes::Buf;
+use lazurite_blob::{BlobService, Checksums, CustomerKey, Upload, UploadKind, WrittenPart};
 
-/// Bytes of a body that are gathered before they are handed to the store: memory per upload is bounded by it, twice.
-const UPLOAD_CHUNK_BYTES: usize = 256 << 10;
-
-/// Takes a body as it comes and hands it on in chunks, two in memory at most; waiting for the store slows the client, not
-/// the other way round.
+/// Takes a body as it comes, two parts of it in memory at most; waiting for the store slows the client, not the other way round.
 pub async fn receive(request: &Request, body: RequestBody, kind: UploadKind) -> Result<Upload> {
     let limit = kind.bytes_max();
     if body.length_at_least() > limit {
@@ -34,34 +30,45 @@ pub async fn receive(request: &Request, body: RequestBody, kind: UploadKind) -> 
     settle(upload).await
 }
 
-/// Writes a body to an upload as it comes, taken apart if it comes in segments.
+/// Writes a body to an upload as it comes, taken apart if it comes in segments. The next part is filled while one is written.
 pub async fn drain(
     mut upload: Upload,
     mut body: RequestBody,
     structure: &mut Option<Decoder>,
 ) -> Result<Upload> {
-    let mut rest = Bytes::new();
-    let mut next = gather(&mut body, &mut rest).await?;
-    while let Some(chunk) = next {
-        let length = chunk.len();
+    let mut writing = None;
+    while let Some(chunk) = body.next_chunk().await? {
         let contents = match structure {
             None => vec![chunk],
             Some(decoder) => decoder.update(chunk)?,
         };
-        let write = move |mut upload: Upload| {
-            for content in contents {
-                upload.write(&content)?;
+        for mut content in contents {
+            while !content.is_empty() {
+                content.advance(run::read(|| Ok(upload.fill(&content)?))?);
+                if upload.is_full() {
+                    written(&mut upload, &mut writing).await?;
+                    let part = upload.take_part();
+                    writing = part.map(|part| cross(move || Ok(part.write()?)));
+                }
             }
-            Ok(upload)
-        };
-        let comes = gather(&mut body, &mut rest);
-        (upload, next) = match upload.stays_small(length) {
-            true => (run::read(|| write(upload))?, comes.await?),
-            // The next chunk comes in while this one is written. Who cannot be served need not send it first.
-            false => tokio::try_join!(cross(move || write(upload)), comes)?,
-        };
+        }
+    }
+    written(&mut upload, &mut writing).await?;
+    if let Some(part) = upload.take_part() {
+        upload.add(cross(move || Ok(part.write()?)).await?);
     }
     Ok(upload)
+}
+
+/// Waits for the part that is being written, if there is one.
+async fn written(
+    upload: &mut Upload,
+    writing: &mut Option<impl Future<Output = Result<WrittenPart>>>,
+) -> Result<()> {
+    if let Some(part) = writing.take() {
+        upload.add(part.await?);
+    }
+    Ok(())
 }
 
 /// A body that is stored as it comes, or encrypted with the key that came with it.
@@ -137,32 +144,4 @@ pub fn put_structure(response: &mut Response<Body>, structured: bool) {
     if structured {
         put(response, STRUCTURED_BODY, structured::FORM);
     }
-}
-
-/// The next [`UPLOAD_CHUNK_BYTES`] of a body, or what is left of it, `None` at its end. What came with them stays in `rest`: the
-/// store need not copy a chunk of just its own size.
-async fn gather(body: &mut RequestBody, rest: &mut Bytes) -> Result<Option<Bytes>> {
-    let mut first = std::mem::take(rest);
-    if first.is_empty() {
-        match body.next_chunk().await? {
-            Some(chunk) => first = chunk,
-            None => return Ok(None),
-        }
-    }
-    *rest = first.split_off(first.len().min(UPLOAD_CHUNK_BYTES));
-    if first.len() == UPLOAD_CHUNK_BYTES || body.is_ended() {
-        return Ok(Some(first));
-    }
-    let declared = usize::try_from(body.length_at_least()).unwrap_or(usize::MAX);
-    let expected = first.len().saturating_add(declared);
-    let mut chunk = BytesMut::with_capacity(expected.min(UPLOAD_CHUNK_BYTES));
-    chunk.extend_from_slice(&first);
-    while chunk.len() < UPLOAD_CHUNK_BYTES {
-        let Some(mut more) = body.next_chunk().await? else {
-            break;
-        };
-        *rest = more.split_off(more.len().min(UPLOAD_CHUNK_BYTES - chunk.len()));
-        chunk.extend_from_slice(&more);
-    }
-    Ok(Some(chunk.freeze()))
 }
