@@ -243,6 +243,7 @@ impl Recovery {
             directory.clone(),
             self.store_id,
             &config,
+            cache.clone(),
             manifest.clone(),
             failure.clone(),
         );

@@ -4,7 +4,7 @@
 mod common;
 
 use common::Choices;
-use lazurite_engine::fs::{ManualClock, MemoryFs};
+use lazurite_engine::fs::{Fs, LogWrites, ManualClock, MemoryFs};
 use lazurite_engine::{
     Batch, Config, Db, Direction, Durability, Environment, Error, KeyRange, Keyspace,
     KeyspaceOptions,
@@ -644,4 +644,35 @@ fn a_full_cache_keeps_what_is_asked_for_again_and_not_what_is_read_once() {
         reads(hot()) < 20,
         "what was read once has not pushed it out"
     );
+}
+
+#[test]
+fn small_values_of_the_value_log_are_kept_in_memory_but_checked_in_their_files() {
+    const VALUES: u64 = 500;
+    let fs = MemoryFs::volatile();
+    let config = Config {
+        value_bytes_separated: 4 << 10,
+        ..Config::default()
+    };
+    let environment = common::environment(Arc::new(fs.clone()));
+    let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
+    let keyspace = db.keyspace("rows", KeyspaceOptions::default()).unwrap();
+    fill(&db, &keyspace, 0..VALUES, &[7; 5000]);
+    let read = || {
+        let before = db.stats().blocks_read;
+        for index in 0..VALUES {
+            let value = db.snapshot().open_value(&keyspace, &key(index)).unwrap();
+            let value = value.unwrap();
+            assert_eq!(value.read_at(1000, 5000).unwrap(), &[7; 4000][..]);
+        }
+        db.stats().blocks_read - before
+    };
+    assert_eq!((read(), read()), (VALUES, 0));
+
+    let names = fs.list("/data".as_ref()).unwrap();
+    let segment = names.iter().find(|name| name.ends_with(".vlog")).unwrap();
+    let file = fs.open_log(&Path::new("/data").join(segment), 0, LogWrites::AtOnce);
+    file.unwrap().write_at(&[8; 3], 10_000).unwrap();
+    assert_eq!(read(), 0);
+    assert_eq!(db.verify().unwrap().damages.len(), 1);
 }

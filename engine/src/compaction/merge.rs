@@ -283,7 +283,7 @@ impl<'a> Merge<'a> {
         let mut writer = ValueWriter::new(log.clone());
         let mut offset = 0;
         while offset < reader.length() {
-            let part = reader.read_at(offset, usize::MAX)?;
+            let part = reader.read_file_at(offset)?;
             writer.write(&part)?;
             offset += part.len() as u64;
         }

@@ -16,6 +16,7 @@ mod writer;
 pub use reader::ValueReader;
 pub use writer::{LargeValue, UnwrittenChunk, ValueWriter, WrittenChunk};
 
+use crate::cache::Cache;
 use crate::codec::{Decoder, put_varint};
 use crate::files::{
     Directory, FileKind, FileName, HEADER_BYTES, OpenFile, check_header, encode_header,
@@ -204,6 +205,8 @@ pub(crate) struct ValueLog {
     /// Memory to put chunk records together in, used again: new memory costs more than what is written to it.
     buffers: ArrayQueue<PageBuffer>,
     segment_bytes: u64,
+    /// Keeps small values that are read.
+    cache: Arc<Cache>,
     manifest: Arc<Mutex<Manifest>>,
     segments: Mutex<Segments>,
     /// The failure that stopped all writing of the store, if any.
@@ -255,6 +258,7 @@ impl ValueLog {
         directory: Directory,
         store: u128,
         config: &Config,
+        cache: Arc<Cache>,
         manifest: Arc<Mutex<Manifest>>,
         failure: Arc<OnceLock<Error>>,
     ) -> ValueLog {
@@ -269,6 +273,7 @@ impl ValueLog {
             chunk_bytes: config.value_chunk_bytes.clamp(1, CHUNK_BYTES_MAX as usize),
             buffers: ArrayQueue::new(BUFFERS_MAX),
             segment_bytes: config.value_segment_bytes,
+            cache,
             manifest,
             segments: Mutex::new(Segments {
                 active: Vec::new(),

@@ -6,6 +6,9 @@ use crate::codec::checksum;
 use bytes::Bytes;
 use std::sync::{Arc, Mutex};
 
+/// Values up to here are kept in the cache, as blocks of rows are: to read one from a file takes several times as long.
+const CACHED_BYTES_MAX: u64 = 16 << 10;
+
 /// Reads one value, any part of it, verifying checksums on the way.
 #[derive(Debug, Clone)]
 pub struct ValueReader(Source);
@@ -70,11 +73,22 @@ impl ValueReader {
         Ok(chunk.slice(from..from.saturating_add(length_max).min(chunk.len())))
     }
 
+    /// As [`ValueReader::read_at`] with no limit, from the file whatever the cache has, and kept by nobody: for who reads each value
+    /// once, or wants to know whether it is whole.
+    pub(crate) fn read_file_at(&self, offset: u64) -> Result<Bytes> {
+        let Source::Log(value) = &self.0 else {
+            return self.read_at(offset, usize::MAX);
+        };
+        let start = offset - offset % value.pointer.chunk_bytes;
+        let chunk = value.read_chunk(start)?;
+        Ok(chunk.slice((offset - start) as usize..))
+    }
+
     /// Reads the value through, verifying it, without keeping it. Answers its length.
     pub(crate) fn read_through(&self) -> Result<u64> {
         let mut offset = 0;
         while offset < self.length() {
-            offset += self.read_at(offset, usize::MAX)?.len() as u64;
+            offset += self.read_file_at(offset)?.len() as u64;
         }
         Ok(offset)
     }
@@ -122,9 +136,32 @@ impl LogValue {
         {
             return Ok((start, chunk.clone()));
         }
-        let chunk = self.read_chunk(start)?;
+        let is_small = self.pointer.length <= self.pointer.chunk_bytes.min(CACHED_BYTES_MAX);
+        let chunk = match is_small {
+            true => self.read_small()?,
+            false => self.read_chunk(start)?,
+        };
         *lock(&self.last) = Some((start, chunk.clone()));
         Ok((start, chunk))
+    }
+
+    /// The value as a whole, from the cache if that has it.
+    fn read_small(&self) -> Result<Bytes> {
+        let Some(Extent {
+            segment, offset, ..
+        }) = self.pointer.extents.first().copied()
+        else {
+            return Ok(Bytes::new());
+        };
+        let cache = &self.log.cache;
+        if let Some(value) = cache.present(segment, offset) {
+            return Ok(value);
+        }
+        let value = self.read_chunk(0)?;
+        if cache.wants(segment, offset) {
+            cache.insert(segment, offset, value.clone());
+        }
+        Ok(value)
     }
 
     fn read_chunk(&self, start: u64) -> Result<Bytes> {
