@@ -1,5 +1,6 @@
-//! What is kept in memory of the files: blocks, indexes and filters within one number of bytes, open files within one number
-//! of handles. Nothing is allocated before it is used.
+//! What is kept in memory of the files: blocks, indexes and filters of SSTables and small values of the value log within one
+//! number of bytes, open files within one number of handles. Nothing is allocated before it is used. A small value counts as a
+//! block.
 
 use crate::Result;
 use crate::files::{Directory, FileKind, FileName, OpenFile};

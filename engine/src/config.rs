@@ -33,7 +33,8 @@ pub struct Config {
     /// Bytes of all memtables of all keyspaces, sealed ones included, at which writers wait for flushes. Default: 64 MiB.
     /// Raised: more memory. Lowered: writers wait sooner.
     pub memory_bytes_max: usize,
-    /// Bytes of the block cache of the whole process. Default: 64 MiB. Raised: more memory, fewer reads.
+    /// Bytes of the block cache of the whole process, which keeps small values of the value log too. Default: 64 MiB. Raised: more
+    /// memory, fewer reads.
     pub cache_bytes_max: usize,
     /// SSTables held open at once. Default: 256. Raised: more file handles. Lowered: more opens.
     pub open_files_max: usize,

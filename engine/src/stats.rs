@@ -53,7 +53,7 @@ pub struct Stats {
     pub signals: u64,
     /// Number of the last change that is visible.
     pub last_sequence: u64,
-    /// Bytes of blocks, indexes and filters in memory.
+    /// Bytes of blocks, small values of the value log, indexes and filters in memory.
     pub cache_bytes: u64,
     /// Blocks that were read from files because they were not in memory.
     pub blocks_read: u64,
