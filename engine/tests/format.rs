@@ -323,29 +323,72 @@ fn whole_chunks_of_streamed_values_lie_in_whole_pages() {
     }
     db.close().unwrap();
 
-    let mut found = Vec::new();
-    let disk = DiskFs::default();
-    let names = disk.list(directory.path()).unwrap();
-    for name in names.iter().filter(|name| name.ends_with(".vlog")) {
-        let file = disk.open(&directory.path().join(name)).unwrap();
-        let mut bytes = vec![0; file.length().unwrap() as usize];
-        let read = file.read_at(&mut bytes, 0).unwrap();
-        assert_eq!(read, bytes.len());
-        let mut at = 48;
-        while at < bytes.len() {
-            let length = u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
-            if length == 2 * 4096 - HEADER {
-                assert_eq!(at % 4096, 0);
-                found.push(length);
-            }
-            at += HEADER + length;
-        }
-        assert_eq!(at, bytes.len(), "records and nothing else");
-    }
-    let whole = lengths.iter().map(|length| length / (2 * 4096 - HEADER));
-    assert_eq!(found.len(), whole.sum::<usize>());
+    let whole_chunk = 2 * 4096 - HEADER;
+    let records = value_log_records(directory.path());
+    let found = records.iter().filter(|(_, length)| *length == whole_chunk);
+    let places: Vec<usize> = found.map(|(at, _)| *at).collect();
+    assert!(places.iter().all(|at| at % 4096 == 0), "{places:?}");
+    let whole = lengths.iter().map(|length| length / whole_chunk);
+    assert_eq!(places.len(), whole.sum::<usize>());
     let db = Db::open(directory.path(), Config::default()).unwrap();
     let verified = db.verify().unwrap();
     assert_eq!(verified.damages.len(), 0);
     assert_eq!(verified.value_bytes, lengths.iter().sum::<usize>() as u64);
+}
+
+/// Where the records of all segments of a closed store stand, and the lengths of their payloads. There is nothing else in them.
+fn value_log_records(directory: &Path) -> Vec<(usize, usize)> {
+    let disk = DiskFs::default();
+    let mut records = Vec::new();
+    let names = disk.list(directory).unwrap();
+    for name in names.iter().filter(|name| name.ends_with(".vlog")) {
+        let file = disk.open(&directory.join(name)).unwrap();
+        let mut bytes = vec![0; file.length().unwrap() as usize];
+        assert_eq!(file.read_at(&mut bytes, 0).unwrap(), bytes.len());
+        let mut at = 48;
+        while at < bytes.len() {
+            let length = u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+            records.push((at, length));
+            at += 12 + length;
+        }
+        assert_eq!(at, bytes.len());
+    }
+    records
+}
+
+#[test]
+fn many_small_values_that_are_written_together_lie_in_whole_pages() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), Config::default()).unwrap();
+    let keyspace = db.keyspace("rows", KeyspaceOptions::default()).unwrap();
+    // 60 KiB and more at a time, all but the second: that is little enough to lie anywhere.
+    let groups = [15, 5, 40, 16, 100].map(|count| vec![vec![count as u8; 4100]; count]);
+    for (at, group) in groups.iter().enumerate() {
+        let values: Vec<&[u8]> = group.iter().map(Vec::as_slice).collect();
+        let mut batch = Batch::new();
+        for (index, value) in (0u32..).zip(db.write_values(&values).unwrap()) {
+            batch.put_large(
+                &keyspace,
+                &[&[at as u8][..], &index.to_be_bytes()].concat(),
+                value,
+            );
+        }
+        db.write(batch).unwrap().wait().unwrap();
+    }
+    for (at, group) in groups.iter().enumerate() {
+        for (index, value) in (0u32..).zip(group) {
+            let key = [&[at as u8][..], &index.to_be_bytes()].concat();
+            assert_eq!(db.get(&keyspace, &key).unwrap().unwrap(), value[..]);
+        }
+    }
+    db.close().unwrap();
+    let records = value_log_records(directory.path());
+    let (values, fillers): (Vec<_>, Vec<_>) =
+        records.iter().partition(|(_, length)| *length == 4100);
+    assert_eq!(values.len(), 176);
+    let filled: usize = fillers.iter().map(|(_, length)| 12 + length).sum();
+    assert!(filled < 176 * 4112 / 10, "{filled} bytes beside the values");
+    let db = Db::open(directory.path(), Config::default()).unwrap();
+    let verified = db.verify().unwrap();
+    assert_eq!((verified.rows, verified.damages.len()), (176, 0));
 }

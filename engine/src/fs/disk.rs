@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Default)]
 pub struct DiskFs {
     #[cfg(target_os = "linux")]
-    pace: Arc<super::large::Pace>,
+    paces: Arc<super::large::Paces>,
 }
 
 impl Fs for DiskFs {
@@ -41,7 +41,7 @@ impl Fs for DiskFs {
     fn create_large(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         use super::{direct::DirectFile, large::LargeFile};
         Ok(match DirectFile::open(create(path)?, path) {
-            Ok(file) => Arc::new(LargeFile::new(file, self.pace.clone())),
+            Ok(file) => Arc::new(LargeFile::new(file, self.paces.clone())),
             Err(file) => Arc::new(DiskFile(file)),
         })
     }

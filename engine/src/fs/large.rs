@@ -1,7 +1,7 @@
 //! Files that take large writes in order: past the page cache, where that costs less.
 //!
 //! A page that is new in the cache has to be found, and in a virtual machine perhaps fetched from the host first: a MiB took
-//! 0.5 to 2.7 ms of the processor in one, and 0.2 ms when the disk took it from a buffer that is used again and again.
+//! 0.5 to 4 ms of the processor in one, and 0.2 ms when the disk took it from a buffer that is used again and again.
 //! Where memory is at hand and the disk is slow it is the other way round. So both are tried, and what costs less goes on.
 #![allow(
     clippy::disallowed_types,
@@ -27,12 +27,12 @@ const WAITED_PART: u32 = 4;
 #[derive(Debug)]
 pub(super) struct LargeFile {
     file: DirectFile,
-    pace: Arc<Pace>,
+    paces: Arc<Paces>,
 }
 
 impl LargeFile {
-    pub(super) fn new(file: DirectFile, pace: Arc<Pace>) -> LargeFile {
-        LargeFile { file, pace }
+    pub(super) fn new(file: DirectFile, paces: Arc<Paces>) -> LargeFile {
+        LargeFile { file, paces }
     }
 }
 
@@ -49,7 +49,8 @@ impl File for LargeFile {
         if !is_in_pages(bytes, offset) || self.file.is_refused() {
             return self.file.through.write_at(bytes, offset);
         }
-        let way = self.pace.choose();
+        let pace = self.paces.of(bytes.len());
+        let way = pace.choose();
         let started = (Instant::now(), processor_time());
         match way {
             Way::Through => self.file.through.write_at(bytes, offset)?,
@@ -58,8 +59,7 @@ impl File for LargeFile {
         let worked = processor_time().saturating_sub(started.1);
         let waited = started.0.elapsed().saturating_sub(worked);
         let cost = worked + waited / WAITED_PART;
-        self.pace
-            .note(way, cost.as_nanos() as u64 * 1024 / bytes.len() as u64);
+        pace.note(way, cost.as_nanos() as u64 * 1024 / bytes.len() as u64);
         Ok(())
     }
 
@@ -86,6 +86,25 @@ fn is_in_pages(bytes: &[u8], offset: u64) -> bool {
     is_page(bytes.as_ptr().addr()) && is_page(bytes.len()) && is_page(offset as usize)
 }
 
+/// Writes of so many bytes cost more for each than longer ones do, and are compared with each other.
+const SHORT_BYTES_MAX: usize = 128 << 10;
+
+/// The paces of a store: of short writes and of longer ones.
+#[derive(Debug, Default)]
+pub(super) struct Paces {
+    short: Pace,
+    long: Pace,
+}
+
+impl Paces {
+    fn of(&self, bytes: usize) -> &Pace {
+        match bytes <= SHORT_BYTES_MAX {
+            true => &self.short,
+            false => &self.long,
+        }
+    }
+}
+
 /// Through the page cache, or past it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
@@ -93,9 +112,9 @@ enum Way {
     Past,
 }
 
-/// What each way has cost of late, in nanoseconds for a KiB; 0 before it was tried. One for all files of a store.
+/// What each way has cost of late, in nanoseconds for a KiB; 0 before it was tried.
 #[derive(Debug, Default)]
-pub(super) struct Pace {
+struct Pace {
     writes: AtomicU64,
     through: AtomicU64,
     past: AtomicU64,

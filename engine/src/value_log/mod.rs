@@ -3,7 +3,8 @@
 //! A value is a row of chunks. A chunk record is `u32` length, `u64` checksum over the length and the bytes (keyed by file
 //! number and offset), and the bytes. All chunks of a value have its chunk length but the last. A [`ValuePointer`] names the
 //! extents: stretches of chunk records that lie one after another. Whole chunks of a streamed value begin with a page of 4 KiB if
-//! their records are whole pages: a record of zeros that no pointer names fills the page before.
+//! their records are whole pages, and many small values written together begin with one and end with one: records of zeros that no
+//! pointer names fill the pages.
 //!
 //! Invariants: bytes are written before the batch that refers to them is logged, and synced before that log is; a segment is
 //! removed only when no SSTable, memtable, writer or reader refers to it and all that hides its values is durable.

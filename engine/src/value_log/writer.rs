@@ -1,6 +1,6 @@
 //! ValueWriter: streams a value into the value log, a chunk at a time.
 
-use super::{CHUNK_HEADER_BYTES, Extent, Pin, Place, ValueLog, ValuePointer};
+use super::{CHUNK_HEADER_BYTES, Extent, Pin, Place, ValueLog, ValuePointer, filler_bytes};
 use crate::Result;
 use crate::codec::checksum;
 use crate::fs::{PAGE_BYTES, PageBuffer};
@@ -16,9 +16,11 @@ const _: () = assert!(WHOLE_BYTES_MAX as u64 <= super::CHUNK_BYTES_MAX);
 /// Values up to here are copied behind their header: one call costs less than two.
 const JOINED_BYTES_MAX: usize = 16 << 10;
 
-/// Small values that are written in one write at most. Those of 4 KiB are as long together as the file system likes a write
-/// to be, and short enough to be in the processor's cache still.
-const TOGETHER_MAX: usize = 16;
+/// Bytes of small values that are written in one write at most: short enough to be in the processor's cache still.
+const TOGETHER_BYTES_MAX: u64 = 96 << 10;
+/// So many are written in whole pages, so that the page cache can be passed by: a page that is new there may have to be fetched from
+/// the host first. What fills the last page is a twelfth of them at most.
+const IN_PAGES_BYTES_MIN: u64 = 48 << 10;
 
 /// Streams a value of any size into the value log in bounded memory. Dropped unfinished, or never put in a batch, its
 /// bytes are garbage and collected.
@@ -190,8 +192,7 @@ impl UnwrittenChunk {
             room.take(self.payload().len() as u64).inspect_err(retire)?;
         }
         let written = self.log.append_record(&mut self.record, self.preferred);
-        // One buffer too many goes.
-        let _ = self.log.buffers.push(self.record);
+        self.log.put_back(self.record);
         written
     }
 }
@@ -217,15 +218,11 @@ impl Place {
 
     /// Writes what fills the page before, if anything does; answers its checksum.
     fn write_filler(&self) -> Result<u64> {
-        let Some(zeros) = self.filler.checked_sub(CHUNK_HEADER_BYTES as u64) else {
-            return Ok(0);
-        };
         let offset = self.offset - self.filler;
-        let payload = vec![0; zeros as usize];
-        let (head, sum) = chunk_header(self.segment.number, offset, &payload);
-        self.segment
-            .file
-            .write(&[&head[..], &payload].concat(), offset)?;
+        let (record, sum) = filler_record(self.segment.number, offset, self.filler);
+        if !record.is_empty() {
+            self.segment.file.write(&record, offset)?;
+        }
         Ok(sum)
     }
 
@@ -260,9 +257,20 @@ impl Place {
 }
 
 impl ValueLog {
+    /// Memory for a chunk record, or for those of small values with what fills their last page.
+    fn buffer(&self) -> PageBuffer {
+        let together = TOGETHER_BYTES_MAX as usize + 2 * PAGE_BYTES;
+        let room = together.max(CHUNK_HEADER_BYTES + self.chunk_bytes);
+        self.buffers.pop().unwrap_or_else(|| PageBuffer::new(room))
+    }
+
+    fn put_back(&self, buffer: PageBuffer) {
+        // One too many goes.
+        let _ = self.buffers.push(buffer);
+    }
+
     fn empty_record(&self) -> PageBuffer {
-        let room = CHUNK_HEADER_BYTES + self.chunk_bytes;
-        let mut record = self.buffers.pop().unwrap_or_else(|| PageBuffer::new(room));
+        let mut record = self.buffer();
         record.clear();
         record.extend_zeros(CHUNK_HEADER_BYTES);
         record
@@ -327,10 +335,19 @@ impl ValueLog {
             return each.collect();
         }
         let mut written = Vec::with_capacity(values.len());
-        let mut records = Vec::new();
-        for values in values.chunks(TOGETHER_MAX) {
-            self.append_together(values, &mut records, &mut written)?;
+        let mut records = self.buffer();
+        let mut rest = values;
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let fits = |value: &&&[u8]| {
+                bytes += record_bytes(value);
+                bytes <= TOGETHER_BYTES_MAX
+            };
+            let (now, later) = rest.split_at(rest.iter().take_while(fits).count());
+            self.append_together(now, &mut records, &mut written)?;
+            rest = later;
         }
+        self.put_back(records);
         Ok(written)
     }
 
@@ -338,21 +355,22 @@ impl ValueLog {
     fn append_together(
         &self,
         values: &[&[u8]],
-        records: &mut Vec<u8>,
+        records: &mut PageBuffer,
         out: &mut Vec<LargeValue>,
     ) -> Result<()> {
-        let bytes = values.iter().map(|value| record_bytes(value)).sum();
-        let place = self.reserve(bytes, None, false)?;
+        let bytes: u64 = values.iter().map(|value| record_bytes(value)).sum();
+        let in_pages = bytes >= IN_PAGES_BYTES_MIN;
+        let filler = if in_pages { filler_bytes(bytes) } else { 0 };
+        let place = self.reserve(bytes + filler, None, in_pages)?;
         let segment = place.segment.number;
         records.clear();
-        records.reserve(bytes as usize);
         let mut sum = 0u64;
         for value in values {
             let offset = place.offset + records.len() as u64;
             let (head, checksum) = chunk_header(segment, offset, value);
             sum = sum.wrapping_add(checksum);
-            records.extend_from_slice(&head);
-            records.extend_from_slice(value);
+            records.extend(&head);
+            records.extend(value);
             let extent = Extent {
                 segment,
                 offset,
@@ -360,9 +378,28 @@ impl ValueLog {
             };
             out.push(LargeValue::whole(extent, place.pin.clone()));
         }
-        let written = place.segment.file.write(records, place.offset);
-        self.settle(&place, written.map(|()| sum))
+        let (last, checksum) = filler_record(segment, place.offset + bytes, filler);
+        records.extend(&last);
+        let written = place.write_filler().and_then(|before| {
+            let file = &place.segment.file;
+            match in_pages {
+                true => file.write_large(records.bytes(), place.offset)?,
+                false => file.write(records.bytes(), place.offset)?,
+            }
+            Ok(before.wrapping_add(sum).wrapping_add(checksum))
+        });
+        self.settle(&place, written)
     }
+}
+
+/// A record of zeros that takes so many bytes, and its checksum; nothing if it takes none.
+fn filler_record(segment: u64, offset: u64, bytes: u64) -> (Vec<u8>, u64) {
+    let Some(zeros) = bytes.checked_sub(CHUNK_HEADER_BYTES as u64) else {
+        return (Vec::new(), 0);
+    };
+    let payload = vec![0; zeros as usize];
+    let (head, sum) = chunk_header(segment, offset, &payload);
+    ([&head[..], &payload].concat(), sum)
 }
 
 /// What a chunk takes of a segment.
