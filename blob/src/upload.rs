@@ -265,8 +265,7 @@ impl Upload {
     /// Whether there is no room in the part that is being filled.
     pub fn is_full(&self) -> bool {
         match &self.body {
-            _ if self.kind == UploadKind::PutPage => self.piece_bytes == PAGES_BYTES_MAX,
-            Body::Large(writer) => writer.is_full(),
+            Body::Large(writer) => writer.is_full() || self.piece_bytes == PAGES_BYTES_MAX,
             Body::Small(_) | Body::Stored(_) => false,
         }
     }
@@ -415,7 +414,7 @@ impl Upload {
         checksums.md5 = match self.stored_md5 {
             StoredMd5::Unwanted => checksums.md5,
             StoredMd5::Due => md5_of_each(&[self.small()]).pop(),
-            StoredMd5::Streamed(md5) => md5.map(md5_simd::Md5::finalize),
+            StoredMd5::Streamed(md5) => Some(md5.expect("every part was added").finalize()),
             StoredMd5::Known(md5) => Some(md5),
         };
         let claimed = Checksums {

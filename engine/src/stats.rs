@@ -55,7 +55,7 @@ pub struct Stats {
     pub last_sequence: u64,
     /// Bytes of blocks, small values of the value log, indexes and filters in memory.
     pub cache_bytes: u64,
-    /// Blocks that were read from files because they were not in memory.
+    /// Blocks and small values that were read from files because they were not in memory.
     pub blocks_read: u64,
     /// Bytes of keys and values that were put.
     pub put_bytes: u64,

@@ -83,7 +83,8 @@ impl GatheredFile {
         }
         buffer.clear();
         buffer.extend(&pending.bytes);
-        buffer.fill_page();
+        let filled = buffer.len();
+        buffer.extend_zeros(filled.next_multiple_of(PAGE_BYTES) - filled);
         let start = pending.start;
         let whole = pending.bytes.len() / PAGE_BYTES * PAGE_BYTES;
         pending.bytes.drain(..whole);

@@ -158,8 +158,11 @@ impl LogValue {
             return Ok(value);
         }
         let value = self.read_chunk(0)?;
-        if cache.wants(segment, offset) {
-            cache.insert(segment, offset, value.clone());
+        match cache.wants(segment, offset) {
+            true => cache.insert(segment, offset, value.clone()),
+            false => {
+                cache.count_read();
+            }
         }
         Ok(value)
     }

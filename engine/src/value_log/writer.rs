@@ -19,7 +19,7 @@ const JOINED_BYTES_MAX: usize = 16 << 10;
 /// Bytes of small values that are written in one write at most: short enough to be in the processor's cache still.
 const TOGETHER_BYTES_MAX: u64 = 96 << 10;
 /// So many are written in whole pages, so that the page cache can be passed by: a page that is new there may have to be fetched from
-/// the host first. What fills the last page is a twelfth of them at most.
+/// the host first. What fills the pages before and behind them is a sixth of them at most.
 const IN_PAGES_BYTES_MIN: u64 = 48 << 10;
 
 /// Streams a value of any size into the value log in bounded memory. Dropped unfinished, or never put in a batch, its
@@ -226,9 +226,8 @@ impl Place {
         Ok(sum)
     }
 
-    /// Writes a chunk; answers the checksum of everything written.
+    /// Writes a chunk, which need not begin with a page; answers its checksum.
     fn write(&self, payload: &[u8]) -> Result<u64> {
-        let filler = self.write_filler()?;
         let file = &self.segment.file;
         let (head, sum) = chunk_header(self.segment.number, self.offset, payload);
         match payload.len() <= JOINED_BYTES_MAX {
@@ -238,10 +237,11 @@ impl Place {
                 file.write(payload, self.offset + head.len() as u64)?;
             }
         }
-        Ok(filler.wrapping_add(sum))
+        Ok(sum)
     }
 
-    /// As [`Place::write`], of a chunk that stands behind room for its header. One that is whole is not about to be read.
+    /// Writes a chunk that stands behind room for its header, and what fills the page before; answers the sum of their checksums.
+    /// A whole chunk is not about to be read.
     fn write_record(&self, record: &mut PageBuffer, is_whole: bool) -> Result<u64> {
         let filler = self.write_filler()?;
         let file = &self.segment.file;
