@@ -100,6 +100,16 @@ impl Bench<'_> {
         Ok(())
     }
 
+    /// Runs each load on its server, one after the other, as often as was asked for.
+    fn in_turn(&mut self, loads: &[(&Plan, &Running)], connections: usize) -> Outcome<()> {
+        for _ in 0..self.args.runs {
+            for (plan, peer) in loads {
+                self.once(plan, peer, &[], connections)?;
+            }
+        }
+        Ok(())
+    }
+
     fn once(
         &mut self,
         plan: &Plan,

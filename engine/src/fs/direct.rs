@@ -6,7 +6,7 @@
 )]
 
 use super::File;
-use super::disk::DiskFile;
+use super::disk::{DiskFile, WRITE_BYTES};
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -31,7 +31,7 @@ impl DirectFile {
         let mut options = fs::OpenOptions::new();
         match options.write(true).custom_flags(flag).open(path) {
             Ok(past) => Ok(DirectFile {
-                through: DiskFile(file),
+                through: DiskFile::new(file, WRITE_BYTES),
                 past,
                 refused: AtomicBool::new(false),
             }),

@@ -99,7 +99,7 @@ impl GatheredFile {
         self.write_out()?;
         let start = page_start(offset);
         let mut bytes = vec![0; (offset - start) as usize];
-        self.file.through.0.read_exact_at(&mut bytes, start)?;
+        self.file.through.file.read_exact_at(&mut bytes, start)?;
         let mut pending = lock(&self.pending);
         (pending.start, pending.bytes) = (start, bytes);
         Ok(())
@@ -209,7 +209,7 @@ mod tests {
         // Open for reading only, so that every write fails.
         let past = std::fs::File::open(&path).unwrap();
         let file = DirectFile {
-            through: DiskFile(through.unwrap()),
+            through: DiskFile::new(through.unwrap(), 4096),
             past,
             refused: false.into(),
         };

@@ -60,28 +60,34 @@ impl IndexBuilder {
         self.separators.len() + ENTRY_BYTES * self.ends.len() + TAIL_BYTES
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.ends.is_empty()
-    }
-
     fn separator(&self, index: usize) -> &[u8] {
         let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.separators[start as usize..self.ends[index] as usize]
     }
 
-    pub(crate) fn last(&self) -> &[u8] {
-        self.separator(self.ends.len() - 1)
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
     }
 
-    /// The finished block; the builder is empty again.
-    pub(crate) fn finish(&mut self) -> Vec<u8> {
-        let count = self.ends.len();
-        let skip = shared(self.separator(0), self.last());
+    /// How many of the entries make the best block, if they are too many for one: half of them at least, and up to where a
+    /// separator has least in common with the next. What those of a block have in common their heads leave out: between rows
+    /// of many partitions, which all begin with their partition's key, heads would be equal, and keys be compared.
+    pub(crate) fn best_length(&self) -> usize {
+        let in_common =
+            |&length: &usize| shared(self.separator(length - 1), self.separator(length));
+        let lengths = self.len().div_ceil(2).max(1)..self.len();
+        lengths.rev().min_by_key(in_common).unwrap_or(self.len())
+    }
+
+    /// The block of the first `count` entries, of which there is one at least, and its last separator. The builder keeps the rest.
+    pub(crate) fn finish(&mut self, count: usize) -> (Vec<u8>, Vec<u8>) {
+        let last = self.separator(count - 1).to_vec();
+        let skip = shared(self.separator(0), &last);
         let mut out = Vec::with_capacity(self.bytes());
         for index in 0..count {
             out.extend_from_slice(&head(self.separator(index), skip).to_le_bytes());
         }
-        for handle in &self.handles {
+        for handle in &self.handles[..count] {
             out.extend_from_slice(&handle.offset.to_le_bytes());
             out.extend_from_slice(&(handle.length as u32).to_le_bytes());
         }
@@ -96,8 +102,16 @@ impl IndexBuilder {
         out.extend_from_slice(&self.separator(0)[..skip]);
         out.extend_from_slice(&(skip as u32).to_le_bytes());
         out.extend_from_slice(&(count as u32).to_le_bytes());
-        *self = IndexBuilder::default();
-        out
+        self.keep_from(count);
+        (out, last)
+    }
+
+    fn keep_from(&mut self, count: usize) {
+        let start = self.ends[count - 1];
+        self.separators.drain(..start as usize);
+        self.ends.drain(..count);
+        self.ends.iter_mut().for_each(|end| *end -= start);
+        self.handles.drain(..count);
     }
 }
 
@@ -182,6 +196,18 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    #[test]
+    fn a_block_ends_between_partitions() {
+        for (rows, length) in [(100, 90), (61, 60), (60, 30), (29, 20), (9, 8), (1, 1)] {
+            let mut builder = IndexBuilder::default();
+            for row in 0..rows {
+                let key = format!("table/p{:06}/r{row:012}", row / 30);
+                builder.add(key.as_bytes(), BlockHandle::default());
+            }
+            assert_eq!(builder.best_length(), length, "of {rows}");
+        }
+    }
+
     proptest! {
         #[test]
         fn an_index_finds_the_first_separator_at_or_behind_a_key(
@@ -196,7 +222,7 @@ mod tests {
                 builder.add(key, BlockHandle { offset: i as u64 * 10, length: i as u64 });
             }
             let bytes = builder.bytes();
-            let block = IndexBlock::new(builder.finish().into()).unwrap();
+            let block = IndexBlock::new(builder.finish(keys.len()).0.into()).unwrap();
             prop_assert!(block.data.len() <= bytes);
             let probe = if bare { probe } else { [&prefix[..], &probe].concat() };
             let expected = keys.partition_point(|key| *key < probe);
@@ -205,6 +231,37 @@ mod tests {
                 prop_assert_eq!(block.seek(key), Ok(i));
                 prop_assert_eq!(block.handle(i), BlockHandle { offset: i as u64 * 10, length: i as u64 });
             }
+        }
+
+        #[test]
+        fn blocks_of_half_the_entries_and_more_make_up_the_index(
+            keys in proptest::collection::btree_set(proptest::collection::vec(0u8..3, 0..9), 1..120),
+            entries_max in 1..30usize,
+        ) {
+            let mut builder = IndexBuilder::default();
+            let mut blocks = Vec::new();
+            for (i, key) in keys.iter().enumerate() {
+                builder.add(key, BlockHandle { offset: i as u64, length: 1 });
+                if builder.len() >= entries_max {
+                    let length = builder.best_length();
+                    prop_assert!(2 * length >= builder.len());
+                    blocks.push(builder.finish(length));
+                }
+            }
+            if builder.len() > 0 {
+                blocks.push(builder.finish(builder.len()));
+            }
+            let mut keys = keys.iter().enumerate();
+            for (bytes, last) in blocks {
+                let block = IndexBlock::new(bytes.into()).unwrap();
+                let own: Vec<_> = keys.by_ref().take(block.len()).collect();
+                prop_assert_eq!(own.last().map(|(_, key)| *key), Some(&last));
+                for (at, (i, key)) in own.into_iter().enumerate() {
+                    prop_assert_eq!(block.seek(key), Ok(at));
+                    prop_assert_eq!(block.handle(at).offset, i as u64);
+                }
+            }
+            prop_assert!(keys.next().is_none());
         }
 
         #[test]

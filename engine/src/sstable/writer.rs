@@ -13,6 +13,7 @@ use crate::{KeyRange, Result};
 use std::collections::BTreeMap;
 use xxhash_rust::xxh3::Xxh3;
 
+/// Written at a time, at a multiple of it: the file system may keep that in one piece, in which rows are found sooner.
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// How a file is written.
@@ -141,14 +142,13 @@ impl SstableWriter {
     fn add_to_index(&mut self, separator: &[u8], handle: BlockHandle) -> Result<()> {
         self.index.add(separator, handle);
         if self.index.bytes() >= self.options.block_bytes {
-            self.finish_partition()?;
+            self.finish_partition(self.index.best_length())?;
         }
         Ok(())
     }
 
-    fn finish_partition(&mut self) -> Result<()> {
-        let last = self.index.last().to_vec();
-        let block = self.index.finish();
+    fn finish_partition(&mut self, length: usize) -> Result<()> {
+        let (block, last) = self.index.finish(length);
         let handle = self.append_block(&block, Compression::None)?;
         self.partitions.push((last, handle));
         Ok(())
@@ -156,8 +156,8 @@ impl SstableWriter {
 
     /// The root of the index, and its depth.
     fn finish_index(&mut self) -> Result<(BlockHandle, u32)> {
-        if !self.index.is_empty() {
-            self.finish_partition()?;
+        if self.index.len() > 0 {
+            self.finish_partition(self.index.len())?;
         }
         match &self.partitions[..] {
             [] => Ok((BlockHandle::default(), 1)),
@@ -167,7 +167,8 @@ impl SstableWriter {
                 for (last, handle) in partitions {
                     root.add(last, *handle);
                 }
-                Ok((self.append_block(&root.finish(), Compression::None)?, 2))
+                let (block, _) = root.finish(root.len());
+                Ok((self.append_block(&block, Compression::None)?, 2))
             }
         }
     }
@@ -190,17 +191,19 @@ impl SstableWriter {
 
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.buffer.extend_from_slice(bytes);
-        match self.buffer.len() >= BUFFER_BYTES {
-            true => self.flush(),
-            false => Ok(()),
+        match self.buffer.len() / BUFFER_BYTES {
+            0 => Ok(()),
+            full => self.flush(full * BUFFER_BYTES),
         }
     }
 
-    fn flush(&mut self) -> Result<()> {
-        self.file.write(&self.buffer, self.written)?;
-        self.whole.update(&self.buffer);
-        self.written += self.buffer.len() as u64;
-        self.buffer.clear();
+    /// Writes so many bytes of what waits.
+    fn flush(&mut self, length: usize) -> Result<()> {
+        let bytes = &self.buffer[..length];
+        self.file.write(bytes, self.written)?;
+        self.whole.update(bytes);
+        self.written += length as u64;
+        self.buffer.drain(..length);
         Ok(())
     }
 
@@ -225,7 +228,7 @@ impl SstableWriter {
         }
         let footer = self.encode_footer([index, filter, spans], index_depth);
         self.append(&footer)?;
-        self.flush()?;
+        self.flush(self.buffer.len())?;
         self.file.sync()?;
         Ok(self.meta(fragments))
     }

@@ -113,34 +113,35 @@ pub(super) fn partitions(bench: &mut Bench) -> Outcome<()> {
 }
 
 /// Small entities, on our server alone: what counts is how its figures change as it fills.
+/// Each operation on stores of every depth in turn, so that what else the machine does meets all of them.
 pub(super) fn deep(bench: &mut Bench) -> Outcome<()> {
-    let mut peers = bench.start(&[Peer::Lazurite])?;
-    let mut stored = 0;
+    let mut stores = Vec::new();
     for (name, full) in DEPTHS {
-        let until = depth(bench, full, 400).max(stored);
-        for peer in &peers {
-            if stored == 0 {
-                create_table(peer)?;
-            }
-            write(peer, &Rows::small(0), stored..until)?;
+        let count = depth(bench, full, 400);
+        for peer in bench.start(&[Peer::Lazurite])? {
+            fill(&peer, &Rows::small(0), 0..count)?;
             peer.settle(bench.time(CALM_SECONDS));
-        }
-        stored = until;
-        for plan in deep_plans(name, stored) {
-            bench.repeat(&plan.at(&[16]), &peers)?;
+            stores.push((peer, deep_plans(name, count)));
         }
     }
-    peers.iter_mut().try_for_each(|peer| {
-        let mut findings = Findings::default();
-        findings.set("rss_mb", megabytes(peer.process().memory().resident_kib));
-        findings.set("ready_ms", peer.restart()?.as_secs_f64() * 1e3);
-        bench.add("table with 10M", peer.peer(), findings);
-        Ok(())
-    })
+    for operation in 0..DEEP_OPERATIONS {
+        let stores = stores.iter().map(|(peer, plans)| (&plans[operation], peer));
+        bench.in_turn(&stores.collect::<Vec<_>>(), 16)?;
+    }
+    let Some((deepest, _)) = stores.last_mut() else {
+        return Ok(());
+    };
+    let mut findings = Findings::default();
+    findings.set("rss_mb", megabytes(deepest.process().memory().resident_kib));
+    findings.set("ready_ms", deepest.restart()?.as_secs_f64() * 1e3);
+    bench.add("table with 10M", deepest.peer(), findings);
+    Ok(())
 }
 
+const DEEP_OPERATIONS: usize = 5;
+
 /// The operations with so many entities stored.
-fn deep_plans(depth: &str, count: u64) -> [Plan<'static>; 5] {
+fn deep_plans(depth: &str, count: u64) -> [Plan<'static>; DEEP_OPERATIONS] {
     let rows = || Rows::small(0);
     let name = |operation: &str| format!("table {operation} among {depth}");
     let table = Service::Table;
