@@ -71,6 +71,9 @@ pub(crate) fn shared(a: &[u8], b: &[u8]) -> usize {
     same + rest.take_while(|(a, b)| a == b).count()
 }
 
+/// Bytes of a key in its head.
+pub(crate) const HEAD_BYTES: usize = 8;
+
 /// Eight bytes of `key` behind the first `skip`, as a number that sorts as they do; zeros stand for what is missing.
 pub(crate) fn head(key: &[u8], skip: usize) -> u64 {
     let rest = key.get(skip..).unwrap_or_default();

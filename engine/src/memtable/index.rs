@@ -1,16 +1,17 @@
 //! Index: a B+-tree from keys to the newest row of each, for one writer.
 //!
 //! A node does not hold keys. It holds, for each, the eight bytes behind what all keys that are routed to the node share
-//! (its *head*), and the number of a row that has the whole key. So a search in a node looks at one array of integers, and
-//! at a key only where heads are equal. What the keys of a node share is known from the separators on both sides of it; at
+//! (its *head*), the eight behind those (its *tail*), and the number of a row that has the whole key. So a search in a node looks at
+//! one array of integers, at another where heads are equal, and at a key only where tails are too. What the keys of a node share is known from the separators on both sides of it; at
 //! the two edges of the tree it is what all keys share.
 //!
 //! Keys are never removed. Invariants: the heads of a node ascend; every key routed to a node starts with the same `skip`
 //! bytes; nodes but the root and those at the right edge are at least half full.
 
 use super::arena::{Arena, NO_ROW, RowId};
-use crate::key::{first_head_not_below, head, shared};
+use crate::key::{HEAD_BYTES, first_head_not_below, head, shared};
 use std::cmp::Ordering;
+use std::ops::Range;
 
 const FANOUT: usize = 64;
 
@@ -28,6 +29,7 @@ struct Keys {
     skip: usize,
     length: usize,
     heads: Heads,
+    tails: Heads,
     rows: [RowId; FANOUT],
 }
 
@@ -107,35 +109,51 @@ struct Fences {
     high: Option<RowId>,
 }
 
+/// Where `wanted` stands in ascending integers; where it would if it does not.
+fn equal_to(wanted: u64, all: &[u64]) -> Range<usize> {
+    let start = first_head_not_below(all.len(), wanted, |slot| all[slot]);
+    let equal = all[start..].iter().take_while(|&&here| here == wanted);
+    start..start + equal.count()
+}
+
 impl Keys {
     fn new(skip: usize) -> Keys {
         Keys {
             skip,
             length: 0,
             heads: Heads([0; FANOUT]),
+            tails: Heads([0; FANOUT]),
             rows: [NO_ROW; FANOUT],
         }
     }
 
     /// The slot of the first key at or behind `key`, and whether it is `key`.
     fn search(&self, key: &[u8], arena: &Arena) -> (usize, bool) {
-        let wanted = head(key, self.skip);
-        let start = first_head_not_below(self.length, wanted, |slot| self.heads.0[slot]);
-        let heads = &self.heads.0[start..self.length];
-        let equal = heads.iter().take_while(|&&head| head == wanted).count();
-        let rows = &self.rows[start..start + equal];
-        let found =
-            rows.binary_search_by(|&row| arena.key(row)[self.skip..].cmp(&key[self.skip..]));
+        let heads = equal_to(head(key, self.skip), &self.heads.0[..self.length]);
+        let tails = equal_to(
+            head(key, self.skip + HEAD_BYTES),
+            &self.tails.0[heads.clone()],
+        );
+        let (start, end) = (heads.start + tails.start, heads.start + tails.end);
+        let found = self.rows[start..end]
+            .binary_search_by(|&row| arena.key(row)[self.skip..].cmp(&key[self.skip..]));
         let slot = start + found.unwrap_or_else(|slot| slot);
         (slot, found.is_ok())
     }
 
     fn insert(&mut self, slot: usize, key: &[u8], row: RowId) {
         self.heads.0.copy_within(slot..self.length, slot + 1);
+        self.tails.0.copy_within(slot..self.length, slot + 1);
         self.rows.copy_within(slot..self.length, slot + 1);
-        self.heads.0[slot] = head(key, self.skip);
         self.rows[slot] = row;
         self.length += 1;
+        self.look_at(slot, key);
+    }
+
+    /// Takes head and tail of the key at `slot`.
+    fn look_at(&mut self, slot: usize, key: &[u8]) {
+        self.heads.0[slot] = head(key, self.skip);
+        self.tails.0[slot] = head(key, self.skip + HEAD_BYTES);
     }
 
     /// Moves the keys from `from` on to a new node.
@@ -143,6 +161,7 @@ impl Keys {
         let mut right = Keys::new(self.skip);
         right.length = self.length - from;
         right.heads.0[..right.length].copy_from_slice(&self.heads.0[from..self.length]);
+        right.tails.0[..right.length].copy_from_slice(&self.tails.0[from..self.length]);
         right.rows[..right.length].copy_from_slice(&self.rows[from..self.length]);
         self.length = from;
         right
@@ -150,6 +169,7 @@ impl Keys {
 
     fn remove_first(&mut self) {
         self.heads.0.copy_within(1..self.length, 0);
+        self.tails.0.copy_within(1..self.length, 0);
         self.rows.copy_within(1..self.length, 0);
         self.length -= 1;
     }
@@ -157,9 +177,7 @@ impl Keys {
     fn set_skip(&mut self, skip: usize, arena: &Arena) {
         if skip != self.skip {
             self.skip = skip;
-            for (head_here, &row) in self.heads.0.iter_mut().zip(&self.rows[..self.length]) {
-                *head_here = head(arena.key(row), skip);
-            }
+            (0..self.length).for_each(|slot| self.look_at(slot, arena.key(self.rows[slot])));
         }
     }
 }
