@@ -87,7 +87,9 @@ pub(crate) struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    #[inline]
+    /// Inlined, as all that reads a row is, because it is for each row of a filtered scan: to hand over what may be an error takes
+    /// longer than to read it.
+    #[inline(always)]
     pub(crate) fn decode(bytes: &'a [u8]) -> Result<Row<'a>> {
         let mut reader = Reader::open(bytes, "entity")?;
         let timestamp = reader.date_time()?;
@@ -119,6 +121,7 @@ impl<'a> Row<'a> {
 
     /// Finds the values of some properties and decodes no others: `slot` says where a name belongs in `values`, if it is
     /// asked for. Stops reading once all of `values` that are `wanted` are found.
+    #[inline(always)]
     pub(crate) fn find(
         self,
         slot: impl Fn(&[u8]) -> Option<usize>,
@@ -269,13 +272,18 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// Checks the version byte.
-    #[inline]
+    #[inline(always)]
     fn open(bytes: &'a [u8], what: &'static str) -> Result<Reader<'a>> {
         let mut reader = Reader { rest: bytes, what };
         match reader.u8()? {
             VERSION => Ok(reader),
-            version => Err(reader.error(&format!("format version {version} is unknown"))),
+            version => Err(reader.unknown_version(version)),
         }
+    }
+
+    #[cold]
+    fn unknown_version(&self, version: u8) -> Error {
+        self.error(&format!("format version {version} is unknown"))
     }
 
     #[cold]
@@ -294,8 +302,6 @@ impl<'a> Reader<'a> {
         Ok((self.text()?, self.value()?))
     }
 
-    /// Inlined, so that the value is made where it is kept: to copy it would wait for its parts to be stored, for each row of
-    /// a filtered scan.
     #[inline(always)]
     fn value(&mut self) -> Result<ValueRef<'a>> {
         Ok(match self.u8()? {
@@ -312,7 +318,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    #[inline]
+    #[inline(always)]
     fn skip_value(&mut self) -> Result<()> {
         let count = match self.u8()? {
             STRING | BINARY => self.varint()?,
@@ -338,6 +344,7 @@ impl<'a> Reader<'a> {
         }
     }
 
+    #[inline(always)]
     fn date_time(&mut self) -> Result<DateTime> {
         DateTime::from_ticks(self.u64()?).ok_or_else(|| self.error("an instant is out of range"))
     }
@@ -347,19 +354,23 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(bytes).map_err(|_| self.error("a text is not UTF-8"))
     }
 
-    #[inline]
+    #[inline(always)]
     fn bytes(&mut self) -> Result<&'a [u8]> {
         let length = self.varint()?;
         self.take(length)
     }
 
-    #[inline]
+    #[inline(always)]
     fn varint(&mut self) -> Result<usize> {
         // Names, and most values, are shorter than 128 bytes.
         if let [byte @ 0..0x80, rest @ ..] = self.rest {
             self.rest = rest;
             return Ok(usize::from(*byte));
         }
+        self.long_varint()
+    }
+
+    fn long_varint(&mut self) -> Result<usize> {
         let mut value = 0;
         for shift in [0, 7, 14] {
             let byte = self.u8()?;
@@ -371,15 +382,17 @@ impl<'a> Reader<'a> {
         Err(self.error("a length is over 2 MiB"))
     }
 
-    #[inline]
+    #[inline(always)]
     fn u8(&mut self) -> Result<u8> {
         self.array().map(|[byte]| byte)
     }
 
+    #[inline(always)]
     fn u64(&mut self) -> Result<u64> {
         self.array().map(u64::from_le_bytes)
     }
 
+    #[inline(always)]
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let bytes = self.take(N)?;
         Ok(bytes
@@ -387,7 +400,7 @@ impl<'a> Reader<'a> {
             .expect("take returns as many bytes as asked for"))
     }
 
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, count: usize) -> Result<&'a [u8]> {
         let (taken, rest) = self
             .rest
