@@ -11,6 +11,10 @@ use super::{Clock, File, Fs, Lock, LockGuard, LogWrites};
 use bytes::Bytes;
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+#[cfg(target_os = "linux")]
+use std::num::NonZeroU64;
+#[cfg(target_os = "linux")]
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -194,6 +198,31 @@ impl File for DiskFile {
         std::os::unix::fs::FileExt::read_at(&self.file, buffer, offset)
     }
 
+    #[cfg(target_os = "linux")]
+    fn read_around_at(
+        &self,
+        buffer: &mut [u8],
+        offset: u64,
+        around: &dyn Fn() -> Option<Range<u64>>,
+    ) -> io::Result<usize> {
+        use rustix::fs::{Advice, fadvise};
+        use rustix::io::{Errno, ReadWriteFlags, preadv2};
+        let buffers = &mut [io::IoSliceMut::new(buffer)];
+        match preadv2(&self.file, buffers, offset, ReadWriteFlags::NOWAIT) {
+            Ok(read) => return Ok(read),
+            Err(Errno::AGAIN) => {
+                if let Some(around) = around() {
+                    let length = NonZeroU64::new(around.end.saturating_sub(around.start));
+                    // What comes of it, the read that follows tells.
+                    let _ = fadvise(&self.file, around.start, length, Advice::WillNeed);
+                }
+            }
+            // Not every file system can tell.
+            Err(_) => {}
+        }
+        self.read_at(buffer, offset)
+    }
+
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let pieces = (offset..)
             .step_by(self.write_bytes)
@@ -329,5 +358,32 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     fn now(&self) -> Duration {
         self.0.elapsed()
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use rustix::fs::{Advice, fadvise};
+
+    #[test]
+    fn what_is_read_around_is_the_same_from_memory_and_from_disk() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        let content: Vec<u8> = (0..300_000u32).map(|at| (at / 7) as u8).collect();
+        let file = DiskFs::default().create(&path).unwrap();
+        file.write_at(&content, 0).unwrap();
+        file.sync().unwrap();
+        let file = DiskFile::new(open(&path).unwrap(), WRITE_BYTES);
+        let around = || Some(65_536..131_072);
+        let mut buffer = vec![0; 5000];
+        for offset in [70_000, 80_000, 90_000, 299_000, 300_000] {
+            let read = file.read_around_at(&mut buffer, offset, &around).unwrap();
+            let end = content.len().min(offset as usize + read);
+            assert_eq!(buffer[..read], content[offset as usize..end], "{offset}");
+            assert!(read > 0 || offset == 300_000);
+            // From now on the disk has to be asked, where the system can take it from memory.
+            fadvise(&file.file, 0, None, Advice::DontNeed).unwrap();
+        }
     }
 }

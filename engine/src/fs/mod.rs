@@ -24,6 +24,7 @@ pub(crate) use pages::{PAGE_BYTES, PageBuffer};
 use bytes::Bytes;
 use std::fmt::Debug;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -101,6 +102,17 @@ pub trait LockGuard: Send + Sync + Debug {}
 pub trait File: Send + Sync + Debug {
     /// Reads at most `buffer.len()` bytes; 0 at the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// As `read_at`. If the disk has to be asked, `around` is, once, and the system reads what it answers at the same time, so that
+    /// it is in memory when it is wanted.
+    fn read_around_at(
+        &self,
+        buffer: &mut [u8],
+        offset: u64,
+        around: &dyn Fn() -> Option<Range<u64>>,
+    ) -> io::Result<usize> {
+        let _ = around;
+        self.read_at(buffer, offset)
+    }
     /// Writes all of `bytes`, extending the file if needed. After an error any part of them may have been written.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// As `write_at`, for one of many large writes in order. It need not be quick to read afterwards. What is in whole pages of

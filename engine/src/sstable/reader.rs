@@ -1,5 +1,6 @@
 //! Reads one SSTable: opening, blocks, and the lookup by key.
 
+use super::around::Around;
 use super::block::{self, Lookup};
 use super::cursor::SstableCursor;
 use super::index::IndexBlock;
@@ -24,6 +25,7 @@ use std::sync::{Arc, OnceLock};
 #[derive(Debug)]
 pub(crate) struct SstableReader {
     pub(super) number: u64,
+    length: u64,
     pub(super) footer: Footer,
     pub(super) index: Option<IndexBlock>,
     /// One for each entry of the root, if those lead to partitions.
@@ -31,6 +33,7 @@ pub(crate) struct SstableReader {
     fragments: Vec<Fragment>,
     filter: OnceLock<Bytes>,
     pinned: AtomicU64,
+    around: Around,
 }
 
 /// A partition of the index: of a reader, or one that is not kept in memory.
@@ -74,12 +77,14 @@ impl SstableReader {
         let footer = read_footer(&file, meta.number, length)?;
         let mut reader = SstableReader {
             number: meta.number,
+            length,
             footer,
             index: None,
             partitions: Box::default(),
             fragments: Vec::new(),
             filter: OnceLock::new(),
             pinned: AtomicU64::new(0),
+            around: Around::default(),
         };
         reader.load_index(&file)?;
         reader.load_fragments(&file, meta)?;
@@ -156,7 +161,8 @@ impl SstableReader {
         // Of memory that is used again only what it grows by is filled.
         stored.resize(stored.len().max(length as usize), 1);
         let stored = &mut stored[..length as usize];
-        file.read_exact_into(handle.offset, stored)?;
+        let around = || self.around.of(handle.offset, self.length);
+        file.read_exact_around(handle.offset, stored, &around)?;
         let (summed, sum) = stored.split_at(stored.len() - 8);
         let sum = u64::from_le_bytes(sum.try_into().expect("eight bytes follow"));
         if sum != checksum(self.number, handle.offset, &[summed]) {

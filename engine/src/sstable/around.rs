@@ -1,0 +1,61 @@
+//! Which parts of a file are read as a whole when a block of them is not in memory.
+//!
+//! After a start nothing is, and blocks that are asked for here and there would be fetched from the disk one by one, at a tenth of
+//! what it can deliver. Where memory is short the rest of a part has left again before it is asked for, and was read in vain. So a part
+//! is read as a whole the first time, and each time it turns out to have left, twice as many blocks of it are read alone before that is
+//! tried again.
+
+use std::ops::Range;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+/// Bytes of a part.
+const PART_BYTES: u64 = 64 << 10;
+/// A part is read as a whole at least once in two to this power of blocks.
+const TIMES_MAX: u16 = 7;
+
+/// For each part how often it was read as a whole, and, in the low byte, how many blocks are to be read alone before the next time.
+#[derive(Debug, Default)]
+pub(super) struct Around(OnceLock<Box<[AtomicU16]>>);
+
+impl Around {
+    /// The disk has to be asked for what is at `offset` of a file of `length` bytes: what to read with it.
+    pub(super) fn of(&self, offset: u64, length: u64) -> Option<Range<u64>> {
+        let parts = self.0.get_or_init(|| {
+            let count = length.div_ceil(PART_BYTES);
+            (0..count).map(|_| AtomicU16::new(0)).collect()
+        });
+        let part = offset / PART_BYTES;
+        let state = parts.get(part as usize)?;
+        let (times, alone) = (
+            state.load(Ordering::Relaxed) >> 8,
+            state.load(Ordering::Relaxed) & 0xff,
+        );
+        if alone > 0 {
+            state.store(times << 8 | (alone - 1), Ordering::Relaxed);
+            return None;
+        }
+        let times = (times + 1).min(TIMES_MAX);
+        state.store(times << 8 | ((1 << times) - 1), Ordering::Relaxed);
+        let start = part * PART_BYTES;
+        Some(start..length.min(start + PART_BYTES))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_read_as_a_whole_and_then_less_and_less_often() {
+        let around = Around::default();
+        let mut wholes = (0..1000).filter(|_| around.of(70_000, 100_000).is_some());
+        let expected = [0, 2, 6, 14, 30, 62, 126, 254, 382];
+        assert!(wholes.by_ref().take(expected.len()).eq(expected));
+        assert_eq!(around.of(65_535, 100_000), Some(0..65_536), "another part");
+        assert_eq!(around.of(100_000, 100_000), None);
+        let around = Around::default();
+        assert_eq!(around.of(70_000, 100_000), Some(65_536..100_000));
+        assert_eq!(around.of(u64::MAX, 100_000), None, "no part of the file");
+    }
+}
