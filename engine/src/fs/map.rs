@@ -65,7 +65,7 @@ impl LogMap {
         let end = offset + bytes.len();
         assert!(end <= self.map.len(), "the write is within the mapping");
         let mut progress = self.progress();
-        if end > progress.ready && end - progress.released > READY_UNIT {
+        if end > progress.ready && end.saturating_sub(progress.released) > READY_UNIT {
             let start = end / READY_UNIT * READY_UNIT;
             progress.ready = self.map.len().min(start + READY_UNIT);
             self.make_ready(start, progress.ready - start);

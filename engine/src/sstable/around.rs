@@ -27,12 +27,10 @@ impl Around {
         });
         let part = offset / PART_BYTES;
         let state = parts.get(part as usize)?;
-        let (times, alone) = (
-            state.load(Ordering::Relaxed) >> 8,
-            state.load(Ordering::Relaxed) & 0xff,
-        );
+        let now = state.load(Ordering::Relaxed);
+        let (times, alone) = (now >> 8, now & 0xff);
         if alone > 0 {
-            state.store(times << 8 | (alone - 1), Ordering::Relaxed);
+            state.store(now - 1, Ordering::Relaxed);
             return None;
         }
         let times = (times + 1).min(TIMES_MAX);
