@@ -33,16 +33,10 @@ struct Progress {
     written: usize,
     /// What stands before this is not mapped any more.
     released: usize,
-    /// What stands before this was made ready to be written.
-    ready: usize,
 }
 
 /// A multiple of the size of a page on every machine.
 const RELEASED_UNIT: usize = 64 << 10;
-
-/// So much is made ready at once for a writer who has written as much since the last sync: an insert of a KiB into a table took 22.5 us
-/// of the processor instead of 23.8. For who writes little it would be pages that a sync writes for nothing.
-const READY_UNIT: usize = 64 << 10;
 
 impl LogMap {
     /// `None` where a mapping is not known to be safe.
@@ -65,11 +59,6 @@ impl LogMap {
         let end = offset + bytes.len();
         assert!(end <= self.map.len(), "the write is within the mapping");
         let mut progress = self.progress();
-        if end > progress.ready && end.saturating_sub(progress.released) > READY_UNIT {
-            let start = end / READY_UNIT * READY_UNIT;
-            progress.ready = self.map.len().min(start + READY_UNIT);
-            self.make_ready(start, progress.ready - start);
-        }
         // SAFETY: The target is within the mapping. The file was allocated to that length and is never cut below it while it
         // is mapped (`MappedFile`). Only this process, which holds the lock of the directory, writes it, only here, and one
         // thread at a time.
@@ -79,17 +68,6 @@ impl LogMap {
         }
         progress.written = end;
     }
-
-    /// Takes pages into the mapping that are about to be written.
-    #[cfg(target_os = "linux")]
-    fn make_ready(&self, start: usize, length: usize) {
-        // That it fails harms nothing, nor that a sync comes between: then they are made ready as they are touched.
-        let ready = memmap2::Advice::PopulateWrite;
-        let _ = self.map.advise_range(ready, start, length);
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn make_ready(&self, _: usize, _: usize) {}
 
     /// Takes what is written full out of the mapping; to be called before a sync. Otherwise the kernel protects each page by
     /// itself when it writes it, and interrupts every processor that the process runs on each time: that was a seventh of
