@@ -75,7 +75,7 @@ impl IndexBuilder {
     pub(crate) fn best_length(&self) -> usize {
         let in_common =
             |&length: &usize| shared(self.separator(length - 1), self.separator(length));
-        let lengths = self.len().div_ceil(2).max(1)..self.len();
+        let lengths = self.len().div_ceil(2)..self.len();
         lengths.rev().min_by_key(in_common).unwrap_or(self.len())
     }
 

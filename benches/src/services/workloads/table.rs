@@ -112,8 +112,8 @@ pub(super) fn partitions(bench: &mut Bench) -> Outcome<()> {
     Ok(())
 }
 
-/// Small entities, on our server alone: what counts is how its figures change as it fills.
-/// Each operation on stores of every depth in turn, so that what else the machine does meets all of them.
+/// Small entities, on our server alone: what counts is how its figures change with what is stored. Each operation meets stores of
+/// every depth in turn, so that what else the machine does falls on all of them.
 pub(super) fn deep(bench: &mut Bench) -> Outcome<()> {
     let mut stores = Vec::new();
     for (name, full) in DEPTHS {
