@@ -47,6 +47,7 @@ mod verify;
 mod version;
 mod wal;
 mod wal_segments;
+mod wall_clock;
 
 pub use batch::Batch;
 pub use config::{
@@ -65,3 +66,4 @@ pub use store::Job;
 pub use sync::Ticket;
 pub use value_log::{LargeValue, UnwrittenChunk, ValueReader, ValueWriter, WrittenChunk};
 pub use verify::Verified;
+pub use wall_clock::{ManualWallClock, SystemWallClock, WallClock};

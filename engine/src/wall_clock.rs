@@ -1,0 +1,218 @@
+//! The time of day that records keep. One clock serves all services of a process and never goes back.
+//!
+//! The clock of a machine is stepped: by time synchronisation, by a resumed virtual machine, by hand. A record stamped after a
+//! step back would look older than what it replaces. [`SystemWallClock`] follows the system's clock by running slower or faster for a while
+//! instead of stepping with it, so that the order of times within a process is the order of writes.
+//!
+//! Only the order within one process is promised. After a restart the clock begins at the system's time again.
+
+#![expect(
+    clippy::disallowed_types,
+    reason = "the one place that reads the time of day; others are handed a `WallClock`"
+)]
+
+use std::fmt::Debug;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+/// The time of day. A caller that needs times in the order of its writes reads the clock while it holds the lock that orders
+/// them.
+pub trait WallClock: Send + Sync + Debug {
+    /// The time now, never earlier than a time returned before.
+    fn now(&self) -> SystemTime;
+}
+
+/// A lead of the system's clock that is taken for a step, not for drift.
+const STEP_MIN: Duration = Duration::from_secs(1);
+/// How long the system's clock has to lead by a step before this clock jumps after it. A step that is taken back sooner is never seen.
+const STEP_CONFIRMED_AFTER: Duration = Duration::from_secs(10);
+
+/// The clock of the system, made monotonic. A system clock that is set back is approached at half speed; one that is set forward
+/// at one and a half times the speed, and at once when it has been ahead by a second or more for ten seconds. Time in suspension counts as time, not as a step.
+#[derive(Debug)]
+pub struct SystemWallClock(Mutex<Follower>);
+
+impl Default for SystemWallClock {
+    fn default() -> Self {
+        SystemWallClock(Mutex::new(Follower::new(system_time(), steady_time())))
+    }
+}
+
+impl WallClock for SystemWallClock {
+    fn now(&self) -> SystemTime {
+        let mut follower = locked(&self.0);
+        // Read under the lock: times of two threads must not arrive in the other order.
+        follower.follow(system_time(), steady_time())
+    }
+}
+
+/// A clock that a test sets. It stands still in between, and can be set back, as between two runs of a process.
+#[derive(Debug)]
+pub struct ManualWallClock(Mutex<SystemTime>);
+
+impl ManualWallClock {
+    /// A clock that stands at `now`.
+    pub fn new(now: SystemTime) -> ManualWallClock {
+        ManualWallClock(Mutex::new(now))
+    }
+
+    /// Sets the time.
+    pub fn set(&self, now: SystemTime) {
+        *locked(&self.0) = now;
+    }
+
+    /// Moves the clock forward.
+    pub fn advance(&self, by: Duration) {
+        *locked(&self.0) += by;
+    }
+}
+
+impl WallClock for ManualWallClock {
+    fn now(&self) -> SystemTime {
+        *locked(&self.0)
+    }
+}
+
+/// The times are valid after every statement, so a panic elsewhere leaves nothing half done.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Follows one clock that may step by means of another that may not.
+#[derive(Debug)]
+struct Follower {
+    /// What was returned last, and the steady time then.
+    now: SystemTime,
+    steady: Duration,
+    /// Since when, in steady time, the followed clock has been ahead by a step.
+    ahead_since: Option<Duration>,
+}
+
+impl Follower {
+    fn new(now: SystemTime, steady: Duration) -> Follower {
+        Follower {
+            now,
+            steady,
+            ahead_since: None,
+        }
+    }
+
+    fn follow(&mut self, system: SystemTime, steady: Duration) -> SystemTime {
+        let elapsed = steady.saturating_sub(self.steady);
+        self.steady = self.steady.max(steady);
+        let nominal = self.now + elapsed;
+        self.now = match system.duration_since(nominal) {
+            Ok(lead) if self.is_confirmed_step(lead) => system,
+            Ok(lead) => nominal + lead.min(elapsed / 2),
+            Err(behind) => {
+                self.ahead_since = None;
+                nominal - behind.duration().min(elapsed / 2)
+            }
+        };
+        self.now
+    }
+
+    fn is_confirmed_step(&mut self, lead: Duration) -> bool {
+        if lead < STEP_MIN {
+            self.ahead_since = None;
+            return false;
+        }
+        let since = *self.ahead_since.get_or_insert(self.steady);
+        self.steady - since >= STEP_CONFIRMED_AFTER
+    }
+}
+
+fn system_time() -> SystemTime {
+    std::time::SystemTime::now()
+}
+
+/// Time that passes at the same rate whatever the system's clock is set to, suspension included.
+#[cfg(target_os = "linux")]
+fn steady_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::new(
+        time.tv_sec.max(0) as u64,
+        time.tv_nsec.clamp(0, 999_999_999) as u32,
+    )
+}
+
+#[cfg(not(target_os = "linux"))]
+fn steady_time() -> Duration {
+    use std::sync::LazyLock;
+    use std::time::Instant;
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    START.elapsed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn at(seconds: u64) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds)
+    }
+
+    /// Reads the clock each second of `steady`, with the system's clock off by `step` seconds.
+    fn run(follower: &mut Follower, steady: std::ops::Range<u64>, step: i64) -> Vec<SystemTime> {
+        steady
+            .map(|second| {
+                let system = at(second.checked_add_signed(step).unwrap());
+                follower.follow(system, Duration::from_secs(second))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_clock_that_is_not_stepped_is_the_systems() {
+        let mut follower = Follower::new(at(0), Duration::ZERO);
+        assert_eq!(run(&mut follower, 1..4, 0), [at(1), at(2), at(3)]);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_runs_at_half_speed_until_it_agrees() {
+        let mut follower = Follower::new(at(100), 100 * SECOND);
+        let times = run(&mut follower, 101..400, -40);
+        assert!(times.is_sorted());
+        assert_eq!(times[1], at(101), "two seconds took one");
+        assert_eq!(times[79], at(140), "eighty took forty");
+        assert_eq!(times[298], at(359));
+    }
+
+    #[test]
+    fn a_short_step_forward_hardly_shows() {
+        let mut follower = Follower::new(at(0), Duration::ZERO);
+        let times = run(&mut follower, 1..5, 50);
+        assert_eq!(times[3], at(6), "four seconds took six");
+        let times = run(&mut follower, 5..20, 0);
+        assert!(times.is_sorted());
+        assert_eq!(times.last(), Some(&at(19)));
+    }
+
+    #[test]
+    fn a_lasting_step_forward_is_taken_after_ten_seconds() {
+        let mut follower = Follower::new(at(0), Duration::ZERO);
+        let times = run(&mut follower, 1..13, 3600);
+        assert!(times[9] < at(20));
+        assert_eq!(times[11], at(3612));
+    }
+
+    #[test]
+    fn threads_see_times_in_order() {
+        let clock = SystemWallClock::default();
+        let latest = Mutex::new(SystemTime::UNIX_EPOCH);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..10_000 {
+                        let mut latest = latest.lock().unwrap();
+                        let now = clock.now();
+                        assert!(*latest <= now);
+                        *latest = now;
+                    }
+                });
+            }
+        });
+    }
+}
