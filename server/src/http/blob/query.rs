@@ -1,9 +1,10 @@
 //! Query Blob Contents on the wire: the request's document, and an answer that is made as the client takes it.
 //! Source: Query Blob Contents.
 
-use super::super::body::{ChunkSource, DOCUMENT_BYTES_MAX, RequestBody, collect, streamed_to_end};
+use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
 use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, parse_xml, put};
+use super::super::streamed::{ChunkSource, streamed_to_end};
 use super::read::{DOWNLOAD_CHUNK_BYTES, put_blob_headers, range};
 use super::{Request, cross};
 use crate::codec::xml::Element;
@@ -38,7 +39,9 @@ pub async fn query_blob_contents(request: Request, body: RequestBody) -> Result<
             running,
             ended: false,
         };
-        let first = answering.next_chunk()?.unwrap_or_default();
+        let first = answering
+            .next_chunk(DOWNLOAD_CHUNK_BYTES)?
+            .unwrap_or_default();
         Ok((download.blob, download.range, first, answering))
     };
     let (blob, range, first, answering) = cross(begin).await?;
@@ -71,7 +74,7 @@ struct Answering {
 }
 
 impl ChunkSource for Answering {
-    fn next_chunk(&mut self) -> Result<Option<Bytes>> {
+    fn next_chunk(&mut self, _: usize) -> Result<Option<Bytes>> {
         if self.ended {
             return Ok(None);
         }
