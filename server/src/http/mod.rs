@@ -217,8 +217,8 @@ async fn respond(
         return properties::cors::preflight(&properties.cors, &context);
     }
     learned.properties = Some(properties.clone());
-    if !properties::cors::allows(&properties.cors, &context) {
-        browser::check_origin(&context.method, &context.headers, &host)?;
+    if changes_state(&context) && !properties::cors::allows(&properties.cors, &context) {
+        browser::check_origin(&context.headers, &host)?;
     }
     let caller = authenticate(app, &context)?;
     if properties.logging.is_on() || properties.keeps_metrics() {
@@ -243,6 +243,16 @@ async fn respond(
             Err(bearer::wanted())
         }
         outcome => outcome,
+    }
+}
+
+/// Whether the operation changes anything. Asked before the operation is known: where methods tell, by method.
+fn changes_state(context: &Context) -> bool {
+    match context.service {
+        ServiceKind::Queue => queue::changes_state(context),
+        ServiceKind::Blob | ServiceKind::Table => {
+            !matches!(context.method, Method::GET | Method::HEAD | Method::OPTIONS)
+        }
     }
 }
 

@@ -102,6 +102,10 @@ fn browsers_are_kept_out() {
         .header("Host", "evil.example:10000")
         .send(&server)
         .is(403);
+    list()
+        .header("Host", "[::1].evil.example")
+        .send(&server)
+        .is(400);
     for host in [
         "localhost",
         "127.0.0.1:10000",
@@ -129,6 +133,23 @@ fn browsers_are_kept_out() {
         .send(&server)
         .is(403);
     write().send(&server).is(201);
+    let queue = |method, target| Request::new(Service::Queue, method, target);
+    queue("PUT", "/framing").send(&server).is(201);
+    let message = "<QueueMessage><MessageText>m</MessageText></QueueMessage>";
+    queue("POST", "/framing/messages")
+        .body(message)
+        .send(&server)
+        .is(201);
+    queue("GET", "/framing/messages?visibilitytimeout=604800")
+        .header("Sec-Fetch-Site", "cross-site")
+        .send(&server)
+        .is(403);
+    queue("GET", "/framing/messages?peekonly=true")
+        .header("Sec-Fetch-Site", "cross-site")
+        .send(&server)
+        .is(200);
+    let taken = queue("GET", "/framing/messages").send(&server);
+    assert!(taken.text().contains("<DequeueCount>1<"));
     let preflight = Request::new(Service::Blob, "OPTIONS", "/con")
         .unsigned()
         .header("Origin", "http://evil.example");
