@@ -189,13 +189,14 @@ impl Store {
         }
         // The numbers are used up even if this fails: what a failed write left behind must not look like what follows.
         log.last_sequence = next - 1;
-        if let Err(error) = wal.append(&log.group) {
+        let bytes = log.group.len() as u64;
+        if let Err(error) = wal.append(&mut log.group) {
             if !matches!(error, Error::NoSpace { .. }) || wal.undo().is_err() {
                 self.fail(&error);
             }
             return Err(error);
         }
-        count(&self.counters.logged_bytes, log.group.len() as u64);
+        count(&self.counters.logged_bytes, bytes);
         if log.group.capacity() > GROUP_BYTES_MAX {
             log.group = Vec::new();
         }

@@ -223,9 +223,12 @@ impl Db {
         self.store().config.durability
     }
 
-    /// Makes everything written so far durable. Blocks for the disk.
+    /// Makes everything written so far durable, and notes that it is, so that damage to it is never taken for the torn tail of a
+    /// log. The engine does the same when nothing was written for a quarter of a second. Blocks for the disk.
     pub fn sync(&self) -> Result<()> {
-        self.store().sync_all()
+        let store = self.store();
+        store.check_writable()?;
+        store.sync_and_mark()
     }
 
     /// Writes the memtables of the keyspace to SSTables. Blocks for the disk.

@@ -4,12 +4,13 @@
 //! offset; then the edit. The first makes the whole state. Each edit is synced before the next begins, so at most the last
 //! record can be torn, and a bad record before a good one is corruption.
 //!
-//! CURRENT is the line `lazurite 2 MANIFEST-000007 <length> <checksum>`: the bytes of the manifest when CURRENT was switched,
+//! CURRENT is the line `lazurite 3 MANIFEST-000007 <length> <checksum>`: the bytes of the manifest when CURRENT was switched,
 //! and the checksum, in 16 hex digits, of all before it. Invariant: it names a manifest that was whole and durable then.
 
 use crate::codec::{Decoder, checksum};
 use crate::files::{
-    Directory, FileKind, FileName, HEADER_BYTES, OpenFile, check_header, encode_header,
+    Directory, FORMAT_VERSION, FileKind, FileName, HEADER_BYTES, OpenFile, check_header,
+    check_version, encode_header,
 };
 use crate::version::{State, VersionEdit};
 use crate::{Error, Result};
@@ -183,7 +184,7 @@ fn record_at(bytes: &[u8], number: u64, offset: usize) -> Option<&[u8]> {
 }
 
 fn write_current(directory: &Directory, manifest: FileName, length: u64) -> Result<()> {
-    let mut line = format!("lazurite 2 {manifest} {length} ");
+    let mut line = format!("lazurite {FORMAT_VERSION} {manifest} {length} ");
     line += &format!("{:016x}\n", checksum(0, 0, &[line.as_bytes()]));
     let file = directory.create(FileName::CurrentNew)?;
     file.write(line.as_bytes(), 0)?;
@@ -229,6 +230,14 @@ fn replay(bytes: &[u8], number: u64, path: &Path) -> Result<State> {
             "the checksum of the edit does not match",
         ));
     }
+    if offset < bytes.len() {
+        tracing::warn!(
+            path = %path.display(),
+            offset,
+            bytes = bytes.len() - offset,
+            "cut off a torn edit at the end of the manifest"
+        );
+    }
     Ok(state)
 }
 
@@ -247,13 +256,7 @@ fn read_current(directory: &Directory) -> Result<(u64, u64)> {
     if program != "lazurite" || sum != format!("{:016x}\n", checksum(0, 0, &[summed.as_bytes()])) {
         return Err(corrupt());
     }
-    if version != "2" {
-        return Err(Error::UnknownFormat {
-            path: file.path().to_path_buf(),
-            found: format!("format version {version}"),
-            supported: "format version 2".into(),
-        });
-    }
+    check_version(file.path(), version.parse().map_err(|_| corrupt())?)?;
     match (FileName::parse(name), length.parse()) {
         (Some(FileName::Numbered(FileKind::Manifest, number)), Ok(length)) => Ok((number, length)),
         _ => Err(corrupt()),

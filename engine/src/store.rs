@@ -461,6 +461,8 @@ impl Store {
         while !self.is_closed() && self.failure().is_none() {
             if !self.sync.wait_for_work(SPARE_KEPT) {
                 self.remove_spare_wals();
+                // Without space for the mark the log is as it was; the next rest tries again.
+                let _ = self.sync_and_mark();
                 continue;
             }
             if self.sync.wait_for_request(interval, self.config.durability) {

@@ -10,6 +10,7 @@ use crate::files::OpenFile;
 use crate::key::SequenceNumber;
 use crate::stats::count;
 use crate::store::{PanicGuard, Store, lock};
+use crate::version::{Field, VersionEdit, WalMeta};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -140,6 +141,30 @@ impl Store {
     pub(crate) fn sync_all(&self) -> Result<()> {
         let target = lock(&self.sync.progress).appended;
         self.sync_through(target)
+    }
+
+    /// As [`Store::sync_all`], and notes in the manifest how far the log is durable: damage to it before that is never taken for
+    /// a torn tail. Frames say the same of the frames before them, but nothing follows the last one before a rest.
+    pub(crate) fn sync_and_mark(&self) -> Result<()> {
+        let (target, (number, end)) = self.with_log(|log| {
+            let target = lock(&self.sync.progress).appended;
+            let wal = log.wal.as_ref();
+            (
+                target,
+                wal.map_or(log.previous, |wal| (wal.number(), wal.end())),
+            )
+        });
+        self.sync_through(target)?;
+        let mut manifest = lock(&self.manifest);
+        let is_news = |meta: &WalMeta| meta.end.is_none() && meta.durable < end;
+        // A segment that is not listed any more has been flushed.
+        if !manifest.state.wals.get(&number).is_some_and(is_news) {
+            return Ok(());
+        }
+        let fields = vec![Field::MarkWal(number, end)];
+        let marked = manifest.append(VersionEdit { fields });
+        drop(manifest);
+        marked.inspect_err(|error| self.note_failure(error))
     }
 
     /// Returns once everything up to `sequence` is durable; shares a sync that is under way.
