@@ -27,7 +27,9 @@ impl Store {
         let _compacting = lock(&self.compacting);
         let _flushing = lock(&self.flushing);
         self.value_log.retire();
-        self.value_log.seal_retired()?;
+        self.value_log
+            .seal_retired()
+            .inspect_err(|error| self.note_failure(error))?;
         let state = self.cut();
         self.sync_all()?;
         let made = self

@@ -180,6 +180,8 @@ impl Store {
             return Ok(());
         }
         self.provide_wal(log)?;
+        // Behind what may take long: the wait for a segment counts.
+        self.await_late_sync()?;
         let wal = log.wal.as_mut().expect("provide_wal left one");
         let was_half_full = wal.is_half_full();
         log.group.clear();
@@ -200,7 +202,7 @@ impl Store {
         if log.group.capacity() > GROUP_BYTES_MAX {
             log.group = Vec::new();
         }
-        self.sync.appended(next - 1);
+        self.sync.appended(next - 1, &*self.clock);
         if wal.is_half_full() && !was_half_full {
             self.sync.want_segment();
         }

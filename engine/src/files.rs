@@ -258,7 +258,7 @@ impl Directory {
 
     pub(crate) fn sync(&self) -> Result<()> {
         let synced = self.fs.sync_directory(&self.path);
-        synced.map_err(|error| Error::io("sync", &self.path, error))
+        synced.map_err(|error| Error::sync(&self.path, error))
     }
 
     /// How much space there is where the directory lies, if that is known and limited.
@@ -348,7 +348,7 @@ impl OpenFile {
 
     pub(crate) fn sync(&self) -> Result<()> {
         let synced = self.file.sync();
-        synced.map_err(|error| Error::io("sync", &self.path, error))
+        synced.map_err(|error| Error::sync(&self.path, error))
     }
 
     pub(crate) fn length(&self) -> Result<u64> {

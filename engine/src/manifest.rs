@@ -72,7 +72,7 @@ impl Manifest {
         let mut bytes = encode_header(FileKind::Manifest, self.store, number);
         bytes.extend_from_slice(&encode_record(number, HEADER_BYTES, &self.state.as_edit()));
         file.write(&bytes, 0)?;
-        file.sync().map_err(not_full)?;
+        file.sync()?;
         write_current(&self.directory, name, bytes.len() as u64)?;
         self.number = number;
         self.file = Some(file);
@@ -110,13 +110,12 @@ impl Manifest {
         if let Err(error) = file.write(&record, self.length) {
             // The torn record must be gone before anything it names may be removed.
             if matches!(error, Error::NoSpace { .. }) {
-                file.set_length(self.length)
-                    .and_then(|()| file.sync())
-                    .map_err(not_full)?;
+                file.set_length(self.length).map_err(not_full)?;
+                file.sync()?;
             }
             return Err(error);
         }
-        file.sync().map_err(not_full)?;
+        file.sync()?;
         self.length += record.len() as u64;
         apply(&mut self.state, &edit);
         Ok(())
@@ -147,11 +146,7 @@ impl Manifest {
 /// A disk too full to undo or to sync is no longer a failure that passes.
 fn not_full(error: Error) -> Error {
     match error {
-        Error::NoSpace { path } => Error::Io {
-            action: "sync",
-            path,
-            source: std::sync::Arc::new(std::io::ErrorKind::StorageFull.into()),
-        },
+        Error::NoSpace { path } => Error::sync(&path, std::io::ErrorKind::StorageFull.into()),
         error => error,
     }
 }
@@ -188,9 +183,10 @@ fn write_current(directory: &Directory, manifest: FileName, length: u64) -> Resu
     line += &format!("{:016x}\n", checksum(0, 0, &[line.as_bytes()]));
     let file = directory.create(FileName::CurrentNew)?;
     file.write(line.as_bytes(), 0)?;
-    file.sync().map_err(not_full)?;
+    file.sync()?;
     let renamed = directory.rename(FileName::CurrentNew, FileName::Current);
-    renamed.and_then(|()| directory.sync()).map_err(not_full)
+    renamed.map_err(not_full)?;
+    directory.sync()
 }
 
 /// Reads CURRENT and the manifest it names: the store id and the state.
