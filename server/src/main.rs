@@ -8,7 +8,6 @@ mod auth;
 mod cli;
 mod codec;
 mod http;
-mod query;
 mod start;
 mod tls;
 

@@ -7,7 +7,6 @@ use super::super::headers::{empty, parse_xml, put};
 use super::read::{DOWNLOAD_CHUNK_BYTES, put_blob_headers, range};
 use super::{Request, cross};
 use crate::codec::xml::Element;
-use crate::query::{Dialect, Format, Query, Refused, Running, Status};
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{Response, header};
@@ -16,6 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use lazurite_blob::BlobReader;
 use lazurite_engine::{IdSource, RandomIds};
+use lazurite_query::{Dialect, Format, Query, Refused, Running, Status};
 use std::time::{Duration, Instant};
 
 /// Bytes that are read, and time that passes, between two words on progress. Only with a word on its way is it noticed that

@@ -17,6 +17,7 @@ use std::time::SystemTime;
 /// Why there will be no query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refused {
+    /// The statement cannot be read or does not fit the input.
     Malformed(Malformed),
     /// What is not served, as a sentence begins.
     Unsupported(&'static str),
@@ -109,6 +110,7 @@ fn column(field: &Field, dialect: &Dialect) -> Result<Option<usize>, Malformed> 
 /// What going on has come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
+    /// The input is used up.
     NeedsInput,
     /// There is enough to be taken.
     Full,

@@ -36,6 +36,7 @@ const RECORD_BYTES_MAX: usize = 1 << 20;
 pub struct Malformed {
     /// Offset in bytes.
     pub at: usize,
+    /// What was expected, without a period.
     pub message: String,
 }
 

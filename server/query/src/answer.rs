@@ -12,7 +12,9 @@ const ROW_BYTES_MAX: usize = 4 * RECORD_BYTES_MAX;
 /// What content is, or an answer is to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Format {
+    /// Delimited text.
     Delimited(Dialect),
+    /// JSON documents.
     Json {
         /// Between documents.
         separator: String,
