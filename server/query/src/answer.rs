@@ -21,6 +21,19 @@ pub enum Format {
     },
 }
 
+impl Format {
+    /// Its length in bytes.
+    pub(super) fn longest_separator(&self) -> usize {
+        match self {
+            Format::Delimited(dialect) => {
+                let (column, record) = (&dialect.column_separator, &dialect.record_separator);
+                column.len().max(record.len())
+            }
+            Format::Json { separator } => separator.len(),
+        }
+    }
+}
+
 /// `*`: all that a row has.
 pub fn put_all(
     output: &Format,

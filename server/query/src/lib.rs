@@ -2,8 +2,8 @@
 //! Knows neither HTTP nor the store: content goes in piece by piece, the answer comes out block by block.
 //!
 //! `lexer`, `parser`, `expressions` and `calls` make a statement (`ast`) of its text; `delimited` and `documents` make records of the
-//! content; `eval` and `functions` say what expressions come to for a row, `aggregate` for all, with `value` and `time` for the
-//! kinds of values; `run` brings them together, `answer` writes rows, and `avro` the whole. Served: delimited text and JSON, both ways.
+//! content; `eval`, `functions` and `like` say what expressions come to for a row, `aggregate` for all, with `value` and `time`
+//! for the kinds of values; `work` bounds what one row may take; `run` brings them together, `answer` writes rows, and `avro` the whole. Served: delimited text and JSON, both ways.
 //! An empty line is no record; a line feed as the separator leaves a carriage return before it to the last column.
 //! Source: Query Blob Contents; Query acceleration SQL language reference.
 
@@ -18,14 +18,17 @@ mod eval;
 mod expressions;
 mod functions;
 mod lexer;
+mod like;
 mod parser;
 mod run;
 mod time;
 mod value;
+mod work;
 
 pub use answer::Format;
 pub use delimited::Dialect;
 pub use run::{Query, Refused, Running, Status};
+pub use work::Signal;
 
 /// Longest record of the content, in bytes.
 const RECORD_BYTES_MAX: usize = 1 << 20;

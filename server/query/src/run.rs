@@ -2,7 +2,7 @@
 
 use super::aggregate::Accumulator;
 use super::answer::{Format, put_all, put_delimited, put_row};
-use super::ast::{Column, Expr, Field, Select, Statement, Step as Path};
+use super::ast::{Column, Expr, Field, Name, Select, Statement, Step as Path};
 use super::avro::{Container, DATA_BYTES};
 use super::delimited::{self, DelimitedReader, Dialect};
 use super::documents::{self, DocumentReader};
@@ -10,9 +10,14 @@ use super::eval::{Row, Scope, rows};
 use super::parser::parse;
 use super::time::Timestamp;
 use super::value::{Json, Value};
+use super::work::{ROW_STEPS_MAX, Signal, Work};
 use super::{Fatal, Malformed, RowError};
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::time::SystemTime;
+
+/// Longest separator of an answer, in bytes: values are searched for it, and every row has some.
+const SEPARATOR_BYTES_MAX: usize = 64;
 
 /// Why there will be no query.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +54,9 @@ impl Query {
     pub fn new(sql: &str, input: &Format, output: Format) -> Result<Query, Refused> {
         let statement = parse(sql)?;
         let malformed = |at: usize, message: &str| Malformed::new(at, message.to_owned());
+        if output.longest_separator() > SEPARATOR_BYTES_MAX {
+            return Err(Refused::Unsupported("A separator of more than 64 bytes"));
+        }
         let is_split = matches!(statement.select, Select::Split(_));
         if is_split && (statement.condition.is_some() || statement.limit.is_some()) {
             return Err(malformed(0, "sys.split goes with neither WHERE nor LIMIT").into());
@@ -198,20 +206,30 @@ impl Running {
     }
 
     /// Takes of the input, which is what has come and was not taken yet, until there is enough of an answer. Nothing comes
-    /// after the input if `is_last`. `pauses` is asked after each record whether that is enough work for now.
-    pub fn go_on(&mut self, input: &mut &[u8], is_last: bool, pauses: &dyn Fn() -> bool) -> Status {
+    /// after the input if `is_last`. `signal` is asked before each row, and within rows that take long.
+    pub fn go_on(
+        &mut self,
+        input: &mut &[u8],
+        is_last: bool,
+        signal: &dyn Fn() -> Signal,
+    ) -> Status {
         while !self.ended {
             if self.pass.container.waiting() >= DATA_BYTES {
                 return Status::Full;
             }
-            if pauses() {
-                return Status::Paused;
+            match signal() {
+                Signal::Continue => {}
+                Signal::Pause => return Status::Paused,
+                Signal::Stop => {
+                    self.ended = true;
+                    break;
+                }
             }
             if self.pass.rows_left == 0 && self.pass.accumulator.is_none() {
                 self.end();
                 break;
             }
-            match self.one(input, is_last) {
+            match self.one(input, is_last, signal) {
                 Ok(Read::Something) => {}
                 Ok(Read::NeedsInput) => return Status::NeedsInput,
                 Ok(Read::End) => {
@@ -253,10 +271,15 @@ impl Running {
     }
 
     /// Reads one record, or makes one row of what was read.
-    fn one(&mut self, input: &mut &[u8], is_last: bool) -> Result<Read, Fatal> {
+    fn one(
+        &mut self,
+        input: &mut &[u8],
+        is_last: bool,
+        signal: &dyn Fn() -> Signal,
+    ) -> Result<Read, Fatal> {
         if let Some(document) = self.documents.next() {
-            let position = self.reader.record_start();
-            self.pass.row_at(Row::Document(&document), position);
+            let place = self.reader.record();
+            self.pass.row_at(Row::Document(&document), place, signal);
             return Ok(Read::Something);
         }
         match &mut self.reader {
@@ -271,7 +294,7 @@ impl Running {
             Reader::Delimited(reader) => match reader.next(input, is_last)? {
                 delimited::Step::Record => {
                     let is_header = std::mem::take(&mut self.awaits_header);
-                    self.pass.record(reader, is_header)?;
+                    self.pass.record(reader, is_header, signal)?;
                 }
                 delimited::Step::NeedsInput => return Ok(Read::NeedsInput),
                 delimited::Step::End => return Ok(Read::End),
@@ -289,16 +312,40 @@ impl Reader {
         }
     }
 
-    fn record_start(&self) -> u64 {
-        match self {
-            Reader::Delimited(reader) => reader.record_start,
-            Reader::Documents(reader) => reader.record_start,
+    /// The record that was read last.
+    fn record(&self) -> Record {
+        let (position, taken) = match self {
+            Reader::Delimited(reader) => (reader.record_start, reader.taken),
+            Reader::Documents(reader) => (reader.record_start, reader.taken),
+        };
+        Record::new(position, taken)
+    }
+}
+
+/// Where a record is in the content.
+#[derive(Clone, Copy)]
+struct Record {
+    position: u64,
+    bytes: usize,
+}
+
+impl Record {
+    /// From one offset to another.
+    fn new(position: u64, end: u64) -> Record {
+        Record {
+            position,
+            bytes: (end - position) as usize,
         }
     }
 }
 
 impl Pass {
-    fn record(&mut self, reader: &DelimitedReader, is_header: bool) -> Result<(), Fatal> {
+    fn record(
+        &mut self,
+        reader: &DelimitedReader,
+        is_header: bool,
+        signal: &dyn Fn() -> Signal,
+    ) -> Result<(), Fatal> {
         if let Select::Split(bytes) = self.statement.select {
             let size = reader.taken - self.split_from;
             if size >= bytes {
@@ -316,7 +363,7 @@ impl Pass {
                     values: &values,
                     columns: &places,
                 };
-                self.row_at(row, position);
+                self.row_at(row, Record::new(position, reader.taken), signal);
                 self.places = places;
                 Ok(())
             }
@@ -331,8 +378,9 @@ impl Pass {
 
     /// Finds the columns that the statement names, and answers the header if the answer has one.
     fn take_header(&mut self, values: &[&str], position: u64) -> Result<(), Fatal> {
+        let header_places = HeaderPlaces::new(values);
         for (number, field) in self.statement.fields.iter().enumerate() {
-            let by_name = || values.iter().position(|value| field.root.is(value));
+            let by_name = || header_places.get(&field.root);
             let place = self.columns.get(number).copied().flatten().or_else(by_name);
             let place = place.ok_or_else(|| Fatal {
                 name: "InvalidColumnName",
@@ -359,14 +407,16 @@ impl Pass {
     }
 
     /// Answers a row, if it is one of those wanted; an error is answered in its place.
-    fn row_at(&mut self, row: Row<'_>, position: u64) {
-        if let Err(error) = self.row(row) {
+    fn row_at(&mut self, row: Row<'_>, record: Record, signal: &dyn Fn() -> Signal) {
+        let work = Work::new(ROW_STEPS_MAX, signal);
+        if let Err(error) = self.row(row, record, &work) {
             let RowError { name, description } = &error;
-            self.container.error(false, name, description, position);
+            self.container
+                .error(false, name, description, record.position);
         }
     }
 
-    fn row(&mut self, row: Row<'_>) -> Result<(), RowError> {
+    fn row(&mut self, row: Row<'_>, record: Record, work: &Work<'_>) -> Result<(), RowError> {
         if self.rows_left == 0 {
             return Ok(());
         }
@@ -374,6 +424,8 @@ impl Pass {
             row,
             fields: &self.statement.fields,
             now: self.now,
+            record_bytes: record.bytes,
+            work,
         };
         if let Some(condition) = &self.statement.condition
             && !scope.holds(condition)?
@@ -421,6 +473,32 @@ impl Pass {
         // One value is a record's at most, which is no longer than a row may be.
         if put_row(&self.output, &mut self.row, named.zip([Ok(value)])).is_ok() {
             self.container.data.extend_from_slice(&self.row);
+        }
+    }
+}
+
+/// The first column of each name.
+struct HeaderPlaces<'a> {
+    exact: HashMap<&'a str, usize>,
+    lower_case: HashMap<String, usize>,
+}
+
+impl<'a> HeaderPlaces<'a> {
+    fn new(header: &[&'a str]) -> HeaderPlaces<'a> {
+        let (mut exact, mut lower_case) = (HashMap::new(), HashMap::new());
+        for (place, name) in header.iter().enumerate() {
+            exact.entry(*name).or_insert(place);
+            lower_case.entry(name.to_ascii_lowercase()).or_insert(place);
+        }
+        HeaderPlaces { exact, lower_case }
+    }
+
+    fn get(&self, name: &Name) -> Option<usize> {
+        if name.quoted {
+            self.exact.get(name.text.as_str()).copied()
+        } else {
+            let lower_case = name.text.to_ascii_lowercase();
+            self.lower_case.get(&lower_case).copied()
         }
     }
 }

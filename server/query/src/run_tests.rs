@@ -61,7 +61,7 @@ fn run(query: Query, content: &[u8], piece: usize) -> Answer {
     let (mut input, mut is_last): (&[u8], bool) = (&[], false);
     let mut out = Vec::new();
     loop {
-        let status = running.go_on(&mut input, is_last, &|| false);
+        let status = running.go_on(&mut input, is_last, &|| Signal::Continue);
         out.extend_from_slice(&running.take());
         match status {
             Status::Full | Status::Paused => {}
@@ -262,7 +262,7 @@ fn answers_come_in_bounded_pieces_however_they_grow() {
     let mut running = Running::new(query, 0, SystemTime::UNIX_EPOCH, 0);
     let (mut input, mut total) = (document.as_bytes(), 0);
     loop {
-        let status = running.go_on(&mut input, true, &|| false);
+        let status = running.go_on(&mut input, true, &|| Signal::Continue);
         let taken = running.take().len();
         assert!(taken < 2 * DATA_BYTES + literal.len(), "{taken}");
         total += taken;
@@ -280,7 +280,14 @@ fn work_can_be_paused_after_any_record() {
     let (mut input, mut out, mut pauses): (&[u8], _, _) = (b"1\n2\n3\n", Vec::new(), 0);
     loop {
         let asked = std::cell::Cell::new(false);
-        let status = running.go_on(&mut input, true, &|| asked.replace(true));
+        let signal = || {
+            if asked.replace(true) {
+                Signal::Pause
+            } else {
+                Signal::Continue
+            }
+        };
+        let status = running.go_on(&mut input, true, &signal);
         if status == Status::Paused {
             pauses += 1;
             running.tell_progress();
@@ -332,6 +339,65 @@ fn statements_that_do_not_fit_their_input_are_refused() {
         ..Dialect::default()
     });
     let refused = Query::new("SELECT * FROM BlobStorage", &separated, csv());
+    assert!(matches!(refused, Err(Refused::Unsupported(_))));
+}
+
+#[test]
+fn a_row_that_takes_too_much_work_is_an_error_and_leaves_the_others() {
+    let content = format!("{}\nsmall\n", "a".repeat(RECORD_BYTES_MAX - 1));
+    let term = format!("_1 LIKE '%{}b%'", "_a".repeat(200));
+    let sql = |count: usize| {
+        let condition = vec![term.as_str(); count].join(" OR ");
+        format!("SELECT _1 FROM BlobStorage WHERE {condition} OR _1 = 'small'")
+    };
+    let query = |count: usize| Query::new(&sql(count), &csv(), csv()).unwrap();
+    let found = run(query(100), content.as_bytes(), 1 << 16);
+    assert_eq!(found.data, "small\n");
+    assert_eq!(found.errors, [(false, "RecordTooComplex".to_owned(), 0)]);
+    assert_eq!(run(query(2), content.as_bytes(), 1 << 16).errors, []);
+}
+
+#[test]
+fn a_query_stops_within_a_row_when_no_one_reads_the_answer() {
+    let content = format!("{}\nsmall\n", "a".repeat(RECORD_BYTES_MAX - 1));
+    let terms = vec!["_1 LIKE '%_b%'"; 400].join(" OR ");
+    let sql = format!("SELECT _1 FROM BlobStorage WHERE {terms}");
+    let query = Query::new(&sql, &csv(), csv()).unwrap();
+    let mut running = Running::new(query, 0, SystemTime::UNIX_EPOCH, 0);
+    let asked = std::cell::Cell::new(0);
+    // Asked before the row, then within it.
+    let signal = || {
+        asked.set(asked.get() + 1);
+        if asked.get() > 2 {
+            Signal::Stop
+        } else {
+            Signal::Continue
+        }
+    };
+    let status = running.go_on(&mut content.as_bytes(), true, &signal);
+    assert_eq!((status, asked.get()), (Status::Ended, 4));
+}
+
+#[test]
+fn statements_and_headers_of_many_columns_are_matched_by_name() {
+    let names: Vec<String> = (0..12_000).map(|place| format!("C{place}")).collect();
+    let list = names.join(",");
+    let sql = format!(
+        "SELECT \"C7\", c11999 FROM BlobStorage WHERE 5 IN ({})",
+        &list[..60_000]
+    );
+    let content = format!("{list}\n{}\n", vec!["5"; 12_000].join(","));
+    let sql = sql.rsplit_once(',').unwrap().0.to_owned() + ")";
+    let query = Query::new(&sql, &with_header(), csv()).unwrap();
+    assert_eq!(run(query, content.as_bytes(), 1 << 16).data, "5,5\n");
+}
+
+#[test]
+fn long_separators_of_an_answer_are_refused() {
+    let long = Format::Json {
+        separator: "-".repeat(SEPARATOR_BYTES_MAX + 1),
+    };
+    let refused = Query::new("SELECT * FROM BlobStorage", &csv(), long);
     assert!(matches!(refused, Err(Refused::Unsupported(_))));
 }
 
