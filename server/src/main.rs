@@ -9,7 +9,6 @@ mod cli;
 mod codec;
 mod http;
 mod limits;
-mod query;
 mod start;
 mod tls;
 
