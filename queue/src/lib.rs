@@ -25,6 +25,12 @@
 //!   in the batch of each Put and Delete; the third is counted along the order of expiry, each row once. So a message
 //!   vanishes from all three at the same instant, and its rows go later, by [`QueueService::sweep`].
 //!
+//! # Time
+//!
+//! The service reads its own clock, which never goes back within a process: once for each operation, under the lock that
+//! orders it. What has expired or become visible therefore stays so until a restart, and nothing in memory outlasts one: a
+//! machine whose clock is set back between two runs sees messages again that had expired and were not yet removed.
+//!
 //! # Durability and locks
 //!
 //! Each write is one batch and hands back its [`Ticket`](lazurite_engine::Ticket): the change is visible at once and may be
@@ -51,18 +57,20 @@ pub use model::*;
 use codec::{CounterRow, QueueRow};
 use keys::QueueId;
 use lazurite_engine::{
-    Batch, Compression, Db, Direction, IdSource, Keyspace, KeyspaceOptions, Ticket,
+    Batch, Compression, Db, Direction, IdSource, Keyspace, KeyspaceOptions, Ticket, WallClock,
 };
 use live::{Live, Slots, State};
 use receipt::Receipt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLockWriteGuard};
+use time::Ticks;
 
 /// The Queue service of every account of one store. All methods take `&self` and may run at once on any threads.
 #[derive(Debug)]
 pub struct QueueService {
     db: Db,
     ids: Arc<dyn IdSource>,
+    clock: Arc<dyn WallClock>,
     queues: Keyspace,
     messages: Keyspace,
     slots: Slots,
@@ -72,13 +80,18 @@ pub struct QueueService {
 }
 
 impl QueueService {
-    /// Opens the service's keyspaces in `db`. Reads no queue and no message.
-    pub fn open(db: &Db, ids: Arc<dyn IdSource>) -> Result<QueueService> {
+    /// Opens the service's keyspaces in `db`. Reads no queue and no message. `clock` gives the time of every operation.
+    pub fn open(
+        db: &Db,
+        ids: Arc<dyn IdSource>,
+        clock: Arc<dyn WallClock>,
+    ) -> Result<QueueService> {
         Ok(QueueService {
             queues: db.keyspace("queues", KeyspaceOptions::default())?,
             messages: db.keyspace("queue_messages", message_options())?,
             db: db.clone(),
             ids,
+            clock,
             slots: Slots::default(),
             sweep_position: Mutex::default(),
             rows_examined: AtomicU64::new(0),
@@ -181,6 +194,12 @@ impl QueueService {
             live.mark_stale();
         }
         Ok(written?)
+    }
+
+    /// The time of an operation. Read once, under the lock that orders the operation among others, after everything that may
+    /// wait: times of one queue are then in the order of its operations, and no timeout begins before its operation does.
+    fn now(&self) -> Ticks {
+        Ticks::from_system(self.clock.now())
     }
 
     fn new_receipt(&self) -> Receipt {

@@ -182,8 +182,8 @@ impl Live {
     }
 }
 
-/// The number of rows before a place in the order of expiry, kept right as rows come and go, so that each expired
-/// message is counted once and not once per question.
+/// The number of rows before a place in the order of expiry, kept right as they are removed, so that each expired message is
+/// counted once and not once per question. None is added there: what was counted had expired, and the clock does not go back.
 #[derive(Debug)]
 pub(crate) struct ExpiredRows(Mutex<(Position, u64)>);
 
@@ -194,13 +194,6 @@ impl Default for ExpiredRows {
 }
 
 impl ExpiredRows {
-    pub(crate) fn added(&self, position: Position) {
-        let mut counted = self.counted();
-        if position < counted.0 {
-            counted.1 += 1;
-        }
-    }
-
     pub(crate) fn removed(&self, position: Position) {
         let mut counted = self.counted();
         if position < counted.0 {

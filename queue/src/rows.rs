@@ -1,7 +1,6 @@
 //! The rows of messages: found along the order of delivery, read, moved and deleted, always all that belong together.
 
 use crate::codec::{self, CounterRow, DeliveryRow, MessageRow};
-use crate::frontier::ScanFrom;
 use crate::keys::{self, MessageId, Position, REMOVED_CELL};
 use crate::live::Live;
 use crate::time::Ticks;
@@ -21,6 +20,8 @@ pub(crate) const EXPIRED_ROWS_PER_STEP: usize = 4_000;
 
 /// What a scan of the order of delivery found.
 pub(crate) struct Found {
+    /// What the scan saw.
+    pub(crate) snapshot: Snapshot,
     pub(crate) messages: Vec<Deliverable>,
     /// All before this place is either in `messages` or expired.
     pub(crate) end: Position,
@@ -39,28 +40,27 @@ impl Found {
 
 impl QueueService {
     /// Walks the order of delivery to the first `count` messages that are visible, or fewer if many expired ones stand among
-    /// them.
+    /// them. Begins a scan of `live.head`; the caller ends it, and holds the consumer lock meanwhile.
     ///
     /// The scan ends at the present by its range, not by meeting a later row: ahead lie the tombstones of all messages
     /// deleted by their holders before they came back, and a scan that looked for the next row would step on each.
-    pub(crate) fn find_deliverable(
-        &self,
-        live: &Live,
-        snapshot: &Snapshot,
-        from: ScanFrom,
-        count: usize,
-    ) -> Result<Found> {
+    pub(crate) fn find_deliverable(&self, live: &Live, now: Ticks, count: usize) -> Result<Found> {
+        // Before the snapshot is taken: rows added from here on are told to the frontier.
+        let start = live.head.begin();
         let mut found = Found {
+            snapshot: self.db.snapshot(),
             messages: Vec::new(),
-            end: from.start,
+            end: start,
             is_cut: false,
         };
-        let present = Position::after(from.now);
-        if from.start >= present {
+        let present = Position::after(now);
+        if start >= present {
             return Ok(found);
         }
-        let range = keys::deliveries(live.id, from.start, present);
-        let mut scan = snapshot.scan(&self.messages, range, Direction::Forward);
+        let range = keys::deliveries(live.id, start, present);
+        let mut scan = found
+            .snapshot
+            .scan(&self.messages, range, Direction::Forward);
         let mut expired = 0;
         while found.messages.len() < count {
             if expired == EXPIRED_ROWS_PER_STEP {
@@ -75,9 +75,10 @@ impl QueueService {
             let position = position_in(scan.key())?;
             let row = DeliveryRow::decode(&scan.value_in_place()?)?;
             found.end = position.next();
-            match row.expires_at > from.now {
-                true => found.messages.push(Deliverable { position, row }),
-                false => expired += 1,
+            if row.expires_at > now {
+                found.messages.push(Deliverable { position, row });
+            } else {
+                expired += 1;
             }
         }
         Ok(found)

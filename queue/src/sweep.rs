@@ -13,7 +13,6 @@ use crate::time::Ticks;
 use crate::{Error, QueueService, Result};
 use lazurite_engine::{Batch, Direction, Ticket};
 use std::sync::atomic::Ordering;
-use std::time::SystemTime;
 
 /// Queues looked at in one call, and messages removed from one of them: a call takes a few milliseconds.
 const QUEUES_PER_SWEEP: usize = 64;
@@ -32,15 +31,14 @@ struct Expired {
 impl QueueService {
     /// Removes the rows of some expired messages, of any account: one batch for each queue that has any; the ticket is that
     /// of the last. To be called in the background, about once a second, and again at once while it answers `more`.
-    pub fn sweep(&self, now: SystemTime) -> Result<(Sweep, Ticket)> {
-        let now = Ticks::from_system(now);
+    pub fn sweep(&self) -> Result<(Sweep, Ticket)> {
         let mut sweep = Sweep {
             removed: 0,
             more: false,
         };
         let mut last_ticket = Ticket::ready();
         for key in self.next_queues_to_sweep()? {
-            let (removed, ticket) = match self.sweep_queue(&key, now) {
+            let (removed, ticket) = match self.sweep_queue(&key) {
                 Err(Error::QueueNotFound) => continue,
                 swept => swept?,
             };
@@ -74,27 +72,27 @@ impl QueueService {
     }
 
     /// How many messages were removed, and the ticket if anything was written.
-    fn sweep_queue(&self, key: &[u8], now: Ticks) -> Result<(usize, Option<Ticket>)> {
+    fn sweep_queue(&self, key: &[u8]) -> Result<(usize, Option<Ticket>)> {
         let (swept, consumed_rows) = self.with_queue_at(key, |live| {
             let consumed_rows = live.consumed_rows.load(Ordering::Relaxed);
-            Ok((self.remove_expired(live, now)?, consumed_rows))
+            Ok((self.remove_expired(live)?, consumed_rows))
         })?;
         if consumed_rows < CONSUMED_ROWS_COVERED {
             return Ok(swept);
         }
-        Ok((swept.0, Some(self.cover_consumed(key, now)?)))
+        Ok((swept.0, Some(self.cover_consumed(key)?)))
     }
 
     /// Covers what lies before the two frontiers. Nobody writes meanwhile, so no row there is of use: those of the order
     /// of delivery are gone or have expired, those of the order of expiry are gone.
-    fn cover_consumed(&self, key: &[u8], now: Ticks) -> Result<Ticket> {
+    fn cover_consumed(&self, key: &[u8]) -> Result<Ticket> {
         self.with_queue_alone_at(key, |state| {
             let State::Present(live) = &**state else {
                 return Err(Error::QueueNotFound);
             };
-            let (head, expiry) = (live.head.begin(now), live.next_expiry.begin(now));
-            let delivered = keys::deliveries(live.id, Position::MIN, head.start);
-            let expired = keys::expiries(live.id, Position::MIN, expiry.start);
+            let (head, expiry) = (live.head.begin(), live.next_expiry.begin());
+            let delivered = keys::deliveries(live.id, Position::MIN, head);
+            let expired = keys::expiries(live.id, Position::MIN, expiry);
             let mut batch = Batch::new();
             for range in [delivered, expired] {
                 if !range.is_empty() {
@@ -107,13 +105,14 @@ impl QueueService {
         })
     }
 
-    fn remove_expired(&self, live: &Live, now: Ticks) -> Result<(usize, Option<Ticket>)> {
+    fn remove_expired(&self, live: &Live) -> Result<(usize, Option<Ticket>)> {
         let mut removed = live.lock_consumer();
-        let scan = live.next_expiry.begin(now);
-        if scan.start.at > now {
+        let now = self.now();
+        let start = live.next_expiry.begin();
+        if start.at > now {
             return Ok((0, None));
         }
-        let expired = self.find_expired(live, scan.start, now)?;
+        let expired = self.find_expired(live, start, now)?;
         let count = expired.messages.len();
         let mut ticket = None;
         if count > 0 {
@@ -125,7 +124,7 @@ impl QueueService {
             ticket = Some(self.write(live, batch)?);
             *removed += count as u64;
         }
-        live.next_expiry.finish(scan, expired.end);
+        live.next_expiry.finish(expired.end);
         for expiry in &expired.messages {
             live.expired.removed(*expiry);
         }
@@ -135,9 +134,8 @@ impl QueueService {
     /// Moves the head past expired messages, before they become tombstones that the next consumer would step on. The caller
     /// holds the consumer lock.
     fn pass_expired(&self, live: &Live, now: Ticks) -> Result<()> {
-        let scan = live.head.begin(now);
-        let found = self.find_deliverable(live, &self.db.snapshot(), scan, 1)?;
-        live.head.finish(scan, found.first_left());
+        let found = self.find_deliverable(live, now, 1)?;
+        live.head.finish(found.first_left());
         Ok(())
     }
 

@@ -11,17 +11,26 @@ const VISIBILITY_PARAMETER: &str = "visibilitytimeout";
 /// The life that Put Message gives to a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Life {
-    pub(crate) visible_at: Ticks,
-    pub(crate) expires_at: Ticks,
+    pub(crate) hidden_seconds: u64,
+    /// `None`: without end.
+    ttl_seconds: Option<u64>,
+}
+
+impl Life {
+    /// When a message put at `now` ceases to exist.
+    pub(crate) fn expires_at(self, now: Ticks) -> Ticks {
+        self.ttl_seconds
+            .map_or(Ticks::NEVER, |seconds| now.plus_seconds(seconds))
+    }
 }
 
 /// Source: Put Message, "URI parameters".
-pub(crate) fn life_of_new_message(request: &PutMessage<'_>, now: Ticks) -> Result<Life> {
-    let visibility = visibility_seconds(request.visibility_seconds.unwrap_or(0), 0)?;
+pub(crate) fn life_of_new_message(request: &PutMessage<'_>) -> Result<Life> {
+    let hidden_seconds = visibility_seconds(request.visibility_seconds.unwrap_or(0), 0)?;
     let ttl = request.ttl_seconds.unwrap_or(MESSAGE_TTL_SECONDS_DEFAULT);
-    let expires_at = match u64::try_from(ttl) {
-        Ok(seconds @ 1..) => now.plus_seconds(seconds),
-        Err(_) if ttl == -1 => Ticks::NEVER,
+    let ttl_seconds = match u64::try_from(ttl) {
+        Ok(seconds @ 1..) => Some(seconds),
+        Err(_) if ttl == -1 => None,
         _ => {
             return Err(Error::InvalidQueryParameterValue {
                 name: "messagettl",
@@ -30,17 +39,16 @@ pub(crate) fn life_of_new_message(request: &PutMessage<'_>, now: Ticks) -> Resul
             });
         }
     };
-    let visible_at = now.plus_seconds(visibility);
-    if visible_at >= expires_at {
+    if ttl_seconds.is_some_and(|ttl| hidden_seconds >= ttl) {
         return Err(Error::InvalidQueryParameterValue {
             name: VISIBILITY_PARAMETER,
-            value: visibility.to_string(),
+            value: hidden_seconds.to_string(),
             reason: "The visibility timeout must be less than the time to live.",
         });
     }
     Ok(Life {
-        visible_at,
-        expires_at,
+        hidden_seconds,
+        ttl_seconds,
     })
 }
 
@@ -110,20 +118,22 @@ mod tests {
             ttl_seconds: ttl,
             visibility_seconds: visibility,
         };
-        life_of_new_message(&request, NOW)
+        life_of_new_message(&request)
     }
 
     #[test]
     fn new_message_lives_seven_days_and_is_visible_at_once_by_default() {
         let life = put(None, None).unwrap();
-        assert_eq!(life.visible_at, NOW);
-        assert_eq!(life.expires_at, NOW.plus_seconds(604_800));
+        assert_eq!(life.hidden_seconds, 0);
+        assert_eq!(life.expires_at(NOW), NOW.plus_seconds(604_800));
     }
 
     #[test]
     fn time_to_live_is_positive_or_minus_one() {
-        assert_eq!(put(Some(-1), None).unwrap().expires_at, Ticks::NEVER);
-        assert_eq!(put(Some(i64::MAX), None).unwrap().expires_at, Ticks::NEVER);
+        for endless in [-1, i64::MAX] {
+            let life = put(Some(endless), None).unwrap();
+            assert_eq!(life.expires_at(NOW), Ticks::NEVER);
+        }
         assert!(put(Some(1), None).is_ok());
         for ttl in [0, -2, i64::MIN] {
             assert!(matches!(

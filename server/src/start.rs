@@ -13,7 +13,9 @@ use crate::http::{App, Carriers, Endpoint, Fetcher, cross, serve};
 use crate::tls;
 use lazurite_blob::{AccountPolicy, BlobService};
 use lazurite_engine::fs::MemoryFs;
-use lazurite_engine::{Config, Db, Durability, Environment, IdSource, RandomIds};
+use lazurite_engine::{
+    Config, Db, Durability, Environment, IdSource, RandomIds, SystemWallClock, WallClock,
+};
 use lazurite_queue::QueueService;
 use lazurite_table::TableService;
 use std::io::Write;
@@ -192,7 +194,9 @@ impl App {
         let request_ids = RequestIds::new(ids.next_id());
         let blobs = BlobService::open(&db, ids.clone()).map_err(|error| error.to_string())?;
         let tables = TableService::open(&db).map_err(|error| error.to_string())?;
-        let queues = QueueService::open(&db, ids.clone()).map_err(|error| error.to_string())?;
+        let clock: Arc<dyn WallClock> = Arc::new(SystemWallClock::default());
+        let queues = QueueService::open(&db, ids.clone(), clock.clone())
+            .map_err(|error| error.to_string())?;
         let cut_off = blobs.fail_interrupted_copies(COPY_CUT_OFF, SystemTime::now());
         cut_off.map_err(|error| error.to_string())?;
         keep_account_policies(cli, &accounts, &blobs).map_err(|error| error.to_string())?;
@@ -254,7 +258,7 @@ async fn sweep(app: Arc<App>) {
             continue;
         }
         let (queues, blobs) = (app.clone(), app.clone());
-        let messages = cross(move || Ok(queues.queues.sweep(SystemTime::now())?)).await;
+        let messages = cross(move || Ok(queues.queues.sweep()?)).await;
         let due = cross(move || Ok(blobs.blobs.sweep(SystemTime::now(), SWEEP_STEPS_MAX)?)).await;
         // Failures of the store are told to whoever writes next; the sweep comes round again.
         more = match messages {

@@ -8,12 +8,12 @@ use crate::keys::{self, MessageId, Position};
 use crate::live::Live;
 use crate::model::*;
 use crate::receipt::Receipt;
-use crate::rows::{Deliverable, expiry_position};
+use crate::rows::{Deliverable, Found, expiry_position};
 use crate::time::Ticks;
-use crate::{Error, QueueService, Result, visibility};
-use lazurite_engine::{Batch, Snapshot, Ticket};
+use crate::visibility::{self, Life};
+use crate::{Error, QueueService, Result};
+use lazurite_engine::{Batch, Ticket};
 use std::sync::atomic::Ordering;
-use std::time::SystemTime;
 
 impl QueueService {
     /// Adds a message. Source: Put Message.
@@ -22,27 +22,10 @@ impl QueueService {
         account: &str,
         queue: &str,
         request: PutMessage<'_>,
-        now: SystemTime,
     ) -> Result<(PutMessageResult, Ticket)> {
-        let now = Ticks::from_system(now);
-        let life = visibility::life_of_new_message(&request, now)?;
+        let life = visibility::life_of_new_message(&request)?;
         check_text(request.text)?;
-        let row = MessageRow {
-            visible_at: life.visible_at,
-            expires_at: life.expires_at,
-            receipt: self.new_receipt(),
-        };
-        self.with_queue(account, queue, |live| {
-            let (id, ticket) = self.add(live, row, request.text, now)?;
-            let result = PutMessageResult {
-                message_id: id.to_string(),
-                inserted_at: now.to_system(),
-                expires_at: row.expires_at.to_system(),
-                pop_receipt: row.receipt.to_string(),
-                visible_at: row.visible_at.to_system(),
-            };
-            Ok((result, ticket))
-        })
+        self.with_queue(account, queue, |live| self.add(live, life, request.text))
     }
 
     /// Takes visible messages, oldest first, and hides them: at most `count`, fewer if many expired ones stand among them, none
@@ -52,10 +35,9 @@ impl QueueService {
         account: &str,
         queue: &str,
         request: GetMessages,
-        now: SystemTime,
     ) -> Result<(Vec<DequeuedMessage>, Ticket)> {
         loop {
-            if let Some(taken) = self.get_messages_step(account, queue, request, now)? {
+            if let Some(taken) = self.get_messages_step(account, queue, request)? {
                 return Ok(taken);
             }
         }
@@ -68,17 +50,15 @@ impl QueueService {
         account: &str,
         queue: &str,
         request: GetMessages,
-        now: SystemTime,
     ) -> Result<Option<(Vec<DequeuedMessage>, Ticket)>> {
         let count = visibility::message_count(request.count)?;
         let seconds = visibility::seconds_hidden_by_get(&request)?;
         self.with_queue(account, queue, |live| {
             let consumer = live.lock_consumer();
-            let scan = live.head.begin(Ticks::from_system(now));
-            let snapshot = self.db.snapshot();
-            let found = self.find_deliverable(live, &snapshot, scan, count)?;
-            let taken = self.take(live, &found.messages, scan.now.plus_seconds(seconds))?;
-            live.head.finish(scan, found.end);
+            let now = self.now();
+            let found = self.find_deliverable(live, now, count)?;
+            let taken = self.take(live, &found.messages, now.plus_seconds(seconds))?;
+            live.head.finish(found.end);
             live.consumed_rows
                 .fetch_add(found.messages.len() as u64, Ordering::Relaxed);
             for (position, _) in &taken.positions {
@@ -88,7 +68,7 @@ impl QueueService {
             if found.is_cut {
                 return Ok(None);
             }
-            let messages = self.dequeued(live, &snapshot, found.messages, &taken)?;
+            let messages = self.dequeued(live, found, &taken)?;
             Ok(Some((messages, taken.ticket)))
         })
     }
@@ -100,10 +80,9 @@ impl QueueService {
         account: &str,
         queue: &str,
         count: Option<i64>,
-        now: SystemTime,
     ) -> Result<Vec<PeekedMessage>> {
         loop {
-            if let Some(peeked) = self.peek_messages_step(account, queue, count, now)? {
+            if let Some(peeked) = self.peek_messages_step(account, queue, count)? {
                 return Ok(peeked);
             }
         }
@@ -115,15 +94,12 @@ impl QueueService {
         account: &str,
         queue: &str,
         count: Option<i64>,
-        now: SystemTime,
     ) -> Result<Option<Vec<PeekedMessage>>> {
         let count = visibility::message_count(count)?;
         self.with_queue(account, queue, |live| {
             let consumer = live.lock_consumer();
-            let scan = live.head.begin(Ticks::from_system(now));
-            let snapshot = self.db.snapshot();
-            let found = self.find_deliverable(live, &snapshot, scan, count)?;
-            live.head.finish(scan, found.first_left());
+            let found = self.find_deliverable(live, self.now(), count)?;
+            live.head.finish(found.first_left());
             drop(consumer);
             if found.is_cut {
                 return Ok(None);
@@ -134,7 +110,7 @@ impl QueueService {
                     inserted_at: message.row.inserted_at.to_system(),
                     expires_at: message.row.expires_at.to_system(),
                     dequeue_count: message.row.dequeue_count,
-                    text: self.text(live, &snapshot, message.position.id)?,
+                    text: self.text(live, &found.snapshot, message.position.id)?,
                 })
             };
             let peeked = found.messages.into_iter().map(peeked);
@@ -149,14 +125,13 @@ impl QueueService {
         account: &str,
         queue: &str,
         request: UpdateMessage<'_>,
-        now: SystemTime,
     ) -> Result<(UpdateMessageResult, Ticket)> {
-        let now = Ticks::from_system(now);
         let seconds = visibility::visibility_seconds(request.visibility_seconds, 0)?;
         check_text(request.text.unwrap_or_default())?;
         let receipt = parse_receipt(request.pop_receipt)?;
         self.with_queue(account, queue, |live| {
             let _consumer = live.lock_consumer();
+            let now = self.now();
             let (from, row) = self.held_message(live, request.message_id, receipt, now)?;
             let delivery = self.delivery_row(live, from)?;
             let visible_at = visibility::visible_after_update(seconds, row.expires_at, now)?;
@@ -188,13 +163,11 @@ impl QueueService {
         queue: &str,
         message_id: &str,
         pop_receipt: &str,
-        now: SystemTime,
     ) -> Result<Ticket> {
-        let now = Ticks::from_system(now);
         let receipt = parse_receipt(pop_receipt)?;
         self.with_queue(account, queue, |live| {
             let mut removed = live.lock_consumer();
-            let (position, row) = self.held_message(live, message_id, receipt, now)?;
+            let (position, row) = self.held_message(live, message_id, receipt, self.now())?;
             let mut batch = Batch::new();
             self.delete_rows(&mut batch, live, position, row.expires_at);
             self.put_removed_count(&mut batch, live, *removed + 1);
@@ -207,14 +180,14 @@ impl QueueService {
     }
 
     /// Writes a new message and makes it known to the scans.
-    fn add(
-        &self,
-        live: &Live,
-        row: MessageRow,
-        text: &str,
-        now: Ticks,
-    ) -> Result<(MessageId, Ticket)> {
+    fn add(&self, live: &Live, life: Life, text: &str) -> Result<(PutMessageResult, Ticket)> {
         let mut cell = live.lock_cell();
+        let now = self.now();
+        let row = MessageRow {
+            visible_at: now.plus_seconds(life.hidden_seconds),
+            expires_at: life.expires_at(now),
+            receipt: self.new_receipt(),
+        };
         let id = live.next_message_id(now, self.ids.next_id());
         let position = Position {
             at: row.visible_at,
@@ -242,8 +215,14 @@ impl QueueService {
         *cell.added += 1;
         live.head.added(position);
         live.next_expiry.added(expiry);
-        live.expired.added(expiry);
-        Ok((id, ticket))
+        let result = PutMessageResult {
+            message_id: id.to_string(),
+            inserted_at: now.to_system(),
+            expires_at: row.expires_at.to_system(),
+            pop_receipt: row.receipt.to_string(),
+            visible_at: row.visible_at.to_system(),
+        };
+        Ok((result, ticket))
     }
 
     /// Moves messages to `visible_at`, each with a new receipt and one delivery more.
@@ -273,14 +252,8 @@ impl QueueService {
         Ok(Taken { positions, ticket })
     }
 
-    fn dequeued(
-        &self,
-        live: &Live,
-        snapshot: &Snapshot,
-        messages: Vec<Deliverable>,
-        taken: &Taken,
-    ) -> Result<Vec<DequeuedMessage>> {
-        let pairs = messages.into_iter().zip(&taken.positions);
+    fn dequeued(&self, live: &Live, found: Found, taken: &Taken) -> Result<Vec<DequeuedMessage>> {
+        let pairs = found.messages.into_iter().zip(&taken.positions);
         let dequeued = |(message, (to, receipt)): (Deliverable, &(Position, Receipt))| {
             Ok(DequeuedMessage {
                 message_id: to.id.to_string(),
@@ -289,7 +262,7 @@ impl QueueService {
                 pop_receipt: receipt.to_string(),
                 visible_at: to.at.to_system(),
                 dequeue_count: message.row.dequeue_count.saturating_add(1),
-                text: self.text(live, snapshot, to.id)?,
+                text: self.text(live, &found.snapshot, to.id)?,
             })
         };
         pairs.map(dequeued).collect()

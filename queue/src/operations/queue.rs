@@ -9,7 +9,6 @@ use crate::time::Ticks;
 use crate::visibility::in_range;
 use crate::{Error, QueueService, Result, check};
 use lazurite_engine::{Batch, Direction, Ticket};
-use std::time::SystemTime;
 
 impl QueueService {
     /// Creates a queue. One that exists with equal metadata is left as it is; with other metadata it is
@@ -86,21 +85,15 @@ impl QueueService {
         Ok(page)
     }
 
-    /// Metadata, and the number of messages that exist at `now`, visible or not. Source: Get Queue Metadata.
-    pub fn get_queue_metadata(
-        &self,
-        account: &str,
-        queue: &str,
-        now: SystemTime,
-    ) -> Result<QueueProperties> {
-        let now = Ticks::from_system(now);
+    /// Metadata, and the number of messages that exist, visible or not. Source: Get Queue Metadata.
+    pub fn get_queue_metadata(&self, account: &str, queue: &str) -> Result<QueueProperties> {
         loop {
             let counted = self.with_queue_alone(account, queue, |key, state| {
                 let row = self.existing_row_of(key, state)?;
                 let State::Present(live) = &**state else {
                     return Err(Error::QueueNotFound);
                 };
-                let expired = self.count_expired(live, live.head.time(now))?;
+                let expired = self.count_expired(live, self.now())?;
                 Ok(expired.map(|expired| QueueProperties {
                     metadata: row.metadata,
                     approximate_message_count: live.stored_messages().saturating_sub(expired),
@@ -200,13 +193,10 @@ impl QueueService {
     }
 
     /// How many messages that have expired by `now` still have rows; `None` if that takes another step. Reads each expired row
-    /// once in the life of the process, unless the clock is set back. The caller holds the queue alone.
+    /// once in the life of the process. The caller holds the queue alone.
     fn count_expired(&self, live: &Live, now: Ticks) -> Result<Option<u64>> {
         let mut counted = live.expired.counted();
         let mut target = Position::after(now);
-        if target < counted.0 {
-            *counted = (Position::MIN, 0);
-        }
         let range = keys::expiries(live.id, counted.0, target);
         let mut rows = 0;
         if !range.is_empty() {

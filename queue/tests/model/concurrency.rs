@@ -4,43 +4,35 @@ use crate::store::{ACCOUNT, QUEUE, Store, scale};
 use lazurite_queue::*;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 const PRODUCERS: u64 = 4;
 const CONSUMERS: u64 = 4;
 
-/// A clock that all threads read and any may move; steps are small, so requests overtake each other.
-struct SharedClock {
-    start: SystemTime,
-    microseconds: AtomicU64,
+/// Lets a little time pass: requests come at different times.
+fn tick(store: &Store) {
+    store.clock.advance(Duration::from_micros(1));
 }
 
-impl SharedClock {
-    fn now(&self) -> SystemTime {
-        self.start + Duration::from_micros(self.microseconds.fetch_add(1, Ordering::Relaxed))
-    }
-}
-
-fn put(store: &Store, text: &str, now: SystemTime) {
+fn put(store: &Store, text: &str) {
+    tick(store);
     let request = PutMessage {
         text,
         ..PutMessage::default()
     };
-    let (_, ticket) = store
-        .service
-        .put_message(ACCOUNT, QUEUE, request, now)
-        .unwrap();
+    let (_, ticket) = store.service.put_message(ACCOUNT, QUEUE, request).unwrap();
     ticket.wait().unwrap();
 }
 
-fn get(store: &Store, seconds: i64, now: SystemTime) -> Vec<DequeuedMessage> {
+fn get(store: &Store, seconds: i64) -> Vec<DequeuedMessage> {
+    tick(store);
     let request = GetMessages {
         count: Some(3),
         visibility_seconds: Some(seconds),
     };
     store
         .service
-        .get_messages(ACCOUNT, QUEUE, request, now)
+        .get_messages(ACCOUNT, QUEUE, request)
         .unwrap()
         .0
 }
@@ -48,26 +40,20 @@ fn get(store: &Store, seconds: i64, now: SystemTime) -> Vec<DequeuedMessage> {
 #[test]
 fn every_message_is_delivered_exactly_once_while_nobody_lets_go() {
     let store = Store::with_queue();
-    let clock = SharedClock {
-        start: store.now,
-        microseconds: AtomicU64::new(0),
-    };
     let each = scale("LAZURITE_QUEUE_MESSAGES", 2_000);
     let producing = AtomicU64::new(PRODUCERS);
     let delivered = std::thread::scope(|scope| {
-        let (store, clock, producing) = (&store, &clock, &producing);
+        let (store, producing) = (&store, &producing);
         for producer in 0..PRODUCERS {
             scope.spawn(move || {
-                // Some requests were long under way: their messages belong before those already taken.
                 for number in 0..each {
-                    let late = Duration::from_millis(number * 37 % 400);
-                    put(store, &format!("{producer} {number}"), clock.now() - late);
+                    put(store, &format!("{producer} {number}"));
                 }
                 producing.fetch_sub(1, Ordering::Release);
             });
         }
         let consumers: Vec<_> = (0..CONSUMERS)
-            .map(|_| scope.spawn(move || consume_all(store, clock, producing)))
+            .map(|_| scope.spawn(move || consume_all(store, producing)))
             .collect();
         let texts = consumers.into_iter().flat_map(|c| c.join().unwrap());
         texts.collect::<Vec<_>>()
@@ -75,28 +61,23 @@ fn every_message_is_delivered_exactly_once_while_nobody_lets_go() {
     let distinct: HashSet<_> = delivered.iter().collect();
     assert_eq!(distinct.len(), delivered.len(), "nothing twice");
     assert_eq!(delivered.len() as u64, PRODUCERS * each, "nothing lost");
-    let properties = store
-        .service
-        .get_queue_metadata(ACCOUNT, QUEUE, clock.now())
-        .unwrap();
+    let properties = store.service.get_queue_metadata(ACCOUNT, QUEUE).unwrap();
     assert_eq!(properties.approximate_message_count, 0);
 }
 
 /// Takes and deletes until the queue is empty after the last producer has finished; answers the texts.
-fn consume_all(store: &Store, clock: &SharedClock, producing: &AtomicU64) -> Vec<String> {
+fn consume_all(store: &Store, producing: &AtomicU64) -> Vec<String> {
     let mut texts = Vec::new();
     loop {
         let last_round = producing.load(Ordering::Acquire) == 0;
-        let messages = get(store, 604_800, clock.now());
+        let messages = get(store, 604_800);
         if last_round && messages.is_empty() {
             return texts;
         }
         for message in messages {
             assert_eq!(message.dequeue_count, 1);
             let (id, receipt) = (&message.message_id, &message.pop_receipt);
-            let deleted = store
-                .service
-                .delete_message(ACCOUNT, QUEUE, id, receipt, clock.now());
+            let deleted = store.service.delete_message(ACCOUNT, QUEUE, id, receipt);
             drop(deleted.unwrap());
             texts.push(message.text);
         }
@@ -106,37 +87,28 @@ fn consume_all(store: &Store, clock: &SharedClock, producing: &AtomicU64) -> Vec
 #[test]
 fn of_all_holders_of_a_message_only_the_last_can_delete_it() {
     let store = Store::with_queue();
-    let clock = SharedClock {
-        start: store.now,
-        microseconds: AtomicU64::new(0),
-    };
     let messages = 300;
     for number in 0..messages {
-        put(&store, &number.to_string(), clock.now());
+        put(&store, &number.to_string());
     }
     let done = AtomicBool::new(false);
     let deletes: Vec<(String, u32)> = std::thread::scope(|scope| {
-        let (store, clock, done) = (&store, &clock, &done);
+        let (store, done) = (&store, &done);
         // Windows of one second and a clock that jumps past them: holders overtake each other all the time.
         let consume = move || {
             let mut deleted = Vec::new();
             while !done.load(Ordering::Relaxed) {
-                for message in get(store, 1, clock.now()) {
-                    clock.microseconds.fetch_add(300_000, Ordering::Relaxed);
+                for message in get(store, 1) {
+                    store.clock.advance(Duration::from_millis(300));
                     std::thread::yield_now();
                     let (id, receipt) = (&message.message_id, &message.pop_receipt);
-                    match store
-                        .service
-                        .delete_message(ACCOUNT, QUEUE, id, receipt, clock.now())
-                    {
+                    match store.service.delete_message(ACCOUNT, QUEUE, id, receipt) {
                         Ok(_) => deleted.push((message.message_id, message.dequeue_count)),
                         Err(Error::PopReceiptMismatch | Error::MessageNotFound) => {}
                         Err(error) => panic!("{error}"),
                     }
                 }
-                let properties = store
-                    .service
-                    .get_queue_metadata(ACCOUNT, QUEUE, clock.now());
+                let properties = store.service.get_queue_metadata(ACCOUNT, QUEUE);
                 if properties.unwrap().approximate_message_count == 0 {
                     done.store(true, Ordering::Relaxed);
                 }
@@ -160,14 +132,10 @@ fn of_all_holders_of_a_message_only_the_last_can_delete_it() {
 #[test]
 fn queues_made_cleared_and_deleted_under_load_leave_no_message_behind() {
     let store = Store::with_queue();
-    let clock = SharedClock {
-        start: store.now,
-        microseconds: AtomicU64::new(0),
-    };
     let rounds = 200;
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let (store, clock, done) = (&store, &clock, &done);
+        let (store, done) = (&store, &done);
         for _ in 0..2 {
             scope.spawn(move || {
                 while !done.load(Ordering::Relaxed) {
@@ -175,18 +143,12 @@ fn queues_made_cleared_and_deleted_under_load_leave_no_message_behind() {
                         text: "x",
                         ..PutMessage::default()
                     };
-                    match store
-                        .service
-                        .put_message(ACCOUNT, QUEUE, request, clock.now())
-                    {
+                    match store.service.put_message(ACCOUNT, QUEUE, request) {
                         Ok(_) | Err(Error::QueueNotFound) => {}
                         Err(error) => panic!("{error}"),
                     }
                     let request = GetMessages::default();
-                    match store
-                        .service
-                        .get_messages(ACCOUNT, QUEUE, request, clock.now())
-                    {
+                    match store.service.get_messages(ACCOUNT, QUEUE, request) {
                         Ok(_) | Err(Error::QueueNotFound) => {}
                         Err(error) => panic!("{error}"),
                     }

@@ -34,7 +34,7 @@ fn get_examines_what_it_returns_at_any_depth() {
 
 #[test]
 fn polling_a_queue_where_nothing_is_due_reads_nothing() {
-    let mut store = Store::with_queue();
+    let store = Store::with_queue();
     for _ in 0..100 {
         store.put_with("later", None, Some(600)).unwrap();
     }
@@ -51,7 +51,7 @@ fn polling_a_queue_where_nothing_is_due_reads_nothing() {
 
 #[test]
 fn get_does_not_look_at_what_is_hidden() {
-    let mut store = Store::with_queue();
+    let store = Store::with_queue();
     for number in 0..100 {
         store.put(&number.to_string());
     }
@@ -67,7 +67,7 @@ fn get_does_not_look_at_what_is_hidden() {
 #[test]
 fn expired_messages_are_stepped_over_once_and_counted_once() {
     let expired = 2_000;
-    let mut store = Store::with_queue();
+    let store = Store::with_queue();
     for _ in 0..expired {
         store.put_with("short", Some(10), None).unwrap();
     }
@@ -108,23 +108,19 @@ fn clearing_costs_the_same_whatever_the_queue_holds() {
 #[test]
 fn expired_messages_are_passed_in_steps_that_leave_others_their_turn() {
     let (step, expired) = (4_000, 14_000);
-    let mut store = Store::with_queue();
+    let store = Store::with_queue();
     for _ in 0..expired {
         store.put_with("short", Some(10), None).unwrap();
     }
     store.put("long");
     store.pass(10);
     let peek = |store: &Store| {
-        let peeked = store
-            .service
-            .peek_messages_step(ACCOUNT, QUEUE, Some(1), store.now);
+        let peeked = store.service.peek_messages_step(ACCOUNT, QUEUE, Some(1));
         peeked.unwrap().map(|messages| messages.len())
     };
     let get = |store: &Store| {
         let wanted = GetMessages::default();
-        let got = store
-            .service
-            .get_messages_step(ACCOUNT, QUEUE, wanted, store.now);
+        let got = store.service.get_messages_step(ACCOUNT, QUEUE, wanted);
         got.unwrap().map(|(messages, _)| messages.len())
     };
     assert_eq!(rows(&store, |store| assert_eq!(peek(store), None)), step);
@@ -140,7 +136,7 @@ fn expired_messages_are_passed_in_steps_that_leave_others_their_turn() {
 #[test]
 fn swept_messages_leave_nothing_in_front_of_the_head() {
     let expired = 12_000;
-    let mut store = Store::with_queue();
+    let store = Store::with_queue();
     for _ in 0..expired {
         store.put_with("short", Some(10), None).unwrap();
     }

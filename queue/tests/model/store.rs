@@ -2,7 +2,8 @@
 
 use lazurite_engine::fs::{FaultFs, Keep, MemoryFs};
 use lazurite_engine::{
-    Config, CountingIds, Db, Direction, Durability, Environment, KeyRange, KeyspaceOptions, Ticket,
+    Config, CountingIds, Db, Direction, Durability, Environment, IdSource, KeyRange,
+    KeyspaceOptions, ManualWallClock, Ticket, WallClock,
 };
 use lazurite_queue::*;
 use std::sync::Arc;
@@ -23,9 +24,9 @@ pub(crate) struct Store {
     pub(crate) faults: Option<FaultFs>,
     durability: Durability,
     db: Db,
-    ids: Arc<CountingIds>,
+    ids: Arc<dyn IdSource>,
+    pub(crate) clock: Arc<ManualWallClock>,
     pub(crate) service: QueueService,
-    pub(crate) now: SystemTime,
 }
 
 /// Opens a store with memtables so small that tests of a second flush and compact.
@@ -45,28 +46,35 @@ fn open(directory: &TempDir, faults: Option<&FaultFs>, durability: Durability) -
 impl Store {
     /// On the real disk.
     pub(crate) fn new() -> Store {
-        Store::with(None, Durability::Process)
+        Store::with_ids(Arc::new(CountingIds::default()))
     }
 
     /// On a disk whose power can be cut.
     pub(crate) fn crashable(durability: Durability) -> Store {
-        Store::with(Some(MemoryFs::crashable()), durability)
+        let ids = Arc::new(CountingIds::default());
+        Store::with(Some(MemoryFs::crashable()), durability, ids)
     }
 
-    fn with(disk: Option<MemoryFs>, durability: Durability) -> Store {
+    /// On the real disk, with ids that a test watches over.
+    pub(crate) fn with_ids(ids: Arc<dyn IdSource>) -> Store {
+        Store::with(None, Durability::Process, ids)
+    }
+
+    fn with(disk: Option<MemoryFs>, durability: Durability, ids: Arc<dyn IdSource>) -> Store {
         let directory = tempfile::tempdir().unwrap();
         let faults = disk.clone().map(|disk| FaultFs::new(Arc::new(disk)));
         let db = open(&directory, faults.as_ref(), durability);
-        let ids = Arc::new(CountingIds::default());
+        let start = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        let clock = Arc::new(ManualWallClock::new(start));
         Store {
-            service: QueueService::open(&db, ids.clone()).unwrap(),
+            service: QueueService::open(&db, ids.clone(), clock.clone()).unwrap(),
             directory,
             disk,
             faults,
             durability,
             db,
             ids,
-            now: SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000),
+            clock,
         }
     }
 
@@ -83,6 +91,12 @@ impl Store {
         self.open();
     }
 
+    /// Opens the store again with the clock at another time, earlier or later: it goes back only while nothing runs.
+    pub(crate) fn reopen_at(&mut self, now: SystemTime) {
+        self.clock.set(now);
+        self.reopen();
+    }
+
     /// Cuts the power: goes on with what the disk kept.
     pub(crate) fn crash(&mut self, seed: u64, keep: Keep) {
         let disk = self.disk.as_ref().expect("the store is crashable");
@@ -94,11 +108,15 @@ impl Store {
 
     fn open(&mut self) {
         self.db = open(&self.directory, self.faults.as_ref(), self.durability);
-        self.service = QueueService::open(&self.db, self.ids.clone()).unwrap();
+        self.service = QueueService::open(&self.db, self.ids.clone(), self.clock.clone()).unwrap();
     }
 
-    pub(crate) fn pass(&mut self, seconds: u64) {
-        self.now += Duration::from_secs(seconds);
+    pub(crate) fn now(&self) -> SystemTime {
+        self.clock.now()
+    }
+
+    pub(crate) fn pass(&self, seconds: u64) {
+        self.clock.advance(Duration::from_secs(seconds));
     }
 
     pub(crate) fn create(&self, queue: &str) -> Result<Creation> {
@@ -122,9 +140,7 @@ impl Store {
             ttl_seconds,
             visibility_seconds,
         };
-        let (put, ticket) = self
-            .service
-            .put_message(ACCOUNT, QUEUE, request, self.now)?;
+        let (put, ticket) = self.service.put_message(ACCOUNT, QUEUE, request)?;
         ticket.wait()?;
         Ok(put)
     }
@@ -134,17 +150,14 @@ impl Store {
             count: Some(count),
             visibility_seconds: Some(visibility_seconds),
         };
-        let (messages, ticket) = self
-            .service
-            .get_messages(ACCOUNT, QUEUE, request, self.now)
-            .unwrap();
+        let (messages, ticket) = self.service.get_messages(ACCOUNT, QUEUE, request).unwrap();
         ticket.wait().unwrap();
         messages
     }
 
     pub(crate) fn peek(&self, count: i64) -> Vec<PeekedMessage> {
         self.service
-            .peek_messages(ACCOUNT, QUEUE, Some(count), self.now)
+            .peek_messages(ACCOUNT, QUEUE, Some(count))
             .unwrap()
     }
 
@@ -161,23 +174,21 @@ impl Store {
             visibility_seconds,
             text,
         };
-        let (update, ticket) = self
-            .service
-            .update_message(ACCOUNT, QUEUE, request, self.now)?;
+        let (update, ticket) = self.service.update_message(ACCOUNT, QUEUE, request)?;
         ticket.wait()?;
         Ok(update)
     }
 
     pub(crate) fn delete(&self, message_id: &str, pop_receipt: &str) -> Result<()> {
-        let ticket =
-            self.service
-                .delete_message(ACCOUNT, QUEUE, message_id, pop_receipt, self.now)?;
+        let ticket = self
+            .service
+            .delete_message(ACCOUNT, QUEUE, message_id, pop_receipt)?;
         Ok(ticket.wait()?)
     }
 
     pub(crate) fn count(&self) -> u64 {
         self.service
-            .get_queue_metadata(ACCOUNT, QUEUE, self.now)
+            .get_queue_metadata(ACCOUNT, QUEUE)
             .unwrap()
             .approximate_message_count
     }
@@ -199,7 +210,7 @@ impl Store {
     pub(crate) fn sweep(&self) -> u64 {
         let mut removed = 0;
         loop {
-            let (sweep, ticket) = self.service.sweep(self.now).unwrap();
+            let (sweep, ticket) = self.service.sweep().unwrap();
             ticket.wait().unwrap();
             removed += sweep.removed;
             if !sweep.more {

@@ -71,7 +71,7 @@ impl Walk {
             6..=7 => self.metadata(name),
             8..=14 => self.pass(),
             15 if self.random.one_in(3) => self.interrupt(),
-            16 => drop(acknowledged(self.store.service.sweep(self.store.now)).unwrap()),
+            16 => drop(acknowledged(self.store.service.sweep()).unwrap()),
             17..=45 => self.put(name),
             46..=63 => self.get(name),
             64..=71 => self.peek(name),
@@ -95,8 +95,9 @@ impl Walk {
 
     /// The reference queue as of now; `None` if it does not exist.
     fn queue(&mut self, name: &'static str) -> Option<&mut Queue> {
+        let now = self.store.now();
         let queue = self.queues.get_mut(name)?;
-        queue.expire(self.store.now);
+        queue.expire(now);
         Some(queue)
     }
 
@@ -105,7 +106,9 @@ impl Walk {
             .random
             .pick(&[100, 1_000_000, 1_000_000_000, 1_000_000_000]);
         let amount = self.random.below(40);
-        self.store.now += Duration::from_nanos(unit * amount);
+        self.store
+            .clock
+            .advance(Duration::from_nanos(unit * amount));
     }
 
     fn create(&mut self, name: &'static str) {
@@ -197,10 +200,7 @@ impl Walk {
                 .service
                 .set_queue_metadata(ACCOUNT, name, metadata.clone()),
         );
-        let read = self
-            .store
-            .service
-            .get_queue_metadata(ACCOUNT, name, self.store.now);
+        let read = self.store.service.get_queue_metadata(ACCOUNT, name);
         match self.queue(name) {
             Some(queue) => {
                 // Reset at once: `create` knows two sets only.
@@ -217,7 +217,7 @@ impl Walk {
     }
 
     fn put(&mut self, name: &'static str) {
-        let now = self.store.now;
+        let now = self.store.now();
         let text = format!("text {}", self.random.below(1_000_000));
         let ttl = *self
             .random
@@ -233,7 +233,7 @@ impl Walk {
             ttl_seconds: ttl,
             visibility_seconds: Some(visibility as i64),
         };
-        let result = acknowledged(self.store.service.put_message(ACCOUNT, name, request, now));
+        let result = acknowledged(self.store.service.put_message(ACCOUNT, name, request));
         let lifetime = match ttl {
             None => Some(604_800),
             Some(-1) => None,
@@ -246,14 +246,14 @@ impl Walk {
     }
 
     fn get(&mut self, name: &'static str) {
-        let now = self.store.now;
+        let now = self.store.now();
         let count = 1 + self.random.below(32) * self.random.below(2);
         let seconds = 1 + self.random.below(30);
         let request = GetMessages {
             count: Some(count as i64),
             visibility_seconds: Some(seconds as i64),
         };
-        let result = acknowledged(self.store.service.get_messages(ACCOUNT, name, request, now));
+        let result = acknowledged(self.store.service.get_messages(ACCOUNT, name, request));
         match self.queue(name) {
             Some(queue) => {
                 reference::check_get(queue, &result.unwrap(), count as usize, seconds, now);
@@ -263,12 +263,12 @@ impl Walk {
     }
 
     fn peek(&mut self, name: &'static str) {
-        let now = self.store.now;
+        let now = self.store.now();
         let count = 1 + self.random.below(32) as usize;
         let result = self
             .store
             .service
-            .peek_messages(ACCOUNT, name, Some(count as i64), now);
+            .peek_messages(ACCOUNT, name, Some(count as i64));
         match self.queue(name) {
             Some(queue) => reference::check_peek(queue, &result.unwrap(), count, now),
             None => assert!(matches!(result, Err(Error::QueueNotFound))),
@@ -276,10 +276,7 @@ impl Walk {
     }
 
     fn count(&mut self, name: &'static str) {
-        let result = self
-            .store
-            .service
-            .get_queue_metadata(ACCOUNT, name, self.store.now);
+        let result = self.store.service.get_queue_metadata(ACCOUNT, name);
         match self.queue(name) {
             Some(queue) => {
                 let count = result.unwrap().approximate_message_count;
@@ -305,7 +302,7 @@ impl Walk {
     }
 
     fn update(&mut self, name: &'static str) {
-        let now = self.store.now;
+        let now = self.store.now();
         let Some((id, receipt)) = self.claim(name) else {
             return;
         };
@@ -324,11 +321,7 @@ impl Walk {
             visibility_seconds: seconds as i64,
             text: text.as_deref(),
         };
-        let result = acknowledged(
-            self.store
-                .service
-                .update_message(ACCOUNT, name, request, now),
-        );
+        let result = acknowledged(self.store.service.update_message(ACCOUNT, name, request));
         let queue = self.queue(name).expect("`claim` found it");
         let (hold, index) = queue.hold(&id, &receipt);
         match hold {
@@ -359,14 +352,13 @@ impl Walk {
     }
 
     fn delete(&mut self, name: &'static str) {
-        let now = self.store.now;
         let Some((id, receipt)) = self.claim(name) else {
             return;
         };
         let result = done(
             self.store
                 .service
-                .delete_message(ACCOUNT, name, &id, &receipt, now),
+                .delete_message(ACCOUNT, name, &id, &receipt),
         );
         let queue = self.queue(name).expect("`claim` found it");
         let (hold, index) = queue.hold(&id, &receipt);

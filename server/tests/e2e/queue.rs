@@ -1,7 +1,8 @@
 //! The Queue service by raw requests: the exact XML of its answers, and its answers to input no client would send.
 
-use crate::http::{Request, Response};
+use crate::http::{Connection, Request, Response};
 use crate::server::{Server, Service};
+use std::time::Duration;
 
 const OUT_OF_RANGE: &str =
     "One of the query parameters specified in the request URI is outside the permissible range.";
@@ -94,6 +95,37 @@ fn messages_as_xml() {
     )
     .send(&server)
     .is(204);
+}
+
+/// Sends a request whose last bytes come seconds after the others.
+fn send_slowly(server: &Server, request: &Request, method: &str) -> Response {
+    let bytes = request.bytes();
+    let (most, rest) = bytes.split_at(bytes.len() - 10);
+    let mut connection = Connection::open(server, Service::Queue).unwrap();
+    connection.write(most).unwrap();
+    std::thread::sleep(Duration::from_secs(3));
+    connection.send_bytes(rest, method).unwrap()
+}
+
+#[test]
+fn a_timeout_begins_when_the_body_has_come() {
+    let server = with_queue();
+    let body = "<QueueMessage><MessageText>slow</MessageText></QueueMessage>";
+    let put = request("POST", "/q-1/messages?messagettl=2").body(body);
+    send_slowly(&server, &put, "POST").is(201);
+    let got = request("GET", "/q-1/messages").send(&server);
+    assert_eq!(got.element("MessageText").as_deref(), Some("slow"));
+
+    put_message(&server, "", "renewed").is(201);
+    let got = request("GET", "/q-1/messages").send(&server);
+    let (id, receipt) = (
+        got.element("MessageId").unwrap(),
+        got.element("PopReceipt").unwrap(),
+    );
+    let target = format!("/q-1/messages/{id}?popreceipt={receipt}&visibilitytimeout=2");
+    send_slowly(&server, &request("PUT", &target).body(body), "PUT").is(204);
+    let others = request("GET", "/q-1/messages").send(&server);
+    assert_eq!(others.element("QueueMessagesList").as_deref(), Some(""));
 }
 
 #[test]

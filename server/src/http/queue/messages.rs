@@ -18,7 +18,6 @@ pub async fn put_message(request: Request, body: RequestBody) -> Result<Response
     let text = message_text(&bytes)?;
     let ttl_seconds = message_ttl(&request.context)?;
     let visibility_seconds = request.context.integer("visibilitytimeout")?;
-    let now = request.context.now;
     let db = request.app.db.clone();
     let (message, ticket) = run::write(&db, move || {
         let wanted = PutMessage {
@@ -29,7 +28,7 @@ pub async fn put_message(request: Request, body: RequestBody) -> Result<Response
         Ok(request
             .app
             .queues
-            .put_message(request.account(), &request.queue, wanted, now)?)
+            .put_message(request.account(), &request.queue, wanted)?)
     })
     .await?;
     ticket.await?;
@@ -103,7 +102,6 @@ fn messages_document<'a>(messages: impl IntoIterator<Item = Shown<'a>>) -> Strin
 pub async fn get_messages(request: Request) -> Result<Response<Body>> {
     let count = request.context.integer("numofmessages")?;
     let visibility_seconds = request.context.integer("visibilitytimeout")?;
-    let now = request.context.now;
     let wanted = GetMessages {
         count,
         visibility_seconds,
@@ -112,7 +110,7 @@ pub async fn get_messages(request: Request) -> Result<Response<Body>> {
     let r = request.clone();
     let step = move || {
         let queues = &r.app.queues;
-        Ok(queues.get_messages_step(r.account(), &r.queue, wanted, now)?)
+        Ok(queues.get_messages_step(r.account(), &r.queue, wanted)?)
     };
     let taken = match run::write(&db, step).await? {
         Some(taken) => taken,
@@ -120,7 +118,7 @@ pub async fn get_messages(request: Request) -> Result<Response<Body>> {
         None => {
             let rest = move || {
                 let (queues, account) = (&request.app.queues, request.account());
-                Ok(queues.get_messages(account, &request.queue, wanted, now)?)
+                Ok(queues.get_messages(account, &request.queue, wanted)?)
             };
             cross(rest).await?
         }
@@ -139,12 +137,11 @@ pub async fn get_messages(request: Request) -> Result<Response<Body>> {
 
 pub async fn peek_messages(request: Request) -> Result<Response<Body>> {
     let count = request.context.integer("numofmessages")?;
-    let now = request.context.now;
     let (db, request) = (request.app.db.clone(), Arc::new(request));
     let r = request.clone();
     let step = move || {
         let queues = &r.app.queues;
-        Ok(queues.peek_messages_step(r.account(), &r.queue, count, now)?)
+        Ok(queues.peek_messages_step(r.account(), &r.queue, count)?)
     };
     // It writes nothing, but waits for consumers that do.
     let messages = match run::write(&db, step).await? {
@@ -153,7 +150,7 @@ pub async fn peek_messages(request: Request) -> Result<Response<Body>> {
         None => {
             let rest = move || {
                 let (queues, account) = (&request.app.queues, request.account());
-                Ok(queues.peek_messages(account, &request.queue, count, now)?)
+                Ok(queues.peek_messages(account, &request.queue, count)?)
             };
             cross(rest).await?
         }
@@ -181,7 +178,6 @@ pub async fn update_message(request: Request, body: RequestBody) -> Result<Respo
     } else {
         Some(message_text(&bytes)?)
     };
-    let now = request.context.now;
     let db = request.app.db.clone();
     let (message, ticket) = run::write(&db, move || {
         let wanted = UpdateMessage {
@@ -193,7 +189,7 @@ pub async fn update_message(request: Request, body: RequestBody) -> Result<Respo
         Ok(request
             .app
             .queues
-            .update_message(request.account(), &request.queue, wanted, now)?)
+            .update_message(request.account(), &request.queue, wanted)?)
     })
     .await?;
     ticket.await?;
@@ -209,9 +205,8 @@ pub async fn update_message(request: Request, body: RequestBody) -> Result<Respo
 
 pub async fn delete_message(request: Request) -> Result<Response<Body>> {
     let pop_receipt = request.context.required_parameter("popreceipt")?;
-    let now = request.context.now;
     write(request, move |queues, r| {
-        queues.delete_message(r.account(), &r.queue, &r.message_id, &pop_receipt, now)
+        queues.delete_message(r.account(), &r.queue, &r.message_id, &pop_receipt)
     })
     .await
 }

@@ -86,12 +86,11 @@ pub async fn create_queue(request: Request) -> Result<Response<Body>> {
 }
 
 pub async fn get_queue_metadata(request: Request) -> Result<Response<Body>> {
-    let now = request.context.now;
     let work = move || {
         Ok(request
             .app
             .queues
-            .get_queue_metadata(request.account(), &request.queue, now)?)
+            .get_queue_metadata(request.account(), &request.queue)?)
     };
     let properties = cross(work).await?;
     let mut response = empty(200);
