@@ -17,7 +17,7 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use lazurite_blob::BlobReader;
 use lazurite_engine::{IdSource, RandomIds};
-use lazurite_query::{Dialect, Format, Query, Refused, Running, Signal, Status};
+use lazurite_query::{Dialect, Format, Input, Query, Refused, Running, Signal, Status};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -36,7 +36,7 @@ pub async fn query_blob_contents(request: Request, body: RequestBody) -> Result<
     let begin = move || {
         let blobs = &request.app.blobs;
         let download = blobs.get_blob(&request.address(), range, &conditions, now)?;
-        let running = Running::new(query, download.body.remaining(), now, sync);
+        let running = Running::new(query, Input::Stream(download.body.remaining()), now, sync);
         let mut answering = Answering {
             rest: download.body,
             chunk: Bytes::new(),
