@@ -13,7 +13,6 @@
 use crate::codec::{Decoder, checksum};
 use crate::fs::{File, Fs, Lock, LogWrites, Space};
 use crate::{Error, Result};
-use bytes::Bytes;
 use std::fmt;
 use std::io;
 use std::ops::Range;
@@ -339,11 +338,6 @@ impl OpenFile {
     pub(crate) fn write_large(&self, bytes: &[u8], offset: u64) -> Result<()> {
         let written = self.file.write_large_at(bytes, offset);
         written.map_err(|error| Error::io("write", &self.path, error))
-    }
-
-    /// The first `length` bytes of a file that nobody writes any more, in place, if that can be had.
-    pub(crate) fn map(&self, length: u64) -> Option<Bytes> {
-        self.file.map(length)
     }
 
     pub(crate) fn sync(&self) -> Result<()> {

@@ -8,7 +8,6 @@
 #[cfg(target_os = "linux")]
 use super::Space;
 use super::{Clock, File, Fs, Lock, LockGuard, LogWrites};
-use bytes::Bytes;
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 #[cfg(target_os = "linux")]
@@ -64,24 +63,13 @@ impl Fs for DiskFs {
         if present < length {
             allocate(&file, length)?;
         }
-        #[cfg(not(target_os = "linux"))]
-        let _ = writes;
         #[cfg(target_os = "linux")]
-        if writes == LogWrites::AtSync {
-            use super::{direct::DirectFile, gathered::GatheredFile};
-            return Ok(match DirectFile::open(file, path) {
-                Ok(file) => Arc::new(GatheredFile::new(file, present, length)?),
-                Err(file) => Arc::new(DiskFile::new(file, WRITE_BYTES)),
-            });
+        return open_log(file, path, present, length, writes);
+        #[cfg(not(target_os = "linux"))]
+        {
+            let _ = writes;
+            Ok(Arc::new(DiskFile::new(file, WRITE_BYTES)))
         }
-        Ok(match super::map::LogMap::new(&file, length) {
-            Some(map) => {
-                let file = DiskFile::new(file, LOG_WRITE_BYTES);
-                fill(&file, present, length)?;
-                Arc::new(MappedFile { file, length, map })
-            }
-            None => Arc::new(DiskFile::new(file, WRITE_BYTES)),
-        })
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -216,6 +204,7 @@ const LONG_WRITE_BYTES: usize = 256 << 10;
 
 /// For the log, which is written through a mapping: its pages are as long as the writes that made them, and each is taken into the
 /// mapping once instead of every 4 KiB. The price is that a sync writes 16 KiB for a row that came alone.
+#[cfg(target_os = "linux")]
 const LOG_WRITE_BYTES: usize = 16 << 10;
 
 #[cfg(unix)]
@@ -267,10 +256,6 @@ impl File for DiskFile {
         Ok(self.file.metadata()?.len())
     }
 
-    fn map(&self, length: u64) -> Option<Bytes> {
-        super::map::sealed(&self.file, length)
-    }
-
     fn set_length(&self, length: u64) -> io::Result<()> {
         self.file.set_len(length)
     }
@@ -305,6 +290,7 @@ impl File for DiskFile {
 }
 
 /// Writes zeros behind what is there, up to `length`.
+#[cfg(target_os = "linux")]
 fn fill(file: &DiskFile, present: u64, length: u64) -> io::Result<()> {
     let zeros = [0; LOG_WRITE_BYTES];
     let first = present.next_multiple_of(LOG_WRITE_BYTES as u64);
@@ -331,7 +317,33 @@ fn allocate(file: &fs::File, length: u64) -> io::Result<()> {
     file.set_len(length)
 }
 
+#[cfg(target_os = "linux")]
+fn open_log(
+    file: fs::File,
+    path: &Path,
+    present: u64,
+    length: u64,
+    writes: LogWrites,
+) -> io::Result<Arc<dyn File>> {
+    if writes == LogWrites::AtSync {
+        use super::{direct::DirectFile, gathered::GatheredFile};
+        return Ok(match DirectFile::open(file, path) {
+            Ok(file) => Arc::new(GatheredFile::new(file, present, length)?),
+            Err(file) => Arc::new(DiskFile::new(file, WRITE_BYTES)),
+        });
+    }
+    Ok(match super::map::LogMap::new(&file, length) {
+        Some(map) => {
+            let file = DiskFile::new(file, LOG_WRITE_BYTES);
+            fill(&file, present, length)?;
+            Arc::new(MappedFile { file, length, map })
+        }
+        None => Arc::new(DiskFile::new(file, WRITE_BYTES)),
+    })
+}
+
 /// A log segment: writes within its length go through a mapping, those behind it through the file.
+#[cfg(target_os = "linux")]
 #[derive(Debug)]
 struct MappedFile {
     file: DiskFile,
@@ -339,6 +351,7 @@ struct MappedFile {
     map: super::map::LogMap,
 }
 
+#[cfg(target_os = "linux")]
 impl File for MappedFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.file.read_at(buffer, offset)
@@ -351,13 +364,13 @@ impl File for MappedFile {
             self.file.write_at(behind, offset + inside)?;
         }
         if !mapped.is_empty() {
-            self.map.write(mapped, offset as usize);
+            self.map.write(mapped, offset as usize)?;
         }
         Ok(())
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.map.release_written();
+        self.map.release_written()?;
         // The kernel writes the dirty pages of a mapping with those of the file, and reports their errors here.
         self.file.sync()
     }

@@ -10,7 +10,6 @@
 //! removed only when no SSTable, memtable, writer or reader refers to it and all that hides its values is durable.
 
 mod gc;
-mod mapped;
 mod reader;
 mod writer;
 
@@ -213,7 +212,6 @@ pub(crate) struct ValueLog {
     segments: Mutex<Segments>,
     health: Arc<Health>,
     files: quick_cache::sync::Cache<u64, OpenFile>,
-    mapped: quick_cache::sync::Cache<u64, Arc<mapped::Mapped>>,
     /// Something may have become garbage since the last collection.
     collect: Arc<AtomicBool>,
     written: AtomicU64,
@@ -285,7 +283,6 @@ impl ValueLog {
             }),
             health,
             files: quick_cache::sync::Cache::new(64),
-            mapped: quick_cache::sync::Cache::new(mapped::MAPPED_MAX),
             collect: Arc::new(AtomicBool::new(true)),
             written: AtomicU64::new(0),
         }
