@@ -41,7 +41,7 @@ mod upload;
 mod windows;
 
 pub use account::AccountPolicy;
-pub use block_list::{BlockChoice, BlockListType, BlockSource};
+pub use block_list::{BlockChoice, BlockListType, BlockSource, COMMITTED_BLOCKS_MAX};
 pub use checksum::{Checksummer, Checksums};
 pub use cipher::CustomerKey;
 pub use conditions::{Conditions, ETags};

@@ -26,6 +26,7 @@ mod files;
 mod flush;
 pub mod fs;
 mod gaps;
+mod health;
 mod id;
 mod iter;
 mod key;

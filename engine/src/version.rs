@@ -189,6 +189,18 @@ pub(crate) struct SegmentMeta {
 pub(crate) struct WalMeta {
     /// Where the last record ends, if a recovery has found that out.
     pub(crate) end: Option<u64>,
+    /// Every record before this offset, and of the segments before, was durable when the manifest said so; 0: not known.
+    pub(crate) durable: u64,
+}
+
+impl WalMeta {
+    /// Of a segment that a recovery has read, or that ends here and is durable.
+    pub(crate) fn ended(end: u64) -> WalMeta {
+        WalMeta {
+            end: Some(end),
+            durable: 0,
+        }
+    }
 }
 
 /// One field of an edit.
@@ -203,6 +215,8 @@ pub(crate) enum Field {
     Flushed(u32, SequenceNumber),
     AddWal(u64, WalMeta),
     RemoveWal(u64),
+    /// Segment and offset: the records before it, and the segments before, are durable. Damage to them is not a torn tail.
+    MarkWal(u64, u64),
     AddSegment(u64, SegmentMeta),
     RemoveSegment(u64),
     /// Nothing was written after this edit: the store was closed.
@@ -263,6 +277,7 @@ impl Field {
             }
             Field::RemoveSegment(number) => put_all(out, 10, &[*number]),
             Field::Closed => out.push(11),
+            Field::MarkWal(number, durable) => put_all(out, 12, &[*number, *durable]),
         }
     }
 
@@ -284,7 +299,7 @@ impl Field {
             7 => {
                 let number = decoder.varint()?;
                 let end = Some(decoder.varint()?).filter(|end| *end > 0);
-                Field::AddWal(number, WalMeta { end })
+                Field::AddWal(number, WalMeta { end, durable: 0 })
             }
             8 => Field::RemoveWal(decoder.varint()?),
             9 => {
@@ -295,6 +310,7 @@ impl Field {
             }
             10 => Field::RemoveSegment(decoder.varint()?),
             11 => Field::Closed,
+            12 => Field::MarkWal(decoder.varint()?, decoder.varint()?),
             _ => return None,
         })
     }
@@ -432,6 +448,11 @@ impl State {
                     .remove(number)
                     .ok_or("an edit removes a WAL segment that does not exist")?;
             }
+            Field::MarkWal(number, durable) => {
+                let meta = self.wals.get_mut(number);
+                meta.ok_or("an edit marks a WAL segment that does not exist")?
+                    .durable = *durable;
+            }
             Field::AddSegment(number, meta) => {
                 self.segments.insert(*number, *meta);
             }
@@ -457,11 +478,12 @@ impl State {
             let files = keyspace.files.values();
             fields.extend(files.map(|(level, meta)| Field::AddFile(id, *level, meta.clone())));
         }
-        fields.extend(
-            self.wals
-                .iter()
-                .map(|(&number, &meta)| Field::AddWal(number, meta)),
-        );
+        for (&number, &meta) in &self.wals {
+            fields.push(Field::AddWal(number, meta));
+            if meta.durable > 0 {
+                fields.push(Field::MarkWal(number, meta.durable));
+            }
+        }
         fields.extend(
             self.segments
                 .iter()
@@ -499,7 +521,9 @@ mod tests {
             Field::Keyspace(0, "a".into()),
             Field::Flushed(0, 9),
             Field::AddFile(0, 1, meta),
-            Field::AddWal(11, WalMeta { end: Some(300) }),
+            Field::AddWal(10, WalMeta::default()),
+            Field::MarkWal(10, 200),
+            Field::AddWal(11, WalMeta::ended(300)),
             Field::AddSegment(
                 4,
                 SegmentMeta {

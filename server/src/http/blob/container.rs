@@ -1,6 +1,6 @@
 //! Operations on containers.
 
-use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
+use super::super::body::{RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect};
 use super::super::error::{Failure, Result};
 use super::super::headers::{empty, metadata, parse_policies, put, put_metadata, xml};
 use super::Request;
@@ -93,7 +93,7 @@ pub async fn get_container_acl(request: Request) -> Result<Response<Body>> {
 
 pub async fn set_container_acl(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let (access, conditions) = (public_access(&request)?, request.conditions()?);
-    let identifiers = parse_policies(&collect(body, DOCUMENT_BYTES_MAX).await?)?;
+    let identifiers = parse_policies(&collect(body, SMALL_DOCUMENT_BYTES_MAX).await?)?;
     let policies = identifiers.into_iter().map(StoredPolicy::from).collect();
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
         blobs.set_container_acl(

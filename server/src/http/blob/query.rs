@@ -1,25 +1,28 @@
 //! Query Blob Contents on the wire: the request's document, and an answer that is made as the client takes it.
 //! Source: Query Blob Contents.
 
-use super::super::body::{ChunkSource, DOCUMENT_BYTES_MAX, RequestBody, collect, streamed_to_end};
+use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
 use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, parse_xml, put};
+use super::super::streamed::{ChunkSource, streamed_to_end};
 use super::read::{DOWNLOAD_CHUNK_BYTES, put_blob_headers, range};
 use super::{Request, cross};
 use crate::codec::xml::Element;
-use crate::query::{Dialect, Format, Query, Refused, Running, Status};
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{Response, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use http_body_util::BodyExt;
 use lazurite_blob::BlobReader;
 use lazurite_engine::{IdSource, RandomIds};
+use lazurite_query::{Dialect, Format, Input, Query, Refused, Running, Signal, Status};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes that are read, and time that passes, between two words on progress. Only with a word on its way is it noticed that
-/// nobody listens any more.
+/// Bytes that are read, and time that passes, between two records of progress.
 const PROGRESS_BYTES: usize = 4 << 20;
 const PROGRESS_TIME: Duration = Duration::from_secs(1);
 
@@ -27,18 +30,24 @@ pub async fn query_blob_contents(request: Request, body: RequestBody) -> Result<
     let (conditions, range) = (request.conditions()?, range(&request));
     let query = read_query(&collect(body, DOCUMENT_BYTES_MAX).await?)?;
     let (now, sync) = (request.now(), RandomIds.next_id());
+    // Held by this future, then by the body of the answer: both are dropped when the client goes.
+    let listener = Listener::default();
+    let is_gone = listener.is_gone.clone();
     let begin = move || {
         let blobs = &request.app.blobs;
         let download = blobs.get_blob(&request.address(), range, &conditions, now)?;
-        let running = Running::new(query, download.body.remaining(), now, sync);
+        let running = Running::new(query, Input::Stream(download.body.remaining()), now, sync);
         let mut answering = Answering {
             rest: download.body,
             chunk: Bytes::new(),
             is_last: false,
             running,
             ended: false,
+            is_gone,
         };
-        let first = answering.next_chunk()?.unwrap_or_default();
+        let first = answering
+            .next_chunk(DOWNLOAD_CHUNK_BYTES)?
+            .unwrap_or_default();
         Ok((download.blob, download.range, first, answering))
     };
     let (blob, range, first, answering) = cross(begin).await?;
@@ -56,8 +65,24 @@ pub async fn query_blob_contents(request: Request, body: RequestBody) -> Result<
     if let Some(md5) = blob.headers.content_md5 {
         put(&mut response, "x-ms-blob-content-md5", STANDARD.encode(md5));
     }
-    *response.body_mut() = streamed_to_end(first, answering);
+    let body = streamed_to_end(first, answering).map_frame(move |frame| {
+        let _held = &listener;
+        frame
+    });
+    *response.body_mut() = Body::new(body);
     Ok(response)
+}
+
+/// Drop guard: notes that no one is left to read the answer.
+#[derive(Default)]
+struct Listener {
+    is_gone: Arc<AtomicBool>,
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.is_gone.store(true, Ordering::Relaxed);
+    }
 }
 
 /// The answer as far as it has been taken.
@@ -68,18 +93,28 @@ struct Answering {
     is_last: bool,
     running: Running,
     ended: bool,
+    is_gone: Arc<AtomicBool>,
 }
 
 impl ChunkSource for Answering {
-    fn next_chunk(&mut self) -> Result<Option<Bytes>> {
+    fn next_chunk(&mut self, _: usize) -> Result<Option<Bytes>> {
         if self.ended {
             return Ok(None);
         }
         let (mut read, deadline) = (0, Instant::now() + PROGRESS_TIME);
-        let pauses = || Instant::now() > deadline;
+        let is_gone = self.is_gone.clone();
+        let signal = || {
+            if is_gone.load(Ordering::Relaxed) {
+                Signal::Stop
+            } else if Instant::now() > deadline {
+                Signal::Pause
+            } else {
+                Signal::Continue
+            }
+        };
         loop {
             let mut input = &self.chunk[..];
-            let status = self.running.go_on(&mut input, self.is_last, &pauses);
+            let status = self.running.go_on(&mut input, self.is_last, &signal);
             self.chunk = self.chunk.slice_ref(input);
             match status {
                 Status::Ended => self.ended = true,

@@ -1,10 +1,10 @@
 //! Bodies on their way out, and the properties that go with them.
 
-use super::super::body::{ChunkSource, streamed};
 use super::super::error::{Failure, Result, known};
 use super::super::headers::{
     BLOB_TYPE, CONTENT_MD5, CREATION_TIME, SERVER_ENCRYPTED, empty, put, put_metadata,
 };
+use super::super::streamed::{ChunkSource, Room, streamed};
 use super::copy::copy_texts;
 use super::encryption::encryption_text;
 use super::lease::put_lease;
@@ -24,8 +24,7 @@ use bytes::Bytes;
 use lazurite_blob::{Blob, BlobReader, BlobService, BlobType, ByteRange, Checksummer};
 use std::time::SystemTime;
 
-/// Bytes of a body that are read at a time: a chunk of the value log, which is read as a whole to be verified. At most twice
-/// as many wait for a slow client.
+/// Bytes of a body that are read at a time: a chunk of the value log, which is read as a whole to be verified.
 pub const DOWNLOAD_CHUNK_BYTES: usize = 256 << 10;
 /// Longest range whose checksum is computed. Source: Get Blob, "Request headers", `x-ms-range-get-content-md5`.
 const RANGE_CHECKSUM_BYTES_MAX: u64 = 4 << 20;
@@ -42,6 +41,8 @@ struct Begun {
     blob: Blob,
     range: Option<std::ops::Range<u64>>,
     first: Bytes,
+    /// What `first` was read into.
+    room: Room,
     rest: BlobReader,
 }
 
@@ -54,15 +55,17 @@ pub async fn get_blob(request: Request) -> Result<Response<Body>> {
         let (blobs, now) = (&request.app.blobs, request.now());
         let download = blobs.get_blob(&request.address(), range, &conditions, now)?;
         let mut rest = download.body;
+        let room = Room::take();
         let wanted = match wanted_checksum {
             Some(_) => RANGE_CHECKSUM_BYTES_MAX as usize,
-            None => DOWNLOAD_CHUNK_BYTES,
+            None => DOWNLOAD_CHUNK_BYTES.min(room.bytes()),
         };
         let first = read_up_to(&mut rest, wanted)?;
         Ok(Begun {
             blob: download.blob,
             range: download.range,
             first,
+            room,
             rest,
         })
     };
@@ -248,7 +251,7 @@ fn body(begun: Begun) -> Body {
         0 => Body::from(begun.first),
         remaining => {
             let length = begun.first.len() as u64 + remaining;
-            streamed(begun.first, Rest(begun.rest), length)
+            streamed(begun.first, begun.room, Rest(begun.rest), length)
         }
     }
 }
@@ -268,7 +271,7 @@ fn structured_body(begun: Begun) -> Body {
                 encoder,
                 left,
             };
-            streamed(first.into(), rest, length)
+            streamed(first.into(), begun.room, rest, length)
         }
     }
 }
@@ -280,8 +283,8 @@ struct InSegments {
 }
 
 impl ChunkSource for InSegments {
-    fn next_chunk(&mut self) -> Result<Option<Bytes>> {
-        let Some(chunk) = self.rest.next_chunk()? else {
+    fn next_chunk(&mut self, bytes_max: usize) -> Result<Option<Bytes>> {
+        let Some(chunk) = self.rest.next_chunk(bytes_max)? else {
             return Ok(None);
         };
         self.left -= chunk.len() as u64;
@@ -292,8 +295,8 @@ impl ChunkSource for InSegments {
 struct Rest(BlobReader);
 
 impl ChunkSource for Rest {
-    fn next_chunk(&mut self) -> Result<Option<Bytes>> {
-        Ok(self.0.next_chunk(DOWNLOAD_CHUNK_BYTES)?)
+    fn next_chunk(&mut self, bytes_max: usize) -> Result<Option<Bytes>> {
+        Ok(self.0.next_chunk(bytes_max.min(DOWNLOAD_CHUNK_BYTES))?)
     }
 }
 

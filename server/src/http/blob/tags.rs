@@ -1,6 +1,6 @@
 //! Tags of blobs: set, read, and searched for.
 
-use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
+use super::super::body::{RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect};
 use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, parse_xml, put, xml};
 use super::Request;
@@ -39,7 +39,7 @@ pub async fn get_blob_tags(request: Request) -> Result<Response<Body>> {
 
 pub async fn set_blob_tags(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let (conditions, claimed) = (conditions(&request)?, claimed(&request)?);
-    let document = collect(body, DOCUMENT_BYTES_MAX).await?;
+    let document = collect(body, SMALL_DOCUMENT_BYTES_MAX).await?;
     check_document(&claimed, &document)?;
     let tags = read_tags(&parse_xml(&document)?)?;
     let call = move |blobs: &BlobService, r: &Request| {

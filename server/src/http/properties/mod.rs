@@ -182,7 +182,7 @@ pub async fn set_service_properties(
     context: Context,
     body: body::RequestBody,
 ) -> Result<Response<Body>> {
-    let bytes = body::collect(body, body::DOCUMENT_BYTES_MAX).await?;
+    let bytes = body::collect(body, body::SMALL_DOCUMENT_BYTES_MAX).await?;
     let change = Change::read(context.service, &parse_xml(&bytes)?)?;
     cross(move || apply(&app, &context, change)).await?.await?;
     Ok(empty(202))

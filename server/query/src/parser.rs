@@ -3,6 +3,7 @@
 use super::Malformed;
 use super::ast::*;
 use super::lexer::{self, Kind, Token};
+use std::collections::HashMap;
 
 /// Bytes of the longest statement.
 pub const STATEMENT_BYTES_MAX: usize = 64 << 10;
@@ -30,6 +31,7 @@ pub fn parse(sql: &str) -> Result<Statement, Malformed> {
         next: 0,
         depth: 0,
         fields: Vec::new(),
+        field_numbers: HashMap::new(),
     };
     parser.statement()
 }
@@ -40,6 +42,8 @@ pub(super) struct Parser {
     pub(super) next: usize,
     pub(super) depth: usize,
     pub(super) fields: Vec<Field>,
+    /// The number of each field, by its path.
+    pub(super) field_numbers: HashMap<(Name, Vec<Step>), usize>,
 }
 
 pub(super) type Parsed<T> = Result<T, Malformed>;

@@ -4,12 +4,14 @@ use proptest::prelude::*;
 
 /// What was answered, taken apart.
 #[derive(Debug, Default, PartialEq)]
-struct Answer {
-    data: String,
+pub struct Answer {
+    pub bytes: Vec<u8>,
+    /// The same as text.
+    pub data: String,
     /// Fatal or not, name, position.
-    errors: Vec<(bool, String, u64)>,
-    progress: Vec<(u64, u64)>,
-    ends: Vec<u64>,
+    pub errors: Vec<(bool, String, u64)>,
+    pub progress: Vec<(u64, u64)>,
+    pub ends: Vec<u64>,
 }
 
 fn long(bytes: &mut &[u8]) -> u64 {
@@ -25,13 +27,17 @@ fn long(bytes: &mut &[u8]) -> u64 {
     }
 }
 
-fn text(bytes: &mut &[u8]) -> String {
+fn field(bytes: &mut &[u8]) -> Vec<u8> {
     let (length, rest) = (long(bytes) as usize, *bytes);
     *bytes = &rest[length..];
-    String::from_utf8(rest[..length].to_vec()).unwrap()
+    rest[..length].to_vec()
 }
 
-fn read(mut bytes: &[u8]) -> Answer {
+fn text(bytes: &mut &[u8]) -> String {
+    String::from_utf8(field(bytes)).unwrap()
+}
+
+pub fn read(mut bytes: &[u8]) -> Answer {
     let header = Container::new(0).take();
     bytes = bytes.strip_prefix(&header[..]).unwrap();
     let mut answer = Answer::default();
@@ -39,7 +45,7 @@ fn read(mut bytes: &[u8]) -> Answer {
         let (count, _length) = (long(&mut bytes), long(&mut bytes));
         assert_eq!(count, 1);
         match long(&mut bytes) {
-            0 => answer.data += &text(&mut bytes),
+            0 => answer.bytes.extend(field(&mut bytes)),
             1 => {
                 let is_fatal = bytes[0] == 1;
                 bytes = &bytes[1..];
@@ -52,16 +58,22 @@ fn read(mut bytes: &[u8]) -> Answer {
         }
         bytes = bytes.strip_prefix(&[0; 16]).unwrap();
     }
+    answer.data = String::from_utf8_lossy(&answer.bytes).into_owned();
     answer
 }
 
 fn run(query: Query, content: &[u8], piece: usize) -> Answer {
-    let mut running = Running::new(query, content.len() as u64, SystemTime::UNIX_EPOCH, 0);
+    let mut running = Running::new(
+        query,
+        Input::Stream(content.len() as u64),
+        SystemTime::UNIX_EPOCH,
+        0,
+    );
     let mut pieces = content.chunks(piece);
     let (mut input, mut is_last): (&[u8], bool) = (&[], false);
     let mut out = Vec::new();
     loop {
-        let status = running.go_on(&mut input, is_last, &|| false);
+        let status = running.go_on(&mut input, is_last, &|| Signal::Continue);
         out.extend_from_slice(&running.take());
         match status {
             Status::Full | Status::Paused => {}
@@ -259,10 +271,10 @@ fn answers_come_in_bounded_pieces_however_they_grow() {
     let document = format!("{{\"rows\":{content}}}");
     let sql = format!("SELECT '{literal}' FROM BlobStorage[*].rows[*]");
     let query = Query::new(&sql, &json(), csv()).unwrap();
-    let mut running = Running::new(query, 0, SystemTime::UNIX_EPOCH, 0);
+    let mut running = Running::new(query, Input::Stream(0), SystemTime::UNIX_EPOCH, 0);
     let (mut input, mut total) = (document.as_bytes(), 0);
     loop {
-        let status = running.go_on(&mut input, true, &|| false);
+        let status = running.go_on(&mut input, true, &|| Signal::Continue);
         let taken = running.take().len();
         assert!(taken < 2 * DATA_BYTES + literal.len(), "{taken}");
         total += taken;
@@ -276,11 +288,18 @@ fn answers_come_in_bounded_pieces_however_they_grow() {
 #[test]
 fn work_can_be_paused_after_any_record() {
     let query = Query::new("SELECT * FROM BlobStorage WHERE _1 > 1", &csv(), csv()).unwrap();
-    let mut running = Running::new(query, 6, SystemTime::UNIX_EPOCH, 0);
+    let mut running = Running::new(query, Input::Stream(6), SystemTime::UNIX_EPOCH, 0);
     let (mut input, mut out, mut pauses): (&[u8], _, _) = (b"1\n2\n3\n", Vec::new(), 0);
     loop {
         let asked = std::cell::Cell::new(false);
-        let status = running.go_on(&mut input, true, &|| asked.replace(true));
+        let signal = || {
+            if asked.replace(true) {
+                Signal::Pause
+            } else {
+                Signal::Continue
+            }
+        };
+        let status = running.go_on(&mut input, true, &signal);
         if status == Status::Paused {
             pauses += 1;
             running.tell_progress();
@@ -332,6 +351,65 @@ fn statements_that_do_not_fit_their_input_are_refused() {
         ..Dialect::default()
     });
     let refused = Query::new("SELECT * FROM BlobStorage", &separated, csv());
+    assert!(matches!(refused, Err(Refused::Unsupported(_))));
+}
+
+#[test]
+fn a_row_that_takes_too_much_work_is_an_error_and_leaves_the_others() {
+    let content = format!("{}\nsmall\n", "a".repeat(RECORD_BYTES_MAX - 1));
+    let term = format!("_1 LIKE '%{}b%'", "_a".repeat(200));
+    let sql = |count: usize| {
+        let condition = vec![term.as_str(); count].join(" OR ");
+        format!("SELECT _1 FROM BlobStorage WHERE {condition} OR _1 = 'small'")
+    };
+    let query = |count: usize| Query::new(&sql(count), &csv(), csv()).unwrap();
+    let found = run(query(100), content.as_bytes(), 1 << 16);
+    assert_eq!(found.data, "small\n");
+    assert_eq!(found.errors, [(false, "RecordTooComplex".to_owned(), 0)]);
+    assert_eq!(run(query(2), content.as_bytes(), 1 << 16).errors, []);
+}
+
+#[test]
+fn a_query_stops_within_a_row_when_no_one_reads_the_answer() {
+    let content = format!("{}\nsmall\n", "a".repeat(RECORD_BYTES_MAX - 1));
+    let terms = vec!["_1 LIKE '%_b%'"; 400].join(" OR ");
+    let sql = format!("SELECT _1 FROM BlobStorage WHERE {terms}");
+    let query = Query::new(&sql, &csv(), csv()).unwrap();
+    let mut running = Running::new(query, Input::Stream(0), SystemTime::UNIX_EPOCH, 0);
+    let asked = std::cell::Cell::new(0);
+    // Asked before the row, then within it.
+    let signal = || {
+        asked.set(asked.get() + 1);
+        if asked.get() > 2 {
+            Signal::Stop
+        } else {
+            Signal::Continue
+        }
+    };
+    let status = running.go_on(&mut content.as_bytes(), true, &signal);
+    assert_eq!((status, asked.get()), (Status::Ended, 4));
+}
+
+#[test]
+fn statements_and_headers_of_many_columns_are_matched_by_name() {
+    let names: Vec<String> = (0..12_000).map(|place| format!("C{place}")).collect();
+    let list = names.join(",");
+    let sql = format!(
+        "SELECT \"C7\", c11999 FROM BlobStorage WHERE 5 IN ({})",
+        &list[..60_000]
+    );
+    let content = format!("{list}\n{}\n", vec!["5"; 12_000].join(","));
+    let sql = sql.rsplit_once(',').unwrap().0.to_owned() + ")";
+    let query = Query::new(&sql, &with_header(), csv()).unwrap();
+    assert_eq!(run(query, content.as_bytes(), 1 << 16).data, "5,5\n");
+}
+
+#[test]
+fn long_separators_of_an_answer_are_refused() {
+    let long = Format::Json {
+        separator: "-".repeat(65),
+    };
+    let refused = Query::new("SELECT * FROM BlobStorage", &csv(), long);
     assert!(matches!(refused, Err(Refused::Unsupported(_))));
 }
 

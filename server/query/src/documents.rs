@@ -14,7 +14,8 @@ pub enum Step {
 
 /// Splits content into documents.
 pub struct DocumentReader {
-    separator: Vec<u8>,
+    /// Whether a byte may stand between documents.
+    separates: Box<[bool; 256]>,
     bytes: Vec<u8>,
     depth: usize,
     in_text: bool,
@@ -29,7 +30,9 @@ impl DocumentReader {
     /// Documents may be separated by these characters, and white space.
     pub fn new(separator: &str) -> DocumentReader {
         DocumentReader {
-            separator: separator.as_bytes().to_vec(),
+            separates: Box::new(std::array::from_fn(|byte| {
+                (byte as u8).is_ascii_whitespace() || separator.as_bytes().contains(&(byte as u8))
+            })),
             bytes: Vec::new(),
             depth: 0,
             in_text: false,
@@ -85,7 +88,7 @@ impl DocumentReader {
                 b']' if self.in_list => self.in_list = false,
                 b',' if self.in_list => {}
                 0xef | 0xbb | 0xbf if self.taken < 3 => {}
-                byte if byte.is_ascii_whitespace() || self.separator.contains(&byte) => {}
+                byte if self.separates[usize::from(byte)] => {}
                 byte => {
                     self.record_start = self.taken;
                     let (found, at) = (byte.escape_ascii(), self.taken);

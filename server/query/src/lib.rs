@@ -2,13 +2,14 @@
 //! Knows neither HTTP nor the store: content goes in piece by piece, the answer comes out block by block.
 //!
 //! `lexer`, `parser`, `expressions` and `calls` make a statement (`ast`) of its text; `delimited` and `documents` make records of the
-//! content; `eval` and `functions` say what expressions come to for a row, `aggregate` for all, with `value` and `time` for the
-//! kinds of values; `run` brings them together, `answer` writes rows, and `avro` the whole. Served: delimited text and JSON, both ways.
+//! content; `eval`, `functions` and `like` say what expressions come to for a row, `aggregate` for all, with `value` and `time`
+//! for the kinds of values; `work` bounds what one row may take; `run` brings them together, `answer` writes rows, and `avro` the whole. Served: delimited text and JSON, both ways.
 //! An empty line is no record; a line feed as the separator leaves a carriage return before it to the last column.
 //! Source: Query Blob Contents; Query acceleration SQL language reference.
 
 mod aggregate;
 mod answer;
+mod arrow;
 mod ast;
 mod avro;
 mod calls;
@@ -18,14 +19,20 @@ mod eval;
 mod expressions;
 mod functions;
 mod lexer;
+mod like;
+mod parquet;
 mod parser;
 mod run;
 mod time;
 mod value;
+mod work;
 
 pub use answer::Format;
+pub use arrow::{ArrowField, ArrowType, FIELDS_MAX as ARROW_FIELDS_MAX, PRECISION_MAX};
 pub use delimited::Dialect;
-pub use run::{Query, Refused, Running, Status};
+pub use parquet::Content;
+pub use run::{Input, Query, Refused, Running, Status};
+pub use work::Signal;
 
 /// Longest record of the content, in bytes.
 const RECORD_BYTES_MAX: usize = 1 << 20;
@@ -36,6 +43,7 @@ const RECORD_BYTES_MAX: usize = 1 << 20;
 pub struct Malformed {
     /// Offset in bytes.
     pub at: usize,
+    /// What was expected, without a period.
     pub message: String,
 }
 
@@ -63,6 +71,14 @@ impl RowError {
 
     fn division() -> RowError {
         RowError::new("DivideByZero", "A number is divided by zero.")
+    }
+
+    fn too_large() -> RowError {
+        RowError::new("RecordTooLarge", "A row of the answer is too large.")
+    }
+
+    fn not_utf8() -> RowError {
+        RowError::new("InvalidUtf8", "A value is not UTF-8.")
     }
 
     fn new(name: &'static str, description: &str) -> RowError {

@@ -9,9 +9,13 @@ const COLUMNS_MAX: usize = 16 << 10;
 /// How delimited text is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dialect {
+    /// One byte; others are refused as not supported.
     pub column_separator: String,
+    /// One byte or CR LF; others are refused as not supported.
     pub record_separator: String,
+    /// ASCII; `None`: no quoting.
     pub quote: Option<u8>,
+    /// ASCII; `None`: no escaping.
     pub escape: Option<u8>,
     /// Whether the first record names the columns.
     pub has_header: bool,

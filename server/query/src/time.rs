@@ -1,7 +1,7 @@
 //! Points in time, as statements speak of them: read from and written as ISO 8601, moved, compared and formatted.
 //! Source: Query acceleration SQL language reference, "Date functions"; W3C, Date and Time Formats.
 
-use crate::codec::date::{civil_from_days, days_from_civil, days_in_month};
+use ::time::{Date, Month};
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,7 +11,13 @@ const HOUR: i64 = 60 * MINUTE;
 /// Milliseconds of a day.
 pub const DAY: i64 = 24 * HOUR;
 /// The years that timestamps lie in.
-const YEARS: std::ops::RangeInclusive<i64> = 1..=9999;
+const YEARS: std::ops::RangeInclusive<i32> = 1..=9999;
+/// The Julian day number of 1970-01-01.
+const JULIAN_DAY_1970: i32 = 2_440_588;
+const EPOCH: Timestamp = Timestamp {
+    milliseconds: 0,
+    offset_minutes: 0,
+};
 const MONTHS: [&str; 12] = [
     "January",
     "February",
@@ -27,12 +33,12 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// A point in time, to the millisecond, and the zone it was told in.
+/// A point in time, to the millisecond, and the zone it was told in. Its year is one of `YEARS` both in UTC and in its zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timestamp {
     /// Since 1970, UTC.
     pub milliseconds: i64,
-    pub offset_minutes: i64,
+    offset_minutes: i64,
 }
 
 /// What is added to, counted in or read from a timestamp.
@@ -83,21 +89,30 @@ impl DatePart {
 
 /// A timestamp by the clock of its zone.
 struct Civil {
-    year: i64,
-    month: i64,
-    day: i64,
+    date: Date,
     /// Since midnight.
     milliseconds: i64,
 }
 
+impl Civil {
+    /// Since the year 0.
+    fn months(&self) -> i64 {
+        i64::from(self.date.year()) * 12 + i64::from(u8::from(self.date.month())) - 1
+    }
+}
+
 impl Timestamp {
-    /// The moment that `time` is, in UTC. Nothing before 1970 is asked for.
+    /// The moment that `time` is, in UTC; at the earliest 1970.
     pub fn of(time: SystemTime) -> Timestamp {
         let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-        Timestamp {
-            milliseconds: since.as_millis() as i64,
-            offset_minutes: 0,
-        }
+        let milliseconds = i64::try_from(since.as_millis()).ok();
+        let timestamp = milliseconds.and_then(Timestamp::of_milliseconds);
+        timestamp.unwrap_or(EPOCH)
+    }
+
+    /// Since 1970, in UTC.
+    pub fn of_milliseconds(milliseconds: i64) -> Option<Timestamp> {
+        Timestamp::local(milliseconds, 0)
     }
 
     /// Reads ISO 8601 from a year to a fraction of a second, with or without a zone; without one it is UTC.
@@ -114,21 +129,18 @@ impl Timestamp {
 
     /// By the clock of its zone.
     fn local(local: i64, offset_minutes: i64) -> Option<Timestamp> {
-        let found = Timestamp {
-            milliseconds: local.checked_sub(offset_minutes * MINUTE)?,
+        let milliseconds = local.checked_sub(offset_minutes * MINUTE)?;
+        date_of(local).and(date_of(milliseconds))?;
+        Some(Timestamp {
+            milliseconds,
             offset_minutes,
-        };
-        let (year, ..) = civil_from_days(local.div_euclid(DAY));
-        YEARS.contains(&year).then_some(found)
+        })
     }
 
     fn civil(self) -> Civil {
         let local = self.milliseconds + self.offset_minutes * MINUTE;
-        let (year, month, day) = civil_from_days(local.div_euclid(DAY));
         Civil {
-            year,
-            month,
-            day,
+            date: date_of(local).expect("a timestamp is within `YEARS`"),
             milliseconds: local.rem_euclid(DAY),
         }
     }
@@ -144,13 +156,12 @@ impl Timestamp {
             _ => return None,
         };
         let civil = self.civil();
-        let month = (civil.year * 12 + civil.month - 1).checked_add(months)?;
+        let month = civil.months().checked_add(months)?;
         let (year, month) = (month.div_euclid(12), month.rem_euclid(12) + 1);
-        if !YEARS.contains(&year) {
-            return None;
-        }
-        let day = civil.day.min(days_in_month(year, month));
-        let local = days_from_civil(year, month, day) * DAY + civil.milliseconds;
+        let (year, month) = (i32::try_from(year).ok()?, month_of(month)?);
+        let day = civil.date.day().min(month.length(year));
+        let date = Date::from_calendar_date(year, month, day).ok()?;
+        let local = days_since_1970(date) * DAY + civil.milliseconds;
         Timestamp::local(local, self.offset_minutes)
     }
 
@@ -173,8 +184,8 @@ impl Timestamp {
             );
         }
         match part {
-            DatePart::Year => Some(to.year - from.year),
-            DatePart::Month => Some((to.year * 12 + to.month) - (from.year * 12 + from.month)),
+            DatePart::Year => Some(i64::from(to.date.year() - from.date.year())),
+            DatePart::Month => Some(to.months() - from.months()),
             _ => None,
         }
     }
@@ -183,9 +194,9 @@ impl Timestamp {
     pub fn part(self, part: DatePart) -> i64 {
         let civil = self.civil();
         match part {
-            DatePart::Year => civil.year,
-            DatePart::Month => civil.month,
-            DatePart::Day => civil.day,
+            DatePart::Year => i64::from(civil.date.year()),
+            DatePart::Month => i64::from(u8::from(civil.date.month())),
+            DatePart::Day => i64::from(civil.date.day()),
             DatePart::Hour => civil.milliseconds / HOUR,
             DatePart::Minute => civil.milliseconds % HOUR / MINUTE,
             DatePart::Second => civil.milliseconds % MINUTE / SECOND,
@@ -212,16 +223,16 @@ impl Timestamp {
         let civil = self.civil();
         let (hour, millisecond) = (civil.milliseconds / HOUR, civil.milliseconds % SECOND);
         let clock_hour = (hour + 11) % 12 + 1;
-        let month = MONTHS[(civil.month - 1).clamp(0, 11) as usize];
+        let month = MONTHS[usize::from(u8::from(civil.date.month())) - 1];
         let mut number = |number: i64, width: usize| out.push_str(&format!("{number:0width$}"));
         match run {
-            "yy" => number(civil.year % 100, 2),
-            "y" => number(civil.year, 1),
-            "yyyy" => number(civil.year, 4),
-            "M" | "MM" => number(civil.month, run.len()),
+            "yy" => number(self.part(DatePart::Year) % 100, 2),
+            "y" => number(self.part(DatePart::Year), 1),
+            "yyyy" => number(self.part(DatePart::Year), 4),
+            "M" | "MM" => number(self.part(DatePart::Month), run.len()),
             "MMM" => out.push_str(&month[..3]),
             "MMMM" => out.push_str(month),
-            "d" | "dd" => number(civil.day, run.len()),
+            "d" | "dd" => number(self.part(DatePart::Day), run.len()),
             "a" => out.push_str(if hour < 12 { "AM" } else { "PM" }),
             "h" | "hh" => number(clock_hour, run.len()),
             "H" | "HH" => number(hour, run.len()),
@@ -258,17 +269,30 @@ impl fmt::Display for Timestamp {
     }
 }
 
+/// The day of a number of milliseconds since 1970; `None` if it is in none of `YEARS`.
+fn date_of(milliseconds: i64) -> Option<Date> {
+    let days = milliseconds.div_euclid(DAY) + i64::from(JULIAN_DAY_1970);
+    let date = Date::from_julian_day(i32::try_from(days).ok()?).ok()?;
+    YEARS.contains(&date.year()).then_some(date)
+}
+
+fn days_since_1970(date: Date) -> i64 {
+    i64::from(date.to_julian_day() - JULIAN_DAY_1970)
+}
+
+fn month_of(number: i64) -> Option<Month> {
+    Month::try_from(u8::try_from(number).ok()?).ok()
+}
+
 /// `2010`, `2010-01` or `2010-01-31`: days since 1970.
 fn parse_date(text: &str) -> Option<i64> {
     let mut parts = text.split('-');
-    let year = digits(parts.next()?, 4)?;
+    let year = i32::try_from(digits(parts.next()?, 4)?).ok()?;
     let mut two = || parts.next().map_or(Some(1), |part| digits(part, 2));
-    let (month, day) = (two()?, two()?);
-    let is_date = YEARS.contains(&year)
-        && (1..=12).contains(&month)
-        && (1..=days_in_month(year, month)).contains(&day)
-        && parts.next().is_none();
-    is_date.then(|| days_from_civil(year, month, day))
+    let (month, day) = (month_of(two()?)?, u8::try_from(two()?).ok()?);
+    let date = Date::from_calendar_date(year, month, day).ok()?;
+    let is_date = YEARS.contains(&year) && parts.next().is_none();
+    is_date.then(|| days_since_1970(date))
 }
 
 /// Nothing, `20:18`, `20:18:04` or `20:18:04.5`: milliseconds since midnight.

@@ -1,5 +1,6 @@
 //! What a statement says, once it is read.
 
+use super::like::Pattern;
 use super::time::DatePart;
 
 /// A whole statement.
@@ -58,7 +59,7 @@ pub struct Field {
 }
 
 /// A name, which matters to the letter only in quotes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Name {
     pub text: String,
     pub quoted: bool,
@@ -74,8 +75,16 @@ impl Name {
     }
 }
 
+impl Name {
+    /// `_1` is the first column, at place 0.
+    pub fn ordinal(&self) -> Option<usize> {
+        let digits = self.text.strip_prefix('_').filter(|_| !self.quoted)?;
+        digits.parse::<usize>().ok()?.checked_sub(1)
+    }
+}
+
 /// A step into a document.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Step {
     Name(Name),
     Index(usize),
@@ -102,8 +111,7 @@ pub enum Expr {
     IsMissing(Box<Expr>),
     Like {
         value: Box<Expr>,
-        pattern: Box<Expr>,
-        escape: Option<char>,
+        pattern: Box<LikePattern>,
     },
     Between(Box<Expr>, Box<(Expr, Expr)>),
     In(Box<Expr>, Vec<Expr>),
@@ -117,6 +125,15 @@ pub enum Expr {
     Extract(DatePart, Box<Expr>),
     DateAdd(DatePart, Box<(Expr, Expr)>),
     DateDiff(DatePart, Box<(Expr, Expr)>),
+}
+
+/// What LIKE compares with.
+#[derive(Debug, Clone, PartialEq)]
+pub enum LikePattern {
+    /// The same for every row.
+    Fixed(Pattern),
+    /// An expression, and the escape character.
+    Evaluated(Expr, Option<char>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

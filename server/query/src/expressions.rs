@@ -2,6 +2,7 @@
 
 use super::ast::*;
 use super::lexer::Kind;
+use super::like::Pattern;
 use super::parser::{DEPTH_MAX, Parsed, Parser};
 
 impl Parser {
@@ -102,10 +103,15 @@ impl Parser {
             escape = characters.pop();
             self.next += 1;
         }
+        let fixed = match &pattern {
+            Expr::Text(text) => Pattern::new(text, escape).ok(),
+            _ => None,
+        };
+        // A text that is no pattern is an error of each row that is compared with it, as any other value would be.
+        let pattern = fixed.map_or(LikePattern::Evaluated(pattern, escape), LikePattern::Fixed);
         Ok(Expr::Like {
             value: Box::new(value),
             pattern: Box::new(pattern),
-            escape,
         })
     }
 
@@ -214,17 +220,14 @@ impl Parser {
 
     fn field(&mut self) -> Parsed<Expr> {
         let at = self.at();
-        let root = self.name()?;
-        let field = Field {
-            root,
-            steps: self.steps(false)?,
-            at,
-        };
-        let same = |known: &Field| known.root == field.root && known.steps == field.steps;
-        let number = self.fields.iter().position(same);
-        Ok(Expr::Field(number.unwrap_or_else(|| {
-            self.fields.push(field);
-            self.fields.len() - 1
-        })))
+        let path = (self.name()?, self.steps(false)?);
+        if let Some(number) = self.field_numbers.get(&path) {
+            return Ok(Expr::Field(*number));
+        }
+        let number = self.fields.len();
+        let (root, steps) = path.clone();
+        self.fields.push(Field { root, steps, at });
+        self.field_numbers.insert(path, number);
+        Ok(Expr::Field(number))
     }
 }

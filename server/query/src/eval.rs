@@ -3,22 +3,24 @@
 
 use super::RowError;
 use super::ast::*;
-use super::functions::{apply, calculate, is_like};
+use super::functions::{apply, calculate};
+use super::like::Pattern;
 use super::time::Timestamp;
 use super::value::{Json, Value};
+use super::work::Work;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
-/// Longest pattern of LIKE, in bytes. Source: LIKE (Transact-SQL), "Arguments".
-const PATTERN_BYTES_MAX: usize = 8_000;
-
 /// A row, and what else expressions speak of.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Scope<'a> {
     pub row: Row<'a>,
     pub fields: &'a [Field],
     pub now: Timestamp,
+    /// Bytes of the record that the row is from.
+    pub record_bytes: usize,
+    pub work: &'a Work<'a>,
 }
 
 /// The fields of a row.
@@ -50,13 +52,30 @@ impl<'a> Scope<'a> {
             }
             Row::Document(document) => {
                 let field = self.fields.get(number);
-                let found = field.and_then(|field| {
-                    let root = member(document, &field.root)?;
-                    field.steps.iter().try_fold(root, step)
-                });
+                let Some(field) = field else {
+                    return Ok(Value::Missing);
+                };
+                let mut found = self.member(document, &field.root)?;
+                for step in &field.steps {
+                    found = match (found, step) {
+                        (Some(json), Step::Name(name)) => self.member(json, name)?,
+                        (Some(Json::List(items)), Step::Index(index)) => items.get(*index),
+                        _ => None,
+                    };
+                }
                 Ok(found.map_or(Value::Missing, Value::from))
             }
         }
+    }
+
+    /// The member of that name, if it is an object that has one.
+    fn member(&self, json: &'a Json, name: &Name) -> Result<Option<&'a Json>, RowError> {
+        let Json::Object(members) = json else {
+            return Ok(None);
+        };
+        let place = members.iter().position(|(known, _)| name.is(known));
+        self.work.spend(place.unwrap_or(members.len()))?;
+        Ok(place.map(|place| &members[place].1))
     }
 
     /// Whether a row is one of those wanted.
@@ -64,7 +83,20 @@ impl<'a> Scope<'a> {
         Ok(self.evaluate(condition)?.as_truth()? == Some(true))
     }
 
+    /// Errors: those of the expression and of [`Work::spend`].
     pub fn evaluate(&self, expr: &'a Expr) -> Evaluated<'a> {
+        let value = self.evaluate_unbounded(expr)?;
+        // What is done with a value takes as long as it is. That of LIKE takes longer, and is counted there.
+        let bytes = match &value {
+            Value::Text(text) => text.len(),
+            Value::Json(_) => self.record_bytes,
+            _ => 0,
+        };
+        self.work.spend(1 + bytes)?;
+        Ok(value)
+    }
+
+    fn evaluate_unbounded(&self, expr: &'a Expr) -> Evaluated<'a> {
         Ok(match expr {
             Expr::Null => Value::Null,
             Expr::Boolean(truth) => Value::Boolean(*truth),
@@ -92,20 +124,19 @@ impl<'a> Scope<'a> {
             Expr::Not(term) => Value::truth(self.evaluate(term)?.as_truth()?.map(|truth| !truth)),
             Expr::IsNull(value) => Value::Boolean(self.evaluate(value)?.is_null()),
             Expr::IsMissing(value) => Value::Boolean(self.evaluate(value)? == Value::Missing),
-            Expr::Like {
-                value,
-                pattern,
-                escape,
-            } => match (self.evaluate(value)?, self.evaluate(pattern)?) {
-                (value, pattern) if value.is_null() || pattern.is_null() => Value::Null,
-                (value, pattern) => {
-                    let (value, pattern) = (value.into_text(), pattern.into_text());
-                    if pattern.len() > PATTERN_BYTES_MAX {
-                        return Err(RowError::overflow());
-                    }
-                    Value::Boolean(is_like(&value, &pattern, *escape))
+            Expr::Like { value, pattern } => {
+                let value = self.evaluate(value)?;
+                match &**pattern {
+                    LikePattern::Fixed(pattern) => self.is_like(value, pattern)?,
+                    LikePattern::Evaluated(pattern, escape) => match self.evaluate(pattern)? {
+                        pattern if pattern.is_null() => Value::Null,
+                        pattern => {
+                            let pattern = Pattern::new(&pattern.into_text(), *escape)?;
+                            self.is_like(value, &pattern)?
+                        }
+                    },
                 }
-            },
+            }
             Expr::Between(value, bounds) => {
                 let value = self.evaluate(value)?;
                 let low = self
@@ -164,6 +195,14 @@ impl<'a> Scope<'a> {
             }
         }
         Ok(Value::truth((!is_open).then_some(!decisive)))
+    }
+
+    fn is_like(&self, value: Value<'a>, pattern: &Pattern) -> Evaluated<'a> {
+        if value.is_null() {
+            return Ok(Value::Null);
+        }
+        let is_like = pattern.matches(&value.into_text(), self.work)?;
+        Ok(Value::Boolean(is_like))
     }
 
     fn is_in(&self, value: Value<'a>, list: &'a [Expr]) -> Evaluated<'a> {
@@ -246,23 +285,6 @@ fn is_met(comparison: Comparison, order: Ordering) -> bool {
     }
 }
 
-/// The member of that name, if it is an object that has one.
-fn member<'a>(json: &'a Json, name: &Name) -> Option<&'a Json> {
-    let Json::Object(members) = json else {
-        return None;
-    };
-    let found = members.iter().find(|(known, _)| name.is(known));
-    found.map(|(_, value)| value)
-}
-
-fn step<'a>(json: &'a Json, step: &Step) -> Option<&'a Json> {
-    match (json, step) {
-        (_, Step::Name(name)) => member(json, name),
-        (Json::List(items), Step::Index(index)) => items.get(*index),
-        _ => None,
-    }
-}
-
 /// The parts of a document that rows are made of, in order.
 pub fn rows(document: Json, table: &[Step]) -> Vec<Json> {
     let Some((next, rest)) = table.split_first() else {
@@ -289,6 +311,7 @@ pub fn rows(document: Json, table: &[Step]) -> Vec<Json> {
 #[cfg(test)]
 mod tests {
     use super::super::parser::parse;
+    use super::super::work::{ROW_STEPS_MAX, Signal};
     use super::*;
 
     /// What an expression comes to over a document.
@@ -298,10 +321,13 @@ mod tests {
             panic!("{expression}");
         };
         let json: Json = serde_json::from_str(document).unwrap();
+        let work = Work::new(ROW_STEPS_MAX, &|| Signal::Continue);
         let scope = Scope {
             row: Row::Document(&json),
             fields: &statement.fields,
             now: Timestamp::parse("2026-11-22T01:02:03Z").unwrap(),
+            record_bytes: document.len(),
+            work: &work,
         };
         let value = scope
             .evaluate(&columns[0].value)
