@@ -12,6 +12,7 @@
 //! began, and the scan saw it; or `added` comes after the scan's `begin`, and its place bounds what `finish` sets.
 
 use crate::keys::Position;
+use crate::live::locked;
 use std::sync::{Mutex, MutexGuard};
 
 /// See the top of the file.
@@ -55,7 +56,7 @@ impl Frontier {
     }
 
     fn bounds(&self) -> MutexGuard<'_, Bounds> {
-        self.0.lock().expect("nothing panics under this lock")
+        locked(&self.0)
     }
 }
 

@@ -59,7 +59,7 @@ use keys::QueueId;
 use lazurite_engine::{
     Batch, Compression, Db, Direction, IdSource, Keyspace, KeyspaceOptions, Ticket, WallClock,
 };
-use live::{Live, Slots, State};
+use live::{Hold, Live, Slots, State};
 use receipt::Receipt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLockWriteGuard};
@@ -104,27 +104,38 @@ impl QueueService {
         self.rows_examined.load(Ordering::Relaxed)
     }
 
-    /// Runs `operate` on an existing queue, beside other such operations.
+    /// Runs `operate` on an existing queue under the lock that `lock` takes, beside operations under its other locks.
     fn with_queue<T>(
         &self,
         account: &str,
         queue: &str,
-        operate: impl FnOnce(&Live) -> Result<T>,
+        lock: fn(&Live) -> Hold<'_>,
+        operate: impl FnOnce(&Live, Hold<'_>) -> Result<T>,
     ) -> Result<T> {
         check::queue_name(queue)?;
-        self.with_queue_at(&keys::queue(account, queue), operate)
+        self.with_queue_at(&keys::queue(account, queue), lock, operate)
     }
 
-    fn with_queue_at<T>(&self, key: &[u8], operate: impl FnOnce(&Live) -> Result<T>) -> Result<T> {
+    fn with_queue_at<T>(
+        &self,
+        key: &[u8],
+        lock: fn(&Live) -> Hold<'_>,
+        operate: impl FnOnce(&Live, Hold<'_>) -> Result<T>,
+    ) -> Result<T> {
         let slot = self.slots.get(key);
         loop {
-            match &*slot.state.read().expect("operations do not panic") {
-                State::Present(live) if !live.is_stale() => return operate(live),
+            match &*slot.read() {
+                State::Present(live) => {
+                    let hold = lock(live);
+                    // Only now: the holder before may have failed.
+                    if !live.is_stale() {
+                        return operate(live, hold);
+                    }
+                }
                 State::Missing => return Err(Error::QueueNotFound),
-                State::Present(_) | State::Unknown => {}
+                State::Unknown => {}
             }
-            let mut state = slot.state.write().expect("operations do not panic");
-            self.read_if_unknown(key, &mut state)?;
+            self.read_if_unknown(key, &mut slot.write())?;
         }
     }
 
@@ -147,7 +158,7 @@ impl QueueService {
         operate: impl FnOnce(&mut RwLockWriteGuard<'_, State>) -> Result<T>,
     ) -> Result<T> {
         let slot = self.slots.get(key);
-        let mut state = slot.state.write().expect("operations do not panic");
+        let mut state = slot.write();
         self.read_if_unknown(key, &mut state)?;
         operate(&mut state)
     }
@@ -220,5 +231,58 @@ fn message_options() -> KeyspaceOptions {
         tombstone_percent_max: Some(100),
         compression: Some(Compression::Lz4),
         ..KeyspaceOptions::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::{DeliveryRow, MessageRow};
+    use crate::keys::{MessageId, Position};
+    use lazurite_engine::{CountingIds, ManualWallClock};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::time::SystemTime;
+
+    #[test]
+    fn a_row_written_before_a_panic_is_found_by_the_next_scan() {
+        let directory = tempfile::tempdir().unwrap();
+        let db = Db::open(directory.path(), Default::default()).unwrap();
+        let clock = Arc::new(ManualWallClock::new(SystemTime::UNIX_EPOCH));
+        let service = QueueService::open(&db, Arc::new(CountingIds::default()), clock).unwrap();
+        drop(service.create_queue("account", "queue", Vec::new()));
+        assert!(
+            service
+                .peek_messages("account", "queue", None)
+                .unwrap()
+                .is_empty()
+        );
+        let write_and_panic = |live: &Live, _cell: Hold<'_>| -> Result<()> {
+            let position = Position {
+                at: service.now(),
+                id: MessageId::new(1, 1),
+            };
+            let row = MessageRow {
+                visible_at: position.at,
+                expires_at: Ticks::NEVER,
+                receipt: service.new_receipt(),
+            };
+            let delivery = DeliveryRow {
+                inserted_at: position.at,
+                expires_at: Ticks::NEVER,
+                dequeue_count: 0,
+            };
+            let mut batch = Batch::new();
+            service.put_standing(&mut batch, live, position, row, delivery);
+            let key = keys::text(live.id, position.id);
+            batch.put(&service.messages, &key, &codec::encode_text("written"));
+            drop(service.write(live, batch)?);
+            panic!("before the frontier was moved");
+        };
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            service.with_queue("account", "queue", Live::lock_cell, write_and_panic)
+        }));
+        assert!(panicked.is_err());
+        let peeked = service.peek_messages("account", "queue", None).unwrap();
+        assert_eq!(peeked[0].text, "written");
     }
 }

@@ -6,7 +6,8 @@
 //! - A producer holds one of several **cells**, so producers wait neither for consumers nor, mostly, for each other.
 //!
 //! No lock is held while a ticket is waited for. Everything here can be read back from the store, so slots not in use are
-//! forgotten when there are many, and a queue one of whose writes failed is read again.
+//! forgotten when there are many, and a queue is read again after a failed write or a panic under one of its locks: both
+//! leave open how much of a change has happened. A poisoned lock is therefore taken like any other.
 
 use crate::codec::CounterRow;
 use crate::frontier::Frontier;
@@ -14,13 +15,13 @@ use crate::keys::{MessageId, PRODUCER_CELLS, Position, QueueId, REMOVED_CELL};
 use crate::time::Ticks;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
+};
 
 /// How many slots are added before those not used in the meantime are forgotten. Up to twice as many are kept, besides
 /// those in use: a few megabytes.
 const SLOTS_PER_ROUND: usize = 4 * 1024;
-
-const HOLDERS_DO_NOT_PANIC: &str = "holders of queue locks do not panic";
 
 /// The slots of all queues in use, by the key of their row.
 #[derive(Debug, Default)]
@@ -35,7 +36,7 @@ struct Round {
 /// What is known about the queue of one name.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
-    pub(crate) state: RwLock<State>,
+    state: RwLock<State>,
     used: AtomicBool,
 }
 
@@ -54,13 +55,35 @@ pub(crate) enum State {
 impl Slots {
     /// The slot of a name; the same for everyone who holds one at the same time.
     pub(crate) fn get(&self, key: &[u8]) -> Arc<Slot> {
-        let mut round = self.0.lock().expect(HOLDERS_DO_NOT_PANIC);
+        let mut round = locked(&self.0);
         let slot = match round.slots.get(key) {
             Some(slot) => slot.clone(),
             None => round.add(key),
         };
         slot.used.store(true, Ordering::Relaxed);
         slot
+    }
+}
+
+impl Slot {
+    /// Shared. The state is unknown if an exclusive holder panicked.
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, State> {
+        loop {
+            if let Ok(state) = self.state.read() {
+                return state;
+            }
+            drop(self.write());
+        }
+    }
+
+    /// Exclusive.
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(|poisoned| {
+            let mut state = poisoned.into_inner();
+            *state = State::Unknown;
+            self.state.clear_poison();
+            state
+        })
     }
 }
 
@@ -103,11 +126,21 @@ pub(crate) struct Live {
     stale: AtomicBool,
 }
 
-/// A producer's hold on one cell.
+/// The lock of one counter: of a producer's cell, or of the removed messages, which is the consumer lock.
 #[derive(Debug)]
-pub(crate) struct Cell<'a> {
-    pub(crate) number: u8,
-    pub(crate) added: MutexGuard<'a, u64>,
+pub(crate) struct Hold<'a> {
+    live: &'a Live,
+    pub(crate) cell: u8,
+    pub(crate) messages: MutexGuard<'a, u64>,
+}
+
+impl Drop for Hold<'_> {
+    /// Comes before the lock is released, so that the next holder knows of the panic.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.live.mark_stale();
+        }
+    }
 }
 
 impl Live {
@@ -135,44 +168,43 @@ impl Live {
     /// The id of the next message, greater than all before.
     pub(crate) fn next_message_id(&self, now: Ticks, random: u128) -> MessageId {
         let next = |last| Some(MessageId::next_sequence(last, now));
-        let last = self
-            .last_sequence
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
-            .expect("the closure always answers Some");
+        let (Ok(last) | Err(last)) =
+            self.last_sequence
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
         MessageId::new(MessageId::next_sequence(last, now), random)
     }
 
     /// Locks a cell nobody holds, if there is one.
-    pub(crate) fn lock_cell(&self) -> Cell<'_> {
+    pub(crate) fn lock_cell(&self) -> Hold<'_> {
         let count = self.added.len();
         let first = self.next_cell.fetch_add(1, Ordering::Relaxed) % count;
         let free = (first..first + count)
             .map(|cell| cell % count)
-            .find_map(|cell| Some((cell, self.added[cell].try_lock().ok()?)));
-        let (cell, added) =
-            free.unwrap_or_else(|| (first, self.added[first].lock().expect(HOLDERS_DO_NOT_PANIC)));
-        Cell {
-            number: cell as u8,
-            added,
+            .find_map(|cell| Some((cell, try_locked(&self.added[cell])?)));
+        let (cell, messages) = free.unwrap_or_else(|| (first, locked(&self.added[first])));
+        Hold {
+            live: self,
+            cell: cell as u8,
+            messages,
         }
     }
 
     /// Locks out other consumers; the number is that of messages removed so far.
-    pub(crate) fn lock_consumer(&self) -> MutexGuard<'_, u64> {
-        self.removed.lock().expect(HOLDERS_DO_NOT_PANIC)
+    pub(crate) fn lock_consumer(&self) -> Hold<'_> {
+        Hold {
+            live: self,
+            cell: REMOVED_CELL,
+            messages: locked(&self.removed),
+        }
     }
 
     /// Messages in the store, expired ones included. Exact if the slot is held exclusively.
     pub(crate) fn stored_messages(&self) -> u64 {
-        let added: u64 = self
-            .added
-            .iter()
-            .map(|cell| *cell.lock().expect(HOLDERS_DO_NOT_PANIC))
-            .sum();
-        added.saturating_sub(*self.lock_consumer())
+        let added: u64 = self.added.iter().map(|cell| *locked(cell)).sum();
+        added.saturating_sub(*locked(&self.removed))
     }
 
-    /// After a write that failed nobody knows what the store holds: the queue is to be read again.
+    /// After a write that failed, or a panic, it is open what the store holds: the queue is to be read again.
     pub(crate) fn mark_stale(&self) {
         self.stale.store(true, Ordering::Release);
     }
@@ -203,7 +235,20 @@ impl ExpiredRows {
 
     /// The place counted to and the number of rows before it, both to be brought up to date by the caller.
     pub(crate) fn counted(&self) -> MutexGuard<'_, (Position, u64)> {
-        self.0.lock().expect(HOLDERS_DO_NOT_PANIC)
+        locked(&self.0)
+    }
+}
+
+/// Locks what is valid after every statement, or is read again after a panic.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn try_locked<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
     }
 }
 
@@ -228,8 +273,8 @@ mod tests {
     #[test]
     fn producers_get_different_cells_while_there_are_some() {
         let live = Live::new(QueueId(1), &[]);
-        let cells: Vec<_> = (0..PRODUCER_CELLS).map(|_| live.lock_cell()).collect();
-        let mut numbers: Vec<_> = cells.iter().map(|cell| cell.number).collect();
+        let holds: Vec<_> = (0..PRODUCER_CELLS).map(|_| live.lock_cell()).collect();
+        let mut numbers: Vec<_> = holds.iter().map(|hold| hold.cell).collect();
         numbers.sort_unstable();
         assert_eq!(numbers, (0..PRODUCER_CELLS).collect::<Vec<_>>());
     }

@@ -6,7 +6,7 @@
 
 use crate::codec;
 use crate::keys::{self, Position};
-use crate::live::{Live, State};
+use crate::live::{Hold, Live, State, locked};
 use crate::model::Sweep;
 use crate::rows::position_in;
 use crate::time::Ticks;
@@ -51,10 +51,7 @@ impl QueueService {
 
     /// The keys of the queues after those of the last call, in the order of their keys and then from the first again.
     fn next_queues_to_sweep(&self) -> Result<Vec<Vec<u8>>> {
-        let mut last = self
-            .sweep_position
-            .lock()
-            .expect("nothing panics under this lock");
+        let mut last = locked(&self.sweep_position);
         let mut range = keys::all_queues();
         range.start = range.start.max([&last[..], &[0]].concat());
         let snapshot = self.db.snapshot();
@@ -73,10 +70,11 @@ impl QueueService {
 
     /// How many messages were removed, and the ticket if anything was written.
     fn sweep_queue(&self, key: &[u8]) -> Result<(usize, Option<Ticket>)> {
-        let (swept, consumed_rows) = self.with_queue_at(key, |live| {
-            let consumed_rows = live.consumed_rows.load(Ordering::Relaxed);
-            Ok((self.remove_expired(live)?, consumed_rows))
-        })?;
+        let (swept, consumed_rows) =
+            self.with_queue_at(key, Live::lock_consumer, |live, consumer| {
+                let consumed_rows = live.consumed_rows.load(Ordering::Relaxed);
+                Ok((self.remove_expired(live, consumer)?, consumed_rows))
+            })?;
         if consumed_rows < CONSUMED_ROWS_COVERED {
             return Ok(swept);
         }
@@ -105,8 +103,11 @@ impl QueueService {
         })
     }
 
-    fn remove_expired(&self, live: &Live) -> Result<(usize, Option<Ticket>)> {
-        let mut removed = live.lock_consumer();
+    fn remove_expired(
+        &self,
+        live: &Live,
+        mut consumer: Hold<'_>,
+    ) -> Result<(usize, Option<Ticket>)> {
         let now = self.now();
         let start = live.next_expiry.begin();
         if start.at > now {
@@ -120,9 +121,9 @@ impl QueueService {
             live.consumed_rows
                 .fetch_add(count as u64, Ordering::Relaxed);
             let mut batch = self.removal_of(live, &expired.messages)?;
-            self.put_removed_count(&mut batch, live, *removed + count as u64);
+            self.put_removed_count(&mut batch, live, *consumer.messages + count as u64);
             ticket = Some(self.write(live, batch)?);
-            *removed += count as u64;
+            *consumer.messages += count as u64;
         }
         live.next_expiry.finish(expired.end);
         for expiry in &expired.messages {

@@ -5,7 +5,7 @@
 
 use crate::codec::{self, CounterRow, DeliveryRow, MessageRow};
 use crate::keys::{self, MessageId, Position};
-use crate::live::Live;
+use crate::live::{Hold, Live};
 use crate::model::*;
 use crate::receipt::Receipt;
 use crate::rows::{Deliverable, Found, expiry_position};
@@ -25,7 +25,9 @@ impl QueueService {
     ) -> Result<(PutMessageResult, Ticket)> {
         let life = visibility::life_of_new_message(&request)?;
         check_text(request.text)?;
-        self.with_queue(account, queue, |live| self.add(live, life, request.text))
+        self.with_queue(account, queue, Live::lock_cell, |live, cell| {
+            self.add(live, cell, life, request.text)
+        })
     }
 
     /// Takes visible messages, oldest first, and hides them: at most `count`, fewer if many expired ones stand among them, none
@@ -53,8 +55,7 @@ impl QueueService {
     ) -> Result<Option<(Vec<DequeuedMessage>, Ticket)>> {
         let count = visibility::message_count(request.count)?;
         let seconds = visibility::seconds_hidden_by_get(&request)?;
-        self.with_queue(account, queue, |live| {
-            let consumer = live.lock_consumer();
+        self.with_queue(account, queue, Live::lock_consumer, |live, consumer| {
             let now = self.now();
             let found = self.find_deliverable(live, now, count)?;
             let taken = self.take(live, &found.messages, now.plus_seconds(seconds))?;
@@ -96,8 +97,7 @@ impl QueueService {
         count: Option<i64>,
     ) -> Result<Option<Vec<PeekedMessage>>> {
         let count = visibility::message_count(count)?;
-        self.with_queue(account, queue, |live| {
-            let consumer = live.lock_consumer();
+        self.with_queue(account, queue, Live::lock_consumer, |live, consumer| {
             let found = self.find_deliverable(live, self.now(), count)?;
             live.head.finish(found.first_left());
             drop(consumer);
@@ -129,8 +129,7 @@ impl QueueService {
         let seconds = visibility::visibility_seconds(request.visibility_seconds, 0)?;
         check_text(request.text.unwrap_or_default())?;
         let receipt = parse_receipt(request.pop_receipt)?;
-        self.with_queue(account, queue, |live| {
-            let _consumer = live.lock_consumer();
+        self.with_queue(account, queue, Live::lock_consumer, |live, _consumer| {
             let now = self.now();
             let (from, row) = self.held_message(live, request.message_id, receipt, now)?;
             let delivery = self.delivery_row(live, from)?;
@@ -165,14 +164,13 @@ impl QueueService {
         pop_receipt: &str,
     ) -> Result<Ticket> {
         let receipt = parse_receipt(pop_receipt)?;
-        self.with_queue(account, queue, |live| {
-            let mut removed = live.lock_consumer();
+        self.with_queue(account, queue, Live::lock_consumer, |live, mut consumer| {
             let (position, row) = self.held_message(live, message_id, receipt, self.now())?;
             let mut batch = Batch::new();
             self.delete_rows(&mut batch, live, position, row.expires_at);
-            self.put_removed_count(&mut batch, live, *removed + 1);
+            self.put_removed_count(&mut batch, live, *consumer.messages + 1);
             let ticket = self.write(live, batch)?;
-            *removed += 1;
+            *consumer.messages += 1;
             live.expired
                 .removed(expiry_position(position.id, row.expires_at));
             Ok(ticket)
@@ -180,8 +178,13 @@ impl QueueService {
     }
 
     /// Writes a new message and makes it known to the scans.
-    fn add(&self, live: &Live, life: Life, text: &str) -> Result<(PutMessageResult, Ticket)> {
-        let mut cell = live.lock_cell();
+    fn add(
+        &self,
+        live: &Live,
+        mut cell: Hold<'_>,
+        life: Life,
+        text: &str,
+    ) -> Result<(PutMessageResult, Ticket)> {
         let now = self.now();
         let row = MessageRow {
             visible_at: now.plus_seconds(life.hidden_seconds),
@@ -199,7 +202,7 @@ impl QueueService {
             dequeue_count: 0,
         };
         let counter = CounterRow {
-            messages: *cell.added + 1,
+            messages: *cell.messages + 1,
             last_sequence: id.sequence(),
         };
         let expiry = expiry_position(id, row.expires_at);
@@ -210,9 +213,9 @@ impl QueueService {
         if row.expires_at < Ticks::NEVER {
             put(&keys::expiry(live.id, expiry), &codec::EXPIRY_VALUE);
         }
-        put(&keys::counter(live.id, cell.number), &counter.encode());
+        put(&keys::counter(live.id, cell.cell), &counter.encode());
         let ticket = self.write(live, batch)?;
-        *cell.added += 1;
+        *cell.messages += 1;
         live.head.added(position);
         live.next_expiry.added(expiry);
         let result = PutMessageResult {

@@ -2,11 +2,12 @@
 
 use crate::store::{ACCOUNT, QUEUE, Store};
 use lazurite_engine::fs::{Failure, Fault, Keep, Operation};
-use lazurite_engine::{CountingIds, Durability, IdSource};
+use lazurite_engine::{CountingIds, Durability, IdSource, ManualWallClock, WallClock};
 use lazurite_queue::*;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 #[test]
 fn message_survives_whatever_characters_it_has() {
@@ -420,6 +421,78 @@ impl IdSource for HeldIds {
         let _open = self.gate.lock().unwrap();
         self.ids.next_id()
     }
+}
+
+/// A clock, and ids, each of which panics once when a test says so.
+#[derive(Debug)]
+struct Trap<T> {
+    inner: T,
+    is_set: AtomicBool,
+}
+
+impl<T> Trap<T> {
+    fn around(inner: T) -> Arc<Trap<T>> {
+        let is_set = AtomicBool::new(false);
+        Arc::new(Trap { inner, is_set })
+    }
+
+    fn inner(&self) -> &T {
+        assert!(!self.is_set.swap(false, Ordering::SeqCst), "the trap");
+        &self.inner
+    }
+
+    /// Runs an operation that is to run into the trap.
+    fn spring<R>(&self, operation: impl FnOnce() -> R) {
+        self.is_set.store(true, Ordering::SeqCst);
+        let outcome = catch_unwind(AssertUnwindSafe(operation));
+        assert!(outcome.is_err(), "the operation asks for what panics");
+    }
+}
+
+impl IdSource for Trap<CountingIds> {
+    fn next_id(&self) -> u128 {
+        self.inner().next_id()
+    }
+}
+
+impl WallClock for Trap<Arc<ManualWallClock>> {
+    fn now(&self) -> SystemTime {
+        self.inner().now()
+    }
+}
+
+#[test]
+fn operations_that_panic_under_a_lock_are_followed_by_right_answers() {
+    let ids = Trap::around(CountingIds::default());
+    let mut store = Store::with_ids(ids.clone());
+    let clock = Trap::around(store.clock.clone());
+    store.open_with_clock(clock.clone());
+    store.create(QUEUE).unwrap();
+    for text in ["a", "b", "c"] {
+        store.put(text);
+    }
+    let held = store.get(1, 600).remove(0);
+    let (id, receipt) = (&held.message_id, &held.pop_receipt);
+    for _ in 0..10 {
+        ids.spring(|| store.put("lost"));
+        clock.spring(|| store.put("lost"));
+        ids.spring(|| store.get(1, 600));
+        clock.spring(|| store.get(1, 600));
+        clock.spring(|| store.peek(1));
+        ids.spring(|| store.update(id, receipt, 600, None));
+        clock.spring(|| store.update(id, receipt, 600, None));
+        clock.spring(|| store.delete(id, receipt));
+        clock.spring(|| store.count());
+        clock.spring(|| store.sweep());
+        ids.spring(|| store.service.clear_messages(ACCOUNT, QUEUE));
+        ids.spring(|| store.create("another"));
+    }
+    assert_eq!(store.count(), 3);
+    let texts: Vec<_> = store.get(32, 600).into_iter().map(|m| m.text).collect();
+    assert_eq!(texts, ["b", "c"]);
+    store.delete(id, receipt).unwrap();
+    assert_eq!(store.count(), 2);
+    assert_eq!(store.create("another").unwrap(), Creation::Created);
 }
 
 #[test]

@@ -97,6 +97,11 @@ impl Store {
         self.reopen();
     }
 
+    /// Opens the service once more, with a clock that a test watches over.
+    pub(crate) fn open_with_clock(&mut self, clock: Arc<dyn WallClock>) {
+        self.service = QueueService::open(&self.db, self.ids.clone(), clock).unwrap();
+    }
+
     /// Cuts the power: goes on with what the disk kept.
     pub(crate) fn crash(&mut self, seed: u64, keep: Keep) {
         let disk = self.disk.as_ref().expect("the store is crashable");
@@ -108,7 +113,7 @@ impl Store {
 
     fn open(&mut self) {
         self.db = open(&self.directory, self.faults.as_ref(), self.durability);
-        self.service = QueueService::open(&self.db, self.ids.clone(), self.clock.clone()).unwrap();
+        self.open_with_clock(self.clock.clone());
     }
 
     pub(crate) fn now(&self) -> SystemTime {
