@@ -1,5 +1,6 @@
-//! Rows of an answer: delimited or as JSON, each of bounded length.
+//! Rows of an answer: delimited, as JSON or as Arrow, each of bounded length.
 
+use super::arrow::{ArrowField, ArrowWriter};
 use super::delimited::{Dialect, write_value};
 use super::eval::Row;
 use super::value::{Json, Value};
@@ -8,6 +9,8 @@ use std::borrow::Cow;
 
 /// Longest row of an answer, in bytes.
 const ROW_BYTES_MAX: usize = 4 * RECORD_BYTES_MAX;
+/// Longest separator of an answer, in bytes: values are searched for it, and every row has some.
+const SEPARATOR_BYTES_MAX: usize = 64;
 
 /// What content is, or an answer is to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,94 +22,155 @@ pub enum Format {
         /// Between documents.
         separator: String,
     },
+    /// Parquet; no answer is.
+    Parquet,
+    /// An Arrow IPC stream of these columns; no content is.
+    Arrow(Vec<ArrowField>),
 }
 
-impl Format {
-    /// Its length in bytes.
-    pub(super) fn longest_separator(&self) -> usize {
-        match self {
-            Format::Delimited(dialect) => {
-                let (column, record) = (&dialect.column_separator, &dialect.record_separator);
-                column.len().max(record.len())
-            }
+/// Writes the rows of an answer.
+pub struct RowWriter {
+    format: RowFormat,
+    /// The row that is being written: all of it is answered, or nothing.
+    row: Vec<u8>,
+}
+
+enum RowFormat {
+    Delimited(Dialect),
+    Json { separator: String },
+    Arrow(Box<ArrowWriter>),
+}
+
+impl RowWriter {
+    /// Errors: what of a format is not served for answers.
+    pub fn new(format: Format) -> Result<RowWriter, &'static str> {
+        let longest_separator = match &format {
+            Format::Delimited(Dialect {
+                column_separator,
+                record_separator,
+                ..
+            }) => column_separator.len().max(record_separator.len()),
             Format::Json { separator } => separator.len(),
+            Format::Arrow(_) | Format::Parquet => 0,
+        };
+        if longest_separator > SEPARATOR_BYTES_MAX {
+            return Err("A separator of more than 64 bytes");
+        }
+        let format = match format {
+            Format::Delimited(dialect) => RowFormat::Delimited(dialect),
+            Format::Json { separator } => RowFormat::Json { separator },
+            Format::Arrow(fields) => RowFormat::Arrow(Box::new(ArrowWriter::new(fields))),
+            Format::Parquet => return Err("Parquet (OutputSerialization)"),
+        };
+        Ok(RowWriter {
+            format,
+            row: Vec::new(),
+        })
+    }
+
+    /// The names of columns, if the answer begins with them.
+    pub fn put_header(&self, out: &mut Vec<u8>, names: &[String]) {
+        if let RowFormat::Delimited(dialect) = &self.format
+            && dialect.has_header
+        {
+            put_delimited(dialect, out, names.iter().map(|name| name.as_str().into()));
+        }
+    }
+
+    /// `*`: all that a row has.
+    pub fn put_all(
+        &mut self,
+        out: &mut Vec<u8>,
+        row: Row<'_>,
+        header: Option<&[String]>,
+    ) -> Result<(), RowError> {
+        let header = header.unwrap_or_default();
+        match row {
+            Row::Delimited { values, .. } => {
+                let named = values.iter().enumerate().map(|(place, value)| {
+                    let name = header.get(place).map(|name| Cow::Borrowed(name.as_str()));
+                    let name = name.unwrap_or_else(|| Cow::Owned(format!("_{}", place + 1)));
+                    (name, Ok(Value::Text(Cow::Borrowed(*value))))
+                });
+                self.put_row(out, named)
+            }
+            Row::Document(Json::Object(members)) => {
+                let named = members
+                    .iter()
+                    .map(|(name, value)| (Cow::Borrowed(name.as_str()), Ok(Value::from(value))));
+                self.put_row(out, named)
+            }
+            Row::Document(other) => {
+                self.put_row(out, [(Cow::Borrowed("_1"), Ok(Value::from(other)))])
+            }
+        }
+    }
+
+    /// Writes a row. Errors: those of its values; `RecordTooLarge`; columns that the format does not have.
+    pub fn put_row<'a>(
+        &mut self,
+        out: &mut Vec<u8>,
+        named: impl IntoIterator<Item = (Cow<'a, str>, Result<Value<'a>, RowError>)>,
+    ) -> Result<(), RowError> {
+        let row = &mut self.row;
+        row.clear();
+        match &mut self.format {
+            RowFormat::Delimited(dialect) => {
+                for (place, (_, value)) in named.into_iter().enumerate() {
+                    if place > 0 {
+                        row.extend_from_slice(dialect.column_separator.as_bytes());
+                    }
+                    write_value(dialect, row, &value?.into_text());
+                    check_length(row)?;
+                }
+                row.extend_from_slice(dialect.record_separator.as_bytes());
+            }
+            RowFormat::Json { separator } => {
+                for (name, value) in named {
+                    let value = value?;
+                    // What a document does not have, the row has not either.
+                    if matches!(value, Value::Missing) {
+                        continue;
+                    }
+                    row.push(if row.is_empty() { b'{' } else { b',' });
+                    put_json(row, &Value::Text(name));
+                    row.push(b':');
+                    put_json(row, &value);
+                    check_length(row)?;
+                }
+                if row.is_empty() {
+                    row.push(b'{');
+                }
+                row.push(b'}');
+                row.extend_from_slice(separator.as_bytes());
+            }
+            RowFormat::Arrow(writer) => {
+                let values = named.into_iter().map(|(_, value)| value);
+                return writer.put_row(out, values, ROW_BYTES_MAX);
+            }
+        }
+        out.extend_from_slice(row);
+        Ok(())
+    }
+
+    /// Writes the rows that wait to be written together.
+    pub fn flush(&mut self, out: &mut Vec<u8>) {
+        if let RowFormat::Arrow(writer) = &mut self.format {
+            writer.flush(out);
+        }
+    }
+
+    /// Writes what ends the answer.
+    pub fn finish(&mut self, out: &mut Vec<u8>) {
+        if let RowFormat::Arrow(writer) = &mut self.format {
+            writer.finish(out);
         }
     }
 }
 
-/// `*`: all that a row has.
-pub fn put_all(
-    output: &Format,
-    out: &mut Vec<u8>,
-    row: Row<'_>,
-    header: Option<&[String]>,
-) -> Result<(), RowError> {
-    let header = header.unwrap_or_default();
-    match row {
-        Row::Delimited { values, .. } => {
-            let named = values.iter().enumerate().map(|(place, value)| {
-                let name = header.get(place).map(|name| Cow::Borrowed(name.as_str()));
-                let name = name.unwrap_or_else(|| Cow::Owned(format!("_{}", place + 1)));
-                (name, Ok(Value::Text(Cow::Borrowed(*value))))
-            });
-            put_row(output, out, named)
-        }
-        Row::Document(Json::Object(members)) => {
-            let named = members
-                .iter()
-                .map(|(name, value)| (Cow::Borrowed(name.as_str()), Ok(Value::from(value))));
-            put_row(output, out, named)
-        }
-        Row::Document(other) => {
-            put_row(output, out, [(Cow::Borrowed("_1"), Ok(Value::from(other)))])
-        }
-    }
-}
-
-/// Writes a row in place of the last one. Errors: those of its values; `RecordTooLarge`.
-pub fn put_row<'a>(
-    output: &Format,
-    out: &mut Vec<u8>,
-    named: impl IntoIterator<Item = (Cow<'a, str>, Result<Value<'a>, RowError>)>,
-) -> Result<(), RowError> {
-    out.clear();
-    let bounded = |out: &Vec<u8>| match out.len() > ROW_BYTES_MAX {
-        true => Err(RowError::new(
-            "RecordTooLarge",
-            "A row of the answer is too large.",
-        )),
-        false => Ok(()),
-    };
-    match output {
-        Format::Delimited(dialect) => {
-            for (place, (_, value)) in named.into_iter().enumerate() {
-                if place > 0 {
-                    out.extend_from_slice(dialect.column_separator.as_bytes());
-                }
-                write_value(dialect, out, &value?.into_text());
-                bounded(out)?;
-            }
-            out.extend_from_slice(dialect.record_separator.as_bytes());
-        }
-        Format::Json { separator } => {
-            for (name, value) in named {
-                let value = value?;
-                // What a document does not have, the row has not either.
-                if matches!(value, Value::Missing) {
-                    continue;
-                }
-                out.push(if out.is_empty() { b'{' } else { b',' });
-                put_json(out, &Value::Text(name));
-                out.push(b':');
-                put_json(out, &value);
-                bounded(out)?;
-            }
-            if out.is_empty() {
-                out.push(b'{');
-            }
-            out.push(b'}');
-            out.extend_from_slice(separator.as_bytes());
-        }
+fn check_length(row: &[u8]) -> Result<(), RowError> {
+    if row.len() > ROW_BYTES_MAX {
+        return Err(RowError::too_large());
     }
     Ok(())
 }
@@ -117,7 +181,7 @@ fn put_json(out: &mut Vec<u8>, value: &Value<'_>) {
 }
 
 /// Writes a record after what there is.
-pub fn put_delimited<'a>(
+fn put_delimited<'a>(
     dialect: &Dialect,
     out: &mut Vec<u8>,
     values: impl Iterator<Item = Cow<'a, str>>,

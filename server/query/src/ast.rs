@@ -75,6 +75,14 @@ impl Name {
     }
 }
 
+impl Name {
+    /// `_1` is the first column, at place 0.
+    pub fn ordinal(&self) -> Option<usize> {
+        let digits = self.text.strip_prefix('_').filter(|_| !self.quoted)?;
+        digits.parse::<usize>().ok()?.checked_sub(1)
+    }
+}
+
 /// A step into a document.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Step {

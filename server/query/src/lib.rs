@@ -9,6 +9,7 @@
 
 mod aggregate;
 mod answer;
+mod arrow;
 mod ast;
 mod avro;
 mod calls;
@@ -19,6 +20,7 @@ mod expressions;
 mod functions;
 mod lexer;
 mod like;
+mod parquet;
 mod parser;
 mod run;
 mod time;
@@ -26,8 +28,10 @@ mod value;
 mod work;
 
 pub use answer::Format;
+pub use arrow::{ArrowField, ArrowType, FIELDS_MAX as ARROW_FIELDS_MAX, PRECISION_MAX};
 pub use delimited::Dialect;
-pub use run::{Query, Refused, Running, Status};
+pub use parquet::Content;
+pub use run::{Input, Query, Refused, Running, Status};
 pub use work::Signal;
 
 /// Longest record of the content, in bytes.
@@ -67,6 +71,14 @@ impl RowError {
 
     fn division() -> RowError {
         RowError::new("DivideByZero", "A number is divided by zero.")
+    }
+
+    fn too_large() -> RowError {
+        RowError::new("RecordTooLarge", "A row of the answer is too large.")
+    }
+
+    fn not_utf8() -> RowError {
+        RowError::new("InvalidUtf8", "A value is not UTF-8.")
     }
 
     fn new(name: &'static str, description: &str) -> RowError {

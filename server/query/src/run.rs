@@ -1,23 +1,22 @@
 //! A query at work: records in, rows out, one at a time, and no more of either in memory than one piece.
 
 use super::aggregate::Accumulator;
-use super::answer::{Format, put_all, put_delimited, put_row};
+use super::answer::{Format, RowWriter};
 use super::ast::{Column, Expr, Field, Name, Select, Statement, Step as Path};
 use super::avro::{Container, DATA_BYTES};
 use super::delimited::{self, DelimitedReader, Dialect};
 use super::documents::{self, DocumentReader};
 use super::eval::{Row, Scope, rows};
+use super::parquet::{self, Content, ParquetReader};
 use super::parser::parse;
 use super::time::Timestamp;
 use super::value::{Json, Value};
 use super::work::{ROW_STEPS_MAX, Signal, Work};
-use super::{Fatal, Malformed, RowError};
+use super::{Fatal, Malformed, RECORD_BYTES_MAX, RowError};
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::SystemTime;
-
-/// Longest separator of an answer, in bytes: values are searched for it, and every row has some.
-const SEPARATOR_BYTES_MAX: usize = 64;
 
 /// Why there will be no query.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +36,7 @@ impl From<Malformed> for Refused {
 /// A statement, read and checked against the formats.
 pub struct Query {
     statement: Statement,
-    output: Format,
+    output: RowWriter,
     reader: Reader,
     /// For each field of the statement the place of its column, as far as it is known before the header.
     columns: Vec<Option<usize>>,
@@ -47,6 +46,16 @@ pub struct Query {
 enum Reader {
     Delimited(Box<DelimitedReader>),
     Documents(DocumentReader),
+    /// Without a reader before there is content.
+    Parquet(Option<Box<ParquetReader>>),
+}
+
+/// The content that a query is over.
+pub enum Input {
+    /// Is given piece by piece, so many bytes in all.
+    Stream(u64),
+    /// Is read where it is needed.
+    Content(Arc<dyn Content>),
 }
 
 impl Query {
@@ -54,9 +63,10 @@ impl Query {
     pub fn new(sql: &str, input: &Format, output: Format) -> Result<Query, Refused> {
         let statement = parse(sql)?;
         let malformed = |at: usize, message: &str| Malformed::new(at, message.to_owned());
-        if output.longest_separator() > SEPARATOR_BYTES_MAX {
-            return Err(Refused::Unsupported("A separator of more than 64 bytes"));
+        if let Format::Arrow(fields) = &output {
+            check_columns(&statement.select, fields.len())?;
         }
+        let output = RowWriter::new(output).map_err(Refused::Unsupported)?;
         let is_split = matches!(statement.select, Select::Split(_));
         if is_split && (statement.condition.is_some() || statement.limit.is_some()) {
             return Err(malformed(0, "sys.split goes with neither WHERE nor LIMIT").into());
@@ -82,6 +92,14 @@ impl Query {
                 let reader = DocumentReader::new(separator);
                 (Reader::Documents(reader), Vec::new(), false)
             }
+            Format::Parquet if is_split => {
+                return Err(malformed(0, "sys.split is for delimited text").into());
+            }
+            Format::Parquet if !statement.table.is_empty() => {
+                return Err(malformed(0, "a path after FROM is for JSON").into());
+            }
+            Format::Parquet => (Reader::Parquet(None), Vec::new(), false),
+            Format::Arrow(_) => return Err(Refused::Unsupported("Arrow (InputSerialization)")),
         };
         Ok(Query {
             statement,
@@ -91,6 +109,26 @@ impl Query {
             has_header,
         })
     }
+
+    /// Whether the content is read where it is needed, not from front to back.
+    pub fn needs_content(&self) -> bool {
+        matches!(self.reader, Reader::Parquet(_))
+    }
+}
+
+/// Errors: a statement that selects another number of columns.
+fn check_columns(select: &Select, count: usize) -> Result<(), Malformed> {
+    let selected = match select {
+        // Depends on the row.
+        Select::All => return Ok(()),
+        Select::Columns(columns) => columns.len(),
+        Select::Aggregate(..) | Select::Split(_) => 1,
+    };
+    if selected != count {
+        let message = format!("{selected} columns are selected, but the Arrow schema has {count}");
+        return Err(Malformed::new(0, message));
+    }
+    Ok(())
 }
 
 /// The place of a field's column, if that is known without the header.
@@ -99,14 +137,8 @@ fn column(field: &Field, dialect: &Dialect) -> Result<Option<usize>, Malformed> 
         let message = "a path is for JSON".to_owned();
         return Err(Malformed::new(field.at, message));
     }
-    let ordinal = field
-        .root
-        .text
-        .strip_prefix('_')
-        .filter(|_| !field.root.quoted);
-    let ordinal = ordinal.and_then(|digits| digits.parse::<usize>().ok());
-    match ordinal {
-        Some(ordinal @ 1..) => Ok(Some(ordinal - 1)),
+    match field.root.ordinal() {
+        Some(place) => Ok(Some(place)),
         _ if dialect.has_header => Ok(None),
         _ => {
             let message = "columns have no names without a header: expected _1, _2 and so on";
@@ -151,7 +183,7 @@ pub struct Running {
 /// What rows go through.
 struct Pass {
     statement: Statement,
-    output: Format,
+    output: RowWriter,
     columns: Vec<Option<usize>>,
     places: Vec<usize>,
     header: Option<Vec<String>>,
@@ -160,13 +192,22 @@ struct Pass {
     accumulator: Option<Accumulator>,
     rows_left: u64,
     split_from: u64,
-    row: Vec<u8>,
     container: Container,
 }
 
 impl Running {
-    /// `total` bytes are to come. `sync` is as [`Container::new`] wants it.
-    pub fn new(query: Query, total: u64, now: SystemTime, sync: u128) -> Running {
+    /// `input` is content if [`Query::needs_content`] and else a stream. `sync` is as [`Container::new`] wants it.
+    pub fn new(query: Query, input: Input, now: SystemTime, sync: u128) -> Running {
+        let total = match &input {
+            Input::Stream(bytes) => *bytes,
+            Input::Content(content) => content.length(),
+        };
+        let reader = match (query.reader, input) {
+            (Reader::Parquet(_), Input::Content(content)) => {
+                Reader::Parquet(Some(Box::new(ParquetReader::new(content))))
+            }
+            (reader, _) => reader,
+        };
         let statement = query.statement;
         let accumulator = match &statement.select {
             Select::Aggregate(aggregate, _) => Some(Accumulator::new(aggregate.function)),
@@ -192,11 +233,10 @@ impl Running {
             now: Timestamp::of(now),
             accumulator,
             split_from: 0,
-            row: Vec::new(),
             container: Container::new(sync),
         };
         Running {
-            reader: query.reader,
+            reader,
             pass,
             documents: Vec::new().into_iter(),
             awaits_header: query.has_header,
@@ -226,6 +266,7 @@ impl Running {
                 }
             }
             if self.pass.rows_left == 0 && self.pass.accumulator.is_none() {
+                self.pass.finish(self.reader.taken());
                 self.end();
                 break;
             }
@@ -242,6 +283,7 @@ impl Running {
                         description,
                         position,
                     } = &fatal;
+                    self.pass.flush();
                     self.pass
                         .container
                         .error(true, name, description, *position);
@@ -260,6 +302,7 @@ impl Running {
 
     /// Says how far it has come.
     pub fn tell_progress(&mut self) {
+        self.pass.flush();
         let scanned = self.reader.taken();
         self.pass.container.progress(scanned, self.total);
     }
@@ -283,6 +326,22 @@ impl Running {
             return Ok(Read::Something);
         }
         match &mut self.reader {
+            Reader::Parquet(reader) => {
+                let Some(reader) = reader else {
+                    return Ok(Read::End);
+                };
+                let is_all = self.pass.statement.select == Select::All;
+                let fields = (!is_all).then_some(&mut self.pass.statement.fields[..]);
+                match reader.next(fields)? {
+                    parquet::Step::Columns(names) => self.pass.begin(names),
+                    parquet::Step::RowGroup => {}
+                    parquet::Step::Row(row) => {
+                        let position = reader.record_start;
+                        self.pass.parquet_row(row, position, signal);
+                    }
+                    parquet::Step::End => return Ok(Read::End),
+                }
+            }
             Reader::Documents(reader) => match reader.next(input, is_last)? {
                 documents::Step::Document(document) => {
                     let table: &[Path] = &self.pass.statement.table;
@@ -309,6 +368,7 @@ impl Reader {
         match self {
             Reader::Delimited(reader) => reader.taken,
             Reader::Documents(reader) => reader.taken,
+            Reader::Parquet(reader) => reader.as_ref().map_or(0, |reader| reader.taken),
         }
     }
 
@@ -317,6 +377,8 @@ impl Reader {
         let (position, taken) = match self {
             Reader::Delimited(reader) => (reader.record_start, reader.taken),
             Reader::Documents(reader) => (reader.record_start, reader.taken),
+            // Its rows are no stretch of the content.
+            Reader::Parquet(_) => (0, 0),
         };
         Record::new(position, taken)
     }
@@ -389,21 +451,41 @@ impl Pass {
             })?;
             self.places[number] = place;
         }
-        let header: Vec<_> = values.iter().map(|value| value.to_string()).collect();
-        let is_aggregate = self.accumulator.is_some();
-        if let Format::Delimited(dialect) = &self.output
-            && dialect.has_header
-            && !is_aggregate
-        {
+        self.begin(values.iter().map(|value| value.to_string()).collect());
+        Ok(())
+    }
+
+    /// Takes the names of all columns that rows have.
+    fn begin(&mut self, header: Vec<String>) {
+        if self.accumulator.is_none() {
             let names = match &self.statement.select {
                 Select::All => &header,
                 _ => &self.names,
             };
-            let out = &mut self.container.data;
-            put_delimited(dialect, out, names.iter().map(|name| name.as_str().into()));
+            self.output.put_header(&mut self.container.data, names);
         }
         self.header = Some(header);
-        Ok(())
+    }
+
+    fn parquet_row(
+        &mut self,
+        row: Result<Json, RowError>,
+        position: u64,
+        signal: &dyn Fn() -> Signal,
+    ) {
+        let row = row.and_then(|row| {
+            let bytes = row.bytes();
+            if bytes > RECORD_BYTES_MAX {
+                return Err(RowError::too_large());
+            }
+            Ok((row, Record { position, bytes }))
+        });
+        match row {
+            Ok((row, record)) => self.row_at(Row::Document(&row), record, signal),
+            Err(RowError { name, description }) => {
+                self.container.error(false, name, &description, position);
+            }
+        }
     }
 
     /// Answers a row, if it is one of those wanted; an error is answered in its place.
@@ -446,13 +528,16 @@ impl Pass {
             Select::Columns(columns) => {
                 let values = columns.iter().map(|column| scope.evaluate(&column.value));
                 let named = self.names.iter().map(|name| Cow::Borrowed(name.as_str()));
-                put_row(&self.output, &mut self.row, named.zip(values))?;
+                self.output
+                    .put_row(&mut self.container.data, named.zip(values))?;
             }
-            Select::All => put_all(&self.output, &mut self.row, row, self.header.as_deref())?,
+            Select::All => {
+                let header = self.header.as_deref();
+                self.output.put_all(&mut self.container.data, row, header)?;
+            }
             Select::Split(_) => return Ok(()),
         }
         self.rows_left -= 1;
-        self.container.data.extend_from_slice(&self.row);
         Ok(())
     }
 
@@ -466,13 +551,20 @@ impl Pass {
         if matches!(self.statement.select, Select::Split(_)) && taken > self.split_from {
             self.put_single(Value::Integer((taken - self.split_from) as i64));
         }
+        self.output.finish(&mut self.container.data);
+    }
+
+    /// Makes result of the rows that wait.
+    fn flush(&mut self) {
+        self.output.flush(&mut self.container.data);
     }
 
     fn put_single(&mut self, value: Value<'_>) {
         let named = self.names.iter().map(|name| Cow::Borrowed(name.as_str()));
-        // One value is a record's at most, which is no longer than a row may be.
-        if put_row(&self.output, &mut self.row, named.zip([Ok(value)])).is_ok() {
-            self.container.data.extend_from_slice(&self.row);
+        let named = named.zip([Ok(value)]);
+        if let Err(error) = self.output.put_row(&mut self.container.data, named) {
+            let RowError { name, description } = &error;
+            self.container.error(false, name, description, 0);
         }
     }
 }
@@ -525,4 +617,4 @@ fn names(columns: &[Column], fields: &[Field]) -> Vec<String> {
 
 #[cfg(test)]
 #[path = "run_tests.rs"]
-mod tests;
+pub mod tests;

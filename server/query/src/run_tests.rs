@@ -4,12 +4,14 @@ use proptest::prelude::*;
 
 /// What was answered, taken apart.
 #[derive(Debug, Default, PartialEq)]
-struct Answer {
-    data: String,
+pub struct Answer {
+    pub bytes: Vec<u8>,
+    /// The same as text.
+    pub data: String,
     /// Fatal or not, name, position.
-    errors: Vec<(bool, String, u64)>,
-    progress: Vec<(u64, u64)>,
-    ends: Vec<u64>,
+    pub errors: Vec<(bool, String, u64)>,
+    pub progress: Vec<(u64, u64)>,
+    pub ends: Vec<u64>,
 }
 
 fn long(bytes: &mut &[u8]) -> u64 {
@@ -25,13 +27,17 @@ fn long(bytes: &mut &[u8]) -> u64 {
     }
 }
 
-fn text(bytes: &mut &[u8]) -> String {
+fn field(bytes: &mut &[u8]) -> Vec<u8> {
     let (length, rest) = (long(bytes) as usize, *bytes);
     *bytes = &rest[length..];
-    String::from_utf8(rest[..length].to_vec()).unwrap()
+    rest[..length].to_vec()
 }
 
-fn read(mut bytes: &[u8]) -> Answer {
+fn text(bytes: &mut &[u8]) -> String {
+    String::from_utf8(field(bytes)).unwrap()
+}
+
+pub fn read(mut bytes: &[u8]) -> Answer {
     let header = Container::new(0).take();
     bytes = bytes.strip_prefix(&header[..]).unwrap();
     let mut answer = Answer::default();
@@ -39,7 +45,7 @@ fn read(mut bytes: &[u8]) -> Answer {
         let (count, _length) = (long(&mut bytes), long(&mut bytes));
         assert_eq!(count, 1);
         match long(&mut bytes) {
-            0 => answer.data += &text(&mut bytes),
+            0 => answer.bytes.extend(field(&mut bytes)),
             1 => {
                 let is_fatal = bytes[0] == 1;
                 bytes = &bytes[1..];
@@ -52,11 +58,17 @@ fn read(mut bytes: &[u8]) -> Answer {
         }
         bytes = bytes.strip_prefix(&[0; 16]).unwrap();
     }
+    answer.data = String::from_utf8_lossy(&answer.bytes).into_owned();
     answer
 }
 
 fn run(query: Query, content: &[u8], piece: usize) -> Answer {
-    let mut running = Running::new(query, content.len() as u64, SystemTime::UNIX_EPOCH, 0);
+    let mut running = Running::new(
+        query,
+        Input::Stream(content.len() as u64),
+        SystemTime::UNIX_EPOCH,
+        0,
+    );
     let mut pieces = content.chunks(piece);
     let (mut input, mut is_last): (&[u8], bool) = (&[], false);
     let mut out = Vec::new();
@@ -259,7 +271,7 @@ fn answers_come_in_bounded_pieces_however_they_grow() {
     let document = format!("{{\"rows\":{content}}}");
     let sql = format!("SELECT '{literal}' FROM BlobStorage[*].rows[*]");
     let query = Query::new(&sql, &json(), csv()).unwrap();
-    let mut running = Running::new(query, 0, SystemTime::UNIX_EPOCH, 0);
+    let mut running = Running::new(query, Input::Stream(0), SystemTime::UNIX_EPOCH, 0);
     let (mut input, mut total) = (document.as_bytes(), 0);
     loop {
         let status = running.go_on(&mut input, true, &|| Signal::Continue);
@@ -276,7 +288,7 @@ fn answers_come_in_bounded_pieces_however_they_grow() {
 #[test]
 fn work_can_be_paused_after_any_record() {
     let query = Query::new("SELECT * FROM BlobStorage WHERE _1 > 1", &csv(), csv()).unwrap();
-    let mut running = Running::new(query, 6, SystemTime::UNIX_EPOCH, 0);
+    let mut running = Running::new(query, Input::Stream(6), SystemTime::UNIX_EPOCH, 0);
     let (mut input, mut out, mut pauses): (&[u8], _, _) = (b"1\n2\n3\n", Vec::new(), 0);
     loop {
         let asked = std::cell::Cell::new(false);
@@ -363,7 +375,7 @@ fn a_query_stops_within_a_row_when_no_one_reads_the_answer() {
     let terms = vec!["_1 LIKE '%_b%'"; 400].join(" OR ");
     let sql = format!("SELECT _1 FROM BlobStorage WHERE {terms}");
     let query = Query::new(&sql, &csv(), csv()).unwrap();
-    let mut running = Running::new(query, 0, SystemTime::UNIX_EPOCH, 0);
+    let mut running = Running::new(query, Input::Stream(0), SystemTime::UNIX_EPOCH, 0);
     let asked = std::cell::Cell::new(0);
     // Asked before the row, then within it.
     let signal = || {
@@ -395,7 +407,7 @@ fn statements_and_headers_of_many_columns_are_matched_by_name() {
 #[test]
 fn long_separators_of_an_answer_are_refused() {
     let long = Format::Json {
-        separator: "-".repeat(SEPARATOR_BYTES_MAX + 1),
+        separator: "-".repeat(65),
     };
     let refused = Query::new("SELECT * FROM BlobStorage", &csv(), long);
     assert!(matches!(refused, Err(Refused::Unsupported(_))));

@@ -106,8 +106,13 @@ impl Timestamp {
     pub fn of(time: SystemTime) -> Timestamp {
         let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
         let milliseconds = i64::try_from(since.as_millis()).ok();
-        let timestamp = milliseconds.and_then(|milliseconds| Timestamp::local(milliseconds, 0));
+        let timestamp = milliseconds.and_then(Timestamp::of_milliseconds);
         timestamp.unwrap_or(EPOCH)
+    }
+
+    /// Since 1970, in UTC.
+    pub fn of_milliseconds(milliseconds: i64) -> Option<Timestamp> {
+        Timestamp::local(milliseconds, 0)
     }
 
     /// Reads ISO 8601 from a year to a fraction of a second, with or without a zone; without one it is UTC.

@@ -6,6 +6,7 @@ use super::ast::Type;
 use super::time::Timestamp;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
@@ -17,7 +18,10 @@ pub enum Json {
     Boolean(bool),
     Integer(i64),
     Float(f64),
+    /// A number that neither of the above holds exactly, as its text.
+    Number(String),
     Text(String),
+    Timestamp(Timestamp),
     List(Vec<Json>),
     Object(Vec<(String, Json)>),
 }
@@ -31,6 +35,8 @@ pub enum Value<'a> {
     Boolean(bool),
     Integer(i64),
     Float(f64),
+    /// A number that neither of the above holds exactly, as its text. Calculated with as a float.
+    Number(Cow<'a, str>),
     Text(Cow<'a, str>),
     Timestamp(Timestamp),
     /// A list or an object.
@@ -53,6 +59,23 @@ impl Number {
     }
 }
 
+impl Json {
+    /// About how many bytes it takes to write.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Json::Text(text) | Json::Number(text) => text.len(),
+            Json::List(items) => items.iter().map(Json::bytes).sum(),
+            Json::Object(members) => {
+                let bytes = members
+                    .iter()
+                    .map(|(name, value)| name.len() + value.bytes());
+                bytes.sum()
+            }
+            _ => 8,
+        }
+    }
+}
+
 impl<'a> From<&'a Json> for Value<'a> {
     fn from(json: &'a Json) -> Value<'a> {
         match json {
@@ -60,7 +83,9 @@ impl<'a> From<&'a Json> for Value<'a> {
             Json::Boolean(truth) => Value::Boolean(*truth),
             Json::Integer(number) => Value::Integer(*number),
             Json::Float(number) => Value::Float(*number),
+            Json::Number(text) => Value::Number(Cow::Borrowed(text)),
             Json::Text(text) => Value::Text(Cow::Borrowed(text)),
+            Json::Timestamp(time) => Value::Timestamp(*time),
             Json::List(_) | Json::Object(_) => Value::Json(json),
         }
     }
@@ -93,7 +118,7 @@ impl<'a> Value<'a> {
             Value::Boolean(truth) => Some(Number::Integer(i64::from(*truth))),
             Value::Integer(number) => Some(Number::Integer(*number)),
             Value::Float(number) => Some(Number::Float(*number)),
-            Value::Text(text) => parse_number(text),
+            Value::Text(text) | Value::Number(text) => parse_number(text),
             _ => None,
         };
         number.ok_or_else(RowError::conversion)
@@ -120,7 +145,7 @@ impl<'a> Value<'a> {
     pub fn into_text(self) -> Cow<'a, str> {
         match self {
             Value::Null | Value::Missing => Cow::Borrowed(""),
-            Value::Text(text) => text,
+            Value::Text(text) | Value::Number(text) => text,
             Value::Boolean(truth) => Cow::Borrowed(if truth { "true" } else { "false" }),
             Value::Integer(number) => Cow::Owned(number.to_string()),
             Value::Float(number) => Cow::Owned(number.to_string()),
@@ -160,7 +185,8 @@ impl<'a> Value<'a> {
                 let (left, right) = (self.as_timestamp()?, other.as_timestamp()?);
                 Some(left.milliseconds.cmp(&right.milliseconds))
             }
-            (V::Integer(_) | V::Float(_), _) | (_, V::Integer(_) | V::Float(_)) => {
+            (V::Integer(_) | V::Float(_) | V::Number(_), _)
+            | (_, V::Integer(_) | V::Float(_) | V::Number(_)) => {
                 match (self.as_number()?, other.as_number()?) {
                     (Number::Integer(left), Number::Integer(right)) => Some(left.cmp(&right)),
                     (left, right) => left.float().partial_cmp(&right.float()),
@@ -178,6 +204,7 @@ impl<'a> Value<'a> {
     pub fn into_owned(self) -> Value<'static> {
         match self {
             Value::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
+            Value::Number(text) => Value::Number(Cow::Owned(text.into_owned())),
             Value::Json(_) => Value::Text(Cow::Owned(self.into_text().into_owned())),
             Value::Missing => Value::Missing,
             Value::Null => Value::Null,
@@ -284,7 +311,9 @@ impl Serialize for Json {
             Json::Boolean(truth) => serializer.serialize_bool(*truth),
             Json::Integer(number) => serializer.serialize_i64(*number),
             Json::Float(number) => serializer.serialize_f64(*number),
+            Json::Number(text) => serialize_number(text, serializer),
             Json::Text(text) => serializer.serialize_str(text),
+            Json::Timestamp(time) => serializer.collect_str(time),
             Json::List(items) => {
                 let mut list = serializer.serialize_seq(Some(items.len()))?;
                 for item in items {
@@ -303,6 +332,12 @@ impl Serialize for Json {
     }
 }
 
+/// As it is, without quotes.
+fn serialize_number<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    let number = RawValue::from_string(text.to_owned()).map_err(serde::ser::Error::custom)?;
+    number.serialize(serializer)
+}
+
 impl Serialize for Value<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
@@ -310,6 +345,7 @@ impl Serialize for Value<'_> {
             Value::Boolean(truth) => serializer.serialize_bool(*truth),
             Value::Integer(number) => serializer.serialize_i64(*number),
             Value::Float(number) => serializer.serialize_f64(*number),
+            Value::Number(text) => serialize_number(text, serializer),
             Value::Text(text) => serializer.serialize_str(text),
             Value::Timestamp(time) => serializer.collect_str(time),
             Value::Json(json) => json.serialize(serializer),
