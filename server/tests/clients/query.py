@@ -143,7 +143,7 @@ class QueryTest(harness.Test):
         blob.stage_block("Yg==", data[1000:])
         blob.commit_block_list(["YQ==", "Yg=="])
         reader = blob.query_blob("SELECT name FROM BlobStorage", blob_format=QuickQueryDialect.Parquet, output_format=PLAIN)
-        self.assertEqual(reader.readall(), b'Ann\nBob\n\n')
+        self.assertEqual(reader.readall(), b'Ann\nBob\n""\n')
         fields = [ArrowDialect(ArrowType.DECIMAL, name="abc", precision=4, scale=2), ArrowDialect(ArrowType.STRING, name="b")]
         answer, errors = self.answer(b"1.25,x\n99.5,y\n", "SELECT _1, _2 FROM BlobStorage", output_format=fields)
         self.assertEqual(errors, [])
