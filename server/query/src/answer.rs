@@ -1,11 +1,12 @@
 //! Rows of an answer: delimited, as JSON or as Arrow, each of bounded length.
 
 use super::arrow::{ArrowField, ArrowWriter};
-use super::delimited::{Dialect, write_value};
+use super::delimited::{Dialect, write_record};
 use super::eval::Row;
 use super::value::{Json, Value};
 use super::{RECORD_BYTES_MAX, RowError};
 use std::borrow::Cow;
+use std::convert::Infallible;
 
 /// Longest row of an answer, in bytes.
 const ROW_BYTES_MAX: usize = 4 * RECORD_BYTES_MAX;
@@ -69,11 +70,12 @@ impl RowWriter {
     }
 
     /// The names of columns, if the answer begins with them.
-    pub fn put_header(&self, out: &mut Vec<u8>, names: &[String]) {
+    pub fn put_header<'n>(&self, out: &mut Vec<u8>, names: impl Iterator<Item = &'n [u8]>) {
         if let RowFormat::Delimited(dialect) = &self.format
             && dialect.has_header
         {
-            put_delimited(dialect, out, names.iter().map(|name| name.as_str().into()));
+            let names = names.map(|name| Ok::<_, Infallible>(Cow::Borrowed(name)));
+            let Ok(()) = write_record(dialect, out, names, |_| Ok(()));
         }
     }
 
@@ -85,12 +87,22 @@ impl RowWriter {
         header: Option<&[String]>,
     ) -> Result<(), RowError> {
         let header = header.unwrap_or_default();
+        if let (Row::Delimited { values, .. }, RowFormat::Delimited(dialect)) = (row, &self.format)
+        {
+            // As they are: nothing here depends on their encoding.
+            let values = values.iter().map(|value| Ok(Cow::Borrowed(*value)));
+            self.row.clear();
+            write_record(dialect, &mut self.row, values, check_length)?;
+            out.extend_from_slice(&self.row);
+            return Ok(());
+        }
         match row {
             Row::Delimited { values, .. } => {
                 let named = values.iter().enumerate().map(|(place, value)| {
                     let name = header.get(place).map(|name| Cow::Borrowed(name.as_str()));
                     let name = name.unwrap_or_else(|| Cow::Owned(format!("_{}", place + 1)));
-                    (name, Ok(Value::Text(Cow::Borrowed(*value))))
+                    let text = std::str::from_utf8(value).map_err(|_| RowError::not_utf8());
+                    (name, text.map(|text| Value::Text(Cow::Borrowed(text))))
                 });
                 self.put_row(out, named)
             }
@@ -116,14 +128,12 @@ impl RowWriter {
         row.clear();
         match &mut self.format {
             RowFormat::Delimited(dialect) => {
-                for (place, (_, value)) in named.into_iter().enumerate() {
-                    if place > 0 {
-                        row.extend_from_slice(dialect.column_separator.as_bytes());
-                    }
-                    write_value(dialect, row, &value?.into_text());
-                    check_length(row)?;
-                }
-                row.extend_from_slice(dialect.record_separator.as_bytes());
+                let bytes = |value: Value<'a>| match value.into_text() {
+                    Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+                    Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+                };
+                let values = named.into_iter().map(|(_, value)| value.map(bytes));
+                write_record(dialect, row, values, check_length)?;
             }
             RowFormat::Json { separator } => {
                 for (name, value) in named {
@@ -178,19 +188,4 @@ fn check_length(row: &[u8]) -> Result<(), RowError> {
 fn put_json(out: &mut Vec<u8>, value: &Value<'_>) {
     serde_json::to_writer(out, value)
         .expect("values have texts for keys, and memory takes all bytes");
-}
-
-/// Writes a record after what there is.
-fn put_delimited<'a>(
-    dialect: &Dialect,
-    out: &mut Vec<u8>,
-    values: impl Iterator<Item = Cow<'a, str>>,
-) {
-    for (place, value) in values.enumerate() {
-        if place > 0 {
-            out.extend_from_slice(dialect.column_separator.as_bytes());
-        }
-        write_value(dialect, out, &value);
-    }
-    out.extend_from_slice(dialect.record_separator.as_bytes());
 }

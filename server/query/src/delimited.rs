@@ -2,6 +2,8 @@
 
 use super::{Fatal, RECORD_BYTES_MAX};
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder, Terminator};
+use memchr::memmem;
+use std::borrow::Cow;
 
 /// Most columns of a record.
 const COLUMNS_MAX: usize = 16 << 10;
@@ -144,13 +146,13 @@ impl DelimitedReader {
         self.ends[..self.ends_filled] == [0]
     }
 
-    /// The columns of the record; `None` if one is not UTF-8.
-    pub fn values(&self) -> Option<Vec<&str>> {
+    /// The columns of the record, in whatever encoding they are.
+    pub fn values(&self) -> Vec<&[u8]> {
         let mut start = 0;
         let column = |end: &usize| {
             let bytes = &self.bytes[start..*end];
             start = *end;
-            std::str::from_utf8(bytes).ok()
+            bytes
         };
         self.ends[..self.ends_filled].iter().map(column).collect()
     }
@@ -174,23 +176,51 @@ fn grow<T: Default + Clone>(buffer: &mut Vec<T>, limit: usize) -> Option<()> {
     Some(())
 }
 
+/// Writes a record: its columns, and what ends it. `check` may refuse what has been written after each column.
+pub fn write_record<'v, E>(
+    dialect: &Dialect,
+    out: &mut Vec<u8>,
+    values: impl Iterator<Item = Result<Cow<'v, [u8]>, E>>,
+    check: impl Fn(&[u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    let (start, mut count) = (out.len(), 0);
+    for value in values {
+        if count > 0 {
+            out.extend_from_slice(dialect.column_separator.as_bytes());
+        }
+        write_value(dialect, out, &value?);
+        check(out)?;
+        count += 1;
+    }
+    // Without quotes it would be an empty line, which is no record.
+    if count == 1
+        && out.len() == start
+        && let Some(quote) = dialect.quote
+    {
+        out.extend([quote; 2]);
+    }
+    out.extend_from_slice(dialect.record_separator.as_bytes());
+    Ok(())
+}
+
 /// Writes a column: in quotes if it holds what separates, or with those characters escaped.
-pub fn write_value(dialect: &Dialect, out: &mut Vec<u8>, value: &str) {
-    let is_special = |character: char| {
-        let is = |byte: Option<u8>| byte.is_some_and(|byte| char::from(byte) == character);
-        is(dialect.quote) || is(dialect.escape)
-    };
-    let separates = value.contains(&dialect.column_separator)
-        || value.contains(&dialect.record_separator)
-        || value.contains(['\r', '\n']);
-    if !separates && !value.contains(is_special) {
-        out.extend_from_slice(value.as_bytes());
+fn write_value(dialect: &Dialect, out: &mut Vec<u8>, value: &[u8]) {
+    let (column, record) = (
+        dialect.column_separator.as_bytes(),
+        dialect.record_separator.as_bytes(),
+    );
+    let is_special = |byte: &u8| Some(*byte) == dialect.quote || Some(*byte) == dialect.escape;
+    let separates = memmem::find(value, column).is_some()
+        || memmem::find(value, record).is_some()
+        || memchr::memchr2(b'\r', b'\n', value).is_some();
+    if !separates && !value.iter().any(is_special) {
+        out.extend_from_slice(value);
         return;
     }
     match (dialect.quote, dialect.escape) {
         (Some(quote), escape) => {
             out.push(quote);
-            for &byte in value.as_bytes() {
+            for &byte in value {
                 if byte == quote || Some(byte) == escape {
                     out.push(escape.unwrap_or(quote));
                 }
@@ -199,19 +229,16 @@ pub fn write_value(dialect: &Dialect, out: &mut Vec<u8>, value: &str) {
             out.push(quote);
         }
         (None, Some(escape)) => {
-            for character in value.chars() {
-                let mut text = [0; 4];
-                let text = character.encode_utf8(&mut text);
-                let separates = dialect.column_separator.contains(&*text)
-                    || dialect.record_separator.contains(&*text);
-                if separates || is_special(character) {
+            for (at, byte) in value.iter().enumerate() {
+                let rest = &value[at..];
+                if rest.starts_with(column) || rest.starts_with(record) || is_special(byte) {
                     out.push(escape);
                 }
-                out.extend_from_slice(text.as_bytes());
+                out.push(*byte);
             }
         }
         // Without either there is no way to tell.
-        (None, None) => out.extend_from_slice(value.as_bytes()),
+        (None, None) => out.extend_from_slice(value),
     }
 }
 
@@ -229,8 +256,9 @@ mod tests {
         loop {
             match reader.next(&mut input, is_last).unwrap() {
                 Step::Record => {
-                    let values = reader.values().unwrap();
-                    found.push(values.into_iter().map(str::to_owned).collect());
+                    let values = reader.values().into_iter();
+                    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+                    found.push(values.map(text).collect());
                 }
                 Step::NeedsInput => match pieces.next() {
                     Some(piece) => input = piece,
@@ -315,7 +343,7 @@ mod tests {
                 "é",
             ] {
                 let mut out = Vec::new();
-                write_value(&dialect, &mut out, value);
+                write_value(&dialect, &mut out, value.as_bytes());
                 out.extend_from_slice(dialect.column_separator.as_bytes());
                 out.extend_from_slice(b"x");
                 out.extend_from_slice(dialect.record_separator.as_bytes());

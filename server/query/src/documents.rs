@@ -1,6 +1,7 @@
 //! JSON documents, one after the other, from content that comes in pieces: lines of them, or written across lines, or the
 //! items of one list that is as long as it likes.
 
+use super::json;
 use super::value::Json;
 use super::{Fatal, RECORD_BYTES_MAX};
 
@@ -125,7 +126,7 @@ impl DocumentReader {
     }
 
     fn parse(&mut self) -> Result<Json, Fatal> {
-        serde_json::from_slice(&self.bytes).map_err(|error| self.parse_error(&format!("{error}.")))
+        json::parse(&self.bytes).map_err(|error| self.parse_error(&error))
     }
 
     fn parse_error(&self, message: &str) -> Fatal {

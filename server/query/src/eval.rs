@@ -28,7 +28,7 @@ pub struct Scope<'a> {
 pub enum Row<'a> {
     /// Of delimited text, and for each field that the statement names the place of its column.
     Delimited {
-        values: &'a [&'a str],
+        values: &'a [&'a [u8]],
         columns: &'a [usize],
     },
     Document(&'a Json),
@@ -46,9 +46,9 @@ impl<'a> Scope<'a> {
                     name: "InvalidColumnOrdinal",
                     description: format!("The record has no column {}.", column.saturating_add(1)),
                 };
-                value
-                    .map(|text| Value::Text(Cow::Borrowed(text)))
-                    .ok_or_else(missing)
+                let text = std::str::from_utf8(value.ok_or_else(missing)?);
+                let text = text.map_err(|_| RowError::not_utf8())?;
+                Ok(Value::Text(Cow::Borrowed(text)))
             }
             Row::Document(document) => {
                 let field = self.fields.get(number);
@@ -310,6 +310,7 @@ pub fn rows(document: Json, table: &[Step]) -> Vec<Json> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::json;
     use super::super::parser::parse;
     use super::super::work::{ROW_STEPS_MAX, Signal};
     use super::*;
@@ -320,7 +321,7 @@ mod tests {
         let Select::Columns(columns) = &statement.select else {
             panic!("{expression}");
         };
-        let json: Json = serde_json::from_str(document).unwrap();
+        let json = json::parse(document.as_bytes()).unwrap();
         let work = Work::new(ROW_STEPS_MAX, &|| Signal::Continue);
         let scope = Scope {
             row: Row::Document(&json),

@@ -1,9 +1,11 @@
-//! Query Blob Contents: a statement in SQL over the content of one blob, read once from front to back in bounded memory.
+//! Query Blob Contents: a statement in SQL over the content of one blob, read in bounded memory: once from front to back, or
+//! where it is needed (Parquet).
 //! Knows neither HTTP nor the store: content goes in piece by piece, the answer comes out block by block.
 //!
-//! `lexer`, `parser`, `expressions` and `calls` make a statement (`ast`) of its text; `delimited` and `documents` make records of the
-//! content; `eval`, `functions` and `like` say what expressions come to for a row, `aggregate` for all, with `value` and `time`
-//! for the kinds of values; `work` bounds what one row may take; `run` brings them together, `answer` writes rows, and `avro` the whole. Served: delimited text and JSON, both ways.
+//! `lexer`, `parser`, `expressions` and `calls` make a statement (`ast`) of its text; `delimited`, `documents` (with `json`) and
+//! `parquet` make records of the content; `eval`, `functions` and `like` evaluate expressions for a row, `aggregate` for all, with
+//! `value` and `time` for the kinds of values; `work` bounds the work on one row; `run` brings them together, `answer` and `arrow`
+//! write rows, and `avro` the whole. Served: delimited text and JSON both ways, Parquet as content, Arrow as an answer.
 //! An empty line is no record; a line feed as the separator leaves a carriage return before it to the last column.
 //! Source: Query Blob Contents; Query acceleration SQL language reference.
 
@@ -18,6 +20,7 @@ mod documents;
 mod eval;
 mod expressions;
 mod functions;
+mod json;
 mod lexer;
 mod like;
 mod parquet;

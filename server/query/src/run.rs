@@ -333,7 +333,10 @@ impl Running {
                 let is_all = self.pass.statement.select == Select::All;
                 let fields = (!is_all).then_some(&mut self.pass.statement.fields[..]);
                 match reader.next(fields)? {
-                    parquet::Step::Columns(names) => self.pass.begin(names),
+                    parquet::Step::Columns(names) => {
+                        let bytes: Vec<_> = names.iter().map(String::as_bytes).collect();
+                        self.pass.begin(names.clone(), &bytes);
+                    }
                     parquet::Step::RowGroup => {}
                     parquet::Step::Row(row) => {
                         let position = reader.record_start;
@@ -417,30 +420,28 @@ impl Pass {
             return Ok(());
         }
         let position = reader.record_start;
-        match reader.values() {
-            Some(values) if is_header => self.take_header(&values, position),
-            Some(values) => {
-                let places = std::mem::take(&mut self.places);
-                let row = Row::Delimited {
-                    values: &values,
-                    columns: &places,
-                };
-                self.row_at(row, Record::new(position, reader.taken), signal);
-                self.places = places;
-                Ok(())
-            }
-            None => {
-                let message = "A record is not UTF-8.";
-                self.container
-                    .error(false, "InvalidUtf8", message, position);
-                Ok(())
-            }
+        let values = reader.values();
+        if is_header {
+            return self.take_header(&values, position);
         }
+        let places = std::mem::take(&mut self.places);
+        let row = Row::Delimited {
+            values: &values,
+            columns: &places,
+        };
+        self.row_at(row, Record::new(position, reader.taken), signal);
+        self.places = places;
+        Ok(())
     }
 
     /// Finds the columns that the statement names, and answers the header if the answer has one.
-    fn take_header(&mut self, values: &[&str], position: u64) -> Result<(), Fatal> {
-        let header_places = HeaderPlaces::new(values);
+    fn take_header(&mut self, values: &[&[u8]], position: u64) -> Result<(), Fatal> {
+        // Names are found and told as text; as a record of the answer they are the bytes they were.
+        let header = values
+            .iter()
+            .map(|name| String::from_utf8_lossy(name).into_owned());
+        let header: Vec<_> = header.collect();
+        let header_places = HeaderPlaces::new(&header);
         for (number, field) in self.statement.fields.iter().enumerate() {
             let by_name = || header_places.get(&field.root);
             let place = self.columns.get(number).copied().flatten().or_else(by_name);
@@ -451,18 +452,20 @@ impl Pass {
             })?;
             self.places[number] = place;
         }
-        self.begin(values.iter().map(|value| value.to_string()).collect());
+        self.begin(header, values);
         Ok(())
     }
 
     /// Takes the names of all columns that rows have.
-    fn begin(&mut self, header: Vec<String>) {
-        if self.accumulator.is_none() {
-            let names = match &self.statement.select {
-                Select::All => &header,
-                _ => &self.names,
-            };
-            self.output.put_header(&mut self.container.data, names);
+    fn begin(&mut self, header: Vec<String>, bytes: &[&[u8]]) {
+        let out = &mut self.container.data;
+        match &self.statement.select {
+            Select::All => self.output.put_header(out, bytes.iter().copied()),
+            _ if self.accumulator.is_some() => {}
+            _ => {
+                let names = self.names.iter().map(|name| name.as_bytes());
+                self.output.put_header(out, names);
+            }
         }
         self.header = Some(header);
     }
@@ -576,10 +579,10 @@ struct HeaderPlaces<'a> {
 }
 
 impl<'a> HeaderPlaces<'a> {
-    fn new(header: &[&'a str]) -> HeaderPlaces<'a> {
+    fn new(header: &'a [String]) -> HeaderPlaces<'a> {
         let (mut exact, mut lower_case) = (HashMap::new(), HashMap::new());
         for (place, name) in header.iter().enumerate() {
-            exact.entry(*name).or_insert(place);
+            exact.entry(name.as_str()).or_insert(place);
             lower_case.entry(name.to_ascii_lowercase()).or_insert(place);
         }
         HeaderPlaces { exact, lower_case }

@@ -143,7 +143,7 @@ fn delimited_text_is_selected_and_written_as_it_came() {
             "58\n",
         ),
         ("SELECT MAX(name) FROM BlobStorage", "Cid\n"),
-        ("SELECT AVG(age) FROM BlobStorage WHERE FALSE", "\n"),
+        ("SELECT AVG(age) FROM BlobStorage WHERE FALSE", "\"\"\n"),
         ("SELECT name FROM BlobStorage LIMIT 0", ""),
         ("SELECT name FROM BlobStorage WHERE NULL", ""),
     ] {
@@ -244,6 +244,37 @@ fn errors_of_rows_leave_the_others() {
     let query = Query::new("SELECT _1 FROM BlobStorage", &csv(), csv()).unwrap();
     let found = run(query, b"a\n\xff\nb\n", 2);
     assert_eq!((found.data.as_str(), found.errors.len()), ("a\nb\n", 1));
+}
+
+#[test]
+fn columns_that_are_not_utf8_are_errors_only_where_they_are_looked_at() {
+    let content = b"caf\xe9,1\nb,2\n";
+    for (sql, expected) in [
+        ("SELECT _2 FROM BlobStorage", &b"1\n2\n"[..]),
+        ("SELECT COUNT(*) FROM BlobStorage", b"2\n"),
+        ("SELECT * FROM BlobStorage WHERE _2 < 5", content),
+    ] {
+        let query = Query::new(sql, &csv(), csv()).unwrap();
+        let found = run(query, content, 3);
+        assert_eq!(
+            (&found.bytes[..], found.errors),
+            (expected, vec![]),
+            "{sql}"
+        );
+    }
+    let query = Query::new("SELECT * FROM BlobStorage", &with_header(), with_header()).unwrap();
+    assert_eq!(run(query, content, 3).bytes, content);
+    let query = Query::new("SELECT * FROM BlobStorage", &csv(), json()).unwrap();
+    let found = run(query, content, 3);
+    assert_eq!(found.errors, [(false, "InvalidUtf8".to_owned(), 0)]);
+}
+
+#[test]
+fn rows_of_one_empty_column_are_read_back_as_rows() {
+    let found = answer("SELECT _2 FROM BlobStorage", csv(), csv(), "1,\n2,\n3,x\n");
+    assert_eq!(found.data, "\"\"\n\"\"\nx\n");
+    let count = "SELECT COUNT(*) FROM BlobStorage";
+    assert_eq!(answer(count, csv(), csv(), &found.data).data, "3\n");
 }
 
 #[test]
@@ -402,6 +433,32 @@ fn statements_and_headers_of_many_columns_are_matched_by_name() {
     let sql = sql.rsplit_once(',').unwrap().0.to_owned() + ")";
     let query = Query::new(&sql, &with_header(), csv()).unwrap();
     assert_eq!(run(query, content.as_bytes(), 1 << 16).data, "5,5\n");
+}
+
+#[test]
+fn numbers_of_json_are_answered_as_they_came() {
+    let content = "{\"a\":12345678901234567890,\"b\":1.10,\"c\":1e400}\n";
+    let sql = "SELECT * FROM BlobStorage";
+    assert_eq!(answer(sql, json(), json(), content).data, content);
+    let found = answer(sql, json(), csv(), content);
+    assert_eq!(found.data, "12345678901234567890,1.10,1e400\n");
+    let found = answer(
+        "SELECT b FROM BlobStorage WHERE b = 1.1",
+        json(),
+        csv(),
+        content,
+    );
+    assert_eq!(found.data, "1.10\n");
+    let found = answer(
+        "SELECT a + 0 FROM BlobStorage WHERE c > 1",
+        json(),
+        csv(),
+        content,
+    );
+    assert_eq!(
+        found.errors,
+        [(false, "InvalidTypeConversion".to_owned(), 0)]
+    );
 }
 
 #[test]

@@ -4,12 +4,10 @@
 use super::RowError;
 use super::ast::Type;
 use super::time::Timestamp;
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::fmt;
 
 /// A document, its members in the order they were written in.
 #[derive(Debug, Clone, PartialEq)]
@@ -189,7 +187,11 @@ impl<'a> Value<'a> {
             | (_, V::Integer(_) | V::Float(_) | V::Number(_)) => {
                 match (self.as_number()?, other.as_number()?) {
                     (Number::Integer(left), Number::Integer(right)) => Some(left.cmp(&right)),
-                    (left, right) => left.float().partial_cmp(&right.float()),
+                    (Number::Integer(left), Number::Float(right)) => compare_mixed(left, right),
+                    (Number::Float(left), Number::Integer(right)) => {
+                        compare_mixed(right, left).map(Ordering::reverse)
+                    }
+                    (Number::Float(left), Number::Float(right)) => left.partial_cmp(&right),
                 }
             }
             (V::Boolean(_), _) | (_, V::Boolean(_)) => {
@@ -213,6 +215,21 @@ impl<'a> Value<'a> {
             Value::Float(number) => Value::Float(number),
             Value::Timestamp(time) => Value::Timestamp(time),
         }
+    }
+}
+
+/// Exactly: an integer of 64 bits may be between two floats. `None` for NaN.
+fn compare_mixed(integer: i64, float: f64) -> Option<Ordering> {
+    match whole(float) {
+        Some(whole) => {
+            let fraction = float - float.trunc();
+            Some(
+                integer
+                    .cmp(&whole)
+                    .then(0.0f64.total_cmp(&(fraction + 0.0))),
+            )
+        }
+        None => 0.0.partial_cmp(&float),
     }
 }
 
@@ -242,66 +259,6 @@ fn parse_number(text: &str) -> Option<Number> {
         .all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
     let number: f64 = text.parse().ok().filter(|_| is_number)?;
     number.is_finite().then_some(Number::Float(number))
-}
-
-impl<'de> Deserialize<'de> for Json {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Json, D::Error> {
-        deserializer.deserialize_any(JsonVisitor)
-    }
-}
-
-struct JsonVisitor;
-
-impl<'de> Visitor<'de> for JsonVisitor {
-    type Value = Json;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON value")
-    }
-
-    fn visit_unit<E>(self) -> Result<Json, E> {
-        Ok(Json::Null)
-    }
-
-    fn visit_bool<E>(self, truth: bool) -> Result<Json, E> {
-        Ok(Json::Boolean(truth))
-    }
-
-    fn visit_i64<E>(self, number: i64) -> Result<Json, E> {
-        Ok(Json::Integer(number))
-    }
-
-    fn visit_u64<E>(self, number: u64) -> Result<Json, E> {
-        Ok(i64::try_from(number).map_or(Json::Float(number as f64), Json::Integer))
-    }
-
-    fn visit_f64<E>(self, number: f64) -> Result<Json, E> {
-        Ok(Json::Float(number))
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Json, E> {
-        Ok(Json::Text(text.to_owned()))
-    }
-
-    fn visit_string<E>(self, text: String) -> Result<Json, E> {
-        Ok(Json::Text(text))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
-        let mut list = Vec::new();
-        while let Some(item) = items.next_element()? {
-            list.push(item);
-        }
-        Ok(Json::List(list))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Json, A::Error> {
-        let mut object = Vec::new();
-        while let Some(member) = members.next_entry()? {
-            object.push(member);
-        }
-        Ok(Json::Object(object))
-    }
 }
 
 impl Serialize for Json {
@@ -355,6 +312,7 @@ impl Serialize for Value<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::json::parse;
     use super::*;
 
     fn text(text: &str) -> Value<'_> {
@@ -364,10 +322,10 @@ mod tests {
     #[test]
     fn documents_keep_their_order_both_ways() {
         let written = r#"{"b":1,"a":[null,true,-2.5,"x\n"],"c":{"z":{},"y":9007199254740993}}"#;
-        let json: Json = serde_json::from_str(written).unwrap();
+        let json = parse(written.as_bytes()).unwrap();
         assert_eq!(serde_json::to_string(&json).unwrap(), written);
-        let large: Json = serde_json::from_str("18446744073709551615").unwrap();
-        assert_eq!(large, Json::Float(18_446_744_073_709_551_615.0));
+        let large = parse(b"18446744073709551615").unwrap();
+        assert_eq!(large, Json::Number("18446744073709551615".to_owned()));
     }
 
     #[test]
@@ -378,6 +336,22 @@ mod tests {
             Some(Ordering::Greater)
         );
         assert_eq!(order(text("2.5"), Value::Integer(3)), Some(Ordering::Less));
+        let (near, limit) = (
+            Value::Integer(9_007_199_254_740_993),
+            9_007_199_254_740_992.0,
+        );
+        assert_eq!(order(near, Value::Float(limit)), Some(Ordering::Greater));
+        for (integer, float, expected) in [
+            (-2, -2.5, Ordering::Greater),
+            (2, 2.5, Ordering::Less),
+            (0, -0.0, Ordering::Equal),
+            (i64::MAX, 1e300, Ordering::Less),
+            (i64::MIN, -1e300, Ordering::Greater),
+        ] {
+            let (integer, float) = (Value::Integer(integer), Value::Float(float));
+            assert_eq!(order(integer.clone(), float.clone()), Some(expected));
+            assert_eq!(order(float, integer), Some(expected.reverse()));
+        }
         assert_eq!(order(text("300"), text("4")), Some(Ordering::Less));
         assert_eq!(
             order(Value::Boolean(true), text("TRUE")),

@@ -10,6 +10,7 @@ mod encryption;
 mod foreign;
 mod lease;
 mod list;
+mod list_arrow;
 mod needs;
 mod page_blob;
 mod pending;
