@@ -1,6 +1,7 @@
 //! The Blob service by raw requests: the exact XML and headers of its answers, and its answers to input no client would
 //! send. Blocks and lists have modules of their own.
 
+mod batches;
 mod blocks;
 mod errors;
 mod foreign;
