@@ -845,7 +845,7 @@ fn each_row_about_copies() {
             (
                 "CannotVerifyCopySource",
                 401,
-                "Could not verify the copy source within the specified time.",
+                "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.",
                 copy("n", "b").header("x-ms-requires-sync", "true"),
             ),
             (
