@@ -5,6 +5,7 @@ mod batches;
 mod blocks;
 mod errors;
 mod foreign;
+mod framing;
 mod lists;
 mod query;
 mod scopes;
