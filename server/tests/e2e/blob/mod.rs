@@ -6,6 +6,7 @@ mod blocks;
 mod errors;
 mod foreign;
 mod framing;
+mod headers;
 mod lists;
 mod query;
 mod scopes;
