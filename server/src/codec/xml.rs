@@ -8,7 +8,7 @@ use quick_xml::events::{BytesRef, Event};
 /// Deeper nesting than any document of the protocol has.
 const DEPTH_MAX: usize = 16;
 /// More elements than any document of the protocol has that is read as a tree: a tree takes many times the memory of its text.
-const ELEMENTS_MAX: usize = 2_000;
+const ELEMENTS_MAX: usize = 10_000;
 
 /// Why a document was not read, for a person.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]

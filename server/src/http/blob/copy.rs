@@ -62,7 +62,7 @@ pub async fn copy_blob_from_url(request: Request) -> Result<Response<Body>> {
         }
         blobs.copy_blob_from_url(&source.address(), &r.address(), copy, r.now())
     });
-    let mut response = copied.await?;
+    let mut response = copied.await.map_err(missing_source)?;
     if let Some(md5) = claimed.md5 {
         put(&mut response, CONTENT_MD5, STANDARD.encode(md5));
     }
@@ -181,7 +181,7 @@ pub async fn incremental_copy_blob(request: Request) -> Result<Response<Body>> {
         let url = source.url.clone();
         blobs.incremental_copy_blob(&source.address(), &r.address(), url, &conditions, r.now())
     };
-    let (outcome, ticket) = request.call(call).await?;
+    let (outcome, ticket) = request.call(call).await.map_err(missing_source)?;
     ticket.await?;
     Ok(copied_answer(&outcome))
 }
@@ -243,10 +243,7 @@ async fn fetch(request: &Request, kind: UploadKind, range: Option<ByteRange>) ->
         let opened = app
             .blobs
             .open_source(&source.address(), range, &source.conditions, now);
-        let mut download = opened.map_err(|error| match error {
-            Error::ConditionNotMet | Error::NotModified { .. } => unverified(error.into()),
-            other => other.into(),
-        })?;
+        let mut download = opened.map_err(of_source)?;
         if download.body.remaining() > limit {
             return Err(known::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit.to_string()));
         }
@@ -259,6 +256,23 @@ async fn fetch(request: &Request, kind: UploadKind, range: Option<ByteRange>) ->
         })
     })
     .await
+}
+
+/// An error met while reading a source. Those of the store itself are not told as the source's.
+fn of_source(error: Error) -> Failure {
+    match error {
+        Error::Engine(_) | Error::InternalError { .. } => error.into(),
+        other => unverified(other.into()),
+    }
+}
+
+/// As [`of_source`], for copies in one call: their destination need not exist, so a blob that is missing is the source. Copy
+/// Blob answers `BlobNotFound` itself. Source: the .NET client's tests of copies whose source does not exist.
+fn missing_source(failure: Failure) -> Failure {
+    match &*failure.code {
+        "BlobNotFound" => unverified(failure),
+        _ => failure,
+    }
 }
 
 /// Put Blob From URL. Source: there, "Request headers", `x-ms-copy-source-blob-properties`.

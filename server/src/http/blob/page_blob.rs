@@ -9,7 +9,7 @@ use super::block_blob::{conditions_of_new_blob, headers_of_new_blob, refuse_over
 use super::container::with_validators;
 use super::read::range;
 use super::upload::{is_structured, put_structure, receive, refuse_body};
-use super::write::{blob_headers, put_checksums, settings};
+use super::write::{blob_headers, put_checksums, replaced_headers, settings};
 use crate::codec::xml::Writer;
 use crate::http::context::{Context, Query};
 use axum::body::Body;
@@ -112,8 +112,8 @@ pub fn is_about_pages(context: &Context) -> bool {
 pub async fn set_page_blob_properties(request: Request) -> Result<Response<Body>> {
     let length = request.context.number("x-ms-blob-content-length")?;
     let action = sequence_action(&request.context)?;
-    let headers = blob_headers(&request)?;
-    let headers = (headers != BlobHeaders::default()).then_some(headers);
+    let are_given = blob_headers(&request)? != BlobHeaders::default();
+    let headers = are_given.then(|| replaced_headers(&request)).transpose()?;
     let conditions = request.conditions()?;
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.set_page_blob_properties(&r.address(), length, action, headers, &conditions, r.now())

@@ -13,9 +13,11 @@ use super::tier::tier_texts;
 use super::{Request, STRUCTURED_BODY, cross, run};
 use crate::codec::date;
 use crate::codec::structured::{self, Encoder};
+use crate::http::context::text_of;
 use axum::body::Body;
 use axum::http::header::{
-    ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, LAST_MODIFIED,
+    ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
+    LAST_MODIFIED, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{Method, Response};
 use base64::Engine as _;
@@ -46,7 +48,31 @@ struct Begun {
     rest: BlobReader,
 }
 
+/// Get Blob. A browser that is sent to a blob shows it without running it: scripts in it would have the origin of the service,
+/// and with it whatever else the service shows.
 pub async fn get_blob(request: Request) -> Result<Response<Body>> {
+    let mut response = download(request).await?;
+    let content_type = response.headers().get(CONTENT_TYPE).map(text_of);
+    if may_run(content_type.as_deref().unwrap_or_default()) {
+        put(&mut response, X_CONTENT_TYPE_OPTIONS, "nosniff");
+        put(&mut response, CONTENT_SECURITY_POLICY, "sandbox");
+    }
+    Ok(response)
+}
+
+/// Whether a browser may run scripts in a document of this type, or in what it takes one without a type for.
+/// Source: MIME Sniffing, section 7, "Determining the computed MIME type of a resource".
+fn may_run(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default();
+    let essence = essence.trim().to_ascii_lowercase();
+    let is_unknown = !essence.contains('/')
+        || ["unknown/unknown", "application/unknown", "*/*"].contains(&&*essence);
+    let is_xml = essence.ends_with("/xml") || essence.ends_with("+xml");
+    is_unknown || is_xml || essence == "text/html"
+}
+
+/// As Get Blob, for a website too, whose pages run scripts.
+pub async fn download(request: Request) -> Result<Response<Body>> {
     let (conditions, range) = (request.conditions()?, range(&request));
     let wanted_checksum = range_checksum(&request, range)?;
     let structured = structured(&request, wanted_checksum)?;
@@ -349,14 +375,12 @@ pub fn put_blob_headers(response: &mut Response<Body>, blob: &Blob, now: SystemT
     put(response, SERVER_ENCRYPTED, "true");
     put(response, ACCEPT_RANGES, "bytes");
     let headers = &blob.headers;
-    put(
-        response,
-        CONTENT_TYPE,
-        headers
-            .content_type
-            .as_deref()
-            .unwrap_or("application/octet-stream"),
-    );
+    match headers.content_type.as_deref() {
+        None => put(response, CONTENT_TYPE, "application/octet-stream"),
+        // Cleared by Set Blob Properties.
+        Some("") => {}
+        Some(content_type) => put(response, CONTENT_TYPE, content_type),
+    }
     let optional = [
         ("content-encoding", &headers.content_encoding),
         ("content-language", &headers.content_language),
@@ -405,5 +429,37 @@ pub fn blob_type(blob: &Blob) -> &'static str {
         BlobType::BlockBlob => "BlockBlob",
         BlobType::AppendBlob => "AppendBlob",
         BlobType::PageBlob => "PageBlob",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::may_run;
+
+    #[test]
+    fn documents_that_browsers_run_are_known_by_their_types() {
+        for content_type in [
+            "text/html",
+            "Text/HTML; charset=utf-8",
+            "image/svg+xml",
+            "application/xhtml+xml",
+            "text/xml",
+            "application/xml",
+            "html",
+            "unknown/unknown",
+            "",
+        ] {
+            assert!(may_run(content_type), "{content_type}");
+        }
+        for content_type in [
+            "application/octet-stream",
+            "text/plain",
+            "application/json",
+            "image/png",
+            "application/pdf",
+            "video/mp4",
+        ] {
+            assert!(!may_run(content_type), "{content_type}");
+        }
     }
 }

@@ -19,9 +19,8 @@ use lazurite_blob::{
 };
 
 pub async fn set_blob_properties(request: Request) -> Result<Response<Body>> {
-    let (headers, conditions) = (blob_headers(&request)?, request.conditions()?);
+    let (headers, conditions) = (replaced_headers(&request)?, request.conditions()?);
     let call = move |blobs: &BlobService, r: &Request| {
-        // Without any of the headers nothing is set: the request was about a page blob's size or sequence number.
         blobs.set_blob_properties(&r.address(), headers, &conditions, r.now())
     };
     let (written, ticket) = request.write(call).await?;
@@ -123,6 +122,15 @@ pub fn blob_headers(request: &Request) -> Result<BlobHeaders> {
         content_disposition: header("x-ms-blob-content-disposition"),
         content_md5: md5(request, "x-ms-blob-content-md5")?,
     })
+}
+
+/// The headers that Set Blob Properties leaves: those not given are cleared. A blob that has had no type yet is read as a stream
+/// of bytes, but one whose type was cleared has none, which is stored as an empty one.
+/// Source: Set Blob Properties, "Request headers", `x-ms-blob-content-type`.
+pub fn replaced_headers(request: &Request) -> Result<BlobHeaders> {
+    let mut headers = blob_headers(request)?;
+    headers.content_type.get_or_insert_default();
+    Ok(headers)
 }
 
 /// What a new blob is made with beside headers and metadata.
