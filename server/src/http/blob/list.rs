@@ -58,7 +58,7 @@ pub async fn list_containers(request: Request) -> Result<Response<Body>> {
     );
     let (with_metadata, now) = (list.metadata, request.now());
     let page = request
-        .call(move |blobs, r| blobs.list_containers(r.account(), &list, r.now()))
+        .call(move |blobs, r| blobs.list_containers(r.account(), &list))
         .await?;
     document.open("Containers");
     for (name, container) in &page.containers {
@@ -111,7 +111,7 @@ pub async fn list_blobs(request: Request) -> Result<Response<Body>> {
     let now = request.now();
     // A page of thousands takes as long to write as to read: both happen off the threads that serve connections.
     let call = move |blobs: &BlobService, r: &Request| {
-        let page = blobs.list_blobs(r.account(), &r.container, &list, r.now())?;
+        let page = blobs.list_blobs(r.account(), &r.container, &list)?;
         write_entries(&mut document, &page.entries, shown, now);
         Ok((document, page.next_marker))
     };

@@ -29,7 +29,7 @@ pub async fn query_blob_contents(request: Request, body: RequestBody) -> Result<
     let (now, sync) = (request.now(), RandomIds.next_id());
     let begin = move || {
         let blobs = &request.app.blobs;
-        let download = blobs.get_blob(&request.address(), range, &conditions, now)?;
+        let download = blobs.get_blob(&request.address(), range, &conditions)?;
         let running = Running::new(query, download.body.remaining(), now, sync);
         let mut answering = Answering {
             rest: download.body,
