@@ -43,7 +43,7 @@ pub async fn put_blob(request: Request, body: RequestBody) -> Result<Response<Bo
             conditions,
             settings,
         };
-        blobs.put_blob(&r.address(), put, r.now())
+        blobs.put_blob(&r.address(), put)
     };
     let outcome = request.write(call).await;
     let (outcome, ticket) = outcome.map_err(|failure| refuse_overwrite(failure, create_only))?;
@@ -100,7 +100,7 @@ async fn check_before_body(request: &Request, conditions: &Conditions) -> Result
             blob: &blob,
             state,
         };
-        Ok(app.blobs.check_put(&address, &conditions, now)?)
+        Ok(app.blobs.check_put(&address, &conditions)?)
     })
     .await
 }
@@ -123,7 +123,7 @@ pub async fn put_block(request: Request, body: RequestBody) -> Result<Response<B
     let structured = is_structured(&request);
     let upload = receive(&request, body, UploadKind::PutBlock).await?;
     let call = move |blobs: &BlobService, r: &Request| {
-        blobs.put_block(&r.address(), &id, upload, &conditions, r.now())
+        blobs.put_block(&r.address(), &id, upload, &conditions)
     };
     let (outcome, ticket) = request.write(call).await?;
     ticket.await?;
@@ -170,7 +170,7 @@ pub async fn put_block_list(request: Request, body: RequestBody) -> Result<Respo
             conditions,
             settings,
         };
-        blobs.put_block_list(&r.address(), put, r.now())
+        blobs.put_block_list(&r.address(), put)
     };
     let outcome = request.call(call).await;
     let (written, ticket) = outcome.map_err(|failure| refuse_overwrite(failure, create_only))?;
@@ -245,7 +245,7 @@ pub async fn get_block_list(request: Request) -> Result<Response<Body>> {
         ..Conditions::default()
     };
     let list = request
-        .call(move |blobs, r| blobs.get_block_list(&r.address(), list_type, &conditions, r.now()))
+        .call(move |blobs, r| blobs.get_block_list(&r.address(), list_type, &conditions))
         .await?;
     let mut document = Writer::new();
     document.open("BlockList");

@@ -59,7 +59,7 @@ pub async fn list_containers(request: Request) -> Result<Response<Body>> {
     );
     let (with_metadata, now) = (list.metadata, request.now());
     let page = request
-        .call(move |blobs, r| blobs.list_containers(r.account(), &list, r.now()))
+        .call(move |blobs, r| blobs.list_containers(r.account(), &list))
         .await?;
     document.open("Containers");
     for (name, container) in &page.containers {
@@ -112,7 +112,7 @@ pub async fn list_blobs(request: Request) -> Result<Response<Body>> {
     let (now, wants_arrow) = (request.now(), list_arrow::is_wanted(&request));
     // A page of thousands takes as long to write as to read: both happen off the threads that serve connections.
     let call = move |blobs: &BlobService, r: &Request| {
-        let page = blobs.list_blobs(r.account(), &r.container, &list, r.now())?;
+        let page = blobs.list_blobs(r.account(), &r.container, &list)?;
         if wants_arrow {
             let next_marker = page.next_marker.as_deref();
             let stream = list_arrow::stream(&page.entries, shown, now, next_marker);

@@ -40,7 +40,7 @@ pub async fn query_blob_contents(request: Request, body: RequestBody) -> Result<
     let is_gone = listener.is_gone.clone();
     let begin = move || {
         let blobs = &request.app.blobs;
-        let download = blobs.get_blob(&request.address(), range, &conditions, now)?;
+        let download = blobs.get_blob(&request.address(), range, &conditions)?;
         let (blob, range, rest) = (download.blob, download.range, download.body);
         let input = if query.needs_content() {
             let customer_key = conditions.customer_key;

@@ -79,7 +79,7 @@ pub async fn download(request: Request) -> Result<Response<Body>> {
     let (overrides, now) = (overrides(&request), request.now());
     let begin = move || {
         let (blobs, now) = (&request.app.blobs, request.now());
-        let download = blobs.get_blob(&request.address(), range, &conditions, now)?;
+        let download = blobs.get_blob(&request.address(), range, &conditions)?;
         let mut rest = download.body;
         let room = Room::take();
         let wanted = match wanted_checksum {
@@ -143,7 +143,7 @@ pub async fn get_blob_properties(request: Request) -> Result<Response<Body>> {
     let (overrides, now) = (overrides(&request), request.now());
     let head = request.context.method == Method::HEAD;
     let call = move |blobs: &BlobService, r: &Request| {
-        blobs.get_blob_properties(&r.address(), &conditions, r.now())
+        blobs.get_blob_properties(&r.address(), &conditions)
     };
     let blob = request.read(call)?;
     let mut response = empty(200);

@@ -28,9 +28,8 @@ fn conditions(request: &Request) -> Result<Conditions> {
 
 pub async fn get_blob_tags(request: Request) -> Result<Response<Body>> {
     let conditions = conditions(&request)?;
-    let call = move |blobs: &BlobService, r: &Request| {
-        blobs.get_blob_tags(&r.address(), &conditions, r.now())
-    };
+    let call =
+        move |blobs: &BlobService, r: &Request| blobs.get_blob_tags(&r.address(), &conditions);
     let tags = request.read(call)?;
     let mut document = Writer::new();
     write_tags(&mut document, &tags);
@@ -43,7 +42,7 @@ pub async fn set_blob_tags(request: Request, body: RequestBody) -> Result<Respon
     check_document(&claimed, &document)?;
     let tags = read_tags(&parse_xml(&document)?)?;
     let call = move |blobs: &BlobService, r: &Request| {
-        blobs.set_blob_tags(&r.address(), tags, &conditions, r.now())
+        blobs.set_blob_tags(&r.address(), tags, &conditions)
     };
     request.write(call).await?.await?;
     Ok(empty(204))
@@ -107,9 +106,7 @@ pub async fn find_blobs_by_tags(request: Request) -> Result<Response<Body>> {
         max_results: max_results(&request)?,
     };
     let endpoint = format!("{}/", context.base_url);
-    let call = move |blobs: &BlobService, r: &Request| {
-        blobs.find_blobs_by_tags(r.account(), &find, r.now())
-    };
+    let call = move |blobs: &BlobService, r: &Request| blobs.find_blobs_by_tags(r.account(), &find);
     let page = request.call(call).await?;
     let mut document = Writer::new();
     document.open_with("EnumerationResults", &[("ServiceEndpoint", &endpoint)]);

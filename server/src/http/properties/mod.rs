@@ -231,7 +231,7 @@ fn make_container(app: &App, account: &str, container: &str, now: SystemTime) ->
     let settings = ContainerSettings::default();
     match app
         .blobs
-        .create_container_with(account, container, settings, now)
+        .create_container_with(account, container, settings)
     {
         Ok(_) | Err(lazurite_blob::Error::ContainerAlreadyExists) => Ok(()),
         Err(error) => Err(error.into()),
