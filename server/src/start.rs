@@ -13,7 +13,9 @@ use crate::http::{App, Carriers, Endpoint, Fetcher, cross, serve};
 use crate::tls;
 use lazurite_blob::{AccountPolicy, BlobService};
 use lazurite_engine::fs::MemoryFs;
-use lazurite_engine::{Config, Db, Durability, Environment, IdSource, RandomIds};
+use lazurite_engine::{
+    Config, Db, Durability, Environment, IdSource, RandomIds, SystemWallClock, WallClock,
+};
 use lazurite_queue::QueueService;
 use lazurite_table::TableService;
 use std::io::Write;
@@ -191,7 +193,8 @@ impl App {
         let ids: Arc<dyn IdSource> = Arc::new(RandomIds);
         let request_ids = RequestIds::new(ids.next_id());
         let blobs = BlobService::open(&db, ids.clone()).map_err(|error| error.to_string())?;
-        let tables = TableService::open(&db).map_err(|error| error.to_string())?;
+        let clock: Arc<dyn WallClock> = Arc::new(SystemWallClock::default());
+        let tables = TableService::open(&db, clock.clone()).map_err(|error| error.to_string())?;
         let queues = QueueService::open(&db, ids.clone()).map_err(|error| error.to_string())?;
         let cut_off = blobs.fail_interrupted_copies(COPY_CUT_OFF, SystemTime::now());
         cut_off.map_err(|error| error.to_string())?;
