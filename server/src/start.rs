@@ -192,8 +192,10 @@ impl App {
         };
         let ids: Arc<dyn IdSource> = Arc::new(RandomIds);
         let request_ids = RequestIds::new(ids.next_id());
-        let blobs = BlobService::open(&db, ids.clone()).map_err(|error| error.to_string())?;
-        let tables = TableService::open(&db).map_err(|error| error.to_string())?;
+        let clock: Arc<dyn WallClock> = Arc::new(SystemWallClock::default());
+        let blobs = BlobService::open(&db, ids.clone(), clock.clone())
+            .map_err(|error| error.to_string())?;
+        let tables = TableService::open(&db, clock.clone()).map_err(|error| error.to_string())?;
         let queues = QueueService::open(&db, ids.clone(), clock.clone())
             .map_err(|error| error.to_string())?;
         let cut_off = blobs.fail_interrupted_copies(COPY_CUT_OFF);

@@ -60,7 +60,7 @@ fn write(app: &App, account: &str, now: SystemTime, stop: &AtomicBool) -> Result
             whole("ObjectCount", held.objects),
         ];
         let row = Entity::new(&day, row_key, properties);
-        let (_, ticket) = tables.insert_or_replace_entity(account, TABLE, &row, now)?;
+        let (_, ticket) = tables.insert_or_replace_entity(account, TABLE, &row)?;
         ticket.wait()?;
     }
     Ok(())

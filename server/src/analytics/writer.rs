@@ -189,7 +189,7 @@ impl Writer {
         }
         let (app, mut figures) = (self.app.clone(), std::mem::take(&mut self.figures));
         let written = cross(move || {
-            let written = figures.write(&app.tables, SystemTime::now());
+            let written = figures.write(&app.tables);
             Ok((figures, written))
         });
         let failure = match written.await {
