@@ -21,6 +21,7 @@ mod commit;
 mod compaction;
 mod config;
 mod db;
+mod dump;
 mod error;
 mod files;
 mod flush;
@@ -55,6 +56,7 @@ pub use config::{
     BATCH_BYTES_MAX, Background, Config, Durability, Environment, KEY_BYTES_MAX, KeyspaceOptions,
 };
 pub use db::{Db, KeyRange};
+pub use dump::dump_file;
 pub use error::{Error, Result};
 pub use id::{CountingIds, IdSource, RandomIds};
 pub use iter::{Direction, Scan};

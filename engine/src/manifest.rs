@@ -8,6 +8,7 @@
 //! and the checksum, in 16 hex digits, of all before it. Invariant: it names a manifest that was whole and durable then.
 
 use crate::codec::{Decoder, checksum};
+use crate::dump::Dump;
 use crate::files::{
     Directory, FORMAT_VERSION, FileKind, FileName, HEADER_BYTES, OpenFile, check_header,
     check_version, encode_header,
@@ -235,6 +236,36 @@ fn replay(bytes: &[u8], number: u64, path: &Path) -> Result<State> {
         );
     }
     Ok(state)
+}
+
+/// Shows the edits of a manifest.
+pub(crate) fn dump(dump: &mut Dump<'_>, number: u64) -> Result<()> {
+    let bytes = dump.whole()?;
+    let mut offset = HEADER_BYTES as usize;
+    while offset < bytes.len() {
+        let Some(payload) = record_at(&bytes, number, offset) else {
+            let is_good = |later: &usize| record_at(&bytes, number, *later).is_some();
+            let next = (offset + 1..bytes.len()).find(is_good);
+            let lost = next.unwrap_or(bytes.len()) - offset;
+            dump.damage(offset as u64, format_args!("{lost} bytes that are no edit"))?;
+            offset += lost;
+            continue;
+        };
+        dump.line(format_args!(
+            "{offset:>10}  edit: {} bytes, checksum ok",
+            payload.len()
+        ))?;
+        match VersionEdit::decode(payload) {
+            Some(edit) => {
+                for field in &edit.fields {
+                    dump.line(format_args!("            {field}"))?;
+                }
+            }
+            None => dump.damage(offset as u64, "the edit does not decode")?,
+        }
+        offset += RECORD_HEADER_BYTES + payload.len();
+    }
+    dump.line(format_args!("{offset:>10}  end of the edits"))
 }
 
 /// The number of the current manifest, and the length it had at least.

@@ -4,11 +4,13 @@
 
 use crate::cache::Cache;
 use crate::codec::{Decoder, put_bytes, put_optional, put_varint};
+use crate::dump::{End, Escaped};
 use crate::files::{FileKind, FileName, NUMBER_MAX};
 use crate::key::{SEQUENCE_MAX, SequenceNumber, is_before_end};
 use crate::sstable::SstableReader;
 use crate::{KeyRange, Result};
 use std::collections::BTreeMap;
+use std::fmt::{self, Display};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -313,6 +315,55 @@ impl Field {
             12 => Field::MarkWal(decoder.varint()?, decoder.varint()?),
             _ => return None,
         })
+    }
+}
+
+impl Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Field::NextFile(number) => write!(f, "the next file is {number}"),
+            Field::LastSequence(sequence) => write!(f, "durable up to #{sequence}"),
+            Field::Keyspace(id, name) => write!(f, "keyspace {id} is {name:?}"),
+            Field::AddFile(keyspace, level, meta) => write!(
+                f,
+                "keyspace {keyspace}, level {level}: file {}, {} bytes, checksum {:016x}, {} to {}, #{} to #{}, {} entries, {} deletes, {} range tombstones, values in {:?}",
+                meta.number,
+                meta.size,
+                meta.checksum,
+                Escaped(&meta.range.start),
+                End(meta.range.end.as_deref()),
+                meta.sequence_min,
+                meta.sequence_max,
+                meta.entries,
+                meta.tombstones,
+                meta.range_tombstones,
+                meta.references
+            ),
+            Field::RemoveFile(keyspace, number) => {
+                write!(f, "keyspace {keyspace}: without file {number}")
+            }
+            Field::Flushed(keyspace, sequence) => {
+                write!(f, "keyspace {keyspace}: flushed up to #{sequence}")
+            }
+            Field::AddWal(number, meta) => match meta.end {
+                Some(end) => write!(f, "WAL segment {number}, which ends at {end}"),
+                None => write!(f, "WAL segment {number}"),
+            },
+            Field::RemoveWal(number) => write!(f, "without WAL segment {number}"),
+            Field::MarkWal(number, durable) => {
+                write!(f, "WAL segment {number} is durable up to {durable}")
+            }
+            Field::AddSegment(number, meta) => match meta.checksum {
+                Some(sum) => write!(
+                    f,
+                    "value-log segment {number}, {} bytes, checksum {sum:016x}",
+                    meta.size
+                ),
+                None => write!(f, "value-log segment {number}, {} bytes", meta.size),
+            },
+            Field::RemoveSegment(number) => write!(f, "without value-log segment {number}"),
+            Field::Closed => f.write_str("the store was closed"),
+        }
     }
 }
 

@@ -19,6 +19,7 @@
 use crate::Result;
 use crate::codec::{Decoder, checksum};
 use crate::config::BATCH_BYTES_MAX;
+use crate::dump::Dump;
 use crate::files::{
     Directory, FileKind, FileName, HEADER_BYTES, OpenFile, check_header, encode_header,
 };
@@ -456,7 +457,6 @@ struct Behind {
     durable: SequenceNumber,
 }
 
-/// Looks for good frames behind the bad one at `offset`. Every offset is looked at: what is bad may be a length.
 fn frames_behind(
     bytes: &[u8],
     number: u64,
@@ -464,9 +464,26 @@ fn frames_behind(
     offset: usize,
     last: SequenceNumber,
 ) -> Behind {
+    let mut found = Behind::default();
+    find_frames(bytes, number, base, offset, last, |frame| {
+        found.batches += 1;
+        found.end = frame.end;
+        found.durable = found.durable.max(frame.durable);
+    });
+    found
+}
+
+/// Looks for good frames behind the bad one at `offset`. Every offset is looked at: what is bad may be a length.
+fn find_frames(
+    bytes: &[u8],
+    number: u64,
+    base: SequenceNumber,
+    offset: usize,
+    last: SequenceNumber,
+    mut found: impl FnMut(Frame),
+) {
     let least = (last - base) as u32;
     let most = least.saturating_add((bytes.len() - offset) as u32);
-    let mut found = Behind::default();
     let mut next = offset + 1;
     while next + FRAME_HEADER_BYTES < bytes.len() {
         let rest = &bytes[next..];
@@ -484,14 +501,73 @@ fn frames_behind(
                 && is_plausible(bytes, next + index)
                 && let Some(frame) = frame_at(bytes, number, base, next + index, last)
             {
-                found.batches += 1;
-                found.end = frame.end;
-                found.durable = found.durable.max(frame.durable);
+                found(frame);
             }
         }
         next += window.len() - 11;
     }
-    found
+}
+
+/// Shows the frames of a segment.
+pub(crate) fn dump(dump: &mut Dump<'_>, number: u64) -> Result<()> {
+    let bytes = dump.whole()?;
+    let beginning = beginning_of(&bytes, number);
+    match beginning {
+        Some(Beginning {
+            base,
+            durable,
+            previous,
+            previous_end,
+        }) => dump.line(format_args!(
+            "{HEADER_BYTES:>10}  beginning: {BEGINNING_BYTES} bytes, base #{base}, durable #{durable}, before it segment {previous} up to {previous_end}, checksum ok"
+        ))?,
+        None if is_zero(&bytes, HEADER_BYTES as usize) => {
+            return dump.line(format_args!("{HEADER_BYTES:>10}  not in use"));
+        }
+        None => dump.damage(HEADER_BYTES, "beginning; sequence numbers are counted from it")?,
+    }
+    let base = beginning.unwrap_or_default().base;
+    let (mut offset, mut last) = (FIRST_BATCH, base);
+    while let Some(frame) = frame_at(&bytes, number, base, offset, last) {
+        show_frame(dump, &bytes, &frame)?;
+        (offset, last) = (frame.end, frame.first);
+    }
+    let mut later = Vec::new();
+    find_frames(&bytes, number, base, offset, last, |frame| {
+        later.push(frame)
+    });
+    if later.is_empty() && is_zero(&bytes, offset) {
+        return dump.line(format_args!("{offset:>10}  end of the frames"));
+    }
+    let lost = later
+        .first()
+        .map_or(0, |frame| frame.offset - offset as u64);
+    match lost {
+        0 => dump.line(format_args!(
+            "{offset:>10}  end of the frames; no whole one stands behind: one that was torn, or what was there before"
+        ))?,
+        lost => dump.damage(offset as u64, format_args!("{lost} bytes before the next whole frame"))?,
+    }
+    later
+        .iter()
+        .try_for_each(|frame| show_frame(dump, &bytes, frame))
+}
+
+fn is_zero(bytes: &[u8], offset: usize) -> bool {
+    let rest = bytes.get(offset..).unwrap_or_default();
+    rest.iter().take(FRAME_HEADER_BYTES).all(|&byte| byte == 0)
+}
+
+fn show_frame(dump: &mut Dump<'_>, bytes: &[u8], frame: &Frame) -> Result<()> {
+    let payload = payload_of(bytes, frame);
+    dump.line(format_args!(
+        "{:>10}  batch: {} bytes, #{}, durable #{}, checksum ok",
+        frame.offset,
+        payload.len(),
+        frame.first,
+        frame.durable
+    ))?;
+    dump.changes(frame.first, payload)
 }
 
 /// Whether the bytes at `offset` could be a frame: its payload decodes.

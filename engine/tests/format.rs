@@ -308,6 +308,64 @@ fn a_checkpoint_takes_no_damage_for_a_torn_tail() {
     damage_everything(&copy, last, last);
 }
 
+/// The dump of a file, and how many damages it counts.
+fn dumped(files: &Files, index: usize) -> (String, u64) {
+    let fs: Arc<dyn Fs> = Arc::new(fs_of(files));
+    let mut out = Vec::new();
+    let damages = lazurite_engine::dump_file(&fs, &files[index].0, &mut out).unwrap();
+    (String::from_utf8(out).unwrap(), damages)
+}
+
+#[test]
+fn a_dump_shows_every_unit_of_a_file_and_goes_on_behind_damage() {
+    let (clean, ..) = examples();
+    let (killed, _) = killed_at_rest(Durability::Process);
+    let mut shown = String::new();
+    for (files, is_closed) in [(&clean, true), (&killed, false)] {
+        for index in 0..files.len() {
+            let name = files[index].0.display().to_string();
+            let (text, damages) = dumped(files, index);
+            assert_eq!(damages, 0, "{name}: {text}");
+            shown += &text;
+            if name.ends_with("LOCK") {
+                continue;
+            }
+            for offset in 0..files[index].1.len() {
+                let mut damaged = files.clone();
+                damaged[index].1[offset] ^= 1 << (offset % 8);
+                let (text, damages) = dumped(&damaged, index);
+                assert!(damages > 0 || !is_closed, "{name}: {offset}: {text}");
+            }
+        }
+    }
+    for unit in [
+        "header: Wal, version 3, store 00000000000000000000000000000001",
+        "beginning: 32 bytes, base #0, durable #0",
+        "put \"last\", 5 bytes",
+        "delete range \"row/01\" to \"row/02\"",
+        "333 bytes in the value log: 300 in 2 at 228, 33 in 8 at 48",
+        "keyspace 0 is \"a\"",
+        "is durable up to",
+        "the store was closed",
+        "data block: ",
+        "filter: 64 bytes, 64 before compression, checksum ok",
+        "chunk: 100 bytes, checksum ok",
+        "lazurite 3 MANIFEST-",
+    ] {
+        assert!(shown.contains(unit), "{unit} in {shown}");
+    }
+    let is_log =
+        |(path, _): &(PathBuf, Vec<u8>)| path.extension().is_some_and(|kind| kind == "wal");
+    let index = killed.iter().position(is_log).unwrap();
+    let mut damaged = killed.clone();
+    damaged[index].1[200] ^= 1;
+    let (text, damages) = dumped(&damaged, index);
+    assert!(
+        damages == 1 && text.contains("put \"last\", 5 bytes"),
+        "{text}"
+    );
+}
+
 fn holds(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }

@@ -9,10 +9,12 @@
 //! Invariants: bytes are written before the batch that refers to them is logged, and synced before that log is; a segment is
 //! removed only when no SSTable, memtable, writer or reader refers to it and all that hides its values is durable.
 
+mod dump;
 mod gc;
 mod reader;
 mod writer;
 
+pub(crate) use dump::dump;
 pub use reader::ValueReader;
 pub use writer::{LargeValue, UnwrittenChunk, ValueWriter, WrittenChunk};
 
