@@ -49,7 +49,7 @@ fn write(app: &App, account: &str, now: SystemTime, stop: &AtomicBool) -> Result
         Err(Error::ResourceNotFound) => {}
         written => return Ok(written.map(|_| ())?),
     }
-    let Some([data, analytics]) = capacities(&app.blobs, account, now, stop)? else {
+    let Some([data, analytics]) = capacities(&app.blobs, account, stop)? else {
         return Ok(());
     };
     for (row_key, held) in [("analytics", analytics), ("data", data)] {
@@ -70,7 +70,6 @@ fn write(app: &App, account: &str, now: SystemTime, stop: &AtomicBool) -> Result
 fn capacities(
     blobs: &BlobService,
     account: &str,
-    now: SystemTime,
     stop: &AtomicBool,
 ) -> lazurite_blob::Result<Option<[Capacity; 2]>> {
     let mut held = [Capacity::default(), Capacity::default()];
@@ -83,7 +82,7 @@ fn capacities(
         for (name, _) in page.containers {
             let held = &mut held[usize::from(name == CONTAINER)];
             held.containers += 1;
-            add_container(held, blobs, account, &name, now, stop)?;
+            add_container(held, blobs, account, &name, stop)?;
         }
         match page.next_marker {
             _ if stop.load(Ordering::Relaxed) => return Ok(None),
@@ -98,7 +97,6 @@ fn add_container(
     blobs: &BlobService,
     account: &str,
     container: &str,
-    now: SystemTime,
     stop: &AtomicBool,
 ) -> lazurite_blob::Result<()> {
     let mut request = ListBlobs {

@@ -159,7 +159,7 @@ impl Writer {
             self.counters.get(&place).copied(),
         );
         let written = cross(move || {
-            let written = write(&app.blobs, &at, &log, count, SystemTime::now());
+            let written = write(&app.blobs, &at, &log, count);
             Ok((log, written))
         });
         let (failure, unwritten) = match written.await {
@@ -264,20 +264,14 @@ fn hour_of(time: SystemTime) -> String {
 }
 
 /// Writes a log under the first number from `count` on that is free, and answers it.
-fn write(
-    blobs: &BlobService,
-    place: &Place,
-    log: &Log,
-    count: Option<u32>,
-    now: SystemTime,
-) -> Result<u32> {
+fn write(blobs: &BlobService, place: &Place, log: &Log, count: Option<u32>) -> Result<u32> {
     let mut count = match count {
         Some(count) => count,
-        None => count_logs(blobs, place, now)?,
+        None => count_logs(blobs, place)?,
     };
     loop {
         let name = format!("{}{count:06}.log", place.prefix());
-        match put(blobs, &place.account, &name, log, now) {
+        match put(blobs, &place.account, &name, log) {
             // Another server's life wrote it meanwhile, or it was written when the answer was lost.
             Err(Error::BlobAlreadyExists) => count += 1,
             Err(error) => return Err(error),
@@ -287,7 +281,7 @@ fn write(
 }
 
 /// How many logs of that hour there are.
-fn count_logs(blobs: &BlobService, place: &Place, now: SystemTime) -> Result<u32> {
+fn count_logs(blobs: &BlobService, place: &Place) -> Result<u32> {
     let mut request = ListBlobs {
         prefix: place.prefix(),
         ..ListBlobs::default()
@@ -306,7 +300,7 @@ fn count_logs(blobs: &BlobService, place: &Place, now: SystemTime) -> Result<u32
     }
 }
 
-fn put(blobs: &BlobService, account: &str, name: &str, log: &Log, now: SystemTime) -> Result<()> {
+fn put(blobs: &BlobService, account: &str, name: &str, log: &Log) -> Result<()> {
     let mut upload = blobs.begin_upload(UploadKind::PutBlob, Checksums::default())?;
     upload.write(log.text.as_bytes())?;
     let classes: Vec<_> = log.classes.iter().map(|class| class.name()).collect();
@@ -385,7 +379,7 @@ fn remove_old(
 mod tests {
     use super::*;
     use lazurite_blob::ContainerSettings;
-    use lazurite_engine::{Config, CountingIds, Db, Durability, Environment};
+    use lazurite_engine::{Config, CountingIds, Db, Durability, Environment, ManualWallClock};
     use std::path::Path;
     use std::time::UNIX_EPOCH;
 
@@ -401,7 +395,8 @@ mod tests {
         };
         let environment = Environment::system(durability);
         let db = Db::open_with(Path::new("nowhere"), config, environment).unwrap();
-        let blobs = BlobService::open(&db, Arc::new(CountingIds::default())).unwrap();
+        let clock = Arc::new(ManualWallClock::new(at(0)));
+        let blobs = BlobService::open(&db, Arc::new(CountingIds::default()), clock).unwrap();
         let settings = ContainerSettings::default();
         let made = blobs.create_container_with(ACCOUNT, CONTAINER, settings);
         made.unwrap().1.wait().unwrap();
@@ -418,7 +413,7 @@ mod tests {
             service: ServiceKind::Blob,
             hour: hour_of(time),
         };
-        write(blobs, &place, &log_of("line\n", time), count, time).unwrap()
+        write(blobs, &place, &log_of("line\n", time), count).unwrap()
     }
 
     fn log_of(text: &str, time: SystemTime) -> Log {

@@ -86,7 +86,7 @@ async fn check_before_body(request: &Request, conditions: &Conditions) -> Result
     if !request.context.headers.contains_key("expect") {
         return Ok(());
     }
-    let (app, conditions, now) = (request.app.clone(), conditions.clone(), request.now());
+    let (app, conditions) = (request.app.clone(), conditions.clone());
     let state = request.state;
     let (account, container, blob) = (
         request.account().to_owned(),

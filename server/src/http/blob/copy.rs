@@ -30,7 +30,6 @@ use lazurite_blob::{
     Checksums, Conditions, CopyBlob, CopyOutcome, CopyState, CopyStatus, ETags, Error, Guid,
     PageUpdate, PutBlob, PutPage, Tags, Ticket, Upload, UploadKind,
 };
-use std::time::SystemTime;
 
 /// Copy Blob: at once, because the content is shared and not copied.
 pub async fn copy_blob(request: Request) -> Result<Response<Body>> {
@@ -58,7 +57,7 @@ pub async fn copy_blob_from_url(request: Request) -> Result<Response<Body>> {
     let claimed = source_checksums(&request)?;
     let copied = answer(request, source, copy, move |blobs, source, r, mut copy| {
         if claimed != Checksums::default() {
-            copy.source_conditions = checked_source(blobs, source, &claimed, r.now())?;
+            copy.source_conditions = checked_source(blobs, source, &claimed)?;
         }
         blobs.copy_blob_from_url(&source.address(), &r.address(), copy)
     });
@@ -75,7 +74,6 @@ fn checked_source(
     blobs: &BlobService,
     source: &Source,
     claimed: &Checksums,
-    now: SystemTime,
 ) -> lazurite_blob::Result<Conditions> {
     let mut download = blobs
         .open_source(&source.address(), None, &source.conditions)
@@ -221,11 +219,7 @@ struct Fetched {
 /// Reads a source, or a range of it, into a body of this kind. A read that is refused is one of a source.
 async fn fetch(request: &Request, kind: UploadKind, range: Option<ByteRange>) -> Result<Fetched> {
     refuse_content(request)?;
-    let (app, now, claimed) = (
-        request.app.clone(),
-        request.now(),
-        source_checksums(request)?,
-    );
+    let (app, claimed) = (request.app.clone(), source_checksums(request)?);
     let (limit, key) = (kind.bytes_max(), customer_key(&request.context, OWN)?);
     let source = match origin(request, Credentials::OfTheSource).await? {
         Origin::Own(source) => source,

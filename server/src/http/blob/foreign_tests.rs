@@ -1,5 +1,5 @@
 use super::*;
-use lazurite_engine::{Config, Db, Environment, RandomIds};
+use lazurite_engine::{Config, Db, Environment, RandomIds, SystemWallClock};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -87,7 +87,12 @@ async fn stored(found: Found, bytes_max: u64) -> Result<Upload> {
     let directory = tempfile::TempDir::new().unwrap();
     let environment = Environment::system(Config::default().durability);
     let db = Db::open_with(directory.path(), Config::default(), environment).unwrap();
-    let blobs = BlobService::open(&db, Arc::new(RandomIds)).unwrap();
+    let blobs = BlobService::open(
+        &db,
+        Arc::new(RandomIds),
+        Arc::new(SystemWallClock::default()),
+    )
+    .unwrap();
     let kind = (UploadKind::PutBlob, bytes_max);
     found.store(&blobs, kind, Checksums::default(), None).await
 }

@@ -15,7 +15,6 @@ use lazurite_blob::{
     Guid, PUT_BLOB_BYTES_MAX, UploadKind, Written,
 };
 use std::sync::Arc;
-use std::time::SystemTime;
 
 /// Copy Blob from another server: pending, while the content is fetched behind the answer.
 pub async fn copy_foreign(request: Request, foreign: Foreign) -> Result<Response<Body>> {
@@ -131,8 +130,10 @@ async fn fail(request: Arc<Request>, copy_id: Guid, failure: &Failure) -> Result
     let (status, code) = (failure.status.as_u16(), &failure.code);
     let description = format!("{status} {code} \"{}\"", failure.message);
     let fail = move || {
-        let (blobs, now) = (&request.app.blobs, SystemTime::now());
-        Ok(blobs.fail_copy(&request.address(), copy_id, &description)?)
+        Ok(request
+            .app
+            .blobs
+            .fail_copy(&request.address(), copy_id, &description)?)
     };
     Ok(cross(fail).await?.1.await?)
 }

@@ -63,7 +63,9 @@ pub async fn query_blob_contents(request: Request, body: RequestBody) -> Result<
             ended: false,
             is_gone,
         };
-        let first = answering.next_chunk(DOWNLOAD_CHUNK_BYTES)?.unwrap_or_default();
+        let first = answering
+            .next_chunk(DOWNLOAD_CHUNK_BYTES)?
+            .unwrap_or_default();
         Ok((blob, range, first, answering))
     };
     let (blob, range, first, answering) = cross(begin).await?;
@@ -119,7 +121,7 @@ impl Content for StoredContent {
         };
         let (request, blobs) = (&self.request, &self.request.app.blobs);
         let address = request.address();
-        let download = blobs.get_blob(&address, Some(range), &conditions, request.now());
+        let download = blobs.get_blob(&address, Some(range), &conditions);
         let mut rest = download.map_err(io::Error::other)?.body;
         let mut content = BytesMut::with_capacity(length);
         while let Some(chunk) = rest.next_chunk(length).map_err(io::Error::other)? {

@@ -78,8 +78,10 @@ pub async fn download(request: Request) -> Result<Response<Body>> {
     let structured = structured(&request, wanted_checksum)?;
     let (overrides, now) = (overrides(&request), request.now());
     let begin = move || {
-        let (blobs, now) = (&request.app.blobs, request.now());
-        let download = blobs.get_blob(&request.address(), range, &conditions)?;
+        let download = request
+            .app
+            .blobs
+            .get_blob(&request.address(), range, &conditions)?;
         let mut rest = download.body;
         let room = Room::take();
         let wanted = match wanted_checksum {

@@ -59,7 +59,7 @@ impl Drop for Turn {
 mod tests {
     use super::*;
     use lazurite_blob::{BlobService, Checksums, UploadKind};
-    use lazurite_engine::{Config, Db, RandomIds};
+    use lazurite_engine::{Config, Db, RandomIds, SystemWallClock};
     use std::future::Future;
     use std::pin::{Pin, pin};
     use std::sync::Arc;
@@ -68,7 +68,12 @@ mod tests {
     fn service() -> (BlobService, tempfile::TempDir) {
         let directory = tempfile::tempdir().unwrap();
         let db = Db::open(directory.path(), Config::default()).unwrap();
-        let service = BlobService::open(&db, Arc::new(RandomIds)).unwrap();
+        let service = BlobService::open(
+            &db,
+            Arc::new(RandomIds),
+            Arc::new(SystemWallClock::default()),
+        )
+        .unwrap();
         (service, directory)
     }
 

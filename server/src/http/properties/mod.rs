@@ -25,7 +25,6 @@ use lazurite_queue::QueueService;
 use lazurite_table::TableService;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, RwLock};
-use std::time::SystemTime;
 
 /// Properties of one service of one account. Source: Set Blob Service Properties, "Request body".
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -200,7 +199,7 @@ fn apply(app: &App, context: &Context, change: Change) -> Result<Ticket> {
     let bytes = document::write(context.service, &properties).into_bytes();
     let account = &context.account;
     if properties.logging.is_on() {
-        make_container(app, account, analytics::CONTAINER, context.now)?;
+        make_container(app, account, analytics::CONTAINER)?;
     }
     analytics::make_tables(&app.tables, account, context.service, &properties)?;
     let ticket = match context.service {
@@ -211,7 +210,7 @@ fn apply(app: &App, context: &Context, change: Change) -> Result<Ticket> {
                 ..app.blobs.get_account_policy(account)?
             };
             if properties.static_website.enabled {
-                make_container(app, account, website::CONTAINER, context.now)?;
+                make_container(app, account, website::CONTAINER)?;
             }
             app.blobs
                 .set_account_policy(account, policy, Some(&bytes))?
@@ -227,7 +226,7 @@ fn apply(app: &App, context: &Context, change: Change) -> Result<Ticket> {
 }
 
 /// What is enabled has a container, which is made with it.
-fn make_container(app: &App, account: &str, container: &str, now: SystemTime) -> Result<()> {
+fn make_container(app: &App, account: &str, container: &str) -> Result<()> {
     let settings = ContainerSettings::default();
     match app
         .blobs
