@@ -6,7 +6,7 @@ use crate::model::BlobBlock;
 use std::collections::{HashMap, HashSet};
 
 /// Most blocks of a committed list. Source: Put Block List, "Remarks".
-pub(crate) const COMMITTED_BLOCKS_MAX: usize = 50_000;
+pub const COMMITTED_BLOCKS_MAX: usize = 50_000;
 /// Most uncommitted blocks of one blob. Source: Put Block, "Remarks".
 pub(crate) const UNCOMMITTED_BLOCKS_MAX: u32 = 100_000;
 /// Most bytes of a block id, decoded.

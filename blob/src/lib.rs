@@ -41,7 +41,7 @@ mod upload;
 mod windows;
 
 pub use account::AccountPolicy;
-pub use block_list::{BlockChoice, BlockListType, BlockSource};
+pub use block_list::{BlockChoice, BlockListType, BlockSource, COMMITTED_BLOCKS_MAX};
 pub use checksum::{Checksummer, Checksums};
 pub use cipher::CustomerKey;
 pub use conditions::{Conditions, ETags};
@@ -79,7 +79,7 @@ pub use upload::{
 
 use account::AccountPolicies;
 use etag::EtagClock;
-use lazurite_engine::{Db, IdSource, KeyLocks, Keyspace, KeyspaceOptions};
+use lazurite_engine::{Db, IdSource, KeyLocks, Keyspace, KeyspaceOptions, WallClock};
 use locks::ContainerGates;
 use std::sync::Arc;
 
@@ -88,6 +88,7 @@ use std::sync::Arc;
 pub struct BlobService {
     db: Db,
     ids: Arc<dyn IdSource>,
+    clock: Arc<dyn WallClock>,
     keyspaces: Keyspaces,
     gates: ContainerGates,
     /// Held across read, check and write of the blobs of a name, by the key of the current one.
@@ -115,11 +116,15 @@ struct Keyspaces {
 
 impl BlobService {
     /// Opens the service's keyspaces in `db`, creating them if absent. Containers, blobs and contents get ids from `ids`.
-    pub fn open(db: &Db, ids: Arc<dyn IdSource>) -> Result<BlobService> {
+    ///
+    /// `clock` is read by each operation: by a write under the lock that orders it, so that the times of records are in the
+    /// order of writes.
+    pub fn open(db: &Db, ids: Arc<dyn IdSource>, clock: Arc<dyn WallClock>) -> Result<BlobService> {
         let keyspace = |name| db.keyspace(name, KeyspaceOptions::default());
         Ok(BlobService {
             db: db.clone(),
             ids,
+            clock,
             keyspaces: Keyspaces {
                 accounts: keyspace("blob.accounts")?,
                 containers: keyspace("blob.containers")?,

@@ -80,14 +80,14 @@ enum Then {
 impl BlobService {
     /// Does what is due: drops uncommitted blocks after a week, what was deleted after its retention, what has expired. At most
     /// `steps_max` steps of bounded size, so that a caller can pace it. Errors: those of the engine, `InternalError`.
-    pub fn sweep(&self, now: SystemTime, steps_max: u32) -> Result<Swept> {
+    pub fn sweep(&self, steps_max: u32) -> Result<Swept> {
         let mut steps = 0;
         loop {
             let next = self.next_timer()?;
             let next_due = next.as_ref().map(|(due, _)| due.time());
             match next {
-                Some((_, due)) if steps < steps_max && next_due <= Some(now) => {
-                    self.sweep_one(due, now)?;
+                Some((_, due)) if steps < steps_max && next_due <= Some(self.now()) => {
+                    self.sweep_one(due)?;
                     steps += 1;
                 }
                 _ => return Ok(Swept { steps, next_due }),
@@ -113,16 +113,16 @@ impl BlobService {
         Ok(Some((due, due_row)))
     }
 
-    fn sweep_one(&self, due: Due, now: SystemTime) -> Result<()> {
+    fn sweep_one(&self, due: Due) -> Result<()> {
         match due.timer {
-            Timer::Container => self.sweep_container(due, now),
-            Timer::Purge => self.sweep_purge(due, now),
-            Timer::Epoch => self.sweep_epoch(due, now),
-            Timer::Deleted | Timer::Staging | Timer::Expiry => self.sweep_blob(due, now),
+            Timer::Container => self.sweep_container(due),
+            Timer::Purge => self.sweep_purge(due),
+            Timer::Epoch => self.sweep_epoch(due),
+            Timer::Deleted | Timer::Staging | Timer::Expiry => self.sweep_blob(due),
         }
     }
 
-    fn sweep_blob(&self, due: Due, now: SystemTime) -> Result<()> {
+    fn sweep_blob(&self, due: Due) -> Result<()> {
         let home = keys::container_of(&due.subject).ok_or_else(unreadable)?;
         let name = match due.timer {
             Timer::Deleted => keys::history_name(&due.subject).map(|(name, _)| name),
@@ -141,7 +141,7 @@ impl BlobService {
             // Deleted itself: whoever restores it finds it as it was, and what it held ends later.
             None => {
                 let then = match self.subject_is_there(&due)? {
-                    true => Then::Again(now + LATER),
+                    true => Then::Again(self.now() + LATER),
                     false => Then::Done,
                 };
                 self.end_timer(&mut batch, &due, then);
@@ -149,7 +149,7 @@ impl BlobService {
             }
             Some(container) => {
                 let key = due.container_key.clone();
-                let mut write = self.open_write(key, container, policy, name, now)?;
+                let mut write = self.open_write(key, container, policy, name)?;
                 let then = match due.timer {
                     Timer::Deleted => write.end_deleted(&due)?,
                     Timer::Staging => write.end_staging()?,
@@ -195,9 +195,10 @@ impl BlobService {
         }
     }
 
-    fn sweep_container(&self, due: Due, now: SystemTime) -> Result<()> {
+    fn sweep_container(&self, due: Due) -> Result<()> {
         let key = keys::undeleted_container(&due.subject).ok_or_else(unreadable)?;
         let _gate = self.gates.alone(key);
+        let now = self.now();
         let mut batch = Batch::new();
         let mut then = Then::Done;
         if let Some(value) = self.db.get(&self.keyspaces.containers, &due.subject)? {
@@ -215,7 +216,7 @@ impl BlobService {
     }
 
     /// Nobody else comes to a container that is gone, but files of it may be named in others.
-    fn sweep_purge(&self, due: Due, now: SystemTime) -> Result<()> {
+    fn sweep_purge(&self, due: Due) -> Result<()> {
         let home = keys::container_of(&due.subject).ok_or_else(unreadable)?;
         let (mut batch, mut files) = (Batch::new(), FileChanges::default());
         let keyspaces = &self.keyspaces;
@@ -224,7 +225,7 @@ impl BlobService {
             rows += self.purge(keyspace, home, PURGED_ROWS - rows, &mut batch, &mut files)?;
         }
         let then = match rows {
-            PURGED_ROWS => Then::Again(now),
+            PURGED_ROWS => Then::Again(self.now()),
             _ => {
                 batch.delete_range(&keyspaces.tags, keys::all_of_container(home));
                 batch.delete(&keyspaces.references, &home.to_be_bytes());
@@ -232,11 +233,11 @@ impl BlobService {
             }
         };
         self.end_timer(&mut batch, &due, then);
-        let _files = self.settle_files(&mut batch, &files, now)?;
+        let _files = self.settle_files(&mut batch, &files, self.now())?;
         self.write_swept(batch)
     }
 
-    fn sweep_epoch(&self, due: Due, now: SystemTime) -> Result<()> {
+    fn sweep_epoch(&self, due: Due) -> Result<()> {
         let epoch = keys::epoch(&due.subject).ok_or_else(unreadable)?;
         let file = due.subject.get(..32).and_then(File::of);
         let file = file.ok_or_else(unreadable)?;
@@ -244,7 +245,7 @@ impl BlobService {
         let mut batch = Batch::new();
         let then = match self.collect_epoch(&mut batch, file, epoch)? {
             true => Then::Done,
-            false => Then::Again(now),
+            false => Then::Again(self.now()),
         };
         self.end_timer(&mut batch, &due, then);
         self.write_swept(batch)

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::files::{Directory, FileKind, FileName};
 use crate::manifest::Manifest;
 use crate::store::{Store, lock};
-use crate::version::State;
+use crate::version::{State, WalMeta};
 use std::path::Path;
 
 impl Store {
@@ -27,7 +27,9 @@ impl Store {
         let _compacting = lock(&self.compacting);
         let _flushing = lock(&self.flushing);
         self.value_log.retire();
-        self.value_log.seal_retired()?;
+        self.value_log
+            .seal_retired()
+            .inspect_err(|error| self.note_failure(error))?;
         let state = self.cut();
         self.sync_all()?;
         let made = self
@@ -39,13 +41,18 @@ impl Store {
         made
     }
 
-    /// Ends the log segment in use, and answers what the manifest says of everything before that.
+    /// Ends the log segment in use, and answers what the manifest says of everything before that. The copy names the end of the
+    /// log: it is durable before the copy's manifest is written.
     fn cut(&self) -> State {
         self.with_log(|log| {
             self.end_segment(log);
             let mut state = lock(&self.manifest).state.clone();
             let kept = self.commit.segments.keep_used();
             state.wals.retain(|number, _| kept.contains(number));
+            let (last, end) = log.previous;
+            if let Some(meta) = state.wals.get_mut(&last) {
+                *meta = WalMeta::ended(end);
+            }
             state
         })
     }

@@ -180,6 +180,8 @@ impl Store {
             return Ok(());
         }
         self.provide_wal(log)?;
+        // Behind what may take long: the wait for a segment counts.
+        self.await_late_sync()?;
         let wal = log.wal.as_mut().expect("provide_wal left one");
         let was_half_full = wal.is_half_full();
         log.group.clear();
@@ -189,17 +191,18 @@ impl Store {
         }
         // The numbers are used up even if this fails: what a failed write left behind must not look like what follows.
         log.last_sequence = next - 1;
-        if let Err(error) = wal.append(&log.group) {
+        let bytes = log.group.len() as u64;
+        if let Err(error) = wal.append(&mut log.group) {
             if !matches!(error, Error::NoSpace { .. }) || wal.undo().is_err() {
                 self.fail(&error);
             }
             return Err(error);
         }
-        count(&self.counters.logged_bytes, log.group.len() as u64);
+        count(&self.counters.logged_bytes, bytes);
         if log.group.capacity() > GROUP_BYTES_MAX {
             log.group = Vec::new();
         }
-        self.sync.appended(next - 1);
+        self.sync.appended(next - 1, &*self.clock);
         if wal.is_half_full() && !was_half_full {
             self.sync.want_segment();
         }

@@ -16,7 +16,8 @@ pub const BATCH_BYTES_MAX: usize = 64 << 20;
 pub enum Durability {
     /// Nothing: the store lives in memory.
     Memory,
-    /// The death of the process; a power cut may take at most the last 250 ms, as a suffix.
+    /// The death of the process; a power cut may take at most the last 250 ms of acknowledged writes, as a suffix, however long
+    /// a sync takes ([`Config::sync_milliseconds`]).
     Process,
     /// A power cut. What nobody has waited for yet may go with the process.
     Disk,
@@ -72,7 +73,9 @@ pub struct Config {
     /// and collected; at most a sixteenth of all. Default: 64 MiB. Raised: full sooner. Lowered: a full store may not have the
     /// room that it takes to give space back.
     pub reserve_bytes: u64,
-    /// Milliseconds between background syncs at durability `Process`. Default: 50. Raised: a power cut takes more.
+    /// Milliseconds after which a change is synced in the background at durability `Process`. Default: 50. Where syncs take
+    /// longer, writes wait once the oldest change that is not synced is four times as old (20 at least), so that a power cut takes
+    /// no more than that. Raised: a power cut takes more. Lowered: more syncs, and writers wait for them on a slow disk.
     pub sync_milliseconds: u64,
     /// Seconds after which a memtable that hides older data is flushed, so that its space comes back. Default: 10.
     pub memtable_seconds_max: u64,

@@ -126,8 +126,8 @@ impl Db {
     }
 
     /// Makes `batch` visible, whole, to every read that starts after the return; the ticket says when it is durable.
-    /// A caller that holds a key lock may release it now and wait afterwards. Waits while flushes or compactions lag far
-    /// behind. Errors: `TooLarge`; `NoSpace`, after which the batch is not there and later ones may succeed, those that delete
+    /// A caller that holds a key lock may release it now and wait afterwards. Waits while flushes, compactions or
+    /// syncs lag far behind. Errors: `TooLarge`; `NoSpace`, after which the batch is not there and later ones may succeed, those that delete
     /// something first of all (`Config::reserve_bytes`); `ReadOnly`; any other error leaves it open whether the batch will be
     /// there after a restart.
     pub fn write(&self, batch: Batch) -> Result<Ticket> {
@@ -151,10 +151,10 @@ impl Db {
         Ok(store.ticket(sequence))
     }
 
-    /// Whether [`Db::write`] would make its caller wait now, because flushes or compactions lag behind: a hint for those who
-    /// must not block.
+    /// Whether [`Db::write`] would make its caller wait now, or soon, because flushes, compactions or syncs lag behind: a hint for
+    /// those who must not block.
     pub fn makes_writers_wait(&self) -> bool {
-        self.store().is_near_limit()
+        self.store().is_near_limit() || self.store().is_sync_late(3)
     }
 
     /// The newest value of `key`. Never waits for writers. A large value is read whole: see [`Snapshot::open_value`].
@@ -223,9 +223,12 @@ impl Db {
         self.store().config.durability
     }
 
-    /// Makes everything written so far durable. Blocks for the disk.
+    /// Makes everything written so far durable, and notes that it is, so that damage to it is never taken for the torn tail of a
+    /// log. The engine does the same when nothing was written for a quarter of a second. Blocks for the disk.
     pub fn sync(&self) -> Result<()> {
-        self.store().sync_all()
+        let store = self.store();
+        store.check_writable()?;
+        store.sync_and_mark()
     }
 
     /// Writes the memtables of the keyspace to SSTables. Blocks for the disk.

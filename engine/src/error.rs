@@ -100,6 +100,15 @@ impl Error {
         }
     }
 
+    /// A failed sync. A lack of space does not pass here: what the disk has not kept is lost, and the next sync would not say so.
+    pub(crate) fn sync(path: &Path, source: io::Error) -> Error {
+        Error::Io {
+            action: "sync",
+            path: path.to_path_buf(),
+            source: Arc::new(source),
+        }
+    }
+
     pub(crate) fn corrupt(path: &Path, offset: u64, reason: impl Into<String>) -> Error {
         Error::Corrupt {
             path: path.to_path_buf(),

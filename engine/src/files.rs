@@ -5,7 +5,7 @@
 //! | --- | --- | --- |
 //! | 0 | 8 | magic `LAZURITE` |
 //! | 8 | 4 | kind: 1 WAL, 2 SSTable, 3 manifest, 4 value log |
-//! | 12 | 4 | format version: 2 |
+//! | 12 | 4 | format version: 3; 2 is read too |
 //! | 16 | 16 | store id |
 //! | 32 | 8 | file number |
 //! | 40 | 8 | checksum of bytes 0..40, keyed by the file number and offset 0 |
@@ -13,7 +13,6 @@
 use crate::codec::{Decoder, checksum};
 use crate::fs::{File, Fs, Lock, LogWrites, Space};
 use crate::{Error, Result};
-use bytes::Bytes;
 use std::fmt;
 use std::io;
 use std::ops::Range;
@@ -25,7 +24,10 @@ pub(crate) const HEADER_BYTES: u64 = 48;
 /// File numbers stay below this.
 pub(crate) const NUMBER_MAX: u64 = 1 << 56;
 const MAGIC: &[u8; 8] = b"LAZURITE";
-const FORMAT_VERSION: u32 = 2;
+/// What is written.
+pub(crate) const FORMAT_VERSION: u32 = 3;
+/// The oldest version that is read.
+const FORMAT_VERSION_MIN: u32 = 2;
 
 /// What a file holds. The numbers are on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,17 +125,23 @@ pub(crate) fn check_header(bytes: &[u8], kind: FileKind, number: u64, path: &Pat
     if sum != checksum(found_number, 0, &[&bytes[..40]]) {
         return Err(corrupt("the checksum of the header does not match"));
     }
-    if version != FORMAT_VERSION {
-        return Err(Error::UnknownFormat {
-            path: path.to_path_buf(),
-            found: format!("format version {version}"),
-            supported: format!("format version {FORMAT_VERSION}"),
-        });
-    }
+    check_version(path, version)?;
     if found_kind != kind as u32 || found_number != number {
         return Err(corrupt("the header belongs to another file"));
     }
     Ok(store)
+}
+
+/// Refuses a format version that this program does not read.
+pub(crate) fn check_version(path: &Path, version: u32) -> Result<()> {
+    if (FORMAT_VERSION_MIN..=FORMAT_VERSION).contains(&version) {
+        return Ok(());
+    }
+    Err(Error::UnknownFormat {
+        path: path.to_path_buf(),
+        found: format!("format version {version}"),
+        supported: format!("format versions {FORMAT_VERSION_MIN} to {FORMAT_VERSION}"),
+    })
 }
 
 /// A data directory.
@@ -249,7 +257,7 @@ impl Directory {
 
     pub(crate) fn sync(&self) -> Result<()> {
         let synced = self.fs.sync_directory(&self.path);
-        synced.map_err(|error| Error::io("sync", &self.path, error))
+        synced.map_err(|error| Error::sync(&self.path, error))
     }
 
     /// How much space there is where the directory lies, if that is known and limited.
@@ -332,14 +340,9 @@ impl OpenFile {
         written.map_err(|error| Error::io("write", &self.path, error))
     }
 
-    /// The first `length` bytes of a file that nobody writes any more, in place, if that can be had.
-    pub(crate) fn map(&self, length: u64) -> Option<Bytes> {
-        self.file.map(length)
-    }
-
     pub(crate) fn sync(&self) -> Result<()> {
         let synced = self.file.sync();
-        synced.map_err(|error| Error::io("sync", &self.path, error))
+        synced.map_err(|error| Error::sync(&self.path, error))
     }
 
     pub(crate) fn length(&self) -> Result<u64> {
@@ -390,7 +393,7 @@ mod tests {
             check_header(&bytes, FileKind::Wal, 3, Path::new("f")).unwrap(),
             7
         );
-        bytes[12] = 3;
+        bytes[12] = FORMAT_VERSION as u8 + 1;
         let sum = checksum(3, 0, &[&bytes[..40]]);
         bytes[40..].copy_from_slice(&sum.to_le_bytes());
         let refused = check_header(&bytes, FileKind::Wal, 3, Path::new("f"));

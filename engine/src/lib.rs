@@ -21,11 +21,13 @@ mod commit;
 mod compaction;
 mod config;
 mod db;
+mod dump;
 mod error;
 mod files;
 mod flush;
 pub mod fs;
 mod gaps;
+mod health;
 mod id;
 mod iter;
 mod key;
@@ -54,6 +56,7 @@ pub use config::{
     BATCH_BYTES_MAX, Background, Config, Durability, Environment, KEY_BYTES_MAX, KeyspaceOptions,
 };
 pub use db::{Db, KeyRange};
+pub use dump::dump_file;
 pub use error::{Error, Result};
 pub use id::{CountingIds, IdSource, RandomIds};
 pub use iter::{Direction, Scan};

@@ -4,12 +4,14 @@
 //! offset; then the edit. The first makes the whole state. Each edit is synced before the next begins, so at most the last
 //! record can be torn, and a bad record before a good one is corruption.
 //!
-//! CURRENT is the line `lazurite 2 MANIFEST-000007 <length> <checksum>`: the bytes of the manifest when CURRENT was switched,
+//! CURRENT is the line `lazurite 3 MANIFEST-000007 <length> <checksum>`: the bytes of the manifest when CURRENT was switched,
 //! and the checksum, in 16 hex digits, of all before it. Invariant: it names a manifest that was whole and durable then.
 
 use crate::codec::{Decoder, checksum};
+use crate::dump::Dump;
 use crate::files::{
-    Directory, FileKind, FileName, HEADER_BYTES, OpenFile, check_header, encode_header,
+    Directory, FORMAT_VERSION, FileKind, FileName, HEADER_BYTES, OpenFile, check_header,
+    check_version, encode_header,
 };
 use crate::version::{State, VersionEdit};
 use crate::{Error, Result};
@@ -71,7 +73,7 @@ impl Manifest {
         let mut bytes = encode_header(FileKind::Manifest, self.store, number);
         bytes.extend_from_slice(&encode_record(number, HEADER_BYTES, &self.state.as_edit()));
         file.write(&bytes, 0)?;
-        file.sync().map_err(not_full)?;
+        file.sync()?;
         write_current(&self.directory, name, bytes.len() as u64)?;
         self.number = number;
         self.file = Some(file);
@@ -109,13 +111,12 @@ impl Manifest {
         if let Err(error) = file.write(&record, self.length) {
             // The torn record must be gone before anything it names may be removed.
             if matches!(error, Error::NoSpace { .. }) {
-                file.set_length(self.length)
-                    .and_then(|()| file.sync())
-                    .map_err(not_full)?;
+                file.set_length(self.length).map_err(not_full)?;
+                file.sync()?;
             }
             return Err(error);
         }
-        file.sync().map_err(not_full)?;
+        file.sync()?;
         self.length += record.len() as u64;
         apply(&mut self.state, &edit);
         Ok(())
@@ -146,11 +147,7 @@ impl Manifest {
 /// A disk too full to undo or to sync is no longer a failure that passes.
 fn not_full(error: Error) -> Error {
     match error {
-        Error::NoSpace { path } => Error::Io {
-            action: "sync",
-            path,
-            source: std::sync::Arc::new(std::io::ErrorKind::StorageFull.into()),
-        },
+        Error::NoSpace { path } => Error::sync(&path, std::io::ErrorKind::StorageFull.into()),
         error => error,
     }
 }
@@ -183,13 +180,14 @@ fn record_at(bytes: &[u8], number: u64, offset: usize) -> Option<&[u8]> {
 }
 
 fn write_current(directory: &Directory, manifest: FileName, length: u64) -> Result<()> {
-    let mut line = format!("lazurite 2 {manifest} {length} ");
+    let mut line = format!("lazurite {FORMAT_VERSION} {manifest} {length} ");
     line += &format!("{:016x}\n", checksum(0, 0, &[line.as_bytes()]));
     let file = directory.create(FileName::CurrentNew)?;
     file.write(line.as_bytes(), 0)?;
-    file.sync().map_err(not_full)?;
+    file.sync()?;
     let renamed = directory.rename(FileName::CurrentNew, FileName::Current);
-    renamed.and_then(|()| directory.sync()).map_err(not_full)
+    renamed.map_err(not_full)?;
+    directory.sync()
 }
 
 /// Reads CURRENT and the manifest it names: the store id and the state.
@@ -229,7 +227,45 @@ fn replay(bytes: &[u8], number: u64, path: &Path) -> Result<State> {
             "the checksum of the edit does not match",
         ));
     }
+    if offset < bytes.len() {
+        tracing::warn!(
+            path = %path.display(),
+            offset,
+            bytes = bytes.len() - offset,
+            "cut off a torn edit at the end of the manifest"
+        );
+    }
     Ok(state)
+}
+
+/// Shows the edits of a manifest.
+pub(crate) fn dump(dump: &mut Dump<'_>, number: u64) -> Result<()> {
+    let bytes = dump.whole()?;
+    let mut offset = HEADER_BYTES as usize;
+    while offset < bytes.len() {
+        let Some(payload) = record_at(&bytes, number, offset) else {
+            let is_good = |later: &usize| record_at(&bytes, number, *later).is_some();
+            let next = (offset + 1..bytes.len()).find(is_good);
+            let lost = next.unwrap_or(bytes.len()) - offset;
+            dump.damage(offset as u64, format_args!("{lost} bytes that are no edit"))?;
+            offset += lost;
+            continue;
+        };
+        dump.line(format_args!(
+            "{offset:>10}  edit: {} bytes, checksum ok",
+            payload.len()
+        ))?;
+        match VersionEdit::decode(payload) {
+            Some(edit) => {
+                for field in &edit.fields {
+                    dump.line(format_args!("            {field}"))?;
+                }
+            }
+            None => dump.damage(offset as u64, "the edit does not decode")?,
+        }
+        offset += RECORD_HEADER_BYTES + payload.len();
+    }
+    dump.line(format_args!("{offset:>10}  end of the edits"))
 }
 
 /// The number of the current manifest, and the length it had at least.
@@ -247,13 +283,7 @@ fn read_current(directory: &Directory) -> Result<(u64, u64)> {
     if program != "lazurite" || sum != format!("{:016x}\n", checksum(0, 0, &[summed.as_bytes()])) {
         return Err(corrupt());
     }
-    if version != "2" {
-        return Err(Error::UnknownFormat {
-            path: file.path().to_path_buf(),
-            found: format!("format version {version}"),
-            supported: "format version 2".into(),
-        });
-    }
+    check_version(file.path(), version.parse().map_err(|_| corrupt())?)?;
     match (FileName::parse(name), length.parse()) {
         (Some(FileName::Numbered(FileKind::Manifest, number)), Ok(length)) => Ok((number, length)),
         _ => Err(corrupt()),

@@ -6,6 +6,7 @@ use crate::cache::Cache;
 use crate::config::{Config, Environment};
 use crate::files::{Directory, FileKind, FileName, HEADER_BYTES};
 use crate::fs::{Lock, LockGuard};
+use crate::health::Health;
 use crate::keyspace::Tree;
 use crate::manifest::{self, Manifest};
 use crate::room::Room;
@@ -17,7 +18,7 @@ use crate::wal;
 use crate::{Error, Result};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 /// Tells the stores apart that this process has had open.
 static INSTANCES: AtomicU64 = AtomicU64::new(1);
@@ -238,14 +239,14 @@ impl Recovery {
         }
         let manifest = Manifest::draft(&directory, self.store_id, config.manifest_bytes_min, state);
         let manifest = Arc::new(Mutex::new(manifest));
-        let failure = Arc::new(OnceLock::new());
+        let health = Arc::new(Health::default());
         let value_log = ValueLog::new(
             directory.clone(),
             self.store_id,
             &config,
             cache.clone(),
             manifest.clone(),
-            failure.clone(),
+            health.clone(),
         );
         Ok(Store::new(Parts {
             config,
@@ -259,7 +260,7 @@ impl Recovery {
             value_log: Arc::new(value_log),
             trees,
             instance,
-            failure,
+            health,
             lock: self.lock,
         }))
     }

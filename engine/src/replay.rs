@@ -6,12 +6,12 @@
 use crate::batch::{Change, Changes};
 use crate::commit::Applied;
 use crate::config::Background;
-use crate::files::{FileKind, FileName, HEADER_BYTES};
+use crate::files::{FileKind, FileName, HEADER_BYTES, OpenFile};
 use crate::key::{Kind, SequenceNumber};
 use crate::store::{Store, lock};
 use crate::value_log::{ValuePointer, ValueReader};
 use crate::version::WalMeta;
-use crate::wal::{self, Frame, Segment};
+use crate::wal::{self, Frame, Segment, Torn};
 use crate::wal_segments::Used;
 use crate::{Error, Result};
 use std::collections::{BTreeMap, VecDeque};
@@ -34,8 +34,8 @@ pub(crate) struct Replayed {
 #[derive(Debug)]
 struct Checked {
     segment: Segment,
-    /// Whether the manifest says where it ends.
-    is_sealed: bool,
+    /// The manifest says that changes up to here are durable.
+    durable: SequenceNumber,
     /// Indices of the frames that point to values in the value log; or what is wrong with a frame, should it be part of the
     /// log.
     with_values: Result<Vec<usize>>,
@@ -49,7 +49,7 @@ impl Store {
         let read = move |(&number, meta): (&u64, &WalMeta)| {
             // The memory of a segment that has been applied is mapped already.
             let bytes = used.try_recv().unwrap_or_default();
-            self.read_wal(number, meta.end, bytes).transpose()
+            self.read_wal(number, meta, bytes).transpose()
         };
         // Whoever steps the work wants it in the same order every time.
         if self.background == Background::Stepped {
@@ -65,25 +65,29 @@ impl Store {
     }
 
     /// Reads a segment, makes it durable, and checks its frames; `None` if it was not in use.
-    fn read_wal(&self, number: u64, end: Option<u64>, bytes: Vec<u8>) -> Result<Option<Checked>> {
-        let Some(segment) = wal::read(&self.directory, self.store_id, number, end, bytes)? else {
-            if end.is_none() {
+    fn read_wal(&self, number: u64, meta: &WalMeta, bytes: Vec<u8>) -> Result<Option<Checked>> {
+        let read = wal::read(&self.directory, self.store_id, number, meta.end, bytes)?;
+        let durable_end = meta.end.unwrap_or(meta.durable);
+        let Some(segment) = read else {
+            if durable_end == 0 {
                 return Ok(None);
             }
-            let file = self
-                .directory
-                .open(FileName::Numbered(FileKind::Wal, number))?;
-            return Err(file.corrupt(HEADER_BYTES, "the beginning of the segment is damaged"));
+            let name = FileName::Numbered(FileKind::Wal, number);
+            let path = self.directory.path_of(name);
+            return Err(Error::corrupt(&path, HEADER_BYTES, wal::BEGINNING_DAMAGED));
         };
-        if end.is_some_and(|end| end != segment.end) {
+        if segment.end < durable_end {
             return Err(segment.damaged());
         }
         segment.file.sync()?;
         let keyspaces = self.trees().len();
         Ok(Some(Checked {
             with_values: check_frames(&segment, keyspaces),
+            durable: segment.durable.max(match durable_end {
+                0 => 0,
+                end => segment.last_before(end),
+            }),
             segment,
-            is_sealed: end.is_some(),
         }))
     }
 
@@ -100,15 +104,16 @@ impl Store {
         let mut is_whole = true;
         while let Some(checked) = ahead.pop_front().map(Ok).or_else(|| segments.next()) {
             let checked: Checked = checked?;
-            log.durable = log.durable.max(checked.segment.durable);
+            log.durable = log.durable.max(checked.durable);
             is_whole = is_whole && log.is_continued_by(&checked.segment);
             if !is_whole {
+                log.cut_off(&checked.segment, 0);
                 continue;
             }
             if !log.unproven(&checked)?.is_empty() {
                 // What later segments say was durable decides.
                 while let Some(checked) = segments.next().transpose()? {
-                    log.durable = log.durable.max(checked.segment.durable);
+                    log.durable = log.durable.max(checked.durable);
                     ahead.push_back(checked);
                 }
             }
@@ -121,9 +126,7 @@ impl Store {
 
     fn note_replayed(&self, segment: &Segment, end: u64) {
         let state = &mut lock(&self.manifest).state;
-        state
-            .wals
-            .insert(segment.number, WalMeta { end: Some(end) });
+        state.wals.insert(segment.number, WalMeta::ended(end));
         self.with_log(|log| log.previous = (segment.number, end));
         self.commit.segments.add(Used {
             number: segment.number,
@@ -171,7 +174,9 @@ struct Replay<'a> {
     /// The last one applied.
     last: SequenceNumber,
     /// Number and end of the last segment, what it holds last, and what to say if it is damaged there.
-    previous: Option<(u64, u64, SequenceNumber, crate::files::OpenFile)>,
+    previous: Option<(u64, u64, SequenceNumber, OpenFile)>,
+    /// What is not applied, by file: from which offset on, and how much.
+    torn: Vec<(OpenFile, u64, Torn)>,
     replayed: Replayed,
 }
 
@@ -189,6 +194,7 @@ impl<'a> Replay<'a> {
             durable: 0,
             last,
             previous: None,
+            torn: Vec::new(),
             replayed: Replayed::default(),
         }
     }
@@ -208,7 +214,7 @@ impl<'a> Replay<'a> {
     fn unproven(&self, checked: &Checked) -> Result<Vec<usize>> {
         let mut unproven = checked.with_values.clone()?;
         let frames = &checked.segment.frames;
-        unproven.retain(|&index| !checked.is_sealed && frames[index].first > self.durable);
+        unproven.retain(|&index| frames[index].first > self.durable);
         Ok(unproven)
     }
 
@@ -226,6 +232,7 @@ impl<'a> Replay<'a> {
         }
         let lost = segment.frames.get(whole);
         let end = lost.map_or(segment.end, |frame| frame.offset);
+        self.cut_off(segment, whole);
         for frames in segment.frames[..whole].chunks(FRAMES_AT_ONCE) {
             self.apply_frames(segment, frames);
             self.store.snapshots.publish(self.last);
@@ -236,6 +243,18 @@ impl<'a> Replay<'a> {
         let last = segment.last_sequence;
         self.previous = Some((segment.number, segment.end, last, segment.file.clone()));
         Ok(lost.is_none())
+    }
+
+    /// Notes what is lost of a segment if the log ends before its frame `whole`.
+    fn cut_off(&mut self, segment: &Segment, whole: usize) {
+        let torn = segment.torn_from(whole);
+        if torn.batches > 0 {
+            let offset = segment
+                .frames
+                .get(whole)
+                .map_or(segment.end, |frame| frame.offset);
+            self.torn.push((segment.file.clone(), offset, torn));
+        }
     }
 
     /// Applies what is not in SSTables yet.
@@ -269,11 +288,10 @@ impl<'a> Replay<'a> {
         {
             let directory = &self.store.directory;
             let path = directory.path_of(FileName::Numbered(FileKind::Wal, first));
-            return Err(Error::corrupt(
-                &path,
-                HEADER_BYTES,
-                "the beginning of the segment is damaged",
-            ));
+            return Err(Error::corrupt(&path, HEADER_BYTES, wal::BEGINNING_DAMAGED));
+        }
+        for (file, offset, torn) in &self.torn {
+            torn.warn(file, *offset);
         }
         let store = self.store;
         for tree in store.trees() {

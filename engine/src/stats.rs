@@ -73,7 +73,7 @@ pub struct Stats {
     pub compactions: u64,
     /// How often the log was synced.
     pub syncs: u64,
-    /// How often a writer had to wait for a flush or a compaction.
+    /// How often a writer had to wait for a flush, a compaction or a late sync.
     pub stalls: u64,
     /// For how long writers waited for that, all together.
     pub stalled: Duration,

@@ -8,19 +8,20 @@ use crate::commit::Commit;
 use crate::config::{Background, Config, Durability};
 use crate::files::Directory;
 use crate::fs::{Clock, LockGuard};
+use crate::health::Health;
 use crate::key::{Kind, SequenceNumber};
 use crate::keyspace::Tree;
 use crate::manifest::Manifest;
 use crate::room::Room;
 use crate::snapshot::Snapshots;
 use crate::stats::{Counters, count};
-use crate::sync::SyncState;
+use crate::sync::{Due, SyncState};
 use crate::value_log::{ValueLog, ValuePointer, ValueReader};
 use crate::{Error, Result};
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 /// How long a thread waits before it tries again what failed for lack of space, or looks at the clock.
@@ -29,9 +30,6 @@ const RETRY: Duration = Duration::from_millis(1000);
 /// Over what time it is measured how much is written, and below how many changes in it the store is at rest.
 const REST: Duration = Duration::from_millis(250);
 const REST_CHANGES_MAX: u64 = 100;
-
-/// How long log segments are kept to be used again after the last write.
-const SPARE_KEPT: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
 pub(crate) struct Store {
@@ -48,17 +46,17 @@ pub(crate) struct Store {
     pub(crate) instance: u64,
     pub(crate) snapshots: Snapshots,
     pub(crate) commit: Commit,
-    pub(crate) sync: SyncState,
+    pub(crate) sync: Arc<SyncState>,
     pub(crate) room: Arc<Room>,
     pub(crate) flushing: Mutex<()>,
     pub(crate) compacting: Mutex<()>,
     pub(crate) compactions: AtomicUsize,
     pub(crate) counters: Counters,
-    failure: Arc<OnceLock<Error>>,
+    health: Arc<Health>,
     /// The background work that failed for lack of space, until it succeeds.
     pub(crate) no_space: Mutex<Option<Error>>,
     closed: AtomicBool,
-    signal: Signal,
+    signal: Arc<Signal>,
     pace: Mutex<Pace>,
     pub(crate) lock: Mutex<Option<Box<dyn LockGuard>>>,
 }
@@ -137,7 +135,7 @@ pub(crate) struct Parts {
     pub(crate) room: Arc<Room>,
     pub(crate) trees: Vec<Arc<Tree>>,
     pub(crate) instance: u64,
-    pub(crate) failure: Arc<OnceLock<Error>>,
+    pub(crate) health: Arc<Health>,
     pub(crate) lock: Box<dyn LockGuard>,
 }
 
@@ -156,16 +154,16 @@ impl Store {
             instance: parts.instance,
             snapshots: Snapshots::default(),
             commit: Commit::default(),
-            sync: SyncState::default(),
+            sync: parts.health.sync.clone(),
             room: parts.room,
             flushing: Mutex::default(),
             compacting: Mutex::default(),
             compactions: AtomicUsize::new(0),
             counters: Counters::default(),
-            failure: parts.failure,
             no_space: Mutex::default(),
             closed: AtomicBool::new(false),
-            signal: Signal::default(),
+            signal: parts.health.signal.clone(),
+            health: parts.health,
             pace: Mutex::default(),
             lock: Mutex::new(Some(parts.lock)),
         }
@@ -207,7 +205,7 @@ impl Store {
     }
 
     pub(crate) fn failure(&self) -> Option<&Error> {
-        self.failure.get()
+        self.health.failure()
     }
 
     pub(crate) fn check_writable(&self) -> Result<()> {
@@ -222,11 +220,7 @@ impl Store {
 
     /// Stops all writing until the store is reopened. The first failure is the one remembered.
     pub(crate) fn fail(&self, error: &Error) {
-        if self.failure.set(error.clone()).is_ok() {
-            tracing::error!(%error, "the store is read-only until it is reopened");
-        }
-        self.sync.wake_everyone();
-        self.notify();
+        self.health.fail(error);
     }
 
     /// Marks the store closed; `false` if it was.
@@ -454,25 +448,27 @@ impl Store {
         }
     }
 
-    /// The loop of the sync thread. It makes log segments ready, and while there is something to sync it does that at the
-    /// configured interval, or at `Disk` as soon as someone awaits it.
+    /// The loop of the sync thread. It makes log segments ready, syncs a change when it is as old as the configured interval, or
+    /// at `Disk` as soon as a task awaits it, and notes when the store comes to rest. A failure makes the store read-only, and
+    /// ends this loop.
     pub(crate) fn sync_loop(&self) {
-        let interval = Duration::from_millis(self.config.sync_milliseconds);
         while !self.is_closed() && self.failure().is_none() {
-            if !self.sync.wait_for_work(SPARE_KEPT) {
-                self.remove_spare_wals();
-                continue;
-            }
-            if self.sync.wait_for_request(interval, self.config.durability) {
+            match self.wait_for_due() {
                 // If it fails for lack of space the commit that needs the segment tries again, and tells its caller.
-                let made = self.prepare_wal();
-                if let Err(error) = made.as_ref() {
-                    self.note_failure(error);
+                Due::Segment => {
+                    let _ = self
+                        .prepare_wal()
+                        .inspect_err(|error| self.note_failure(error));
                 }
-                continue;
+                Due::Sync => {
+                    let _ = self.sync_all();
+                }
+                Due::Rest => {
+                    self.remove_spare_wals();
+                    // Without space for the mark the log is as it was; the next rest tries again.
+                    let _ = self.sync_and_mark();
+                }
             }
-            // A failure has made the store read-only, and ends this loop.
-            let _ = self.sync_all();
         }
     }
 
@@ -499,13 +495,18 @@ impl Store {
             Err(Error::NoSpace { .. }) if deletes && !self.is_over_all_limits() => Ok(()),
             waited => waited,
         };
+        self.count_stall(began);
+        throttled
+    }
+
+    /// A writer has waited since `began`.
+    pub(crate) fn count_stall(&self, began: Duration) {
         let waited = self.clock.now().saturating_sub(began);
         count(&self.counters.stalls, 1);
         count(
             &self.counters.stalled_microseconds,
             waited.as_micros() as u64,
         );
-        throttled
     }
 
     fn wait_for_room(&self) -> Result<()> {

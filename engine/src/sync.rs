@@ -7,9 +7,11 @@
 use crate::Result;
 use crate::config::{Background, Durability};
 use crate::files::OpenFile;
+use crate::fs::Clock;
 use crate::key::SequenceNumber;
 use crate::stats::count;
 use crate::store::{PanicGuard, Store, lock};
+use crate::version::{Field, VersionEdit, WalMeta};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -25,12 +27,40 @@ const GATHER_MAX: Duration = Duration::from_micros(80);
 /// How often it looks for them at most, whatever the clock says.
 const GATHER_TRIES: usize = 1000;
 
+/// After how long without a write the store is at rest: spare log segments are removed, and the log is marked as durable.
+const REST: Duration = Duration::from_millis(250);
+
+/// A change is synced when it is one interval old. When it is this many intervals old and still not synced, because syncs take
+/// long, writes wait: so much is the most that a power cut takes.
+const INTERVALS_MAX: u32 = 4;
+
+/// The least time after which writes wait, however short the interval.
+const UNSYNCED_MIN: Duration = Duration::from_millis(20);
+
+/// Stands for no time in `oldest_unsynced`.
+const NEVER: u64 = u64::MAX;
+
+/// What the sync thread is to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Due {
+    /// Make a log segment ready.
+    Segment,
+    /// Sync what was appended.
+    Sync,
+    /// Everything is synced, and nothing was written for a while. Said once for each rest.
+    Rest,
+}
+
 /// How far the log is synced, and who waits for more.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct SyncState {
     progress: Mutex<Progress>,
     changed: Condvar,
+    /// Notified when a sync ends.
+    ended: Condvar,
     durable: AtomicU64,
+    /// When the oldest change that is not durable was appended, in nanoseconds of the clock, or `NEVER`.
+    oldest_unsynced: AtomicU64,
     /// The most SSTables that any keyspace has in level 0.
     pub(crate) level0_files_most: AtomicUsize,
 }
@@ -43,8 +73,12 @@ struct Progress {
     files: Vec<OpenFile>,
     /// Whether a segment is to be made ready.
     wants_segment: bool,
-    /// Whether nothing has been written for a while.
+    /// Whether the sync thread knows that nothing has been written for a while.
     is_at_rest: bool,
+    /// When the oldest change was appended that the sync under way is for.
+    syncing_since: Option<Duration>,
+    /// When the oldest change was appended that no sync has begun for.
+    unsynced_since: Option<Duration>,
     /// Whether the sync thread waits for the next write. Later ones need not wake it: it looks again after its interval.
     awaits_write: bool,
     running: bool,
@@ -54,43 +88,20 @@ struct Progress {
     closed: bool,
 }
 
+impl Default for SyncState {
+    fn default() -> Self {
+        SyncState {
+            progress: Mutex::default(),
+            changed: Condvar::new(),
+            ended: Condvar::new(),
+            durable: AtomicU64::new(0),
+            oldest_unsynced: AtomicU64::new(NEVER),
+            level0_files_most: AtomicUsize::new(0),
+        }
+    }
+}
+
 impl SyncState {
-    /// Waits until there is something to do: to sync, or to make a segment ready. `false` once after `limit` without.
-    pub(crate) fn wait_for_work(&self, limit: Duration) -> bool {
-        let mut progress = lock(&self.progress);
-        let idle = |progress: &mut Progress| {
-            let is_clean = progress.appended == progress.durable;
-            !progress.closed && !progress.wants_segment && is_clean
-        };
-        progress.awaits_write = true;
-        progress = match progress.is_at_rest {
-            true => {
-                let waited = self.changed.wait_while(progress, idle);
-                waited.unwrap_or_else(PoisonError::into_inner)
-            }
-            false => {
-                let waited = self.changed.wait_timeout_while(progress, limit, idle);
-                waited.unwrap_or_else(PoisonError::into_inner).0
-            }
-        };
-        progress.awaits_write = false;
-        progress.is_at_rest = idle(&mut progress);
-        !progress.is_at_rest
-    }
-
-    /// Waits until a task awaits a sync (at `Disk`) or a segment is wanted, at most `limit`. Answers whether a segment is.
-    pub(crate) fn wait_for_request(&self, limit: Duration, durability: Durability) -> bool {
-        let idle = |progress: &mut Progress| {
-            let awaited = durability == Durability::Disk && !progress.waiters.is_empty();
-            !progress.closed && !progress.wants_segment && !awaited
-        };
-        let waited = self
-            .changed
-            .wait_timeout_while(lock(&self.progress), limit, idle);
-        let (mut progress, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut progress.wants_segment)
-    }
-
     pub(crate) fn want_segment(&self) {
         lock(&self.progress).wants_segment = true;
         self.changed.notify_all();
@@ -101,6 +112,7 @@ impl SyncState {
         let everyone = std::mem::take(&mut lock(&self.progress).waiters);
         everyone.into_iter().for_each(|waiter| waiter.waker.wake());
         self.changed.notify_all();
+        self.ended.notify_all();
     }
 
     pub(crate) fn close(&self) {
@@ -121,9 +133,13 @@ impl SyncState {
         lock(&self.progress).files.push(file.clone());
     }
 
-    pub(crate) fn appended(&self, sequence: SequenceNumber) {
+    pub(crate) fn appended(&self, sequence: SequenceNumber, clock: &dyn Clock) {
         let mut progress = lock(&self.progress);
         progress.appended = sequence;
+        if progress.unsynced_since.is_none() {
+            progress.unsynced_since = Some(clock.now());
+            self.note_oldest(&progress);
+        }
         if progress.awaits_write {
             self.changed.notify_all();
         }
@@ -132,14 +148,129 @@ impl SyncState {
     pub(crate) fn durable(&self) -> SequenceNumber {
         self.durable.load(Ordering::Acquire)
     }
+
+    fn note_oldest(&self, progress: &Progress) {
+        let oldest = progress.syncing_since.or(progress.unsynced_since);
+        let nanoseconds = oldest.map_or(NEVER, |since| since.as_nanos() as u64);
+        self.oldest_unsynced.store(nanoseconds, Ordering::Release);
+    }
 }
 
 impl Store {
+    /// Waits for something that the sync thread is to do. A segment comes first, because a commit may need it, and takes nothing
+    /// from the time that a change may wait for its sync.
+    pub(crate) fn wait_for_due(&self) -> Due {
+        let state = &self.sync;
+        let interval = Duration::from_millis(self.config.sync_milliseconds);
+        let mut progress = lock(&state.progress);
+        while !progress.closed && self.failure().is_none() {
+            if std::mem::take(&mut progress.wants_segment) {
+                return Due::Segment;
+            }
+            if progress.appended == progress.durable {
+                let limit = (!progress.is_at_rest).then_some(REST);
+                progress.awaits_write = true;
+                let is_over;
+                (progress, is_over) = wait(&state.changed, progress, limit);
+                progress.awaits_write = false;
+                if is_over && progress.appended == progress.durable {
+                    progress.is_at_rest = true;
+                    return Due::Rest;
+                }
+                continue;
+            }
+            progress.is_at_rest = false;
+            let awaited =
+                self.config.durability == Durability::Disk && !progress.waiters.is_empty();
+            let age = progress.unsynced_since.map_or(Duration::ZERO, |since| {
+                self.clock.now().saturating_sub(since)
+            });
+            let left = interval.saturating_sub(age);
+            if awaited || left.is_zero() {
+                return Due::Sync;
+            }
+            let is_over;
+            (progress, is_over) = wait(&state.changed, progress, Some(left));
+            if is_over {
+                return Due::Sync;
+            }
+        }
+        Due::Sync
+    }
+
+    /// Whether the oldest change that is not durable is older than `part` quarters of what it may be.
+    pub(crate) fn is_sync_late(&self, part: u32) -> bool {
+        let oldest = self.sync.oldest_unsynced.load(Ordering::Acquire);
+        if oldest == NEVER || self.config.durability != Durability::Process {
+            return false;
+        }
+        let interval = Duration::from_millis(self.config.sync_milliseconds);
+        let limit = interval.saturating_mul(INTERVALS_MAX).max(UNSYNCED_MIN);
+        let age = self
+            .clock
+            .now()
+            .saturating_sub(Duration::from_nanos(oldest));
+        age >= limit / 4 * part
+    }
+
+    /// Makes a commit wait while the oldest change that is not durable is too old: for the sync that is under way, or by leading
+    /// one. The caller holds the log, so that all writers wait; no reader needs it, and neither does a sync.
+    pub(crate) fn await_late_sync(&self) -> Result<()> {
+        if !self.is_sync_late(4) {
+            return Ok(());
+        }
+        let began = self.clock.now();
+        let synced = self.end_late_syncs();
+        self.count_stall(began);
+        synced
+    }
+
+    fn end_late_syncs(&self) -> Result<()> {
+        while self.is_sync_late(4) {
+            self.check_writable()?;
+            let progress = lock(&self.sync.progress);
+            if progress.running {
+                // A sync that panicked does not end, but fails the store.
+                let is_running =
+                    |progress: &mut Progress| progress.running && self.failure().is_none();
+                let waited = self.sync.ended.wait_while(progress, is_running);
+                drop(waited.unwrap_or_else(PoisonError::into_inner));
+            } else {
+                self.lead_sync(progress)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Makes everything that was appended before the call durable: the value log first, because a pointer that survives
     /// a crash must find its value.
     pub(crate) fn sync_all(&self) -> Result<()> {
         let target = lock(&self.sync.progress).appended;
         self.sync_through(target)
+    }
+
+    /// As [`Store::sync_all`], and notes in the manifest how far the log is durable: damage to it before that is never taken for
+    /// a torn tail. Frames say the same of the frames before them, but nothing follows the last one before a rest.
+    pub(crate) fn sync_and_mark(&self) -> Result<()> {
+        let (target, (number, end)) = self.with_log(|log| {
+            let target = lock(&self.sync.progress).appended;
+            let wal = log.wal.as_ref();
+            (
+                target,
+                wal.map_or(log.previous, |wal| (wal.number(), wal.end())),
+            )
+        });
+        self.sync_through(target)?;
+        let mut manifest = lock(&self.manifest);
+        let is_news = |meta: &WalMeta| meta.end.is_none() && meta.durable < end;
+        // A segment that is not listed any more has been flushed.
+        if !manifest.state.wals.get(&number).is_some_and(is_news) {
+            return Ok(());
+        }
+        let fields = vec![Field::MarkWal(number, end)];
+        let marked = manifest.append(VersionEdit { fields });
+        drop(manifest);
+        marked.inspect_err(|error| self.note_failure(error))
     }
 
     /// Returns once everything up to `sequence` is durable; shares a sync that is under way.
@@ -171,9 +302,10 @@ impl Store {
     fn lead_sync(&self, mut progress: MutexGuard<'_, Progress>) -> Result<()> {
         let _guard = PanicGuard::new(self, "a sync");
         progress.running = true;
-        let progress = self.gather(progress);
+        let mut progress = self.gather(progress);
         let target = progress.appended;
         let files = progress.files.clone();
+        progress.syncing_since = progress.unsynced_since.take();
         drop(progress);
         // In the order in which they were written, so that what a power cut leaves is a prefix.
         let synced = self
@@ -192,7 +324,10 @@ impl Store {
             // The last may have been appended to meanwhile.
             progress.files.drain(..files.len().saturating_sub(1));
             self.sync.durable.store(progress.durable, Ordering::Release);
+            progress.syncing_since = None;
+            self.sync.note_oldest(&progress);
         }
+        self.sync.ended.notify_all();
         let ready = progress.take_ready(synced.is_err());
         let tasks_wait = !progress.waiters.is_empty();
         drop(progress);
@@ -254,6 +389,25 @@ impl Store {
         match self.config.durability {
             Durability::Memory | Durability::Process => Ticket::ready(),
             Durability::Disk => Ticket(Some((self.clone(), sequence))),
+        }
+    }
+}
+
+/// Waits to be notified, at most `limit`. Answers whether the time is over.
+fn wait<'a>(
+    condition: &Condvar,
+    progress: MutexGuard<'a, Progress>,
+    limit: Option<Duration>,
+) -> (MutexGuard<'a, Progress>, bool) {
+    match limit {
+        None => {
+            let waited = condition.wait(progress);
+            (waited.unwrap_or_else(PoisonError::into_inner), false)
+        }
+        Some(limit) => {
+            let waited = condition.wait_timeout(progress, limit);
+            let (progress, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            (progress, timeout.timed_out())
         }
     }
 }

@@ -4,11 +4,13 @@
 
 use crate::cache::Cache;
 use crate::codec::{Decoder, put_bytes, put_optional, put_varint};
+use crate::dump::{End, Escaped};
 use crate::files::{FileKind, FileName, NUMBER_MAX};
 use crate::key::{SEQUENCE_MAX, SequenceNumber, is_before_end};
 use crate::sstable::SstableReader;
 use crate::{KeyRange, Result};
 use std::collections::BTreeMap;
+use std::fmt::{self, Display};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -189,6 +191,18 @@ pub(crate) struct SegmentMeta {
 pub(crate) struct WalMeta {
     /// Where the last record ends, if a recovery has found that out.
     pub(crate) end: Option<u64>,
+    /// Every record before this offset, and of the segments before, was durable when the manifest said so; 0: not known.
+    pub(crate) durable: u64,
+}
+
+impl WalMeta {
+    /// Of a segment that a recovery has read, or that ends here and is durable.
+    pub(crate) fn ended(end: u64) -> WalMeta {
+        WalMeta {
+            end: Some(end),
+            durable: 0,
+        }
+    }
 }
 
 /// One field of an edit.
@@ -203,6 +217,8 @@ pub(crate) enum Field {
     Flushed(u32, SequenceNumber),
     AddWal(u64, WalMeta),
     RemoveWal(u64),
+    /// Segment and offset: the records before it, and the segments before, are durable. Damage to them is not a torn tail.
+    MarkWal(u64, u64),
     AddSegment(u64, SegmentMeta),
     RemoveSegment(u64),
     /// Nothing was written after this edit: the store was closed.
@@ -263,6 +279,7 @@ impl Field {
             }
             Field::RemoveSegment(number) => put_all(out, 10, &[*number]),
             Field::Closed => out.push(11),
+            Field::MarkWal(number, durable) => put_all(out, 12, &[*number, *durable]),
         }
     }
 
@@ -284,7 +301,7 @@ impl Field {
             7 => {
                 let number = decoder.varint()?;
                 let end = Some(decoder.varint()?).filter(|end| *end > 0);
-                Field::AddWal(number, WalMeta { end })
+                Field::AddWal(number, WalMeta { end, durable: 0 })
             }
             8 => Field::RemoveWal(decoder.varint()?),
             9 => {
@@ -295,8 +312,58 @@ impl Field {
             }
             10 => Field::RemoveSegment(decoder.varint()?),
             11 => Field::Closed,
+            12 => Field::MarkWal(decoder.varint()?, decoder.varint()?),
             _ => return None,
         })
+    }
+}
+
+impl Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Field::NextFile(number) => write!(f, "the next file is {number}"),
+            Field::LastSequence(sequence) => write!(f, "durable up to #{sequence}"),
+            Field::Keyspace(id, name) => write!(f, "keyspace {id} is {name:?}"),
+            Field::AddFile(keyspace, level, meta) => write!(
+                f,
+                "keyspace {keyspace}, level {level}: file {}, {} bytes, checksum {:016x}, {} to {}, #{} to #{}, {} entries, {} deletes, {} range tombstones, values in {:?}",
+                meta.number,
+                meta.size,
+                meta.checksum,
+                Escaped(&meta.range.start),
+                End(meta.range.end.as_deref()),
+                meta.sequence_min,
+                meta.sequence_max,
+                meta.entries,
+                meta.tombstones,
+                meta.range_tombstones,
+                meta.references
+            ),
+            Field::RemoveFile(keyspace, number) => {
+                write!(f, "keyspace {keyspace}: without file {number}")
+            }
+            Field::Flushed(keyspace, sequence) => {
+                write!(f, "keyspace {keyspace}: flushed up to #{sequence}")
+            }
+            Field::AddWal(number, meta) => match meta.end {
+                Some(end) => write!(f, "WAL segment {number}, which ends at {end}"),
+                None => write!(f, "WAL segment {number}"),
+            },
+            Field::RemoveWal(number) => write!(f, "without WAL segment {number}"),
+            Field::MarkWal(number, durable) => {
+                write!(f, "WAL segment {number} is durable up to {durable}")
+            }
+            Field::AddSegment(number, meta) => match meta.checksum {
+                Some(sum) => write!(
+                    f,
+                    "value-log segment {number}, {} bytes, checksum {sum:016x}",
+                    meta.size
+                ),
+                None => write!(f, "value-log segment {number}, {} bytes", meta.size),
+            },
+            Field::RemoveSegment(number) => write!(f, "without value-log segment {number}"),
+            Field::Closed => f.write_str("the store was closed"),
+        }
     }
 }
 
@@ -432,6 +499,11 @@ impl State {
                     .remove(number)
                     .ok_or("an edit removes a WAL segment that does not exist")?;
             }
+            Field::MarkWal(number, durable) => {
+                let meta = self.wals.get_mut(number);
+                meta.ok_or("an edit marks a WAL segment that does not exist")?
+                    .durable = *durable;
+            }
             Field::AddSegment(number, meta) => {
                 self.segments.insert(*number, *meta);
             }
@@ -457,11 +529,12 @@ impl State {
             let files = keyspace.files.values();
             fields.extend(files.map(|(level, meta)| Field::AddFile(id, *level, meta.clone())));
         }
-        fields.extend(
-            self.wals
-                .iter()
-                .map(|(&number, &meta)| Field::AddWal(number, meta)),
-        );
+        for (&number, &meta) in &self.wals {
+            fields.push(Field::AddWal(number, meta));
+            if meta.durable > 0 {
+                fields.push(Field::MarkWal(number, meta.durable));
+            }
+        }
         fields.extend(
             self.segments
                 .iter()
@@ -499,7 +572,9 @@ mod tests {
             Field::Keyspace(0, "a".into()),
             Field::Flushed(0, 9),
             Field::AddFile(0, 1, meta),
-            Field::AddWal(11, WalMeta { end: Some(300) }),
+            Field::AddWal(10, WalMeta::default()),
+            Field::MarkWal(10, 200),
+            Field::AddWal(11, WalMeta::ended(300)),
             Field::AddSegment(
                 4,
                 SegmentMeta {

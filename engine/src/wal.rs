@@ -19,6 +19,7 @@
 use crate::Result;
 use crate::codec::{Decoder, checksum};
 use crate::config::BATCH_BYTES_MAX;
+use crate::dump::Dump;
 use crate::files::{
     Directory, FileKind, FileName, HEADER_BYTES, OpenFile, check_header, encode_header,
 };
@@ -33,6 +34,7 @@ const BEGINNING_BYTES: usize = 32;
 const FIRST_BATCH: usize = HEADER_BYTES as usize + FRAME_HEADER_BYTES + BEGINNING_BYTES;
 /// What is said of a bad frame that was whole once.
 pub(crate) const DAMAGED: &str = "the checksum of the record does not match";
+pub(crate) const BEGINNING_DAMAGED: &str = "the beginning of the segment is damaged";
 /// Stands for a distance that does not fit.
 const FAR: u32 = u32::MAX;
 
@@ -78,6 +80,7 @@ pub(crate) struct Prepared {
     number: u64,
     file: OpenFile,
     length: u64,
+    writes: LogWrites,
 }
 
 impl Prepared {
@@ -101,6 +104,7 @@ impl Prepared {
             number,
             file,
             length,
+            writes,
         })
     }
 
@@ -112,6 +116,7 @@ impl Prepared {
             length: self.length,
             base: beginning.base,
             end: HEADER_BYTES,
+            writes: self.writes,
         };
         let mut frame = Vec::new();
         let head = (FRAME_BEGINNING, 0, FAR);
@@ -122,7 +127,7 @@ impl Prepared {
             head,
             &beginning.encode(),
         );
-        writer.append(&frame)?;
+        writer.append(&mut frame)?;
         Ok(writer)
     }
 }
@@ -152,6 +157,7 @@ pub(crate) struct WalWriter {
     length: u64,
     base: SequenceNumber,
     end: u64,
+    writes: LogWrites,
 }
 
 impl WalWriter {
@@ -197,9 +203,16 @@ impl WalWriter {
     }
 
     /// Appends a group of frames in one write. After a failure the end has not moved.
-    pub(crate) fn append(&mut self, group: &[u8]) -> Result<()> {
+    pub(crate) fn append(&mut self, group: &mut Vec<u8>) -> Result<()> {
+        let end = self.end + group.len() as u64;
+        // A segment that is used again holds old frames behind the end. Zeros there tell a clean end from a torn frame. What
+        // is gathered until a sync has zeros to the end of its page anyway.
+        if self.writes == LogWrites::AtOnce {
+            let room = self.length.saturating_sub(end) as usize;
+            group.resize(group.len() + room.min(FRAME_HEADER_BYTES), 0);
+        }
         self.file.write(group, self.end)?;
-        self.end += group.len() as u64;
+        self.end = end;
         Ok(())
     }
 
@@ -231,6 +244,15 @@ pub(crate) struct Segment {
     pub(crate) last_sequence: SequenceNumber,
     /// The last sequence number that any frame of this segment says was durable, be it behind a bad one.
     pub(crate) durable: SequenceNumber,
+    /// What is lost behind `end`, if anything stands there.
+    pub(crate) torn: Option<Torn>,
+}
+
+/// Records that are not applied: those behind a bad one, and that one.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Torn {
+    pub(crate) batches: u64,
+    pub(crate) bytes: u64,
 }
 
 /// Reads segment `number` into `bytes`, up to `end` if a recovery has found where it ends; `None` if it was not in use.
@@ -251,10 +273,19 @@ pub(crate) fn read(
         return Err(file.corrupt(16, "the segment belongs to another store"));
     }
     let Some(beginning) = beginning_of(&bytes, number) else {
-        return match was_in_use(&bytes, number) {
-            true => Err(file.corrupt(HEADER_BYTES, "the beginning of the segment is damaged")),
-            false => Ok(None),
-        };
+        // Whether frames of a segment without a beginning say that it had one which was durable.
+        let behind = frames_behind(&bytes, number, 0, HEADER_BYTES as usize, 0);
+        if behind.durable > 0 {
+            return Err(file.corrupt(HEADER_BYTES, BEGINNING_DAMAGED));
+        }
+        if behind.batches > 0 {
+            let torn = Torn {
+                batches: behind.batches,
+                bytes: behind.end as u64 - HEADER_BYTES,
+            };
+            torn.warn(&file, HEADER_BYTES);
+        }
+        return Ok(None);
     };
     let mut frames: Vec<Frame> = Vec::new();
     let mut offset = FIRST_BATCH;
@@ -268,7 +299,8 @@ pub(crate) fn read(
     let last_sequence =
         last_frame.map(|frame| frame.first + count_changes(payload_of(&bytes, frame)) - 1);
     let durable = frames.iter().map(|frame| frame.durable).max();
-    let later = durable_behind(&bytes, number, beginning.base, offset, last);
+    let behind = frames_behind(&bytes, number, beginning.base, offset, last);
+    let torn = torn_at(&bytes, offset, &behind);
     Ok(Some(Segment {
         number,
         file,
@@ -277,7 +309,11 @@ pub(crate) fn read(
         frames,
         end: offset as u64,
         last_sequence: last_sequence.unwrap_or(beginning.base),
-        durable: beginning.durable.max(durable.unwrap_or(0)).max(later),
+        durable: beginning
+            .durable
+            .max(durable.unwrap_or(0))
+            .max(behind.durable),
+        torn,
     }))
 }
 
@@ -303,10 +339,65 @@ impl Segment {
         payload_of(&self.bytes, frame)
     }
 
+    /// The number of the last change that ends before `offset`, or before the segment.
+    pub(crate) fn last_before(&self, offset: u64) -> SequenceNumber {
+        let count = self
+            .frames
+            .partition_point(|frame| frame.end as u64 <= offset);
+        let last = self.frames[..count].last();
+        last.map_or(self.beginning.base, |frame| {
+            frame.first + count_changes(self.payload(frame)) - 1
+        })
+    }
+
+    /// What is lost of the segment if the log ends before its frame `index`.
+    pub(crate) fn torn_from(&self, index: usize) -> Torn {
+        let behind = self.torn.unwrap_or_default();
+        let start = self
+            .frames
+            .get(index)
+            .map_or(self.end, |frame| frame.offset);
+        Torn {
+            batches: (self.frames.len() - index) as u64 + behind.batches,
+            bytes: self.end - start + behind.bytes,
+        }
+    }
+
     /// The first bad frame is damage: it was whole once.
     pub(crate) fn damaged(&self) -> crate::Error {
         self.file.corrupt(self.end, DAMAGED)
     }
+}
+
+impl Torn {
+    /// Says what was cut off behind `offset` of the log.
+    pub(crate) fn warn(&self, file: &OpenFile, offset: u64) {
+        tracing::warn!(
+            path = %file.path().display(),
+            offset,
+            batches = self.batches,
+            bytes = self.bytes,
+            "cut off a torn tail of the log: nothing says that it was durable"
+        );
+    }
+}
+
+/// What stands at the end of the frames, if it is not zeros.
+fn torn_at(bytes: &[u8], offset: usize, behind: &Behind) -> Option<Torn> {
+    let rest = &bytes[offset..];
+    if behind.batches > 0 {
+        return Some(Torn {
+            batches: behind.batches + 1,
+            bytes: (behind.end - offset) as u64,
+        });
+    }
+    let head = &rest[..rest.len().min(FRAME_HEADER_BYTES)];
+    let tag = head.get(4..8)?.try_into().ok().map(u32::from_le_bytes)?;
+    let claimed = FRAME_HEADER_BYTES + (tag >> 2) as usize;
+    head.iter().any(|&byte| byte != 0).then_some(Torn {
+        batches: 1,
+        bytes: claimed.min(rest.len()) as u64,
+    })
 }
 
 fn count_changes(payload: &[u8]) -> u64 {
@@ -356,23 +447,43 @@ fn frame_at(
     })
 }
 
-/// Whether frames of a segment without a beginning say that it had one which was durable.
-fn was_in_use(bytes: &[u8], number: u64) -> bool {
-    durable_behind(bytes, number, 0, HEADER_BYTES as usize, 0) > 0
+/// The good frames behind a bad one.
+#[derive(Debug, Default)]
+struct Behind {
+    batches: u64,
+    /// Where the last of them ends.
+    end: usize,
+    /// The last sequence number that one of them says was durable.
+    durable: SequenceNumber,
 }
 
-/// The last sequence number that good frames behind the bad one at `offset` say was durable. Every offset is looked at: what
-/// is bad may be a length.
-fn durable_behind(
+fn frames_behind(
     bytes: &[u8],
     number: u64,
     base: SequenceNumber,
     offset: usize,
     last: SequenceNumber,
-) -> SequenceNumber {
+) -> Behind {
+    let mut found = Behind::default();
+    find_frames(bytes, number, base, offset, last, |frame| {
+        found.batches += 1;
+        found.end = frame.end;
+        found.durable = found.durable.max(frame.durable);
+    });
+    found
+}
+
+/// Looks for good frames behind the bad one at `offset`. Every offset is looked at: what is bad may be a length.
+fn find_frames(
+    bytes: &[u8],
+    number: u64,
+    base: SequenceNumber,
+    offset: usize,
+    last: SequenceNumber,
+    mut found: impl FnMut(Frame),
+) {
     let least = (last - base) as u32;
     let most = least.saturating_add((bytes.len() - offset) as u32);
-    let mut durable = 0;
     let mut next = offset + 1;
     while next + FRAME_HEADER_BYTES < bytes.len() {
         let rest = &bytes[next..];
@@ -390,12 +501,73 @@ fn durable_behind(
                 && is_plausible(bytes, next + index)
                 && let Some(frame) = frame_at(bytes, number, base, next + index, last)
             {
-                durable = durable.max(frame.durable);
+                found(frame);
             }
         }
         next += window.len() - 11;
     }
-    durable
+}
+
+/// Shows the frames of a segment.
+pub(crate) fn dump(dump: &mut Dump<'_>, number: u64) -> Result<()> {
+    let bytes = dump.whole()?;
+    let beginning = beginning_of(&bytes, number);
+    match beginning {
+        Some(Beginning {
+            base,
+            durable,
+            previous,
+            previous_end,
+        }) => dump.line(format_args!(
+            "{HEADER_BYTES:>10}  beginning: {BEGINNING_BYTES} bytes, base #{base}, durable #{durable}, before it segment {previous} up to {previous_end}, checksum ok"
+        ))?,
+        None if is_zero(&bytes, HEADER_BYTES as usize) => {
+            return dump.line(format_args!("{HEADER_BYTES:>10}  not in use"));
+        }
+        None => dump.damage(HEADER_BYTES, "beginning; sequence numbers are counted from it")?,
+    }
+    let base = beginning.unwrap_or_default().base;
+    let (mut offset, mut last) = (FIRST_BATCH, base);
+    while let Some(frame) = frame_at(&bytes, number, base, offset, last) {
+        show_frame(dump, &bytes, &frame)?;
+        (offset, last) = (frame.end, frame.first);
+    }
+    let mut later = Vec::new();
+    find_frames(&bytes, number, base, offset, last, |frame| {
+        later.push(frame)
+    });
+    if later.is_empty() && is_zero(&bytes, offset) {
+        return dump.line(format_args!("{offset:>10}  end of the frames"));
+    }
+    let lost = later
+        .first()
+        .map_or(0, |frame| frame.offset - offset as u64);
+    match lost {
+        0 => dump.line(format_args!(
+            "{offset:>10}  end of the frames; no whole one stands behind: one that was torn, or what was there before"
+        ))?,
+        lost => dump.damage(offset as u64, format_args!("{lost} bytes before the next whole frame"))?,
+    }
+    later
+        .iter()
+        .try_for_each(|frame| show_frame(dump, &bytes, frame))
+}
+
+fn is_zero(bytes: &[u8], offset: usize) -> bool {
+    let rest = bytes.get(offset..).unwrap_or_default();
+    rest.iter().take(FRAME_HEADER_BYTES).all(|&byte| byte == 0)
+}
+
+fn show_frame(dump: &mut Dump<'_>, bytes: &[u8], frame: &Frame) -> Result<()> {
+    let payload = payload_of(bytes, frame);
+    dump.line(format_args!(
+        "{:>10}  batch: {} bytes, #{}, durable #{}, checksum ok",
+        frame.offset,
+        payload.len(),
+        frame.first,
+        frame.durable
+    ))?;
+    dump.changes(frame.first, payload)
 }
 
 /// Whether the bytes at `offset` could be a frame: its payload decodes.

@@ -265,17 +265,50 @@ fn a_checkpoint_that_fails_at_any_call_leaves_no_files_and_can_be_made_again() {
 }
 
 #[test]
+fn a_checkpoint_whose_sync_of_the_store_fails_stops_all_writing() {
+    let errors = [ErrorKind::StorageFull, ErrorKind::Other];
+    let paths = ["/data/MANIFEST", ".vlog", ".wal"];
+    for (path, error) in paths
+        .into_iter()
+        .flat_map(|path| errors.map(|error| (path, error)))
+    {
+        let mut script = Script::new(7, Durability::Disk);
+        let store = script.run(30).unwrap();
+        // Something for each file to sync.
+        let value = store.db.write_value(&[1; 300]).unwrap();
+        let mut batch = lazurite_engine::Batch::new();
+        batch.put_large(&store.keyspaces[0], b"large", value);
+        let _unsynced = store.db.write(batch).unwrap();
+        script.faults.set(Some(Fault {
+            path: path.into(),
+            ..fault(Some(Operation::Sync), error, false)
+        }));
+        let made = store.db.checkpoint("/copy".as_ref());
+        assert!(made.is_err(), "{path}, {error}: {made:?}");
+        assert!(store.db.failure().is_some(), "{path}, {error}");
+        let refused = store.write(&[Change::Delete(0, vec![1])]);
+        assert!(
+            matches!(refused, Err(Error::ReadOnly { .. })),
+            "{path}, {error}"
+        );
+    }
+}
+
+#[test]
 fn every_sync_may_fail_and_is_not_tried_again() {
-    for seed in seeds() {
+    // A full disk that a sync reports does not pass either: what it has not kept is lost.
+    let errors = [ErrorKind::Other, ErrorKind::StorageFull];
+    for (seed, error) in seeds().flat_map(|seed| errors.map(|error| (seed, error))) {
         at_every_call(
             seed,
             Durability::Disk,
-            &fault(Some(Operation::Sync), ErrorKind::Other, false),
+            &fault(Some(Operation::Sync), error, false),
             |script, ended, context| {
                 if let Ok(store) = ended {
                     store
                         .dump()
                         .unwrap_or_else(|error| panic!("{context}: reads stop: {error}"));
+                    assert!(store.db.space_failure().is_none(), "{context}");
                     if store.db.failure().is_some() {
                         let refused = store.write(&[Change::Delete(0, vec![1])]);
                         assert!(

@@ -3,10 +3,13 @@
 mod common;
 
 use common::{Change, DIRECTORY, Model, Store, open};
-use lazurite_engine::fs::{DiskFs, Fs, Keep, MemoryFs};
-use lazurite_engine::{Batch, Config, Db, Durability, Error, KeyRange, KeyspaceOptions, Result};
+use lazurite_engine::fs::{Clock, DiskFs, Fs, Keep, MemoryFs, SystemClock};
+use lazurite_engine::{
+    Background, Batch, Config, Db, Durability, Environment, Error, KeyRange, KeyspaceOptions,
+    Result,
+};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 type Files = Vec<(PathBuf, Vec<u8>)>;
 
@@ -50,8 +53,12 @@ fn example() -> Vec<Vec<Change>> {
 }
 
 /// Flushes and compacts after the deletions, so that some of the history is in SSTables of two levels and some in the log.
-fn write_example(fs: &MemoryFs) -> (Store, Vec<Model>) {
-    let store = open(Arc::new(fs.clone()), &config()).unwrap();
+fn write_example(fs: &MemoryFs, durability: Durability) -> (Store, Vec<Model>) {
+    let config = Config {
+        durability,
+        ..config()
+    };
+    let store = open(Arc::new(fs.clone()), &config).unwrap();
     let mut models = vec![Model::default()];
     for (index, changes) in example().into_iter().enumerate() {
         store.write(&changes).unwrap();
@@ -74,7 +81,7 @@ fn write_example(fs: &MemoryFs) -> (Store, Vec<Model>) {
 /// The files of a store that was closed, and of one whose process died; and what both hold.
 fn examples() -> (Files, Files, Vec<Model>) {
     let fs = MemoryFs::crashable();
-    let (store, models) = write_example(&fs);
+    let (store, models) = write_example(&fs, Durability::Disk);
     let unclean = fs.crash(1, Keep::Everything).files();
     store.db.close().unwrap();
     (fs.files(), unclean, models)
@@ -200,6 +207,234 @@ fn damage_to_a_store_that_was_not_closed_is_noticed_but_for_its_last_batch() {
     damage_everything(&unclean, &models[models.len() - 2..], &models[43..]);
 }
 
+/// The files of a store that was killed after it came to rest, and what it holds.
+fn killed_at_rest(durability: Durability) -> (Files, Model) {
+    let fs = MemoryFs::crashable();
+    let (store, models) = write_example(&fs, durability);
+    store.db.sync().unwrap();
+    let killed = fs.crash(1, Keep::Everything).files();
+    (killed, models[models.len() - 1].clone())
+}
+
+#[test]
+fn damage_to_a_store_that_was_killed_at_rest_is_never_answered_with_older_content() {
+    for durability in [Durability::Process, Durability::Disk] {
+        let (killed, last) = killed_at_rest(durability);
+        let last = [last];
+        read(&killed, &last, "whole").unwrap();
+        damage_everything(&killed, &last, &last);
+    }
+}
+
+#[test]
+fn damage_before_the_end_of_a_durable_log_names_the_segment_and_the_record() {
+    let (killed, _) = killed_at_rest(Durability::Process);
+    let index = killed.iter().position(|(path, bytes)| {
+        path.extension().is_some_and(|kind| kind == "wal") && holds(bytes, b"batch")
+    });
+    let index = index.unwrap();
+    let (path, bytes) = &killed[index];
+    let value = bytes.windows(5).position(|window| window == b"batch");
+    // Header of 16 bytes; tag, keyspace, length, "last", length.
+    let record = value.unwrap() - 16 - 8;
+    let damages: [fn(&mut Vec<u8>, usize); 3] = [
+        |bytes, at| bytes[at] ^= 1,
+        |bytes, at| bytes[at..].fill(0),
+        |bytes, at| bytes.truncate(at),
+    ];
+    for damage in damages {
+        let mut damaged = killed.clone();
+        damage(&mut damaged[index].1, value.unwrap());
+        match open(Arc::new(fs_of(&damaged)), &config()) {
+            Err(Error::Corrupt {
+                path: named,
+                offset,
+                ..
+            }) => assert_eq!((&named, offset), (path, record as u64)),
+            other => panic!("{other:?}"),
+        }
+        assert!(is_damaged(&damaged));
+    }
+}
+
+#[test]
+fn a_store_comes_to_rest_by_itself_and_damage_shows_from_then_on() {
+    for durability in [Durability::Process, Durability::Disk] {
+        let fs = MemoryFs::crashable();
+        let environment = Environment {
+            background: Background::Threads,
+            clock: Arc::new(SystemClock::default()),
+            ..common::environment(Arc::new(fs.clone()))
+        };
+        let config = Config {
+            durability,
+            ..config()
+        };
+        let path = Path::new(DIRECTORY);
+        let store = common::open_with(path, &config, environment).unwrap();
+        let put = |value: &[u8]| vec![Change::Put(0, b"key".to_vec(), value.to_vec())];
+        store.write(&put(b"older")).unwrap();
+        store.write(&put(b"newer")).unwrap();
+        let clock = SystemClock::default();
+        loop {
+            let mut killed = fs.crash(1, Keep::Everything).files();
+            let wal = killed.iter_mut().find(|(_, bytes)| holds(bytes, b"newer"));
+            let bytes = &mut wal.unwrap().1;
+            let at = bytes.windows(5).position(|window| window == b"newer");
+            bytes[at.unwrap()] ^= 1;
+            match open(Arc::new(fs_of(&killed)), &config) {
+                Err(Error::Corrupt { .. }) => break,
+                Err(other) => panic!("{other}"),
+                Ok(_) => assert!(clock.now().as_secs() < 30, "{durability:?}"),
+            }
+            std::thread::yield_now();
+        }
+        store.db.close().unwrap();
+    }
+}
+
+#[test]
+fn a_checkpoint_takes_no_damage_for_a_torn_tail() {
+    let fs = MemoryFs::crashable();
+    let (store, models) = write_example(&fs, Durability::Process);
+    store.db.checkpoint(Path::new("/copy")).unwrap();
+    let mut copy = fs.crash(1, Keep::Everything).files();
+    copy.retain(|(path, _)| path.starts_with("/copy"));
+    for (path, _) in &mut copy {
+        *path = Path::new(DIRECTORY).join(path.file_name().unwrap());
+    }
+    let last = &models[models.len() - 1..];
+    read(&copy, last, "whole").unwrap();
+    damage_everything(&copy, last, last);
+}
+
+/// The dump of a file, and how many damages it counts.
+fn dumped(files: &Files, index: usize) -> (String, u64) {
+    let fs: Arc<dyn Fs> = Arc::new(fs_of(files));
+    let mut out = Vec::new();
+    let damages = lazurite_engine::dump_file(&fs, &files[index].0, &mut out).unwrap();
+    (String::from_utf8(out).unwrap(), damages)
+}
+
+#[test]
+fn a_dump_shows_every_unit_of_a_file_and_goes_on_behind_damage() {
+    let (clean, ..) = examples();
+    let (killed, _) = killed_at_rest(Durability::Process);
+    let mut shown = String::new();
+    for (files, is_closed) in [(&clean, true), (&killed, false)] {
+        for index in 0..files.len() {
+            let name = files[index].0.display().to_string();
+            let (text, damages) = dumped(files, index);
+            assert_eq!(damages, 0, "{name}: {text}");
+            shown += &text;
+            if name.ends_with("LOCK") {
+                continue;
+            }
+            for offset in 0..files[index].1.len() {
+                let mut damaged = files.clone();
+                damaged[index].1[offset] ^= 1 << (offset % 8);
+                let (text, damages) = dumped(&damaged, index);
+                assert!(damages > 0 || !is_closed, "{name}: {offset}: {text}");
+            }
+        }
+    }
+    for unit in [
+        "header: Wal, version 3, store 00000000000000000000000000000001",
+        "beginning: 32 bytes, base #0, durable #0",
+        "put \"last\", 5 bytes",
+        "delete range \"row/01\" to \"row/02\"",
+        "333 bytes in the value log: 300 in 2 at 228, 33 in 8 at 48",
+        "keyspace 0 is \"a\"",
+        "is durable up to",
+        "the store was closed",
+        "data block: ",
+        "filter: 64 bytes, 64 before compression, checksum ok",
+        "chunk: 100 bytes, checksum ok",
+        "lazurite 3 MANIFEST-",
+    ] {
+        assert!(shown.contains(unit), "{unit} in {shown}");
+    }
+    let is_log =
+        |(path, _): &(PathBuf, Vec<u8>)| path.extension().is_some_and(|kind| kind == "wal");
+    let index = killed.iter().position(is_log).unwrap();
+    let mut damaged = killed.clone();
+    damaged[index].1[200] ^= 1;
+    let (text, damages) = dumped(&damaged, index);
+    assert!(
+        damages == 1 && text.contains("put \"last\", 5 bytes"),
+        "{text}"
+    );
+}
+
+fn holds(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}
+
+/// Keeps the warnings of a thread as text.
+#[derive(Debug, Clone, Default)]
+struct Warnings(Arc<Mutex<Vec<String>>>);
+
+impl tracing::Subscriber for Warnings {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() <= tracing::Level::WARN
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        struct Line(String);
+        impl tracing::field::Visit for Line {
+            fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+                self.0 += &format!("{}={value:?} ", field.name());
+            }
+        }
+        let mut line = Line(String::new());
+        event.record(&mut line);
+        self.0.lock().unwrap().push(line.0);
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[test]
+fn a_torn_tail_is_a_warning_with_file_offset_batches_and_bytes() {
+    let opened = |files: &Files| {
+        let warnings = Warnings::default();
+        let opened = tracing::subscriber::with_default(warnings.clone(), || {
+            open(Arc::new(fs_of(files)), &config())
+        });
+        opened.unwrap();
+        std::mem::take(&mut *warnings.0.lock().unwrap())
+    };
+    for durability in [Durability::Process, Durability::Disk] {
+        let fs = MemoryFs::crashable();
+        let (store, _) = write_example(&fs, durability);
+        let mut killed = fs.crash(1, Keep::Everything).files();
+        drop(store);
+        assert!(opened(&killed).is_empty(), "{durability:?}");
+        let wal = killed
+            .iter_mut()
+            .find(|(_, bytes)| holds(bytes, b"\x04last\x05batch"));
+        let (path, bytes) = wal.unwrap();
+        let value = bytes.windows(5).rposition(|window| window == b"batch");
+        bytes[value.unwrap()] ^= 1;
+        let (path, offset) = (path.display().to_string(), value.unwrap() - 24);
+        let warnings = opened(&killed);
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        for part in [path, format!("offset={offset} batches=1 bytes=29 ")] {
+            assert!(warnings[0].contains(&part), "{part} in {warnings:?}");
+        }
+    }
+}
+
 #[test]
 fn files_of_another_store_are_refused() {
     let (clean, unclean, models) = examples();
@@ -271,7 +506,7 @@ fn read_golden(name: &str) -> Files {
 #[test]
 fn golden_files_of_every_version_open() {
     let (.., models) = examples();
-    for name in ["v2-closed", "v2-killed"] {
+    for name in ["v2-closed", "v2-killed", "v3-closed", "v3-killed"] {
         let files = read_golden(name);
         read(&files, &models[models.len() - 1..], "whole")
             .unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -286,8 +521,9 @@ fn golden_files_of_every_version_open() {
     reason = "golden files are written as files, not as a store"
 )]
 fn write_golden_files() {
-    let (clean, unclean, _) = examples();
-    for (name, files) in [("v2-closed", clean), ("v2-killed", unclean)] {
+    let (clean, ..) = examples();
+    let (killed, _) = killed_at_rest(Durability::Disk);
+    for (name, files) in [("v3-closed", clean), ("v3-killed", killed)] {
         std::fs::create_dir_all(golden(name)).unwrap();
         for (path, bytes) in files.iter().filter(|(path, _)| !path.ends_with("LOCK")) {
             std::fs::write(golden(name).join(path.file_name().unwrap()), bytes).unwrap();

@@ -8,7 +8,7 @@ mod auth;
 mod cli;
 mod codec;
 mod http;
-mod query;
+mod limits;
 mod start;
 mod tls;
 
@@ -21,6 +21,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
+    limits::raise_open_files();
     let program = std::env::args().next().unwrap_or_default();
     match start::run(&cli, &cli::services_of(&program)) {
         Ok(()) => ExitCode::SUCCESS,

@@ -192,12 +192,13 @@ impl App {
         };
         let ids: Arc<dyn IdSource> = Arc::new(RandomIds);
         let request_ids = RequestIds::new(ids.next_id());
-        let blobs = BlobService::open(&db, ids.clone()).map_err(|error| error.to_string())?;
-        let tables = TableService::open(&db).map_err(|error| error.to_string())?;
         let clock: Arc<dyn WallClock> = Arc::new(SystemWallClock::default());
+        let blobs = BlobService::open(&db, ids.clone(), clock.clone())
+            .map_err(|error| error.to_string())?;
+        let tables = TableService::open(&db, clock.clone()).map_err(|error| error.to_string())?;
         let queues = QueueService::open(&db, ids.clone(), clock.clone())
             .map_err(|error| error.to_string())?;
-        let cut_off = blobs.fail_interrupted_copies(COPY_CUT_OFF, SystemTime::now());
+        let cut_off = blobs.fail_interrupted_copies(COPY_CUT_OFF);
         cut_off.map_err(|error| error.to_string())?;
         keep_account_policies(cli, &accounts, &blobs).map_err(|error| error.to_string())?;
         let properties = PropertiesStore::read(&accounts, &blobs, &queues, &tables)?;
@@ -259,7 +260,7 @@ async fn sweep(app: Arc<App>) {
         }
         let (queues, blobs) = (app.clone(), app.clone());
         let messages = cross(move || Ok(queues.queues.sweep()?)).await;
-        let due = cross(move || Ok(blobs.blobs.sweep(SystemTime::now(), SWEEP_STEPS_MAX)?)).await;
+        let due = cross(move || Ok(blobs.blobs.sweep(SWEEP_STEPS_MAX)?)).await;
         // Failures of the store are told to whoever writes next; the sweep comes round again.
         more = match messages {
             Ok((swept, ticket)) => ticket.await.is_ok() && swept.more,

@@ -5,10 +5,11 @@ use p12_keystore::{KeyStore, Pkcs12ImportPolicy};
 use std::path::Path;
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
+use tokio_rustls::rustls::{Error, InconsistentKeys, ServerConfig};
 
 /// A chain of certificates, the server's own first, and the key of that one.
 type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
@@ -23,16 +24,44 @@ pub fn acceptor(cli: &Cli) -> Result<Option<TlsAcceptor>, String> {
         (None, Some(password)) => from_pfx(cert, password)?,
         _ => return Err("--cert needs --key (PEM) or --pwd (PFX), and not both".to_owned()),
     };
-    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .and_then(|builder| {
-            builder
-                .with_no_client_auth()
-                .with_single_cert(certificates, key)
-        })
-        .map_err(|error| format!("--cert {}: {error}", cert.display()))?;
+    let config = config(certificates, key);
+    let mut config = config.map_err(|error| format!("--cert {}: {error}", cert.display()))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Some(TlsAcceptor::from(Arc::new(config))))
+}
+
+fn config(
+    certificates: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> Result<ServerConfig, Error> {
+    let provider = Arc::new(ring::default_provider());
+    let key = provider.key_provider.load_private_key(key)?;
+    let certified = CertifiedKey::new(certificates, key);
+    check_key(&certified)?;
+    let builder = ServerConfig::builder_with_provider(provider);
+    Ok(builder
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified))))
+}
+
+/// Checks that the key is that of the certificate. The library parses certificates of X.509 version 3 only. Whether to trust any other,
+/// such as those of version 1 that `openssl x509 -req -signkey` makes, is up to the client: here it is enough that the key's
+/// public half stands in it.
+fn check_key(certified: &CertifiedKey) -> Result<(), Error> {
+    match certified.keys_match() {
+        Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(()),
+        Err(Error::InvalidCertificate(_)) if holds_public_key(certified) => Ok(()),
+        matched => matched,
+    }
+}
+
+fn holds_public_key(certified: &CertifiedKey) -> bool {
+    let (Some(certificate), Some(key)) = (certified.cert.first(), certified.key.public_key())
+    else {
+        return false;
+    };
+    memchr::memmem::find(certificate, &key).is_some()
 }
 
 fn from_pem(cert: &Path, key: &Path) -> Result<Identity, String> {
@@ -78,6 +107,22 @@ mod tests {
     use p12_keystore::{Certificate, KeyStoreEntry, PrivateKey, PrivateKeyChain};
     use tempfile::TempDir;
 
+    /// Made by `openssl x509 -req -signkey`, for the next hundred years, and its key.
+    const VERSION_1_CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\n\
+        MIIBJDCBywIUSutmMRXMGu6j7JfoKzOs4nPIL1owCgYIKoZIzj0EAwIwFDESMBAG\n\
+        A1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyMzE3NDE0OFoYDzIxMjYxMDMwMTc0MTQ4\n\
+        WjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNC\n\
+        AAQDNIiDPbb2PY6LIqFOpibV8TADO0+5c2AJJ93caSpKw2YzLIsY1X9uYkt1yMnB\n\
+        1jepCAmK3cKoI596+ZrjeTgJMAoGCCqGSM49BAMCA0gAMEUCIFrMhoO5axljDFgJ\n\
+        H+BfgoBcrzQyVGJzDQiDvPYtbm1WAiEAy1vqrn3dYezaKEAJluW3tas1dTkCFwM2\n\
+        FjpdTI8zkHg=\n\
+        -----END CERTIFICATE-----\n";
+    const VERSION_1_KEY: &str = "-----BEGIN PRIVATE KEY-----\n\
+        MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg2JDAq7s1WzCSJf17\n\
+        8r7Zh3JRBAY6LXXvRpvYJtFT07ehRANCAAQDNIiDPbb2PY6LIqFOpibV8TADO0+5\n\
+        c2AJJ93caSpKw2YzLIsY1X9uYkt1yMnB1jepCAmK3cKoI596+ZrjeTgJ\n\
+        -----END PRIVATE KEY-----\n";
+
     /// A directory with a certificate, its key, and both of them as a PFX file whose password is `secret`.
     fn files() -> TempDir {
         let files = TempDir::new().unwrap();
@@ -94,6 +139,8 @@ mod tests {
         write("certificate.pem", made.cert.pem().as_bytes());
         write("key.pem", made.signing_key.serialize_pem().as_bytes());
         write("bundle.pfx", &store.writer("secret").write().unwrap());
+        write("version1.pem", VERSION_1_CERTIFICATE.as_bytes());
+        write("version1.key", VERSION_1_KEY.as_bytes());
         files
     }
 
@@ -122,6 +169,14 @@ mod tests {
             accept(&files, &[("--cert", "bundle.pfx"), ("--pwd", "secret")]),
             Ok(true)
         );
+    }
+
+    #[test]
+    fn certificates_of_version_1_are_served_with_their_own_key_only() {
+        let files = files();
+        let with_key = |key| accept(&files, &[("--cert", "version1.pem"), ("--key", key)]);
+        assert_eq!(with_key("version1.key"), Ok(true));
+        assert!(with_key("key.pem").is_err());
     }
 
     #[test]

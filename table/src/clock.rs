@@ -1,90 +1,91 @@
-//! Clock: hands out Timestamps, no two of them equal.
+//! Clock: hands out Timestamps, each later than all before it.
 //!
 //! Clients use the ETag, which is the Timestamp, as a version: two writes of one entity must never share it, also when
-//! the entity was deleted in between.
+//! the entity was deleted in between. A caller takes a Timestamp while it holds the lock of the entity, so Timestamps are in the
+//! order of the writes that the lock orders.
 //!
-//! The clock of the machine may be set back, while the process runs or between two runs of it. So the store has a record
-//! of a time that no Timestamp is later than, which is moved a minute ahead whenever Timestamps come to it. One that is later
-//! than the record was at the start, and later than all that a clock since set back had led to, is later than that of every
-//! row: a write that takes one need not look at the row it replaces. So writes look for up to a minute after a restart.
+//! Within a process the wall clock never goes back, but it may have been set back between two runs. So the store has a record of
+//! a time that no Timestamp is later than, which is moved ahead by a second whenever Timestamps come to it. The next process
+//! goes on from there, and stays ahead of the wall clock until that has caught up.
+//!
+//! A record that is far ahead of the wall clock was made while that was wrong, and is not followed: Timestamps are those of the
+//! wall clock again, and rows may be ahead of them. A write then has to read the row that it replaces.
 
 use crate::codec;
 use crate::datetime::{DateTime, TICKS_PER_SECOND};
 use crate::error::Result;
 use crate::keys;
-use lazurite_engine::{Batch, Db, Keyspace};
+use lazurite_engine::{Batch, Db, Keyspace, WallClock};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::{Mutex, PoisonError};
-use std::time::SystemTime;
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// How far Timestamps may run ahead of the caller's clock, in ticks. Writes that come faster than one per tick run ahead; a
-/// clock that was set back by more than this is followed.
-const LEAD_TICKS_MAX: u64 = TICKS_PER_SECOND;
-/// How far the record is moved ahead at a time, in ticks.
-const RECORDED_AHEAD: u64 = 60 * TICKS_PER_SECOND;
+/// How far the record may be ahead of the wall clock at the start and still be followed, in ticks.
+const LEAD_TICKS_MAX: u64 = 60 * TICKS_PER_SECOND;
+/// How far the record is moved ahead at a time, in ticks. More saves writes of the record; less leaves Timestamps less far ahead
+/// of the wall clock after a restart.
+const RECORDED_AHEAD: u64 = TICKS_PER_SECOND;
 
 #[derive(Debug)]
 pub(crate) struct Clock {
+    wall: Arc<dyn WallClock>,
     db: Db,
     catalog: Keyspace,
-    /// The last Timestamp handed out, in ticks.
+    /// The last Timestamp that followed the wall clock, in ticks.
     last: AtomicU64,
-    /// Timestamps up to here may have been handed out although they are later than `last`.
-    doubtful: AtomicU64,
+    /// Rows may have Timestamps up to here although they are later than `last`.
+    rows_ahead: AtomicU64,
     /// What the store says: no Timestamp is later.
     recorded: AtomicU64,
     recording: Mutex<()>,
 }
 
 impl Clock {
-    /// The clock of a store. One without a record is taken for one whose clock was never set back.
-    pub(crate) fn open(db: &Db, catalog: &Keyspace) -> Result<Clock> {
+    /// The clock of a store. One without a record is taken for one that has no rows.
+    pub(crate) fn open(db: &Db, catalog: &Keyspace, wall: Arc<dyn WallClock>) -> Result<Clock> {
         let record = db.get(catalog, keys::TIMESTAMP_BOUND)?;
         let recorded = record.map_or(Ok(0), |bytes| {
             codec::decode_number("bound of Timestamps", &bytes)
         })?;
+        let lead = recorded.saturating_sub(DateTime::from(wall.now()).ticks());
+        let (last, rows_ahead) = if lead <= LEAD_TICKS_MAX {
+            (recorded, 0)
+        } else {
+            (0, recorded)
+        };
         Ok(Clock {
+            wall,
             db: db.clone(),
             catalog: catalog.clone(),
-            last: AtomicU64::default(),
-            doubtful: recorded.into(),
+            last: last.into(),
+            rows_ahead: rows_ahead.into(),
             recorded: recorded.into(),
             recording: Mutex::default(),
         })
     }
 
-    /// The Timestamp of a write at `now` over a row last written at `previous`: later than that, and not handed out before.
-    pub(crate) fn timestamp(
-        &self,
-        now: SystemTime,
-        previous: Option<DateTime>,
-    ) -> Result<DateTime> {
-        let next = self.next(DateTime::from(now));
+    /// Whether a row may have a later Timestamp than the next one, so that a write has to read the row it replaces. The answer holds
+    /// for any row while the caller holds its lock.
+    pub(crate) fn rows_may_be_ahead(&self) -> bool {
+        self.last.load(SeqCst) < self.rows_ahead.load(SeqCst)
+    }
+
+    /// The Timestamp of a write over a row last written at `previous`, if the caller knows it: later than that.
+    pub(crate) fn timestamp(&self, previous: Option<DateTime>) -> Result<DateTime> {
+        let next = self.next();
         let after_previous = previous.map_or(DateTime::MIN, DateTime::next_tick);
         if after_previous > next {
-            self.doubtful.fetch_max(after_previous.ticks(), SeqCst);
+            self.rows_ahead.fetch_max(after_previous.ticks(), SeqCst);
         }
         self.record(next.max(after_previous))
     }
 
-    /// The Timestamp of a write at `now` over any row, later than all before; `None` if that takes a look at the row.
-    pub(crate) fn latest(&self, now: SystemTime) -> Result<Option<DateTime>> {
-        let next = self.next(DateTime::from(now));
-        let is_latest = next.ticks() > self.doubtful.load(SeqCst);
-        is_latest.then(|| self.record(next)).transpose()
-    }
-
-    fn next(&self, now: DateTime) -> DateTime {
-        let advance = |last| {
-            let next = next_after(last, now).ticks();
-            if next <= last {
-                // Before anybody sees that `last` went back.
-                self.doubtful.fetch_max(last, SeqCst);
-            }
-            Some(next)
-        };
+    fn next(&self) -> DateTime {
+        let now = DateTime::from(self.wall.now());
+        let after =
+            |last: u64| DateTime::from_ticks(last).map_or(DateTime::MAX, DateTime::next_tick);
+        let advance = |last| Some(now.max(after(last)).ticks());
         let (Ok(last) | Err(last)) = self.last.fetch_update(SeqCst, SeqCst, advance);
-        next_after(last, now)
+        now.max(after(last))
     }
 
     /// Sees to it that the store says so before a row can have this Timestamp: its log keeps the order of writes.
@@ -109,80 +110,75 @@ impl Clock {
     }
 }
 
-/// What to hand out at `now`, after `last` ticks.
-fn next_after(last: u64, now: DateTime) -> DateTime {
-    let followed = last.saturating_sub(now.ticks()) < LEAD_TICKS_MAX;
-    let after_last = DateTime::from_ticks(last + 1).filter(|_| followed);
-    after_last.map_or(now, |after_last| now.max(after_last))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lazurite_engine::{Config, KeyspaceOptions};
-    use std::time::Duration;
+    use lazurite_engine::{Config, KeyspaceOptions, ManualWallClock};
+    use std::time::{Duration, SystemTime};
 
     const NOW: SystemTime = SystemTime::UNIX_EPOCH;
+    const SECOND: Duration = Duration::from_secs(1);
     const HOUR: Duration = Duration::from_secs(3600);
 
-    fn open(db: &Db) -> Clock {
-        let catalog = db.keyspace("catalog", KeyspaceOptions::default()).unwrap();
-        Clock::open(db, &catalog).unwrap()
-    }
-
-    fn with_clock(test: impl FnOnce(&Db, Clock)) {
+    fn with_db(test: impl FnOnce(&Db)) {
         let directory = tempfile::tempdir().unwrap();
-        let db = Db::open(directory.path(), Config::default()).unwrap();
-        let clock = open(&db);
-        test(&db, clock);
+        test(&Db::open(directory.path(), Config::default()).unwrap());
+    }
+
+    fn open(db: &Db, now: SystemTime) -> (Clock, Arc<ManualWallClock>) {
+        let catalog = db.keyspace("catalog", KeyspaceOptions::default()).unwrap();
+        let wall = Arc::new(ManualWallClock::new(now));
+        (Clock::open(db, &catalog, wall.clone()).unwrap(), wall)
     }
 
     #[test]
-    fn timestamps_advance_by_a_tick_while_the_clock_stands_still() {
-        with_clock(|_, clock| {
-            let timestamp = |previous| clock.timestamp(NOW, previous).unwrap();
-            let first = timestamp(None);
+    fn timestamps_follow_the_wall_clock_and_advance_by_a_tick_while_it_stands_still() {
+        with_db(|db| {
+            let (clock, wall) = open(db, NOW);
+            let timestamp = || clock.timestamp(None).unwrap();
+            let first = timestamp();
             assert_eq!(first, DateTime::from(NOW));
-            assert_eq!(timestamp(None), first.next_tick());
-            let later = DateTime::from(NOW + HOUR);
-            let after_later = timestamp(Some(later));
-            assert_eq!(after_later, later.next_tick(), "of a row from the future");
-            let third = first.next_tick().next_tick().next_tick();
-            assert_eq!(timestamp(None), third, "of another row");
+            assert_eq!(timestamp(), first.next_tick());
+            wall.advance(HOUR);
+            assert_eq!(timestamp(), DateTime::from(NOW + HOUR));
+            assert!(!clock.rows_may_be_ahead());
         });
     }
 
     #[test]
-    fn clock_set_back_is_followed() {
-        with_clock(|_, clock| {
-            clock.timestamp(NOW + HOUR, None).unwrap();
-            assert_eq!(clock.timestamp(NOW, None).unwrap(), DateTime::from(NOW));
+    fn the_next_process_hands_out_no_timestamp_again() {
+        with_db(|db| {
+            let mut last = open(db, NOW).0.timestamp(None).unwrap();
+            for step_back in [0, 1, 30] {
+                let (clock, _) = open(db, NOW - step_back * SECOND);
+                assert!(!clock.rows_may_be_ahead());
+                let next = clock.timestamp(None).unwrap();
+                assert!(next > last, "{step_back}");
+                last = next;
+            }
+            let (clock, wall) = open(db, NOW);
+            wall.advance(HOUR);
+            let caught_up = clock.timestamp(None).unwrap();
+            assert_eq!(caught_up, DateTime::from(NOW + HOUR));
         });
     }
 
     #[test]
-    fn what_a_clock_since_set_back_led_to_is_not_handed_out_unseen() {
-        with_clock(|_, clock| {
-            let latest = |now| clock.latest(now).unwrap();
-            assert_eq!(latest(NOW + HOUR), Some(DateTime::from(NOW + HOUR)));
-            assert_eq!(latest(NOW), None, "the clock was set back");
-            assert_eq!(latest(NOW + HOUR - Duration::from_secs(1)), None);
-            assert_eq!(latest(NOW + HOUR), None, "this very one was handed out");
-            assert!(latest(NOW + 2 * HOUR).is_some());
-            let row = clock.timestamp(NOW + 2 * HOUR, Some(DateTime::from(NOW + 4 * HOUR)));
-            assert_eq!(latest(NOW + 3 * HOUR), None, "a row is ahead of the clock");
-            assert!(latest(NOW + 5 * HOUR) > row.ok());
-        });
-    }
-
-    #[test]
-    fn the_next_process_knows_what_this_one_may_have_handed_out() {
-        with_clock(|db, clock| {
-            assert!(clock.latest(NOW + HOUR).unwrap().is_some());
-            let clock = open(db);
-            assert_eq!(clock.latest(NOW).unwrap(), None);
-            assert_eq!(clock.latest(NOW + HOUR).unwrap(), None);
-            assert!(clock.latest(NOW + 2 * HOUR).unwrap().is_some());
+    fn a_record_made_under_a_wrong_clock_is_not_followed_but_rows_are_looked_at() {
+        with_db(|db| {
+            let row = open(db, NOW + HOUR).0.timestamp(None).unwrap();
+            let (clock, wall) = open(db, NOW);
+            assert!(clock.rows_may_be_ahead());
+            let timestamp = |previous| clock.timestamp(previous).unwrap();
+            assert_eq!(timestamp(None), DateTime::from(NOW));
+            assert_eq!(timestamp(Some(row)), row.next_tick());
+            assert!(timestamp(None) < row, "of another row");
+            wall.advance(HOUR);
+            timestamp(None);
+            assert!(clock.rows_may_be_ahead(), "the record is a second ahead");
+            wall.advance(HOUR);
+            assert!(timestamp(Some(row)) > row.next_tick());
+            assert!(!clock.rows_may_be_ahead());
         });
     }
 }

@@ -154,19 +154,26 @@ pub(crate) fn decode_number(what: &str, stored: &[u8]) -> Result<u64> {
 /// Room that a row is given to begin with.
 const ROW_BYTES_USUAL: usize = 1024;
 
-/// Encodes a row of these properties, in this order.
+/// Where a row has its Timestamp: behind the version.
+const TIMESTAMP: std::ops::Range<usize> = 1..9;
+
+/// Encodes a row of these properties, in this order. Its Timestamp is still to be set.
 pub(crate) fn encode_row<'a>(
-    timestamp: DateTime,
     properties: impl IntoIterator<Item = (&'a str, ValueRef<'a>)>,
 ) -> Vec<u8> {
     let mut out = Vec::with_capacity(ROW_BYTES_USUAL);
     out.push(VERSION);
-    out.extend(timestamp.ticks().to_le_bytes());
+    out.resize(TIMESTAMP.end, 0);
     for (name, value) in properties {
         put_bytes(&mut out, name.as_bytes());
         put_value(&mut out, value);
     }
     out
+}
+
+/// Sets the Timestamp of an encoded row.
+pub(crate) fn set_timestamp(row: &mut [u8], timestamp: DateTime) {
+    row[TIMESTAMP].copy_from_slice(&timestamp.ticks().to_le_bytes());
 }
 
 fn put_value(out: &mut Vec<u8>, value: ValueRef<'_>) {
@@ -451,12 +458,10 @@ pub(crate) mod tests {
     }
 
     fn encode(timestamp: DateTime, properties: &[(String, Value)]) -> Vec<u8> {
-        encode_row(
-            timestamp,
-            properties
-                .iter()
-                .map(|(name, value)| (&**name, value.into())),
-        )
+        let properties = properties.iter();
+        let mut row = encode_row(properties.map(|(name, value)| (&**name, value.into())));
+        set_timestamp(&mut row, timestamp);
+        row
     }
 
     fn properties(row: Row<'_>) -> Result<Vec<(String, Value)>> {

@@ -11,7 +11,7 @@
 //! Order is PartitionKey, then RowKey, ordinal by UTF-16 code unit; tables by lower-case name.
 //!
 //! ```text
-//! write: limits -> table record (its name locked, shared) -> key lock -> read, check, new row -> Db::write -> ticket
+//! write: limits -> table record (its name locked, shared) -> key lock -> read, check, new row -> Timestamp -> Db::write -> ticket
 //!        (Insert Or Replace hardly ever reads: `clock.rs`)
 //! query: filter -> key ranges and what they cannot decide -> snapshot -> rows until the page is full
 //! ```
@@ -46,9 +46,9 @@ pub use transaction::{TRANSACTION_OPERATIONS_MAX, TransactionError};
 pub use view::EntityView;
 
 use clock::Clock;
-use lazurite_engine::{Compression, Db, KeyLocks, Keyspace, KeyspaceOptions};
+use lazurite_engine::{Compression, Db, KeyLocks, Keyspace, KeyspaceOptions, WallClock};
 use operations::table::NameLocks;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// The Table service of one data directory. Methods may be called from any number of threads.
 #[derive(Debug)]
@@ -67,12 +67,13 @@ pub struct TableService {
 }
 
 impl TableService {
-    /// Opens the service's keyspaces in `db`, creating them if absent; durable on return.
-    pub fn open(db: &Db) -> Result<TableService> {
+    /// Opens the service's keyspaces in `db`, creating them if absent; durable on return. Timestamps are those of `clock`, which is
+    /// read as the last thing before a write, under the locks of its entities.
+    pub fn open(db: &Db, clock: Arc<dyn WallClock>) -> Result<TableService> {
         let catalog = db.keyspace("table.catalog", KeyspaceOptions::default())?;
         Ok(TableService {
             db: db.clone(),
-            clock: Clock::open(db, &catalog)?,
+            clock: Clock::open(db, &catalog, clock)?,
             catalog,
             entities: db.keyspace("table.entities", entity_options())?,
             entity_locks: KeyLocks::default(),

@@ -9,7 +9,6 @@ use crate::{DateTime, TableService, keys, limits};
 use lazurite_engine::{Batch, Ticket};
 use std::collections::HashSet;
 use std::fmt;
-use std::time::SystemTime;
 
 /// Most operations of a transaction.
 pub const TRANSACTION_OPERATIONS_MAX: usize = 100;
@@ -49,7 +48,6 @@ impl TableService {
         account: &str,
         table: &str,
         operations: &[Operation],
-        now: SystemTime,
     ) -> Result<(Vec<Option<DateTime>>, Ticket), TransactionError> {
         check(operations)?;
         let (_name_guard, table) = at(0, self.table_for_write(account, table))?;
@@ -62,15 +60,16 @@ impl TableService {
         };
         let keys: Vec<Vec<u8>> = operations.iter().map(key).collect();
         let _guard = self.entity_locks.lock_all(keys.iter().map(|key| &key[..]));
+        let read = |(index, (operation, key)): (usize, (&Operation, &Vec<u8>))| {
+            at(index, self.change(operation.write, &operation.entity, key))
+        };
+        let changes = operations.iter().zip(&keys).enumerate().map(read);
+        let changes = changes.collect::<Result<Vec<_>, _>>()?;
+        // Nothing is read from here on: the Timestamps are those of the write.
         let mut batch = Batch::new();
         let mut timestamps = Vec::with_capacity(operations.len());
-        for (index, (operation, key)) in operations.iter().zip(&keys).enumerate() {
-            let stored = at(
-                index,
-                self.apply(operation.write, &operation.entity, key, now),
-            )?;
-            timestamps.push(stored.timestamp());
-            self.put(&mut batch, key, &stored);
+        for (index, (change, key)) in changes.into_iter().zip(&keys).enumerate() {
+            timestamps.push(at(index, self.put(&mut batch, key, change))?);
         }
         let ticket = at(0, self.db.write(batch).map_err(Error::from))?;
         Ok((timestamps, ticket))

@@ -1,11 +1,16 @@
 //! One behaviour of the protocol per test, by example: limits, errors, pages and their cost.
 
-use lazurite_engine::{Config, Db, Direction, Durability, KeyRange, KeyspaceOptions, Ticket};
+use lazurite_engine::{
+    Config, Db, Direction, Durability, KeyRange, KeyspaceOptions, ManualWallClock, Ticket,
+    WallClock,
+};
 use lazurite_table::{
     AccessKind, Entity, Error, IfMatch, InvalidInput, Operation, OutOfRangeInput, PAGE_BYTES_MAX,
     Page, Query, Result, SignedIdentifier, TableQuery, TableService, Value, Write,
 };
 use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const ACCOUNT: &str = "account";
@@ -13,6 +18,7 @@ const NOW: SystemTime = UNIX_EPOCH;
 
 struct Fixture {
     db: Db,
+    clock: Arc<ManualWallClock>,
     service: TableService,
     _directory: tempfile::TempDir,
 }
@@ -33,7 +39,8 @@ fn fixture() -> Fixture {
         ..Config::default()
     };
     let db = Db::open(directory.path(), config).unwrap();
-    let service = TableService::open(&db).unwrap();
+    let clock = Arc::new(ManualWallClock::new(NOW));
+    let service = TableService::open(&db, clock.clone()).unwrap();
     service
         .create_table(ACCOUNT, "people")
         .unwrap()
@@ -41,6 +48,7 @@ fn fixture() -> Fixture {
         .unwrap();
     Fixture {
         db,
+        clock,
         service,
         _directory: directory,
     }
@@ -69,7 +77,7 @@ fn numbered(count: usize) -> Entity {
 
 impl Fixture {
     fn insert(&self, entity: &Entity) -> Result<()> {
-        self.insert_entity(ACCOUNT, "people", entity, NOW)
+        self.insert_entity(ACCOUNT, "people", entity)
             .map(|(_, ticket)| ticket.wait().unwrap())
     }
 
@@ -194,7 +202,7 @@ fn tables_of_metrics_are_found_by_their_names_and_emptied_by_age() {
     assert!(fixture.make_metrics_table(ACCOUNT, name).unwrap().is_none());
     for hour in ["20261121T2300", "20261122T0000", "20261122T0100"] {
         let row = Entity::new(hour, "user;All", Vec::new());
-        let inserted = fixture.insert_entity(ACCOUNT, &name.to_uppercase(), &row, NOW);
+        let inserted = fixture.insert_entity(ACCOUNT, &name.to_uppercase(), &row);
         inserted.unwrap().1.wait().unwrap();
     }
     let deleted = || fixture.delete_partitions_before(ACCOUNT, name, "20261122T0000");
@@ -306,14 +314,13 @@ fn entity_is_measured_by_the_rule_and_after_a_merge() {
     let rest = ((1 << 20) - 8 - 16 * (12 + 4 + 64_000) - (12 + 4)) / 2;
     let (exact, larger) = (with_rest(rest), with_rest(rest + 1));
     service.insert(&exact).unwrap();
-    let replaced = service.insert_or_replace_entity(ACCOUNT, "people", &larger, NOW);
+    let replaced = service.insert_or_replace_entity(ACCOUNT, "people", &larger);
     assert!(matches!(replaced, Err(Error::EntityTooLarge)));
     let merged = service.merge_entity(
         ACCOUNT,
         "people",
         &entity("r", &[("x", text(0))]),
         IfMatch::Any,
-        NOW,
     );
     assert!(matches!(merged, Err(Error::EntityTooLarge)));
 }
@@ -334,7 +341,7 @@ fn forbidden_characters_in_keys_have_three_answers() {
     };
     assert_eq!(get("a/b"), "Bad Request - Error in query syntax.");
     assert_eq!(get("a#b"), "One of the request inputs is out of range.");
-    let upsert = service.insert_or_replace_entity(ACCOUNT, "people", &entity("a\\", &[]), NOW);
+    let upsert = service.insert_or_replace_entity(ACCOUNT, "people", &entity("a\\", &[]));
     assert!(matches!(
         upsert,
         Err(Error::InvalidInput(InvalidInput::QuerySyntax))
@@ -359,7 +366,7 @@ fn merge_keeps_places_and_the_new_type_wins() {
         .unwrap();
     let changes = entity("r", &[("C", text(2)), ("A", Value::Boolean(true))]);
     let (timestamp, _) = service
-        .merge_entity(ACCOUNT, "people", &changes, IfMatch::Any, NOW)
+        .merge_entity(ACCOUNT, "people", &changes, IfMatch::Any)
         .unwrap();
     let stored = service.get_entity(ACCOUNT, "people", "p", "r").unwrap();
     let expected = entity(
@@ -383,7 +390,7 @@ fn transaction_limits_name_the_operation() {
         entity: entity(&at.to_string(), &[]),
     };
     let run = |operations: &[Operation]| match service
-        .execute_transaction(ACCOUNT, "people", operations, NOW)
+        .execute_transaction(ACCOUNT, "people", operations)
     {
         Ok((timestamps, _)) => Ok(timestamps),
         Err(error) => Err(error.to_string()),
@@ -595,29 +602,89 @@ fn service_properties_are_kept_by_account() {
 
 #[test]
 fn insert_or_replace_reads_no_row() {
-    let service = fixture();
-    let upsert = |turn: usize, now| {
+    let Fixture {
+        db, clock, service, ..
+    } = &fixture();
+    let upsert = |service: &TableService, turn: usize| {
         for row in 0..2000 {
             let upserted = entity(&format!("{row:04}"), &[("Turn", text(turn))]);
-            let written = service.insert_or_replace_entity(ACCOUNT, "people", &upserted, now);
+            let written = service.insert_or_replace_entity(ACCOUNT, "people", &upserted);
             written.unwrap().1.wait().unwrap();
         }
     };
-    let entities = service
-        .db
+    let entities = db
         .keyspace("table.entities", KeyspaceOptions::default())
         .unwrap();
-    upsert(1, NOW);
-    service.db.flush(&entities).unwrap();
-    let before = service.db.stats().blocks_read;
-    upsert(2, NOW + Duration::from_secs(1));
-    assert_eq!(service.db.stats().blocks_read, before);
+    upsert(service, 1);
+    db.flush(&entities).unwrap();
+    let before = db.stats().blocks_read;
+    upsert(service, 2);
+    clock.advance(Duration::from_secs(1));
+    upsert(&TableService::open(db, clock.clone()).unwrap(), 3);
+    assert_eq!(db.stats().blocks_read, before);
     let found = service.get_entity(ACCOUNT, "people", "p", "1234").unwrap();
-    assert_eq!(found.properties, [("Turn".to_owned(), text(2))]);
-    service.db.flush(&entities).unwrap();
-    upsert(3, NOW);
+    assert_eq!(found.properties, [("Turn".to_owned(), text(3))]);
+    db.flush(&entities).unwrap();
+    clock.set(NOW - Duration::from_secs(3600));
+    upsert(&TableService::open(db, clock.clone()).unwrap(), 4);
     assert!(
-        service.db.stats().blocks_read > before,
+        db.stats().blocks_read > before,
         "the clock was set back: only the rows tell which Timestamps they have had"
     );
+}
+
+#[test]
+fn etag_does_not_come_back_with_a_restart() {
+    let Fixture {
+        db, clock, service, ..
+    } = &fixture();
+    let insert = |service: &TableService| {
+        let inserted = service.insert_entity(ACCOUNT, "people", &entity("r", &[]));
+        inserted.unwrap().0
+    };
+    let first = insert(service);
+    let restarted = TableService::open(db, clock.clone()).unwrap();
+    wait(restarted.delete_entity(ACCOUNT, "people", "p", "r", IfMatch::Any)).unwrap();
+    assert!(insert(&restarted) > first);
+}
+
+/// A clock that a write finds an hour later each time it is read.
+#[derive(Debug, Default)]
+struct HourlyClock(AtomicU32);
+
+impl WallClock for HourlyClock {
+    fn now(&self) -> SystemTime {
+        NOW + Duration::from_secs(3600) * self.0.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn timestamps_are_of_the_write_and_not_of_the_reads_before_it() {
+    let db = &fixture().db;
+    let clock = Arc::new(HourlyClock::default());
+    let service = TableService::open(db, clock.clone()).unwrap();
+    let held = entity("r", &[]);
+    let write = |write| {
+        service.execute_transaction(
+            ACCOUNT,
+            "people",
+            &[Operation {
+                write,
+                entity: held.clone(),
+            }],
+        )
+    };
+    let read_before = clock.0.load(Ordering::Relaxed);
+    let refused = write(Write::Update(IfMatch::Any));
+    assert!(matches!(
+        refused.unwrap_err().error,
+        Error::ResourceNotFound
+    ));
+    assert_eq!(
+        clock.0.load(Ordering::Relaxed),
+        read_before,
+        "nothing is written"
+    );
+    let _written = write(Write::Insert).unwrap();
+    assert_eq!(clock.0.load(Ordering::Relaxed), read_before + 1);
 }

@@ -14,7 +14,6 @@ use crate::model::{
 use crate::names;
 use crate::upload::{Upload, UploadKind};
 use lazurite_engine::Ticket;
-use std::time::SystemTime;
 
 /// Most appends of one blob. Source: Append Block, "Remarks".
 const APPENDS_MAX: u32 = 50_000;
@@ -64,12 +63,11 @@ impl BlobService {
         &self,
         address: &BlobAddress<'_>,
         request: PutAppendBlob,
-        now: SystemTime,
     ) -> Result<(Written, Ticket)> {
         let condition = request.conditions.for_write()?;
         names::check_metadata(&request.metadata)?;
         let settings = request.settings.checked(BlobType::AppendBlob)?;
-        let mut write = self.begin_write(address, now)?;
+        let mut write = self.begin_write(address)?;
         write.check(condition, &request.conditions, WriteKind::Create)?;
         let key = request.conditions.customer_key.as_ref();
         let brought = write.brought(key, &request.conditions)?;
@@ -99,7 +97,6 @@ impl BlobService {
         &self,
         address: &BlobAddress<'_>,
         request: AppendBlock,
-        now: SystemTime,
     ) -> Result<(AppendBlockOutcome, Ticket)> {
         let condition = request.conditions.for_write()?;
         if request.upload.length() == 0 {
@@ -110,7 +107,7 @@ impl BlobService {
         }
         let body = request.upload.finish(UploadKind::AppendBlock, None)?;
         let (length, checksums) = (body.length, body.checksums);
-        let mut write = self.begin_write(address, now)?;
+        let mut write = self.begin_write(address)?;
         write.check_type(BlobType::AppendBlob)?;
         write.check(condition, &request.conditions, WriteKind::Change)?;
         let mut blob = write.changeable()?;
@@ -163,9 +160,8 @@ impl BlobService {
         address: &BlobAddress<'_>,
         append_position: Option<u64>,
         conditions: &Conditions,
-        now: SystemTime,
     ) -> Result<(Written, Ticket)> {
-        let write = self.begin_change(address, Some(BlobType::AppendBlob), conditions, now)?;
+        let write = self.begin_change(address, Some(BlobType::AppendBlob), conditions)?;
         let mut blob = write.changeable()?;
         check_position(&blob, append_position)?;
         let count = blob.committed_block_count().unwrap_or_default();

@@ -6,7 +6,7 @@ use crate::*;
 impl Store {
     pub(super) fn put_append_blob(&self, name: &str) -> Written {
         let request = PutAppendBlob::default();
-        let put = self.service.put_append_blob(&address(name), request, at(0));
+        let put = self.at(at(0)).put_append_blob(&address(name), request);
         let (written, ticket) = put.unwrap();
         ticket.wait().unwrap();
         written
@@ -29,7 +29,7 @@ impl Store {
             append_position,
             conditions: Conditions::default(),
         };
-        let (outcome, ticket) = self.service.append_block(&address(name), request, at(1))?;
+        let (outcome, ticket) = self.at(at(1)).append_block(&address(name), request)?;
         ticket.wait()?;
         Ok(outcome)
     }
@@ -91,8 +91,8 @@ fn sealed_blob_takes_no_more() {
     let none = Conditions::default();
     let seal = |position| {
         let sealed = store
-            .service
-            .append_blob_seal(&address("log"), position, &none, at(2));
+            .at(at(2))
+            .append_blob_seal(&address("log"), position, &none);
         sealed.map(|(_, ticket)| ticket.wait().unwrap())
     };
     assert_err!(seal(Some(2)), Error::AppendPositionConditionNotMet);

@@ -1,5 +1,6 @@
 //! Operations on blobs of any type.
 
+use super::BlobRead;
 use super::checks::{check_online, check_unprotected};
 use super::write::{BlobWrite, Place, Retired};
 use crate::BlobService;
@@ -74,9 +75,13 @@ impl BlobService {
         address: &BlobAddress<'_>,
         range: Option<ByteRange>,
         conditions: &Conditions,
-        now: SystemTime,
     ) -> Result<Download> {
-        let (snapshot, _, blob) = self.find_for_read(address, conditions, now)?;
+        let BlobRead {
+            snapshot,
+            blob,
+            now,
+            ..
+        } = self.find_for_read(address, conditions)?;
         check_online(&blob, now)?;
         let key = conditions.customer_key;
         blob.encryption.check(key.as_ref())?;
@@ -89,9 +94,8 @@ impl BlobService {
         &self,
         address: &BlobAddress<'_>,
         conditions: &Conditions,
-        now: SystemTime,
     ) -> Result<Blob> {
-        let (_, _, blob) = self.find_for_read(address, conditions, now)?;
+        let blob = self.find_for_read(address, conditions)?.blob;
         blob.encryption.check(conditions.customer_key.as_ref())?;
         Ok(blob)
     }
@@ -105,9 +109,8 @@ impl BlobService {
         address: &BlobAddress<'_>,
         headers: BlobHeaders,
         conditions: &Conditions,
-        now: SystemTime,
     ) -> Result<(Written, Ticket)> {
-        let write = self.begin_change(address, None, conditions, now)?;
+        let write = self.begin_change(address, None, conditions)?;
         let mut blob = write.changeable()?;
         blob.headers = headers;
         blob.copy = blob.copy.filter(|copy| copy.incremental);
@@ -121,10 +124,9 @@ impl BlobService {
         address: &BlobAddress<'_>,
         metadata: Metadata,
         conditions: &Conditions,
-        now: SystemTime,
     ) -> Result<(Written, Ticket)> {
         names::check_metadata(&metadata)?;
-        let write = self.begin_change(address, None, conditions, now)?;
+        let write = self.begin_change(address, None, conditions)?;
         let brought = write.brought(conditions.customer_key.as_ref(), conditions)?;
         brought.check(&write.existing()?.encryption)?;
         if write.policy.versioning {
@@ -166,21 +168,20 @@ impl BlobService {
         &self,
         address: &BlobAddress<'_>,
         request: &DeleteBlob,
-        now: SystemTime,
     ) -> Result<(BlobDeletion, Ticket)> {
         let condition = request.conditions.for_write()?;
-        let mut write = self.begin_any_write(address, now)?;
+        let mut write = self.begin_any_write(address)?;
         let permanent = if request.permanent {
             write.delete_permanently(address.state, condition, request)?;
             true
         } else if address.state != BlobState::Current {
             let (place, blob) = write.find_for_change(address.state, condition)?;
             request.conditions.check_tags(&blob.tags)?;
-            request.tier_changed.check(&blob, now)?;
+            request.tier_changed.check(&blob, write.now)?;
             write.delete_past(place, blob, request.snapshots)?
         } else {
             write.check(condition, &request.conditions, WriteKind::Change)?;
-            request.tier_changed.check(&write.existing()?, now)?;
+            request.tier_changed.check(&write.existing()?, write.now)?;
             write.delete_current(request.snapshots)?
         };
         Ok((BlobDeletion { permanent }, write.commit()?))

@@ -97,8 +97,8 @@ fn creation_race_has_one_winner() {
     );
     assert_err!(
         store
-            .service
-            .check_put(&address("name"), &only_if_missing(), at(0)),
+            .at(at(0))
+            .check_put(&address("name"), &only_if_missing()),
         Error::BlobAlreadyExists
     );
     assert_eq!(store.read("name").unwrap(), b"first");
@@ -193,28 +193,28 @@ fn properties_and_metadata_change_the_etag_and_nothing_else() {
     };
     let none = Conditions::default();
     let set = store
-        .service
-        .set_blob_properties(&address("name"), headers.clone(), &none, at(1));
+        .at(at(1))
+        .set_blob_properties(&address("name"), headers.clone(), &none);
     let (first, _) = set.unwrap();
     assert!(first.etag > put.written.etag);
     let metadata = pairs(&[("B", "2"), ("a", "1")]);
     let stale = if_match(put.written.etag);
     let set = store
-        .service
-        .set_blob_metadata(&address("name"), metadata.clone(), &stale, at(2));
+        .at(at(2))
+        .set_blob_metadata(&address("name"), metadata.clone(), &stale);
     assert_err!(set, Error::ConditionNotMet);
     let fresh = if_match(first.etag);
     let set = store
-        .service
-        .set_blob_metadata(&address("name"), metadata.clone(), &fresh, at(2));
+        .at(at(2))
+        .set_blob_metadata(&address("name"), metadata.clone(), &fresh);
     let (second, _) = set.unwrap();
     let blob = store.properties("name").unwrap();
     assert_eq!((blob.etag, blob.last_modified), (second.etag, at(2)));
     assert_eq!((blob.headers, blob.metadata), (headers, metadata));
     assert_eq!(store.read("name").unwrap(), b"body");
     let set = store
-        .service
-        .set_blob_metadata(&address("none"), pairs(&[]), &none, at(2));
+        .at(at(2))
+        .set_blob_metadata(&address("none"), pairs(&[]), &none);
     assert_err!(set, Error::BlobNotFound);
 }
 
@@ -227,8 +227,8 @@ fn not_modified_carries_the_validators() {
         ..Conditions::default()
     };
     let result = store
-        .service
-        .get_blob(&address("name"), None, &conditions, at(0));
+        .at(at(0))
+        .get_blob(&address("name"), None, &conditions);
     let Err(Error::NotModified {
         etag,
         last_modified,
@@ -261,13 +261,11 @@ fn names_are_checked_on_every_operation() {
         ..address("name")
     };
     let none = Conditions::default();
-    let read = store
-        .service
-        .get_blob_properties(&bad_container, &none, at(0));
+    let read = store.at(at(0)).get_blob_properties(&bad_container, &none);
     assert_err!(read, Error::InvalidResourceName);
     let write = store
-        .service
-        .delete_blob(&bad_container, &DeleteBlob::default(), at(0));
+        .at(at(0))
+        .delete_blob(&bad_container, &DeleteBlob::default());
     assert_err!(write, Error::InvalidResourceName);
     assert_err!(store.put("a/../b", b""), Error::InvalidUri);
     store.put("a\\b", b"body").unwrap();

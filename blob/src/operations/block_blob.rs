@@ -18,7 +18,6 @@ use crate::model::{
 use crate::names;
 use crate::upload::{Upload, UploadKind};
 use lazurite_engine::{Direction, KeyRange, Snapshot, Ticket};
-use std::time::SystemTime;
 
 /// The request of Put Blob for a block blob.
 #[derive(Debug)]
@@ -90,19 +89,14 @@ impl BlobService {
     /// Fails as Put Blob or Put Block List would now for reasons that need no body: for a server that decides before it
     /// takes one. They check again themselves. Errors: of the names; those of the conditions of a write and of leases,
     /// `BlobAlreadyExists` for `If-None-Match: *`; `ContainerNotFound`.
-    pub fn check_put(
-        &self,
-        address: &BlobAddress<'_>,
-        conditions: &Conditions,
-        now: SystemTime,
-    ) -> Result<()> {
+    pub fn check_put(&self, address: &BlobAddress<'_>, conditions: &Conditions) -> Result<()> {
         let condition = conditions.for_write()?;
-        let found = self.find(address, now)?;
+        let found = self.find(address)?;
         let blob = found.blob.as_ref();
         condition.check(WriteKind::Create, blob.map(Validators::from))?;
         conditions.check_tags(blob.map_or(&Tags::new(), |blob| &blob.tags))?;
         let lease = blob.map(|blob| blob.lease).unwrap_or_default();
-        lease.check_write(conditions.lease_id, now, Leased::Blob)
+        lease.check_write(conditions.lease_id, found.now, Leased::Blob)
     }
 
     /// Makes a block blob of one body, in place of whatever has the name, its uncommitted blocks included.
@@ -113,7 +107,6 @@ impl BlobService {
         &self,
         address: &BlobAddress<'_>,
         request: PutBlob,
-        now: SystemTime,
     ) -> Result<(PutBlobOutcome, Ticket)> {
         let condition = request.conditions.for_write()?;
         names::check_metadata(&request.metadata)?;
@@ -125,7 +118,7 @@ impl BlobService {
         let (length, checksums) = (body.length, body.checksums);
         headers.content_md5 = checksums.md5;
 
-        let mut write = self.begin_write(address, now)?;
+        let mut write = self.begin_write(address)?;
         write.check(condition, &request.conditions, WriteKind::Create)?;
         let brought = write.brought(body.key.as_ref(), &request.conditions)?;
         let file = match write.replaceable_file()? {
@@ -174,7 +167,6 @@ impl BlobService {
         block_id: &[u8],
         upload: Upload,
         conditions: &Conditions,
-        now: SystemTime,
     ) -> Result<(PutBlockOutcome, Ticket)> {
         block_list::check_block_id(block_id)?;
         if upload.length() == 0 {
@@ -186,7 +178,7 @@ impl BlobService {
         let body = upload.finish(UploadKind::PutBlock, None)?;
         let (length, checksums) = (body.length, body.checksums);
 
-        let mut write = self.begin_write(address, now)?;
+        let mut write = self.begin_write(address)?;
         write.check_type(BlobType::BlockBlob)?;
         write.check_lease(conditions.lease_id)?;
         let brought = write.brought(body.key.as_ref(), conditions)?;
@@ -224,7 +216,6 @@ impl BlobService {
         &self,
         address: &BlobAddress<'_>,
         request: PutBlockList,
-        now: SystemTime,
     ) -> Result<(Written, Ticket)> {
         let condition = request.conditions.for_write()?;
         names::check_metadata(&request.metadata)?;
@@ -234,7 +225,7 @@ impl BlobService {
                 limit: COMMITTED_BLOCKS_MAX,
             });
         }
-        let mut write = self.begin_write(address, now)?;
+        let mut write = self.begin_write(address)?;
         write.check_type(BlobType::BlockBlob)?;
         write.check(condition, &request.conditions, WriteKind::Create)?;
         let key = request.conditions.customer_key.as_ref();
@@ -265,9 +256,8 @@ impl BlobService {
         address: &BlobAddress<'_>,
         list_type: BlockListType,
         conditions: &Conditions,
-        now: SystemTime,
     ) -> Result<BlockList> {
-        let found = self.find(address, now)?;
+        let found = self.find(address)?;
         let staging = self.staging_of(&found, address.state)?;
         if let Some(blob) = &found.blob {
             if blob.blob_type() != BlobType::BlockBlob {
@@ -275,7 +265,7 @@ impl BlobService {
             }
             conditions.check_tags(&blob.tags)?;
             blob.lease
-                .check_read(conditions.lease_id, now, Leased::Blob)?;
+                .check_read(conditions.lease_id, found.now, Leased::Blob)?;
         } else if staging.is_none() {
             return Err(Error::BlobNotFound);
         }

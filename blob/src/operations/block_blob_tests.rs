@@ -14,13 +14,8 @@ fn uncommitted_blob_is_known_to_get_block_list_only() {
     assert_err!(store.properties("name"), Error::BlobNotFound);
     assert_err!(store.delete("name"), Error::BlobNotFound);
     let lists = store
-        .service
-        .get_block_list(
-            &address("name"),
-            BlockListType::All,
-            &Conditions::default(),
-            at(0),
-        )
+        .at(at(0))
+        .get_block_list(&address("name"), BlockListType::All, &Conditions::default())
         .unwrap();
     assert!(lists.blob.is_none() && lists.committed.is_empty());
     assert_eq!(lists.uncommitted[0].length, 11);
@@ -57,8 +52,8 @@ fn get_block_list_answers_the_lists_it_is_asked_for() {
     assert_eq!(store.block_lists("name").unwrap(), [committed, uncommitted]);
     let ask = |list_type| {
         store
-            .service
-            .get_block_list(&address("name"), list_type, &Conditions::default(), at(0))
+            .at(at(0))
+            .get_block_list(&address("name"), list_type, &Conditions::default())
             .unwrap()
     };
     let only_committed = ask(BlockListType::Committed);
@@ -78,11 +73,10 @@ fn get_block_list_answers_the_lists_it_is_asked_for() {
         (0, 2)
     );
     assert_eq!(store.read("name").unwrap(), b"bab");
-    let missing = store.service.get_block_list(
+    let missing = store.at(at(0)).get_block_list(
         &address("none"),
         BlockListType::All,
         &Conditions::default(),
-        at(0),
     );
     assert_err!(missing, Error::BlobNotFound);
 }
@@ -198,8 +192,8 @@ fn blocks_need_a_body_an_id_and_a_container() {
     };
     let upload = store.upload(UploadKind::PutBlock, b"1");
     let result = store
-        .service
-        .put_block(&elsewhere, b"a", upload, &Conditions::default(), at(0));
+        .at(at(0))
+        .put_block(&elsewhere, b"a", upload, &Conditions::default());
     assert_err!(result, Error::ContainerNotFound);
 }
 
@@ -271,8 +265,8 @@ fn settled_bodies_of_all_kinds_keep_their_keys_and_claims() {
     let put_block = |upload| {
         let none = Conditions::default();
         store
-            .service
-            .put_block(&address("blocks"), b"a", upload, &none, at(0))
+            .at(at(0))
+            .put_block(&address("blocks"), b"a", upload, &none)
     };
     let outcome = put_block(block).unwrap().0;
     assert_eq!(outcome.checksums.md5, None);
@@ -287,7 +281,7 @@ fn settled_bodies_of_all_kinds_keep_their_keys_and_claims() {
     };
     store.put_with("sealed", request, at(0)).unwrap();
     let download = store
-        .service
-        .get_blob(&address("sealed"), None, &with_key(7), at(1));
+        .at(at(1))
+        .get_blob(&address("sealed"), None, &with_key(7));
     assert_eq!(drain(download.unwrap().body, 999), body);
 }

@@ -17,10 +17,9 @@ impl BlobService {
         address: &BlobAddress<'_>,
         blob_type: Option<BlobType>,
         conditions: &Conditions,
-        now: SystemTime,
     ) -> Result<BlobWrite<'_>> {
         let condition = conditions.for_write()?;
-        let write = self.begin_write(address, now)?;
+        let write = self.begin_write(address)?;
         blob_type.map_or(Ok(()), |wanted| write.check_type(wanted))?;
         write.check(condition, conditions, WriteKind::Change)?;
         Ok(write)

@@ -49,14 +49,13 @@ impl BlobService {
         container: &str,
         public_access: PublicAccess,
         metadata: Metadata,
-        now: SystemTime,
     ) -> Result<(Written, Ticket)> {
         let settings = ContainerSettings {
             public_access,
             metadata,
             ..ContainerSettings::default()
         };
-        self.create_container_with(account, container, settings, now)
+        self.create_container_with(account, container, settings)
     }
 
     /// As [`BlobService::create_container`], with all that a container may be made with.
@@ -65,7 +64,6 @@ impl BlobService {
         account: &str,
         container: &str,
         settings: ContainerSettings,
-        now: SystemTime,
     ) -> Result<(Written, Ticket)> {
         names::check_container_name(container)?;
         names::check_metadata(&settings.metadata)?;
@@ -77,7 +75,7 @@ impl BlobService {
         if self.db.get(&self.keyspaces.containers, &key)?.is_some() {
             return Err(Error::ContainerAlreadyExists);
         }
-        let written = self.stamp(now, None);
+        let written = self.stamp(self.now(), None);
         let container = Container {
             id: self.ids.next_id(),
             etag: written.etag,
@@ -107,9 +105,10 @@ impl BlobService {
         &self,
         container: &Container,
         lease_id: Option<Guid>,
-        now: SystemTime,
     ) -> Result<()> {
-        container.lease.check_read(lease_id, now, Leased::Container)
+        container
+            .lease
+            .check_read(lease_id, self.now(), Leased::Container)
     }
 
     /// Replaces the container's metadata. Conditions: `If-Modified-Since` only.
@@ -121,13 +120,12 @@ impl BlobService {
         container: &str,
         metadata: Metadata,
         conditions: &Conditions,
-        now: SystemTime,
     ) -> Result<(Written, Ticket)> {
         names::check_metadata(&metadata)?;
         if conditions.if_unmodified_since.is_some() {
             return Err(Error::ConditionHeadersNotSupported);
         }
-        self.change_container(account, container, conditions, now, |container| {
+        self.change_container(account, container, conditions, |container| {
             container.metadata = metadata;
         })
     }
@@ -143,10 +141,9 @@ impl BlobService {
         public_access: PublicAccess,
         policies: Vec<StoredPolicy>,
         conditions: &Conditions,
-        now: SystemTime,
     ) -> Result<(Written, Ticket)> {
         check_policies(&policies)?;
-        self.change_container(account, container, conditions, now, |container| {
+        self.change_container(account, container, conditions, |container| {
             container.public_access = public_access;
             container.policies = policies;
         })
@@ -160,7 +157,6 @@ impl BlobService {
         account: &str,
         container: &str,
         conditions: &Conditions,
-        now: SystemTime,
     ) -> Result<Ticket> {
         names::check_container_name(container)?;
         let condition = conditions.for_container_write()?;
@@ -168,6 +164,7 @@ impl BlobService {
         let _gate = self.gates.alone(&key);
         let mut found = self.keyspaces.container(&self.db, &key)?;
         condition.check(WriteKind::Change, Some(Validators::from(&found)))?;
+        let now = self.now();
         found
             .lease
             .check_write(conditions.lease_id, now, Leased::Container)?;
@@ -240,14 +237,16 @@ impl BlobService {
         account: &str,
         container: &str,
         version: Moment,
-        now: SystemTime,
     ) -> Result<(Written, Ticket)> {
         names::check_container_name(container)?;
         let key = keys::container(account, container);
         let _gate = self.gates.alone(&key);
         let deleted_key = keys::deleted_container(account, container, version);
         let mut found = self.keyspaces.container(&self.db, &deleted_key)?;
-        if found.deleted.is_none_or(|deleted| deleted.until <= now) {
+        if found
+            .deleted
+            .is_none_or(|deleted| deleted.until <= self.now())
+        {
             return Err(Error::ContainerNotFound);
         }
         if self.db.get(&self.keyspaces.containers, &key)?.is_some() {
@@ -267,13 +266,12 @@ impl BlobService {
         &self,
         account: &str,
         request: &ListContainers,
-        now: SystemTime,
     ) -> Result<ListContainersPage> {
         request.page(
             &self.db.snapshot(),
             &self.keyspaces.containers,
             account,
-            now,
+            self.now(),
         )
     }
 
@@ -284,13 +282,12 @@ impl BlobService {
         account: &str,
         container: &str,
         request: &ListBlobs,
-        now: SystemTime,
     ) -> Result<ListBlobsPage> {
         names::check_container_name(container)?;
         let snapshot = self.db.snapshot();
         let key = keys::container(account, container);
         let container = self.keyspaces.container(&snapshot, &key)?;
-        request.page(&snapshot, &self.keyspaces, container.id, now)
+        request.page(&snapshot, &self.keyspaces, container.id, self.now())
     }
 
     fn change_container(
@@ -298,7 +295,6 @@ impl BlobService {
         account: &str,
         container: &str,
         conditions: &Conditions,
-        now: SystemTime,
         change: impl FnOnce(&mut Container),
     ) -> Result<(Written, Ticket)> {
         names::check_container_name(container)?;
@@ -308,7 +304,7 @@ impl BlobService {
         let mut container = self.keyspaces.container(&self.db, &key)?;
         let before = Validators::from(&container);
         condition.check(WriteKind::Change, Some(before))?;
-        let lease = container.lease;
+        let (lease, now) = (container.lease, self.now());
         lease.check_read(conditions.lease_id, now, Leased::Container)?;
         let written = self.stamp(now, Some(before));
         container.etag = written.etag;

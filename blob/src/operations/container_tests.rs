@@ -10,7 +10,7 @@ fn deleted_container_takes_everything_with_it_and_frees_its_name() {
     store.put_block("blocks", "a", b"a").unwrap();
     store.create("other").unwrap();
     let none = Conditions::default();
-    let delete = |name| store.service.delete_container(ACCOUNT, name, &none, at(0));
+    let delete = |name| store.at(at(0)).delete_container(ACCOUNT, name, &none);
     delete(CONTAINER).unwrap().wait().unwrap();
     assert_err!(store.read("whole"), Error::ContainerNotFound);
     assert_err!(delete(CONTAINER), Error::ContainerNotFound);
@@ -45,16 +45,12 @@ fn writes_racing_with_the_deletion_of_their_container_leave_no_orphans() {
             });
         }
         for _ in 0..100 {
-            let deleted = store
-                .service
-                .delete_container(ACCOUNT, CONTAINER, &none, at(0));
+            let deleted = store.at(at(0)).delete_container(ACCOUNT, CONTAINER, &none);
             deleted.unwrap().wait().unwrap();
             store.create(CONTAINER).unwrap();
         }
     });
-    let deleted = store
-        .service
-        .delete_container(ACCOUNT, CONTAINER, &none, at(0));
+    let deleted = store.at(at(0)).delete_container(ACCOUNT, CONTAINER, &none);
     deleted.unwrap().wait().unwrap();
     assert_eq!(store.filed(), (0, 0));
     assert_eq!(store.rows(&store.service.keyspaces.blobs), 0);
@@ -74,8 +70,10 @@ fn container_keeps_what_it_was_given() {
     let created = get();
     let metadata = pairs(&[("Kind", "x")]);
     let set = |conditions: &Conditions, metadata: &Metadata| {
-        let service = &store.service;
-        service.set_container_metadata(ACCOUNT, CONTAINER, metadata.clone(), conditions, at(5))
+        let service = &store;
+        service
+            .at(at(5))
+            .set_container_metadata(ACCOUNT, CONTAINER, metadata.clone(), conditions)
     };
     set(&none, &metadata).unwrap().1.wait().unwrap();
     let changed = get();
@@ -112,8 +110,10 @@ fn access_policy_is_kept_as_set_and_limited() {
     let store = store();
     let none = Conditions::default();
     let set = |policies: &[StoredPolicy]| {
-        let (service, access) = (&store.service, PublicAccess::Blob);
-        service.set_container_acl(ACCOUNT, CONTAINER, access, policies.to_vec(), &none, at(1))
+        let (service, access) = (&store, PublicAccess::Blob);
+        service
+            .at(at(1))
+            .set_container_acl(ACCOUNT, CONTAINER, access, policies.to_vec(), &none)
     };
     let policies = [policy("b"), policy("a")];
     set(&policies).unwrap().1.wait().unwrap();
@@ -146,14 +146,11 @@ fn containers_are_listed_by_name_and_account() {
     let none = Metadata::new();
     let private = PublicAccess::Private;
     let create = store
-        .service
-        .create_container("account2", "theirs", private, none, at(0));
+        .at(at(0))
+        .create_container("account2", "theirs", private, none);
     create.unwrap().1.wait().unwrap();
     let page = |request: &ListContainers| {
-        let page = store
-            .service
-            .list_containers(ACCOUNT, request, at(0))
-            .unwrap();
+        let page = store.at(at(0)).list_containers(ACCOUNT, request).unwrap();
         let names = page.containers.into_iter().map(|(name, _)| name);
         (names.collect::<Vec<_>>(), page.next_marker)
     };
@@ -222,11 +219,7 @@ fn listing_answers_metadata_only_when_asked() {
 #[test]
 fn pages_without_a_meaning_are_refused() {
     let store = store();
-    let list = |request| {
-        store
-            .service
-            .list_blobs(ACCOUNT, CONTAINER, &request, at(0))
-    };
+    let list = |request| store.at(at(0)).list_blobs(ACCOUNT, CONTAINER, &request);
     let none = ListBlobs {
         max_results: Some(0),
         ..ListBlobs::default()

@@ -1,6 +1,7 @@
 //! Copies within the server, at once: the destination names the source's files. Those from elsewhere are in
 //! `pending_copy.rs`, those of what was written since the last are in `incremental_copy.rs`.
 
+use super::BlobRead;
 use super::checks::check_online;
 use super::new_blob::{BlobSettings, NewBlob};
 use super::write::{BlobWrite, Place, Retired};
@@ -74,9 +75,8 @@ impl BlobService {
         source: &BlobAddress<'_>,
         destination: &BlobAddress<'_>,
         request: CopyBlob,
-        now: SystemTime,
     ) -> Result<(CopyOutcome, Ticket)> {
-        self.copy_within(source, destination, request, CopyKind::Asynchronous, now)
+        self.copy_within(source, destination, request, CopyKind::Asynchronous)
     }
 
     /// Copy Blob From URL within the server: as [`BlobService::copy_blob`], of a block blob of at most 256 MiB.
@@ -86,9 +86,8 @@ impl BlobService {
         source: &BlobAddress<'_>,
         destination: &BlobAddress<'_>,
         request: CopyBlob,
-        now: SystemTime,
     ) -> Result<(CopyOutcome, Ticket)> {
-        self.copy_within(source, destination, request, CopyKind::Synchronous, now)
+        self.copy_within(source, destination, request, CopyKind::Synchronous)
     }
 
     fn copy_within(
@@ -97,7 +96,6 @@ impl BlobService {
         destination: &BlobAddress<'_>,
         request: CopyBlob,
         kind: CopyKind,
-        now: SystemTime,
     ) -> Result<(CopyOutcome, Ticket)> {
         let condition = request.conditions.for_write()?;
         names::check_metadata(&request.metadata)?;
@@ -106,11 +104,11 @@ impl BlobService {
                 reason: "snapshots and versions are not copied to",
             });
         }
-        let [mut from, mut to] = self.begin_two_writes(source, destination, now)?;
+        let [mut from, mut to] = self.begin_two_writes(source, destination)?;
         let (place, found) = from.find(source.state)?;
         let mut settings = request.settings.clone().checked(found.blob_type())?;
         check_source(&found, &request.source_conditions)?;
-        check_copyable(&found, &request, kind, now)?;
+        check_copyable(&found, &request, kind, to.now)?;
         to.check_destination(&found)?;
         to.check(condition, &request.conditions, WriteKind::Create)?;
         if kind == CopyKind::Asynchronous {
@@ -140,7 +138,7 @@ impl BlobService {
         });
         blob.tiering = to.copied_tiering(&found, blob.tiering, request.rehydrate_priority);
         let copy_id = self.new_guid();
-        blob.copy = Some(completed(copy_id, request.source_url, found.length, now));
+        blob.copy = Some(completed(copy_id, request.source_url, found.length, to.now));
         if from.key == to.key && place == Place::Current {
             to.begin_epoch(&mut blob)?;
         }
@@ -161,9 +159,13 @@ impl BlobService {
         source: &BlobAddress<'_>,
         range: Option<ByteRange>,
         conditions: &Conditions,
-        now: SystemTime,
     ) -> Result<Download> {
-        let (snapshot, _, blob) = self.find_for_read(source, &Conditions::default(), now)?;
+        let BlobRead {
+            snapshot,
+            blob,
+            now,
+            ..
+        } = self.find_for_read(source, &Conditions::default())?;
         conditions.check_read(Validators::from(&blob))?;
         conditions.check_tags(&blob.tags)?;
         check_online(&blob, now)?;

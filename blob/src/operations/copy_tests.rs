@@ -10,9 +10,7 @@ impl Store {
         destination: BlobAddress<'_>,
         request: CopyBlob,
     ) -> Result<CopyOutcome> {
-        let (outcome, ticket) = self
-            .service
-            .copy_blob(&source, &destination, request, at(3))?;
+        let (outcome, ticket) = self.at(at(3)).copy_blob(&source, &destination, request)?;
         ticket.wait()?;
         Ok(outcome)
     }
@@ -140,15 +138,13 @@ fn copies_between_containers_outlive_the_container_of_their_source() {
     store.put("unshared", b"body").unwrap();
     store.snapshot("unshared").unwrap();
     let delete = |container| {
-        let deleted = store
-            .service
-            .delete_container(ACCOUNT, container, &none, at(4));
+        let deleted = store.at(at(4)).delete_container(ACCOUNT, container, &none);
         deleted.unwrap().wait().unwrap();
-        while store.service.sweep(at(4), 1).unwrap().steps > 0 {}
+        while store.at(at(4)).sweep(1).unwrap().steps > 0 {}
     };
     delete(CONTAINER);
     assert_eq!(store.filed(), (0, 1));
-    let download = store.service.get_blob(&other, None, &none, at(5)).unwrap();
+    let download = store.at(at(5)).get_blob(&other, None, &none).unwrap();
     assert_eq!(drain(download.body, 1000), body);
     delete("other");
     assert_eq!((store.filed(), store.references()), ((0, 0), 0));
@@ -197,14 +193,15 @@ fn copies_meet_the_conditions_of_both_sides() {
 #[test]
 fn pending_copy_keeps_writers_out_until_it_ends() {
     let store = store();
-    let service = &store.service;
+    let service = &store;
     let start = || {
         let request = CopyBlob {
             source_url: "http://elsewhere/c/b".to_string(),
             ..CopyBlob::default()
         };
         let (outcome, ticket) = service
-            .start_copy(&address("name"), request, 4, at(1))
+            .at(at(1))
+            .start_copy(&address("name"), request, 4)
             .unwrap();
         ticket.wait().unwrap();
         assert_eq!(outcome.status, CopyStatus::Pending);
@@ -219,7 +216,8 @@ fn pending_copy_keeps_writers_out_until_it_ends() {
     );
     let abort = |id| {
         service
-            .abort_copy(&address("name"), id, None, at(2))
+            .at(at(2))
+            .abort_copy(&address("name"), id, None)
             .map(|_| ())
     };
     assert_err!(abort(Guid(0)), Error::CopyIdMismatch);
@@ -232,7 +230,8 @@ fn pending_copy_keeps_writers_out_until_it_ends() {
     };
     let finish = |id| {
         service
-            .finish_copy(&address("name"), id, fetched(), at(3))
+            .at(at(3))
+            .finish_copy(&address("name"), id, fetched())
             .map(|_| ())
     };
     assert_err!(finish(id), Error::NoPendingCopyOperation);
@@ -244,7 +243,7 @@ fn pending_copy_keeps_writers_out_until_it_ends() {
     let copy = store.properties("name").unwrap().copy.unwrap();
     assert_eq!((copy.status, copy.copied), (CopyStatus::Success, 4));
     let id = start();
-    let failed = service.fail_copy(&address("name"), id, "404", at(3));
+    let failed = service.at(at(3)).fail_copy(&address("name"), id, "404");
     failed.unwrap().1.wait().unwrap();
     let copy = store.properties("name").unwrap().copy.unwrap();
     assert_eq!(
@@ -258,24 +257,33 @@ fn pending_copy_keeps_writers_out_until_it_ends() {
 #[test]
 fn pending_copies_that_nobody_goes_on_with_fail_at_the_next_start() {
     let store = store();
-    let service = &store.service;
+    let service = &store;
     let request = || CopyBlob {
         source_url: "http://elsewhere/c/b".to_string(),
         ..CopyBlob::default()
     };
     let start = |name| {
-        let started = service.start_copy(&address(name), request(), 4, at(1));
+        let started = service.at(at(1)).start_copy(&address(name), request(), 4);
         started.unwrap().0.copy_id
     };
     let (ended, _cut_off) = (start("ended"), start("cut off"));
-    let aborted = service.abort_copy(&address("ended"), ended, None, at(2));
+    let aborted = service.at(at(2)).abort_copy(&address("ended"), ended, None);
     aborted.unwrap().wait().unwrap();
     store.create("gone").unwrap();
-    let gone = service.start_copy(&in_container("gone", "name"), request(), 4, at(1));
+    let gone = service
+        .at(at(1))
+        .start_copy(&in_container("gone", "name"), request(), 4);
     gone.unwrap().1.wait().unwrap();
-    let deleted = service.delete_container(ACCOUNT, "gone", &Conditions::default(), at(2));
+    let deleted = service
+        .at(at(2))
+        .delete_container(ACCOUNT, "gone", &Conditions::default());
     deleted.unwrap().wait().unwrap();
-    let fail = || service.fail_interrupted_copies("cut off", at(3)).unwrap();
+    let fail = || {
+        service
+            .at(at(3))
+            .fail_interrupted_copies("cut off")
+            .unwrap()
+    };
     assert_eq!((fail(), fail()), (1, 0));
     let status = |name| store.properties(name).unwrap().copy.unwrap();
     assert_eq!(status("ended").status, CopyStatus::Aborted);
@@ -304,8 +312,8 @@ fn incremental_copies_take_later_snapshots_of_one_blob() {
         };
         let (copy, url) = (address("copy"), "http://here".to_string());
         let copied = store
-            .service
-            .incremental_copy_blob(&source, &copy, url, &none, at(9));
+            .at(at(9))
+            .incremental_copy_blob(&source, &copy, url, &none);
         copied.map(|(outcome, _)| outcome)
     };
     assert_err!(
@@ -347,23 +355,19 @@ fn blocks_and_pages_are_taken_from_other_blobs() {
         last: Some(4),
     });
     let source = store
-        .service
-        .open_source(&address("source"), range, &none, at(1));
+        .at(at(1))
+        .open_source(&address("source"), range, &none);
     let mut upload = store.upload(UploadKind::PutBlock, b"");
     upload.write_from(&mut source.unwrap().body).unwrap();
-    let put = store.service.put_block(
-        &address("name"),
-        b"a",
-        upload,
-        &Conditions::default(),
-        at(1),
-    );
+    let put = store
+        .at(at(1))
+        .put_block(&address("name"), b"a", upload, &Conditions::default());
     put.unwrap().1.wait().unwrap();
     store.commit("name", latest(&["a"])).unwrap();
     assert_eq!(store.read("name").unwrap(), b"234");
     let stale = store
-        .service
-        .open_source(&address("source"), None, &if_match(ETag(1)), at(1));
+        .at(at(1))
+        .open_source(&address("source"), None, &if_match(ETag(1)));
     assert_err!(stale, Error::ConditionNotMet);
 }
 
@@ -386,30 +390,35 @@ fn racing_copies_snapshots_and_deletions_leave_nothing_behind() {
         for thread in 0..4 {
             let (store, none) = (&store, &none);
             scope.spawn(move || {
-                let service = &store.service;
+                let service = &store;
                 for i in 0..400 {
                     let step = (i * 7 + thread * 13) ^ (i / 3);
                     let (to, from) = (one_of(step), one_of(step / 4));
                     let now = at(i);
                     match step % 9 {
-                        0 => drop(service.put_blob(&to, store.put_request(b"body"), now)),
+                        0 => drop(service.at(now).put_blob(&to, store.put_request(b"body"))),
                         1 => {
                             let upload = store.upload(UploadKind::PutBlock, b"block");
-                            drop(service.put_block(&to, b"a", upload, &Conditions::default(), now));
+                            drop(service.at(now).put_block(
+                                &to,
+                                b"a",
+                                upload,
+                                &Conditions::default(),
+                            ));
                         }
-                        2 => drop(service.put_block_list(&to, latest(&["a"]), now)),
-                        3 | 4 => drop(service.snapshot_blob(&to, Metadata::new(), none, now)),
-                        5 | 6 => drop(service.copy_blob(&from, &to, CopyBlob::default(), now)),
+                        2 => drop(service.at(now).put_block_list(&to, latest(&["a"]))),
+                        3 | 4 => drop(service.at(now).snapshot_blob(&to, Metadata::new(), none)),
+                        5 | 6 => drop(service.at(now).copy_blob(&from, &to, CopyBlob::default())),
                         7 => {
                             let include = with_snapshots(DeleteSnapshots::Include);
-                            drop(service.delete_blob(&to, &include, now));
+                            drop(service.at(now).delete_blob(&to, &include));
                         }
                         _ if step % 27 == 8 => {
                             let container = to.container;
-                            drop(service.delete_container(ACCOUNT, container, none, now));
+                            drop(service.at(now).delete_container(ACCOUNT, container, none));
                             drop(store.create(container));
                         }
-                        _ => drop(service.sweep(now, 2)),
+                        _ => drop(service.at(now).sweep(2)),
                     }
                 }
             });
@@ -417,11 +426,11 @@ fn racing_copies_snapshots_and_deletions_leave_nothing_behind() {
     });
     for container in [CONTAINER, "other"] {
         let deleted = store
-            .service
-            .delete_container(ACCOUNT, container, &none, at(999));
+            .at(at(999))
+            .delete_container(ACCOUNT, container, &none);
         deleted.unwrap().wait().unwrap();
     }
-    while store.service.sweep(at(999_999), 9).unwrap().steps > 0 {}
+    while store.at(at(999_999)).sweep(9).unwrap().steps > 0 {}
     let keyspaces = &store.service.keyspaces;
     assert_eq!((store.filed(), store.references()), ((0, 0), 0));
     for keyspace in [&keyspaces.blobs, &keyspaces.history, &keyspaces.timers] {

@@ -31,8 +31,8 @@ impl Store {
     fn unseal(&self, name: &str, byte: u8, range: Option<ByteRange>) -> Result<Vec<u8>> {
         let conditions = with_key(byte);
         let download = self
-            .service
-            .get_blob(&address(name), range, &conditions, at(1))?;
+            .at(at(1))
+            .get_blob(&address(name), range, &conditions)?;
         Ok(drain(download.body, 999))
     }
 
@@ -83,15 +83,19 @@ fn blob_put_whole_is_read_with_its_key_only() {
         Error::BlobUsesCustomerSpecifiedEncryption
     );
     let none = Conditions::default();
-    let service = &store.service;
-    let set = service.set_blob_metadata(&address("name"), Metadata::new(), &none, at(1));
+    let service = &store;
+    let set = service
+        .at(at(1))
+        .set_blob_metadata(&address("name"), Metadata::new(), &none);
     assert_err!(set, Error::BlobUsesCustomerSpecifiedEncryption);
     assert_err!(
         store.snapshot("name"),
         Error::BlobUsesCustomerSpecifiedEncryption
     );
     let (copy, request) = (address("copy"), CopyBlob::default());
-    let copied = service.copy_blob(&address("name"), &copy, request, at(1));
+    let copied = service
+        .at(at(1))
+        .copy_blob(&address("name"), &copy, request);
     assert_err!(copied, Error::BlobUsesCustomerSpecifiedEncryption);
     store.put("name", b"plain").unwrap();
     assert_err!(
@@ -104,14 +108,13 @@ fn blob_put_whole_is_read_with_its_key_only() {
 #[test]
 fn blocks_of_one_list_have_one_key() {
     let store = store();
-    let service = &store.service;
+    let service = &store;
     let put = |id: &str, upload| {
-        let put = service.put_block(
+        let put = service.at(at(0)).put_block(
             &address("name"),
             id.as_bytes(),
             upload,
             &Conditions::default(),
-            at(0),
         );
         put.map(|(_, ticket)| ticket.wait().unwrap())
     };
@@ -154,13 +157,14 @@ fn blocks_of_one_list_have_one_key() {
 #[test]
 fn appends_and_pages_are_encrypted_one_by_one() {
     let store = store();
-    let service = &store.service;
+    let service = &store;
     let request = PutAppendBlob {
         conditions: with_key(1),
         ..PutAppendBlob::default()
     };
     service
-        .put_append_blob(&address("log"), request, at(0))
+        .at(at(0))
+        .put_append_blob(&address("log"), request)
         .unwrap()
         .1
         .wait()
@@ -172,7 +176,7 @@ fn appends_and_pages_are_encrypted_one_by_one() {
             append_position: None,
             conditions: Conditions::default(),
         };
-        let put = service.append_block(&address("log"), request, at(0));
+        let put = service.at(at(0)).append_block(&address("log"), request);
         put.map(|(_, ticket)| ticket.wait().unwrap())
     };
     append(store.sealed(UploadKind::AppendBlock, SECRET, key(1))).unwrap();
@@ -187,7 +191,8 @@ fn appends_and_pages_are_encrypted_one_by_one() {
         ..PutPageBlob::default()
     };
     service
-        .put_page_blob(&address("pages"), request, at(0))
+        .at(at(0))
+        .put_page_blob(&address("pages"), request)
         .unwrap()
         .1
         .wait()
@@ -200,7 +205,7 @@ fn appends_and_pages_are_encrypted_one_by_one() {
             sequence: SequenceConditions::default(),
             conditions: with_key(1),
         };
-        let put = service.put_page(&address("pages"), request, at(0));
+        let put = service.at(at(0)).put_page(&address("pages"), request);
         put.unwrap().1.wait().unwrap();
     };
     let page = |i: usize| i * 512;

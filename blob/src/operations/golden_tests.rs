@@ -3,8 +3,7 @@
 use super::tests::*;
 use crate::keys::{self, File};
 use crate::*;
-use lazurite_engine::{Batch, Config, CountingIds, Db, Keyspace, KeyspaceOptions};
-use std::sync::Arc;
+use lazurite_engine::{Batch, Config, Db, Keyspace, KeyspaceOptions};
 
 const HOME: u128 = 0x11;
 const CONTAINER_1: &str = "0100000000000000000000000000000011de080000000000000080aa8ddd72df0801010170000180ca0793dd72df080102727701044b696e64036f6c64";
@@ -51,8 +50,7 @@ fn old_store() -> Store {
     put(&content, file(0x33).block_content(0x66), "636465");
     put(&content, file(0x44).block_content(0x55), "7879");
     db.write(batch).unwrap().wait().unwrap();
-    let service = BlobService::open(&db, Arc::new(CountingIds::default())).unwrap();
-    Store::of(service, directory)
+    Store::over(&db, directory)
 }
 
 #[test]

@@ -11,7 +11,6 @@ use crate::keys::History;
 use crate::model::{Blob, BlobAddress, BlobState, BlobType, CopyState, CopyStatus};
 use crate::moment::Moment;
 use lazurite_engine::Ticket;
-use std::time::SystemTime;
 
 impl BlobService {
     /// Incremental Copy Blob within the server: the destination becomes what a snapshot of a page blob is, and gets a snapshot
@@ -24,13 +23,12 @@ impl BlobService {
         destination: &BlobAddress<'_>,
         source_url: String,
         conditions: &Conditions,
-        now: SystemTime,
     ) -> Result<(CopyOutcome, Ticket)> {
         let condition = conditions.for_write()?;
         if !matches!(source.state, BlobState::Snapshot(_)) {
             return Err(Error::IncrementalCopySourceMustBeSnapshot);
         }
-        let [mut from, mut to] = self.begin_two_writes(source, destination, now)?;
+        let [mut from, mut to] = self.begin_two_writes(source, destination)?;
         let (place, found) = from.find(source.state)?;
         if found.blob_type() != BlobType::PageBlob {
             return Err(Error::InvalidSourceBlobType);
@@ -55,7 +53,7 @@ impl BlobService {
         blob.copy = Some(CopyState {
             incremental: true,
             destination_snapshot: Some(moment),
-            ..completed(copy_id, source_url, found.length, now)
+            ..completed(copy_id, source_url, found.length, to.now)
         });
         to.name_layers(&blob);
         to.put_snapshot(&blob, moment);

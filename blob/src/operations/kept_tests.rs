@@ -38,7 +38,7 @@ impl Store {
             uncommitted: true,
             ..ListBlobs::default()
         };
-        let page = self.service.list_blobs(ACCOUNT, CONTAINER, &request, now);
+        let page = self.at(now).list_blobs(ACCOUNT, CONTAINER, &request);
         let told = |entry: BlobEntry| {
             let BlobEntry::Blob(listed) = entry else {
                 panic!("{entry:?}");
@@ -63,10 +63,7 @@ impl Store {
     }
 
     pub(super) fn undelete(&self, name: &str, now: SystemTime) -> Result<()> {
-        Ok(self
-            .service
-            .undelete_blob(&address(name), None, now)?
-            .wait()?)
+        Ok(self.at(now).undelete_blob(&address(name), None)?.wait()?)
     }
 
     pub(super) fn empty(&self) {
@@ -88,7 +85,7 @@ fn undelete_needs_no_lease_id_and_takes_only_that_of_a_lease_that_holds() {
     let store = keeping(soft_delete(3));
     let undelete = |id: Option<u128>, now| -> Result<()> {
         let id = id.map(Guid);
-        let undeleted = store.service.undelete_blob(&address("name"), id, now);
+        let undeleted = store.at(now).undelete_blob(&address("name"), id);
         Ok(undeleted?.wait()?)
     };
     assert_err!(undelete(Some(1), at(7)), Error::BlobNotFound);
@@ -171,15 +168,15 @@ fn what_is_kept_goes_when_its_time_has_come() {
     store.put("name", &pattern(40_000, 1)).unwrap();
     store.put("name", b"second").unwrap();
     store.delete("name").unwrap();
-    let swept = store.service.sweep(at(3 * DAY - 1), 100).unwrap();
+    let swept = store.at(at(3 * DAY - 1)).sweep(100).unwrap();
     assert_eq!(swept.steps, 0);
     assert_eq!(swept.next_due, Some(at(3 * DAY)));
     assert_eq!(store.everything(at(3 * DAY - 1)).len(), 2);
     assert_err!(store.undelete("name", at(4 * DAY)), Error::BlobNotFound);
-    let swept = store.service.sweep(at(4 * DAY), 1).unwrap();
+    let swept = store.at(at(4 * DAY)).sweep(1).unwrap();
     assert_eq!(swept.steps, 1);
     assert!(swept.next_due.is_some(), "a sweep is taken in steps");
-    store.service.sweep(at(4 * DAY), 100).unwrap();
+    store.at(at(4 * DAY)).sweep(100).unwrap();
     store.empty();
 }
 
@@ -227,10 +224,10 @@ fn deleted_container_is_restored_with_all_it_held() {
         ..AccountPolicy::default()
     });
     let none = Conditions::default();
-    let service = &store.service;
+    let service = &store;
     store.put("name", b"body").unwrap();
     let delete = |now| {
-        let deleted = service.delete_container(ACCOUNT, CONTAINER, &none, now);
+        let deleted = service.at(now).delete_container(ACCOUNT, CONTAINER, &none);
         deleted.unwrap().wait().unwrap();
     };
     delete(at(1));
@@ -241,12 +238,17 @@ fn deleted_container_is_restored_with_all_it_held() {
             ..ListContainers::default()
         };
         service
-            .list_containers(ACCOUNT, &request, now)
+            .at(now)
+            .list_containers(ACCOUNT, &request)
             .unwrap()
             .containers
     };
     let version = list(at(2))[0].1.deleted_version().unwrap();
-    let restore = |version| service.restore_container(ACCOUNT, CONTAINER, version, at(3));
+    let restore = |version| {
+        service
+            .at(at(3))
+            .restore_container(ACCOUNT, CONTAINER, version)
+    };
     assert_err!(restore(Moment::at(at(99))), Error::ContainerNotFound);
     store.create(CONTAINER).unwrap();
     assert_err!(restore(version), Error::ContainerAlreadyExists);
@@ -256,7 +258,7 @@ fn deleted_container_is_restored_with_all_it_held() {
     assert_eq!(store.read("name").unwrap(), b"body");
     delete(at(5));
     assert_eq!((list(at(2 * DAY)).len(), list(at(3 * DAY)).len()), (2, 0));
-    service.sweep(at(3 * DAY), 100).unwrap();
+    service.at(at(3 * DAY)).sweep(100).unwrap();
     assert_eq!(store.rows(&service.keyspaces.containers), 0);
     store.empty();
 }
@@ -267,12 +269,11 @@ fn uncommitted_blocks_go_a_week_after_the_last() {
     store.put("there", b"body").unwrap();
     let put = |name: &str, id: &str, now| {
         let upload = store.upload(UploadKind::PutBlock, b"block");
-        let put = store.service.put_block(
+        let put = store.at(now).put_block(
             &address(name),
             id.as_bytes(),
             upload,
             &Conditions::default(),
-            now,
         );
         put.unwrap().1.wait().unwrap();
     };
@@ -280,9 +281,9 @@ fn uncommitted_blocks_go_a_week_after_the_last() {
         put(name, "a", at(0));
         put(name, "b", at(2 * DAY));
     }
-    store.service.sweep(at(7 * DAY), 100).unwrap();
+    store.at(at(7 * DAY)).sweep(100).unwrap();
     assert_eq!(store.block_lists("new").unwrap()[1].len(), 2);
-    let swept = store.service.sweep(at(9 * DAY), 100).unwrap();
+    let swept = store.at(at(9 * DAY)).sweep(100).unwrap();
     assert_eq!(swept.next_due, None);
     assert_err!(store.block_lists("new"), Error::BlobNotFound);
     assert_eq!(store.block_lists("there").unwrap(), [vec![], vec![]]);
@@ -302,7 +303,7 @@ fn policy_of_an_account_is_kept_and_another_has_its_own() {
         ..versions()
     };
     let store = keeping(policy);
-    let service = &store.service;
+    let service = &store;
     assert_eq!(service.get_account_policy(ACCOUNT).unwrap(), policy);
     let other = service.get_account_policy("account2").unwrap();
     assert_eq!(other, AccountPolicy::default());

@@ -8,7 +8,6 @@ use crate::lease::{LeaseAction, LeaseOutcome};
 use crate::model::{BlobAddress, Written};
 use crate::{keys, names};
 use lazurite_engine::Ticket;
-use std::time::SystemTime;
 
 impl BlobService {
     /// Acquires, renews, changes, releases or breaks the lease of a blob. Its validators stay as they are.
@@ -19,14 +18,13 @@ impl BlobService {
         address: &BlobAddress<'_>,
         action: LeaseAction,
         conditions: &Conditions,
-        now: SystemTime,
     ) -> Result<(LeaseOutcome, Written, Ticket)> {
         let condition = conditions.for_write()?;
-        let mut write = self.begin_write(address, now)?;
+        let mut write = self.begin_write(address)?;
         write.check_conditions(condition, conditions, WriteKind::Change)?;
         let mut blob = write.existing()?;
         write.check_not_pending()?;
-        let outcome = blob.lease.apply(action, now, || self.new_guid())?;
+        let outcome = blob.lease.apply(action, write.now, || self.new_guid())?;
         write.put_current(&blob);
         Ok((outcome, blob.written(), write.commit()?))
     }
@@ -39,7 +37,6 @@ impl BlobService {
         container: &str,
         action: LeaseAction,
         conditions: &Conditions,
-        now: SystemTime,
     ) -> Result<(LeaseOutcome, Written, Ticket)> {
         names::check_container_name(container)?;
         let condition = conditions.for_container_write()?;
@@ -47,7 +44,9 @@ impl BlobService {
         let _gate = self.gates.alone(&key);
         let mut container = self.keyspaces.container(&self.db, &key)?;
         condition.check(WriteKind::Change, Some(Validators::from(&container)))?;
-        let outcome = container.lease.apply(action, now, || self.new_guid())?;
+        let outcome = container
+            .lease
+            .apply(action, self.now(), || self.new_guid())?;
         let ticket = self.write_container(&key, &container)?;
         Ok((outcome, container.written(), ticket))
     }

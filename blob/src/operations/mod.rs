@@ -145,6 +145,8 @@ impl Keyspaces {
 /// What a read found, in one snapshot.
 struct Found {
     snapshot: Snapshot,
+    /// The time of the read.
+    now: SystemTime,
     container: Container,
     name: String,
     /// The blob of the state that was asked for, unless it is gone by itself.
@@ -153,9 +155,24 @@ struct Found {
     uncommitted: Option<u128>,
 }
 
+/// A committed blob that a read may see, and the snapshot it was found in.
+pub(crate) struct BlobRead {
+    snapshot: Snapshot,
+    /// The time of the read.
+    now: SystemTime,
+    /// The id of the container.
+    home: u128,
+    blob: Blob,
+}
+
 impl BlobService {
+    /// The time of day. A write reads it while it holds the lock that orders it, a read once.
+    pub(crate) fn now(&self) -> SystemTime {
+        self.clock.now()
+    }
+
     /// What stands under a blob's name, if anything. Errors: of the names; `ContainerNotFound`.
-    fn find(&self, address: &BlobAddress<'_>, now: SystemTime) -> Result<Found> {
+    fn find(&self, address: &BlobAddress<'_>) -> Result<Found> {
         names::check_container_name(address.container)?;
         let name = names::blob_name(address.blob)?.into_owned();
         let snapshot = self.db.snapshot();
@@ -192,7 +209,9 @@ impl BlobService {
                 _ => past(History::Version, moment)?,
             },
         };
+        let now = self.now();
         Ok(Found {
+            now,
             blob: blob.filter(|blob| !blob.is_expired(now)),
             uncommitted,
             snapshot,
@@ -207,26 +226,34 @@ impl BlobService {
         &self,
         address: &BlobAddress<'_>,
         conditions: &Conditions,
-        now: SystemTime,
-    ) -> Result<(Snapshot, u128, Blob)> {
-        let found = self.find(address, now)?;
+    ) -> Result<BlobRead> {
+        let found = self.find(address)?;
         let blob = found.blob.ok_or(Error::BlobNotFound)?;
         conditions.check_read(Validators::from(&blob))?;
         conditions.check_tags(&blob.tags)?;
         if address.state == BlobState::Current {
             let lease = blob.lease;
-            lease.check_read(conditions.lease_id, now, Leased::Blob)?;
+            lease.check_read(conditions.lease_id, found.now, Leased::Blob)?;
         }
-        Ok((found.snapshot, found.container.id, blob))
+        Ok(BlobRead {
+            snapshot: found.snapshot,
+            now: found.now,
+            home: found.container.id,
+            blob,
+        })
     }
 
-    /// The validators of a write made now to what had these ones.
+    /// The validators of a write made now to what had these ones. Neither goes back, whatever the clock did over a restart: a
+    /// client that has read a later state must not be told that nothing has changed since.
     fn stamp(&self, now: SystemTime, previous: Option<Validators>) -> Written {
+        let last_modified = whole_seconds(now);
         Written {
             etag: self
                 .etags
                 .next(now, previous.map(|validators| validators.etag)),
-            last_modified: whole_seconds(now),
+            last_modified: previous.map_or(last_modified, |previous| {
+                last_modified.max(previous.last_modified)
+            }),
             version: None,
             encryption_scope: None,
         }

@@ -67,7 +67,7 @@ fn pages_agree_with_an_array() {
                 }
             };
             if random(seed, 4) == 0 {
-                store.service.sweep(at(9), 2).unwrap();
+                store.at(at(9)).sweep(2).unwrap();
             }
             match random(seed, 12) {
                 0..6 => {
@@ -116,7 +116,7 @@ fn pages_agree_with_an_array() {
                 .iter()
                 .map(|(_, saw, _)| bytes(saw))
                 .sum::<usize>();
-        store.service.sweep(at(9), 10_000).unwrap();
+        store.at(at(9)).sweep(10_000).unwrap();
         compare(&store, &now, &snapshots);
         let stored = stored_bytes(&store);
         assert!(stored <= 2 * seen, "{stored} stored, {seen} seen");

@@ -16,7 +16,6 @@ use crate::pages::PAGE_BYTES;
 use crate::upload::{Upload, UploadKind, Uploaded};
 use lazurite_engine::Ticket;
 use std::ops::Range;
-use std::time::SystemTime;
 
 /// Most bytes of a page blob: 8 TiB. Source: Put Blob, "Remarks".
 pub const PAGE_BLOB_BYTES_MAX: u64 = 8 << 40;
@@ -105,7 +104,6 @@ impl BlobService {
         &self,
         address: &BlobAddress<'_>,
         request: PutPageBlob,
-        now: SystemTime,
     ) -> Result<(Written, Ticket)> {
         check_length(request.length)?;
         check_sequence(request.sequence)?;
@@ -113,7 +111,7 @@ impl BlobService {
         names::check_metadata(&request.metadata)?;
         let settings = request.settings.checked(BlobType::PageBlob)?;
         check_tier_holds(settings.tier, request.length)?;
-        let mut write = self.begin_write(address, now)?;
+        let mut write = self.begin_write(address)?;
         write.check(condition, &request.conditions, WriteKind::Create)?;
         let key = request.conditions.customer_key.as_ref();
         let brought = write.brought(key, &request.conditions)?;
@@ -144,7 +142,6 @@ impl BlobService {
         &self,
         address: &BlobAddress<'_>,
         request: PutPage,
-        now: SystemTime,
     ) -> Result<(PutPageOutcome, Ticket)> {
         let condition = request.conditions.for_write()?;
         let range = request.range;
@@ -159,7 +156,7 @@ impl BlobService {
             }
             PageUpdate::Update(upload) => Some(upload.finish(UploadKind::PutPage, None)?),
         };
-        let mut write = self.begin_write(address, now)?;
+        let mut write = self.begin_write(address)?;
         write.check_type(BlobType::PageBlob)?;
         write.check(condition, &request.conditions, WriteKind::Change)?;
         let mut blob = write.changeable_pages()?;
@@ -202,10 +199,9 @@ impl BlobService {
         sequence: Option<SequenceAction>,
         headers: Option<BlobHeaders>,
         conditions: &Conditions,
-        now: SystemTime,
     ) -> Result<(Written, u64, Ticket)> {
         length.map_or(Ok(()), check_length)?;
-        let mut write = self.begin_change(address, Some(BlobType::PageBlob), conditions, now)?;
+        let mut write = self.begin_change(address, Some(BlobType::PageBlob), conditions)?;
         let mut blob = write.changeable_pages()?;
         if let Some(length) = length {
             let brought = write.brought(conditions.customer_key.as_ref(), conditions)?;

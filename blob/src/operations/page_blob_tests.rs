@@ -10,7 +10,7 @@ impl Store {
             sequence: 7,
             ..PutPageBlob::default()
         };
-        let put = self.service.put_page_blob(&address(name), request, at(0));
+        let put = self.at(at(0)).put_page_blob(&address(name), request);
         let (written, ticket) = put.unwrap();
         ticket.wait().unwrap();
         written
@@ -38,7 +38,7 @@ impl Store {
             sequence: SequenceConditions::default(),
             conditions: Conditions::default(),
         };
-        let (outcome, ticket) = self.service.put_page(&address(name), request, at(1))?;
+        let (outcome, ticket) = self.at(at(1)).put_page(&address(name), request)?;
         ticket.wait()?;
         Ok(outcome)
     }
@@ -46,9 +46,14 @@ impl Store {
     pub(super) fn resize(&self, name: &str, length: u64) -> Result<u64> {
         let none = Conditions::default();
         let address = address(name);
-        let service = &self.service;
-        let set =
-            service.set_page_blob_properties(&address, Some(length), None, None, &none, at(2))?;
+        let service = self;
+        let set = service.at(at(2)).set_page_blob_properties(
+            &address,
+            Some(length),
+            None,
+            None,
+            &none,
+        )?;
         set.2.wait()?;
         Ok(set.1)
     }
@@ -62,7 +67,7 @@ impl Store {
             state,
             ..address("pages")
         };
-        let found = self.service.get_page_ranges(&address, request, at(3))?;
+        let found = self.at(at(3)).get_page_ranges(&address, request)?;
         let plain = |range: PageRange| (range.range.start, range.range.end, range.cleared);
         Ok(found.ranges.into_iter().map(plain).collect())
     }
@@ -138,8 +143,8 @@ fn pages_are_checked() {
         Error::InvalidBlobType
     );
     let ranges = store
-        .service
-        .get_page_ranges(&address("block"), &GetPageRanges::default(), at(0));
+        .at(at(0))
+        .get_page_ranges(&address("block"), &GetPageRanges::default());
     assert_err!(ranges, Error::InvalidBlobType);
 }
 
@@ -149,10 +154,12 @@ fn sequence_numbers_change_as_told_and_are_demanded() {
     store.put_page_blob("pages", 512);
     let none = Conditions::default();
     let set = |action| {
-        let service = &store.service;
+        let service = &store;
         let address = address("pages");
         let set =
-            service.set_page_blob_properties(&address, None, Some(action), None, &none, at(2));
+            service
+                .at(at(2))
+                .set_page_blob_properties(&address, None, Some(action), None, &none);
         set.map(|(_, sequence, _)| sequence)
     };
     assert_eq!(set(SequenceAction::Increment).unwrap(), 8);
@@ -178,10 +185,7 @@ fn sequence_numbers_change_as_told_and_are_demanded() {
             sequence,
             conditions: Conditions::default(),
         };
-        store
-            .service
-            .put_page(&address("pages"), request, at(3))
-            .is_ok()
+        store.at(at(3)).put_page(&address("pages"), request).is_ok()
     };
     let none = SequenceConditions::default();
     for (value, at_most, less_than, equal) in [
@@ -286,9 +290,7 @@ fn page_ranges_come_page_by_page() {
     };
     let mut found = Vec::new();
     loop {
-        let page = store
-            .service
-            .get_page_ranges(&address("pages"), &request, at(0));
+        let page = store.at(at(0)).get_page_ranges(&address("pages"), &request);
         let page = page.unwrap();
         assert!(page.ranges.len() <= 3);
         found.extend(

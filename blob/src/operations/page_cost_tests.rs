@@ -12,7 +12,7 @@ const PAGE: u64 = 512;
 
 impl Store {
     fn record(&self, name: &str) -> Blob {
-        let service = &self.service;
+        let service = self;
         let container = service.get_container_properties(ACCOUNT, CONTAINER);
         let home = container.unwrap().id;
         let key = crate::keys::blob(home, name);
@@ -30,12 +30,12 @@ impl Store {
             sequence: SequenceConditions::default(),
             conditions: Conditions::default(),
         };
-        let put = self.service.put_page(&address(name), request, at(9));
+        let put = self.at(at(9)).put_page(&address(name), request);
         put.unwrap().1.wait().unwrap();
     }
 
     fn sweep_all(&self) {
-        while self.service.sweep(at(99), 100).unwrap().steps > 0 {}
+        while self.at(at(99)).sweep(100).unwrap().steps > 0 {}
     }
 
     /// Rows of windows full of pages, without their contents, which clearing does not look at. Answers how many extents.
@@ -150,7 +150,7 @@ fn what_only_the_deleted_blob_had_goes_while_a_copy_keeps_the_rest() {
     store.put_page("pages", 0, &[1; 512]).unwrap();
     let copy = CopyBlob::default();
     let (from, to) = (address("pages"), address("copy"));
-    let copied = store.service.copy_blob(&from, &to, copy, at(1));
+    let copied = store.at(at(1)).copy_blob(&from, &to, copy);
     copied.unwrap().1.wait().unwrap();
     for page in 0..20 {
         store.put_page("pages", page * 4096, &[2; 512]).unwrap();
@@ -227,9 +227,7 @@ fn pages_of_before_there_were_windows_are_read_and_written_over() {
         previous: Some(moment),
         ..GetPageRanges::default()
     };
-    let changed = store
-        .service
-        .get_page_ranges(&address("pages"), &since, at(9));
+    let changed = store.at(at(9)).get_page_ranges(&address("pages"), &since);
     let changed = changed.unwrap().ranges.into_iter();
     let changed: Vec<_> = changed.map(|found| (found.range, found.cleared)).collect();
     assert_eq!(
@@ -264,9 +262,7 @@ fn clearing_a_million_extents_is_one_small_write() {
         let changes = store.service.db.stats().last_sequence - before;
         assert!(changes < 2000, "{changes} changes");
         let none = GetPageRanges::default();
-        let ranges = store
-            .service
-            .get_page_ranges(&address("pages"), &none, at(9));
+        let ranges = store.at(at(9)).get_page_ranges(&address("pages"), &none);
         let ranges: Vec<_> = ranges.unwrap().ranges.into_iter().collect();
         let ends: Vec<_> = ranges.into_iter().map(|range| range.range).collect();
         assert_eq!(ends, [0..PAGE, last..last + PAGE]);
@@ -291,14 +287,14 @@ fn page_reads_after_many_snapshots() {
             });
             let start = Instant::now();
             for _ in 0..rounds {
-                let found = store.service.get_blob(&address, range, &none, at(9));
+                let found = store.at(at(9)).get_blob(&address, range, &none);
                 assert_eq!(drain(found.unwrap().body, 4096).len(), 4096);
             }
             let page = start.elapsed() / rounds;
             let start = Instant::now();
             for _ in 0..rounds {
                 let ranges = GetPageRanges::default();
-                let found = store.service.get_page_ranges(&address, &ranges, at(9));
+                let found = store.at(at(9)).get_page_ranges(&address, &ranges);
                 assert_eq!(found.unwrap().ranges.len(), 16);
             }
             (page, start.elapsed() / rounds)

@@ -1,5 +1,6 @@
 //! Get Page Ranges: which pages of a blob were written, or have changed since a snapshot, page by page.
 
+use super::BlobRead;
 use crate::BlobService;
 use crate::conditions::Conditions;
 use crate::download::ByteRange;
@@ -10,7 +11,6 @@ use crate::moment::Moment;
 use crate::names;
 use crate::pages::{self, Overlay};
 use std::ops::Range;
-use std::time::SystemTime;
 
 /// The request of Get Page Ranges.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -55,9 +55,13 @@ impl BlobService {
         &self,
         address: &BlobAddress<'_>,
         request: &GetPageRanges,
-        now: SystemTime,
     ) -> Result<PageRanges> {
-        let (snapshot, home, blob) = self.find_for_read(address, &request.conditions, now)?;
+        let BlobRead {
+            snapshot,
+            home,
+            blob,
+            ..
+        } = self.find_for_read(address, &request.conditions)?;
         if blob.blob_type() != BlobType::PageBlob {
             return Err(Error::InvalidBlobType);
         }

@@ -18,7 +18,6 @@ use crate::model::{
 use crate::names;
 use crate::upload::{Upload, UploadKind};
 use lazurite_engine::{Direction, KeyRange, Ticket};
-use std::time::SystemTime;
 
 /// What a copy from elsewhere has fetched.
 #[derive(Debug)]
@@ -40,12 +39,11 @@ impl BlobService {
         destination: &BlobAddress<'_>,
         request: CopyBlob,
         length: u64,
-        now: SystemTime,
     ) -> Result<(CopyOutcome, Ticket)> {
         let condition = request.conditions.for_write()?;
         names::check_metadata(&request.metadata)?;
         let settings = request.settings.checked(BlobType::BlockBlob)?;
-        let mut to = self.begin_write(destination, now)?;
+        let mut to = self.begin_write(destination)?;
         to.check_type(BlobType::BlockBlob)?;
         to.check(condition, &request.conditions, WriteKind::Create)?;
         let brought = to.brought(None, &request.conditions)?;
@@ -70,7 +68,7 @@ impl BlobService {
             status: CopyStatus::Pending,
             copied: 0,
             completed_at: None,
-            ..completed(copy_id, request.source_url, length, now)
+            ..completed(copy_id, request.source_url, length, to.now)
         });
         to.put_current(&blob);
         to.batch
@@ -90,11 +88,10 @@ impl BlobService {
         destination: &BlobAddress<'_>,
         copy_id: Guid,
         fetched: FetchedCopy,
-        now: SystemTime,
     ) -> Result<(Written, Ticket)> {
         let body = fetched.upload.finish(UploadKind::PutBlob, None)?;
         let (length, checksums) = (body.length, body.checksums);
-        let mut to = self.begin_write(destination, now)?;
+        let mut to = self.begin_write(destination)?;
         let mut blob = to.pending(copy_id)?;
         let file = blob.layers.first().map(|layer| layer.file);
         let file = file.unwrap_or_else(|| to.new_file());
@@ -123,23 +120,21 @@ impl BlobService {
         destination: &BlobAddress<'_>,
         copy_id: Guid,
         description: &str,
-        now: SystemTime,
     ) -> Result<(Written, Ticket)> {
-        let to = self.begin_write(destination, now)?;
+        let to = self.begin_write(destination)?;
         let blob = to.pending(copy_id)?;
         to.end_copy(blob, CopyStatus::Failed, Some(description.to_string()))
     }
 
     /// Ends the pending copies that whoever had the store before did not end, as [`BlobService::fail_copy`] does, and says how
     /// many there were. To be called before the first [`BlobService::start_copy`]; reads what is pending and nothing else.
-    pub fn fail_interrupted_copies(&self, description: &str, now: SystemTime) -> Result<u64> {
+    pub fn fail_interrupted_copies(&self, description: &str) -> Result<u64> {
         let snapshot = self.db.snapshot();
         let mut rows = snapshot.scan(&self.keyspaces.copies, KeyRange::all(), Direction::Forward);
         let mut failed = 0;
         while rows.advance()? {
             let container_key = rows.value()?.to_vec();
-            failed +=
-                u64::from(self.fail_interrupted(rows.key(), container_key, description, now)?);
+            failed += u64::from(self.fail_interrupted(rows.key(), container_key, description)?);
         }
         Ok(failed)
     }
@@ -149,7 +144,6 @@ impl BlobService {
         key: &[u8],
         container_key: Vec<u8>,
         description: &str,
-        now: SystemTime,
     ) -> Result<bool> {
         let home = keys::container_of(key).ok_or_else(unreadable)?;
         let name = keys::blob_name(key).ok_or_else(unreadable)?;
@@ -162,7 +156,7 @@ impl BlobService {
             return Ok(false);
         };
         let policy = AccountPolicy::default();
-        let mut to = self.open_write(container_key, container, policy, name, now)?;
+        let mut to = self.open_write(container_key, container, policy, name)?;
         let copy = to.current().and_then(|blob| blob.copy.as_ref());
         let is_pending = copy.is_some_and(|copy| copy.status == CopyStatus::Pending);
         // Not waited for: what a power cut undoes is done again at the next start.
@@ -186,9 +180,8 @@ impl BlobService {
         destination: &BlobAddress<'_>,
         copy_id: Guid,
         lease_id: Option<Guid>,
-        now: SystemTime,
     ) -> Result<Ticket> {
-        let to = self.begin_write(destination, now)?;
+        let to = self.begin_write(destination)?;
         to.existing()?;
         to.check_lease(lease_id)?;
         let blob = to.pending(copy_id)?;

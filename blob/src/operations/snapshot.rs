@@ -12,7 +12,6 @@ use crate::model::{BlobAddress, Metadata, Written};
 use crate::moment::Moment;
 use crate::names;
 use lazurite_engine::Ticket;
-use std::time::SystemTime;
 
 impl BlobService {
     /// Keeps the blob as it is now, content shared, under the moment that is answered. Metadata that is not empty replaces
@@ -25,11 +24,11 @@ impl BlobService {
         address: &BlobAddress<'_>,
         metadata: Metadata,
         conditions: &Conditions,
-        now: SystemTime,
     ) -> Result<(Moment, Written, Ticket)> {
         names::check_metadata(&metadata)?;
         let condition = conditions.for_write()?;
-        let mut write = self.begin_write(address, now)?;
+        let mut write = self.begin_write(address)?;
+        let now = write.now;
         write.check_conditions(condition, conditions, WriteKind::Change)?;
         let lease = write.existing()?.lease;
         lease.check_read(conditions.lease_id, now, Leased::Blob)?;

@@ -93,11 +93,15 @@ fn snapshots_are_not_written_to() {
         ..address("name")
     };
     let none = Conditions::default();
-    let service = &store.service;
-    let put = service.put_blob(&address, store.put_request(b"x"), at(9));
+    let service = &store;
+    let put = service
+        .at(at(9))
+        .put_blob(&address, store.put_request(b"x"));
     assert_err!(put, Error::InvalidOperation { .. });
-    let set = service.set_blob_metadata(&address, Metadata::new(), &none, at(9));
+    let set = service
+        .at(at(9))
+        .set_blob_metadata(&address, Metadata::new(), &none);
     assert_err!(set, Error::InvalidOperation { .. });
-    let leased = service.lease_blob(&address, SECONDS_15, &none, at(9));
+    let leased = service.at(at(9)).lease_blob(&address, SECONDS_15, &none);
     assert_err!(leased, Error::InvalidOperation { .. });
 }

@@ -1,9 +1,8 @@
 //! Space under churn: what is overwritten or deleted gives its space back, when the engine has done its work behind.
 
 use super::tests::*;
-use crate::*;
 use lazurite_engine::fs::ManualClock;
-use lazurite_engine::{Background, Config, CountingIds, Db, Durability, Environment};
+use lazurite_engine::{Background, Config, Db, Durability, Environment};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -75,8 +74,7 @@ fn blobs_of_a_few_kilobytes_give_their_space_back_when_they_are_overwritten_or_d
         ..Environment::system(Durability::Process)
     };
     let db = Db::open_with(&path, config(), environment).unwrap();
-    let service = BlobService::open(&db, Arc::new(CountingIds::default())).unwrap();
-    let store = Store::of(service, directory);
+    let store = Store::over(&db, directory);
     store.create(CONTAINER).unwrap();
 
     let (mut choices, mut live) = (Choices(1), BTreeMap::new());

@@ -46,9 +46,9 @@ impl BlobService {
         tier: AccessTier,
         priority: RehydratePriority,
         conditions: &Conditions,
-        now: SystemTime,
     ) -> Result<(TierOutcome, Ticket)> {
-        let mut write = self.begin_any_write(address, now)?;
+        let mut write = self.begin_any_write(address)?;
+        let now = write.now;
         let (place, mut blob) = write.find(address.state)?;
         conditions.check_tags(&blob.tags)?;
         write.check_lease_at(place, &blob, conditions)?;
@@ -87,11 +87,11 @@ impl BlobService {
         address: &BlobAddress<'_>,
         expiry: Expiry,
         conditions: &Conditions,
-        now: SystemTime,
     ) -> Result<(Written, Ticket)> {
-        let mut write = self.begin_write(address, now)?;
+        let mut write = self.begin_write(address)?;
         let mut blob = write.existing()?;
         write.check_lease(conditions.lease_id)?;
+        let now = write.now;
         let after = |start: SystemTime, time: Duration| start.checked_add(time);
         let at = match expiry {
             Expiry::Never => None,
@@ -114,20 +114,19 @@ impl BlobService {
         address: &BlobAddress<'_>,
         policy: ImmutabilityPolicy,
         conditions: &Conditions,
-        now: SystemTime,
     ) -> Result<(ImmutabilityPolicy, Ticket)> {
         let condition = conditions.for_write()?;
         let policy = ImmutabilityPolicy {
             until: whole_seconds(policy.until),
             ..policy
         };
-        if policy.until <= now {
+        let mut write = self.begin_any_write(address)?;
+        if policy.until <= write.now {
             return Err(Error::InvalidHeaderValue {
                 header: "x-ms-immutability-policy-until-date",
                 value: crate::Moment::at(policy.until).to_string(),
             });
         }
-        let mut write = self.begin_any_write(address, now)?;
         let (place, mut blob) = write.find_for_change(address.state, condition)?;
         if let Some(before) = blob.immutability
             && before.mode == ImmutabilityMode::Locked
@@ -142,12 +141,8 @@ impl BlobService {
 
     /// Delete Blob Immutability Policy, which must not be locked.
     /// Errors: of the names; `ContainerNotFound`, `BlobNotFound`; `BlobImmutableDueToPolicy`.
-    pub fn delete_blob_immutability_policy(
-        &self,
-        address: &BlobAddress<'_>,
-        now: SystemTime,
-    ) -> Result<Ticket> {
-        let mut write = self.begin_any_write(address, now)?;
+    pub fn delete_blob_immutability_policy(&self, address: &BlobAddress<'_>) -> Result<Ticket> {
+        let mut write = self.begin_any_write(address)?;
         let (place, mut blob) = write.find(address.state)?;
         let mode = blob.immutability.map(|policy| policy.mode);
         if mode == Some(ImmutabilityMode::Locked) {
@@ -163,9 +158,8 @@ impl BlobService {
         &self,
         address: &BlobAddress<'_>,
         legal_hold: bool,
-        now: SystemTime,
     ) -> Result<Ticket> {
-        let mut write = self.begin_any_write(address, now)?;
+        let mut write = self.begin_any_write(address)?;
         let (place, mut blob) = write.find(address.state)?;
         blob.legal_hold = legal_hold;
         write.put(place, &blob);

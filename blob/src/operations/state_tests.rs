@@ -8,8 +8,8 @@ impl Store {
     pub(super) fn tag(&self, name: &str, tags: &[(&str, &str)]) -> Result<()> {
         let none = Conditions::default();
         let set = self
-            .service
-            .set_blob_tags(&address(name), pairs(tags), &none, at(1))?;
+            .at(at(1))
+            .set_blob_tags(&address(name), pairs(tags), &none)?;
         Ok(set.wait()?)
     }
 
@@ -22,7 +22,7 @@ impl Store {
         };
         let mut found = Vec::new();
         loop {
-            let page = self.service.find_blobs_by_tags(ACCOUNT, &request, at(9));
+            let page = self.at(at(9)).find_blobs_by_tags(ACCOUNT, &request);
             let page = page.unwrap();
             assert!(page.blobs.len() <= 2);
             found.extend(
@@ -46,8 +46,8 @@ impl Store {
         let none = Conditions::default();
         let standard = RehydratePriority::Standard;
         let set = self
-            .service
-            .set_blob_tier(&address(name), tier, standard, &none, now)?;
+            .at(now)
+            .set_blob_tier(&address(name), tier, standard, &none)?;
         set.1.wait()?;
         Ok(set.0)
     }
@@ -70,8 +70,8 @@ fn blobs_are_found_by_their_tags() {
     request.settings.tags = pairs(&[("kind", "x")]);
     let other = in_container("other", "e");
     store
-        .service
-        .put_blob(&other, request, at(0))
+        .at(at(0))
+        .put_blob(&other, request)
         .unwrap()
         .1
         .wait()
@@ -117,8 +117,8 @@ fn tags_are_demanded_and_leave_the_validators_alone() {
     };
     let get = |text| {
         store
-            .service
-            .get_blob_tags(&address("name"), &conditions(text), at(1))
+            .at(at(1))
+            .get_blob_tags(&address("name"), &conditions(text))
     };
     assert_eq!(get("a = '1'").unwrap(), pairs(&[("a", "1"), ("b", "2")]));
     assert_err!(get("a = '2'"), Error::ConditionNotMet);
@@ -153,8 +153,8 @@ fn archived_blob_is_read_when_it_is_back() {
     let none = Conditions::default();
     let read = |name, now| {
         store
-            .service
-            .get_blob(&address(name), None, &none, now)
+            .at(now)
+            .get_blob(&address(name), None, &none)
             .map(|_| ())
     };
     assert_err!(read("copy", at(4)), Error::BlobBeingRehydrated);
@@ -187,9 +187,7 @@ fn expired_blob_is_as_if_it_were_not_there() {
     let store = store();
     let none = Conditions::default();
     let expire = |name, expiry, now| {
-        let set = store
-            .service
-            .set_blob_expiry(&address(name), expiry, &none, now);
+        let set = store.at(now).set_blob_expiry(&address(name), expiry, &none);
         set.map(|(_, ticket)| ticket.wait().unwrap())
     };
     for name in ["a", "b"] {
@@ -203,19 +201,19 @@ fn expired_blob_is_as_if_it_were_not_there() {
     assert_err!(past, Error::InvalidHeaderValue { .. });
     let read = |name, now| {
         store
-            .service
-            .get_blob(&address(name), None, &none, now)
+            .at(now)
+            .get_blob(&address(name), None, &none)
             .map(|_| ())
     };
     read("a", at(10)).unwrap();
     assert_err!(read("a", at(11)), Error::BlobNotFound);
     let list = |now| {
         let request = ListBlobs::default();
-        let page = store.service.list_blobs(ACCOUNT, CONTAINER, &request, now);
+        let page = store.at(now).list_blobs(ACCOUNT, CONTAINER, &request);
         page.unwrap().entries.len()
     };
     assert_eq!((list(at(10)), list(at(11))), (2, 1));
-    store.service.sweep(at(11), 100).unwrap();
+    store.at(at(11)).sweep(100).unwrap();
     assert_eq!(store.filed(), (2, 2));
     store
         .put_with("a", store.put_request(b"new"), at(12))
@@ -226,21 +224,27 @@ fn expired_blob_is_as_if_it_were_not_there() {
 #[test]
 fn protected_blob_is_neither_changed_nor_deleted() {
     let store = store();
-    let (service, none) = (&store.service, Conditions::default());
+    let (service, none) = (&store, Conditions::default());
     store.put("name", b"body").unwrap();
     let policy = |until, mode| ImmutabilityPolicy { until, mode };
     let set = |policy, now| {
-        let set = service.set_blob_immutability_policy(&address("name"), policy, &none, now);
+        let set = service
+            .at(now)
+            .set_blob_immutability_policy(&address("name"), policy, &none);
         set.map(|_| ())
     };
     let refused = |now| {
         let delete = service
-            .delete_blob(&address("name"), &DeleteBlob::default(), now)
+            .at(now)
+            .delete_blob(&address("name"), &DeleteBlob::default())
             .err();
         let put = service
-            .put_blob(&address("name"), store.put_request(b"x"), now)
+            .at(now)
+            .put_blob(&address("name"), store.put_request(b"x"))
             .err();
-        let metadata = service.set_blob_metadata(&address("name"), Metadata::new(), &none, now);
+        let metadata = service
+            .at(now)
+            .set_blob_metadata(&address("name"), Metadata::new(), &none);
         [delete, put, metadata.err()]
             .iter()
             .all(|error| matches!(error, Some(Error::BlobImmutableDueToPolicy)))
@@ -251,21 +255,31 @@ fn protected_blob_is_neither_changed_nor_deleted() {
         set(policy(at(1), ImmutabilityMode::Unlocked), at(2)),
         Error::InvalidHeaderValue { .. }
     );
-    let deleted = service.delete_blob_immutability_policy(&address("name"), at(3));
+    let deleted = service
+        .at(at(3))
+        .delete_blob_immutability_policy(&address("name"));
     deleted.unwrap().wait().unwrap();
     store.put("name", b"new").unwrap();
     set(policy(at(100), ImmutabilityMode::Locked), at(4)).unwrap();
     let shorter = set(policy(at(99), ImmutabilityMode::Locked), at(4));
     assert_err!(shorter, Error::BlobImmutableDueToPolicy);
     set(policy(at(200), ImmutabilityMode::Locked), at(4)).unwrap();
-    let delete = service.delete_blob_immutability_policy(&address("name"), at(4));
+    let delete = service
+        .at(at(4))
+        .delete_blob_immutability_policy(&address("name"));
     assert_err!(delete, Error::BlobImmutableDueToPolicy);
     assert!(refused(at(199)));
-    let set = service.set_blob_legal_hold(&address("name"), true, at(5));
+    let set = service
+        .at(at(5))
+        .set_blob_legal_hold(&address("name"), true);
     set.unwrap().wait().unwrap();
     assert!(refused(at(300)));
-    let set = service.set_blob_legal_hold(&address("name"), false, at(5));
+    let set = service
+        .at(at(5))
+        .set_blob_legal_hold(&address("name"), false);
     set.unwrap().wait().unwrap();
-    let deleted = service.delete_blob(&address("name"), &DeleteBlob::default(), at(300));
+    let deleted = service
+        .at(at(300))
+        .delete_blob(&address("name"), &DeleteBlob::default());
     deleted.unwrap().1.wait().unwrap();
 }

@@ -63,10 +63,8 @@ impl BlobService {
         &self,
         address: &BlobAddress<'_>,
         conditions: &Conditions,
-        now: SystemTime,
     ) -> Result<Tags> {
-        let (_, _, blob) = self.find_for_read(address, conditions, now)?;
-        Ok(blob.tags)
+        Ok(self.find_for_read(address, conditions)?.blob.tags)
     }
 
     /// Replaces the tags of a blob or of a version. Its validators stay as they are.
@@ -77,7 +75,6 @@ impl BlobService {
         address: &BlobAddress<'_>,
         tags: Tags,
         conditions: &Conditions,
-        now: SystemTime,
     ) -> Result<Ticket> {
         let tags = tags::checked(tags)?;
         let condition = conditions.for_write()?;
@@ -86,11 +83,11 @@ impl BlobService {
                 reason: "tags of a snapshot are not set",
             });
         }
-        let mut write = self.begin_any_write(address, now)?;
+        let mut write = self.begin_any_write(address)?;
         let (place, mut blob) = write.find_for_change(address.state, condition)?;
         conditions.check_tags(&blob.tags)?;
         blob.lease
-            .check_write(conditions.lease_id, now, Leased::Blob)?;
+            .check_write(conditions.lease_id, write.now, Leased::Blob)?;
         if let Place::Past(_, moment) = place {
             write.index(&blob.tags, &tags, Some(moment));
         }
@@ -106,9 +103,8 @@ impl BlobService {
         &self,
         account: &str,
         request: &FindBlobsByTags,
-        now: SystemTime,
     ) -> Result<FindBlobsByTagsPage> {
-        let mut search = Search::new(self, request, now)?;
+        let mut search = Search::new(self, request)?;
         let account_start = keys::account_start(account);
         let containers = &self.keyspaces.containers;
         let range = match &request.query.container {
@@ -146,12 +142,11 @@ impl BlobService {
         account: &str,
         container: &str,
         request: &FindBlobsByTags,
-        now: SystemTime,
     ) -> Result<FindBlobsByTagsPage> {
         self.get_container_properties(account, container)?;
         let mut request = request.clone();
         request.query.container = Some(container.to_string());
-        self.find_blobs_by_tags(account, &request, now)
+        self.find_blobs_by_tags(account, &request)
     }
 }
 
@@ -168,11 +163,7 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(
-        service: &'a BlobService,
-        request: &'a FindBlobsByTags,
-        now: SystemTime,
-    ) -> Result<Search<'a>> {
+    fn new(service: &'a BlobService, request: &'a FindBlobsByTags) -> Result<Search<'a>> {
         if request.max_results == Some(0) {
             return Err(Error::OutOfRangeQueryParameterValue {
                 parameter: "maxresults",
@@ -185,7 +176,7 @@ impl<'a> Search<'a> {
             service,
             request,
             snapshot: service.db.snapshot(),
-            now,
+            now: service.now(),
             from: read_marker(request)?,
             blobs_max: request
                 .max_results

@@ -8,9 +8,7 @@ impl Store {
     fn expire(&self, name: &str, seconds: u64, now: SystemTime) {
         let (none, time) = (Conditions::default(), Duration::from_secs(seconds));
         let expiry = Expiry::RelativeToNow(time);
-        let set = self
-            .service
-            .set_blob_expiry(&address(name), expiry, &none, now);
+        let set = self.at(now).set_blob_expiry(&address(name), expiry, &none);
         set.unwrap().1.wait().unwrap();
     }
 
@@ -20,7 +18,7 @@ impl Store {
             ..address(name)
         };
         let none = Conditions::default();
-        let download = self.service.get_blob(&address, None, &none, now)?;
+        let download = self.at(now).get_blob(&address, None, &none)?;
         Ok(drain(download.body, 1000))
     }
 }
@@ -32,18 +30,16 @@ fn block_put_after_the_blob_expired_is_not_swept_with_it() {
     store.put_block("name", "a", b"old").unwrap();
     store.expire("name", 10, at(1));
     let upload = store.upload(UploadKind::PutBlock, b"new");
-    let service = &store.service;
-    let put = service.put_block(
-        &address("name"),
-        b"b",
-        upload,
-        &Conditions::default(),
-        at(20),
-    );
+    let service = &store;
+    let put = service
+        .at(at(20))
+        .put_block(&address("name"), b"b", upload, &Conditions::default());
     put.unwrap().1.wait().unwrap();
-    service.sweep(at(20), 100).unwrap();
+    service.at(at(20)).sweep(100).unwrap();
     let none = Conditions::default();
-    let list = service.get_block_list(&address("name"), BlockListType::All, &none, at(20));
+    let list = service
+        .at(at(20))
+        .get_block_list(&address("name"), BlockListType::All, &none);
     let ids = list.unwrap().uncommitted.into_iter().map(|block| block.id);
     assert!(ids.eq([b"b"]), "what was put before went with the blob");
     store.commit("name", latest(&["b"])).unwrap();
@@ -64,7 +60,7 @@ fn snapshots_and_versions_outlive_the_expiry_of_their_blob() {
     let set = store.service.set_account_policy(ACCOUNT, policy, None);
     set.unwrap().wait().unwrap();
     store.put("name", b"more").unwrap();
-    store.service.sweep(at(20), 100).unwrap();
+    store.at(at(20)).sweep(100).unwrap();
     let snapshot = store.read_at("name", BlobState::Snapshot(moment), at(20));
     assert_eq!(snapshot.unwrap(), b"body");
     let request = ListBlobs {
@@ -81,7 +77,7 @@ fn undeleted_blob_expires_when_it_would_have() {
         delete_retention_days: Some(1),
         ..AccountPolicy::default()
     };
-    let service = &store.service;
+    let service = &store;
     let set = service.set_account_policy(ACCOUNT, policy, None);
     set.unwrap().wait().unwrap();
     for name in ["back", "late"] {
@@ -89,10 +85,9 @@ fn undeleted_blob_expires_when_it_would_have() {
         store.expire(name, 100, at(1));
         store.delete(name).unwrap();
     }
-    // The timer of before comes to nothing while the blob is deleted.
-    service.sweep(at(50), 100).unwrap();
+    // The timer of before comes to nothing while the blob is deleted.at(at(50)).sweep(100).unwrap();
     let undelete = |name, now| {
-        let undeleted = service.undelete_blob(&address(name), None, now);
+        let undeleted = service.at(now).undelete_blob(&address(name), None);
         undeleted.map(|ticket| ticket.wait().unwrap())
     };
     undelete("back", at(60)).unwrap();
@@ -100,7 +95,7 @@ fn undeleted_blob_expires_when_it_would_have() {
     assert_eq!(read(at(100)).unwrap(), b"body");
     assert_err!(read(at(101)), Error::BlobNotFound);
     assert_err!(undelete("late", at(101)), Error::BlobNotFound);
-    service.sweep(at(2 * 24 * 60 * 60), 100).unwrap();
+    service.at(at(2 * 24 * 60 * 60)).sweep(100).unwrap();
     assert_eq!(store.filed(), (0, 0));
     assert_eq!(store.rows(&service.keyspaces.timers), 0);
 }
@@ -113,8 +108,8 @@ fn rehydration_is_made_faster_and_never_slower() {
     let set = |tier, priority| {
         let address = address("name");
         let set = store
-            .service
-            .set_blob_tier(&address, tier, priority, &none, at(1));
+            .at(at(1))
+            .set_blob_tier(&address, tier, priority, &none);
         set.map(|(outcome, ticket)| {
             ticket.wait().unwrap();
             outcome
@@ -143,10 +138,7 @@ fn copy_over_a_finite_lease_asks_for_its_id_first() {
             ..CopyBlob::default()
         };
         let (from, to) = (address("from"), address("to"));
-        store
-            .service
-            .copy_blob(&from, &to, request, at(2))
-            .map(|_| ())
+        store.at(at(2)).copy_blob(&from, &to, request).map(|_| ())
     };
     assert_err!(copy(Conditions::default()), Error::LeaseIdMissing);
     let other = copy(leased_by(0xB));

@@ -1,7 +1,8 @@
 //! What the tests of operations share: a real store with one container, and the plainest way to ask it for something.
 
 use crate::*;
-use lazurite_engine::{Config, CountingIds, Db, Direction, KeyRange, Keyspace};
+use lazurite_engine::{Config, CountingIds, Db, Direction, KeyRange, Keyspace, ManualWallClock};
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,6 +11,7 @@ pub(super) const CONTAINER: &str = "container";
 
 pub(super) struct Store {
     pub(super) service: BlobService,
+    clock: Arc<ManualWallClock>,
     _directory: tempfile::TempDir,
 }
 
@@ -22,13 +24,10 @@ pub(super) fn store() -> Store {
 pub(super) fn store_with(settings: ContainerSettings) -> Store {
     let directory = tempfile::tempdir().unwrap();
     let db = Db::open(directory.path(), Config::default()).unwrap();
-    let service = BlobService::open(&db, Arc::new(CountingIds::default())).unwrap();
-    let store = Store {
-        service,
-        _directory: directory,
-    };
-    let service = &store.service;
-    let made = service.create_container_with(ACCOUNT, CONTAINER, settings, at(0));
+    let store = Store::over(&db, directory);
+    let made = store
+        .at(at(0))
+        .create_container_with(ACCOUNT, CONTAINER, settings);
     made.unwrap().1.wait().unwrap();
     store
 }
@@ -87,19 +86,37 @@ pub(super) fn range(first: u64, last: Option<u64>) -> Option<ByteRange> {
     Some(ByteRange { first, last })
 }
 
+/// Whatever does not ask for the time is asked of the store itself.
+impl Deref for Store {
+    type Target = BlobService;
+
+    fn deref(&self) -> &BlobService {
+        &self.service
+    }
+}
+
 impl Store {
-    pub(super) fn of(service: BlobService, directory: tempfile::TempDir) -> Store {
+    pub(super) fn over(db: &Db, directory: tempfile::TempDir) -> Store {
+        let clock = Arc::new(ManualWallClock::new(at(0)));
+        let ids = Arc::new(CountingIds::default());
         Store {
-            service,
+            service: BlobService::open(db, ids, clock.clone()).unwrap(),
+            clock,
             _directory: directory,
         }
     }
 
+    /// The service, with its clock set to `now`.
+    pub(super) fn at(&self, now: SystemTime) -> &BlobService {
+        self.clock.set(now);
+        &self.service
+    }
+
     pub(super) fn create(&self, container: &str) -> Result<Written> {
-        let create = &self.service;
         let private = PublicAccess::Private;
         let (written, ticket) =
-            create.create_container(ACCOUNT, container, private, Metadata::new(), at(0))?;
+            self.at(at(0))
+                .create_container(ACCOUNT, container, private, Metadata::new())?;
         ticket.wait()?;
         Ok(written)
     }
@@ -135,7 +152,7 @@ impl Store {
         request: PutBlob,
         now: SystemTime,
     ) -> Result<PutBlobOutcome> {
-        let (outcome, ticket) = self.service.put_blob(&address(name), request, now)?;
+        let (outcome, ticket) = self.at(now).put_blob(&address(name), request)?;
         ticket.wait()?;
         Ok(outcome)
     }
@@ -143,26 +160,22 @@ impl Store {
     pub(super) fn put_block(&self, name: &str, id: &str, body: &[u8]) -> Result<Checksums> {
         let upload = self.upload(UploadKind::PutBlock, body);
         let address = address(name);
-        let (outcome, ticket) = self.service.put_block(
-            &address,
-            id.as_bytes(),
-            upload,
-            &Conditions::default(),
-            at(0),
-        )?;
+        let (outcome, ticket) =
+            self.at(at(0))
+                .put_block(&address, id.as_bytes(), upload, &Conditions::default())?;
         ticket.wait()?;
         Ok(outcome.checksums)
     }
 
     pub(super) fn commit(&self, name: &str, list: PutBlockList) -> Result<Written> {
-        let (written, ticket) = self.service.put_block_list(&address(name), list, at(0))?;
+        let (written, ticket) = self.at(at(0)).put_block_list(&address(name), list)?;
         ticket.wait()?;
         Ok(written)
     }
 
     pub(super) fn open(&self, name: &str, range: Option<ByteRange>) -> Result<Download> {
-        self.service
-            .get_blob(&address(name), range, &Conditions::default(), at(0))
+        self.at(at(0))
+            .get_blob(&address(name), range, &Conditions::default())
     }
 
     pub(super) fn read(&self, name: &str) -> Result<Vec<u8>> {
@@ -170,23 +183,22 @@ impl Store {
     }
 
     pub(super) fn properties(&self, name: &str) -> Result<Blob> {
-        self.service
-            .get_blob_properties(&address(name), &Conditions::default(), at(0))
+        self.at(at(0))
+            .get_blob_properties(&address(name), &Conditions::default())
     }
 
     pub(super) fn delete(&self, name: &str) -> Result<()> {
         let request = DeleteBlob::default();
-        let (_, ticket) = self.service.delete_blob(&address(name), &request, at(0))?;
+        let (_, ticket) = self.at(at(0)).delete_blob(&address(name), &request)?;
         Ok(ticket.wait()?)
     }
 
     /// Ids and lengths of the committed and the uncommitted list.
     pub(super) fn block_lists(&self, name: &str) -> Result<[Vec<(String, u64)>; 2]> {
-        let lists = self.service.get_block_list(
+        let lists = self.at(at(0)).get_block_list(
             &address(name),
             BlockListType::All,
             &Conditions::default(),
-            at(0),
         )?;
         Ok([lists.committed, lists.uncommitted].map(|list| {
             let plain = |block: BlobBlock| (String::from_utf8(block.id).unwrap(), block.length);
@@ -195,8 +207,8 @@ impl Store {
     }
 
     pub(super) fn list(&self, request: &ListBlobs) -> ListBlobsPage {
-        self.service
-            .list_blobs(ACCOUNT, CONTAINER, request, at(0))
+        self.at(at(0))
+            .list_blobs(ACCOUNT, CONTAINER, request)
             .unwrap()
     }
 
@@ -254,17 +266,18 @@ impl Store {
         now: SystemTime,
     ) -> Result<LeaseOutcome> {
         let none = Conditions::default();
-        let leased = self
-            .service
-            .lease_blob(&address(name), action, &none, now)?;
+        let leased = self.at(now).lease_blob(&address(name), action, &none)?;
         leased.2.wait()?;
         Ok(leased.0)
     }
 
     pub(super) fn snapshot(&self, name: &str) -> Result<Moment> {
         let (none, metadata) = (Conditions::default(), Metadata::new());
-        let service = &self.service;
-        let (moment, _, ticket) = service.snapshot_blob(&address(name), metadata, &none, at(5))?;
+        let service = self;
+        let (moment, _, ticket) =
+            service
+                .at(at(5))
+                .snapshot_blob(&address(name), metadata, &none)?;
         ticket.wait()?;
         Ok(moment)
     }
@@ -275,7 +288,7 @@ impl Store {
             ..address(name)
         };
         let none = Conditions::default();
-        let download = self.service.get_blob(&address, None, &none, at(0))?;
+        let download = self.at(at(0)).get_blob(&address, None, &none)?;
         Ok(drain(download.body, 1000))
     }
 
@@ -289,7 +302,7 @@ impl Store {
             state,
             ..address(name)
         };
-        let (deletion, ticket) = self.service.delete_blob(&address, &request, at(6))?;
+        let (deletion, ticket) = self.at(at(6)).delete_blob(&address, &request)?;
         ticket.wait()?;
         Ok(deletion.permanent)
     }

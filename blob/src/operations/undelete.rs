@@ -9,7 +9,6 @@ use crate::lease::{Lease, Leased};
 use crate::model::{Blob, BlobAddress};
 use crate::moment::Moment;
 use lazurite_engine::Ticket;
-use std::time::SystemTime;
 
 impl BlobService {
     /// Puts back all that was deleted under the name and is still kept: snapshots and versions as what they were, and the blob
@@ -23,9 +22,9 @@ impl BlobService {
         &self,
         address: &BlobAddress<'_>,
         lease_id: Option<Guid>,
-        now: SystemTime,
     ) -> Result<Ticket> {
-        let mut write = self.begin_write(address, now)?;
+        let mut write = self.begin_write(address)?;
+        let now = write.now;
         let mut current = None;
         let mut any = false;
         for moment in write.moments_of(History::Deleted)? {

@@ -16,8 +16,8 @@ fn snapshot_makes_a_version_of_what_it_keeps() {
     let first = put_first(&store);
     let (none, now) = (Conditions::default(), at(1));
     let taken = store
-        .service
-        .snapshot_blob(&address("name"), Metadata::new(), &none, now);
+        .at(now)
+        .snapshot_blob(&address("name"), Metadata::new(), &none);
     let (moment, written, _) = taken.unwrap();
     let second = store.properties("name").unwrap().version.unwrap();
     assert!(first < second);
@@ -62,8 +62,8 @@ fn versions_are_made_by_writes_and_read_by_their_moment() {
         .unwrap();
     let none = Conditions::default();
     let set = store
-        .service
-        .set_blob_metadata(&address("name"), pairs(&[("n", "v")]), &none, at(1));
+        .at(at(1))
+        .set_blob_metadata(&address("name"), pairs(&[("n", "v")]), &none);
     let fourth = set.unwrap().0.version.unwrap();
     assert!(first < second && second < third && third < fourth);
     let read = |moment| {
@@ -107,7 +107,7 @@ fn versions_are_made_by_writes_and_read_by_their_moment() {
             .delete_with("name", BlobState::Version(moment), DeleteBlob::default())
             .unwrap();
     }
-    store.service.sweep(at(8 * DAY), 100).unwrap();
+    store.at(at(8 * DAY)).sweep(100).unwrap();
     store.empty();
 }
 
@@ -121,8 +121,8 @@ fn version_is_promoted_by_a_copy() {
         ..address("name")
     };
     let copied = store
-        .service
-        .copy_blob(&source, &address("name"), CopyBlob::default(), at(1));
+        .at(at(1))
+        .copy_blob(&source, &address("name"), CopyBlob::default());
     copied.unwrap().1.wait().unwrap();
     assert_eq!(store.read("name").unwrap(), b"first");
     assert_eq!(store.everything(at(2)).len(), 3);
@@ -174,8 +174,8 @@ fn search_for_tags_finds_versions_when_asked() {
             versions,
         };
         let page = store
-            .service
-            .find_blobs_by_tags(ACCOUNT, &request, at(2))
+            .at(at(2))
+            .find_blobs_by_tags(ACCOUNT, &request)
             .unwrap();
         let told = |blob: TaggedBlob| (blob.name, blob.version, blob.is_current);
         let told: Vec<_> = page.blobs.into_iter().map(told).collect();
@@ -202,8 +202,8 @@ fn search_for_tags_finds_versions_when_asked() {
         ..address("name")
     };
     let set = store
-        .service
-        .set_blob_tags(&address, pairs(&[("kind", "pond")]), &none, at(3));
+        .at(at(3))
+        .set_blob_tags(&address, pairs(&[("kind", "pond")]), &none);
     set.unwrap().wait().unwrap();
     assert_eq!(find("kind = 'pond'", true).0, [named(first, false)]);
     assert_eq!(find("kind = 'lake' AND size = '1'", true).0, []);

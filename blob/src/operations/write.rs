@@ -25,6 +25,7 @@ pub(crate) struct BlobWrite<'a> {
     pub(crate) container: Container,
     pub(crate) name: String,
     pub(crate) key: Vec<u8>,
+    /// The time of the write, read under the lock that orders the writes to a name.
     pub(crate) now: SystemTime,
     /// The current blob. One that was gone by itself is let go of in `batch`, and stands here no more.
     current: Option<Blob>,
@@ -48,25 +49,17 @@ pub(crate) enum Place {
 impl BlobService {
     /// Begins a write to one blob. Blocks while another writes to it, or to the container itself.
     /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`.
-    pub(crate) fn begin_write(
-        &self,
-        address: &BlobAddress<'_>,
-        now: SystemTime,
-    ) -> Result<BlobWrite<'_>> {
+    pub(crate) fn begin_write(&self, address: &BlobAddress<'_>) -> Result<BlobWrite<'_>> {
         if address.state != BlobState::Current {
             return Err(Error::InvalidOperation {
                 reason: "snapshots and versions are not written to",
             });
         }
-        self.begin_any_write(address, now)
+        self.begin_any_write(address)
     }
 
     /// As [`BlobService::begin_write`], for what also snapshots and versions take: see [`BlobWrite::find`].
-    pub(crate) fn begin_any_write(
-        &self,
-        address: &BlobAddress<'_>,
-        now: SystemTime,
-    ) -> Result<BlobWrite<'_>> {
+    pub(crate) fn begin_any_write(&self, address: &BlobAddress<'_>) -> Result<BlobWrite<'_>> {
         names::check_container_name(address.container)?;
         let name = names::blob_name(address.blob)?;
         let container_key = keys::container(address.account, address.container);
@@ -76,8 +69,7 @@ impl BlobService {
         let policy = self
             .policies
             .get(&self.db, &self.keyspaces, address.account)?;
-        let mut write =
-            self.open_write(container_key, container, policy, name.into_owned(), now)?;
+        let mut write = self.open_write(container_key, container, policy, name.into_owned())?;
         write._lock = Some(lock);
         write._gates = gates;
         Ok(write)
@@ -89,7 +81,6 @@ impl BlobService {
         &self,
         source: &BlobAddress<'_>,
         destination: &BlobAddress<'_>,
-        now: SystemTime,
     ) -> Result<[BlobWrite<'_>; 2]> {
         let both = [source, destination];
         for address in both {
@@ -121,21 +112,20 @@ impl BlobService {
         let policy = |account| self.policies.get(&self.db, &self.keyspaces, account);
         let from_policy = policy(source.account)?;
         let to_policy = policy(destination.account)?;
-        let from = self.open_write(source_key, source_container, from_policy, source_name, now)?;
-        let mut to = self.open_write(key, destination_container, to_policy, name, now)?;
+        let from = self.open_write(source_key, source_container, from_policy, source_name)?;
+        let mut to = self.open_write(key, destination_container, to_policy, name)?;
         to._lock = Some(lock);
         to._gates = gates;
         Ok([from, to])
     }
 
-    /// For who holds the locks.
+    /// Reads the record and the clock. The caller holds the locks.
     pub(crate) fn open_write(
         &self,
         container_key: Vec<u8>,
         container: Container,
         policy: AccountPolicy,
         name: String,
-        now: SystemTime,
     ) -> Result<BlobWrite<'_>> {
         let home = container.id;
         let key = keys::blob(home, &name);
@@ -152,7 +142,7 @@ impl BlobService {
             container,
             name,
             key,
-            now,
+            now: self.now(),
             current,
             uncommitted,
             batch: Batch::new(),

@@ -8,7 +8,6 @@
 #[cfg(target_os = "linux")]
 use super::Space;
 use super::{Clock, File, Fs, Lock, LockGuard, LogWrites};
-use bytes::Bytes;
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 #[cfg(target_os = "linux")]
@@ -28,7 +27,10 @@ pub struct DiskFs {
 
 impl Fs for DiskFs {
     fn create_directory(&self, path: &Path) -> io::Result<()> {
-        fs::create_dir_all(path)
+        let mut builder = fs::DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.recursive(true).create(path)
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {
@@ -56,31 +58,18 @@ impl Fs for DiskFs {
     }
 
     fn open_log(&self, path: &Path, length: u64, writes: LogWrites) -> io::Result<Arc<dyn File>> {
-        let mut options = OpenOptions::new();
-        let options = options.read(true).write(true).create(true).truncate(false);
-        let file = options.open(path)?;
+        let file = writable().truncate(false).open(path)?;
         let present = file.metadata()?.len();
         if present < length {
             allocate(&file, length)?;
         }
-        #[cfg(not(target_os = "linux"))]
-        let _ = writes;
         #[cfg(target_os = "linux")]
-        if writes == LogWrites::AtSync {
-            use super::{direct::DirectFile, gathered::GatheredFile};
-            return Ok(match DirectFile::open(file, path) {
-                Ok(file) => Arc::new(GatheredFile::new(file, present, length)?),
-                Err(file) => Arc::new(DiskFile::new(file, WRITE_BYTES)),
-            });
+        return open_log(file, path, present, length, writes);
+        #[cfg(not(target_os = "linux"))]
+        {
+            let _ = writes;
+            Ok(Arc::new(DiskFile::new(file, WRITE_BYTES)))
         }
-        Ok(match super::map::LogMap::new(&file, length) {
-            Some(map) => {
-                let file = DiskFile::new(file, LOG_WRITE_BYTES);
-                fill(&file, present, length)?;
-                Arc::new(MappedFile { file, length, map })
-            }
-            None => Arc::new(DiskFile::new(file, WRITE_BYTES)),
-        })
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -116,9 +105,7 @@ impl Fs for DiskFs {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Lock> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        let mut file = options.open(path)?;
+        let mut file = open_lock(path)?;
         match file.try_lock() {
             Ok(()) => {
                 file.set_len(0)?;
@@ -144,10 +131,33 @@ struct DiskLock {
 
 impl LockGuard for DiskLock {}
 
-fn create(path: &Path) -> io::Result<fs::File> {
+/// For reading and writing, creating what is absent, for the owner alone.
+fn writable() -> OpenOptions {
     let mut options = OpenOptions::new();
-    let options = options.read(true).write(true).create(true).truncate(true);
-    options.open(path)
+    options.read(true).write(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+fn create(path: &Path) -> io::Result<fs::File> {
+    writable().truncate(true).open(path)
+}
+
+/// Opens the lock file, whose contents are about to be replaced: never those of another file that a symbolic link leads to.
+fn open_lock(path: &Path) -> io::Result<fs::File> {
+    let mut options = writable();
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        let flag = rustix::fs::OFlags::NOFOLLOW.bits().try_into();
+        options.custom_flags(flag.unwrap_or(0));
+    }
+    #[cfg(not(target_os = "linux"))]
+    if fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
+        return Err(io::Error::other("the lock file is a symbolic link"));
+    }
+    options.truncate(false).open(path)
 }
 
 /// Opens for reading.
@@ -194,6 +204,7 @@ const LONG_WRITE_BYTES: usize = 256 << 10;
 
 /// For the log, which is written through a mapping: its pages are as long as the writes that made them, and each is taken into the
 /// mapping once instead of every 4 KiB. The price is that a sync writes 16 KiB for a row that came alone.
+#[cfg(target_os = "linux")]
 const LOG_WRITE_BYTES: usize = 16 << 10;
 
 #[cfg(unix)]
@@ -245,10 +256,6 @@ impl File for DiskFile {
         Ok(self.file.metadata()?.len())
     }
 
-    fn map(&self, length: u64) -> Option<Bytes> {
-        super::map::sealed(&self.file, length)
-    }
-
     fn set_length(&self, length: u64) -> io::Result<()> {
         self.file.set_len(length)
     }
@@ -283,6 +290,7 @@ impl File for DiskFile {
 }
 
 /// Writes zeros behind what is there, up to `length`.
+#[cfg(target_os = "linux")]
 fn fill(file: &DiskFile, present: u64, length: u64) -> io::Result<()> {
     let zeros = [0; LOG_WRITE_BYTES];
     let first = present.next_multiple_of(LOG_WRITE_BYTES as u64);
@@ -309,7 +317,33 @@ fn allocate(file: &fs::File, length: u64) -> io::Result<()> {
     file.set_len(length)
 }
 
+#[cfg(target_os = "linux")]
+fn open_log(
+    file: fs::File,
+    path: &Path,
+    present: u64,
+    length: u64,
+    writes: LogWrites,
+) -> io::Result<Arc<dyn File>> {
+    if writes == LogWrites::AtSync {
+        use super::{direct::DirectFile, gathered::GatheredFile};
+        return Ok(match DirectFile::open(file, path) {
+            Ok(file) => Arc::new(GatheredFile::new(file, present, length)?),
+            Err(file) => Arc::new(DiskFile::new(file, WRITE_BYTES)),
+        });
+    }
+    Ok(match super::map::LogMap::new(&file, length) {
+        Some(map) => {
+            let file = DiskFile::new(file, LOG_WRITE_BYTES);
+            fill(&file, present, length)?;
+            Arc::new(MappedFile { file, length, map })
+        }
+        None => Arc::new(DiskFile::new(file, WRITE_BYTES)),
+    })
+}
+
 /// A log segment: writes within its length go through a mapping, those behind it through the file.
+#[cfg(target_os = "linux")]
 #[derive(Debug)]
 struct MappedFile {
     file: DiskFile,
@@ -317,6 +351,7 @@ struct MappedFile {
     map: super::map::LogMap,
 }
 
+#[cfg(target_os = "linux")]
 impl File for MappedFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.file.read_at(buffer, offset)
@@ -329,13 +364,13 @@ impl File for MappedFile {
             self.file.write_at(behind, offset + inside)?;
         }
         if !mapped.is_empty() {
-            self.map.write(mapped, offset as usize);
+            self.map.write(mapped, offset as usize)?;
         }
         Ok(())
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.map.release_written();
+        self.map.release_written()?;
         // The kernel writes the dirty pages of a mapping with those of the file, and reports their errors here.
         self.file.sync()
     }
@@ -401,6 +436,49 @@ mod tests {
             // From now on the disk has to be asked, where the system can take it from memory.
             fadvise(&file.file, 0, None, Advice::DontNeed).unwrap();
         }
+    }
+
+    #[test]
+    fn what_a_store_creates_is_for_its_owner_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("new/data");
+        let db = crate::Db::open(&path, crate::Config::default()).unwrap();
+        let keyspace = db.keyspace("a", Default::default()).unwrap();
+        let mut batch = crate::Batch::new();
+        batch.put(&keyspace, b"small", b"value");
+        batch.put(&keyspace, b"large", &[1; 100_000]);
+        db.write(batch).unwrap().wait().unwrap();
+        db.flush(&keyspace).unwrap();
+        db.checkpoint(&directory.path().join("copy")).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        for created in ["new", "new/data", "copy"] {
+            assert_eq!(mode(&directory.path().join(created)), 0o700, "{created}");
+        }
+        let mut kinds = std::collections::BTreeSet::new();
+        for entry in fs::read_dir(&path).unwrap() {
+            let file = entry.unwrap().path();
+            assert_eq!(mode(&file), 0o600, "{}", file.display());
+            let kind = file
+                .extension()
+                .or(file.file_name())
+                .map(|kind| kind.to_owned());
+            kinds.extend(kind);
+        }
+        assert!(kinds.len() >= 6, "{kinds:?}");
+    }
+
+    #[test]
+    fn a_lock_file_that_is_a_symbolic_link_is_refused_and_what_it_leads_to_is_unharmed() {
+        let directory = tempfile::tempdir().unwrap();
+        let other = directory.path().join("other");
+        fs::write(&other, "precious").unwrap();
+        let data = directory.path().join("data");
+        fs::create_dir(&data).unwrap();
+        std::os::unix::fs::symlink(&other, data.join("LOCK")).unwrap();
+        let opened = crate::Db::open(&data, crate::Config::default());
+        assert!(matches!(opened, Err(crate::Error::Io { .. })), "{opened:?}");
+        assert_eq!(fs::read_to_string(&other).unwrap(), "precious");
     }
 
     #[test]

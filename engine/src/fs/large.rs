@@ -11,7 +11,6 @@
 use super::File;
 use super::direct::DirectFile;
 use super::pages::PAGE_BYTES;
-use bytes::Bytes;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -69,10 +68,6 @@ impl File for LargeFile {
 
     fn length(&self) -> io::Result<u64> {
         self.file.through.length()
-    }
-
-    fn map(&self, length: u64) -> Option<Bytes> {
-        self.file.through.map(length)
     }
 
     fn set_length(&self, length: u64) -> io::Result<()> {

@@ -1,9 +1,12 @@
-//! Files in memory maps: the only unsafe code of the engine.
+//! Log segments in memory maps: the only unsafe code of the engine.
 //!
-//! A mapped file must never be cut short and its blocks must never have to be allocated by a write, or the access is a
-//! signal instead of an error. So a log segment is mapped only where the file system keeps the blocks that it gave:
-//! those that copy on write (btrfs, APFS) or live elsewhere (network mounts) get ordinary writes. A file that is only read is
-//! mapped on any local file system of Linux. What is left is a disk that fails to read a page: a signal too.
+//! A page of a mapping that cannot be had is a signal (SIGBUS) instead of an error: the disk failed to read it, the file system
+//! has shut itself down, or something has cut the file short. So each mapping is watched: a handler puts an empty page in
+//! the place of the lost one and notes the loss, and the write that met it answers an error. Nothing but the log is mapped:
+//! a lost page of what is read would be zeros, after its checksum was verified.
+//!
+//! A segment is mapped only where the file system keeps the blocks that it gave: on those that copy on write (btrfs) a full
+//! disk would show here too.
 #![allow(
     unsafe_code,
     reason = "a mapping is as sound as its file; each block says why it holds"
@@ -13,16 +16,21 @@
     reason = "part of the seam that the rest of the engine goes through"
 )]
 
-use bytes::Bytes;
 use memmap2::{MmapOptions, MmapRaw, UncheckedAdvice};
 use std::fs::File;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::io;
+use std::mem::MaybeUninit;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The first bytes of a log segment, writable.
 ///
-/// A write of 150 bytes takes 0.1 to 0.4 us here and 0.9 us through `pwrite`, and a log is made of such writes.
+/// A put of 100 bytes takes 0.6 us of the processor less than through `pwrite`, of 2.1 to 2.8 us.
 #[derive(Debug)]
 pub(super) struct LogMap {
+    /// Dropped before the mapping.
+    watch: Watch,
     map: MmapRaw,
     progress: Mutex<Progress>,
 }
@@ -46,33 +54,38 @@ impl LogMap {
         }
         let length = usize::try_from(length).ok()?;
         let map = MmapOptions::new().len(length).map_raw(file).ok()?;
-        let progress = Mutex::default();
-        Some(LogMap { map, progress })
+        Some(LogMap {
+            watch: Watch::new(map.as_mut_ptr() as usize, length)?,
+            map,
+            progress: Mutex::default(),
+        })
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes within the mapped length. In the page cache on return, as after `pwrite`: a killed process loses nothing.
-    pub(super) fn write(&self, bytes: &[u8], offset: usize) {
+    /// Writes within the mapped length. In the page cache on return, as after `pwrite`: a killed process loses nothing. An error
+    /// once a page could not be had, from then on.
+    pub(super) fn write(&self, bytes: &[u8], offset: usize) -> io::Result<()> {
         let end = offset + bytes.len();
         assert!(end <= self.map.len(), "the write is within the mapping");
         let mut progress = self.progress();
-        // SAFETY: The target is within the mapping. The file was allocated to that length and is never cut below it while it
-        // is mapped (`MappedFile`). Only this process, which holds the lock of the directory, writes it, only here, and one
-        // thread at a time.
+        // SAFETY: The target is within the mapping, which is watched: a page that the file does not have is replaced. Only
+        // this process, which holds the lock of the directory, writes it, only here, and one thread at a time.
         unsafe {
             let target = self.map.as_mut_ptr().add(offset);
             target.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
         }
         progress.written = end;
+        self.watch.check()
     }
 
     /// Takes what is written full out of the mapping; to be called before a sync. Otherwise the kernel protects each page by
     /// itself when it writes it, and interrupts every processor that the process runs on each time: that was a seventh of
     /// the processor time of a put.
-    pub(super) fn release_written(&self) {
+    pub(super) fn release_written(&self) -> io::Result<()> {
+        self.watch.check()?;
         let mut progress = self.progress();
         let end = progress.written / RELEASED_UNIT * RELEASED_UNIT;
         let start = std::mem::replace(&mut progress.released, end);
@@ -85,45 +98,138 @@ impl LogMap {
                     .unchecked_advise_range(UncheckedAdvice::DontNeed, start, end - start)
             };
         }
+        Ok(())
     }
-}
-
-/// The first `length` bytes of a file that nobody writes or cuts any more. `None` where that is not known to be safe.
-///
-/// A value of 64 KiB takes 3 us from here and 14 us through `pread`.
-pub(super) fn sealed(file: &File, length: u64) -> Option<Bytes> {
-    let length = usize::try_from(length).ok().filter(|length| *length > 0)?;
-    if !is_local(file) || file.metadata().ok()?.len() < length as u64 {
-        return None;
-    }
-    // SAFETY: By the contract of `fs::File::map` the file is sealed: no one writes it, and it is unlinked but never cut. It was
-    // just seen to be as long as what is mapped.
-    let map = unsafe { MmapOptions::new().len(length).map(file) };
-    Some(Bytes::from_owner(map.ok()?))
-}
-
-#[cfg(target_os = "linux")]
-fn is_local(file: &File) -> bool {
-    const XFS: u64 = 0x5846_5342;
-    const BTRFS: u64 = 0x9123_683e;
-    let is = |found: rustix::fs::StatFs| matches!(found.f_type as u64, XFS | BTRFS);
-    keeps_its_blocks(file) || rustix::fs::fstatfs(file).is_ok_and(is)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn is_local(_: &File) -> bool {
-    false
 }
 
 /// ext2 to ext4 and tmpfs write allocated blocks in place. (So does xfs, unless the file was copied by reference.)
-#[cfg(target_os = "linux")]
 fn keeps_its_blocks(file: &File) -> bool {
     const EXT: u64 = 0xef53;
     const TMPFS: u64 = 0x0102_1994;
     rustix::fs::fstatfs(file).is_ok_and(|found| matches!(found.f_type as u64, EXT | TMPFS))
 }
 
-#[cfg(not(target_os = "linux"))]
-fn keeps_its_blocks(_: &File) -> bool {
-    false
+/// A range of addresses whose lost pages are replaced.
+#[derive(Debug)]
+struct Watch(&'static Slot);
+
+#[derive(Debug)]
+struct Slot {
+    start: AtomicUsize,
+    /// `FREE`, `TAKEN` while it is being filled in, or the end of the range.
+    end: AtomicUsize,
+    lost: AtomicBool,
+}
+
+const FREE: usize = 0;
+/// No address lies before this end.
+const TAKEN: usize = 1;
+
+/// A store has few log segments open. Where there is no slot for one more, it is written without a mapping.
+static SLOTS: [Slot; 64] = [const {
+    Slot {
+        start: AtomicUsize::new(0),
+        end: AtomicUsize::new(FREE),
+        lost: AtomicBool::new(false),
+    }
+}; 64];
+
+/// The handler that was there before ours, and the size of a page.
+static PREVIOUS: OnceLock<Option<(libc::sigaction, usize)>> = OnceLock::new();
+
+impl Watch {
+    /// `None` if the range cannot be watched.
+    fn new(start: usize, length: usize) -> Option<Watch> {
+        PREVIOUS.get_or_init(install).as_ref()?;
+        let take = |slot: &&Slot| {
+            let taken = slot
+                .end
+                .compare_exchange(FREE, TAKEN, Ordering::SeqCst, Ordering::SeqCst);
+            taken.is_ok()
+        };
+        let slot = SLOTS.iter().find(take)?;
+        slot.lost.store(false, Ordering::SeqCst);
+        slot.start.store(start, Ordering::SeqCst);
+        slot.end.store(start + length, Ordering::SeqCst);
+        Some(Watch(slot))
+    }
+
+    fn check(&self) -> io::Result<()> {
+        if self.0.lost.load(Ordering::Relaxed) {
+            return Err(io::Error::other("a page of the mapped log is lost"));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.0.end.store(FREE, Ordering::SeqCst);
+    }
+}
+
+/// Puts our handler in the place of the present one; `None` if the system does not let us.
+fn install() -> Option<(libc::sigaction, usize)> {
+    // SAFETY: Calls of the C library as its manual describes them; an all-zero `sigaction` is a valid one.
+    unsafe {
+        let mut present = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
+        if libc::sigaction(libc::SIGBUS, std::ptr::null(), &mut present) != 0 {
+            return None;
+        }
+        let page = usize::try_from(libc::sysconf(libc::_SC_PAGESIZE)).ok()?;
+        let mut ours = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
+        let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = on_fault;
+        ours.sa_sigaction = handler as usize;
+        ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+        libc::sigemptyset(&mut ours.sa_mask);
+        (libc::sigaction(libc::SIGBUS, &ours, null_mut()) == 0).then_some((present, page))
+    }
+}
+
+/// Called by the kernel in the thread that met the fault. What it returns to tries its access again.
+extern "C" fn on_fault(
+    signal: libc::c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
+    let Some(Some((previous, page))) = PREVIOUS.get() else {
+        return;
+    };
+    // SAFETY: The kernel passes valid pointers. Everything called here may be called by a signal handler: loads and stores of
+    // atomics, `mmap`, `sigaction`, `raise`. The page that is replaced lies in a mapping of this module that is in use: a
+    // thread is writing to it.
+    unsafe {
+        // Only a fault has an address; what another process sends has not.
+        let is_fault = (*info).si_code > 0;
+        let address = (*info).si_addr() as usize;
+        let holds = |slot: &&Slot| {
+            let range = slot.start.load(Ordering::SeqCst)..slot.end.load(Ordering::SeqCst);
+            is_fault && range.contains(&address)
+        };
+        if let Some(slot) = SLOTS.iter().find(holds) {
+            slot.lost.store(true, Ordering::SeqCst);
+            let start = (address / page * page) as *mut libc::c_void;
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+            if libc::mmap(start, *page, access, kind, -1, 0) != libc::MAP_FAILED {
+                return;
+            }
+        }
+        match previous.sa_sigaction {
+            libc::SIG_DFL | libc::SIG_IGN => {
+                // The fault comes again when we return; what was sent does not.
+                libc::sigaction(signal, previous, null_mut());
+                if !is_fault {
+                    libc::raise(signal);
+                }
+            }
+            handler if previous.sa_flags & libc::SA_SIGINFO != 0 => {
+                type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+                std::mem::transmute::<usize, Handler>(handler)(signal, info, context);
+            }
+            handler => {
+                std::mem::transmute::<usize, extern "C" fn(libc::c_int)>(handler)(signal);
+            }
+        }
+    }
 }

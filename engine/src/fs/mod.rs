@@ -11,6 +11,7 @@ mod fault;
 mod gathered;
 #[cfg(target_os = "linux")]
 mod large;
+#[cfg(target_os = "linux")]
 mod map;
 mod memory;
 mod pages;
@@ -21,7 +22,6 @@ pub use fault::{Failure, Fault, FaultFs, Operation};
 pub use memory::{Keep, MemoryFs};
 pub(crate) use pages::{PAGE_BYTES, PageBuffer};
 
-use bytes::Bytes;
 use std::fmt::Debug;
 use std::io;
 use std::ops::Range;
@@ -124,12 +124,6 @@ pub trait File: Send + Sync + Debug {
     fn sync(&self) -> io::Result<()>;
     /// The length in bytes.
     fn length(&self) -> io::Result<u64>;
-    /// The first `length` bytes in place, without reading them now. `None` where that is not known to be safe. The caller vouches
-    /// that nobody cuts or writes the file any more, in this process or another.
-    fn map(&self, length: u64) -> Option<Bytes> {
-        let _ = length;
-        None
-    }
     /// Cuts or extends (with zeros) the file to `length` bytes. A file from `open_log` is not cut below its length.
     fn set_length(&self, length: u64) -> io::Result<()>;
 }

@@ -12,6 +12,7 @@
 mod around;
 pub(crate) mod block;
 mod cursor;
+mod dump;
 pub(crate) mod filter;
 mod index;
 mod reader;
@@ -19,6 +20,7 @@ mod verify;
 mod writer;
 
 pub(crate) use cursor::SstableCursor;
+pub(crate) use dump::dump;
 pub(crate) use reader::SstableReader;
 pub(crate) use writer::{SstableOptions, SstableWriter};
 

@@ -74,22 +74,29 @@ impl SstableReader {
         if store != cache.store() {
             return Err(file.corrupt(16, "the file belongs to another store"));
         }
-        let footer = read_footer(&file, meta.number, length)?;
-        let mut reader = SstableReader {
-            number: meta.number,
+        let mut reader = SstableReader::of_file(&file, meta.number, length)?;
+        reader.load_index(&file)?;
+        reader.load_fragments(&file, meta)?;
+        reader.pin(cache, reader.footer.index.length);
+        Ok(reader)
+    }
+
+    /// Of a file of `length` bytes of which only the footer has been read.
+    pub(super) fn of_file(file: &OpenFile, number: u64, length: u64) -> Result<SstableReader> {
+        if length < HEADER_BYTES + FOOTER_BYTES as u64 {
+            return Err(file.corrupt(0, "the file ends inside its footer"));
+        }
+        Ok(SstableReader {
+            number,
             length,
-            footer,
+            footer: read_footer(file, number, length)?,
             index: None,
             partitions: Box::default(),
             fragments: Vec::new(),
             filter: OnceLock::new(),
             pinned: AtomicU64::new(0),
             around: Around::default(),
-        };
-        reader.load_index(&file)?;
-        reader.load_fragments(&file, meta)?;
-        reader.pin(cache, reader.footer.index.length);
-        Ok(reader)
+        })
     }
 
     fn load_index(&mut self, file: &OpenFile) -> Result<()> {

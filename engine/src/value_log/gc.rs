@@ -88,7 +88,6 @@ impl ValueLog {
         }
         for &(number, _) in &doomed {
             self.files.remove(&number);
-            self.mapped.remove(&number);
             // A file that cannot be removed now is an orphan that the next open removes.
             let _ = self
                 .directory

@@ -9,11 +9,12 @@
 //! Invariants: bytes are written before the batch that refers to them is logged, and synced before that log is; a segment is
 //! removed only when no SSTable, memtable, writer or reader refers to it and all that hides its values is durable.
 
+mod dump;
 mod gc;
-mod mapped;
 mod reader;
 mod writer;
 
+pub(crate) use dump::dump;
 pub use reader::ValueReader;
 pub use writer::{LargeValue, UnwrittenChunk, ValueWriter, WrittenChunk};
 
@@ -23,13 +24,14 @@ use crate::files::{
     Directory, FileKind, FileName, HEADER_BYTES, OpenFile, check_header, encode_header,
 };
 use crate::fs::{PAGE_BYTES, PageBuffer};
+use crate::health::Health;
 use crate::manifest::Manifest;
 use crate::version::{Field, SegmentMeta, VersionEdit};
 use crate::{Config, Error, Result};
 use crossbeam_queue::ArrayQueue;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes before the payload of a chunk.
 pub(crate) const CHUNK_HEADER_BYTES: usize = 12;
@@ -210,10 +212,8 @@ pub(crate) struct ValueLog {
     cache: Arc<Cache>,
     manifest: Arc<Mutex<Manifest>>,
     segments: Mutex<Segments>,
-    /// The failure that stopped all writing of the store, if any.
-    failure: Arc<OnceLock<Error>>,
+    health: Arc<Health>,
     files: quick_cache::sync::Cache<u64, OpenFile>,
-    mapped: quick_cache::sync::Cache<u64, Arc<mapped::Mapped>>,
     /// Something may have become garbage since the last collection.
     collect: Arc<AtomicBool>,
     written: AtomicU64,
@@ -261,7 +261,7 @@ impl ValueLog {
         config: &Config,
         cache: Arc<Cache>,
         manifest: Arc<Mutex<Manifest>>,
-        failure: Arc<OnceLock<Error>>,
+        health: Arc<Health>,
     ) -> ValueLog {
         let sealed = lock(&manifest).state.segments.clone();
         let pins = sealed
@@ -283,9 +283,8 @@ impl ValueLog {
                 pins,
                 closed: false,
             }),
-            failure,
+            health,
             files: quick_cache::sync::Cache::new(64),
-            mapped: quick_cache::sync::Cache::new(mapped::MAPPED_MAX),
             collect: Arc::new(AtomicBool::new(true)),
             written: AtomicU64::new(0),
         }
@@ -341,10 +340,8 @@ impl ValueLog {
             return Err(error);
         }
         let synced = file.sync().and_then(|()| self.directory.sync());
-        synced.inspect_err(|error| {
-            // Nobody knows what the disk kept, and a sync is never tried again.
-            let _ = self.failure.set(error.clone());
-        })?;
+        // Nobody knows what the disk kept, and a sync is never tried again.
+        synced.inspect_err(|error| self.health.fail(error))?;
         self.files.insert(number, file.clone());
         Ok(Writable {
             number,

@@ -93,16 +93,16 @@ impl ValueReader {
         Ok(offset)
     }
 
-    /// The whole value; in place if it is one chunk of a sealed segment.
+    /// The whole value.
     pub(crate) fn read_all(&self) -> Result<Bytes> {
         let value = match &self.0 {
             Source::Inline(bytes) => return Ok(bytes.clone()),
             Source::Log(value) => value,
         };
         if value.pointer.length <= value.pointer.chunk_bytes {
-            return match value.pointer.extents.first() {
-                Some(extent) => value.read_whole_chunk(extent),
-                None => Ok(Bytes::new()),
+            return match value.pointer.length {
+                0 => Ok(Bytes::new()),
+                _ => value.read_chunk(0),
             };
         }
         let expected = value.pointer.length.min(crate::BATCH_BYTES_MAX as u64);
@@ -116,18 +116,6 @@ impl ValueReader {
 }
 
 impl LogValue {
-    /// The only chunk of the value.
-    fn read_whole_chunk(&self, extent: &Extent) -> Result<Bytes> {
-        let length = extent.length as usize;
-        let mapped = self
-            .log
-            .mapped_chunk(extent.segment, extent.offset, length)?;
-        match mapped {
-            Some(chunk) => Ok(chunk),
-            None => read_chunk(&self.log, extent, self.pointer.chunk_bytes, 0),
-        }
-    }
-
     /// The chunk that holds `offset`, and where in the value it starts.
     fn chunk_of(&self, offset: u64) -> Result<(u64, Bytes)> {
         let start = offset - offset % self.pointer.chunk_bytes;

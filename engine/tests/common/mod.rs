@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub mod hook;
+
 use lazurite_engine::fs::{Fs, ManualClock};
 use lazurite_engine::{
     Background, Batch, Compression, Config, CountingIds, Db, Direction, Durability, Environment,

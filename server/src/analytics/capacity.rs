@@ -60,7 +60,7 @@ fn write(app: &App, account: &str, now: SystemTime, stop: &AtomicBool) -> Result
             whole("ObjectCount", held.objects),
         ];
         let row = Entity::new(&day, row_key, properties);
-        let (_, ticket) = tables.insert_or_replace_entity(account, TABLE, &row, now)?;
+        let (_, ticket) = tables.insert_or_replace_entity(account, TABLE, &row)?;
         ticket.wait()?;
     }
     Ok(())
@@ -79,7 +79,7 @@ fn capacities(
         ..ListContainers::default()
     };
     loop {
-        let page = blobs.list_containers(account, &containers, now)?;
+        let page = blobs.list_containers(account, &containers)?;
         for (name, _) in page.containers {
             let held = &mut held[usize::from(name == CONTAINER)];
             held.containers += 1;
@@ -109,7 +109,7 @@ fn add_container(
         ..ListBlobs::default()
     };
     loop {
-        let page = match blobs.list_blobs(account, container, &request, now) {
+        let page = match blobs.list_blobs(account, container, &request) {
             // It was deleted meanwhile.
             Err(lazurite_blob::Error::ContainerNotFound) => return Ok(()),
             page => page?,

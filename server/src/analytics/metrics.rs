@@ -287,10 +287,10 @@ impl Gathered {
     }
 
     /// Adds all figures to what stands in the tables. Those that cannot be written stay.
-    pub fn write(&mut self, tables: &TableService, now: SystemTime) -> Result<()> {
+    pub fn write(&mut self, tables: &TableService) -> Result<()> {
         while let Some(place) = self.0.keys().next().cloned() {
             if let Some(rows) = self.0.get_mut(&place) {
-                write_rows(tables, &place, rows, now)?;
+                write_rows(tables, &place, rows)?;
             }
             self.0.remove(&place);
         }
@@ -303,7 +303,6 @@ fn write_rows(
     tables: &TableService,
     place: &Place,
     rows: &mut BTreeMap<String, Figures>,
-    now: SystemTime,
 ) -> Result<()> {
     let account = &place.account;
     let table = table_of(place.service, place.grain, place.secondary);
@@ -318,7 +317,7 @@ fn write_rows(
         };
         sum.add_all(operation.get());
         let row = Entity::new(&place.interval, row_key, sum.properties());
-        let (_, ticket) = tables.insert_or_replace_entity(account, &table, &row, now)?;
+        let (_, ticket) = tables.insert_or_replace_entity(account, &table, &row)?;
         operation.remove();
         last = Some(ticket);
     }

@@ -189,7 +189,7 @@ impl Writer {
         }
         let (app, mut figures) = (self.app.clone(), std::mem::take(&mut self.figures));
         let written = cross(move || {
-            let written = figures.write(&app.tables, SystemTime::now());
+            let written = figures.write(&app.tables);
             Ok((figures, written))
         });
         let failure = match written.await {
@@ -294,7 +294,7 @@ fn count_logs(blobs: &BlobService, place: &Place, now: SystemTime) -> Result<u32
     };
     let mut count = 0;
     loop {
-        let page = match blobs.list_blobs(&place.account, CONTAINER, &request, now) {
+        let page = match blobs.list_blobs(&place.account, CONTAINER, &request) {
             Err(Error::ContainerNotFound) => return Ok(0),
             page => page?,
         };
@@ -328,7 +328,7 @@ fn put(blobs: &BlobService, account: &str, name: &str, log: &Log, now: SystemTim
             ..Conditions::default()
         },
     };
-    let (_, ticket) = blobs.put_blob(&address(account, name), request, now)?;
+    let (_, ticket) = blobs.put_blob(&address(account, name), request)?;
     Ok(ticket.wait()?)
 }
 
@@ -359,7 +359,7 @@ fn remove_old(
         max_results: Some(REMOVALS_MAX),
         ..ListBlobs::default()
     };
-    let page = match blobs.list_blobs(account, CONTAINER, &request, now) {
+    let page = match blobs.list_blobs(account, CONTAINER, &request) {
         Err(Error::ContainerNotFound) => return Ok(()),
         page => page?,
     };
@@ -372,7 +372,7 @@ fn remove_old(
             snapshots: Some(DeleteSnapshots::Include),
             ..DeleteBlob::default()
         };
-        match blobs.delete_blob(&address(account, name), &request, now) {
+        match blobs.delete_blob(&address(account, name), &request) {
             // One that a client holds a lease of, or has removed meanwhile, is passed over.
             Ok(_) | Err(Error::LeaseIdMissing | Error::BlobNotFound) => {}
             Err(error) => return Err(error),
@@ -403,7 +403,7 @@ mod tests {
         let db = Db::open_with(Path::new("nowhere"), config, environment).unwrap();
         let blobs = BlobService::open(&db, Arc::new(CountingIds::default())).unwrap();
         let settings = ContainerSettings::default();
-        let made = blobs.create_container_with(ACCOUNT, CONTAINER, settings, at(0));
+        let made = blobs.create_container_with(ACCOUNT, CONTAINER, settings);
         made.unwrap().1.wait().unwrap();
         blobs
     }
@@ -445,7 +445,7 @@ mod tests {
     }
 
     fn names(blobs: &BlobService) -> Vec<String> {
-        let page = blobs.list_blobs(ACCOUNT, CONTAINER, &ListBlobs::default(), at(0));
+        let page = blobs.list_blobs(ACCOUNT, CONTAINER, &ListBlobs::default());
         let entries = page.unwrap().entries.into_iter();
         let name = |entry| match entry {
             BlobEntry::Blob(listed) => listed.name,
@@ -466,7 +466,7 @@ mod tests {
         let expected = expected.map(|end| format!("blob/2027/01/15/{end}.log"));
         assert_eq!(names(&blobs), expected);
         let address = address(ACCOUNT, &expected[0]);
-        let blob = blobs.get_blob_properties(&address, &Conditions::default(), now);
+        let blob = blobs.get_blob_properties(&address, &Conditions::default());
         let metadata = blob.unwrap().metadata;
         let value = |name: &str| {
             let found = metadata.iter().find(|(given, _)| given == name);

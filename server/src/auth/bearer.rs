@@ -3,8 +3,8 @@
 //! Source: Authorize with Microsoft Entra ID, "Bearer challenge"; JSON Web Token (RFC 7519), section 4.1.
 
 use super::failed;
-use crate::http::context::Context;
-use crate::http::error::{Failure, Result, known};
+use crate::http::context::{Context, ServiceKind};
+use crate::http::error::{Failure, Result};
 use axum::http::header::{HeaderValue, WWW_AUTHENTICATE};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -33,6 +33,9 @@ const CLOUDS: [&str; 4] = [
 ];
 /// The first version that takes tokens.
 const VERSION_MIN: &str = "2017-11-09";
+/// The first version that answers with a challenge.
+const CHALLENGE_VERSION_MIN: &str = "2019-12-12";
+const SEE_CHALLENGE: &str = "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.";
 /// The id of nobody: of tokens that do not say whose they are.
 const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
 
@@ -55,17 +58,24 @@ pub fn verify(context: &Context, token: &str) -> Result<Bearer> {
             "Authentication scheme Bearer needs version {VERSION_MIN} or newer."
         )));
     }
-    let claims = claims(token).ok_or_else(|| refused("The token is not a JSON Web Token."))?;
-    check_times(&claims, context.now)?;
+    let claims = claims(token);
+    let claims = claims.ok_or("The token is not a JSON Web Token.");
+    let bearer = claims.and_then(|claims| read(context, &claims));
+    bearer.map_err(|detail| refused(context, detail))
+}
+
+/// Checks what a token says. The error is a sentence.
+fn read(context: &Context, claims: &Value) -> std::result::Result<Bearer, &'static str> {
+    check_times(claims, context.now)?;
     let text = |name: &str| claims.get(name).and_then(Value::as_str);
     if !ISSUERS
         .iter()
         .any(|issuer| text("iss").is_some_and(|found| found.starts_with(issuer)))
     {
-        return Err(refused("Invalid token issuer."));
+        return Err("Issuer validation failed. Issuer did not match.");
     }
-    if !is_meant_for(&claims, context) {
-        return Err(refused("Invalid token audience."));
+    if !is_meant_for(claims, context) {
+        return Err("Audience validation failed. Audience did not match.");
     }
     let id = |name: &str| text(name).unwrap_or(NOBODY).to_owned();
     Ok(Bearer {
@@ -85,7 +95,7 @@ fn claims(token: &str) -> Option<Value> {
     (claims.is_object() && parts.next().is_none()).then_some(claims)
 }
 
-fn check_times(claims: &Value, now: SystemTime) -> Result<()> {
+fn check_times(claims: &Value, now: SystemTime) -> std::result::Result<(), &'static str> {
     let time = |name: &str| {
         let seconds = claims.get(name).and_then(Value::as_f64);
         let seconds = seconds.filter(|seconds| (0.0..=1e11).contains(seconds));
@@ -93,15 +103,13 @@ fn check_times(claims: &Value, now: SystemTime) -> Result<()> {
     };
     match (time("nbf"), time("iat"), time("exp")) {
         (Some(not_before), Some(_), Some(_)) if now < not_before => {
-            Err(refused("Lifetime validation failed."))
+            Err("Lifetime validation failed. The token is not yet valid.")
         }
         (Some(_), Some(_), Some(expiry)) if now > expiry => {
-            Err(refused("Lifetime validation failed. The token is expired."))
+            Err("Lifetime validation failed. The token is expired.")
         }
         (Some(_), Some(_), Some(_)) => Ok(()),
-        _ => Err(refused(
-            "Lifetime validation failed: nbf, iat and exp must be numbers.",
-        )),
+        _ => Err("Lifetime validation failed: nbf, iat and exp must be numbers."),
     }
 }
 
@@ -121,18 +129,22 @@ fn is_meant_for(claims: &Value, context: &Context) -> bool {
     }
 }
 
-/// A token that is not good. Clients take the challenge as advice to fetch another.
-fn refused(detail: &'static str) -> Failure {
-    let message = known::INVALID_AUTHENTICATION_INFO.2;
-    Failure::new(401, "InvalidAuthenticationInfo", message)
+/// A token that is not good. Clients take the challenge as advice to fetch another; versions before it have a refusal as of any
+/// other signature, but for Table: its clients read challenges and name an older version in every request.
+/// Source: Authorize with Microsoft Entra ID, "Bearer challenge".
+fn refused(context: &Context, detail: &'static str) -> Failure {
+    let is_challenged = context.version.is_at_least(CHALLENGE_VERSION_MIN);
+    if !is_challenged && context.service != ServiceKind::Table {
+        return failed(detail);
+    }
+    Failure::new(401, "InvalidAuthenticationInfo", SEE_CHALLENGE)
         .with("AuthenticationErrorDetail", detail)
         .with_header(WWW_AUTHENTICATE, challenge())
 }
 
 /// The answer to a request without credentials where a token would do.
 pub fn wanted() -> Failure {
-    let message = "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.";
-    Failure::new(401, "NoAuthenticationInformation", message)
+    Failure::new(401, "NoAuthenticationInformation", SEE_CHALLENGE)
         .with_header(WWW_AUTHENTICATE, challenge())
 }
 
@@ -146,7 +158,7 @@ fn challenge() -> HeaderValue {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::http::context::{ServiceKind, tests::request};
+    use crate::http::context::tests::request;
     use serde_json::json;
 
     fn token(claims: &Value) -> String {
@@ -213,7 +225,11 @@ pub mod tests {
     #[test]
     fn each_claim_that_does_not_hold_is_named() {
         for (name, value, expected) in [
-            ("nbf", json!(1709296496 + 1), "Lifetime validation failed."),
+            (
+                "nbf",
+                json!(1709296496 + 1),
+                "Lifetime validation failed. The token is not yet valid.",
+            ),
             (
                 "exp",
                 json!(1709296496 - 1),
@@ -232,23 +248,27 @@ pub mod tests {
             (
                 "iss",
                 json!("https://sts.example/"),
-                "Invalid token issuer.",
+                "Issuer validation failed. Issuer did not match.",
             ),
-            ("iss", json!(null), "Invalid token issuer."),
+            (
+                "iss",
+                json!(null),
+                "Issuer validation failed. Issuer did not match.",
+            ),
             (
                 "aud",
                 json!("https://other.queue.core.windows.net"),
-                "Invalid token audience.",
+                "Audience validation failed. Audience did not match.",
             ),
             (
                 "aud",
                 json!("https://myaccount.blob.core.windows.net"),
-                "Invalid token audience.",
+                "Audience validation failed. Audience did not match.",
             ),
             (
                 "aud",
                 json!("https://myaccount.queue.core.windows.net.evil.example"),
-                "Invalid token audience.",
+                "Audience validation failed. Audience did not match.",
             ),
         ] {
             assert_eq!(detail(&token(&with(name, value))), expected);
@@ -256,6 +276,33 @@ pub mod tests {
         for broken in ["", "a.b", "a.b.c", "....", "e30.e30.e30.e30", "e30.MQ.e30"] {
             assert!(detail(broken).contains("not a JSON Web Token"), "{broken}");
         }
+    }
+
+    #[test]
+    fn refusals_point_to_the_challenge_from_the_version_that_has_it() {
+        let expired = token(&with("exp", json!(1709296496 - 1)));
+        let refused = |version: &str| {
+            let headers = [("x-ms-version", version)];
+            let mut context = request(ServiceKind::Blob, "GET", "/c/b", "myaccount", &headers);
+            context.secure = true;
+            let failure = verify(&context, &expired).unwrap_err();
+            let start = "Server failed to authenticate the request. ";
+            assert!(failure.message.starts_with(start), "{}", failure.message);
+            assert_eq!(
+                failure.details,
+                [(
+                    "AuthenticationErrorDetail",
+                    "Lifetime validation failed. The token is expired.".to_owned()
+                )]
+            );
+            (failure.status.as_u16(), failure.code, failure.headers.len())
+        };
+        let challenged = (401, "InvalidAuthenticationInfo".into(), 1);
+        assert_eq!(refused("2019-12-12"), challenged);
+        assert_eq!(refused("2026-10-06"), challenged);
+        let plain = (403, "AuthenticationFailed".into(), 0);
+        assert_eq!(refused("2019-07-07"), plain);
+        assert_eq!(refused("2019-02-02"), plain);
     }
 
     #[test]

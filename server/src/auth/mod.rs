@@ -58,6 +58,11 @@ pub fn authenticate(
     policy: Option<&sas::StoredPolicy>,
     takes_tokens: bool,
 ) -> Result<Caller> {
+    let mut authorizations = context.headers.get_all("authorization").iter();
+    if authorizations.nth(1).is_some() {
+        let detail = "The request has more than one Authorization header.";
+        return Err(known::INVALID_AUTHENTICATION_INFO.with("AuthenticationErrorDetail", detail));
+    }
     let authorization = context.header("authorization");
     let token = authorization
         .as_deref()

@@ -7,6 +7,7 @@ use super::{failed, verify as signature_is_good};
 use crate::codec::date;
 use crate::http::context::{ApiVersion, Context, Query, ServiceKind, decode};
 use crate::http::error::{Failure, Result, known};
+use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::SystemTime;
 
@@ -60,12 +61,34 @@ pub struct TableKeyRange {
     pub end_row_key: Option<String>,
 }
 
+/// The first version with account SAS. Source: Create an account SAS, "Construct an account SAS URI", `sv`.
+const ACCOUNT_VERSION_MIN: &str = "2015-04-05";
+
+/// The parameters of all kinds of SAS. Each may be given once: two readers could take two values for the one that was signed.
+const PARAMETERS: [&str; 36] = [
+    "sv", "ss", "srt", "sp", "st", "se", "sip", "spr", "ses", "sig", "sr", "si", "sdd", "skoid",
+    "sktid", "skt", "ske", "sks", "skv", "saoid", "suoid", "scid", "sduoid", "skdutid", "srh",
+    "srq", "tn", "spk", "srk", "epk", "erk", "rscc", "rscd", "rsce", "rscl", "rsct",
+];
+
+/// The first parameter of a SAS that is given again.
+fn repeated(query: &Query) -> Option<&'static str> {
+    let count = |name: &str| {
+        let same = |pair: &&(String, String)| pair.0.eq_ignore_ascii_case(name);
+        query.pairs().iter().filter(same).count()
+    };
+    PARAMETERS.into_iter().find(|name| count(name) > 1)
+}
+
 impl<'a> Sas<'a> {
     /// `None` when the query holds no signature. Errors: one that lacks what every SAS must have.
     pub fn parse(context: &'a Context) -> Result<Option<Sas<'a>>> {
         let query = &context.query;
         if !query.has("sig") {
             return Ok(None);
+        }
+        if let Some(name) = repeated(query) {
+            return Err(failed(format!("{name} is given more than once.")));
         }
         let version = query.get_literal("sv").unwrap_or_default();
         let version = ApiVersion::parse(&version)
@@ -75,6 +98,11 @@ impl<'a> Sas<'a> {
             () if query.has("skoid") => Kind::UserDelegation,
             () => Kind::Service,
         };
+        if kind == Kind::Account && !version.is_at_least(ACCOUNT_VERSION_MIN) {
+            return Err(failed(format!(
+                "An account SAS needs sv {ACCOUNT_VERSION_MIN} or newer."
+            )));
+        }
         Ok(Some(Sas {
             query,
             kind,
@@ -100,21 +128,23 @@ impl<'a> Sas<'a> {
         policy: Option<&StoredPolicy>,
         bearer: Option<&Bearer>,
     ) -> Result<Grant> {
-        let resource = self.canonicalized_resource(context);
-        let text = self.string_to_sign(context, &resource);
+        let path = decode(&context.resource);
+        // A backslash in a name is a slash for the service. Some clients sign the name as it was given to them.
+        let slashes = path.replace('\\', "/");
+        let signed =
+            |path: &str| self.string_to_sign(context, &self.canonicalized_resource(context, path));
+        let text = signed(&slashes);
         // Some hand-made URLs carry a bare plus.
         let signature = self.field("sig").replace(' ', "+");
-        let good = match self.kind {
+        let keys: Cow<'_, [Vec<u8>]> = match self.kind {
             Kind::UserDelegation => {
-                let delegated: Vec<_> = keys
-                    .iter()
-                    .map(|key| self.delegation_key().value(key))
-                    .collect();
-                signature_is_good(&delegated, text.as_bytes(), &signature)
+                let delegated = keys.iter().map(|key| self.delegation_key().value(key));
+                delegated.collect()
             }
-            Kind::Account | Kind::Service => signature_is_good(keys, text.as_bytes(), &signature),
+            Kind::Account | Kind::Service => keys.into(),
         };
-        if !good {
+        let is_good = |text: &str| signature_is_good(&keys, text.as_bytes(), &signature);
+        if !is_good(&text) && (slashes == path || !is_good(&signed(&path))) {
             return Err(failed(format!(
                 "Signature did not match. String to sign used was {text}"
             )));
@@ -228,17 +258,16 @@ impl<'a> Sas<'a> {
     }
 
     /// `/blob/account/container/name`, decoded; what a service SAS is bound to.
-    fn canonicalized_resource(&self, context: &Context) -> String {
+    fn canonicalized_resource(&self, context: &Context, path: &str) -> String {
         let prefix = match self.version.is_at_least("2015-02-21") {
             true => format!("/{}/{}", context.service.label(), context.account),
             false => format!("/{}", context.account),
         };
-        let path = decode(&context.resource);
         match context.service {
             ServiceKind::Table => format!("{prefix}/{}", self.table_name()),
             ServiceKind::Queue => format!("{prefix}/{}", path.split('/').next().unwrap_or("")),
             ServiceKind::Blob => {
-                let (container, blob) = path.split_once('/').unwrap_or((&path, ""));
+                let (container, blob) = path.split_once('/').unwrap_or((path, ""));
                 match self.field("sr").as_str() {
                     "c" => format!("{prefix}/{container}"),
                     // Before this version `sr` was not signed: a SAS for one blob could be made one for a directory.

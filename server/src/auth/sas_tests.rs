@@ -126,7 +126,7 @@ fn every_token_of_the_client_libraries_verifies() {
         );
         let context = with_signed_query(context);
         let sas = Sas::parse(&context).unwrap().unwrap();
-        let resource = sas.canonicalized_resource(&context);
+        let resource = sas.canonicalized_resource(&context, &decode(&context.resource));
         assert_eq!(
             sas.string_to_sign(&context, &resource),
             vector.signed,
@@ -288,7 +288,10 @@ fn delegated(change: impl Fn(&str) -> String, bearer: Option<&Bearer>) -> Result
     let keys = accounts.keys("myaccount");
     let signature = {
         let sas = Sas::parse(&context)?.unwrap();
-        let text = sas.string_to_sign(&context, &sas.canonicalized_resource(&context));
+        let text = sas.string_to_sign(
+            &context,
+            &sas.canonicalized_resource(&context, &decode(&context.resource)),
+        );
         crate::auth::sign(&sas.delegation_key().value(&keys[0]), text.as_bytes())
     };
     let signed = format!("{}&sig={}", change(token), signature.replace('+', "%2B"));
@@ -357,4 +360,65 @@ fn a_sas_for_one_blob_cannot_be_made_one_for_a_directory() {
     let nothing = vector.token.replace("sr=b&", "");
     let failure = verify(vector.path, nothing).unwrap_err();
     assert_eq!(detail(failure), "sr is mandatory. Cannot be empty");
+}
+
+fn parsed(query: &str) -> Result<Kind> {
+    let target = format!("/cont/b?{query}&sig=AAAA");
+    let context = request(ServiceKind::Blob, "GET", &target, "myaccount", &[]);
+    Sas::parse(&context).map(|sas| sas.unwrap().kind)
+}
+
+#[test]
+fn a_parameter_that_is_given_twice_is_refused() {
+    let once = "sv=2022-11-02&sr=b&sp=r&se=2024-03-02";
+    assert_eq!(parsed(once).unwrap(), Kind::Service);
+    assert!(parsed(&format!("{once}&snapshot=1&snapshot=1")).is_ok());
+    for again in [
+        "sp=rw",
+        "SP=r",
+        "se=2024-03-02",
+        "sv=2020-12-06",
+        "sig=BBBB",
+    ] {
+        let failure = parsed(&format!("{once}&{again}")).unwrap_err();
+        assert_eq!(failure.code, "AuthenticationFailed", "{again}");
+        assert!(detail(failure).contains("more than once"), "{again}");
+    }
+}
+
+#[test]
+fn an_account_sas_of_a_version_before_there_was_any_is_refused() {
+    let account = |version: &str| parsed(&format!("sv={version}&ss=b&srt=o&sp=r&se=2024-03-02"));
+    assert_eq!(account("2015-04-05").unwrap(), Kind::Account);
+    let failure = account("2015-02-21").unwrap_err();
+    assert_eq!(
+        (failure.status.as_u16(), &*failure.code),
+        (403, "AuthenticationFailed")
+    );
+    assert_eq!(
+        parsed("sv=2015-02-21&sr=b&sp=r&se=2024-03-02").unwrap(),
+        Kind::Service
+    );
+}
+
+#[test]
+fn a_sas_for_a_name_with_a_backslash_may_be_signed_with_a_slash() {
+    let accounts = crate::http::context::tests::accounts();
+    let keys = accounts.keys("myaccount");
+    let good = |signed: &str, sent: &str| {
+        let text = format!(
+            "r\n\n2024-03-02T00:00:00Z\n/blob/myaccount/cont/{signed}\n\n\n\n2020-12-06\nb\n\n\n\n\n\n\n"
+        );
+        let signature = crate::auth::sign(&keys[0], text.as_bytes()).replace('+', "%2B");
+        let target = format!(
+            "/cont/{sent}?sv=2020-12-06&sr=b&sp=r&se=2024-03-02T00%3A00%3A00Z&sig={signature}"
+        );
+        let context = request(ServiceKind::Blob, "GET", &target, "myaccount", &[]);
+        let sas = Sas::parse(&context).unwrap().unwrap();
+        sas.verify(&context, keys, None, None).is_ok()
+    };
+    assert!(good("dir/name", "dir%5Cname"));
+    assert!(good("dir\\name", "dir%5Cname"));
+    assert!(good("dir/name", "dir/name"));
+    assert!(!good("dir\\name", "dir/name"));
 }

@@ -52,6 +52,8 @@ enum PathForm {
     QuotesDecoded,
     /// Percent-decoded whole.
     Decoded,
+    /// Backslashes signed as the slashes that they are for the service.
+    Slashes,
 }
 
 /// Checks an `Authorization` header that is not Bearer: form, account, date, signature.
@@ -178,6 +180,7 @@ fn path_forms(context: &Context) -> Vec<PathForm> {
         PathForm::QuotesEncoded,
         PathForm::QuotesDecoded,
         PathForm::Decoded,
+        PathForm::Slashes,
     ];
     forms.extend(
         all.into_iter()
@@ -195,6 +198,11 @@ fn path(context: &Context, form: PathForm) -> Cow<'_, str> {
         PathForm::QuotesEncoded => raw.replace('\'', "%27").into(),
         PathForm::QuotesDecoded => raw.replace("%27", "'").into(),
         PathForm::Decoded => decode(raw),
+        PathForm::Slashes => raw
+            .replace('\\', "/")
+            .replace("%5C", "/")
+            .replace("%5c", "/")
+            .into(),
     }
 }
 

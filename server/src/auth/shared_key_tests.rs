@@ -346,3 +346,23 @@ fn malformed_foreign_and_stale_credentials_are_told_apart() {
             .contains("RFC 1123")
     );
 }
+
+#[test]
+fn a_backslash_may_be_signed_as_the_slash_that_it_is() {
+    let to = |path: &str| {
+        let headers = [("x-ms-version", "2021-12-02"), DATE];
+        request(ServiceKind::Blob, "GET", path, "myaccount", &headers)
+    };
+    let accounts = crate::http::context::tests::accounts();
+    let keys = accounts.keys("myaccount");
+    let sent = to("/c/dir%5Cname");
+    let is_good = |signed: &str| {
+        let text = string_to_sign(&to(signed), Scheme::SharedKey, Form::default());
+        let signature = crate::auth::sign(&keys[0], text.as_bytes());
+        let authorization = format!("SharedKey myaccount:{signature}");
+        verify(&SignedRequest { context: &sent }, &authorization, keys).is_ok()
+    };
+    assert!(is_good("/c/dir/name"));
+    assert!(is_good("/c/dir%5Cname"));
+    assert!(!is_good("/c/dirname"));
+}

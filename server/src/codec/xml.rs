@@ -7,6 +7,8 @@ use quick_xml::events::{BytesRef, Event};
 
 /// Deeper nesting than any document of the protocol has.
 const DEPTH_MAX: usize = 16;
+/// More elements than any document of the protocol has that is read as a tree: a tree takes many times the memory of its text.
+const ELEMENTS_MAX: usize = 10_000;
 
 /// Why a document was not read, for a person.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -37,31 +39,32 @@ impl Element {
 
 /// Reads a document: its root element. White space inside elements is kept.
 pub fn parse(bytes: &[u8]) -> Result<Element, Malformed> {
-    let text = std::str::from_utf8(bytes)
-        .map_err(|error| Malformed(format!("it is not UTF-8: {error}")))?;
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut reader = Reader::from_str(text);
-    reader.config_mut().expand_empty_elements = true;
+    let mut reader = reader(bytes)?;
     // The element at the foot of the stack is not in the document: it holds the root.
     let mut open = vec![Element::default()];
+    let mut elements = 0;
     loop {
-        let event = reader
-            .read_event()
-            .map_err(|error| Malformed(error.to_string()))?;
+        let event = next_event(&mut reader)?;
         let depth = open.len();
         let top = open.last_mut().expect("the foot of the stack stays");
         match event {
-            Event::Start(start) if depth <= DEPTH_MAX => {
+            Event::Start(_) if depth > DEPTH_MAX => {
+                return Err(Malformed(format!(
+                    "it nests deeper than {DEPTH_MAX} elements"
+                )));
+            }
+            Event::Start(_) if elements == ELEMENTS_MAX => {
+                return Err(Malformed(format!(
+                    "it has more than {ELEMENTS_MAX} elements"
+                )));
+            }
+            Event::Start(start) => {
+                elements += 1;
                 let name = start.local_name().as_ref().to_owned();
                 open.push(Element {
                     name,
                     ..Element::default()
                 });
-            }
-            Event::Start(_) => {
-                return Err(Malformed(format!(
-                    "it nests deeper than {DEPTH_MAX} elements"
-                )));
             }
             Event::End(_) => {
                 let closed = open
@@ -72,20 +75,100 @@ pub fn parse(bytes: &[u8]) -> Result<Element, Malformed> {
                     .children
                     .push(closed);
             }
-            // Line ends stay as sent: a message's text comes back to the letter.
-            Event::Text(text) => top.text.push_str(&text),
-            Event::CData(text) => top.text.push_str(&text),
-            Event::GeneralRef(reference) => top.text.push(resolve(&reference)?),
-            Event::DocType(_) => {
-                return Err(Malformed(
-                    "document type declarations are not taken".to_owned(),
-                ));
-            }
             Event::Eof => break,
-            _ => {}
+            other => push_text(&mut top.text, &other)?,
         }
     }
     root(open)
+}
+
+/// Reads a document whose root, of the name `root`, has children that hold text alone, and hands these on one by one, name and text. The
+/// memory it takes is that of one child.
+pub fn read_list<E: From<Malformed>>(
+    bytes: &[u8],
+    root: &str,
+    mut child: impl FnMut(&str, &str) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut reader = reader(bytes)?;
+    let (mut depth, mut roots) = (0, 0);
+    let (mut name, mut text) = (String::new(), String::new());
+    loop {
+        match next_event(&mut reader)? {
+            Event::Start(start) => {
+                match depth {
+                    0 if roots == 0 && start.local_name().as_ref() == root => roots += 1,
+                    0 => return Err(Malformed(format!("its one root is to be {root}")).into()),
+                    1 => {
+                        check_blank(&text)?;
+                        name.clear();
+                        name.push_str(start.local_name().as_ref());
+                        text.clear();
+                    }
+                    _ => return Err(Malformed(format!("{name} holds an element")).into()),
+                }
+                depth += 1;
+            }
+            Event::End(_) => {
+                depth -= 1;
+                if depth == 1 {
+                    check_text(&text)?;
+                    child(&name, &text)?;
+                    text.clear();
+                }
+            }
+            Event::Eof if depth == 0 && roots == 1 => return Ok(check_blank(&text)?),
+            Event::Eof => return Err(Malformed("it does not end".to_owned()).into()),
+            other => push_text(&mut text, &other)?,
+        }
+    }
+}
+
+fn reader(bytes: &[u8]) -> Result<Reader<&[u8]>, Malformed> {
+    let text = std::str::from_utf8(bytes)
+        .map_err(|error| Malformed(format!("it is not UTF-8: {error}")))?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut reader = Reader::from_str(text);
+    reader.config_mut().expand_empty_elements = true;
+    Ok(reader)
+}
+
+fn next_event<'a>(reader: &mut Reader<&'a [u8]>) -> Result<Event<'a>, Malformed> {
+    let event = reader.read_event();
+    event.map_err(|error| Malformed(error.to_string()))
+}
+
+/// Line ends stay as sent: a message's text comes back to the letter.
+fn push_text(text: &mut String, event: &Event<'_>) -> Result<(), Malformed> {
+    match event {
+        Event::Text(part) => text.push_str(part),
+        Event::CData(part) => text.push_str(part),
+        Event::GeneralRef(reference) => text.push(resolve(reference)?),
+        Event::DocType(_) => {
+            return Err(Malformed(
+                "document type declarations are not taken".to_owned(),
+            ));
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn check_blank(text: &str) -> Result<(), Malformed> {
+    if text.trim().is_empty() {
+        Ok(())
+    } else {
+        Err(Malformed("it has text between its elements".to_owned()))
+    }
+}
+
+fn check_text(text: &str) -> Result<(), Malformed> {
+    if text.chars().all(is_xml_character) {
+        Ok(())
+    } else {
+        Err(Malformed(
+            "it holds characters that XML does not allow".to_owned(),
+        ))
+    }
 }
 
 fn root(mut open: Vec<Element>) -> Result<Element, Malformed> {
@@ -102,16 +185,11 @@ fn root(mut open: Vec<Element>) -> Result<Element, Malformed> {
 }
 
 fn check_characters(element: Element) -> Result<Element, Malformed> {
-    fn legal(element: &Element) -> bool {
-        element.text.chars().all(is_xml_character) && element.children.iter().all(legal)
+    fn check(element: &Element) -> Result<(), Malformed> {
+        check_text(&element.text)?;
+        element.children.iter().try_for_each(check)
     }
-    if legal(&element) {
-        Ok(element)
-    } else {
-        Err(Malformed(
-            "it holds characters that XML does not allow".to_owned(),
-        ))
-    }
+    check(&element).map(|()| element)
 }
 
 fn resolve(reference: &BytesRef<'_>) -> Result<char, Malformed> {
@@ -269,6 +347,52 @@ mod tests {
             &deep,
         ] {
             assert!(text(document).is_err(), "{document}");
+        }
+    }
+
+    #[test]
+    fn a_tree_has_a_bounded_number_of_elements() {
+        let flat = |count| format!("<a>{}</a>", "<b/>".repeat(count));
+        assert!(text(&flat(ELEMENTS_MAX - 1)).is_ok());
+        assert!(text(&flat(ELEMENTS_MAX)).is_err());
+    }
+
+    fn list(document: &str) -> Result<Vec<(String, String)>, Malformed> {
+        let mut children = Vec::new();
+        read_list(document.as_bytes(), "l", |name, text| {
+            children.push((name.to_owned(), text.to_owned()));
+            Ok::<(), Malformed>(())
+        })?;
+        Ok(children)
+    }
+
+    #[test]
+    fn a_list_is_read_child_by_child() {
+        let children = list("<?xml version='1.0'?>\n<l>\n <a>1&amp;</a><b/>\n <a> 2 </a></l>\n");
+        let pair = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+        assert_eq!(
+            children.unwrap(),
+            [pair("a", "1&"), pair("b", ""), pair("a", " 2 ")]
+        );
+        assert!(list("<l/>").unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_not_a_flat_list_is_refused() {
+        for document in [
+            "",
+            "<m/>",
+            "<l>",
+            "<l><a></l>",
+            "<l>x<a/></l>",
+            "<l><a/>x</l>",
+            "<l><a><b/></a></l>",
+            "<l/><l/>",
+            "<l/>x",
+            "<!DOCTYPE l><l/>",
+            "<l><a>\u{1}</a></l>",
+        ] {
+            assert!(list(document).is_err(), "{document}");
         }
     }
 

@@ -1,23 +1,29 @@
-//! Bodies: small documents collected up to a limit, large content as a stream of chunks, both ways.
+//! Bodies of requests: small documents collected up to a limit, large content as a stream of chunks.
 
+use super::budget::{self, FREE_BYTES, Share};
+use super::cross;
 use super::error::{Failure, Result, known};
-use axum::body::Body;
-use axum::http::header::{EXPECT, HeaderMap};
+use axum::http::header::{CONNECTION, EXPECT, HeaderMap, HeaderValue};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, Incoming};
-use std::collections::VecDeque;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
-use std::time::Duration;
-use tokio::task::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// Most that a batch, or one entity with its envelope, may come to. Source: Performing Entity Group Transactions,
 /// "Requirements".
 pub const DOCUMENT_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Most that a document may come to whose parts are few by the rules of the protocol: policies, properties, tags, a key's times.
+pub const SMALL_DOCUMENT_BYTES_MAX: usize = 64 * 1024;
+
+/// What a client has to send or take in [`PACE_SECONDS`], unless that is the end: about a kilobyte a second, the slowest that the
+/// hosted service waits for.
+pub const PACE_BYTES: u64 = 32 << 10;
+const PACE_SECONDS: u64 = 30;
+/// How long a client may send nothing while memory is short.
+const SILENCE_IN_NEED_SECONDS: u64 = 5;
 
 /// Most bytes of an unread body that are read and dropped so that the client gets its answer: closing at once would
 /// reset the connection, and the answer with it.
@@ -36,6 +42,9 @@ pub struct RequestBody {
     asked: bool,
     must_close: Arc<AtomicBool>,
     bounds: Option<Bounds>,
+    pace: Pace,
+    /// Of the body, as far as it is held in memory and not free.
+    share: Option<Share>,
 }
 
 /// What the sender of a body is held to, if it is not a client but another server.
@@ -45,6 +54,13 @@ pub struct Bounds {
     pub bytes_max: u64,
     /// How long the next bytes are waited for.
     pub silence_max: Duration,
+}
+
+/// What has come of late, and how long it was waited for.
+#[derive(Debug, Default)]
+struct Pace {
+    bytes: u64,
+    waited: Duration,
 }
 
 impl RequestBody {
@@ -57,6 +73,8 @@ impl RequestBody {
             asked: false,
             must_close,
             bounds: None,
+            pace: Pace::default(),
+            share: None,
         }
     }
 
@@ -76,7 +94,21 @@ impl RequestBody {
             asked: false,
             must_close: Arc::default(),
             bounds: None,
+            pace: Pace::default(),
+            share: None,
         }
+    }
+
+    /// Waits until there is room in memory for the chunks of a body of which only the next are kept, unless it is small.
+    pub async fn reserve_chunks(&mut self, bytes: usize) -> Result<()> {
+        self.reserve(bytes).await
+    }
+
+    async fn reserve(&mut self, bytes: usize) -> Result<()> {
+        if bytes > FREE_BYTES && self.share.is_none() {
+            self.share = Some(budget::reserve(bytes).await?);
+        }
+        Ok(())
     }
 
     /// The bytes that are still to come, as far as the request declared them.
@@ -84,6 +116,14 @@ impl RequestBody {
         self.body
             .as_ref()
             .map_or(0, |body| body.size_hint().lower())
+    }
+
+    /// The bytes that are still to come at most; `None` if the request does not say.
+    pub fn length_at_most(&self) -> Option<u64> {
+        match &self.body {
+            Some(body) => body.size_hint().upper(),
+            None => Some(0),
+        }
     }
 
     /// Whether nothing is to come.
@@ -97,10 +137,11 @@ impl RequestBody {
         let Some(body) = &mut self.body else {
             return Ok(None);
         };
-        while let Some(frame) = next_frame(body, self.bounds.as_ref()).await? {
+        while let Some(frame) = next_frame(body, &mut self.pace, self.bounds.as_ref()).await? {
             if let Ok(data) = frame.into_data()
                 && !data.is_empty()
             {
+                self.pace.came(data.len() as u64);
                 if let Some(bounds) = &mut self.bounds {
                     bounds.take(data.len() as u64)?;
                 }
@@ -112,16 +153,44 @@ impl RequestBody {
     }
 }
 
-async fn next_frame(body: &mut Incoming, bounds: Option<&Bounds>) -> Result<Option<Frame<Bytes>>> {
-    let frame = match bounds {
-        None => body.frame().await,
-        Some(bounds) => {
-            let frame = tokio::time::timeout(bounds.silence_max, body.frame()).await;
-            frame.map_err(|_| Failure::new(408, "RequestTimeout", "The body stopped coming."))?
-        }
+async fn next_frame(
+    body: &mut Incoming,
+    pace: &mut Pace,
+    bounds: Option<&Bounds>,
+) -> Result<Option<Frame<Bytes>>> {
+    let patience = match bounds {
+        Some(bounds) => bounds.silence_max,
+        None => pace.patience(),
+    };
+    let began = Instant::now();
+    let frame = tokio::time::timeout(patience, body.frame()).await;
+    pace.waited += began.elapsed();
+    let late = |_| {
+        let close = HeaderValue::from_static("close");
+        Failure::new(408, "RequestTimeout", "The body stopped coming.")
+            .with_header(CONNECTION, close)
     };
     let early = |_| Failure::new(400, "IncompleteBody", "The request's body ended early.");
-    frame.transpose().map_err(early)
+    frame.map_err(late)?.transpose().map_err(early)
+}
+
+impl Pace {
+    /// How long the next bytes are waited for.
+    fn patience(&self) -> Duration {
+        let left = Duration::from_secs(PACE_SECONDS).saturating_sub(self.waited);
+        if budget::is_short() {
+            left.min(Duration::from_secs(SILENCE_IN_NEED_SECONDS))
+        } else {
+            left
+        }
+    }
+
+    fn came(&mut self, bytes: u64) {
+        self.bytes += bytes;
+        if self.bytes >= PACE_BYTES {
+            *self = Pace::default();
+        }
+    }
 }
 
 impl Bounds {
@@ -169,6 +238,11 @@ pub async fn collect(mut body: RequestBody, limit: usize) -> Result<Bytes> {
     if body.length_at_least() > limit as u64 {
         return Err(too_large());
     }
+    body.reserve(
+        body.length_at_most()
+            .map_or(limit, |length| length as usize),
+    )
+    .await?;
     let mut first: Option<Bytes> = None;
     let mut rest = BytesMut::new();
     while let Some(chunk) = body.next_chunk().await? {
@@ -186,138 +260,14 @@ pub async fn collect(mut body: RequestBody, limit: usize) -> Result<Bytes> {
     }
 }
 
-/// Reads the next chunk of a response; `None` at its end. Blocks for the disk.
-pub trait ChunkSource: Send + Unpin + 'static {
-    fn next_chunk(&mut self) -> Result<Option<Bytes>>;
-}
-
-/// A body of `length` bytes: `first`, then what `source` has. Chunks are read while those before them are sent, so a slow
-/// client holds a few chunks and no thread.
-pub fn streamed<S: ChunkSource>(first: Bytes, source: S, length: u64) -> Body {
-    Body::new(Streamed {
-        ready: VecDeque::from([first]),
-        state: State::Idle(source),
-        remaining: Some(length),
-    })
-}
-
-/// As [`streamed`], of as many bytes as `source` turns out to have.
-pub fn streamed_to_end<S: ChunkSource>(first: Bytes, source: S) -> Body {
-    Body::new(Streamed {
-        ready: VecDeque::from([first]),
-        state: State::Idle(source),
-        remaining: None,
-    })
-}
-
-/// Chunks that are read at once: to go to another thread and back takes about as long as to read one.
-const CHUNKS_AT_ONCE: usize = 2;
-
-struct Streamed<S> {
-    /// Chunks to go out, in order.
-    ready: VecDeque<Bytes>,
-    state: State<S>,
-    /// `None` if nobody knows.
-    remaining: Option<u64>,
-}
-
-enum State<S> {
-    Idle(S),
-    Reading(JoinHandle<Read<S>>),
-    /// There is no more to read, because of an error or not.
-    Ended(Result<()>),
-}
-
-struct Read<S> {
-    chunks: VecDeque<Bytes>,
-    next: State<S>,
-}
-
-fn read_some<S: ChunkSource>(mut source: S) -> Read<S> {
-    let mut chunks = VecDeque::with_capacity(CHUNKS_AT_ONCE);
-    while chunks.len() < CHUNKS_AT_ONCE {
-        let next = match source.next_chunk() {
-            Ok(Some(chunk)) => {
-                chunks.push_back(chunk);
-                continue;
-            }
-            ended => State::Ended(ended.map(|_| ())),
-        };
-        return Read { chunks, next };
+/// Reads a document that was collected: a long one on a thread that serves no connections.
+pub async fn parsed<T: Send + 'static>(
+    document: Bytes,
+    parse: impl FnOnce(&[u8]) -> Result<T> + Send + 'static,
+) -> Result<T> {
+    if document.len() > SMALL_DOCUMENT_BYTES_MAX {
+        cross(move || parse(&document)).await
+    } else {
+        parse(&document)
     }
-    Read {
-        chunks,
-        next: State::Idle(source),
-    }
-}
-
-impl<S: ChunkSource> Streamed<S> {
-    /// Begins to read if there is more to come than what is ready.
-    fn read_ahead(&mut self) {
-        let ready = self.ready.iter().map(|chunk| chunk.len() as u64).sum();
-        if self.remaining.is_some_and(|remaining| remaining <= ready) {
-            return;
-        }
-        self.state = match std::mem::replace(&mut self.state, State::Ended(Ok(()))) {
-            State::Idle(source) => {
-                State::Reading(tokio::task::spawn_blocking(move || read_some(source)))
-            }
-            state => state,
-        };
-    }
-}
-
-impl<S: ChunkSource> HttpBody for Streamed<S> {
-    type Data = Bytes;
-    type Error = std::io::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        task: &mut Context<'_>,
-    ) -> Poll<Option<std::result::Result<Frame<Bytes>, std::io::Error>>> {
-        if self.remaining == Some(0) {
-            return Poll::Ready(None);
-        }
-        self.read_ahead();
-        if self.ready.is_empty()
-            && let State::Reading(reading) = &mut self.state
-        {
-            let Poll::Ready(read) = Pin::new(reading).poll(task) else {
-                return Poll::Pending;
-            };
-            match read {
-                Ok(read) => (self.ready, self.state) = (read.chunks, read.next),
-                Err(panic) => {
-                    self.state = State::Ended(Ok(()));
-                    return Poll::Ready(Some(Err(broken_off(panic.to_string()))));
-                }
-            }
-            self.read_ahead();
-        }
-        let Some(chunk) = self.ready.pop_front() else {
-            let ended = std::mem::replace(&mut self.state, State::Ended(Ok(())));
-            let reason = match ended {
-                State::Ended(Err(failure)) => failure.message.into_owned(),
-                _ if self.remaining.is_none() => return Poll::Ready(None),
-                _ => "the content ended before its length".to_owned(),
-            };
-            // The status has been sent: all that is left is to end the connection before the promised length.
-            return Poll::Ready(Some(Err(broken_off(reason))));
-        };
-        let length = chunk.len() as u64;
-        self.remaining = self.remaining.map(|left| left.saturating_sub(length));
-        Poll::Ready(Some(Ok(Frame::data(chunk))))
-    }
-
-    fn size_hint(&self) -> hyper::body::SizeHint {
-        match self.remaining {
-            Some(remaining) => hyper::body::SizeHint::with_exact(remaining),
-            None => hyper::body::SizeHint::default(),
-        }
-    }
-}
-
-fn broken_off(reason: String) -> std::io::Error {
-    tracing::error!(reason, "a download broke off");
-    std::io::Error::other(reason)
 }

@@ -2,13 +2,14 @@
 //! requests; two things give such requests away, and both are refused before credentials are looked at.
 
 use super::error::{Failure, Result};
-use axum::http::Method;
-use axum::http::header::{HeaderMap, ORIGIN};
-use std::net::IpAddr;
+use axum::http::header::{ACCEPT_LANGUAGE, HeaderMap, ORIGIN};
+use std::net::{IpAddr, Ipv6Addr};
 
-/// Refuses a host name that could be anybody's (DNS rebinding).
+/// Refuses a host name that could be anybody's (DNS rebinding), and what is no host name.
 pub fn check_host(host: &str, allowed_hosts: &[String]) -> Result<()> {
-    let name = name_of(host);
+    let Some(name) = name_of(host) else {
+        return Err(Failure::header("Host", host));
+    };
     if !(leads_here(name)
         || allowed_hosts
             .iter()
@@ -23,22 +24,39 @@ pub fn check_host(host: &str, allowed_hosts: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a write that another origin's page makes. Whoever calls has found no CORS rule that allows it.
-pub fn check_origin(method: &Method, headers: &HeaderMap, host: &str) -> Result<()> {
-    let reads = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
-    if !reads && is_cross_site(headers, host) {
+/// Refuses an operation that changes something if a page of another origin asks for it and no CORS rule allows it. A method does not
+/// tell: Get Messages is a GET, and takes messages away.
+pub fn check_origin(headers: &HeaderMap, host: &str) -> Result<()> {
+    if is_cross_site(headers, host) {
         let message = "A web page of another origin may not write here: no CORS rule allows it.";
         return Err(Failure::new(403, "AuthorizationFailure", message));
     }
     Ok(())
 }
 
-/// The host without its port; the brackets of an IPv6 address go too.
-fn name_of(host: &str) -> &str {
-    match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((address, _)) => address,
-        None => host.split(':').next().unwrap_or(host),
-    }
+/// The host without its port; the brackets of an IPv6 address go too. `None` for what is no host.
+/// Source: RFC 9110, section 7.2: no user information.
+fn name_of(host: &str) -> Option<&str> {
+    let (name, port) = match host.strip_prefix('[') {
+        Some(rest) => {
+            let (address, port) = rest.split_once(']')?;
+            address.parse::<Ipv6Addr>().ok()?;
+            (address, port)
+        }
+        None => {
+            let (name, port) = host.split_at(host.find(':').unwrap_or(host.len()));
+            let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+            (!name.is_empty() && name.bytes().all(is_legal)).then_some(())?;
+            (name, port)
+        }
+    };
+    let port = if port.is_empty() {
+        ""
+    } else {
+        port.strip_prefix(':')?
+    };
+    let is_port = port.len() <= 5 && port.bytes().all(|byte| byte.is_ascii_digit());
+    is_port.then_some(name)
 }
 
 /// Addresses, `localhost` and names under it, names without a dot (containers), and Docker's name for this machine.
@@ -66,24 +84,23 @@ fn is_cross_site(headers: &HeaderMap, host: &str) -> bool {
         && text("origin")
             .split_once("://")
             .is_none_or(|(_, origin)| !origin.eq_ignore_ascii_case(host));
-    foreign_origin || text("sec-fetch-site") == "cross-site"
+    // Browsers say which site asks only of addresses that they trust, such as those of this machine. Of others, a request for a
+    // picture or a page looks like this, and a script's has an origin.
+    let unknown_origin = !headers.contains_key(ORIGIN)
+        && !headers.contains_key("sec-fetch-site")
+        && headers.contains_key(ACCEPT_LANGUAGE)
+        && text("user-agent").starts_with("Mozilla/");
+    foreign_origin || unknown_origin || text("sec-fetch-site") == "cross-site"
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn code(method: &str, host: &str, headers: &[(&str, &str)]) -> Option<u16> {
-        let mut request = axum::http::Request::builder().method(method).uri("/");
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let (parts, ()) = request.body(()).unwrap().into_parts();
+    fn status_of_host(host: &str) -> Option<u16> {
         let allowed = ["storage.example".to_owned()];
-        check_host(host, &allowed)
-            .and_then(|()| check_origin(&parts.method, &parts.headers, host))
-            .err()
-            .map(|failure| failure.status.as_u16())
+        let failure = check_host(host, &allowed).err()?;
+        Some(failure.status.as_u16())
     }
 
     #[test]
@@ -91,38 +108,66 @@ mod tests {
         let good = [
             "127.0.0.1:10000",
             "[::1]:10000",
+            "[::1]",
             "localhost",
             "a.blob.localhost:1",
             "azurite:10000",
+            "my_container",
             "Storage.example",
         ];
         for host in good {
-            assert_eq!(code("GET", host, &[]), None, "{host}");
+            assert_eq!(status_of_host(host), None, "{host}");
         }
         for host in [
             "evil.example",
             "127.0.0.1.evil.example:80",
             "localhost.evil.example",
         ] {
-            assert_eq!(code("GET", host, &[]), Some(403), "{host}");
+            assert_eq!(status_of_host(host), Some(403), "{host}");
+        }
+        for host in [
+            "",
+            ":80",
+            "[::1].evil.example",
+            "[::1]:80.evil.example",
+            "[evil.example]",
+            "[::1",
+            "x:y@evil.example",
+            "localhost@evil.example",
+            "localhost:80@evil.example",
+            "localhost:123456",
+            "local host",
+            "localhost/",
+        ] {
+            assert_eq!(status_of_host(host), Some(400), "{host}");
         }
     }
 
     #[test]
-    fn pages_of_other_origins_may_not_write() {
-        let put = |headers: &[(&str, &str)]| code("PUT", "localhost:10000", headers);
-        assert_eq!(put(&[]), None);
-        assert_eq!(put(&[("origin", "http://localhost:10000")]), None);
-        assert_eq!(put(&[("origin", "http://evil.example")]), Some(403));
-        assert_eq!(put(&[("origin", "null")]), Some(403));
-        assert_eq!(put(&[("sec-fetch-site", "cross-site")]), Some(403));
-        assert_eq!(
-            code(
-                "GET",
-                "localhost:10000",
-                &[("origin", "http://evil.example")]
-            ),
-            None
+    fn pages_of_other_origins_may_not_change_anything() {
+        let refused = |headers: &[(&str, &str)]| {
+            let mut request = axum::http::Request::builder();
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            let (parts, ()) = request.body(()).unwrap().into_parts();
+            check_origin(&parts.headers, "localhost:10000").is_err()
+        };
+        let browser = [("user-agent", "Mozilla/5.0"), ("accept-language", "en")];
+        assert!(!refused(&[]));
+        assert!(!refused(&[("origin", "http://localhost:10000")]));
+        assert!(refused(&[("origin", "http://evil.example")]));
+        assert!(refused(&[("origin", "null")]));
+        assert!(refused(&[("sec-fetch-site", "cross-site")]));
+        assert!(!refused(&[
+            browser[0],
+            browser[1],
+            ("sec-fetch-site", "none")
+        ]));
+        assert!(refused(&browser), "a picture of a page on another machine");
+        assert!(
+            !refused(&[browser[0]]),
+            "a shell that calls itself a browser"
         );
     }
 }

@@ -1,17 +1,17 @@
 //! Keeps the case of `x-ms-meta-*` names, which users choose and expect back, and which the HTTP library folds to lower
 //! case in both directions.
 //!
-//! A [`HeadTap`] sits between the socket and the library: it notes the head of each request as it passes, and rewrites
+//! A [`HeadTap`] sits between the socket and the library: it follows the requests ([`super::framing`]), and rewrites
 //! the names in the head of a response, where they have the same length and only their case differs.
-//! Requests that a client pipelines without waiting for answers come through with lower-case names.
 //!
-//! As it sees where a head begins and ends, it also holds clients to a time: who sends half a head and then nothing gives
-//! up the connection, while one that is idle between requests keeps it as long as the listener says.
+//! As it knows where a head begins and ends, it also holds clients to a time: a connection with half a head is closed after
+//! thirty seconds, while one that is idle between requests stays open as long as the listener says.
 
+use super::framing::{FramingReader, RawHead};
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -19,10 +19,7 @@ use tokio::time::Sleep;
 
 /// How long a head may take from its first byte to its last.
 const HEAD_SECONDS_MAX: u64 = 30;
-/// No head that the library accepts is longer.
-const HEAD_BYTES_MAX: usize = 128 * 1024;
 const HEAD_END: &[u8] = b"\r\n\r\n";
-const METADATA_PREFIX: &[u8] = b"x-ms-meta-";
 
 /// What one connection's tap and the requests on it share.
 #[derive(Debug, Clone, Default)]
@@ -30,86 +27,40 @@ pub struct HeadNotes(Arc<Mutex<Notes>>);
 
 #[derive(Debug, Default)]
 struct Notes {
-    head: Vec<u8>,
-    head_ended: bool,
-    /// An answer was begun since the head was noted: what is read next belongs to another request. A `100 Continue` is
-    /// none: after it comes the body.
-    answered: bool,
-    response_names: Vec<String>,
+    requests: FramingReader,
+    response: Option<ResponseNames>,
 }
 
-/// What only the bytes of a head tell.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct RawHead {
-    /// Names that start with `x-ms-meta-`, as sent.
-    pub metadata_names: Vec<String>,
-    /// Content-Length beside Transfer-Encoding: two readers could disagree where the body ends.
-    pub ambiguous_length: bool,
+/// Names for the head of a response, in the case they should have.
+#[derive(Debug)]
+struct ResponseNames {
+    /// Stands in that head, and in no other bytes.
+    request_id: String,
+    names: Vec<String>,
 }
 
 impl HeadNotes {
     /// The head of the request now being served.
     pub fn take_head(&self) -> RawHead {
-        let mut notes = self.lock();
-        notes.head_ended = true;
-        let head = std::mem::take(&mut notes.head);
-        drop(notes);
-        read_head(&head)
+        self.lock().requests.take_head()
     }
 
-    /// Names for the head of the response now being made, in the case they should have.
-    pub fn set_response_names(&self, names: Vec<String>) {
-        self.lock().response_names = names;
+    /// Names for the head of the response now being made, which is the one that holds `request_id`.
+    pub fn set_response_names(&self, request_id: &str, names: Vec<String>) {
+        let request_id = request_id.to_owned();
+        self.lock().response = (!names.is_empty()).then_some(ResponseNames { request_id, names });
     }
 
-    /// Notes what was read: whether a head has begun that has not ended.
+    /// Reads what came: whether it ends within a head.
     fn observe(&self, bytes: &[u8]) -> bool {
         let mut notes = self.lock();
-        if std::mem::take(&mut notes.answered) {
-            notes.head.clear();
-            notes.head_ended = false;
-        }
-        if notes.head_ended {
-            return false;
-        }
-        let seen = notes.head.len().saturating_sub(HEAD_END.len() - 1);
-        let room = HEAD_BYTES_MAX - notes.head.len();
-        notes
-            .head
-            .extend_from_slice(&bytes[..bytes.len().min(room)]);
-        notes.head_ended =
-            find(&notes.head[seen..], HEAD_END).is_some() || notes.head.len() == HEAD_BYTES_MAX;
-        !notes.head_ended && !notes.head.is_empty()
+        notes.requests.read(bytes);
+        notes.requests.is_within_head()
     }
 
     fn lock(&self) -> MutexGuard<'_, Notes> {
-        self.0.lock().expect("no panic happens under this lock")
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn read_head(head: &[u8]) -> RawHead {
-    let head = &head[..find(head, HEAD_END).unwrap_or(head.len())];
-    let mut raw = RawHead::default();
-    let (mut content_length, mut transfer_encoding) = (false, false);
-    // A line begins behind each line feed; the first line is none of a header.
-    for end in memchr::memchr_iter(b'\n', head) {
-        let line = &head[end + 1..];
-        let name = &line[..memchr::memchr2(b':', b'\n', line).unwrap_or(line.len())];
-        let name = name.trim_ascii();
-        content_length |= name.eq_ignore_ascii_case(b"content-length");
-        transfer_encoding |= name.eq_ignore_ascii_case(b"transfer-encoding");
-        if is_metadata(name) {
-            raw.metadata_names
-                .extend(std::str::from_utf8(name).map(str::to_owned));
-        }
-    }
-    raw.ambiguous_length = content_length && transfer_encoding;
-    raw
-}
-
-fn is_metadata(name: &[u8]) -> bool {
-    name.get(..METADATA_PREFIX.len())
-        .is_some_and(|start| start.eq_ignore_ascii_case(METADATA_PREFIX))
 }
 
 /// A socket that notes request heads and restores the case of names in response heads.
@@ -161,17 +112,15 @@ impl<S: AsyncWrite + Unpin> HeadTap<S> {
 
     /// Takes the head of a response whose names need their case restored into `pending`: its length, or `None`.
     fn rewrite(&mut self, bytes: &[u8]) -> Option<usize> {
-        if bytes.starts_with(b"HTTP/1.1 100") {
-            return None;
-        }
         let mut notes = self.notes.lock();
-        notes.answered = true;
-        if notes.response_names.is_empty() {
+        let wanted = notes.response.as_ref()?;
+        if !bytes.starts_with(b"HTTP/1.") {
             return None;
         }
-        let names = std::mem::take(&mut notes.response_names);
-        drop(notes);
         let length = find(bytes, HEAD_END)? + HEAD_END.len();
+        find(&bytes[..length], wanted.request_id.as_bytes())?;
+        let names = notes.response.take()?.names;
+        drop(notes);
         self.pending = restore_case(&bytes[..length], &names);
         Some(length)
     }
@@ -263,21 +212,6 @@ mod tests {
     use super::*;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    #[test]
-    fn a_head_tells_its_names_and_its_framing() {
-        let head = b"PUT /c HTTP/1.1\r\nx-ms-Meta-Color: Red\r\nContent-Length: 3\r\n\r\nx-ms-meta-body: 1";
-        let expected = RawHead {
-            metadata_names: vec!["x-ms-Meta-Color".to_owned()],
-            ambiguous_length: false,
-        };
-        assert_eq!(read_head(head), expected);
-        assert!(
-            read_head(b"PUT / HTTP/1.1\r\ncontent-length: 3\r\nTransfer-Encoding: chunked\r\n\r\n")
-                .ambiguous_length
-        );
-        assert_eq!(read_head(b""), RawHead::default());
-    }
-
     #[tokio::test]
     async fn names_come_back_in_the_case_they_were_given_one_request_after_another() {
         let (mut client, server) = tokio::io::duplex(16);
@@ -290,7 +224,8 @@ mod tests {
                     .write_all(format!("GET / HTTP/1.1\r\n{name}: 1\r\n\r\n").as_bytes())
                     .await
                     .unwrap();
-                let mut answer = vec![0; format!("HTTP/1.1 200 OK\r\n{name}: 1\r\n\r\nbody").len()];
+                let mut answer =
+                    vec![0; format!("HTTP/1.1 200 OK\r\nid: 7\r\n{name}: 1\r\n\r\nbody").len()];
                 client.read_exact(&mut answer).await.unwrap();
                 answers.push(String::from_utf8(answer).unwrap());
             }
@@ -302,9 +237,9 @@ mod tests {
                 tap.read_buf(&mut request).await.unwrap();
             }
             let names = notes.take_head().metadata_names;
-            notes.set_response_names(names.clone());
+            notes.set_response_names("id: 7", names.clone());
             let answer = format!(
-                "HTTP/1.1 200 OK\r\n{}: 1\r\n\r\nbody",
+                "HTTP/1.1 200 OK\r\nid: 7\r\n{}: 1\r\n\r\nbody",
                 names[0].to_lowercase()
             );
             tap.write_all(answer.as_bytes()).await.unwrap();

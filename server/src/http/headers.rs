@@ -1,7 +1,7 @@
 //! Headers that more than one service reads or writes: metadata, with the case of its names.
 
 use super::context::Context;
-use super::error::{Result, known};
+use super::error::{Failure, Result, known};
 use crate::codec::xml::Writer;
 use axum::body::Body;
 use axum::http::Response;
@@ -103,8 +103,13 @@ pub fn xml(status: u16, document: String) -> Response<Body> {
 
 /// A request body that is XML, or the failure that says where it is not.
 pub fn parse_xml(bytes: &[u8]) -> Result<crate::codec::xml::Element> {
-    crate::codec::xml::parse(bytes)
-        .map_err(|error| known::INVALID_XML_DOCUMENT.with("ExtendedErrorDetail", error.to_string()))
+    Ok(crate::codec::xml::parse(bytes)?)
+}
+
+impl From<crate::codec::xml::Malformed> for Failure {
+    fn from(malformed: crate::codec::xml::Malformed) -> Failure {
+        known::INVALID_XML_DOCUMENT.with("ExtendedErrorDetail", malformed.to_string())
+    }
 }
 
 /// A `SignedIdentifiers` body. An empty one clears. Source: Set Container ACL, "Request body".

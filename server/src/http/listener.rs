@@ -3,7 +3,10 @@
 use super::carriers::Carriers;
 use super::context::ServiceKind;
 use super::head_case::{HeadNotes, HeadTap};
+use super::send_deadline::SendDeadline;
 use super::{App, answer, lookout};
+use axum::http::Request;
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
@@ -15,8 +18,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-/// What the library may hold of a head: a target, the headers, and room to tell which of them is too long.
-const HEAD_BYTES_MAX: usize = 256 * 1024;
+/// What the library may hold of a connection's bytes: a target, the headers, and room to tell which of them is too long.
+const BUFFER_BYTES_MAX: usize = 160 * 1024;
 /// How long a client may take to agree on encryption.
 const HANDSHAKE_SECONDS_MAX: u64 = 30;
 /// How long requests under way may take to end once the server is asked to stop.
@@ -121,20 +124,25 @@ async fn connection<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
 ) {
     let Client { service, peer, .. } = client;
     let notes = HeadNotes::default();
-    let tap = HeadTap::new(socket, notes.clone());
-    let answer = service_fn(move |request| {
+    let tap = HeadTap::new(SendDeadline::new(socket), notes.clone());
+    let answer = service_fn(move |request: Request<Incoming>| {
         let (app, notes) = (app.clone(), notes.clone());
-        async move {
+        #[cfg(debug_assertions)]
+        let what = format!("{} {}", request.method(), request.uri().path());
+        let answering = async move {
             lookout::begun();
             let answer = answer(app, client, request, notes).await;
             lookout::answered();
             Ok::<_, Infallible>(answer)
-        }
+        };
+        #[cfg(debug_assertions)]
+        let answering = super::held_thread::Measured::new(answering, what);
+        answering
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(client.keep_alive)
-        .max_buf_size(HEAD_BYTES_MAX)
+        .max_buf_size(BUFFER_BYTES_MAX)
         .half_close(true)
         .serve_connection(TokioIo::new(tap), answer);
     tokio::pin!(connection);

@@ -4,12 +4,16 @@ mod address;
 mod blob;
 pub mod body;
 mod browser;
+mod budget;
 mod carriers;
 pub mod context;
 mod echo;
 pub mod error;
+mod framing;
 mod head_case;
 pub mod headers;
+#[cfg(debug_assertions)]
+mod held_thread;
 mod listener;
 mod lookout;
 pub mod properties;
@@ -18,6 +22,8 @@ mod queue;
 mod request_headers;
 mod request_ids;
 mod run;
+mod send_deadline;
+mod streamed;
 mod table;
 mod version;
 
@@ -38,7 +44,8 @@ use body::RequestBody;
 use context::{ApiVersion, Arrival, Context, RequestIds, ServiceKind};
 use echo::Echo;
 use error::{Dialect, Failure, Result, known};
-use head_case::{HeadNotes, RawHead};
+use framing::RawHead;
+use head_case::HeadNotes;
 use hyper::body::Incoming;
 use lazurite_blob::BlobService;
 use lazurite_engine::Db;
@@ -146,7 +153,8 @@ async fn answer(
     if let Some(properties) = learned.properties {
         properties::cors::put_headers(&properties.cors, origin.as_deref(), &method, &mut response);
     }
-    notes.set_response_names(headers::take_metadata_names(&mut response));
+    let names = headers::take_metadata_names(&mut response);
+    notes.set_response_names(&arrival.request_id, names);
     if let Some(entry) = learned.entry {
         app.analytics.take(entry.end(&response, SystemTime::now()));
     }
@@ -209,8 +217,8 @@ async fn respond(
         return properties::cors::preflight(&properties.cors, &context);
     }
     learned.properties = Some(properties.clone());
-    if !properties::cors::allows(&properties.cors, &context) {
-        browser::check_origin(&context.method, &context.headers, &host)?;
+    if changes_state(&context) && !properties::cors::allows(&properties.cors, &context) {
+        browser::check_origin(&context.headers, &host)?;
     }
     let caller = authenticate(app, &context)?;
     if properties.logging.is_on() || properties.keeps_metrics() {
@@ -235,6 +243,16 @@ async fn respond(
             Err(bearer::wanted())
         }
         outcome => outcome,
+    }
+}
+
+/// Whether the operation changes anything. Asked before the operation is known: where methods tell, by method.
+fn changes_state(context: &Context) -> bool {
+    match context.service {
+        ServiceKind::Queue => queue::changes_state(context),
+        ServiceKind::Blob | ServiceKind::Table => {
+            !matches!(context.method, Method::GET | Method::HEAD | Method::OPTIONS)
+        }
     }
 }
 
@@ -268,7 +286,7 @@ async fn get_user_delegation_key(
             "Only authentication scheme Bearer is supported; start Lazurite with --oauth basic.";
         return Err(auth::failed(detail));
     };
-    let document = body::collect(body, body::DOCUMENT_BYTES_MAX).await?;
+    let document = body::collect(body, body::SMALL_DOCUMENT_BYTES_MAX).await?;
     let key = delegation::DelegationKey::read(&headers::parse_xml(&document)?, context.now)?;
     let key = delegation::DelegationKey {
         object_id: bearer.object_id.clone(),

@@ -1,6 +1,8 @@
 // Queries over the contents of blobs.
 
 const assert = require("node:assert/strict");
+const { readFile } = require("node:fs/promises");
+const path = require("node:path");
 const { before, describe, it } = require("node:test");
 const { BlobServiceClient } = require("@azure/storage-blob");
 const { connection, fails, once, unique } = require("./harness.js");
@@ -69,7 +71,20 @@ describe("queries", () => {
     const conditions = { ifMatch: '"0x1"' };
     await fails(() => blob.query("select * from BlobStorage", { conditions }), 412, "ConditionNotMet");
     await fails(() => blob.query("select * from Other"), 400, "InvalidInput");
+  });
+
+  it("of Parquet, and in Arrow", async () => {
+    const file = await readFile(path.join(__dirname, "../../query/tests/data/people-zstd-v2.parquet"));
+    const blob = await blobOf(file);
     const parquet = { inputTextConfiguration: { kind: "parquet" } };
-    await fails(() => blob.query("select * from BlobStorage", parquet), 501, "NotImplemented", "Parquet");
+    assert.equal(await text(await blob.query("select id, name from BlobStorage where age > 10", parquet)), "1,Ann\n");
+    const schema = [{ type: "int64", name: "n" }];
+    const arrow = { ...parquet, outputTextConfiguration: { kind: "arrow", schema } };
+    const stream = await blob.query("select id from BlobStorage", arrow);
+    const chunks = [];
+    for await (const chunk of stream.readableStreamBody) chunks.push(chunk);
+    const bytes = Buffer.concat(chunks);
+    assert.equal(bytes.readUInt32LE(0), 0xffffffff);
+    assert.equal(bytes.subarray(-8).toString("hex"), "ffffffff00000000");
   });
 });

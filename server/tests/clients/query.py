@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import pathlib
 
 from azure.core import MatchConditions
 from azure.storage.blob import (
@@ -117,12 +118,40 @@ class QueryTest(harness.Test):
             with self.subTest(sql), self.fails(400, "InvalidInput", message):
                 blob.query_blob(sql)
         for formats, message in (
-            ({"blob_format": "ParquetDialect"}, "Parquet"),
-            ({"output_format": [ArrowDialect(ArrowType.INT64, name="a")]}, "Arrow"),
             ({"blob_format": DelimitedTextDialect(delimiter="::")}, "ColumnSeparator"),
         ):
             with self.subTest(formats), self.fails(501, "NotImplemented", message):
                 blob.query_blob("SELECT * FROM BlobStorage", **formats)
+
+    def test_parquet_and_arrow(self):
+        data = (pathlib.Path(__file__).parents[2] / "query/tests/data/people-snappy.parquet").read_bytes()
+        ask = lambda sql, output: self.answer(data, sql, blob_format=QuickQueryDialect.Parquet, output_format=output)
+        lines = DelimitedJsonDialect(delimiter="\n")
+        for sql, expected in (
+            ("SELECT id, name FROM BlobStorage WHERE age > 10", b'{"id":1,"name":"Ann"}\n'),
+            ("SELECT place.city FROM BlobStorage WHERE id = 3", b'{"city":"Rome"}\n'),
+            ("SELECT COUNT(*) n FROM BlobStorage", b'{"n":3}\n'),
+        ):
+            with self.subTest(sql):
+                self.assertEqual(ask(sql, lines), (expected, []))
+        self.assertEqual(ask("SELECT id, price FROM BlobStorage LIMIT 2", PLAIN), (b"1,12.30\n2,-0.05\n", []))
+        self.assertEqual(self.answer(data, "SELECT id FROM BlobStorage", blob_format="ParquetDialect"), (b"1\n2\n3\n", []))
+        self.assertEqual(ask("SELECT none FROM BlobStorage", PLAIN), (b"", [("ParquetError", True, 0)]))
+        # Larger than what is read at a time, and not at the beginning of the blob's storage.
+        blob = self.container.get_blob_client(unique("blob"))
+        blob.stage_block("YQ==", data[:1000])
+        blob.stage_block("Yg==", data[1000:])
+        blob.commit_block_list(["YQ==", "Yg=="])
+        reader = blob.query_blob("SELECT name FROM BlobStorage", blob_format=QuickQueryDialect.Parquet, output_format=PLAIN)
+        self.assertEqual(reader.readall(), b'Ann\nBob\n""\n')
+        fields = [ArrowDialect(ArrowType.DECIMAL, name="abc", precision=4, scale=2), ArrowDialect(ArrowType.STRING, name="b")]
+        answer, errors = self.answer(b"1.25,x\n99.5,y\n", "SELECT _1, _2 FROM BlobStorage", output_format=fields)
+        self.assertEqual(errors, [])
+        # An IPC stream: a schema, a batch and the end.
+        self.assertEqual((answer[:4], answer[-8:]), (b"\xff" * 4, b"\xff" * 4 + bytes(4)))
+        self.assertIn((125).to_bytes(16, "little") + (9950).to_bytes(16, "little"), answer)
+        with self.fails(400, "InvalidInput", "1 columns are selected, but the Arrow schema has 2"):
+            self.blob(b"1\n").query_blob("SELECT _1 FROM BlobStorage", output_format=fields)
 
     def test_conditions_leases_and_snapshots(self):
         blob = self.blob(PEOPLE)

@@ -91,6 +91,18 @@ fn a_request_from_another_time_is_refused() {
 }
 
 #[test]
+fn two_authorizations_are_refused() {
+    let server = Server::fresh();
+    let malformed = "Authentication information is not given in the correct format. Check the value of Authorization header.";
+    for service in Service::ALL {
+        let value = format!("SharedKey {ACCOUNT}:AAAA");
+        let twice = list(service).header("Authorization", &value);
+        let refused = twice.header("Authorization", &value).send(&server);
+        refused.is_error(400, "InvalidAuthenticationInfo", malformed);
+    }
+}
+
+#[test]
 fn an_authorization_that_is_none_is_refused() {
     let server = Server::fresh();
     let malformed = "Authentication information is not given in the correct format. Check the value of Authorization header.";

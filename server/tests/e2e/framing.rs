@@ -102,6 +102,10 @@ fn browsers_are_kept_out() {
         .header("Host", "evil.example:10000")
         .send(&server)
         .is(403);
+    list()
+        .header("Host", "[::1].evil.example")
+        .send(&server)
+        .is(400);
     for host in [
         "localhost",
         "127.0.0.1:10000",
@@ -129,6 +133,23 @@ fn browsers_are_kept_out() {
         .send(&server)
         .is(403);
     write().send(&server).is(201);
+    let queue = |method, target| Request::new(Service::Queue, method, target);
+    queue("PUT", "/framing").send(&server).is(201);
+    let message = "<QueueMessage><MessageText>m</MessageText></QueueMessage>";
+    queue("POST", "/framing/messages")
+        .body(message)
+        .send(&server)
+        .is(201);
+    queue("GET", "/framing/messages?visibilitytimeout=604800")
+        .header("Sec-Fetch-Site", "cross-site")
+        .send(&server)
+        .is(403);
+    queue("GET", "/framing/messages?peekonly=true")
+        .header("Sec-Fetch-Site", "cross-site")
+        .send(&server)
+        .is(200);
+    let taken = queue("GET", "/framing/messages").send(&server);
+    assert!(taken.text().contains("<DequeueCount>1<"));
     let preflight = Request::new(Service::Blob, "OPTIONS", "/con")
         .unsigned()
         .header("Origin", "http://evil.example");
@@ -211,4 +232,58 @@ fn a_refusal_that_leaves_the_body_unread_says_whether_the_connection_goes_on() {
             }
         }
     }
+}
+
+/// Stores a blob with a metadata name in mixed case on a connection with a history, and expects the name back as sent.
+#[track_caller]
+fn keeps_case(server: &Server, before: &[u8], answers_before: usize) {
+    let mut connection = Connection::open(server, Service::Blob).unwrap();
+    let put = Request::new(Service::Blob, "PUT", "/framing/b")
+        .header("x-ms-blob-type", "BlockBlob")
+        .header("x-ms-meta-CaMeL", "1");
+    connection.write(&[before, &put.bytes()].concat()).unwrap();
+    for _ in 0..answers_before {
+        connection.read("PUT").unwrap().is(403);
+    }
+    connection.read("PUT").unwrap().is(201);
+    let head = connection
+        .send(&Request::new(Service::Blob, "HEAD", "/framing/b"))
+        .unwrap();
+    let named = |(name, _): &&(String, String)| name.eq_ignore_ascii_case("x-ms-meta-camel");
+    let (name, _) = head.headers.iter().find(named).unwrap();
+    assert_eq!(name, "x-ms-meta-CaMeL");
+}
+
+#[test]
+fn metadata_keeps_its_case_whatever_came_before_on_the_connection() {
+    let server = Server::fresh();
+    Request::new(Service::Blob, "PUT", "/framing?restype=container")
+        .send(&server)
+        .is(201);
+    let refused = Request::new(Service::Blob, "PUT", "/framing/a")
+        .header("Authorization", "SharedKey devstoreaccount1:AAAA")
+        .header("x-ms-blob-type", "BlockBlob")
+        .body(&b"\r\n\r\nx-ms-meta-camel: 2\r\n\r\n"[..]);
+    keeps_case(&server, b"\r\n\r\n", 0);
+    keeps_case(&server, &refused.bytes(), 1);
+    keeps_case(
+        &server,
+        &[refused.bytes(), b"\r\n".to_vec(), refused.bytes()].concat(),
+        2,
+    );
+}
+
+#[test]
+fn bodies_of_two_lengths_are_refused_behind_other_requests_too() {
+    let server = Server::fresh();
+    let mut connection = Connection::open(&server, Service::Blob).unwrap();
+    let health = "GET /_lazurite/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+    let put = "PUT /devstoreaccount1/c/b HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5\r\n\
+               Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+    connection
+        .write(format!("{health}\r\n{put}{health}").as_bytes())
+        .unwrap();
+    connection.read("GET").unwrap().is(200);
+    connection.read("PUT").unwrap().is(400);
+    assert!(connection.is_closed());
 }

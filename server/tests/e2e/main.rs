@@ -8,6 +8,7 @@ mod clients;
 mod http;
 mod random;
 mod server;
+mod slow;
 
 mod auth;
 mod blob;

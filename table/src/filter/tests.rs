@@ -7,11 +7,11 @@ use super::*;
 use crate::error::Error;
 use crate::model::{Entity, Guid};
 use crate::{AccessRange, DateTime, Query, TableService};
-use lazurite_engine::{Config, Db, Durability};
+use lazurite_engine::{Config, Db, Durability, ManualWallClock};
 use proptest::prelude::*;
 use proptest::sample::select;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering as AtomicOrdering};
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 fn literal(text: &str) -> Value {
@@ -405,7 +405,9 @@ fn service() -> &'static TableService {
             ..Config::default()
         };
         let db = Db::open(directory.path(), config).unwrap();
-        let service = TableService::open(&db).unwrap();
+        let service =
+            TableService::open(&db, Arc::new(ManualWallClock::new(SystemTime::UNIX_EPOCH)))
+                .unwrap();
         (directory, service)
     });
     service
@@ -419,7 +421,7 @@ fn table_of(entities: &[Entity]) -> String {
     ticket.wait().unwrap();
     for entity in entities {
         let _ = service()
-            .insert_or_replace_entity("account", &table, entity, SystemTime::UNIX_EPOCH)
+            .insert_or_replace_entity("account", &table, entity)
             .unwrap();
     }
     table

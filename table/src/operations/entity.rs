@@ -1,36 +1,32 @@
-//! Operations on entities. All writes take one road: check, lock, read, [`TableService::apply`], one engine batch.
+//! Operations on entities. All writes take one road: check, lock, read, the new row, its Timestamp, one engine
+//! batch.
 
 use crate::codec::{self, Row, ValueRef};
 use crate::error::{Error, Result};
 use crate::model::{Entity, IfMatch, Value, Write};
 use crate::{DateTime, EntityView, TableService, keys, limits};
 use lazurite_engine::{Batch, Ticket};
-use std::time::SystemTime;
 
-/// What a write leaves under an entity's key.
-pub(crate) enum Stored {
-    Row { timestamp: DateTime, bytes: Vec<u8> },
-    Nothing,
+/// What a write makes of the row under an entity's key.
+pub(crate) enum Change {
+    /// A new row, which gets its Timestamp when it is put into a batch: later than that of the row it replaces.
+    Row {
+        previous: Option<DateTime>,
+        bytes: Vec<u8>,
+    },
+    Delete,
 }
 
-impl Stored {
+impl Change {
     /// A row with the keys of `entity`. Errors: those of the limits of a whole entity.
     fn row(
-        timestamp: DateTime,
+        previous: Option<DateTime>,
         entity: &Entity,
         properties: Vec<PropertyRef<'_>>,
-    ) -> Result<Stored> {
+    ) -> Result<Change> {
         limits::check_result(&entity.partition_key, &entity.row_key, &properties)?;
-        let bytes = codec::encode_row(timestamp, properties);
-        Ok(Stored::Row { timestamp, bytes })
-    }
-
-    /// `None` if the entity is gone.
-    pub(crate) fn timestamp(&self) -> Option<DateTime> {
-        match self {
-            Stored::Row { timestamp, .. } => Some(*timestamp),
-            Stored::Nothing => None,
-        }
+        let bytes = codec::encode_row(properties);
+        Ok(Change::Row { previous, bytes })
     }
 }
 
@@ -41,9 +37,8 @@ impl TableService {
         account: &str,
         table: &str,
         entity: &Entity,
-        now: SystemTime,
     ) -> Result<(DateTime, Ticket)> {
-        self.write_row(account, table, Write::Insert, entity, now)
+        self.write_row(account, table, Write::Insert, entity)
     }
 
     /// Replaces an entity that exists and matches. Answers its new Timestamp. Errors: `ResourceNotFound`,
@@ -54,9 +49,8 @@ impl TableService {
         table: &str,
         entity: &Entity,
         if_match: IfMatch,
-        now: SystemTime,
     ) -> Result<(DateTime, Ticket)> {
-        self.write_row(account, table, Write::Update(if_match), entity, now)
+        self.write_row(account, table, Write::Update(if_match), entity)
     }
 
     /// Overwrites the given properties of an entity that exists and matches; limits hold for the result. Answers its new
@@ -67,9 +61,8 @@ impl TableService {
         table: &str,
         entity: &Entity,
         if_match: IfMatch,
-        now: SystemTime,
     ) -> Result<(DateTime, Ticket)> {
-        self.write_row(account, table, Write::Merge(if_match), entity, now)
+        self.write_row(account, table, Write::Merge(if_match), entity)
     }
 
     /// Stores an entity whether it exists or not. Answers its new Timestamp. Errors: `TableNotFound`, and those of limits.
@@ -78,9 +71,8 @@ impl TableService {
         account: &str,
         table: &str,
         entity: &Entity,
-        now: SystemTime,
     ) -> Result<(DateTime, Ticket)> {
-        self.write_row(account, table, Write::InsertOrReplace, entity, now)
+        self.write_row(account, table, Write::InsertOrReplace, entity)
     }
 
     /// Stores an entity, or overwrites the given properties of the one that exists. Answers its new Timestamp. Errors as
@@ -90,9 +82,8 @@ impl TableService {
         account: &str,
         table: &str,
         entity: &Entity,
-        now: SystemTime,
     ) -> Result<(DateTime, Ticket)> {
-        self.write_row(account, table, Write::InsertOrMerge, entity, now)
+        self.write_row(account, table, Write::InsertOrMerge, entity)
     }
 
     /// Removes an entity that exists and matches. Errors: `ResourceNotFound`, `UpdateConditionNotSatisfied`,
@@ -106,10 +97,7 @@ impl TableService {
         if_match: IfMatch,
     ) -> Result<Ticket> {
         let entity = Entity::new(partition_key, row_key, Vec::new());
-        // A deletion leaves no Timestamp, so the time does not matter.
-        let now = SystemTime::UNIX_EPOCH;
-        let (_, ticket) =
-            self.write_entity(account, table, Write::Delete(if_match), &entity, now)?;
+        let (_, ticket) = self.write_entity(account, table, Write::Delete(if_match), &entity)?;
         Ok(ticket)
     }
 
@@ -153,9 +141,8 @@ impl TableService {
         table: &str,
         write: Write,
         entity: &Entity,
-        now: SystemTime,
     ) -> Result<(DateTime, Ticket)> {
-        let (timestamp, ticket) = self.write_entity(account, table, write, entity, now)?;
+        let (timestamp, ticket) = self.write_entity(account, table, write, entity)?;
         Ok((timestamp.expect("only a deletion leaves no row"), ticket))
     }
 
@@ -165,54 +152,55 @@ impl TableService {
         table: &str,
         write: Write,
         entity: &Entity,
-        now: SystemTime,
     ) -> Result<(Option<DateTime>, Ticket)> {
         limits::check_entity(write, entity)?;
         let (_name_guard, table) = self.table_for_write(account, table)?;
         let key = keys::entity(table, &entity.partition_key, &entity.row_key);
         let _guard = self.entity_locks.lock(&key);
-        let stored = self.apply(write, entity, &key, now)?;
+        let change = self.change(write, entity, &key)?;
         let mut batch = Batch::new();
-        self.put(&mut batch, &key, &stored);
-        Ok((stored.timestamp(), self.db.write(batch)?))
+        let timestamp = self.put(&mut batch, &key, change)?;
+        Ok((timestamp, self.db.write(batch)?))
     }
 
     /// What `write` makes of the row under `key`, whose lock the caller holds. Reads that row only if the answer or the new row
     /// depends on it; the caller writes.
-    pub(crate) fn apply(
-        &self,
-        write: Write,
-        entity: &Entity,
-        key: &[u8],
-        now: SystemTime,
-    ) -> Result<Stored> {
-        if write == Write::InsertOrReplace
-            && let Some(timestamp) = self.clock.latest(now)?
-        {
-            return Stored::row(timestamp, entity, as_refs(&entity.properties).collect());
+    pub(crate) fn change(&self, write: Write, entity: &Entity, key: &[u8]) -> Result<Change> {
+        if write == Write::InsertOrReplace && !self.clock.rows_may_be_ahead() {
+            return Change::row(None, entity, as_refs(&entity.properties).collect());
         }
         let current = self.db.get(&self.entities, key)?;
         let current = current.as_deref().map(Row::decode).transpose()?;
         check_precondition(write, current)?;
         let properties = match (write, current) {
-            (Write::Delete(_), _) => return Ok(Stored::Nothing),
+            (Write::Delete(_), _) => return Ok(Change::Delete),
             (Write::Merge(_) | Write::InsertOrMerge, Some(current)) => {
                 merge(current, &entity.properties)?
             }
             _ => as_refs(&entity.properties).collect(),
         };
-        let timestamp = self
-            .clock
-            .timestamp(now, current.map(|row| row.timestamp))?;
-        Stored::row(timestamp, entity, properties)
+        Change::row(current.map(|row| row.timestamp), entity, properties)
     }
 
-    /// Adds what [`TableService::apply`] found to `batch`.
-    pub(crate) fn put(&self, batch: &mut Batch, key: &[u8], stored: &Stored) {
-        match stored {
-            Stored::Row { bytes, .. } => batch.put(&self.entities, key, bytes),
-            Stored::Nothing => batch.delete(&self.entities, key),
-        }
+    /// Adds a change to `batch`. Answers the Timestamp of the row, which is that of this moment; `None` if the entity is gone.
+    pub(crate) fn put(
+        &self,
+        batch: &mut Batch,
+        key: &[u8],
+        change: Change,
+    ) -> Result<Option<DateTime>> {
+        let Change::Row {
+            previous,
+            mut bytes,
+        } = change
+        else {
+            batch.delete(&self.entities, key);
+            return Ok(None);
+        };
+        let timestamp = self.clock.timestamp(previous)?;
+        codec::set_timestamp(&mut bytes, timestamp);
+        batch.put(&self.entities, key, &bytes);
+        Ok(Some(timestamp))
     }
 }
 

@@ -198,8 +198,10 @@ fn every_operation_honours_the_conditions_that_it_should() {
 fn lease_blob_honours_the_conditions_of_a_change() {
     let store = store();
     let act = |name: &str, conditions: &Conditions| {
-        let service = &store.service;
-        let leased = service.lease_blob(&address(name), SECONDS_15, conditions, at(9))?;
+        let service = &store;
+        let leased = service
+            .at(at(9))
+            .lease_blob(&address(name), SECONDS_15, conditions)?;
         Ok(leased.2.wait()?)
     };
     for (number, (words, there, missing)) in rows(Honours::Change).into_iter().enumerate() {
@@ -216,7 +218,7 @@ fn lease_blob_honours_the_conditions_of_a_change() {
 fn conditions_of_a_source_are_told_from_those_of_the_destination() {
     let store = store();
     let written = store.make("source", BlobType::BlockBlob);
-    let service = &store.service;
+    let service = &store;
     for &(words, read, missing) in READS {
         let copied = match read {
             "412" if words.contains("tags=") => "412",
@@ -231,11 +233,11 @@ fn conditions_of_a_source_are_told_from_those_of_the_destination() {
                 ..CopyBlob::default()
             };
             let (source, to) = (address(source), address("to"));
-            let copied = service.copy_blob(&source, &to, request.clone(), at(9));
+            let copied = service.at(at(9)).copy_blob(&source, &to, request.clone());
             assert_eq!(told(done(copied)), expected, "Copy Blob, {words}");
-            let copied = service.copy_blob_from_url(&source, &to, request, at(9));
+            let copied = service.at(at(9)).copy_blob_from_url(&source, &to, request);
             assert_eq!(told(done(copied)), expected, "Copy Blob From URL, {words}");
-            let opened = service.open_source(&source, None, &conditions, at(9));
+            let opened = service.at(at(9)).open_source(&source, None, &conditions);
             assert_eq!(
                 told(opened.map(|_| ())),
                 read,
@@ -263,9 +265,11 @@ fn immutability_policy_is_set_on_what_was_not_modified_since() {
             until: at(100),
             mode: ImmutabilityMode::Unlocked,
         };
-        let service = &store.service;
+        let service = &store;
         let address = address(&name);
-        let set = service.set_blob_immutability_policy(&address, policy, &conditions, at(9));
+        let set = service
+            .at(at(9))
+            .set_blob_immutability_policy(&address, policy, &conditions);
         assert_eq!(told(done(set)), expected, "{words}");
     }
 }
@@ -293,7 +297,7 @@ fn sequence_numbers_are_compared_as_their_headers_say() {
             sequence,
             conditions: Conditions::default(),
         };
-        done(store.service.put_page(&address("pages"), request, at(9))).is_ok()
+        done(store.at(at(9)).put_page(&address("pages"), request)).is_ok()
     };
     // The blob's number is 7.
     for (number, at_most, less_than, equal) in [
@@ -324,23 +328,33 @@ fn containers_honour_dates_and_refuse_etags() {
     type Call = fn(&Store, &str, &Conditions) -> Result<()>;
     let calls: [(&str, Call); 4] = [
         ("Delete Container", |s, name, c| {
-            let deleted = s.service.delete_container(ACCOUNT, name, c, at(9))?;
+            let deleted = s.at(at(9)).delete_container(ACCOUNT, name, c)?;
             Ok(deleted.wait()?)
         }),
         ("Set Container ACL", |s, name, c| {
             let (private, none) = (PublicAccess::Private, Vec::new());
-            let service = &s.service;
-            done(service.set_container_acl(ACCOUNT, name, private, none, c, at(9)))
+            let service = &s;
+            done(
+                service
+                    .at(at(9))
+                    .set_container_acl(ACCOUNT, name, private, none, c),
+            )
         }),
         ("Lease Container", |s, name, c| {
-            let service = &s.service;
-            let leased = service.lease_container(ACCOUNT, name, SECONDS_15, c, at(9))?;
+            let service = &s;
+            let leased = service
+                .at(at(9))
+                .lease_container(ACCOUNT, name, SECONDS_15, c)?;
             Ok(leased.2.wait()?)
         }),
         ("Set Container Metadata", |s, name, c| {
             let metadata = Metadata::new();
-            let service = &s.service;
-            done(service.set_container_metadata(ACCOUNT, name, metadata, c, at(9)))
+            let service = &s;
+            done(
+                service
+                    .at(at(9))
+                    .set_container_metadata(ACCOUNT, name, metadata, c),
+            )
         }),
     ];
     let rows: [(&str, &str, &str); 13] = [

@@ -76,8 +76,11 @@ pub(super) fn others() -> Vec<Operation> {
                     until: now + Duration::from_secs(60),
                     mode: ImmutabilityMode::Unlocked,
                 };
-                let service = &s.service;
-                let set = service.set_blob_immutability_policy(&address(name), policy, c, now)?;
+                let service = &s;
+                let set =
+                    service
+                        .at(now)
+                        .set_blob_immutability_policy(&address(name), policy, c)?;
                 Ok(set.1.wait()?)
             }
         ),
@@ -87,7 +90,7 @@ pub(super) fn others() -> Vec<Operation> {
             Compares,
             Nothing,
             |s, name, _, now| {
-                let set = s.service.set_blob_legal_hold(&address(name), true, now)?;
+                let set = s.at(now).set_blob_legal_hold(&address(name), true)?;
                 Ok(set.wait()?)
             }
         ),
@@ -101,10 +104,7 @@ pub(super) fn others() -> Vec<Operation> {
                     duration: LeaseDuration::Infinite,
                     proposed: None,
                 };
-                Ok(s.service
-                    .lease_blob(&address(name), acquire, c, now)?
-                    .2
-                    .wait()?)
+                Ok(s.at(now).lease_blob(&address(name), acquire, c)?.2.wait()?)
             }
         ),
     ]
@@ -113,21 +113,21 @@ pub(super) fn others() -> Vec<Operation> {
 impl Store {
     /// A blob of a type, made with the key or in the scope of these conditions, if they have one.
     pub(super) fn make_with(&self, name: &str, blob_type: BlobType, conditions: &Conditions) {
-        let (service, address) = (&self.service, address(name));
+        let (service, address) = (self, address(name));
         let conditions = conditions.clone();
         let made = match blob_type {
             BlobType::BlockBlob => {
                 let mut request = self.put_request(b"");
                 request.upload = self.upload_with(UploadKind::PutBlob, b"body", &conditions);
                 request.conditions = conditions;
-                done(service.put_blob(&address, request, at(0)))
+                done(service.at(at(0)).put_blob(&address, request))
             }
             BlobType::AppendBlob => {
                 let request = PutAppendBlob {
                     conditions,
                     ..PutAppendBlob::default()
                 };
-                done(service.put_append_blob(&address, request, at(0)))
+                done(service.at(at(0)).put_append_blob(&address, request))
             }
             BlobType::PageBlob => {
                 let request = PutPageBlob {
@@ -135,7 +135,7 @@ impl Store {
                     conditions,
                     ..PutPageBlob::default()
                 };
-                done(service.put_page_blob(&address, request, at(0)))
+                done(service.at(at(0)).put_page_blob(&address, request))
             }
         };
         made.unwrap();
@@ -146,8 +146,8 @@ impl Store {
         let keys = [1, 2].into_iter();
         let reads = |byte: &u8| {
             let read = self
-                .service
-                .get_blob_properties(&address(name), &with_key(*byte), at(2));
+                .at(at(2))
+                .get_blob_properties(&address(name), &with_key(*byte));
             read.is_ok()
         };
         keys.clone().find(reads)
@@ -195,13 +195,15 @@ fn every_operation_treats_keys_as_its_table_says() {
 #[test]
 fn what_is_encrypted_with_a_key_is_not_copied_without_it() {
     let store = store();
-    let service = &store.service;
+    let service = &store;
     store.make_with("pages", BlobType::PageBlob, &with_key(1));
     let upload = store.sealed(UploadKind::PutPage, &[1; 512], key(1));
     store
         .put_pages("pages", PageUpdate::Update(upload), &with_key(1), at(0))
         .unwrap();
-    let taken = service.snapshot_blob(&address("pages"), Metadata::new(), &with_key(1), at(0));
+    let taken = service
+        .at(at(0))
+        .snapshot_blob(&address("pages"), Metadata::new(), &with_key(1));
     let (moment, _, ticket) = taken.unwrap();
     ticket.wait().unwrap();
     let snapshot = BlobAddress {
@@ -209,8 +211,12 @@ fn what_is_encrypted_with_a_key_is_not_copied_without_it() {
         ..address("pages")
     };
     let (copy, none) = (address("copy"), Conditions::default());
-    let copied = service.incremental_copy_blob(&snapshot, &copy, String::new(), &none, at(1));
+    let copied = service
+        .at(at(1))
+        .incremental_copy_blob(&snapshot, &copy, String::new(), &none);
     assert_err!(copied, Error::BlobUsesCustomerSpecifiedEncryption);
-    let copied = service.copy_blob(&snapshot, &copy, CopyBlob::default(), at(1));
+    let copied = service
+        .at(at(1))
+        .copy_blob(&snapshot, &copy, CopyBlob::default());
     assert_err!(copied, Error::BlobUsesCustomerSpecifiedEncryption);
 }

@@ -156,23 +156,30 @@ fn every_call_on_a_container_treats_the_lease_id_as_its_table_says() {
     type Call = fn(&Store, &str, &Conditions) -> Result<()>;
     let calls: [(&str, bool, Call); 4] = [
         ("Delete Container", true, |s, name, c| {
-            let deleted = s.service.delete_container(ACCOUNT, name, c, at(NOW))?;
+            let deleted = s.at(at(NOW)).delete_container(ACCOUNT, name, c)?;
             Ok(deleted.wait()?)
         }),
         ("Set Container Metadata", false, |s, name, c| {
             let metadata = Metadata::new();
-            let service = &s.service;
-            done(service.set_container_metadata(ACCOUNT, name, metadata, c, at(NOW)))
+            let service = &s;
+            done(
+                service
+                    .at(at(NOW))
+                    .set_container_metadata(ACCOUNT, name, metadata, c),
+            )
         }),
         ("Set Container ACL", false, |s, name, c| {
             let (private, none) = (PublicAccess::Private, Vec::new());
-            let service = &s.service;
-            done(service.set_container_acl(ACCOUNT, name, private, none, c, at(NOW)))
+            let service = &s;
+            done(
+                service
+                    .at(at(NOW))
+                    .set_container_acl(ACCOUNT, name, private, none, c),
+            )
         }),
         ("Get Container Properties", false, |s, name, c| {
             let container = s.service.get_container_properties(ACCOUNT, name)?;
-            s.service
-                .check_container_lease(&container, c.lease_id, at(NOW))
+            s.at(at(NOW)).check_container_lease(&container, c.lease_id)
         }),
     ];
     let (store, none) = (store(), Conditions::default());
@@ -185,8 +192,10 @@ fn every_call_on_a_container_treats_the_lease_id_as_its_table_says() {
                 let name = format!("leased-{count}");
                 store.create(&name).unwrap();
                 for (action, now) in ways_to(state) {
-                    let service = &store.service;
-                    let leased = service.lease_container(ACCOUNT, &name, action, &none, at(now));
+                    let service = &store;
+                    let leased = service
+                        .at(at(now))
+                        .lease_container(ACCOUNT, &name, action, &none);
                     leased.unwrap().2.wait().unwrap();
                 }
                 let outcome = act(&store, &name, &with_id(given));
@@ -206,9 +215,7 @@ fn leases_of_the_blobs_do_not_keep_their_container() {
     store.put("name", b"body").unwrap();
     store.lease("name", FOREVER, at(0)).unwrap();
     let none = Conditions::default();
-    let deleted = store
-        .service
-        .delete_container(ACCOUNT, CONTAINER, &none, at(1));
+    let deleted = store.at(at(1)).delete_container(ACCOUNT, CONTAINER, &none);
     deleted.unwrap().wait().unwrap();
 }
 
@@ -216,7 +223,7 @@ fn leases_of_the_blobs_do_not_keep_their_container() {
 fn lease_operations_leave_the_validators_as_they_are() {
     let (store, none) = (store(), Conditions::default());
     let put = store.put("name", b"body").unwrap().written;
-    let service = &store.service;
+    let service = &store;
     let container = service
         .get_container_properties(ACCOUNT, CONTAINER)
         .unwrap();
@@ -228,12 +235,14 @@ fn lease_operations_leave_the_validators_as_they_are() {
         LeaseAction::Release(B),
     ] {
         let (_, written, ticket) = service
-            .lease_blob(&address("name"), action, &none, at(NOW))
+            .at(at(NOW))
+            .lease_blob(&address("name"), action, &none)
             .unwrap();
         ticket.wait().unwrap();
         assert_eq!(written.etag, put.etag, "{action:?}");
         let (_, written, ticket) = service
-            .lease_container(ACCOUNT, CONTAINER, action, &none, at(NOW))
+            .at(at(NOW))
+            .lease_container(ACCOUNT, CONTAINER, action, &none)
             .unwrap();
         ticket.wait().unwrap();
         assert_eq!(written, container.written(), "{action:?}");
@@ -256,13 +265,13 @@ fn snapshots_and_versions_are_not_leased() {
             state,
             ..address("name")
         };
-        let leased = store.service.lease_blob(&address, FOREVER, &none, at(NOW));
+        let leased = store.at(at(NOW)).lease_blob(&address, FOREVER, &none);
         assert_err!(leased, Error::InvalidOperation { .. });
     }
     let snapshot = BlobAddress {
         state: BlobState::Snapshot(moment),
         ..address("name")
     };
-    let blob = store.service.get_blob_properties(&snapshot, &none, at(NOW));
+    let blob = store.at(at(NOW)).get_blob_properties(&snapshot, &none);
     assert_eq!(blob.unwrap().lease.state(at(NOW)), LeaseState::Available);
 }

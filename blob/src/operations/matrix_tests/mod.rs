@@ -66,8 +66,10 @@ impl Store {
                 self.put_page_blob(name, 1024);
             }
         }
-        let (service, none) = (&self.service, Conditions::default());
-        let set = service.set_blob_tags(&address(name), pairs(&TAGS), &none, at(1));
+        let (service, none) = (self, Conditions::default());
+        let set = service
+            .at(at(1))
+            .set_blob_tags(&address(name), pairs(&TAGS), &none);
         set.unwrap().wait().unwrap();
         let blob = self.properties(name).unwrap();
         blob.written()
@@ -100,7 +102,7 @@ impl Store {
             sequence: SequenceConditions::default(),
             conditions: conditions.clone(),
         };
-        done(self.service.put_page(&address(name), request, now))
+        done(self.at(now).put_page(&address(name), request))
     }
 
     fn set_pages(
@@ -112,9 +114,10 @@ impl Store {
         now: SystemTime,
     ) -> Result<()> {
         let address = address(name);
-        let service = &self.service;
-        let set =
-            service.set_page_blob_properties(&address, length, sequence, None, conditions, now)?;
+        let service = self;
+        let set = service
+            .at(now)
+            .set_page_blob_properties(&address, length, sequence, None, conditions)?;
         Ok(set.2.wait()?)
     }
 
@@ -155,25 +158,21 @@ fn operations() -> Vec<Operation> {
 fn reads() -> Vec<Operation> {
     vec![
         operation!("Get Blob", BlockBlob, Compares, Read, |s, name, c, now| {
-            s.service.get_blob(&address(name), None, c, now).map(|_| ())
+            s.at(now).get_blob(&address(name), None, c).map(|_| ())
         }),
         operation!(
             "Get Blob Properties",
             BlockBlob,
             Compares,
             Read,
-            |s, name, c, now| {
-                s.service
-                    .get_blob_properties(&address(name), c, now)
-                    .map(|_| ())
-            }
+            |s, name, c, now| { s.at(now).get_blob_properties(&address(name), c).map(|_| ()) }
         ),
         operation!(
             "Get Blob Tags",
             BlockBlob,
             Compares,
             Read,
-            |s, name, c, now| { s.service.get_blob_tags(&address(name), c, now).map(|_| ()) }
+            |s, name, c, now| { s.at(now).get_blob_tags(&address(name), c).map(|_| ()) }
         ),
         // The answer is that of other reads, 304 included: it is a GET.
         operation!(
@@ -186,8 +185,8 @@ fn reads() -> Vec<Operation> {
                     conditions: c.clone(),
                     ..GetPageRanges::default()
                 };
-                s.service
-                    .get_page_ranges(&address(name), &request, now)
+                s.at(now)
+                    .get_page_ranges(&address(name), &request)
                     .map(|_| ())
             }
         ),
@@ -198,8 +197,8 @@ fn reads() -> Vec<Operation> {
             Tags,
             |s, name, c, now| {
                 let list_type = BlockListType::All;
-                s.service
-                    .get_block_list(&address(name), list_type, c, now)
+                s.at(now)
+                    .get_block_list(&address(name), list_type, c)
                     .map(|_| ())
             }
         ),
@@ -213,13 +212,13 @@ fn creations() -> Vec<Operation> {
             BlockBlob,
             Needs,
             Create,
-            |s, name, c, now| { s.service.check_put(&address(name), c, now) }
+            |s, name, c, now| { s.at(now).check_put(&address(name), c) }
         ),
         operation!("Put Blob", BlockBlob, Changes, Create, |s, name, c, now| {
             let mut request = s.put_request(b"");
             request.upload = s.upload_with(UploadKind::PutBlob, b"new", c);
             request.conditions = c.clone();
-            done(s.service.put_blob(&address(name), request, now))
+            done(s.at(now).put_blob(&address(name), request))
         }),
         operation!(
             "Put Blob, append",
@@ -231,7 +230,7 @@ fn creations() -> Vec<Operation> {
                     conditions: c.clone(),
                     ..PutAppendBlob::default()
                 };
-                done(s.service.put_append_blob(&address(name), request, now))
+                done(s.at(now).put_append_blob(&address(name), request))
             }
         ),
         operation!(
@@ -244,7 +243,7 @@ fn creations() -> Vec<Operation> {
                     conditions: c.clone(),
                     ..PutPageBlob::default()
                 };
-                done(s.service.put_page_blob(&address(name), request, now))
+                done(s.at(now).put_page_blob(&address(name), request))
             }
         ),
         operation!(
@@ -257,7 +256,7 @@ fn creations() -> Vec<Operation> {
                     conditions: c.clone(),
                     ..PutBlockList::default()
                 };
-                done(s.service.put_block_list(&address(name), request, now))
+                done(s.at(now).put_block_list(&address(name), request))
             }
         ),
         operation!(
@@ -267,7 +266,7 @@ fn creations() -> Vec<Operation> {
             Create,
             |s, name, c, now| {
                 let (source, request) = (address("source"), s.copy_request(c));
-                done(s.service.copy_blob(&source, &address(name), request, now))
+                done(s.at(now).copy_blob(&source, &address(name), request))
             }
         ),
         operation!(
@@ -278,8 +277,8 @@ fn creations() -> Vec<Operation> {
             |s, name, c, now| {
                 let (source, request) = (address("source"), s.copy_request(c));
                 done(
-                    s.service
-                        .copy_blob_from_url(&source, &address(name), request, now),
+                    s.at(now)
+                        .copy_blob_from_url(&source, &address(name), request),
                 )
             }
         ),
@@ -290,7 +289,7 @@ fn creations() -> Vec<Operation> {
             Create,
             |s, name, c, now| {
                 let request = s.copy_request(c);
-                done(s.service.start_copy(&address(name), request, 4, now))
+                done(s.at(now).start_copy(&address(name), request, 4))
             }
         ),
     ]
@@ -310,7 +309,7 @@ fn changes() -> Vec<Operation> {
                     append_position: None,
                     conditions: c.clone(),
                 };
-                done(s.service.append_block(&address(name), request, now))
+                done(s.at(now).append_block(&address(name), request))
             }
         ),
         operation!(
@@ -318,7 +317,7 @@ fn changes() -> Vec<Operation> {
             AppendBlob,
             Changes,
             Change,
-            |s, name, c, now| { done(s.service.append_blob_seal(&address(name), None, c, now)) }
+            |s, name, c, now| { done(s.at(now).append_blob_seal(&address(name), None, c)) }
         ),
         operation!("Put Page", PageBlob, Changes, Change, |s, name, c, now| {
             let upload = s.upload_with(UploadKind::PutPage, &[1; 512], c);
@@ -352,10 +351,7 @@ fn changes() -> Vec<Operation> {
             Change,
             |s, name, c, now| {
                 let headers = BlobHeaders::default();
-                done(
-                    s.service
-                        .set_blob_properties(&address(name), headers, c, now),
-                )
+                done(s.at(now).set_blob_properties(&address(name), headers, c))
             }
         ),
         operation!(
@@ -365,10 +361,7 @@ fn changes() -> Vec<Operation> {
             Change,
             |s, name, c, now| {
                 let metadata = Metadata::new();
-                done(
-                    s.service
-                        .set_blob_metadata(&address(name), metadata, c, now),
-                )
+                done(s.at(now).set_blob_metadata(&address(name), metadata, c))
             }
         ),
         operation!(
@@ -381,7 +374,7 @@ fn changes() -> Vec<Operation> {
                     conditions: c.clone(),
                     ..DeleteBlob::default()
                 };
-                done(s.service.delete_blob(&address(name), &request, now))
+                done(s.at(now).delete_blob(&address(name), &request))
             }
         ),
         operation!(
@@ -391,7 +384,7 @@ fn changes() -> Vec<Operation> {
             Change,
             |s, name, c, now| {
                 let metadata = Metadata::new();
-                let taken = s.service.snapshot_blob(&address(name), metadata, c, now)?;
+                let taken = s.at(now).snapshot_blob(&address(name), metadata, c)?;
                 Ok(taken.2.wait()?)
             }
         ),
@@ -406,9 +399,7 @@ fn settings() -> Vec<Operation> {
             Needs,
             Change,
             |s, name, c, now| {
-                let set = s
-                    .service
-                    .set_blob_tags(&address(name), pairs(&TAGS), c, now)?;
+                let set = s.at(now).set_blob_tags(&address(name), pairs(&TAGS), c)?;
                 Ok(set.wait()?)
             }
         ),
@@ -419,7 +410,7 @@ fn settings() -> Vec<Operation> {
             Tags,
             |s, name, c, now| {
                 let (tier, soon) = (AccessTier::Cool, RehydratePriority::Standard);
-                done(s.service.set_blob_tier(&address(name), tier, soon, c, now))
+                done(s.at(now).set_blob_tier(&address(name), tier, soon, c))
             }
         ),
         operation!(
@@ -427,12 +418,7 @@ fn settings() -> Vec<Operation> {
             BlockBlob,
             Changes,
             Nothing,
-            |s, name, c, now| {
-                done(
-                    s.service
-                        .set_blob_expiry(&address(name), Expiry::Never, c, now),
-                )
-            }
+            |s, name, c, now| { done(s.at(now).set_blob_expiry(&address(name), Expiry::Never, c)) }
         ),
         operation!(
             "Undelete Blob",
@@ -440,15 +426,16 @@ fn settings() -> Vec<Operation> {
             Compares,
             Nothing,
             |s, name, c, now| {
-                let service = &s.service;
+                let service = &s;
                 Ok(service
-                    .undelete_blob(&address(name), c.lease_id, now)?
+                    .at(now)
+                    .undelete_blob(&address(name), c.lease_id)?
                     .wait()?)
             }
         ),
         operation!("Put Block", BlockBlob, Needs, Nothing, |s, name, c, now| {
             let upload = s.upload_with(UploadKind::PutBlock, b"block", c);
-            done(s.service.put_block(&address(name), b"b", upload, c, now))
+            done(s.at(now).put_block(&address(name), b"b", upload, c))
         }),
     ]
 }

@@ -142,8 +142,12 @@ impl Store {
 
     fn stage(&self, name: &str, id: &str, scope: Option<&str>) -> Result<()> {
         let upload = self.upload(UploadKind::PutBlock, b"block");
-        let (service, conditions) = (&self.service, naming(scope));
-        done(service.put_block(&address(name), id.as_bytes(), upload, &conditions, at(0)))
+        let (service, conditions) = (self, naming(scope));
+        done(
+            service
+                .at(at(0))
+                .put_block(&address(name), id.as_bytes(), upload, &conditions),
+        )
     }
 
     fn relist(&self, name: &str, ids: &[&str], scope: Option<&str>) -> Result<()> {
@@ -261,8 +265,10 @@ fn names_that_no_scope_has_are_refused() {
             default_encryption_scope: Some(name.to_string()),
             ..ContainerSettings::default()
         };
-        let service = &store.service;
-        let made = service.create_container_with(ACCOUNT, "scoped", settings, at(0));
+        let service = &store;
+        let made = service
+            .at(at(0))
+            .create_container_with(ACCOUNT, "scoped", settings);
         assert_err!(made, Error::InvalidHeaderValue { .. });
     }
     store.stage("name", "a", Some(&long[1..])).unwrap();
@@ -275,7 +281,7 @@ fn keys_count_before_a_default_scope_unless_the_container_insists_on_it() {
         let mut request = store.put_request(b"");
         request.upload = store.sealed(UploadKind::PutBlob, b"body", key(1));
         request.conditions = conditions;
-        done(store.service.put_blob(&address("name"), request, at(0)))
+        done(store.at(at(0)).put_blob(&address("name"), request))
     };
     for home in HOMES {
         let store = home.store();
@@ -295,8 +301,12 @@ fn keys_count_before_a_default_scope_unless_the_container_insists_on_it() {
     put(&store, with_key(1)).unwrap();
     let set = |conditions: Conditions| {
         let metadata = Metadata::new();
-        let service = &store.service;
-        done(service.set_blob_metadata(&address("name"), metadata, &conditions, at(1)))
+        let service = &store;
+        done(
+            service
+                .at(at(1))
+                .set_blob_metadata(&address("name"), metadata, &conditions),
+        )
     };
     assert_err!(
         set(naming(None)),

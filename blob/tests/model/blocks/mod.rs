@@ -7,7 +7,7 @@ mod writes;
 use crate::{ACCOUNT, Random, Result, agree, code, setting, with_seeds};
 use evaluator::{ModelBlob, ModelContainer, ModelEntry};
 use lazurite_blob::*;
-use lazurite_engine::{Batch, Config, CountingIds, Db, KeyspaceOptions};
+use lazurite_engine::{Batch, Config, CountingIds, Db, KeyspaceOptions, ManualWallClock};
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -29,6 +29,7 @@ struct Run {
     random: Random,
     /// `None` only while it is being reopened.
     service: Option<BlobService>,
+    clock: Arc<ManualWallClock>,
     db: Option<Db>,
     ids: Arc<CountingIds>,
     directory: tempfile::TempDir,
@@ -42,6 +43,7 @@ impl Run {
         let mut run = Run {
             random: Random(seed),
             service: None,
+            clock: Arc::new(ManualWallClock::new(UNIX_EPOCH)),
             db: None,
             ids: Arc::default(),
             directory: tempfile::tempdir().unwrap(),
@@ -60,7 +62,7 @@ impl Run {
             ..Config::default()
         };
         let db = Db::open(self.directory.path(), config).unwrap();
-        self.service = Some(BlobService::open(&db, self.ids.clone()).unwrap());
+        self.service = Some(BlobService::open(&db, self.ids.clone(), self.clock.clone()).unwrap());
         self.db = Some(db);
     }
 
@@ -74,6 +76,12 @@ impl Run {
         // A restart takes longer than the ticks by which writes at one instant have pushed the ETags ahead of the time.
         self.now += Duration::from_secs(1);
         self.open();
+    }
+
+    /// The service, with its clock set to `now`.
+    fn at(&self, now: SystemTime) -> &BlobService {
+        self.clock.set(now);
+        self.service()
     }
 
     fn service(&self) -> &BlobService {
@@ -140,8 +148,9 @@ impl Run {
             false => Ok(()),
         };
         let (private, none) = (PublicAccess::Private, Metadata::new());
-        let service = self.service();
-        let actual = service.create_container(ACCOUNT, &container, private, none, self.now);
+        let actual = self
+            .at(self.now)
+            .create_container(ACCOUNT, &container, private, none);
         if let Some(written) = agree(expected, actual) {
             self.fresh(written.etag);
             self.containers.insert(container, ModelContainer::new());
@@ -157,8 +166,8 @@ impl Run {
             .ok_or("ContainerNotFound");
         let none = Conditions::default();
         let actual = self
-            .service()
-            .delete_container(ACCOUNT, &container, &none, self.now);
+            .at(self.now)
+            .delete_container(ACCOUNT, &container, &none);
         agree(expected, actual.map(|ticket| ((), ticket)));
     }
 }

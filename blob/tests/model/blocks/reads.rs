@@ -25,8 +25,8 @@ impl Run {
     ) {
         let none = Conditions::default();
         let actual = self
-            .service()
-            .get_blob(&address(container, name), range, &none, self.now);
+            .at(self.now)
+            .get_blob(&address(container, name), range, &none);
         let blob = match self.blob(container, name) {
             Ok(blob) => blob,
             Err(missing) => return assert_eq!(code(actual.unwrap_err()), missing),
@@ -58,12 +58,9 @@ impl Run {
     pub(super) fn get_block_list(&mut self) {
         let (container, name) = (self.container(), self.name());
         let address = address(&container, &name);
-        let actual = self.service().get_block_list(
-            &address,
-            BlockListType::All,
-            &Conditions::default(),
-            self.now,
-        );
+        let actual =
+            self.at(self.now)
+                .get_block_list(&address, BlockListType::All, &Conditions::default());
         let entry = match self.entry(&container, &name) {
             Ok(entry) => entry,
             Err(missing) => return assert_eq!(code(actual.unwrap_err()), missing),
@@ -107,8 +104,8 @@ impl Run {
         let page_entries = request.max_results.unwrap() as usize;
         let Some(blobs) = self.containers.get(container) else {
             let error = self
-                .service()
-                .list_blobs(ACCOUNT, container, &request, self.now)
+                .at(self.now)
+                .list_blobs(ACCOUNT, container, &request)
                 .unwrap_err();
             return assert_eq!(code(error), "ContainerNotFound");
         };
@@ -116,8 +113,8 @@ impl Run {
         let mut actual = Vec::new();
         loop {
             let page = self
-                .service()
-                .list_blobs(ACCOUNT, container, &request, self.now)
+                .at(self.now)
+                .list_blobs(ACCOUNT, container, &request)
                 .unwrap();
             let count = page.entries.len();
             actual.extend(page.entries.into_iter().map(told));

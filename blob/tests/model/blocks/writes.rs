@@ -46,8 +46,8 @@ impl Run {
             conditions,
         };
         let actual = self
-            .service()
-            .put_blob(&address(&container, &name), request, self.now);
+            .at(self.now)
+            .put_blob(&address(&container, &name), request);
         if let Some(outcome) = agree(expected, actual) {
             let content = ModelContent::Whole(body);
             self.made(&container, &name, outcome.written, content, metadata);
@@ -93,9 +93,9 @@ impl Run {
         };
         let upload = self.upload(UploadKind::PutBlock, &body);
         let address = address(&container, &name);
-        let actual =
-            self.service()
-                .put_block(&address, &id, upload, &Conditions::default(), self.now);
+        let actual = self
+            .at(self.now)
+            .put_block(&address, &id, upload, &Conditions::default());
         if agree(expected, actual).is_some() {
             let blobs = self.containers.get_mut(&container).unwrap();
             blobs.entry(name).or_default().uncommitted.insert(id, body);
@@ -132,7 +132,7 @@ impl Run {
             conditions,
         };
         let address = address(&container, &name);
-        let actual = self.service().put_block_list(&address, request, self.now);
+        let actual = self.at(self.now).put_block_list(&address, request);
         if let Some(written) = agree(expected, actual) {
             let content = ModelContent::Blocks(resolved.unwrap());
             self.made(&container, &name, written, content, metadata);
@@ -147,8 +147,8 @@ impl Run {
             ..DeleteBlob::default()
         };
         let actual = self
-            .service()
-            .delete_blob(&address(&container, &name), &request, self.now);
+            .at(self.now)
+            .delete_blob(&address(&container, &name), &request);
         if agree(expected, actual).is_some() {
             self.containers.get_mut(&container).unwrap().remove(&name);
         }
@@ -158,8 +158,9 @@ impl Run {
         let (container, name, metadata) = (self.container(), self.name(), self.metadata());
         let (expected, conditions) = self.demand(&container, &name, false);
         let address = address(&container, &name);
-        let service = self.service();
-        let actual = service.set_blob_metadata(&address, metadata.clone(), &conditions, self.now);
+        let actual = self
+            .at(self.now)
+            .set_blob_metadata(&address, metadata.clone(), &conditions);
         if let Some(written) = agree(expected, actual) {
             self.fresh(written.etag);
             let blobs = self.containers.get_mut(&container).unwrap();

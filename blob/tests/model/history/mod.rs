@@ -10,6 +10,7 @@ use lazurite_blob::*;
 use lazurite_engine::fs::{Keep, MemoryFs};
 use lazurite_engine::{
     Config, CountingIds, Db, Direction, Durability, Environment, KeyRange, KeyspaceOptions,
+    ManualWallClock,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -58,6 +59,7 @@ struct Walk {
     directory: tempfile::TempDir,
     db: Db,
     service: BlobService,
+    clock: Arc<ManualWallClock>,
     ids: Arc<CountingIds>,
     now: SystemTime,
     names: BTreeMap<At, Name>,
@@ -84,12 +86,20 @@ fn address(at: At, state: BlobState) -> BlobAddress<'static> {
 }
 
 impl Walk {
+    /// The service, with its clock set to `now`.
+    fn at(&self, now: SystemTime) -> &BlobService {
+        self.clock.set(now);
+        &self.service
+    }
+
     fn new(seed: u64, policy: AccountPolicy) -> Walk {
         let directory = tempfile::tempdir().unwrap();
         let disk = MemoryFs::crashable();
         let db = open(&directory, &disk);
         let ids = Arc::new(CountingIds::default());
-        let service = BlobService::open(&db, ids.clone()).unwrap();
+        let now = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+        let clock = Arc::new(ManualWallClock::new(now));
+        let service = BlobService::open(&db, ids.clone(), clock.clone()).unwrap();
         let set = service.set_account_policy(ACCOUNT, policy, None);
         set.unwrap().wait().unwrap();
         let walk = Walk {
@@ -99,8 +109,9 @@ impl Walk {
             directory,
             db,
             service,
+            clock,
             ids,
-            now: UNIX_EPOCH + Duration::from_secs(1_800_000_000),
+            now,
             names: BTreeMap::new(),
         };
         for container in CONTAINERS {
@@ -111,8 +122,9 @@ impl Walk {
 
     fn create(&self, container: &str) {
         let (private, none) = (PublicAccess::Private, Metadata::new());
-        let service = &self.service;
-        let made = service.create_container(ACCOUNT, container, private, none, self.now);
+        let made = self
+            .at(self.now)
+            .create_container(ACCOUNT, container, private, none);
         made.unwrap().1.wait().unwrap();
     }
 
@@ -164,7 +176,7 @@ impl Walk {
             184 => self.delete_container(at.0),
             185..188 => self.pass_days(),
             188..191 => self.interrupt(),
-            191..197 => drop(self.service.sweep(self.now, 2).unwrap()),
+            191..197 => drop(self.at(self.now).sweep(2).unwrap()),
             _ => self.compare_listing(at.0),
         }
         self.compare(at);
@@ -215,7 +227,7 @@ impl Walk {
     }
 
     fn sweep(&mut self) {
-        while self.service.sweep(self.now, 3).unwrap().steps > 0 {}
+        while self.at(self.now).sweep(3).unwrap().steps > 0 {}
         // A sweep is not waited for. What is logged after it is not durable without it.
         let set = self.service.set_service_properties(ACCOUNT, b"");
         set.unwrap().wait().unwrap();
@@ -241,7 +253,7 @@ impl Walk {
             }
         }
         self.db = open(&self.directory, &self.disk);
-        self.service = BlobService::open(&self.db, self.ids.clone()).unwrap();
+        self.service = BlobService::open(&self.db, self.ids.clone(), self.clock.clone()).unwrap();
         self.now += Duration::from_secs(1);
         self.compare_everything();
     }

@@ -6,9 +6,7 @@ impl Walk {
     pub(super) fn snapshot(&mut self, at: At) {
         let expected = self.known(at).map(|_| ()).ok_or("BlobNotFound");
         let (to, none) = (address(at, BlobState::Current), Conditions::default());
-        let taken = self
-            .service
-            .snapshot_blob(&to, Metadata::new(), &none, self.now);
+        let taken = self.at(self.now).snapshot_blob(&to, Metadata::new(), &none);
         let taken = taken.map(|(moment, written, ticket)| ((moment, written.version), ticket));
         if let Some((moment, version)) = agree(expected, taken) {
             let name = self.name(at);
@@ -50,8 +48,9 @@ impl Walk {
         };
         let (source_address, to_address) = (address(from, state), address(to, BlobState::Current));
         let request = CopyBlob::default();
-        let service = &self.service;
-        let copied = service.copy_blob(&source_address, &to_address, request, self.now);
+        let copied = self
+            .at(self.now)
+            .copy_blob(&source_address, &to_address, request);
         if let Some(outcome) = agree(expected, copied) {
             let known = Known {
                 tags: Tags::new(),
@@ -85,9 +84,7 @@ impl Walk {
             snapshots,
             ..DeleteBlob::default()
         };
-        let deleted = self
-            .service
-            .delete_blob(&address(at, state), &request, self.now);
+        let deleted = self.at(self.now).delete_blob(&address(at, state), &request);
         if agree(expected, deleted).is_none() {
             return;
         }
@@ -142,7 +139,7 @@ impl Walk {
             None => Err("BlobNotFound"),
         };
         let (to, none) = (address(at, state), Conditions::default());
-        let set = self.service.set_blob_tags(&to, tags, &none, self.now);
+        let set = self.at(self.now).set_blob_tags(&to, tags, &none);
         agree(expected, set.map(|ticket| ((), ticket)));
         self.compare_tags();
     }
@@ -151,8 +148,7 @@ impl Walk {
         let expected = self.known(at).map(|_| ()).ok_or("BlobNotFound");
         let (to, none) = (address(at, BlobState::Current), Conditions::default());
         let metadata = vec![("n".to_string(), "v".to_string())];
-        let service = &self.service;
-        let set = service.set_blob_metadata(&to, metadata, &none, self.now);
+        let set = self.at(self.now).set_blob_metadata(&to, metadata, &none);
         if let Some(written) = agree(expected, set)
             && self.policy.versioning
         {
@@ -177,7 +173,7 @@ impl Walk {
             false => Err("BlobNotFound"),
         };
         let to = address(at, BlobState::Current);
-        let done = self.service.undelete_blob(&to, None, now);
+        let done = self.at(now).undelete_blob(&to, None);
         if agree(expected, done.map(|ticket| ((), ticket))).is_none() {
             return;
         }
@@ -225,8 +221,7 @@ impl Walk {
     pub(super) fn delete_container(&mut self, container: usize) {
         let none = Conditions::default();
         let name = CONTAINERS[container];
-        let service = &self.service;
-        let deleted = service.delete_container(ACCOUNT, name, &none, self.now);
+        let deleted = self.at(self.now).delete_container(ACCOUNT, name, &none);
         deleted.unwrap().wait().unwrap();
         self.names.retain(|at, _| at.0 != container);
         self.create(name);

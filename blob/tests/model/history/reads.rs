@@ -5,13 +5,14 @@ use super::*;
 impl Walk {
     pub(super) fn kind_and_ids(&self, at: At, state: BlobState) -> (BlobType, Vec<Vec<u8>>) {
         let (address, none) = (address(at, state), Conditions::default());
-        let service = &self.service;
-        let blob = service.get_blob_properties(&address, &none, self.now);
+        let blob = self.at(self.now).get_blob_properties(&address, &none);
         let kind = blob.unwrap().blob_type();
         if kind != BlobType::BlockBlob {
             return (kind, Vec::new());
         }
-        let list = service.get_block_list(&address, BlockListType::Committed, &none, self.now);
+        let list = self
+            .at(self.now)
+            .get_block_list(&address, BlockListType::Committed, &none);
         let ids = list.unwrap().committed.into_iter().map(|block| block.id);
         (kind, ids.collect())
     }
@@ -29,8 +30,8 @@ impl Walk {
         let mut all = (Vec::new(), Vec::new(), 0, false);
         loop {
             let page = self
-                .service
-                .list_blobs(ACCOUNT, CONTAINERS[at.0], &request, self.now)
+                .at(self.now)
+                .list_blobs(ACCOUNT, CONTAINERS[at.0], &request)
                 .unwrap();
             for entry in page.entries {
                 let BlobEntry::Blob(listed) = entry else {
@@ -57,8 +58,8 @@ impl Walk {
     pub(super) fn read(&self, at: At, state: BlobState) -> Result<Vec<u8>, Error> {
         let none = Conditions::default();
         let download = self
-            .service
-            .get_blob(&address(at, state), None, &none, self.now)?;
+            .at(self.now)
+            .get_blob(&address(at, state), None, &none)?;
         let mut body = download.body;
         let mut bytes = Vec::new();
         while let Some(chunk) = body.next_chunk(7000)? {
@@ -78,7 +79,7 @@ impl Walk {
             };
             let mut found = Vec::new();
             loop {
-                let page = self.service.find_blobs_by_tags(ACCOUNT, &request, self.now);
+                let page = self.at(self.now).find_blobs_by_tags(ACCOUNT, &request);
                 let page = page.unwrap();
                 let told = |blob: TaggedBlob| {
                     let version = blob.version.filter(|_| !blob.is_current);
@@ -132,9 +133,10 @@ impl Walk {
             assert_eq!((deleted, current), (kept.count(), name.current.is_some()));
             let to = address(at, BlobState::Current);
             let none = Conditions::default();
-            let service = &self.service;
             if self.kind(at).is_none_or(|kind| kind == BlobType::BlockBlob) {
-                let list = service.get_block_list(&to, BlockListType::Uncommitted, &none, self.now);
+                let list = self
+                    .at(self.now)
+                    .get_block_list(&to, BlockListType::Uncommitted, &none);
                 let staged = list.map_or(0, |list| list.uncommitted.len());
                 assert_eq!(staged, name.staged.len());
             }

@@ -24,8 +24,8 @@ impl Walk {
             conditions: Conditions::default(),
         };
         let put = self
-            .service
-            .put_blob(&address(at, BlobState::Current), request, self.now);
+            .at(self.now)
+            .put_blob(&address(at, BlobState::Current), request);
         let outcome = agree(Ok(()), put).unwrap();
         let known = known(BlobType::BlockBlob, bytes, outcome.written);
         self.replace(at, Some(known), false);
@@ -41,9 +41,9 @@ impl Walk {
         };
         let upload = self.upload(UploadKind::PutBlock, &body);
         let to = address(at, BlobState::Current);
-        let put =
-            self.service
-                .put_block(&to, id.as_bytes(), upload, &Conditions::default(), self.now);
+        let put = self
+            .at(self.now)
+            .put_block(&to, id.as_bytes(), upload, &Conditions::default());
         if agree(expected, put).is_some() {
             let now = self.now;
             let name = self.name(at);
@@ -81,7 +81,7 @@ impl Walk {
             ..PutBlockList::default()
         };
         let to = address(at, BlobState::Current);
-        let put = self.service.put_block_list(&to, request, self.now);
+        let put = self.at(self.now).put_block_list(&to, request);
         if let Some(written) = agree(expected, put) {
             let blocks = blocks.unwrap();
             let bytes = blocks.iter().flat_map(|(_, bytes)| bytes.clone()).collect();
@@ -94,7 +94,7 @@ impl Walk {
     pub(super) fn put_append_blob(&mut self, at: At) {
         let request = PutAppendBlob::default();
         let to = address(at, BlobState::Current);
-        let put = self.service.put_append_blob(&to, request, self.now);
+        let put = self.at(self.now).put_append_blob(&to, request);
         let written = agree(Ok(()), put).unwrap();
         let known = known(BlobType::AppendBlob, Vec::new(), written);
         self.replace(at, Some(known), false);
@@ -111,7 +111,7 @@ impl Walk {
         };
         let expected = self.needs(at, BlobType::AppendBlob);
         let to = address(at, BlobState::Current);
-        let put = self.service.append_block(&to, request, self.now);
+        let put = self.at(self.now).append_block(&to, request);
         if let Some(outcome) = agree(expected, put) {
             let known = self.name(at).current.as_mut().unwrap();
             assert_eq!(outcome.offset, known.bytes.len() as u64);
@@ -126,7 +126,7 @@ impl Walk {
             ..PutPageBlob::default()
         };
         let to = address(at, BlobState::Current);
-        let put = self.service.put_page_blob(&to, request, self.now);
+        let put = self.at(self.now).put_page_blob(&to, request);
         let written = agree(Ok(()), put).unwrap();
         let known = known(BlobType::PageBlob, vec![0; pages as usize * 512], written);
         self.replace(at, Some(known), false);
@@ -152,7 +152,7 @@ impl Walk {
             conditions: Conditions::default(),
         };
         let to = address(at, BlobState::Current);
-        let put = self.service.put_page(&to, request, self.now);
+        let put = self.at(self.now).put_page(&to, request);
         if agree(expected, put).is_some() {
             let known = self.name(at).current.as_mut().unwrap();
             known.bytes[start..end].fill(byte);
@@ -163,9 +163,9 @@ impl Walk {
         let length = self.random.below(1200) * 512;
         let expected = self.needs(at, BlobType::PageBlob);
         let (to, none) = (address(at, BlobState::Current), Conditions::default());
-        let service = &self.service;
         let set =
-            service.set_page_blob_properties(&to, Some(length as u64), None, None, &none, self.now);
+            self.at(self.now)
+                .set_page_blob_properties(&to, Some(length as u64), None, None, &none);
         let set = set.map(|(written, _, ticket)| (written, ticket));
         if agree(expected, set).is_some() {
             let known = self.name(at).current.as_mut().unwrap();

@@ -12,7 +12,7 @@ use crate::{ACCOUNT, Random, Result, code, setting, with_seeds};
 use evaluator::{Known, Name, Rank, Refusals, Secret, Tier, has_tier};
 use lazurite_blob::*;
 use lazurite_engine::fs::{Keep, MemoryFs};
-use lazurite_engine::{CountingIds, Db};
+use lazurite_engine::{CountingIds, Db, ManualWallClock};
 use lease::Lease;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -37,6 +37,7 @@ struct Walk {
     directory: tempfile::TempDir,
     db: Db,
     service: BlobService,
+    clock: Arc<ManualWallClock>,
     ids: Arc<CountingIds>,
     now: SystemTime,
     names: BTreeMap<At, Name>,
@@ -96,12 +97,20 @@ impl Brought {
 }
 
 impl Walk {
+    /// The service, with its clock set to `now`.
+    fn at(&self, now: SystemTime) -> &BlobService {
+        self.clock.set(now);
+        &self.service
+    }
+
     fn new(seed: u64, policy: AccountPolicy) -> Walk {
         let directory = tempfile::tempdir().unwrap();
         let disk = MemoryFs::crashable();
         let db = open(&directory, &disk);
         let ids = Arc::new(CountingIds::default());
-        let service = BlobService::open(&db, ids.clone()).unwrap();
+        let now = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+        let clock = Arc::new(ManualWallClock::new(now));
+        let service = BlobService::open(&db, ids.clone(), clock.clone()).unwrap();
         let set = service.set_account_policy(ACCOUNT, policy, None);
         set.unwrap().wait().unwrap();
         let walk = Walk {
@@ -111,8 +120,9 @@ impl Walk {
             directory,
             db,
             service,
+            clock,
             ids,
-            now: UNIX_EPOCH + Duration::from_secs(1_800_000_000),
+            now,
             names: BTreeMap::new(),
             leases: [Lease::Available; 2],
         };
@@ -127,8 +137,9 @@ impl Walk {
             ..ContainerSettings::default()
         };
         let name = CONTAINERS[container];
-        let service = &self.service;
-        let made = service.create_container_with(ACCOUNT, name, settings, self.now);
+        let made = self
+            .at(self.now)
+            .create_container_with(ACCOUNT, name, settings);
         made.unwrap().1.wait().unwrap();
     }
 
@@ -194,7 +205,7 @@ impl Walk {
             _ => Duration::from_secs(self.random.below(70) as u64),
         };
         self.pass(time);
-        while self.service.sweep(self.now, 3).unwrap().steps > 0 {}
+        while self.at(self.now).sweep(3).unwrap().steps > 0 {}
         let now = self.now;
         for name in self.names.values_mut() {
             if name.staged_at.is_some_and(|at| at + DAY * 7 <= now) {
@@ -210,7 +221,7 @@ impl Walk {
         set.unwrap().wait().unwrap();
         self.disk = self.disk.crash(self.random.next(), Keep::Everything);
         self.db = open(&self.directory, &self.disk);
-        self.service = BlobService::open(&self.db, self.ids.clone()).unwrap();
+        self.service = BlobService::open(&self.db, self.ids.clone(), self.clock.clone()).unwrap();
         self.pass(Duration::from_secs(1));
     }
 

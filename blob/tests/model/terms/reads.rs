@@ -18,8 +18,9 @@ impl Walk {
             .as_ref()
             .is_none_or(|known| known.kind == BlobType::BlockBlob)
         {
-            let service = &self.service;
-            let list = service.get_block_list(&to, BlockListType::Uncommitted, &none, self.now);
+            let list = self
+                .at(self.now)
+                .get_block_list(&to, BlockListType::Uncommitted, &none);
             let staged = list.map_or(0, |list| list.uncommitted.len());
             assert_eq!(staged, name.staged.len(), "uncommitted blocks of {at:?}");
         }
@@ -46,10 +47,7 @@ impl Walk {
                 refusals.add(Rank::State, known.secret.refuses(key));
             }
         }
-        match self
-            .service
-            .get_blob_properties(&address, &conditions, self.now)
-        {
+        match self.at(self.now).get_blob_properties(&address, &conditions) {
             Ok(blob) => {
                 assert!(refusals.is_empty(), "told in spite of {refusals:?}");
                 self.compare_properties(&blob, known.unwrap());
@@ -62,7 +60,7 @@ impl Walk {
         if let Some(known) = known {
             refusals.add(Rank::State, known.tier.refuses());
         }
-        match self.service.get_blob(&address, None, &conditions, self.now) {
+        match self.at(self.now).get_blob(&address, None, &conditions) {
             Ok(mut download) => {
                 assert!(refusals.is_empty(), "read in spite of {refusals:?}");
                 let mut bytes = Vec::new();
@@ -111,8 +109,8 @@ impl Walk {
             ..ListBlobs::default()
         };
         let page = self
-            .service
-            .list_blobs(ACCOUNT, CONTAINERS[at.0], &request, self.now)
+            .at(self.now)
+            .list_blobs(ACCOUNT, CONTAINERS[at.0], &request)
             .unwrap();
         let told = |entry: &BlobEntry| match entry {
             BlobEntry::Blob(listed) => {
@@ -138,7 +136,7 @@ impl Walk {
         let told = found.lease;
         let told = (told.state(now), told.is_locked(now), told.duration(now));
         assert_eq!(told, lease.told(), "lease of {container}");
-        let checked = service.check_container_lease(&found, lease_id, now);
+        let checked = self.at(now).check_container_lease(&found, lease_id);
         let refused = lease.refuses_read(lease_id, "Container");
         assert_eq!(checked.err().map(code), refused);
     }

@@ -50,7 +50,7 @@ impl Walk {
         let missing = name.current.is_none();
         refusals.add_if(missing, Rank::Existence, "BlobNotFound");
         let (to, none) = (address(at, BlobState::Current), Conditions::default());
-        let done = self.service.lease_blob(&to, action, &none, self.now);
+        let done = self.at(self.now).lease_blob(&to, action, &none);
         let done = done.map(|(outcome, written, ticket)| {
             let before = name.current.as_ref().map(|known| known.etag);
             assert_eq!(Some(written.etag), before, "a lease leaves the ETag");
@@ -65,8 +65,9 @@ impl Walk {
         let lease = self.leases[container];
         let action = self.lease_action(lease);
         let (name, none) = (CONTAINERS[container], Conditions::default());
-        let service = &self.service;
-        let done = service.lease_container(ACCOUNT, name, action, &none, self.now);
+        let done = self
+            .at(self.now)
+            .lease_container(ACCOUNT, name, action, &none);
         let done = done.map(|(outcome, _, ticket)| (outcome, ticket));
         if let Some(lease) = self.settle_lease(Refusals::default(), lease, action, done) {
             self.leases[container] = lease;
@@ -129,8 +130,9 @@ impl Walk {
         }
         .conditions();
         let to = address(at, state);
-        let service = &self.service;
-        let set = service.set_blob_tier(&to, tier, priority, &conditions, self.now);
+        let set = self
+            .at(self.now)
+            .set_blob_tier(&to, tier, priority, &conditions);
         if let Some(outcome) = self.settle(refusals, set) {
             let after = self.tier_after(known.unwrap().tier, tier, priority);
             let pending = after.coming.is_some();
@@ -188,9 +190,7 @@ impl Walk {
         }
         .conditions();
         let to = address(at, BlobState::Current);
-        let set = self
-            .service
-            .set_blob_expiry(&to, expiry, &conditions, self.now);
+        let set = self.at(self.now).set_blob_expiry(&to, expiry, &conditions);
         if let Some(written) = self.settle(refusals, set) {
             self.changed(at, written);
             self.known(at).expires_at = expires_at;
@@ -206,7 +206,7 @@ impl Walk {
         }
         .conditions();
         let (to, tags) = (address(at, BlobState::Current), Tags::new());
-        let set = self.service.set_blob_tags(&to, tags, &conditions, self.now);
+        let set = self.at(self.now).set_blob_tags(&to, tags, &conditions);
         self.settle(refusals, set.map(|ticket| ((), ticket)));
     }
 
@@ -220,12 +220,15 @@ impl Walk {
             lease_id,
             ..Conditions::default()
         };
-        let (service, name, now) = (&self.service, CONTAINERS[container], self.now);
+        let (name, now) = (CONTAINERS[container], self.now);
         let changed = match self.random.below(2) {
-            0 => service.set_container_metadata(ACCOUNT, name, Metadata::new(), &conditions, now),
+            0 => self
+                .at(now)
+                .set_container_metadata(ACCOUNT, name, Metadata::new(), &conditions),
             _ => {
                 let private = PublicAccess::Private;
-                service.set_container_acl(ACCOUNT, name, private, Vec::new(), &conditions, now)
+                self.at(now)
+                    .set_container_acl(ACCOUNT, name, private, Vec::new(), &conditions)
             }
         };
         self.settle(refusals, changed);
@@ -243,8 +246,8 @@ impl Walk {
         };
         let name = CONTAINERS[container];
         let deleted = self
-            .service
-            .delete_container(ACCOUNT, name, &conditions, self.now);
+            .at(self.now)
+            .delete_container(ACCOUNT, name, &conditions);
         let deleted = deleted.map(|ticket| ((), ticket));
         if self.settle(refusals, deleted).is_some() {
             self.leases[container] = Lease::Available;

@@ -123,7 +123,7 @@ impl Walk {
             conditions: brought.conditions(),
         };
         let to = address(at, BlobState::Current);
-        let put = self.service.put_blob(&to, request, self.now);
+        let put = self.at(self.now).put_blob(&to, request);
         if let Some(outcome) = self.settle(refusals, put) {
             let made = Made {
                 kind: BlobType::BlockBlob,
@@ -147,7 +147,7 @@ impl Walk {
             ..PutAppendBlob::default()
         };
         let to = address(at, BlobState::Current);
-        let put = self.service.put_append_blob(&to, request, self.now);
+        let put = self.at(self.now).put_append_blob(&to, request);
         if let Some(written) = self.settle(refusals, put) {
             let made = Made {
                 kind: BlobType::AppendBlob,
@@ -172,7 +172,7 @@ impl Walk {
             ..PutPageBlob::default()
         };
         let to = address(at, BlobState::Current);
-        let put = self.service.put_page_blob(&to, request, self.now);
+        let put = self.at(self.now).put_page_blob(&to, request);
         if let Some(written) = self.settle(refusals, put) {
             let made = Made {
                 kind: BlobType::PageBlob,
@@ -202,8 +202,9 @@ impl Walk {
         }
         let upload = self.upload(UploadKind::PutBlock, &bytes, brought.key);
         let (to, now) = (address(at, BlobState::Current), self.now);
-        let service = &self.service;
-        let put = service.put_block(&to, id.as_bytes(), upload, &brought.conditions(), now);
+        let put = self
+            .at(now)
+            .put_block(&to, id.as_bytes(), upload, &brought.conditions());
         if self.settle(refusals, put).is_some() {
             let secret = self.secret(at, brought);
             let name = self.name(at);
@@ -259,7 +260,7 @@ impl Walk {
             ..PutBlockList::default()
         };
         let to = address(at, BlobState::Current);
-        let put = self.service.put_block_list(&to, request, self.now);
+        let put = self.at(self.now).put_block_list(&to, request);
         if let Some(written) = self.settle(refusals, put) {
             let made = Made {
                 kind: BlobType::BlockBlob,
@@ -299,7 +300,7 @@ impl Walk {
             conditions: brought.conditions(),
         };
         let to = address(at, BlobState::Current);
-        let put = self.service.append_block(&to, request, self.now);
+        let put = self.at(self.now).append_block(&to, request);
         if let Some(outcome) = self.settle(refusals, put) {
             self.changed(at, outcome.written);
             self.known(at).bytes.extend(bytes);
@@ -318,7 +319,7 @@ impl Walk {
             conditions: brought.conditions(),
         };
         let to = address(at, BlobState::Current);
-        let put = self.service.put_page(&to, request, self.now);
+        let put = self.at(self.now).put_page(&to, request);
         if let Some(outcome) = self.settle(refusals, put) {
             self.changed(at, outcome.written);
             self.known(at).bytes[start..start + 512].copy_from_slice(&page);
@@ -331,8 +332,9 @@ impl Walk {
         let mut refusals = name.refusals(None, brought.lease);
         self.add_of_content(at, brought, &name, &mut refusals);
         let (to, conditions) = (address(at, BlobState::Current), brought.conditions());
-        let service = &self.service;
-        let set = service.set_blob_metadata(&to, Metadata::new(), &conditions, self.now);
+        let set = self
+            .at(self.now)
+            .set_blob_metadata(&to, Metadata::new(), &conditions);
         if let Some(written) = self.settle(refusals, set) {
             self.changed(at, written);
         }
@@ -347,8 +349,9 @@ impl Walk {
         }
         let (to, conditions) = (address(at, BlobState::Current), brought.conditions());
         let headers = BlobHeaders::default();
-        let service = &self.service;
-        let set = service.set_blob_properties(&to, headers, &conditions, self.now);
+        let set = self
+            .at(self.now)
+            .set_blob_properties(&to, headers, &conditions);
         if let Some(written) = self.settle(refusals, set) {
             self.changed(at, written);
         }
@@ -374,8 +377,9 @@ impl Walk {
             }
         }
         let (to, conditions) = (address(at, BlobState::Current), brought.conditions());
-        let service = &self.service;
-        let taken = service.snapshot_blob(&to, Metadata::new(), &conditions, self.now);
+        let taken = self
+            .at(self.now)
+            .snapshot_blob(&to, Metadata::new(), &conditions);
         let taken = taken.map(|(moment, _, ticket)| (moment, ticket));
         if let Some(moment) = self.settle(refusals, taken) {
             let known = Known {
@@ -435,9 +439,7 @@ impl Walk {
             address(from, BlobState::Current),
             address(to, BlobState::Current),
         );
-        let copied = self
-            .service
-            .copy_blob(&source_at, &to_at, request, self.now);
+        let copied = self.at(self.now).copy_blob(&source_at, &to_at, request);
         if let Some(outcome) = self.settle(refusals.unranked(), copied) {
             let source = source.unwrap();
             let archived = source.tier.set == Some(AccessTier::Archive);
@@ -471,7 +473,7 @@ impl Walk {
             ..DeleteBlob::default()
         };
         let to = address(at, BlobState::Current);
-        let deleted = self.service.delete_blob(&to, &request, self.now);
+        let deleted = self.at(self.now).delete_blob(&to, &request);
         if self.settle(refusals, deleted).is_none() {
             return;
         }
@@ -495,7 +497,7 @@ impl Walk {
         let nothing = name.current.is_none() && name.kept.is_empty();
         refusals.add_if(nothing, Rank::Existence, "BlobNotFound");
         let to = address(at, BlobState::Current);
-        let done = self.service.undelete_blob(&to, None, self.now);
+        let done = self.at(self.now).undelete_blob(&to, None);
         let done = done.map(|ticket| ((), ticket));
         if self.settle(refusals, done).is_none() {
             return;

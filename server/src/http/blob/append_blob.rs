@@ -21,9 +21,8 @@ pub async fn put_append_blob(request: Request, body: RequestBody) -> Result<Resp
         conditions: conditions_of_new_blob(&request)?,
     };
     let create_only = request.create_only;
-    let call = move |blobs: &BlobService, r: &Request| {
-        blobs.put_append_blob(&r.address(), put_blob, r.now())
-    };
+    let call =
+        move |blobs: &BlobService, r: &Request| blobs.put_append_blob(&r.address(), put_blob);
     let outcome = request.write(call).await;
     let (written, ticket) = outcome.map_err(|failure| refuse_overwrite(failure, create_only))?;
     ticket.await?;
@@ -44,7 +43,7 @@ pub async fn append_block(request: Request, body: RequestBody) -> Result<Respons
             append_position,
             conditions,
         };
-        blobs.append_block(&r.address(), append, r.now())
+        blobs.append_block(&r.address(), append)
     };
     let (outcome, ticket) = request.write(call).await?;
     ticket.await?;
@@ -71,7 +70,7 @@ pub async fn append_blob_seal(request: Request) -> Result<Response<Body>> {
     let append_position = request.context.number("x-ms-blob-condition-appendpos")?;
     let conditions = request.conditions()?;
     let call = move |blobs: &BlobService, r: &Request| {
-        blobs.append_blob_seal(&r.address(), append_position, &conditions, r.now())
+        blobs.append_blob_seal(&r.address(), append_position, &conditions)
     };
     let (written, ticket) = request.write(call).await?;
     ticket.await?;

@@ -1,16 +1,16 @@
 //! Bodies on their way in: Put Blob, Put Block; and the lists that make a blob of blocks.
 
-use super::super::body::{RequestBody, collect};
+use super::super::body::{RequestBody, collect, parsed};
 use super::super::cross;
 use super::super::error::{Failure, Result, known};
-use super::super::headers::{REQUEST_SERVER_ENCRYPTED, empty, metadata, parse_xml, put, xml};
+use super::super::headers::{REQUEST_SERVER_ENCRYPTED, empty, metadata, put, xml};
 use super::Request;
 use super::container::with_validators;
 use super::encryption;
 use super::lease::optional_id;
 use super::upload::{is_structured, put_structure, receive};
 use super::write::{blob_headers, claimed, put_checksums, settings};
-use crate::codec::xml::{Element, Writer};
+use crate::codec::xml::{self as xml_codec, Writer};
 use crate::http::context::Context;
 use axum::body::Body;
 use axum::http::Response;
@@ -18,7 +18,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazurite_blob::{
     BlobAddress, BlobBlock, BlobHeaders, BlobService, BlockChoice, BlockListType, BlockSource,
-    Checksummer, Conditions, ETags, PutBlob, PutBlockList, PutBlockOutcome, UploadKind, Written,
+    COMMITTED_BLOCKS_MAX, Checksummer, Conditions, ETags, PutBlob, PutBlockList, PutBlockOutcome,
+    UploadKind, Written,
 };
 
 /// A list of 50,000 ids of 64 bytes, with its markup and room to spare.
@@ -42,7 +43,7 @@ pub async fn put_blob(request: Request, body: RequestBody) -> Result<Response<Bo
             conditions,
             settings,
         };
-        blobs.put_blob(&r.address(), put, r.now())
+        blobs.put_blob(&r.address(), put)
     };
     let outcome = request.write(call).await;
     let (outcome, ticket) = outcome.map_err(|failure| refuse_overwrite(failure, create_only))?;
@@ -99,7 +100,7 @@ async fn check_before_body(request: &Request, conditions: &Conditions) -> Result
             blob: &blob,
             state,
         };
-        Ok(app.blobs.check_put(&address, &conditions, now)?)
+        Ok(app.blobs.check_put(&address, &conditions)?)
     })
     .await
 }
@@ -122,7 +123,7 @@ pub async fn put_block(request: Request, body: RequestBody) -> Result<Response<B
     let structured = is_structured(&request);
     let upload = receive(&request, body, UploadKind::PutBlock).await?;
     let call = move |blobs: &BlobService, r: &Request| {
-        blobs.put_block(&r.address(), &id, upload, &conditions, r.now())
+        blobs.put_block(&r.address(), &id, upload, &conditions)
     };
     let (outcome, ticket) = request.write(call).await?;
     ticket.await?;
@@ -156,8 +157,11 @@ pub async fn put_block_list(request: Request, body: RequestBody) -> Result<Respo
     let create_only = request.create_only;
     let claimed = claimed(&request)?;
     let document = collect(body, BLOCK_LIST_BYTES_MAX).await?;
-    check_document(&claimed, &document)?;
-    let blocks = block_choices(&parse_xml(&document)?)?;
+    let read = move |document: &[u8]| {
+        check_document(&claimed, document)?;
+        block_choices(document)
+    };
+    let blocks = parsed(document, read).await?;
     let call = move |blobs: &BlobService, r: &Request| {
         let put = PutBlockList {
             blocks,
@@ -166,7 +170,7 @@ pub async fn put_block_list(request: Request, body: RequestBody) -> Result<Respo
             conditions,
             settings,
         };
-        blobs.put_block_list(&r.address(), put, r.now())
+        blobs.put_block_list(&r.address(), put)
     };
     let outcome = request.call(call).await;
     let (written, ticket) = outcome.map_err(|failure| refuse_overwrite(failure, create_only))?;
@@ -186,23 +190,26 @@ pub fn check_document(claimed: &lazurite_blob::Checksums, document: &[u8]) -> Re
     Ok(claimed.check(&checksummer.finish())?)
 }
 /// Elements in document order: their order is that of the content. Source: Put Block List, "Request body".
-fn block_choices(root: &Element) -> Result<Vec<BlockChoice>> {
-    if root.name != "BlockList" {
-        return Err(known::INVALID_XML_DOCUMENT.into());
-    }
-    let choices = root.children.iter().map(|element| {
-        let source = match element.name.as_str() {
+fn block_choices(document: &[u8]) -> Result<Vec<BlockChoice>> {
+    let mut choices = Vec::new();
+    xml_codec::read_list(document, "BlockList", |name, text| -> Result<()> {
+        let source = match name {
             "Committed" => BlockSource::Committed,
             "Uncommitted" => BlockSource::Uncommitted,
             "Latest" => BlockSource::Latest,
             _ => return Err(known::INVALID_XML_DOCUMENT.into()),
         };
+        if choices.len() == COMMITTED_BLOCKS_MAX {
+            let limit = COMMITTED_BLOCKS_MAX;
+            return Err(lazurite_blob::Error::BlockListTooLong { limit }.into());
+        }
         let id = STANDARD
-            .decode(element.text.trim())
+            .decode(text.trim())
             .map_err(|_| Failure::from(lazurite_blob::Error::InvalidBlockList))?;
-        Ok(BlockChoice { source, id })
-    });
-    choices.collect()
+        choices.push(BlockChoice { source, id });
+        Ok(())
+    })?;
+    Ok(choices)
 }
 
 pub fn block_id(text: &str) -> Result<Vec<u8>> {
@@ -238,7 +245,7 @@ pub async fn get_block_list(request: Request) -> Result<Response<Body>> {
         ..Conditions::default()
     };
     let list = request
-        .call(move |blobs, r| blobs.get_block_list(&r.address(), list_type, &conditions, r.now()))
+        .call(move |blobs, r| blobs.get_block_list(&r.address(), list_type, &conditions))
         .await?;
     let mut document = Writer::new();
     document.open("BlockList");

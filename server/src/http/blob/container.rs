@@ -1,6 +1,6 @@
 //! Operations on containers.
 
-use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
+use super::super::body::{RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect};
 use super::super::error::{Failure, Result};
 use super::super::headers::{empty, metadata, parse_policies, put, put_metadata, xml};
 use super::Request;
@@ -23,7 +23,7 @@ pub async fn create_container(request: Request) -> Result<Response<Body>> {
         immutable_versions: false,
     };
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
-        blobs.create_container_with(r.account(), &r.container, settings, r.now())
+        blobs.create_container_with(r.account(), &r.container, settings)
     };
     let (written, ticket) = request.write(call).await?;
     ticket.await?;
@@ -61,7 +61,7 @@ async fn read(request: Request) -> Result<Container> {
     let lease_id = request.conditions()?.lease_id;
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
         let container = blobs.get_container_properties(r.account(), &r.container)?;
-        blobs.check_container_lease(&container, lease_id, r.now())?;
+        blobs.check_container_lease(&container, lease_id)?;
         Ok(container)
     };
     request.read(call)
@@ -70,7 +70,7 @@ async fn read(request: Request) -> Result<Container> {
 pub async fn set_container_metadata(request: Request) -> Result<Response<Body>> {
     let (conditions, metadata) = (request.conditions()?, metadata(&request.context));
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
-        blobs.set_container_metadata(r.account(), &r.container, metadata, &conditions, r.now())
+        blobs.set_container_metadata(r.account(), &r.container, metadata, &conditions)
     };
     let (written, ticket) = request.write(call).await?;
     ticket.await?;
@@ -93,17 +93,10 @@ pub async fn get_container_acl(request: Request) -> Result<Response<Body>> {
 
 pub async fn set_container_acl(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let (access, conditions) = (public_access(&request)?, request.conditions()?);
-    let identifiers = parse_policies(&collect(body, DOCUMENT_BYTES_MAX).await?)?;
+    let identifiers = parse_policies(&collect(body, SMALL_DOCUMENT_BYTES_MAX).await?)?;
     let policies = identifiers.into_iter().map(StoredPolicy::from).collect();
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
-        blobs.set_container_acl(
-            r.account(),
-            &r.container,
-            access,
-            policies,
-            &conditions,
-            r.now(),
-        )
+        blobs.set_container_acl(r.account(), &r.container, access, policies, &conditions)
     };
     let (written, ticket) = request.write(call).await?;
     ticket.await?;
@@ -113,7 +106,7 @@ pub async fn set_container_acl(request: Request, body: RequestBody) -> Result<Re
 pub async fn delete_container(request: Request) -> Result<Response<Body>> {
     let conditions = request.conditions()?;
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
-        blobs.delete_container(r.account(), &r.container, &conditions, r.now())
+        blobs.delete_container(r.account(), &r.container, &conditions)
     };
     request.call(call).await?.await?;
     Ok(empty(202))
@@ -133,7 +126,7 @@ pub async fn restore_container(request: Request) -> Result<Response<Body>> {
     let text = context.required_header(version_header)?;
     let version = Moment::parse(&text).ok_or_else(|| Failure::header(version_header, text))?;
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
-        blobs.restore_container(r.account(), &r.container, version, r.now())
+        blobs.restore_container(r.account(), &r.container, version)
     };
     let (written, ticket) = request.call(call).await?;
     ticket.await?;

@@ -15,9 +15,8 @@ use std::time::SystemTime;
 
 pub async fn lease_blob(request: Request) -> Result<Response<Body>> {
     let (action, conditions) = (action(&request.context)?, without_lease(&request)?);
-    let call = move |blobs: &BlobService, r: &Request| {
-        blobs.lease_blob(&r.address(), action, &conditions, r.now())
-    };
+    let call =
+        move |blobs: &BlobService, r: &Request| blobs.lease_blob(&r.address(), action, &conditions);
     let (outcome, written, ticket) = request.write(call).await?;
     ticket.await?;
     Ok(answer(action, outcome, &written))
@@ -26,7 +25,7 @@ pub async fn lease_blob(request: Request) -> Result<Response<Body>> {
 pub async fn lease_container(request: Request) -> Result<Response<Body>> {
     let (action, conditions) = (action(&request.context)?, without_lease(&request)?);
     let call = move |blobs: &BlobService, r: &Request| {
-        blobs.lease_container(r.account(), &r.container, action, &conditions, r.now())
+        blobs.lease_container(r.account(), &r.container, action, &conditions)
     };
     let (outcome, written, ticket) = request.write(call).await?;
     ticket.await?;

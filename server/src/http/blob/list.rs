@@ -1,4 +1,4 @@
-//! Listings: containers, and blobs flat or by delimiter, as XML.
+//! Listings: containers, and blobs flat or by delimiter, as XML; `list_arrow` writes the latter as Arrow.
 
 use super::super::error::{Failure, Result};
 use super::super::headers::{write_metadata, xml};
@@ -7,6 +7,7 @@ use super::container::{access_text, default_scope};
 use super::copy::copy_texts;
 use super::encryption::encryption_text;
 use super::lease::texts;
+use super::list_arrow;
 use super::protect::protection_texts;
 use super::read::blob_type;
 use super::tags::write_tags;
@@ -58,7 +59,7 @@ pub async fn list_containers(request: Request) -> Result<Response<Body>> {
     );
     let (with_metadata, now) = (list.metadata, request.now());
     let page = request
-        .call(move |blobs, r| blobs.list_containers(r.account(), &list, r.now()))
+        .call(move |blobs, r| blobs.list_containers(r.account(), &list))
         .await?;
     document.open("Containers");
     for (name, container) in &page.containers {
@@ -108,15 +109,19 @@ pub async fn list_blobs(request: Request) -> Result<Response<Body>> {
         tags: has("tags"),
         copies: has("copy"),
     };
-    let now = request.now();
+    let (now, wants_arrow) = (request.now(), list_arrow::is_wanted(&request));
     // A page of thousands takes as long to write as to read: both happen off the threads that serve connections.
     let call = move |blobs: &BlobService, r: &Request| {
-        let page = blobs.list_blobs(r.account(), &r.container, &list, r.now())?;
+        let page = blobs.list_blobs(r.account(), &r.container, &list)?;
+        if wants_arrow {
+            let next_marker = page.next_marker.as_deref();
+            let stream = list_arrow::stream(&page.entries, shown, now, next_marker);
+            return Ok(list_arrow::response(stream));
+        }
         write_entries(&mut document, &page.entries, shown, now);
-        Ok((document, page.next_marker))
+        Ok(end(document, page.next_marker))
     };
-    let (document, next_marker) = request.call(call).await?;
-    Ok(end(document, next_marker))
+    request.call(call).await
 }
 
 fn write_entries(document: &mut Writer, entries: &[BlobEntry], shown: Shown, now: SystemTime) {
@@ -136,10 +141,28 @@ fn write_entries(document: &mut Writer, entries: &[BlobEntry], shown: Shown, now
 
 /// What of a blob a listing shows beside its properties.
 #[derive(Debug, Clone, Copy)]
-struct Shown {
-    metadata: bool,
-    tags: bool,
-    copies: bool,
+pub struct Shown {
+    pub metadata: bool,
+    pub tags: bool,
+    pub copies: bool,
+}
+
+/// Where the properties of a listed blob are written: elements of a document, or columns of the same names.
+pub trait Properties {
+    fn element(&mut self, name: &str, text: &str);
+
+    /// The element, if there is something to say.
+    fn optional(&mut self, name: &str, text: Option<&str>) {
+        if let Some(text) = text {
+            self.element(name, text);
+        }
+    }
+}
+
+impl Properties for Writer {
+    fn element(&mut self, name: &str, text: &str) {
+        Writer::element(self, name, text);
+    }
 }
 
 fn parameter(request: &Request, name: &str) -> String {
@@ -227,7 +250,7 @@ fn end(mut document: Writer, next_marker: Option<String>) -> Response<Body> {
     xml(200, document.finish())
 }
 
-fn write_lease(document: &mut Writer, lease: &Lease, now: SystemTime) {
+fn write_lease(document: &mut impl Properties, lease: &Lease, now: SystemTime) {
     let (status, state, duration) = texts(lease, now);
     document.element("LeaseStatus", status);
     document.element("LeaseState", state);
@@ -278,26 +301,9 @@ fn write_container(
 fn write_blob(document: &mut Writer, listed: &ListedBlob, shown: Shown, now: SystemTime) {
     document.open("Blob");
     write_name(document, &listed.name);
-    if let Some(blob) = &listed.blob {
-        document.optional("Deleted", blob.deleted.map(|_| "true"));
-        let moment = |moment: Option<Moment>| moment.map(|moment| moment.to_string());
-        document.optional("Snapshot", moment(blob.snapshot).as_deref());
-        document.optional("VersionId", moment(blob.version).as_deref());
-        let current = blob.version.is_some() && listed.is_current;
-        document.optional("IsCurrentVersion", current.then_some("true"));
-        document.optional(
-            "HasVersionsOnly",
-            listed.has_versions_only.then_some("true"),
-        );
-    }
+    write_state(document, listed);
     document.open("Properties");
-    match &listed.blob {
-        Some(blob) => write_properties(document, blob, shown, now),
-        None => {
-            document.element("Content-Length", "0");
-            document.element("BlobType", "BlockBlob");
-        }
-    }
+    write_properties(document, listed, shown, now);
     document.close("Properties");
     if let Some(blob) = &listed.blob {
         if shown.metadata {
@@ -310,8 +316,46 @@ fn write_blob(document: &mut Writer, listed: &ListedBlob, shown: Shown, now: Sys
     document.close("Blob");
 }
 
+/// Which state of a blob is listed.
+pub fn write_state(document: &mut impl Properties, listed: &ListedBlob) {
+    let Some(blob) = &listed.blob else {
+        return;
+    };
+    document.optional("Deleted", blob.deleted.map(|_| "true"));
+    let moment = |moment: Option<Moment>| moment.map(|moment| moment.to_string());
+    document.optional("Snapshot", moment(blob.snapshot).as_deref());
+    document.optional("VersionId", moment(blob.version).as_deref());
+    let current = blob.version.is_some() && listed.is_current;
+    document.optional("IsCurrentVersion", current.then_some("true"));
+    document.optional(
+        "HasVersionsOnly",
+        listed.has_versions_only.then_some("true"),
+    );
+}
+
+pub fn write_properties(
+    document: &mut impl Properties,
+    listed: &ListedBlob,
+    shown: Shown,
+    now: SystemTime,
+) {
+    match &listed.blob {
+        Some(blob) => write_blob_properties(document, blob, shown, now),
+        // Of a blob that has only uncommitted blocks.
+        None => {
+            document.element("Content-Length", "0");
+            document.element("BlobType", "BlockBlob");
+        }
+    }
+}
+
 /// In the order of the service. Source: List Blobs, "Response body".
-fn write_properties(document: &mut Writer, blob: &Blob, shown: Shown, now: SystemTime) {
+fn write_blob_properties(
+    document: &mut impl Properties,
+    blob: &Blob,
+    shown: Shown,
+    now: SystemTime,
+) {
     let headers = &blob.headers;
     let created = date::rfc1123(blob.created_at);
     document.element("Creation-Time", &created);

@@ -6,10 +6,12 @@ mod block_blob;
 mod conditions;
 mod container;
 mod copy;
+mod data_lake;
 mod encryption;
 mod foreign;
 mod lease;
 mod list;
+mod list_arrow;
 mod needs;
 mod page_blob;
 mod pending;
@@ -79,6 +81,7 @@ pub fn handle<'a>(
         authorize(caller, context.service, &needs(operation, &context))?;
     }
     refuse_what_is_not_served(app, &context, operation)?;
+    check_body(&context, operation, &body)?;
     if container == analytics::CONTAINER && !is_left_to_clients(operation) {
         return Err(known::AUTHORIZATION_FAILURE.into());
     }
@@ -296,7 +299,46 @@ fn refuse_what_is_not_served(app: &App, context: &Context, operation: Operation)
         let feature = "A structured body of this operation";
         context.refuse_unsupported(&[(STRUCTURED_BODY, feature)], app.loose)?;
     }
+    if operation != Operation::SetBlobExpiry {
+        let feature = "An expiry given with another operation than Set Blob Expiry";
+        context.refuse_unsupported(&[("x-ms-expiry-option", feature)], app.loose)?;
+    }
+    context.refuse_unsupported(&data_lake::HEADERS, app.loose)?;
     refuse_scope(app, context, operation)
+}
+
+/// Refuses a body of unknown length where there must be one, and a body where there must be none.
+/// Source: Put Blob, "Request headers", `Content-Length`; Common REST API error codes, `MissingContentLengthHeader`.
+fn check_body(context: &Context, operation: Operation, body: &RequestBody) -> Result<()> {
+    let sent = |name: &str| context.headers.contains_key(name);
+    if !takes_body(operation) {
+        return match body.length_at_least() {
+            0 => Ok(()),
+            _ => upload::refuse_body(body),
+        };
+    }
+    if sent("content-length") || sent("transfer-encoding") || !body.is_ended() {
+        return Ok(());
+    }
+    Err(known::MISSING_CONTENT_LENGTH.into())
+}
+
+/// Whether an operation reads a body. The official clients send none with any other.
+fn takes_body(operation: Operation) -> bool {
+    matches!(
+        operation,
+        Operation::SetServiceProperties
+            | Operation::GetUserDelegationKey
+            | Operation::SetContainerAcl
+            | Operation::PutBlob
+            | Operation::PutBlock
+            | Operation::PutBlockList
+            | Operation::AppendBlock
+            | Operation::PutPage
+            | Operation::QueryBlobContents
+            | Operation::SetBlobTags
+            | Operation::Batch
+    )
 }
 
 /// Whether an encryption scope may be named: what makes a blob gives it its scope, and what changes one compares. Source: the

@@ -9,7 +9,7 @@ use super::block_blob::{conditions_of_new_blob, headers_of_new_blob, refuse_over
 use super::container::with_validators;
 use super::read::range;
 use super::upload::{is_structured, put_structure, receive, refuse_body};
-use super::write::{blob_headers, put_checksums, settings};
+use super::write::{blob_headers, put_checksums, replaced_headers, settings};
 use crate::codec::xml::Writer;
 use crate::http::context::{Context, Query};
 use axum::body::Body;
@@ -37,9 +37,7 @@ pub async fn put_page_blob(request: Request, body: RequestBody) -> Result<Respon
         conditions: conditions_of_new_blob(&request)?,
     };
     let create_only = request.create_only;
-    let call = move |blobs: &BlobService, r: &Request| {
-        blobs.put_page_blob(&r.address(), put_blob, r.now())
-    };
+    let call = move |blobs: &BlobService, r: &Request| blobs.put_page_blob(&r.address(), put_blob);
     let outcome = request.call(call).await;
     let (written, ticket) = outcome.map_err(|failure| refuse_overwrite(failure, create_only))?;
     ticket.await?;
@@ -69,7 +67,7 @@ pub async fn put_page(request: Request, body: RequestBody) -> Result<Response<Bo
             sequence,
             conditions,
         };
-        blobs.put_page(&r.address(), put, r.now())
+        blobs.put_page(&r.address(), put)
     };
     let (outcome, ticket) = request.call(call).await?;
     ticket.await?;
@@ -112,11 +110,11 @@ pub fn is_about_pages(context: &Context) -> bool {
 pub async fn set_page_blob_properties(request: Request) -> Result<Response<Body>> {
     let length = request.context.number("x-ms-blob-content-length")?;
     let action = sequence_action(&request.context)?;
-    let headers = blob_headers(&request)?;
-    let headers = (headers != BlobHeaders::default()).then_some(headers);
+    let are_given = blob_headers(&request)? != BlobHeaders::default();
+    let headers = are_given.then(|| replaced_headers(&request)).transpose()?;
     let conditions = request.conditions()?;
     let call = move |blobs: &BlobService, r: &Request| {
-        blobs.set_page_blob_properties(&r.address(), length, action, headers, &conditions, r.now())
+        blobs.set_page_blob_properties(&r.address(), length, action, headers, &conditions)
     };
     let (written, sequence, ticket) = request.call(call).await?;
     ticket.await?;
@@ -154,9 +152,7 @@ pub async fn get_page_ranges(request: Request) -> Result<Response<Body>> {
         max_results: max_results.map(|number| u32::try_from(number.max(0)).unwrap_or(u32::MAX)),
         conditions: request.conditions()?,
     };
-    let call = move |blobs: &BlobService, r: &Request| {
-        blobs.get_page_ranges(&r.address(), &wanted, r.now())
-    };
+    let call = move |blobs: &BlobService, r: &Request| blobs.get_page_ranges(&r.address(), &wanted);
     let found = request.call(call).await?;
     let mut response = with_validators(xml(200, page_list(&found)), &validators(&found.blob));
     put(

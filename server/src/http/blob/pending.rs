@@ -62,7 +62,7 @@ async fn start(
     let (r, create_only) = (request.clone(), request.create_only);
     let started = cross(move || {
         let blobs = &r.app.blobs;
-        Ok(blobs.start_copy(&r.address(), copy, length, r.now())?)
+        Ok(blobs.start_copy(&r.address(), copy, length)?)
     });
     let started = started.await;
     let (outcome, ticket) = started.map_err(|failure| refuse_overwrite(failure, create_only))?;
@@ -119,7 +119,7 @@ async fn fetch_and_finish(request: &Arc<Request>, fetch: Fetch, copy_id: Guid) -
     let r = request.clone();
     let finished = cross(move || {
         let blobs = &r.app.blobs;
-        Ok(blobs.finish_copy(&r.address(), copy_id, fetched, SystemTime::now())?)
+        Ok(blobs.finish_copy(&r.address(), copy_id, fetched)?)
     });
     let (written, ticket) = finished.await?;
     ticket.await?;
@@ -132,7 +132,7 @@ async fn fail(request: Arc<Request>, copy_id: Guid, failure: &Failure) -> Result
     let description = format!("{status} {code} \"{}\"", failure.message);
     let fail = move || {
         let (blobs, now) = (&request.app.blobs, SystemTime::now());
-        Ok(blobs.fail_copy(&request.address(), copy_id, &description, now)?)
+        Ok(blobs.fail_copy(&request.address(), copy_id, &description)?)
     };
     Ok(cross(fail).await?.1.await?)
 }

@@ -20,7 +20,7 @@ pub async fn set_blob_immutability_policy(request: Request) -> Result<Response<B
     let policy = immutability_policy(&request.context)?.ok_or_else(missing)?;
     let conditions = request.conditions()?;
     let call = move |blobs: &BlobService, r: &Request| {
-        blobs.set_blob_immutability_policy(&r.address(), policy, &conditions, r.now())
+        blobs.set_blob_immutability_policy(&r.address(), policy, &conditions)
     };
     let (policy, ticket) = request.write(call).await?;
     ticket.await?;
@@ -31,9 +31,8 @@ pub async fn set_blob_immutability_policy(request: Request) -> Result<Response<B
 }
 
 pub async fn delete_blob_immutability_policy(request: Request) -> Result<Response<Body>> {
-    let call = |blobs: &BlobService, r: &Request| {
-        blobs.delete_blob_immutability_policy(&r.address(), r.now())
-    };
+    let call =
+        |blobs: &BlobService, r: &Request| blobs.delete_blob_immutability_policy(&r.address());
     request.write(call).await?.await?;
     Ok(empty(200))
 }
@@ -41,9 +40,8 @@ pub async fn delete_blob_immutability_policy(request: Request) -> Result<Respons
 pub async fn set_blob_legal_hold(request: Request) -> Result<Response<Body>> {
     request.context.required_header(LEGAL_HOLD)?;
     let hold = legal_hold(&request.context)?;
-    let call = move |blobs: &BlobService, r: &Request| {
-        blobs.set_blob_legal_hold(&r.address(), hold, r.now())
-    };
+    let call =
+        move |blobs: &BlobService, r: &Request| blobs.set_blob_legal_hold(&r.address(), hold);
     request.write(call).await?.await?;
     let mut response = empty(200);
     put(&mut response, LEGAL_HOLD, hold.to_string());
@@ -107,7 +105,7 @@ pub fn protection_texts(blob: &Blob) -> Vec<(&'static str, &'static str, String)
 pub async fn set_blob_expiry(request: Request) -> Result<Response<Body>> {
     let (expiry, conditions) = (expiry(&request.context)?, request.conditions()?);
     let call = move |blobs: &BlobService, r: &Request| {
-        blobs.set_blob_expiry(&r.address(), expiry, &conditions, r.now())
+        blobs.set_blob_expiry(&r.address(), expiry, &conditions)
     };
     let (written, ticket) = request.write(call).await?;
     ticket.await?;

@@ -1,25 +1,33 @@
 //! Query Blob Contents on the wire: the request's document, and an answer that is made as the client takes it.
 //! Source: Query Blob Contents.
 
-use super::super::body::{ChunkSource, DOCUMENT_BYTES_MAX, RequestBody, collect, streamed_to_end};
+use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
 use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, parse_xml, put};
+use super::super::streamed::{ChunkSource, streamed_to_end};
 use super::read::{DOWNLOAD_CHUNK_BYTES, put_blob_headers, range};
 use super::{Request, cross};
 use crate::codec::xml::Element;
-use crate::query::{Dialect, Format, Query, Refused, Running, Status};
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{Response, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
-use lazurite_blob::BlobReader;
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use lazurite_blob::{BlobReader, ByteRange, Conditions, CustomerKey, ETags};
 use lazurite_engine::{IdSource, RandomIds};
+use lazurite_query::{
+    ARROW_FIELDS_MAX, ArrowField, ArrowType, Content, Dialect, Format, Input, PRECISION_MAX, Query,
+    Refused, Running, Signal, Status,
+};
+use std::io;
+use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes that are read, and time that passes, between two words on progress. Only with a word on its way is it noticed that
-/// nobody listens any more.
+/// Bytes that are read, and time that passes, between two records of progress.
 const PROGRESS_BYTES: usize = 4 << 20;
 const PROGRESS_TIME: Duration = Duration::from_secs(1);
 
@@ -27,19 +35,36 @@ pub async fn query_blob_contents(request: Request, body: RequestBody) -> Result<
     let (conditions, range) = (request.conditions()?, range(&request));
     let query = read_query(&collect(body, DOCUMENT_BYTES_MAX).await?)?;
     let (now, sync) = (request.now(), RandomIds.next_id());
+    // Held by this future, then by the body of the answer: both are dropped when the client goes.
+    let listener = Listener::default();
+    let is_gone = listener.is_gone.clone();
     let begin = move || {
         let blobs = &request.app.blobs;
-        let download = blobs.get_blob(&request.address(), range, &conditions, now)?;
-        let running = Running::new(query, download.body.remaining(), now, sync);
+        let download = blobs.get_blob(&request.address(), range, &conditions)?;
+        let (blob, range, rest) = (download.blob, download.range, download.body);
+        let input = if query.needs_content() {
+            let customer_key = conditions.customer_key;
+            let range = range.clone().unwrap_or(0..blob.length);
+            Input::Content(Arc::new(StoredContent {
+                etag: blob.etag.to_string(),
+                request,
+                customer_key,
+                range,
+            }))
+        } else {
+            Input::Stream(rest.remaining())
+        };
+        let running = Running::new(query, input, now, sync);
         let mut answering = Answering {
-            rest: download.body,
+            rest,
             chunk: Bytes::new(),
             is_last: false,
             running,
             ended: false,
+            is_gone,
         };
-        let first = answering.next_chunk()?.unwrap_or_default();
-        Ok((download.blob, download.range, first, answering))
+        let first = answering.next_chunk(DOWNLOAD_CHUNK_BYTES)?.unwrap_or_default();
+        Ok((blob, range, first, answering))
     };
     let (blob, range, first, answering) = cross(begin).await?;
     let mut response = empty(if range.is_some() { 206 } else { 200 });
@@ -56,8 +81,64 @@ pub async fn query_blob_contents(request: Request, body: RequestBody) -> Result<
     if let Some(md5) = blob.headers.content_md5 {
         put(&mut response, "x-ms-blob-content-md5", STANDARD.encode(md5));
     }
-    *response.body_mut() = streamed_to_end(first, answering);
+    let body = streamed_to_end(first, answering).map_frame(move |frame| {
+        let _held = &listener;
+        frame
+    });
+    *response.body_mut() = Body::new(body);
     Ok(response)
+}
+
+/// The content of a blob, or a range of it, that is read where it is needed. Fails once the blob has been written to:
+/// what was read before would not fit what comes after.
+struct StoredContent {
+    request: Request,
+    etag: String,
+    customer_key: Option<CustomerKey>,
+    range: Range<u64>,
+}
+
+impl Content for StoredContent {
+    fn length(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+
+    fn read(&self, offset: u64, length: usize) -> io::Result<Bytes> {
+        if length == 0 {
+            return Ok(Bytes::new());
+        }
+        let first = self.range.start + offset;
+        let range = ByteRange {
+            first,
+            last: Some(first + length as u64 - 1),
+        };
+        let conditions = Conditions {
+            if_match: Some(ETags::OneOf(vec![self.etag.clone()])),
+            customer_key: self.customer_key,
+            ..Conditions::default()
+        };
+        let (request, blobs) = (&self.request, &self.request.app.blobs);
+        let address = request.address();
+        let download = blobs.get_blob(&address, Some(range), &conditions, request.now());
+        let mut rest = download.map_err(io::Error::other)?.body;
+        let mut content = BytesMut::with_capacity(length);
+        while let Some(chunk) = rest.next_chunk(length).map_err(io::Error::other)? {
+            content.extend_from_slice(&chunk);
+        }
+        Ok(content.freeze())
+    }
+}
+
+/// Drop guard: notes that no one is left to read the answer.
+#[derive(Default)]
+struct Listener {
+    is_gone: Arc<AtomicBool>,
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.is_gone.store(true, Ordering::Relaxed);
+    }
 }
 
 /// The answer as far as it has been taken.
@@ -68,18 +149,28 @@ struct Answering {
     is_last: bool,
     running: Running,
     ended: bool,
+    is_gone: Arc<AtomicBool>,
 }
 
 impl ChunkSource for Answering {
-    fn next_chunk(&mut self) -> Result<Option<Bytes>> {
+    fn next_chunk(&mut self, _: usize) -> Result<Option<Bytes>> {
         if self.ended {
             return Ok(None);
         }
         let (mut read, deadline) = (0, Instant::now() + PROGRESS_TIME);
-        let pauses = || Instant::now() > deadline;
+        let is_gone = self.is_gone.clone();
+        let signal = || {
+            if is_gone.load(Ordering::Relaxed) {
+                Signal::Stop
+            } else if Instant::now() > deadline {
+                Signal::Pause
+            } else {
+                Signal::Continue
+            }
+        };
         loop {
             let mut input = &self.chunk[..];
-            let status = self.running.go_on(&mut input, self.is_last, &pauses);
+            let status = self.running.go_on(&mut input, self.is_last, &signal);
             self.chunk = self.chunk.slice_ref(input);
             match status {
                 Status::Ended => self.ended = true,
@@ -118,7 +209,13 @@ fn read_query(bytes: &[u8]) -> Result<Query> {
     let input = format(&root, "InputSerialization")?;
     let input = input.unwrap_or_else(|| Format::Delimited(Dialect::default()));
     // Without a word on it, the answer is as the content is.
-    let output = format(&root, "OutputSerialization")?.unwrap_or_else(|| input.clone());
+    let output = format(&root, "OutputSerialization")?;
+    let output = match output {
+        Some(output) => output,
+        // Parquet is not written: what stands for the default where nothing is said.
+        None if input == Format::Parquet => Format::Delimited(Dialect::default()),
+        None => input.clone(),
+    };
     Query::new(&expression.text, &input, output).map_err(|refused| match refused {
         Refused::Malformed(malformed) => {
             known::INVALID_INPUT.with("ExtendedErrorDetail", format!("Expression: {malformed}"))
@@ -147,8 +244,9 @@ fn format(root: &Element, name: &str) -> Result<Option<Format>> {
                 separator: separator.unwrap_or_else(|| "\n".to_owned()),
             }))
         }
-        "parquet" => Err(Failure::unsupported(format!("Parquet ({name})"))),
-        "arrow" => Err(Failure::unsupported(format!("Arrow ({name})"))),
+        "parquet" => Ok(Some(Format::Parquet)),
+        "arrow" => arrow_fields(configuration("ArrowConfiguration"))
+            .map(|fields| Some(Format::Arrow(fields))),
         other => Err(invalid("Type", other)),
     }
 }
@@ -177,6 +275,53 @@ fn dialect(configuration: Option<&Element>) -> Result<Dialect> {
         quote,
         escape: escape.transpose()?.flatten(),
         has_header,
+    })
+}
+
+/// The schema of an Arrow answer. Source: Query Blob Contents, "Request body"; the clients' `ArrowField`.
+fn arrow_fields(configuration: Option<&Element>) -> Result<Vec<ArrowField>> {
+    let missing = |name: &str| known::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", name);
+    let schema = configuration.and_then(|element| element.child("Schema"));
+    let schema = schema.ok_or_else(|| missing("Schema"))?;
+    let fields = schema.children.iter().filter(|child| child.name == "Field");
+    let fields: Vec<_> = fields.take(ARROW_FIELDS_MAX + 1).collect();
+    if fields.is_empty() {
+        return Err(missing("Field"));
+    }
+    if fields.len() > ARROW_FIELDS_MAX {
+        return Err(invalid("Schema", "more than 1024 fields"));
+    }
+    let fields = fields.iter().enumerate().map(|(place, field)| {
+        Ok(ArrowField {
+            name: text(Some(field), "Name").unwrap_or_else(|| format!("_{}", place + 1)),
+            kind: arrow_type(field)?,
+        })
+    });
+    fields.collect()
+}
+
+fn arrow_type(field: &Element) -> Result<ArrowType> {
+    let kind = field.child_text("Type").unwrap_or_default();
+    let number = |name: &'static str, range: RangeInclusive<u8>| {
+        let text = field.child_text(name);
+        let text =
+            text.ok_or_else(|| known::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", name))?;
+        let number = text.trim().parse().ok();
+        let number = number.filter(|number| range.contains(number));
+        number.ok_or_else(|| invalid(name, &text))
+    };
+    Ok(match kind.trim().to_ascii_lowercase().as_str() {
+        "int64" => ArrowType::Int64,
+        "bool" => ArrowType::Boolean,
+        "timestamp[ms]" => ArrowType::Timestamp,
+        "string" => ArrowType::Text,
+        "double" => ArrowType::Double,
+        "decimal" => {
+            let precision = number("Precision", 1..=PRECISION_MAX)?;
+            let scale = number("Scale", 0..=precision)?;
+            ArrowType::Decimal { precision, scale }
+        }
+        _ => return Err(invalid("Type", &kind)),
     })
 }
 

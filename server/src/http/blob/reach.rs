@@ -77,15 +77,16 @@ fn address_of(host: &str) -> Option<IpAddr> {
     Some(address.to_canonical())
 }
 
-/// Whether a host is one of the usual ways to say this machine. It has more loopback addresses, but who uses those means
-/// something by it.
+/// Whether a host is one of the usual names of this machine. Other loopback addresses may well be other servers.
 pub fn is_this_machine(host: &str) -> bool {
     let usual = [
         IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V6(Ipv6Addr::LOCALHOST),
     ];
     let is_usual = |address| usual.contains(&address);
-    host.eq_ignore_ascii_case("localhost") || address_of(host).is_some_and(is_usual)
+    let host_lower = host.to_ascii_lowercase();
+    let is_usual_name = matches!(&*host_lower, "localhost" | "host.docker.internal");
+    is_usual_name || host_lower.ends_with(".localhost") || address_of(host).is_some_and(is_usual)
 }
 
 /// Whether an address leads out of this machine and its networks, as far as addresses can tell.

@@ -1,10 +1,10 @@
 //! Bodies on their way out, and the properties that go with them.
 
-use super::super::body::{ChunkSource, streamed};
 use super::super::error::{Failure, Result, known};
 use super::super::headers::{
     BLOB_TYPE, CONTENT_MD5, CREATION_TIME, SERVER_ENCRYPTED, empty, put, put_metadata,
 };
+use super::super::streamed::{ChunkSource, Room, streamed};
 use super::copy::copy_texts;
 use super::encryption::encryption_text;
 use super::lease::put_lease;
@@ -13,9 +13,11 @@ use super::tier::tier_texts;
 use super::{Request, STRUCTURED_BODY, cross, run};
 use crate::codec::date;
 use crate::codec::structured::{self, Encoder};
+use crate::http::context::text_of;
 use axum::body::Body;
 use axum::http::header::{
-    ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, LAST_MODIFIED,
+    ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
+    LAST_MODIFIED, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{Method, Response};
 use base64::Engine as _;
@@ -24,8 +26,7 @@ use bytes::Bytes;
 use lazurite_blob::{Blob, BlobReader, BlobService, BlobType, ByteRange, Checksummer};
 use std::time::SystemTime;
 
-/// Bytes of a body that are read at a time: a chunk of the value log, which is read as a whole to be verified. At most twice
-/// as many wait for a slow client.
+/// Bytes of a body that are read at a time: a chunk of the value log, which is read as a whole to be verified.
 pub const DOWNLOAD_CHUNK_BYTES: usize = 256 << 10;
 /// Longest range whose checksum is computed. Source: Get Blob, "Request headers", `x-ms-range-get-content-md5`.
 const RANGE_CHECKSUM_BYTES_MAX: u64 = 4 << 20;
@@ -42,27 +43,55 @@ struct Begun {
     blob: Blob,
     range: Option<std::ops::Range<u64>>,
     first: Bytes,
+    /// What `first` was read into.
+    room: Room,
     rest: BlobReader,
 }
 
+/// Get Blob. A browser that is sent to a blob shows it without running it: scripts in it would have the origin of the service,
+/// and with it whatever else the service shows.
 pub async fn get_blob(request: Request) -> Result<Response<Body>> {
+    let mut response = download(request).await?;
+    let content_type = response.headers().get(CONTENT_TYPE).map(text_of);
+    if may_run(content_type.as_deref().unwrap_or_default()) {
+        put(&mut response, X_CONTENT_TYPE_OPTIONS, "nosniff");
+        put(&mut response, CONTENT_SECURITY_POLICY, "sandbox");
+    }
+    Ok(response)
+}
+
+/// Whether a browser may run scripts in a document of this type, or in what it takes one without a type for.
+/// Source: MIME Sniffing, section 7, "Determining the computed MIME type of a resource".
+fn may_run(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default();
+    let essence = essence.trim().to_ascii_lowercase();
+    let is_unknown = !essence.contains('/')
+        || ["unknown/unknown", "application/unknown", "*/*"].contains(&&*essence);
+    let is_xml = essence.ends_with("/xml") || essence.ends_with("+xml");
+    is_unknown || is_xml || essence == "text/html"
+}
+
+/// As Get Blob, for a website too, whose pages run scripts.
+pub async fn download(request: Request) -> Result<Response<Body>> {
     let (conditions, range) = (request.conditions()?, range(&request));
     let wanted_checksum = range_checksum(&request, range)?;
     let structured = structured(&request, wanted_checksum)?;
     let (overrides, now) = (overrides(&request), request.now());
     let begin = move || {
         let (blobs, now) = (&request.app.blobs, request.now());
-        let download = blobs.get_blob(&request.address(), range, &conditions, now)?;
+        let download = blobs.get_blob(&request.address(), range, &conditions)?;
         let mut rest = download.body;
+        let room = Room::take();
         let wanted = match wanted_checksum {
             Some(_) => RANGE_CHECKSUM_BYTES_MAX as usize,
-            None => DOWNLOAD_CHUNK_BYTES,
+            None => DOWNLOAD_CHUNK_BYTES.min(room.bytes()),
         };
         let first = read_up_to(&mut rest, wanted)?;
         Ok(Begun {
             blob: download.blob,
             range: download.range,
             first,
+            room,
             rest,
         })
     };
@@ -114,7 +143,7 @@ pub async fn get_blob_properties(request: Request) -> Result<Response<Body>> {
     let (overrides, now) = (overrides(&request), request.now());
     let head = request.context.method == Method::HEAD;
     let call = move |blobs: &BlobService, r: &Request| {
-        blobs.get_blob_properties(&r.address(), &conditions, r.now())
+        blobs.get_blob_properties(&r.address(), &conditions)
     };
     let blob = request.read(call)?;
     let mut response = empty(200);
@@ -248,7 +277,7 @@ fn body(begun: Begun) -> Body {
         0 => Body::from(begun.first),
         remaining => {
             let length = begun.first.len() as u64 + remaining;
-            streamed(begun.first, Rest(begun.rest), length)
+            streamed(begun.first, begun.room, Rest(begun.rest), length)
         }
     }
 }
@@ -268,7 +297,7 @@ fn structured_body(begun: Begun) -> Body {
                 encoder,
                 left,
             };
-            streamed(first.into(), rest, length)
+            streamed(first.into(), begun.room, rest, length)
         }
     }
 }
@@ -280,8 +309,8 @@ struct InSegments {
 }
 
 impl ChunkSource for InSegments {
-    fn next_chunk(&mut self) -> Result<Option<Bytes>> {
-        let Some(chunk) = self.rest.next_chunk()? else {
+    fn next_chunk(&mut self, bytes_max: usize) -> Result<Option<Bytes>> {
+        let Some(chunk) = self.rest.next_chunk(bytes_max)? else {
             return Ok(None);
         };
         self.left -= chunk.len() as u64;
@@ -292,8 +321,8 @@ impl ChunkSource for InSegments {
 struct Rest(BlobReader);
 
 impl ChunkSource for Rest {
-    fn next_chunk(&mut self) -> Result<Option<Bytes>> {
-        Ok(self.0.next_chunk(DOWNLOAD_CHUNK_BYTES)?)
+    fn next_chunk(&mut self, bytes_max: usize) -> Result<Option<Bytes>> {
+        Ok(self.0.next_chunk(bytes_max.min(DOWNLOAD_CHUNK_BYTES))?)
     }
 }
 
@@ -346,14 +375,12 @@ pub fn put_blob_headers(response: &mut Response<Body>, blob: &Blob, now: SystemT
     put(response, SERVER_ENCRYPTED, "true");
     put(response, ACCEPT_RANGES, "bytes");
     let headers = &blob.headers;
-    put(
-        response,
-        CONTENT_TYPE,
-        headers
-            .content_type
-            .as_deref()
-            .unwrap_or("application/octet-stream"),
-    );
+    match headers.content_type.as_deref() {
+        None => put(response, CONTENT_TYPE, "application/octet-stream"),
+        // Cleared by Set Blob Properties.
+        Some("") => {}
+        Some(content_type) => put(response, CONTENT_TYPE, content_type),
+    }
     let optional = [
         ("content-encoding", &headers.content_encoding),
         ("content-language", &headers.content_language),
@@ -402,5 +429,37 @@ pub fn blob_type(blob: &Blob) -> &'static str {
         BlobType::BlockBlob => "BlockBlob",
         BlobType::AppendBlob => "AppendBlob",
         BlobType::PageBlob => "PageBlob",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::may_run;
+
+    #[test]
+    fn documents_that_browsers_run_are_known_by_their_types() {
+        for content_type in [
+            "text/html",
+            "Text/HTML; charset=utf-8",
+            "image/svg+xml",
+            "application/xhtml+xml",
+            "text/xml",
+            "application/xml",
+            "html",
+            "unknown/unknown",
+            "",
+        ] {
+            assert!(may_run(content_type), "{content_type}");
+        }
+        for content_type in [
+            "application/octet-stream",
+            "text/plain",
+            "application/json",
+            "image/png",
+            "application/pdf",
+            "video/mp4",
+        ] {
+            assert!(!may_run(content_type), "{content_type}");
+        }
     }
 }

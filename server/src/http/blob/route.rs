@@ -3,6 +3,7 @@
 use super::super::context::{ApiVersion, Context, decode};
 use super::super::error::{Failure, Result, known};
 use super::super::properties;
+use super::data_lake;
 use crate::analytics::Logged;
 use axum::http::Method;
 use percent_encoding::percent_decode_str;
@@ -93,7 +94,28 @@ fn addresses_container(context: &Context) -> bool {
 pub fn route(context: &Context, container: &str, blob: &str) -> Result<Operation> {
     let operation = find(context, container, blob)?;
     check_version(operation, &context.version)?;
+    if container == "$root" && blob.contains('/') && makes_blob(operation) {
+        return Err(known::INVALID_URI.into());
+    }
     Ok(operation)
+}
+
+/// Whether an operation gives a name to a blob that need not be there yet. In the root container such a name has no slash.
+/// Source: Working with the root container.
+fn makes_blob(operation: Operation) -> bool {
+    matches!(
+        operation,
+        Operation::PutBlob
+            | Operation::PutAppendBlob
+            | Operation::PutPageBlob
+            | Operation::PutBlobFromUrl
+            | Operation::PutBlock
+            | Operation::PutBlockFromUrl
+            | Operation::PutBlockList
+            | Operation::CopyBlob
+            | Operation::CopyBlobFromUrl
+            | Operation::IncrementalCopyBlob
+    )
 }
 
 /// What logs call the operation of a request. Source: Storage Analytics logged operations and status messages.
@@ -127,6 +149,7 @@ fn find(context: &Context, container: &str, blob: &str) -> Result<Operation> {
         let message = "The HTTP verb specified was not recognized by the server.";
         return Err(Failure::new(400, "InvalidHttpVerb", message));
     }
+    data_lake::refuse(context)?;
     if restype == "account" && comp == "properties" {
         return Ok(Operation::GetAccountInformation);
     }

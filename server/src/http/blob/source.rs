@@ -1,8 +1,8 @@
 //! Sources: the blob that `x-ms-copy-source` names, if it is one of this server's and the request may read it.
 //! Source: Copy Blob; Copy Blob From URL; Put Blob From URL; Put Block From URL; "Authorization".
 
+use super::super::authenticate;
 use super::super::error::{Failure, Result, known};
-use super::super::{authenticate, browser};
 use super::Request;
 use super::conditions::{blob_state, conditions_named};
 use super::encryption::{OF_SOURCE, customer_key};
@@ -90,10 +90,7 @@ pub async fn source(request: &Request, credentials: Credentials) -> Result<Sourc
     if container.is_empty() || blob.is_empty() {
         return Err(Failure::header(COPY_SOURCE, uri.to_string()));
     }
-    let own = credentials == Credentials::Shared
-        && request.is_owner
-        && context.account == request.context.account;
-    if !own {
+    if !is_opened_by_request(request, credentials, &context) {
         check_readable(request, &context, &container).map_err(unverified)?;
     }
     let state = blob_state(&context)?;
@@ -110,6 +107,16 @@ pub async fn source(request: &Request, credentials: Credentials) -> Result<Sourc
     })
 }
 
+/// Whether the credentials of the request open the source. A source with credentials of its own is opened by those alone: a SAS
+/// that grants too little, or has expired, must not be ignored. Source: Copy Blob, "Authorization".
+fn is_opened_by_request(request: &Request, credentials: Credentials, source: &Context) -> bool {
+    let has_its_own = source.query.has("sig") || source.headers.contains_key("authorization");
+    credentials == Credentials::Shared
+        && request.is_owner
+        && source.account == request.context.account
+        && !has_its_own
+}
+
 /// The source's URL as a request of its own.
 fn context_of(request: &Request, uri: &Uri) -> Result<Context> {
     let outer = &request.context;
@@ -118,7 +125,11 @@ fn context_of(request: &Request, uri: &Uri) -> Result<Context> {
             "Copying from another server that --allow-copy-from does not name ({COPY_SOURCE})"
         )));
     }
-    let (scheme, authority) = parts_of(uri)?;
+    let (scheme, host) = parts_of(uri)?;
+    let authority = match uri.port_u16() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    };
     let target = uri.path_and_query().map_or("/", |target| target.as_str());
     let mut parts = HttpRequest::builder().uri(target).header("host", authority);
     if let Some(token) = outer.headers.get("x-ms-copy-source-authorization") {
@@ -138,46 +149,57 @@ fn context_of(request: &Request, uri: &Uri) -> Result<Context> {
     Ok(context)
 }
 
-/// Scheme and authority of a URL, which must be absolute.
+/// Scheme and host of a URL, which must be absolute.
 fn parts_of(uri: &Uri) -> Result<(&str, &str)> {
-    let parts = uri.scheme_str().zip(uri.authority());
-    let (scheme, authority) = parts.ok_or_else(|| Failure::header(COPY_SOURCE, uri.to_string()))?;
-    Ok((scheme, authority.as_str()))
+    let parts = uri.scheme_str().zip(uri.host());
+    parts.ok_or_else(|| Failure::header(COPY_SOURCE, uri.to_string()))
 }
 
-/// Ours is what has the port that this request came to, under a name that leads to this machine, and what the hosted service
-/// would call an account of ours.
+/// Whether a URL is this server's: by its host and port, or by the name that the hosted service gives an account of ours.
 fn is_ours(request: &Request, uri: &Uri) -> Result<bool> {
-    let (scheme, authority) = parts_of(uri)?;
-    let default = if scheme == "https" { "443" } else { "80" };
-    let port = |authority: &str, default: &str| {
-        let after = authority.rsplit(']').next().unwrap_or(authority);
-        after
-            .rsplit_once(':')
-            .map_or(default, |(_, port)| port)
-            .to_owned()
-    };
-    let own = request.context.header("host").unwrap_or_default();
-    let own_default = if request.context.secure { "443" } else { "80" };
-    let same_port = port(authority, default) == port(&own, own_default);
-    Ok(is_hosted_name_of_ours(request, authority)
-        || same_port && browser::check_host(authority, &request.app.allowed_hosts).is_ok())
+    let (scheme, host) = parts_of(uri)?;
+    let own_port = own_authority(request).and_then(|own| own.port_u16());
+    let own_port = own_port.unwrap_or_else(|| default_port(request.context.secure));
+    let same_port = uri
+        .port_u16()
+        .unwrap_or_else(|| default_port(scheme == "https"))
+        == own_port;
+    Ok(is_hosted_name_of_ours(request, host) || same_port && is_own_host(request, host))
+}
+
+fn default_port(secure: bool) -> u16 {
+    if secure { 443 } else { 80 }
+}
+
+/// The address that the request came to.
+fn own_authority(request: &Request) -> Option<Authority> {
+    request.context.header("host")?.parse().ok()
+}
+
+/// Whether a host is this server: the one that the request came to, this machine, or one that `--allowed-host` names. Another
+/// host with the same port is another server, as two of them in one network usually are.
+fn is_own_host(request: &Request, host: &str) -> bool {
+    let allowed = &request.app.allowed_hosts;
+    is_same_host(request, host)
+        || is_this_machine(host)
+        || allowed.iter().any(|name| name.eq_ignore_ascii_case(host))
+}
+
+fn is_same_host(request: &Request, host: &str) -> bool {
+    own_authority(request).is_some_and(|own| own.host().eq_ignore_ascii_case(host))
 }
 
 /// Whether this is what the hosted service would call an account that is served here. Tools that only know the names of the
 /// source write that, whatever endpoint they talk to: `az storage blob copy start` does.
-fn is_hosted_name_of_ours(request: &Request, authority: &str) -> bool {
-    let account = authority.strip_suffix(".blob.core.windows.net");
+fn is_hosted_name_of_ours(request: &Request, host: &str) -> bool {
+    let account = host.strip_suffix(".blob.core.windows.net");
     account.is_some_and(|account| request.app.accounts.find(account).is_some())
 }
 
-/// Whether a URL is ours although its host may be another server's, which likely has the same port.
+/// Whether a URL is ours although its host is one that may be asked for sources.
 fn is_surely_ours(request: &Request, uri: &Uri) -> Result<bool> {
-    let own = request.context.header("host").unwrap_or_default();
-    let own: Option<Authority> = own.parse().ok();
     let host = uri.host().unwrap_or_default();
-    let same = own.is_some_and(|own| own.host().eq_ignore_ascii_case(host));
-    Ok(is_ours(request, uri)? && (same || is_this_machine(host)))
+    Ok(is_ours(request, uri)? && (is_same_host(request, host) || is_this_machine(host)))
 }
 
 fn check_readable(request: &Request, context: &Context, container: &str) -> Result<()> {
@@ -193,14 +215,20 @@ fn check_readable(request: &Request, context: &Context, container: &str) -> Resu
     }
 }
 
-/// A refusal of the source, told as one of the copy. Source: Copy Blob From URL, "Response", `x-ms-copy-source-error-code`.
+/// A refusal of the source, told as one of the copy: with the source's own status and message.
+/// Source: Copy Blob From URL, "Response", `x-ms-copy-source-error-code`; the .NET client's test of an incremental copy whose
+/// source does not exist expects this code with "The specified blob does not exist."
 pub fn unverified(failure: Failure) -> Failure {
-    let message = "Could not verify the copy source within the specified time. Examine the HTTP status code and message for more information about the failure.";
     let status = failure.status.as_u16().to_string();
-    let mut told = Failure::new(failure.status.as_u16(), "CannotVerifyCopySource", message)
-        .with("CopySourceStatusCode", status.clone())
-        .with("CopySourceErrorCode", failure.code.clone())
-        .with("CopySourceErrorMessage", failure.message.clone());
+    let mut told = Failure::new(
+        failure.status.as_u16(),
+        "CannotVerifyCopySource",
+        failure.message.clone(),
+    )
+    .with("CopySourceStatusCode", status.clone())
+    .with("CopySourceErrorCode", failure.code.clone())
+    .with("CopySourceErrorMessage", failure.message);
+    told.details.extend(failure.details);
     for (name, value) in [
         ("x-ms-copy-source-status-code", status),
         ("x-ms-copy-source-error-code", failure.code.into_owned()),

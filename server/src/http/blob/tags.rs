@@ -1,6 +1,6 @@
 //! Tags of blobs: set, read, and searched for.
 
-use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
+use super::super::body::{RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect};
 use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, parse_xml, put, xml};
 use super::Request;
@@ -28,9 +28,8 @@ fn conditions(request: &Request) -> Result<Conditions> {
 
 pub async fn get_blob_tags(request: Request) -> Result<Response<Body>> {
     let conditions = conditions(&request)?;
-    let call = move |blobs: &BlobService, r: &Request| {
-        blobs.get_blob_tags(&r.address(), &conditions, r.now())
-    };
+    let call =
+        move |blobs: &BlobService, r: &Request| blobs.get_blob_tags(&r.address(), &conditions);
     let tags = request.read(call)?;
     let mut document = Writer::new();
     write_tags(&mut document, &tags);
@@ -39,11 +38,11 @@ pub async fn get_blob_tags(request: Request) -> Result<Response<Body>> {
 
 pub async fn set_blob_tags(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let (conditions, claimed) = (conditions(&request)?, claimed(&request)?);
-    let document = collect(body, DOCUMENT_BYTES_MAX).await?;
+    let document = collect(body, SMALL_DOCUMENT_BYTES_MAX).await?;
     check_document(&claimed, &document)?;
     let tags = read_tags(&parse_xml(&document)?)?;
     let call = move |blobs: &BlobService, r: &Request| {
-        blobs.set_blob_tags(&r.address(), tags, &conditions, r.now())
+        blobs.set_blob_tags(&r.address(), tags, &conditions)
     };
     request.write(call).await?.await?;
     Ok(empty(204))
@@ -107,9 +106,7 @@ pub async fn find_blobs_by_tags(request: Request) -> Result<Response<Body>> {
         max_results: max_results(&request)?,
     };
     let endpoint = format!("{}/", context.base_url);
-    let call = move |blobs: &BlobService, r: &Request| {
-        blobs.find_blobs_by_tags(r.account(), &find, r.now())
-    };
+    let call = move |blobs: &BlobService, r: &Request| blobs.find_blobs_by_tags(r.account(), &find);
     let page = request.call(call).await?;
     let mut document = Writer::new();
     document.open_with("EnumerationResults", &[("ServiceEndpoint", &endpoint)]);

@@ -16,7 +16,7 @@ pub async fn set_blob_tier(request: Request) -> Result<Response<Body>> {
     let tier = access_tier(context)?.unwrap_or(AccessTier::Hot);
     let (priority, conditions) = (rehydrate_priority(context)?, request.conditions()?);
     let call = move |blobs: &BlobService, r: &Request| {
-        blobs.set_blob_tier(&r.address(), tier, priority, &conditions, r.now())
+        blobs.set_blob_tier(&r.address(), tier, priority, &conditions)
     };
     let (outcome, ticket) = request.write(call).await?;
     ticket.await?;

@@ -14,12 +14,18 @@ use axum::http::Response;
 use bytes::Buf;
 use lazurite_blob::{BlobService, Checksums, CustomerKey, Upload, UploadKind, WrittenPart};
 
+/// What an upload holds in memory at most: a part that is filled, and one that is written.
+const UPLOAD_BYTES_HELD: u64 = 512 << 10;
+
 /// Takes a body as it comes, two parts of it in memory at most; waiting for the store slows the client, not the other way round.
-pub async fn receive(request: &Request, body: RequestBody, kind: UploadKind) -> Result<Upload> {
+pub async fn receive(request: &Request, mut body: RequestBody, kind: UploadKind) -> Result<Upload> {
     let limit = kind.bytes_max();
     if body.length_at_least() > limit {
         return Err(known::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit.to_string()));
     }
+    let held = body.length_at_most().unwrap_or(limit);
+    body.reserve_chunks(held.min(UPLOAD_BYTES_HELD) as usize)
+        .await?;
     let key = customer_key(&request.context, OWN)?;
     let upload = begin(&request.app.blobs, kind, claimed(request)?, key)?;
     let mut structure = structure(request)?;

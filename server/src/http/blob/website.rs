@@ -143,7 +143,7 @@ impl Site<'_> {
         };
         match self.parts.method {
             Method::HEAD => read::get_blob_properties(request).await,
-            _ => read::get_blob(request).await,
+            _ => read::download(request).await,
         }
     }
 }

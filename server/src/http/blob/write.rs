@@ -19,10 +19,9 @@ use lazurite_blob::{
 };
 
 pub async fn set_blob_properties(request: Request) -> Result<Response<Body>> {
-    let (headers, conditions) = (blob_headers(&request)?, request.conditions()?);
+    let (headers, conditions) = (replaced_headers(&request)?, request.conditions()?);
     let call = move |blobs: &BlobService, r: &Request| {
-        // Without any of the headers nothing is set: the request was about a page blob's size or sequence number.
-        blobs.set_blob_properties(&r.address(), headers, &conditions, r.now())
+        blobs.set_blob_properties(&r.address(), headers, &conditions)
     };
     let (written, ticket) = request.write(call).await?;
     ticket.await?;
@@ -32,7 +31,7 @@ pub async fn set_blob_properties(request: Request) -> Result<Response<Body>> {
 pub async fn set_blob_metadata(request: Request) -> Result<Response<Body>> {
     let (metadata, conditions) = (metadata(&request.context), request.conditions()?);
     let call = move |blobs: &BlobService, r: &Request| {
-        blobs.set_blob_metadata(&r.address(), metadata, &conditions, r.now())
+        blobs.set_blob_metadata(&r.address(), metadata, &conditions)
     };
     let (written, ticket) = request.write(call).await?;
     ticket.await?;
@@ -67,8 +66,7 @@ pub async fn delete_blob(request: Request) -> Result<Response<Body>> {
         conditions: request.conditions()?,
         tier_changed: tier_changed(context)?,
     };
-    let call =
-        move |blobs: &BlobService, r: &Request| blobs.delete_blob(&r.address(), &delete, r.now());
+    let call = move |blobs: &BlobService, r: &Request| blobs.delete_blob(&r.address(), &delete);
     let (deletion, ticket) = match snapshots {
         None => request.write(call).await?,
         Some(_) => request.call(call).await?,
@@ -92,9 +90,7 @@ fn tier_changed(context: &Context) -> Result<TierChanged> {
 
 pub async fn undelete_blob(request: Request) -> Result<Response<Body>> {
     let lease_id = optional_id(&request.context, "x-ms-lease-id")?;
-    let call = move |blobs: &BlobService, r: &Request| {
-        blobs.undelete_blob(&r.address(), lease_id, r.now())
-    };
+    let call = move |blobs: &BlobService, r: &Request| blobs.undelete_blob(&r.address(), lease_id);
     request.call(call).await?.await?;
     Ok(empty(200))
 }
@@ -102,7 +98,7 @@ pub async fn undelete_blob(request: Request) -> Result<Response<Body>> {
 pub async fn snapshot_blob(request: Request) -> Result<Response<Body>> {
     let (metadata, conditions) = (metadata(&request.context), request.conditions()?);
     let call = move |blobs: &BlobService, r: &Request| {
-        blobs.snapshot_blob(&r.address(), metadata, &conditions, r.now())
+        blobs.snapshot_blob(&r.address(), metadata, &conditions)
     };
     let (moment, written, ticket) = request.write(call).await?;
     ticket.await?;
@@ -123,6 +119,15 @@ pub fn blob_headers(request: &Request) -> Result<BlobHeaders> {
         content_disposition: header("x-ms-blob-content-disposition"),
         content_md5: md5(request, "x-ms-blob-content-md5")?,
     })
+}
+
+/// The headers that Set Blob Properties leaves: those not given are cleared. A blob that has had no type yet is read as a stream
+/// of bytes, but one whose type was cleared has none, which is stored as an empty one.
+/// Source: Set Blob Properties, "Request headers", `x-ms-blob-content-type`.
+pub fn replaced_headers(request: &Request) -> Result<BlobHeaders> {
+    let mut headers = blob_headers(request)?;
+    headers.content_type.get_or_insert_default();
+    Ok(headers)
 }
 
 /// What a new blob is made with beside headers and metadata.

@@ -89,6 +89,11 @@ pub const INVALID_XML_NODE_VALUE: Known = Known(
     "InvalidXmlNodeValue",
     "The value for one of the XML nodes is not in the correct format.",
 );
+pub const MISSING_CONTENT_LENGTH: Known = Known(
+    411,
+    "MissingContentLengthHeader",
+    "The Content-Length header was not specified.",
+);
 pub const MISSING_REQUIRED_HEADER: Known = Known(
     400,
     "MissingRequiredHeader",

@@ -26,7 +26,7 @@ const METHODS: [&str; 8] = [
 /// What pages of some origins may do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CorsRule {
-    /// Exact, or `*` for all.
+    /// Exact, with `*` for any subdomain (`https://*.contoso.com`), or `*` for all.
     pub allowed_origins: Vec<String>,
     /// In capitals.
     pub allowed_methods: Vec<String>,
@@ -41,7 +41,7 @@ pub struct CorsRule {
 impl CorsRule {
     fn covers(&self, origin: &str, method: &str) -> bool {
         let origins = &self.allowed_origins;
-        (self.is_for_all() || origins.iter().any(|allowed| allowed == origin))
+        (self.is_for_all() || origins.iter().any(|allowed| is_origin(allowed, origin)))
             && self.allowed_methods.iter().any(|allowed| allowed == method)
     }
 
@@ -53,6 +53,20 @@ impl CorsRule {
     fn origin_to_allow<'a>(&self, origin: &'a str) -> &'a str {
         if self.is_for_all() { "*" } else { origin }
     }
+}
+
+/// Whether an origin is the one allowed, or a subdomain of it. Case counts, as the documentation has it: browsers send host names
+/// in lower case. Source: Set Blob Service Properties, "Request body", `AllowedOrigins`.
+fn is_origin(allowed: &str, origin: &str) -> bool {
+    let Some((scheme, domain)) = allowed.split_once("://*.") else {
+        return allowed == origin;
+    };
+    let subdomain = || {
+        let host = origin.strip_prefix(scheme)?.strip_prefix("://")?;
+        host.strip_suffix(domain)?.strip_suffix('.')
+    };
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    subdomain().is_some_and(|name| !name.is_empty() && name.bytes().all(is_plain))
 }
 
 /// The first rule for the origin and the method.
@@ -404,6 +418,45 @@ mod tests {
         pairs
             .map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()))
             .collect()
+    }
+
+    #[test]
+    fn a_star_before_a_domain_stands_for_any_subdomain() {
+        let rules = [rule(
+            "https://*.contoso.com,http://*.dev.localhost:8080",
+            "GET",
+            "",
+            "",
+        )];
+        for origin in [
+            "https://www.contoso.com",
+            "https://a.b-c.contoso.com",
+            "http://app.dev.localhost:8080",
+        ] {
+            let allowed = answered(&rules, Some(origin), Method::GET);
+            let expected = ("access-control-allow-origin".to_owned(), origin.to_owned());
+            assert_eq!(allowed[0], expected);
+            assert!(allowed.contains(&("vary".to_owned(), "Origin".to_owned())));
+        }
+        for origin in [
+            "https://contoso.com",
+            "https://.contoso.com",
+            "https://evilcontoso.com",
+            "https://evil.com/.contoso.com",
+            "https://user@www.contoso.com",
+            "http://www.contoso.com",
+            "https://www.contoso.com:8443",
+            "https://www.contoso.com.evil.com",
+            "https://www.Contoso.com",
+            "http://app.dev.localhost",
+        ] {
+            let refused = answered(&rules, Some(origin), Method::GET);
+            assert_eq!(
+                refused,
+                [("vary".to_owned(), "Origin".to_owned())],
+                "{origin}"
+            );
+        }
     }
 
     #[test]

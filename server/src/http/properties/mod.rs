@@ -182,7 +182,7 @@ pub async fn set_service_properties(
     context: Context,
     body: body::RequestBody,
 ) -> Result<Response<Body>> {
-    let bytes = body::collect(body, body::DOCUMENT_BYTES_MAX).await?;
+    let bytes = body::collect(body, body::SMALL_DOCUMENT_BYTES_MAX).await?;
     let change = Change::read(context.service, &parse_xml(&bytes)?)?;
     cross(move || apply(&app, &context, change)).await?.await?;
     Ok(empty(202))
@@ -231,7 +231,7 @@ fn make_container(app: &App, account: &str, container: &str, now: SystemTime) ->
     let settings = ContainerSettings::default();
     match app
         .blobs
-        .create_container_with(account, container, settings, now)
+        .create_container_with(account, container, settings)
     {
         Ok(_) | Err(lazurite_blob::Error::ContainerAlreadyExists) => Ok(()),
         Err(error) => Err(error.into()),

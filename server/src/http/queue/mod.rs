@@ -135,6 +135,23 @@ pub fn stored_policy(
 }
 
 /// Method, path and `comp` to operation, queue and message id. Source: the operations' "Request" sections.
+/// Whether the operation that a request names changes anything. What names none is refused later.
+pub fn changes_state(context: &Context) -> bool {
+    let reads = |operation| {
+        matches!(
+            operation,
+            Operation::ListQueues
+                | Operation::GetServiceStats
+                | Operation::GetServiceProperties
+                | Operation::GetUserDelegationKey
+                | Operation::GetQueueMetadata
+                | Operation::GetQueueAcl
+                | Operation::PeekMessages
+        )
+    };
+    route(context).is_ok_and(|(operation, _, _)| !reads(operation))
+}
+
 fn route(context: &Context) -> Result<(Operation, String, String)> {
     let path = decode(context.resource.trim_end_matches('/')).into_owned();
     let mut segments = path.splitn(3, '/').map(str::to_owned);

@@ -205,11 +205,10 @@ async fn apply(
             .into_iter()
             .map(|change| (change.operation, (change.prefer, change.level)))
             .unzip();
-        let now = request.context.now;
         match request
             .app
             .tables
-            .execute_transaction(request.account(), &table, &operations, now)
+            .execute_transaction(request.account(), &table, &operations)
         {
             Ok((timestamps, ticket)) => {
                 let answers = operations.into_iter().zip(rest).zip(timestamps);

@@ -165,9 +165,8 @@ async fn insert(
     let db = request.app.db.clone();
     let (response, ticket) = run::write(&db, move || {
         let tables = &request.app.tables;
-        let now = request.context.now;
         let (timestamp, ticket) =
-            tables.insert_entity(request.account(), &request.table, &entity, now)?;
+            tables.insert_entity(request.account(), &request.table, &entity)?;
         let entity = Entity {
             timestamp,
             ..entity
@@ -248,14 +247,12 @@ pub async fn write_entity(
     )?;
     let db = request.app.db.clone();
     let (timestamp, ticket) = run::write(&db, move || {
-        let now = request.context.now;
         Ok(apply(
             &request.app.tables,
             request.account(),
             &request.table,
             write,
             &entity,
-            now,
         )?)
     })
     .await?;
@@ -271,14 +268,13 @@ fn apply(
     table: &str,
     write: Write,
     entity: &Entity,
-    now: std::time::SystemTime,
 ) -> lazurite_table::Result<(DateTime, lazurite_engine::Ticket)> {
     match write {
-        Write::Insert => tables.insert_entity(account, table, entity, now),
-        Write::Update(if_match) => tables.update_entity(account, table, entity, if_match, now),
-        Write::Merge(if_match) => tables.merge_entity(account, table, entity, if_match, now),
-        Write::InsertOrReplace => tables.insert_or_replace_entity(account, table, entity, now),
-        Write::InsertOrMerge => tables.insert_or_merge_entity(account, table, entity, now),
+        Write::Insert => tables.insert_entity(account, table, entity),
+        Write::Update(if_match) => tables.update_entity(account, table, entity, if_match),
+        Write::Merge(if_match) => tables.merge_entity(account, table, entity, if_match),
+        Write::InsertOrReplace => tables.insert_or_replace_entity(account, table, entity),
+        Write::InsertOrMerge => tables.insert_or_merge_entity(account, table, entity),
         Write::Delete(_) => unreachable!("deletions have no body and another answer"),
     }
 }

@@ -18,9 +18,8 @@
 //! - what has a more exact code: `ResourceAlreadyExists`, `LeaseLost` (`LeaseNotPresentWithBlobOperation`),
 //!   `TargetConditionNotMet` (`ConditionNotMet`), `InvalidSourceBlobUrl` (`InvalidHeaderValue`), `RequestUrlFailedToParse`
 //!   (`InvalidUri`), `InvalidBlockId` (`InvalidQueryParameterValue`, which names `blockid`), `BlobNotArchived`;
-//! - what is taken: a request without a length has no body (`MissingContentLengthHeader`), and headers and parameters nobody
-//!   knows are ignored, while those of features that are not served are `501` (`UnsupportedHeader`,
-//!   `UnsupportedQueryParameter`).
+//! - what is taken: headers and parameters nobody knows are ignored, while those of features that are not served are `501`
+//!   (`UnsupportedHeader`, `UnsupportedQueryParameter`).
 
 use super::{INVALID_PARAMETER, UNMET, account_sas, put_blob, put_block, request, with_container};
 use crate::errors::{Row, check};
@@ -131,6 +130,18 @@ fn each_row_about_requests_as_such() {
             400,
             INVALID_PARAMETER,
             part("GET", "b", "nonsense"),
+        ),
+        (
+            "InvalidUri",
+            400,
+            "The requested URI does not represent any resource on the server.",
+            request("PUT", "/$root/a/b").header("x-ms-blob-type", "BlockBlob"),
+        ),
+        (
+            "MissingContentLengthHeader",
+            411,
+            "The Content-Length header was not specified.",
+            put_blob("n", "").without("Content-Length"),
         ),
         (
             "InvalidRange",
@@ -845,7 +856,7 @@ fn each_row_about_copies() {
             (
                 "CannotVerifyCopySource",
                 401,
-                "Could not verify the copy source within the specified time.",
+                "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.",
                 copy("n", "b").header("x-ms-requires-sync", "true"),
             ),
             (

@@ -1,12 +1,17 @@
 //! The Blob service by raw requests: the exact XML and headers of its answers, and its answers to input no client would
 //! send. Blocks and lists have modules of their own.
 
+mod arrow;
+mod batches;
 mod blocks;
 mod errors;
 mod foreign;
+mod framing;
+mod headers;
 mod lists;
 mod query;
 mod scopes;
+mod sources;
 mod tools;
 
 use std::time::{Duration, SystemTime};
@@ -69,9 +74,19 @@ pub(super) fn sas_for_scope(
     protocol: &str,
     scope: &str,
 ) -> String {
-    let version = "2022-11-02";
     let time = SystemTime::now() + Duration::from_secs(24 * 60 * 60);
-    let expiry = end_of_day(time);
+    let times = (permissions, services, types, &*end_of_day(time));
+    sas_until(times, address, protocol, scope)
+}
+
+/// As [`sas_for_scope`], with permissions, services, types and an expiry.
+pub(super) fn sas_until(
+    (permissions, services, types, expiry): (&str, &str, &str, &str),
+    address: &str,
+    protocol: &str,
+    scope: &str,
+) -> String {
+    let version = "2022-11-02";
     let text = format!(
         "{ACCOUNT}\n{permissions}\n{services}\n{types}\n\n{expiry}\n{address}\n{protocol}\n{version}\n{scope}\n"
     );

@@ -6,6 +6,7 @@ use super::{
     FULL_METADATA, INVALID, MINIMAL_METADATA, NO_METADATA, NO_TABLE, insert, insert_with, request,
     with_table,
 };
+use crate::http::Connection;
 use crate::server::Service;
 
 #[test]
@@ -368,4 +369,23 @@ fn addresses_that_mean_nothing() {
     request("GET", "/T1x(PartitionKey='b',RowKey='r')")
         .send(&server)
         .is(404);
+}
+
+#[test]
+fn timestamps_are_in_the_order_of_writes_and_not_of_arrivals() {
+    let server = with_table();
+    let upsert = |name: &str, value: &str| {
+        request("PUT", "/T1x(PartitionKey='p',RowKey='r')")
+            .json(format!(r#"{{"{name}":"{value}"}}"#))
+    };
+    let read =
+        |response: crate::http::Response| response.is(204).header("ETag").unwrap().to_owned();
+    let slow = upsert("Slow", "x").header("Expect", "100-continue").bytes();
+    let body_start = slow.len() - r#"{"Slow":"x"}"#.len();
+    let mut connection = Connection::open(&server, Service::Table).unwrap();
+    let begun = connection.send_bytes(&slow[..body_start], "PUT").unwrap();
+    begun.is(100);
+    let quick = read(upsert("Quick", "x").send(&server));
+    let slow = read(connection.send_bytes(&slow[body_start..], "PUT").unwrap());
+    assert!(quick < slow, "{quick} {slow}");
 }

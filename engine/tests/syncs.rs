@@ -1,0 +1,226 @@
+//! Syncs that are slow, that fail, and how many there are.
+
+mod common;
+
+use common::hook::HookFs;
+use common::{DIRECTORY, environment};
+use lazurite_engine::fs::{Clock, Fs, ManualClock, MemoryFs, Operation, SystemClock};
+use lazurite_engine::{
+    Background, Batch, Config, Db, Durability, Environment, Error, Keyspace, KeyspaceOptions,
+};
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::Duration;
+
+fn is_log(path: &Path) -> bool {
+    path.extension().is_some_and(|kind| kind == "wal")
+}
+
+fn open(fs: impl Fs + 'static, config: Config, clock: Arc<dyn Clock>) -> (Db, Keyspace) {
+    let environment = Environment {
+        background: Background::Threads,
+        clock,
+        ..environment(Arc::new(fs))
+    };
+    let db = Db::open_with(Path::new(DIRECTORY), config, environment).unwrap();
+    let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+    (db, keyspace)
+}
+
+fn put(db: &Db, keyspace: &Keyspace, number: u64) -> Result<(), Error> {
+    let mut batch = Batch::new();
+    batch.put(keyspace, &number.to_be_bytes(), b"value");
+    db.write(batch)?.wait()
+}
+
+/// The most acknowledged writes, as the time from the first to the last of them, that a power cut at any moment takes, on a disk
+/// whose syncs of the log take `sync`. Time moves by a millisecond with each write, and with the sync while the writer waits.
+fn most_lost(sync: Duration, writes: u64) -> Duration {
+    let clock = Arc::new(ManualClock::default());
+    let acknowledged = Arc::new(AtomicUsize::new(0));
+    let durable = Arc::new(AtomicUsize::new(0));
+    let slow = {
+        let (clock, acknowledged, durable) = (clock.clone(), acknowledged.clone(), durable.clone());
+        move |operation, path: &Path| {
+            if operation != Operation::Sync || !is_log(path) {
+                return Ok(());
+            }
+            let covered = acknowledged.load(Ordering::SeqCst);
+            let end = clock.now() + sync;
+            while clock.now() < end {
+                let before = acknowledged.load(Ordering::SeqCst);
+                // Long enough for a writer that does not wait to write; without one time goes on.
+                thread::park_timeout(Duration::from_micros(300));
+                if acknowledged.load(Ordering::SeqCst) == before {
+                    clock.advance(Duration::from_millis(1));
+                }
+            }
+            durable.fetch_max(covered, Ordering::SeqCst);
+            Ok(())
+        }
+    };
+    let fs = HookFs::new(MemoryFs::volatile(), slow);
+    let (db, keyspace) = open(fs, Config::default(), clock.clone());
+    let mut at = Vec::new();
+    let mut most = Duration::ZERO;
+    for number in 0..writes {
+        put(&db, &keyspace, number).unwrap();
+        clock.advance(Duration::from_millis(1));
+        at.push(clock.now());
+        acknowledged.store(at.len(), Ordering::SeqCst);
+        let durable = durable.load(Ordering::SeqCst);
+        if let (Some(first), Some(last)) = (at.get(durable), at.last()) {
+            most = most.max(*last - *first);
+        }
+    }
+    most
+}
+
+#[test]
+fn a_power_cut_takes_at_most_250_milliseconds_of_writes_however_long_a_sync_takes() {
+    for milliseconds in [1, 100, 500] {
+        let most = most_lost(Duration::from_millis(milliseconds), 3_000);
+        println!("syncs of {milliseconds} ms: {} ms lost", most.as_millis());
+        assert!(
+            most <= Duration::from_millis(250),
+            "syncs of {milliseconds} ms: {most:?}"
+        );
+    }
+}
+
+#[test]
+fn new_log_segments_do_not_hold_up_the_syncs() {
+    // Each segment takes a few writes, so that one is wanted long before the interval ends.
+    let config = Config {
+        wal_segment_bytes: 4 << 10,
+        sync_milliseconds: 150,
+        ..Config::default()
+    };
+    let clock = Arc::new(SystemClock::default());
+    let (db, keyspace) = open(MemoryFs::volatile(), config, clock.clone());
+    let mut number = 0;
+    while clock.now() < Duration::from_secs(2) {
+        put(&db, &keyspace, number).unwrap();
+        number += 1;
+    }
+    let stats = db.stats();
+    assert!(stats.syncs >= 3, "{stats:?}");
+    assert_eq!(stats.stalls, 0, "a writer had to wait for a sync");
+}
+
+#[test]
+fn writers_that_wait_for_a_late_sync_hear_that_it_failed_and_readers_do_not_wait() {
+    let gate = Arc::new(Gate::default());
+    let fails = Arc::new(AtomicBool::new(false));
+    let hook = {
+        let (gate, fails) = (gate.clone(), fails.clone());
+        move |operation, path: &Path| {
+            if operation == Operation::Sync && is_log(path) && fails.load(Ordering::SeqCst) {
+                gate.wait();
+                return Err(io::ErrorKind::Other.into());
+            }
+            Ok(())
+        }
+    };
+    let config = Config {
+        sync_milliseconds: 5,
+        ..Config::default()
+    };
+    let fs = HookFs::new(MemoryFs::volatile(), hook);
+    let (db, keyspace) = open(fs, config, Arc::new(SystemClock::default()));
+    put(&db, &keyspace, 0).unwrap();
+    db.sync().unwrap();
+    fails.store(true, Ordering::SeqCst);
+    thread::scope(|scope| {
+        let writers: Vec<_> = (1..4u64)
+            .map(|writer| {
+                let (db, keyspace) = (&db, &keyspace);
+                scope.spawn(move || (0..).find_map(|_| put(db, keyspace, writer).err()))
+            })
+            .collect();
+        while !db.makes_writers_wait() {
+            thread::yield_now();
+        }
+        // Here all writers wait, or are about to.
+        assert!(db.get(&keyspace, &0u64.to_be_bytes()).unwrap().is_some());
+        assert!(db.failure().is_none());
+        gate.open();
+        for writer in writers {
+            assert!(writer.join().unwrap().is_some());
+        }
+    });
+    assert!(db.failure().is_some());
+}
+
+/// Holds threads up until it is opened.
+#[derive(Debug, Default)]
+struct Gate {
+    is_open: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Gate {
+    fn wait(&self) {
+        let is_open = self.is_open.lock().unwrap();
+        drop(self.opened.wait_while(is_open, |open| !*open).unwrap());
+    }
+
+    fn open(&self) {
+        *self.is_open.lock().unwrap() = true;
+        self.opened.notify_all();
+    }
+}
+
+#[test]
+fn a_failed_sync_of_a_new_value_log_segment_reaches_everyone_who_waits_for_the_log() {
+    let gate = Arc::new(Gate::default());
+    let is_held = Arc::new(AtomicBool::new(false));
+    let hook = {
+        let (gate, is_held) = (gate.clone(), is_held.clone());
+        move |operation, path: &Path| {
+            if operation != Operation::Sync {
+                return Ok(());
+            }
+            if path.extension().is_some_and(|kind| kind == "vlog") {
+                return Err(io::ErrorKind::Other.into());
+            }
+            // The sync of a new segment goes on.
+            if is_log(path) && thread::current().name() == Some("writer") {
+                is_held.store(true, Ordering::SeqCst);
+                gate.wait();
+            }
+            Ok(())
+        }
+    };
+    let config = Config {
+        durability: Durability::Disk,
+        ..Config::default()
+    };
+    let fs = HookFs::new(MemoryFs::volatile(), hook);
+    let (db, keyspace) = open(fs, config, Arc::new(SystemClock::default()));
+    // The first segment is made by a thread that is not held up.
+    put(&db, &keyspace, 0).unwrap();
+    thread::scope(|scope| {
+        let writers: Vec<_> = (1..5u64)
+            .map(|number| {
+                let (db, keyspace) = (&db, &keyspace);
+                let writer = thread::Builder::new().name("writer".into());
+                let write = move || put(db, keyspace, number);
+                writer.spawn_scoped(scope, write).unwrap()
+            })
+            .collect();
+        while !is_held.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+        db.write_value(&[1; 64 << 10]).unwrap_err();
+        gate.open();
+        // The sync that was under way succeeds: some may have been served by it. All of them return.
+        for writer in writers {
+            let _ = writer.join().unwrap();
+        }
+    });
+    assert!(db.failure().is_some());
+}

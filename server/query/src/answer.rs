@@ -1,0 +1,191 @@
+//! Rows of an answer: delimited, as JSON or as Arrow, each of bounded length.
+
+use super::arrow::{ArrowField, ArrowWriter};
+use super::delimited::{Dialect, write_record};
+use super::eval::Row;
+use super::value::{Json, Value};
+use super::{RECORD_BYTES_MAX, RowError};
+use std::borrow::Cow;
+use std::convert::Infallible;
+
+/// Longest row of an answer, in bytes.
+const ROW_BYTES_MAX: usize = 4 * RECORD_BYTES_MAX;
+/// Longest separator of an answer, in bytes: values are searched for it, and every row has some.
+const SEPARATOR_BYTES_MAX: usize = 64;
+
+/// What content is, or an answer is to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Format {
+    /// Delimited text.
+    Delimited(Dialect),
+    /// JSON documents.
+    Json {
+        /// Between documents.
+        separator: String,
+    },
+    /// Parquet; no answer is.
+    Parquet,
+    /// An Arrow IPC stream of these columns; no content is.
+    Arrow(Vec<ArrowField>),
+}
+
+/// Writes the rows of an answer.
+pub struct RowWriter {
+    format: RowFormat,
+    /// The row that is being written: all of it is answered, or nothing.
+    row: Vec<u8>,
+}
+
+enum RowFormat {
+    Delimited(Dialect),
+    Json { separator: String },
+    Arrow(Box<ArrowWriter>),
+}
+
+impl RowWriter {
+    /// Errors: what of a format is not served for answers.
+    pub fn new(format: Format) -> Result<RowWriter, &'static str> {
+        let longest_separator = match &format {
+            Format::Delimited(Dialect {
+                column_separator,
+                record_separator,
+                ..
+            }) => column_separator.len().max(record_separator.len()),
+            Format::Json { separator } => separator.len(),
+            Format::Arrow(_) | Format::Parquet => 0,
+        };
+        if longest_separator > SEPARATOR_BYTES_MAX {
+            return Err("A separator of more than 64 bytes");
+        }
+        let format = match format {
+            Format::Delimited(dialect) => RowFormat::Delimited(dialect),
+            Format::Json { separator } => RowFormat::Json { separator },
+            Format::Arrow(fields) => RowFormat::Arrow(Box::new(ArrowWriter::new(fields))),
+            Format::Parquet => return Err("Parquet (OutputSerialization)"),
+        };
+        Ok(RowWriter {
+            format,
+            row: Vec::new(),
+        })
+    }
+
+    /// The names of columns, if the answer begins with them.
+    pub fn put_header<'n>(&self, out: &mut Vec<u8>, names: impl Iterator<Item = &'n [u8]>) {
+        if let RowFormat::Delimited(dialect) = &self.format
+            && dialect.has_header
+        {
+            let names = names.map(|name| Ok::<_, Infallible>(Cow::Borrowed(name)));
+            let Ok(()) = write_record(dialect, out, names, |_| Ok(()));
+        }
+    }
+
+    /// `*`: all that a row has.
+    pub fn put_all(
+        &mut self,
+        out: &mut Vec<u8>,
+        row: Row<'_>,
+        header: Option<&[String]>,
+    ) -> Result<(), RowError> {
+        let header = header.unwrap_or_default();
+        if let (Row::Delimited { values, .. }, RowFormat::Delimited(dialect)) = (row, &self.format)
+        {
+            // As they are: nothing here depends on their encoding.
+            let values = values.iter().map(|value| Ok(Cow::Borrowed(*value)));
+            self.row.clear();
+            write_record(dialect, &mut self.row, values, check_length)?;
+            out.extend_from_slice(&self.row);
+            return Ok(());
+        }
+        match row {
+            Row::Delimited { values, .. } => {
+                let named = values.iter().enumerate().map(|(place, value)| {
+                    let name = header.get(place).map(|name| Cow::Borrowed(name.as_str()));
+                    let name = name.unwrap_or_else(|| Cow::Owned(format!("_{}", place + 1)));
+                    let text = std::str::from_utf8(value).map_err(|_| RowError::not_utf8());
+                    (name, text.map(|text| Value::Text(Cow::Borrowed(text))))
+                });
+                self.put_row(out, named)
+            }
+            Row::Document(Json::Object(members)) => {
+                let named = members
+                    .iter()
+                    .map(|(name, value)| (Cow::Borrowed(name.as_str()), Ok(Value::from(value))));
+                self.put_row(out, named)
+            }
+            Row::Document(other) => {
+                self.put_row(out, [(Cow::Borrowed("_1"), Ok(Value::from(other)))])
+            }
+        }
+    }
+
+    /// Writes a row. Errors: those of its values; `RecordTooLarge`; columns that the format does not have.
+    pub fn put_row<'a>(
+        &mut self,
+        out: &mut Vec<u8>,
+        named: impl IntoIterator<Item = (Cow<'a, str>, Result<Value<'a>, RowError>)>,
+    ) -> Result<(), RowError> {
+        let row = &mut self.row;
+        row.clear();
+        match &mut self.format {
+            RowFormat::Delimited(dialect) => {
+                let bytes = |value: Value<'a>| match value.into_text() {
+                    Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+                    Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+                };
+                let values = named.into_iter().map(|(_, value)| value.map(bytes));
+                write_record(dialect, row, values, check_length)?;
+            }
+            RowFormat::Json { separator } => {
+                for (name, value) in named {
+                    let value = value?;
+                    // What a document does not have, the row has not either.
+                    if matches!(value, Value::Missing) {
+                        continue;
+                    }
+                    row.push(if row.is_empty() { b'{' } else { b',' });
+                    put_json(row, &Value::Text(name));
+                    row.push(b':');
+                    put_json(row, &value);
+                    check_length(row)?;
+                }
+                if row.is_empty() {
+                    row.push(b'{');
+                }
+                row.push(b'}');
+                row.extend_from_slice(separator.as_bytes());
+            }
+            RowFormat::Arrow(writer) => {
+                let values = named.into_iter().map(|(_, value)| value);
+                return writer.put_row(out, values, ROW_BYTES_MAX);
+            }
+        }
+        out.extend_from_slice(row);
+        Ok(())
+    }
+
+    /// Writes the rows that wait to be written together.
+    pub fn flush(&mut self, out: &mut Vec<u8>) {
+        if let RowFormat::Arrow(writer) = &mut self.format {
+            writer.flush(out);
+        }
+    }
+
+    /// Writes what ends the answer.
+    pub fn finish(&mut self, out: &mut Vec<u8>) {
+        if let RowFormat::Arrow(writer) = &mut self.format {
+            writer.finish(out);
+        }
+    }
+}
+
+fn check_length(row: &[u8]) -> Result<(), RowError> {
+    if row.len() > ROW_BYTES_MAX {
+        return Err(RowError::too_large());
+    }
+    Ok(())
+}
+
+fn put_json(out: &mut Vec<u8>, value: &Value<'_>) {
+    serde_json::to_writer(out, value)
+        .expect("values have texts for keys, and memory takes all bytes");
+}

@@ -1,0 +1,281 @@
+//! Rows of an answer as an Arrow IPC stream, in batches. Columns of the answer are those of the schema by their place.
+//! Source: Query Blob Contents, "Request body"; Apache Arrow, IPC streaming format.
+
+use super::RowError;
+use super::value::{Number, Value};
+use arrow_array::builder::{
+    BooleanBuilder, Decimal128Builder, Float64Builder, Int64Builder, StringBuilder,
+    TimestampMillisecondBuilder,
+};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_ipc::writer::StreamWriter;
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use std::sync::Arc;
+
+/// Rows and bytes of values that make a batch.
+const BATCH_ROWS: usize = 8 << 10;
+const BATCH_BYTES: usize = 128 << 10;
+/// Most columns of a schema.
+pub const FIELDS_MAX: usize = 1 << 10;
+/// Most digits of a decimal.
+pub const PRECISION_MAX: u8 = 38;
+
+/// A column of the answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArrowField {
+    /// What it is called in the stream.
+    pub name: String,
+    /// What its values become. All may be null.
+    pub kind: ArrowType,
+}
+
+/// The type of a column. Source: the official clients' `ArrowType`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ArrowType {
+    /// `int64`
+    Int64,
+    /// `bool`
+    Boolean,
+    /// `timestamp[ms]`: in UTC, which the type does not say.
+    Timestamp,
+    /// `string`
+    Text,
+    /// `double`
+    Double,
+    /// `decimal`: 128 bits.
+    Decimal {
+        /// Digits, 1 to 38.
+        precision: u8,
+        /// Digits after the point, at most `precision`.
+        scale: u8,
+    },
+}
+
+impl ArrowType {
+    fn data_type(self) -> DataType {
+        match self {
+            ArrowType::Int64 => DataType::Int64,
+            ArrowType::Boolean => DataType::Boolean,
+            ArrowType::Timestamp => DataType::Timestamp(TimeUnit::Millisecond, None),
+            ArrowType::Text => DataType::Utf8,
+            ArrowType::Double => DataType::Float64,
+            ArrowType::Decimal { precision, scale } => DataType::Decimal128(precision, scale as i8),
+        }
+    }
+
+    /// Errors: a value that has no like in the type.
+    fn cell(self, value: Value<'_>) -> Result<Option<Cell>, RowError> {
+        if value.is_null() {
+            return Ok(None);
+        }
+        Ok(Some(match self {
+            ArrowType::Int64 => match value.as_number()? {
+                Number::Float(number) if number.fract() != 0.0 => {
+                    return Err(RowError::conversion());
+                }
+                _ => Cell::Integer(value.as_integer()?),
+            },
+            ArrowType::Boolean => match value.as_truth()? {
+                Some(truth) => Cell::Boolean(truth),
+                None => return Ok(None),
+            },
+            ArrowType::Timestamp => Cell::Integer(value.as_timestamp()?.milliseconds),
+            ArrowType::Text => Cell::Text(value.into_text().into_owned()),
+            ArrowType::Double => Cell::Float(value.as_number()?.float()),
+            ArrowType::Decimal { precision, scale } => {
+                Cell::Decimal(decimal(value, precision, scale)?)
+            }
+        }))
+    }
+}
+
+/// A value of a column.
+enum Cell {
+    /// Of `Int64` or `Timestamp`.
+    Integer(i64),
+    Boolean(bool),
+    Text(String),
+    Float(f64),
+    Decimal(i128),
+}
+
+/// Writes a stream.
+pub struct ArrowWriter {
+    fields: Vec<ArrowField>,
+    schema: SchemaRef,
+    stream: StreamWriter<Vec<u8>>,
+    /// The rows of the present batch.
+    rows: Vec<Vec<Option<Cell>>>,
+    bytes: usize,
+}
+
+impl ArrowWriter {
+    pub fn new(fields: Vec<ArrowField>) -> ArrowWriter {
+        let named = fields
+            .iter()
+            .map(|field| Field::new(&field.name, field.kind.data_type(), true));
+        let schema = Arc::new(Schema::new(named.collect::<Vec<_>>()));
+        let stream = StreamWriter::try_new(Vec::new(), &schema);
+        ArrowWriter {
+            fields,
+            schema,
+            stream: stream.expect("memory takes all bytes, and schemas of flat types are written"),
+            rows: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    /// Adds a row, and writes the batch if that is full. Errors: those of its values; another number of columns.
+    pub fn put_row<'v>(
+        &mut self,
+        out: &mut Vec<u8>,
+        values: impl Iterator<Item = Result<Value<'v>, RowError>>,
+        bytes_max: usize,
+    ) -> Result<(), RowError> {
+        let mut row = Vec::with_capacity(self.fields.len());
+        let mut bytes = 0;
+        for value in values {
+            let Some(field) = self.fields.get(row.len()) else {
+                return Err(column_count());
+            };
+            let cell = field.kind.cell(value?)?;
+            bytes += match &cell {
+                Some(Cell::Text(text)) => 4 + text.len(),
+                _ => 16,
+            };
+            if bytes > bytes_max {
+                return Err(RowError::too_large());
+            }
+            row.push(cell);
+        }
+        if row.len() != self.fields.len() {
+            return Err(column_count());
+        }
+        self.rows.push(row);
+        self.bytes += bytes;
+        if self.rows.len() >= BATCH_ROWS || self.bytes >= BATCH_BYTES {
+            self.flush(out);
+        }
+        Ok(())
+    }
+
+    /// Writes the rows that wait.
+    pub fn flush(&mut self, out: &mut Vec<u8>) {
+        if !self.rows.is_empty() {
+            let rows = std::mem::take(&mut self.rows);
+            self.bytes = 0;
+            let columns = self.fields.iter().enumerate().map(|(place, field)| {
+                let cells = rows.iter().map(|row| row[place].as_ref());
+                array(field.kind, cells)
+            });
+            let schema = Arc::clone(&self.schema);
+            let batch = RecordBatch::try_new(schema, columns.collect());
+            let batch = batch.expect("columns are made by the types of the schema");
+            let written = self.stream.write(&batch);
+            written.expect("memory takes all bytes, and the stream has not ended");
+        }
+        out.append(self.stream.get_mut());
+    }
+
+    /// Writes the rows that wait, and the end of the stream.
+    pub fn finish(&mut self, out: &mut Vec<u8>) {
+        self.flush(out);
+        let finished = self.stream.finish();
+        finished.expect("memory takes all bytes, and the stream has not ended");
+        out.append(self.stream.get_mut());
+    }
+}
+
+fn column_count() -> RowError {
+    RowError::new(
+        "InvalidColumnCount",
+        "The row has another number of columns than the Arrow schema.",
+    )
+}
+
+fn array<'c>(kind: ArrowType, cells: impl Iterator<Item = Option<&'c Cell>>) -> ArrayRef {
+    // Each kind has one kind of cells, by `ArrowType::cell`.
+    macro_rules! filled {
+        ($builder:expr, $cell:path, $of:expr) => {{
+            let mut builder = $builder;
+            for cell in cells {
+                match cell {
+                    Some($cell(value)) => builder.append_value($of(value)),
+                    _ => builder.append_null(),
+                }
+            }
+            Arc::new(builder.finish())
+        }};
+    }
+    match kind {
+        ArrowType::Int64 => filled!(Int64Builder::new(), Cell::Integer, |value: &i64| *value),
+        ArrowType::Boolean => filled!(BooleanBuilder::new(), Cell::Boolean, |value: &bool| *value),
+        ArrowType::Timestamp => filled!(
+            TimestampMillisecondBuilder::new().with_data_type(kind.data_type()),
+            Cell::Integer,
+            |value: &i64| *value
+        ),
+        ArrowType::Text => filled!(StringBuilder::new(), Cell::Text, |value: &'c String| value),
+        ArrowType::Double => filled!(Float64Builder::new(), Cell::Float, |value: &f64| *value),
+        ArrowType::Decimal { .. } => filled!(
+            Decimal128Builder::new().with_data_type(kind.data_type()),
+            Cell::Decimal,
+            |value: &i128| *value
+        ),
+    }
+}
+
+/// The unscaled value; digits beyond `scale` are rounded, halves away from zero.
+fn decimal(value: Value<'_>, precision: u8, scale: u8) -> Result<i128, RowError> {
+    let number = value.as_number()?;
+    let text = match value {
+        Value::Text(text) | Value::Number(text) if !text.contains(['e', 'E']) => text,
+        _ => match number {
+            Number::Integer(number) => number.to_string().into(),
+            Number::Float(number) => number.to_string().into(),
+        },
+    };
+    let text = text.trim();
+    let (is_negative, digits) = match text.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let mut unscaled = 0i128;
+    let kept = fraction.bytes().chain(std::iter::repeat(b'0'));
+    for digit in whole.bytes().chain(kept.take(scale.into())) {
+        let next = unscaled.checked_mul(10);
+        let next = next.and_then(|next| next.checked_add((digit - b'0').into()));
+        unscaled = next.ok_or_else(RowError::overflow)?;
+    }
+    let rounds_up = fraction.as_bytes().get(usize::from(scale)) >= Some(&b'5');
+    unscaled = unscaled.saturating_add(rounds_up.into());
+    if unscaled >= 10i128.pow(precision.into()) {
+        return Err(RowError::overflow());
+    }
+    Ok(if is_negative { -unscaled } else { unscaled })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimals_keep_their_digits_and_refuse_what_does_not_fit() {
+        let of = |text: &'static str, precision, scale| {
+            decimal(Value::Text(text.into()), precision, scale).ok()
+        };
+        assert_eq!(of("12.3", 4, 2), Some(1230));
+        assert_eq!(of("-0.005", 4, 2), Some(-1));
+        assert_eq!(of(" 1e2 ", 5, 2), Some(10_000));
+        assert_eq!(of("99.995", 4, 2), None);
+        assert_eq!(of("100", 4, 2), None);
+        assert_eq!(of("x", 4, 2), None);
+        let digits = "12345678901234567890123456789012345678";
+        assert_eq!(
+            of(digits, 38, 0).map(|it| it.to_string()).as_deref(),
+            Some(digits)
+        );
+        assert_eq!(of("123456789012345678901234567890123456789", 38, 0), None);
+    }
+}

@@ -1,0 +1,219 @@
+//! What a statement says, once it is read.
+
+use super::like::Pattern;
+use super::time::DatePart;
+
+/// A whole statement.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Statement {
+    pub select: Select,
+    /// What of each document a row is: steps after `BlobStorage`.
+    pub table: Vec<Step>,
+    pub condition: Option<Expr>,
+    pub limit: Option<u64>,
+    /// The fields that expressions name, by their number.
+    pub fields: Vec<Field>,
+}
+
+/// What is answered.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Select {
+    /// `*`
+    All,
+    Columns(Vec<Column>),
+    Aggregate(Aggregate, Option<String>),
+    /// `sys.split(n)`
+    Split(u64),
+}
+
+/// An expression, and what it is called.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Column {
+    pub value: Expr,
+    pub alias: Option<String>,
+}
+
+/// One value of all rows; `None` counts rows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Aggregate {
+    pub function: AggregateFunction,
+    pub of: Option<Expr>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AggregateFunction {
+    Count,
+    Sum,
+    Average,
+    Min,
+    Max,
+}
+
+/// A field of a row: the steps from the row to it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Field {
+    pub root: Name,
+    pub steps: Vec<Step>,
+    /// Where the statement names it.
+    pub at: usize,
+}
+
+/// A name, which matters to the letter only in quotes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Name {
+    pub text: String,
+    pub quoted: bool,
+}
+
+impl Name {
+    /// Whether it names what is called so.
+    pub fn is(&self, known: &str) -> bool {
+        match self.quoted {
+            true => known == self.text,
+            false => known.eq_ignore_ascii_case(&self.text),
+        }
+    }
+}
+
+impl Name {
+    /// `_1` is the first column, at place 0.
+    pub fn ordinal(&self) -> Option<usize> {
+        let digits = self.text.strip_prefix('_').filter(|_| !self.quoted)?;
+        digits.parse::<usize>().ok()?.checked_sub(1)
+    }
+}
+
+/// A step into a document.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Step {
+    Name(Name),
+    Index(usize),
+    /// `[*]`
+    Each,
+}
+
+/// An expression. Chains stand in one node however long they are, so that nothing nests deeper than the parser lets it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Expr {
+    Null,
+    Boolean(bool),
+    Integer(i64),
+    Float(f64),
+    Text(String),
+    Field(usize),
+    Negated(Box<Expr>),
+    Arithmetic(Box<Expr>, Vec<(Operator, Expr)>),
+    Compared(Box<Expr>, Comparison, Box<Expr>),
+    All(Vec<Expr>),
+    Any(Vec<Expr>),
+    Not(Box<Expr>),
+    IsNull(Box<Expr>),
+    IsMissing(Box<Expr>),
+    Like {
+        value: Box<Expr>,
+        pattern: Box<LikePattern>,
+    },
+    Between(Box<Expr>, Box<(Expr, Expr)>),
+    In(Box<Expr>, Vec<Expr>),
+    Cast(Box<Expr>, Type),
+    Call(Function, Vec<Expr>),
+    Trim {
+        side: Side,
+        characters: Option<Box<Expr>>,
+        value: Box<Expr>,
+    },
+    Extract(DatePart, Box<Expr>),
+    DateAdd(DatePart, Box<(Expr, Expr)>),
+    DateDiff(DatePart, Box<(Expr, Expr)>),
+}
+
+/// What LIKE compares with.
+#[derive(Debug, Clone, PartialEq)]
+pub enum LikePattern {
+    /// The same for every row.
+    Fixed(Pattern),
+    /// An expression, and the escape character.
+    Evaluated(Expr, Option<char>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operator {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Remainder,
+    Concatenate,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Type {
+    Integer,
+    Float,
+    Text,
+    Timestamp,
+    Boolean,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    Leading,
+    Trailing,
+    Both,
+}
+
+/// Functions whose arguments are a list of expressions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Function {
+    CharLength,
+    Lower,
+    Upper,
+    Substring,
+    Coalesce,
+    NullIf,
+    ToString,
+    ToTimestamp,
+    UtcNow,
+}
+
+impl Function {
+    /// By its name in upper case, with the fewest and the most arguments it takes.
+    pub fn of(name: &str) -> Option<(Function, usize, usize)> {
+        Some(match name {
+            "CHAR_LENGTH" | "CHARACTER_LENGTH" => (Function::CharLength, 1, 1),
+            "LOWER" => (Function::Lower, 1, 1),
+            "UPPER" => (Function::Upper, 1, 1),
+            "SUBSTRING" => (Function::Substring, 2, 3),
+            "COALESCE" => (Function::Coalesce, 1, usize::MAX),
+            "NULLIF" => (Function::NullIf, 2, 2),
+            "TO_STRING" => (Function::ToString, 2, 2),
+            "TO_TIMESTAMP" => (Function::ToTimestamp, 1, 1),
+            "UTCNOW" => (Function::UtcNow, 0, 0),
+            _ => return None,
+        })
+    }
+}
+
+impl AggregateFunction {
+    /// By its name in upper case.
+    pub fn of(name: &str) -> Option<AggregateFunction> {
+        Some(match name {
+            "COUNT" => AggregateFunction::Count,
+            "SUM" => AggregateFunction::Sum,
+            "AVG" | "AVERAGE" => AggregateFunction::Average,
+            "MIN" => AggregateFunction::Min,
+            "MAX" => AggregateFunction::Max,
+            _ => return None,
+        })
+    }
+}

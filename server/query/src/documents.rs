@@ -1,0 +1,215 @@
+//! JSON documents, one after the other, from content that comes in pieces: lines of them, or written across lines, or the
+//! items of one list that is as long as it likes.
+
+use super::json;
+use super::value::Json;
+use super::{Fatal, RECORD_BYTES_MAX};
+
+/// What reading has come to.
+#[derive(Debug, PartialEq)]
+pub enum Step {
+    Document(Json),
+    NeedsInput,
+    End,
+}
+
+/// Splits content into documents.
+pub struct DocumentReader {
+    /// Whether a byte may stand between documents.
+    separates: Box<[bool; 256]>,
+    bytes: Vec<u8>,
+    depth: usize,
+    in_text: bool,
+    is_escaped: bool,
+    in_list: bool,
+    /// Bytes of content taken, and how many of them before the present document.
+    pub taken: u64,
+    pub record_start: u64,
+}
+
+impl DocumentReader {
+    /// Documents may be separated by these characters, and white space.
+    pub fn new(separator: &str) -> DocumentReader {
+        DocumentReader {
+            separates: Box::new(std::array::from_fn(|byte| {
+                (byte as u8).is_ascii_whitespace() || separator.as_bytes().contains(&(byte as u8))
+            })),
+            bytes: Vec::new(),
+            depth: 0,
+            in_text: false,
+            is_escaped: false,
+            in_list: false,
+            taken: 0,
+            record_start: 0,
+        }
+    }
+
+    /// Goes on to the end of the next document. `input` is what has come and is not taken yet; nothing comes after it if
+    /// `is_last`.
+    pub fn next(&mut self, input: &mut &[u8], is_last: bool) -> Result<Step, Fatal> {
+        if self.depth == 0 && !self.begin(input)? {
+            return match is_last {
+                false => Ok(Step::NeedsInput),
+                true if self.in_list => Err(self.parse_error("The list does not end.")),
+                true => Ok(Step::End),
+            };
+        }
+        let length = self.rest_of_document(input);
+        if self.bytes.len() + length > RECORD_BYTES_MAX {
+            return Err(Fatal {
+                name: "RecordTooLarge",
+                description: format!("A document has more than {RECORD_BYTES_MAX} bytes."),
+                position: self.record_start,
+            });
+        }
+        self.bytes.extend_from_slice(&input[..length]);
+        self.take(input, length);
+        match (self.depth, is_last) {
+            (0, _) => self.parse().map(Step::Document),
+            (_, false) => Ok(Step::NeedsInput),
+            (_, true) => Err(self.parse_error("The document does not end.")),
+        }
+    }
+
+    fn take(&mut self, input: &mut &[u8], length: usize) {
+        *input = &input[length..];
+        self.taken += length as u64;
+    }
+
+    /// Goes to the beginning of a document; false if none has come yet.
+    fn begin(&mut self, input: &mut &[u8]) -> Result<bool, Fatal> {
+        while let Some(&byte) = input.first() {
+            match byte {
+                b'{' => {
+                    self.bytes.clear();
+                    self.record_start = self.taken;
+                    return Ok(true);
+                }
+                b'[' if !self.in_list => self.in_list = true,
+                b']' if self.in_list => self.in_list = false,
+                b',' if self.in_list => {}
+                0xef | 0xbb | 0xbf if self.taken < 3 => {}
+                byte if self.separates[usize::from(byte)] => {}
+                byte => {
+                    self.record_start = self.taken;
+                    let (found, at) = (byte.escape_ascii(), self.taken);
+                    let message = format!(
+                        "Unexpected token '{found}' at [byte: {at}]. Expecting tokens '{{', or '['."
+                    );
+                    return Err(self.parse_error(&message));
+                }
+            }
+            self.take(input, 1);
+        }
+        Ok(false)
+    }
+
+    /// How many bytes of the input belong to the document that has begun.
+    fn rest_of_document(&mut self, input: &[u8]) -> usize {
+        for (at, &byte) in input.iter().enumerate() {
+            match byte {
+                _ if self.is_escaped => self.is_escaped = false,
+                b'\\' if self.in_text => self.is_escaped = true,
+                b'"' => self.in_text = !self.in_text,
+                _ if self.in_text => {}
+                b'{' | b'[' => self.depth += 1,
+                b'}' | b']' => {
+                    self.depth = self.depth.saturating_sub(1);
+                    if self.depth == 0 {
+                        return at + 1;
+                    }
+                }
+                _ => {}
+            }
+        }
+        input.len()
+    }
+
+    fn parse(&mut self) -> Result<Json, Fatal> {
+        json::parse(&self.bytes).map_err(|error| self.parse_error(&error))
+    }
+
+    fn parse_error(&self, message: &str) -> Fatal {
+        Fatal {
+            name: "ParseError",
+            description: message.to_owned(),
+            position: self.record_start,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// All documents, with the content given in pieces of so many bytes.
+    fn documents(content: &[u8], piece: usize) -> Result<Vec<String>, Fatal> {
+        let mut reader = DocumentReader::new("\n;");
+        let (mut found, mut pieces) = (Vec::new(), content.chunks(piece));
+        let (mut input, mut is_last): (&[u8], bool) = (&[], false);
+        loop {
+            match reader.next(&mut input, is_last)? {
+                Step::Document(json) => found.push(serde_json::to_string(&json).unwrap()),
+                Step::NeedsInput => match pieces.next() {
+                    Some(piece) => input = piece,
+                    None => is_last = true,
+                },
+                Step::End => return Ok(found),
+            }
+        }
+    }
+
+    #[test]
+    fn documents_are_the_same_however_the_content_comes() {
+        for content in [
+            "{\"a\":\"}\\\"{\"}\n{\"b\":[{}]}",
+            "\u{feff}{\"a\":\"}\\\"{\"};{\"b\":[{}]};",
+            " [ {\n\"a\" : \"}\\\"{\" } , {\"b\":[{ }]} ] ",
+        ] {
+            for piece in [1, 2, 5, 100] {
+                let found = documents(content.as_bytes(), piece).unwrap();
+                assert_eq!(found, ["{\"a\":\"}\\\"{\"}", "{\"b\":[{}]}"], "{content:?}");
+            }
+        }
+        assert!(documents(b"", 1).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_no_document_is_an_error_with_its_place() {
+        let error = documents(b"100,200\n", 3).unwrap_err();
+        assert_eq!((error.name, error.position), ("ParseError", 0));
+        assert_eq!(
+            error.description,
+            "Unexpected token '1' at [byte: 0]. Expecting tokens '{', or '['."
+        );
+        for (content, position) in [
+            ("{}\n{\"a\":}", 3),
+            ("{}{", 2),
+            ("[{}", 1),
+            ("{}]", 2),
+            ("{\"a\":\"\n\"}", 0),
+        ] {
+            assert_eq!(
+                documents(content.as_bytes(), 2).unwrap_err().position,
+                position,
+                "{content}"
+            );
+        }
+        let deep = format!("{{\"a\":{}}}", "[".repeat(300) + &"]".repeat(300));
+        assert!(documents(deep.as_bytes(), 100).is_err());
+        let long = format!("{{\"a\":\"{}\"}}", "x".repeat(RECORD_BYTES_MAX));
+        assert_eq!(
+            documents(long.as_bytes(), 1000).unwrap_err().name,
+            "RecordTooLarge"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_content_makes_the_reader_panic(content in "[\\[\\]{}\",:\\\\ a1\n;]{0,60}", piece in 1usize..9) {
+            let whole = documents(content.as_bytes(), 100);
+            prop_assert_eq!(documents(content.as_bytes(), piece), whole);
+        }
+    }
+}

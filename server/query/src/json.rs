@@ -1,0 +1,234 @@
+//! Reads a JSON document. Numbers keep their digits: what is neither a 64-bit integer nor a float that is written the same
+//! way stays text. Strings are left to `serde_json`. Source: RFC 8259.
+
+use super::value::Json;
+
+/// How deep lists and objects nest.
+const DEPTH_MAX: usize = 128;
+
+/// Reads one document, and nothing after it. Errors: what was expected, as a sentence.
+pub fn parse(bytes: &[u8]) -> Result<Json, String> {
+    let text = std::str::from_utf8(bytes).map_err(|_| "The document is not UTF-8.".to_owned())?;
+    let mut parser = Parser { text, at: 0 };
+    let json = parser.value(0)?;
+    match parser.next() {
+        None => Ok(json),
+        Some(_) => Err(parser.expected("the end of the document")),
+    }
+}
+
+struct Parser<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+impl Parser<'_> {
+    fn value(&mut self, depth: usize) -> Result<Json, String> {
+        if depth == DEPTH_MAX {
+            return Err(format!("The document nests deeper than {DEPTH_MAX}."));
+        }
+        match self.next() {
+            Some(b'{') => self.object(depth),
+            Some(b'[') => self.list(depth),
+            Some(b'"') => self.string().map(Json::Text),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            Some(b't') => self.word("true", Json::Boolean(true)),
+            Some(b'f') => self.word("false", Json::Boolean(false)),
+            Some(b'n') => self.word("null", Json::Null),
+            _ => Err(self.expected("a value")),
+        }
+    }
+
+    fn object(&mut self, depth: usize) -> Result<Json, String> {
+        let mut members = Vec::new();
+        self.at += 1;
+        if self.takes(b'}') {
+            return Ok(Json::Object(members));
+        }
+        loop {
+            if self.next() != Some(b'"') {
+                return Err(self.expected("the name of a member"));
+            }
+            let name = self.string()?;
+            if !self.takes(b':') {
+                return Err(self.expected("':'"));
+            }
+            members.push((name, self.value(depth + 1)?));
+            if self.takes(b'}') {
+                return Ok(Json::Object(members));
+            }
+            if !self.takes(b',') {
+                return Err(self.expected("',' or '}'"));
+            }
+        }
+    }
+
+    fn list(&mut self, depth: usize) -> Result<Json, String> {
+        let mut items = Vec::new();
+        self.at += 1;
+        if self.takes(b']') {
+            return Ok(Json::List(items));
+        }
+        loop {
+            items.push(self.value(depth + 1)?);
+            if self.takes(b']') {
+                return Ok(Json::List(items));
+            }
+            if !self.takes(b',') {
+                return Err(self.expected("',' or ']'"));
+            }
+        }
+    }
+
+    fn string(&mut self) -> Result<String, String> {
+        let rest = self.rest();
+        let mut end = 1;
+        loop {
+            let found = memchr::memchr2(b'"', b'\\', &rest[end..]);
+            end += found.ok_or("A string does not end.")?;
+            if rest[end] == b'"' {
+                break;
+            }
+            // The byte after a backslash is part of the string; one that is missing is found by the search.
+            end = (end + 2).min(rest.len());
+        }
+        let string = serde_json::from_str(&self.text[self.at..self.at + end + 1]);
+        let string = string.map_err(|_| self.expected("a string"))?;
+        self.at += end + 1;
+        Ok(string)
+    }
+
+    fn number(&mut self) -> Result<Json, String> {
+        let rest = self.rest();
+        let is_part = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
+        let length = rest.iter().position(|byte| !is_part(byte));
+        let text = &self.text[self.at..self.at + length.unwrap_or(rest.len())];
+        if !is_number(text.as_bytes()) {
+            return Err(self.expected("a number"));
+        }
+        self.at += text.len();
+        let integer = text.parse().ok().map(Json::Integer);
+        let json = integer.or_else(|| text.parse().ok().map(Json::Float));
+        let is_exact = |json: &Json| serde_json::to_string(json).is_ok_and(|same| same == text);
+        Ok(json
+            .filter(is_exact)
+            .unwrap_or_else(|| Json::Number(text.to_owned())))
+    }
+
+    fn word(&mut self, word: &str, json: Json) -> Result<Json, String> {
+        if !self.rest().starts_with(word.as_bytes()) {
+            return Err(self.expected(word));
+        }
+        self.at += word.len();
+        Ok(json)
+    }
+
+    fn rest(&self) -> &[u8] {
+        &self.text.as_bytes()[self.at..]
+    }
+
+    /// The next byte that is no white space.
+    fn next(&mut self) -> Option<u8> {
+        let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
+        let space = self.rest().iter().take_while(|byte| is_space(byte)).count();
+        self.at += space;
+        self.rest().first().copied()
+    }
+
+    fn takes(&mut self, byte: u8) -> bool {
+        let is_next = self.next() == Some(byte);
+        self.at += usize::from(is_next);
+        is_next
+    }
+
+    fn expected(&self, what: &str) -> String {
+        format!("Expected {what} at byte {}.", self.at)
+    }
+}
+
+/// `-`, digits without leading zeros, a fraction, an exponent.
+fn is_number(text: &[u8]) -> bool {
+    let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let text = text.strip_prefix(b"-").unwrap_or(text);
+    let whole = digits(text);
+    if whole == 0 || (whole > 1 && text[0] == b'0') {
+        return false;
+    }
+    let mut rest = &text[whole..];
+    if let Some(fraction) = rest.strip_prefix(b".") {
+        let length = digits(fraction);
+        if length == 0 {
+            return false;
+        }
+        rest = &fraction[length..];
+    }
+    if let [b'e' | b'E', exponent @ ..] = rest {
+        let exponent = match exponent {
+            [b'+' | b'-', digits @ ..] => digits,
+            digits => digits,
+        };
+        return !exponent.is_empty() && digits(exponent) == exponent.len();
+    }
+    rest.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn numbers_keep_their_digits() {
+        for number in [
+            "12345678901234567890",
+            "-0",
+            "1.10",
+            "1e400",
+            "1E+2",
+            "9007199254740993",
+            "0.1",
+            "-12.5e-3",
+        ] {
+            let written = format!("{{\"a\":[{number}]}}");
+            let json = parse(written.as_bytes()).unwrap();
+            assert_eq!(serde_json::to_string(&json).unwrap(), written);
+        }
+        assert_eq!(parse(b"7"), Ok(Json::Integer(7)));
+        assert_eq!(parse(b"0.5"), Ok(Json::Float(0.5)));
+        for text in ["01", "1.", ".5", "+1", "1e", "--1", "1-1", "-"] {
+            assert!(parse(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_document_is_refused() {
+        for text in [
+            "",
+            "{",
+            "[1,]",
+            "{\"a\"}",
+            "{\"a\":1,}",
+            "{a:1}",
+            "tru",
+            "\"\\",
+            "\"a",
+            "1 2",
+            "\"\n\"",
+        ] {
+            assert!(parse(text.as_bytes()).is_err(), "{text}");
+        }
+        let deep = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+        assert!(parse(deep(DEPTH_MAX).as_bytes()).is_ok());
+        assert!(parse(deep(100_000).as_bytes()).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn documents_are_read_where_serde_json_reads_them(text in "[\\[\\]{}\",:\\\\ a1e.u0\n-]{0,20}") {
+            let is_read = serde_json::from_str::<serde_json::Value>(&text).is_ok();
+            // Numbers beyond the range of a float are read here only.
+            let is_equal = parse(text.as_bytes()).is_ok() == is_read || text.contains('e');
+            prop_assert!(is_equal, "{:?}", text);
+        }
+    }
+}

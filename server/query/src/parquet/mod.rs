@@ -1,0 +1,296 @@
+//! Parquet, row by row, from content that is read where it is needed. Only the columns that a statement names are read.
+//!
+//! A file is not trusted: `thrift` checks the structure of the footer before it is decoded, `pages` the size of a page before
+//! memory is allocated for it, and a panic of the decoder ends the query and nothing else. Served are columns of one value
+//! a row, nested in structs or not; lists and maps are refused. Source: Apache Parquet, File format.
+
+mod pages;
+mod thrift;
+mod values;
+
+use super::ast::{Field, Name};
+use super::value::Json;
+use super::{Fatal, RowError};
+use bytes::Bytes;
+use pages::{Memory, Pages};
+use parquet::bloom_filter::Sbbf;
+use parquet::column::page::PageReader;
+use parquet::errors::{ParquetError, Result};
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
+use parquet::file::reader::RowGroupReader;
+use parquet::record::reader::{ReaderIter, RowIter, TreeBuilder};
+use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type, TypePtr};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// Longest footer, in bytes. Decoded it takes several times as much.
+const FOOTER_BYTES_MAX: u64 = 8 << 20;
+/// Widest value of a fixed length, in bytes: some encodings allocate it for each row of a batch.
+const FIXED_BYTES_MAX: i32 = 64 << 10;
+/// Rows that are decoded at a time.
+const BATCH_ROWS: usize = 256;
+/// Bytes that are read ahead for all columns together, and for one.
+const WINDOWS_BYTES: usize = 32 << 20;
+const WINDOW_BYTES_MAX: usize = 256 << 10;
+const WINDOW_BYTES_MIN: usize = 8 << 10;
+const MAGIC: &[u8] = b"PAR1";
+const MAGIC_ENCRYPTED: &[u8] = b"PARE";
+
+/// Content that can be read anywhere.
+pub trait Content: Send + Sync + 'static {
+    /// In bytes.
+    fn length(&self) -> u64;
+
+    /// `length` bytes from `offset` on, which are within the content. Blocks.
+    fn read(&self, offset: u64, length: usize) -> io::Result<Bytes>;
+}
+
+fn failed(reason: impl ToString) -> ParquetError {
+    ParquetError::General(reason.to_string())
+}
+
+/// What reading has come to.
+pub enum Step {
+    /// The names of all columns that are read.
+    Columns(Vec<String>),
+    /// A row group was opened.
+    RowGroup,
+    /// A row as an object.
+    Row(std::result::Result<Json, RowError>),
+    End,
+}
+
+/// Reads the rows of a file.
+pub struct ParquetReader {
+    content: Arc<dyn Content>,
+    memory: Memory,
+    file: Option<File>,
+    next_group: usize,
+    rows: Rows,
+    /// Bytes of the row groups that have been opened, and where the present one begins.
+    pub taken: u64,
+    pub record_start: u64,
+}
+
+/// A file, opened.
+struct File {
+    metadata: ParquetMetaData,
+    /// The columns that are read.
+    schema: SchemaDescPtr,
+}
+
+/// The rows of a row group that are still to come.
+enum Rows {
+    /// Without columns.
+    Empty(u64),
+    Columns(Box<ReaderIter>),
+}
+
+impl ParquetReader {
+    pub fn new(content: Arc<dyn Content>) -> ParquetReader {
+        ParquetReader {
+            content,
+            memory: Memory::default(),
+            file: None,
+            next_group: 0,
+            rows: Rows::Empty(0),
+            taken: 0,
+            record_start: 0,
+        }
+    }
+
+    /// Goes on to the next row. First come the columns: those of `fields`, which get their names as the file has them, or all.
+    pub fn next(&mut self, fields: Option<&mut [Field]>) -> std::result::Result<Step, Fatal> {
+        // What a panic leaves half done is not used again: the query ends.
+        let step = catch_unwind(AssertUnwindSafe(|| match &self.file {
+            None => self.open(fields),
+            Some(_) => self.row(),
+        }));
+        let step = step.unwrap_or_else(|_| Err(failed("the file cannot be decoded")));
+        step.map_err(|error| Fatal {
+            name: "ParquetError",
+            description: match error {
+                ParquetError::General(reason) => format!("Parquet: {reason}."),
+                _ => "Parquet: the file cannot be decoded.".to_owned(),
+            },
+            position: self.record_start,
+        })
+    }
+
+    fn open(&mut self, fields: Option<&mut [Field]>) -> Result<Step> {
+        let metadata = self.read_footer()?;
+        let descriptor = metadata.file_metadata().schema_descr();
+        let schema = match fields {
+            None => descriptor.root_schema_ptr(),
+            Some(fields) => Arc::new(projection(descriptor.root_schema(), fields)?),
+        };
+        let schema = Arc::new(SchemaDescriptor::new(schema));
+        for column in schema.columns() {
+            if column.max_rep_level() > 0 {
+                let path = column.path();
+                return Err(failed(format!(
+                    "column {path} is a list or a map, which are not supported"
+                )));
+            }
+            if column.type_length() > FIXED_BYTES_MAX {
+                return Err(failed(
+                    "a column has values of a fixed length that is too long",
+                ));
+            }
+        }
+        let names = schema.root_schema().get_fields().iter();
+        let names = names.map(|column| column.name().to_owned()).collect();
+        self.file = Some(File { metadata, schema });
+        Ok(Step::Columns(names))
+    }
+
+    fn read_footer(&self) -> Result<ParquetMetaData> {
+        let length = self.content.length();
+        let Some(tail_at) = length.checked_sub(8).filter(|at| *at >= MAGIC.len() as u64) else {
+            return Err(failed("the blob is too short to be a file"));
+        };
+        let tail = self.read(tail_at, 8)?;
+        let (footer_bytes, magic) = tail.split_at(4);
+        if magic == MAGIC_ENCRYPTED {
+            return Err(failed("encrypted files are not supported"));
+        }
+        if magic != MAGIC {
+            return Err(failed("the blob does not end as a file does"));
+        }
+        let footer_bytes = footer_bytes.try_into().expect("the tail has 8 bytes");
+        let footer_bytes = u64::from(u32::from_le_bytes(footer_bytes));
+        if footer_bytes > FOOTER_BYTES_MAX {
+            return Err(failed(format!(
+                "the footer has more than {FOOTER_BYTES_MAX} bytes"
+            )));
+        }
+        let footer_at = tail_at.checked_sub(footer_bytes);
+        let footer_at = footer_at.ok_or_else(|| failed("the footer is longer than the blob"))?;
+        let footer = self.read(footer_at, footer_bytes as usize)?;
+        thrift::check_footer(&footer).map_err(|_| failed("the footer cannot be read"))?;
+        ParquetMetaDataReader::decode_metadata(&footer)
+    }
+
+    fn read(&self, offset: u64, length: usize) -> Result<Bytes> {
+        let bytes = self.content.read(offset, length).map_err(failed)?;
+        if bytes.len() != length {
+            return Err(failed("the content ends early"));
+        }
+        Ok(bytes)
+    }
+
+    fn row(&mut self) -> Result<Step> {
+        let Some(file) = &self.file else {
+            return Ok(Step::End);
+        };
+        match &mut self.rows {
+            Rows::Empty(0) => {}
+            Rows::Empty(left) => {
+                *left -= 1;
+                return Ok(Step::Row(Ok(Json::Object(Vec::new()))));
+            }
+            Rows::Columns(rows) => {
+                if let Some(row) = rows.next().transpose()? {
+                    let row = values::object(row, file.schema.root_schema());
+                    return Ok(Step::Row(row));
+                }
+            }
+        }
+        let Some(group) = file.metadata.row_groups().get(self.next_group) else {
+            self.taken = self.content.length();
+            return Ok(Step::End);
+        };
+        self.next_group += 1;
+        self.record_start = group.file_offset().map_or(0, |at| at.max(0) as u64);
+        let taken = self
+            .taken
+            .saturating_add(group.compressed_size().max(0) as u64);
+        self.taken = taken.min(self.content.length());
+        // The pages of the last row group are given back before those of the next are read.
+        self.rows = Rows::Empty(0);
+        self.rows = self.open_group(file, group)?;
+        Ok(Step::RowGroup)
+    }
+
+    fn open_group(&self, file: &File, group: &RowGroupMetaData) -> Result<Rows> {
+        let rows = u64::try_from(group.num_rows())
+            .map_err(|_| failed("a row group has less than no rows"))?;
+        let columns = file.schema.num_columns();
+        if columns == 0 {
+            return Ok(Rows::Empty(rows));
+        }
+        let window_bytes = (WINDOWS_BYTES / columns).clamp(WINDOW_BYTES_MIN, WINDOW_BYTES_MAX);
+        let group = Group {
+            metadata: group,
+            content: &self.content,
+            memory: &self.memory,
+            window_bytes,
+        };
+        let tree = TreeBuilder::new().with_batch_size(BATCH_ROWS);
+        let rows = tree.as_iter(file.schema.clone(), &group)?;
+        Ok(Rows::Columns(Box::new(rows)))
+    }
+}
+
+/// The schema of the columns that fields name, and nothing else. Names are matched as in a header; `_1` is the first column
+/// if none is called so.
+fn projection(schema: &Type, fields: &mut [Field]) -> Result<Type> {
+    let columns = schema.get_fields();
+    let mut is_read = vec![false; columns.len()];
+    for field in fields {
+        let named = columns
+            .iter()
+            .position(|column| field.root.is(column.name()));
+        let place = named.or_else(|| field.root.ordinal());
+        let place = place.filter(|place| *place < columns.len());
+        let place =
+            place.ok_or_else(|| failed(format!("there is no column {}", field.root.text)))?;
+        is_read[place] = true;
+        field.root = Name {
+            text: columns[place].name().to_owned(),
+            quoted: true,
+        };
+    }
+    let read = columns.iter().zip(is_read).filter(|(_, is_read)| *is_read);
+    let read: Vec<TypePtr> = read.map(|(column, _)| column.clone()).collect();
+    Type::group_type_builder(schema.name())
+        .with_fields(read)
+        .build()
+}
+
+/// A row group that is read page by page.
+struct Group<'a> {
+    metadata: &'a RowGroupMetaData,
+    content: &'a Arc<dyn Content>,
+    memory: &'a Memory,
+    window_bytes: usize,
+}
+
+impl RowGroupReader for Group<'_> {
+    fn metadata(&self) -> &RowGroupMetaData {
+        self.metadata
+    }
+
+    fn num_columns(&self) -> usize {
+        self.metadata.num_columns()
+    }
+
+    fn get_column_page_reader(&self, column: usize) -> Result<Box<dyn PageReader>> {
+        let chunk = self.metadata.column(column);
+        let (content, memory) = (self.content.clone(), self.memory.clone());
+        let pages = Pages::new(content, memory, chunk, self.window_bytes)?;
+        Ok(Box::new(pages))
+    }
+
+    fn get_column_bloom_filter(&self, _column: usize) -> Option<&Sbbf> {
+        None
+    }
+
+    fn get_row_iter(&self, _projection: Option<Type>) -> Result<RowIter<'_>> {
+        Err(failed("rows are read by `ParquetReader`"))
+    }
+}
+
+#[cfg(test)]
+mod tests;

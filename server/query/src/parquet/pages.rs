@@ -1,0 +1,476 @@
+//! The pages of a column chunk, one after the other. Sizes that a file declares are checked before memory is allocated:
+//! pages that are alive count against one limit, compressed ones may not grow beyond the size they declare.
+//! Source: Apache Parquet, parquet.thrift, "PageHeader"; Encodings; Compression.
+
+use super::thrift::{Cursor, Error, Kind};
+use super::{Content, failed};
+use bytes::Bytes;
+use flate2::read::MultiGzDecoder;
+use parquet::basic::{Compression, Encoding, Type};
+use parquet::column::page::{Page, PageMetadata, PageReader};
+use parquet::errors::Result;
+use parquet::file::metadata::ColumnChunkMetaData;
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Most bytes of pages that are in memory for one query.
+pub const MEMORY_BYTES_MAX: usize = 128 << 20;
+/// Longest header of a page, statistics included.
+const HEADER_BYTES_MAX: usize = 1 << 20;
+/// Bytes of memory for an entry of a dictionary, besides its content.
+const ENTRY_BYTES: usize = 48;
+
+/// The memory that pages of one query take.
+#[derive(Debug, Clone, Default)]
+pub struct Memory(Arc<AtomicUsize>);
+
+/// A part of the memory, given back when it is dropped.
+struct Reserved {
+    memory: Memory,
+    bytes: usize,
+}
+
+impl Memory {
+    fn reserve(&self, bytes: usize) -> Result<Reserved> {
+        let used = self.0.fetch_add(bytes, Ordering::Relaxed);
+        let reserved = Reserved {
+            memory: self.clone(),
+            bytes,
+        };
+        if used.saturating_add(bytes) > MEMORY_BYTES_MAX {
+            return Err(failed(format!(
+                "the pages of the selected columns take more than {} MiB of memory",
+                MEMORY_BYTES_MAX >> 20
+            )));
+        }
+        Ok(reserved)
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.memory.0.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// Content of a page, counted as long as a value refers to it.
+struct Counted {
+    content: Vec<u8>,
+    _reserved: Reserved,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.content
+    }
+}
+
+/// What a page's header says.
+#[derive(Debug, Default)]
+struct Header {
+    kind: usize,
+    uncompressed_bytes: usize,
+    compressed_bytes: usize,
+    values: usize,
+    encoding: usize,
+    definition_encoding: usize,
+    repetition_encoding: usize,
+    /// Of a data page of the second version.
+    nulls: usize,
+    rows: usize,
+    definition_bytes: usize,
+    repetition_bytes: usize,
+    is_plain: bool,
+}
+
+const DATA_PAGE: usize = 0;
+const INDEX_PAGE: usize = 1;
+const DICTIONARY_PAGE: usize = 2;
+const DATA_PAGE_V2: usize = 3;
+
+/// Reads the pages of one column chunk.
+pub struct Pages {
+    content: Arc<dyn Content>,
+    memory: Memory,
+    compression: Compression,
+    physical: Type,
+    /// Bytes of a value, of a fixed length; at least.
+    value_bytes: usize,
+    /// The bytes of the chunk that are still to be read.
+    at: u64,
+    end: u64,
+    /// Content that was read ahead.
+    window: Bytes,
+    window_at: u64,
+    window_bytes: usize,
+    next_header: Option<Header>,
+}
+
+impl Pages {
+    /// Reads `window_bytes` at a time. Errors: a chunk that is not within the content.
+    pub fn new(
+        content: Arc<dyn Content>,
+        memory: Memory,
+        chunk: &ColumnChunkMetaData,
+        window_bytes: usize,
+    ) -> Result<Pages> {
+        let first = chunk.dictionary_page_offset().filter(|at| *at > 0);
+        let first = first.map_or(chunk.data_page_offset(), |at| {
+            at.min(chunk.data_page_offset())
+        });
+        let bytes = u64::try_from(chunk.compressed_size());
+        let (Ok(at), Ok(bytes)) = (u64::try_from(first), bytes) else {
+            return Err(failed("a column chunk has a negative place"));
+        };
+        let end = at.checked_add(bytes);
+        let Some(end) = end.filter(|end| *end <= content.length()) else {
+            return Err(failed("a column chunk is beyond the end of the blob"));
+        };
+        let physical = chunk.column_type();
+        let value_bytes = match physical {
+            Type::BOOLEAN => 1,
+            Type::INT32 | Type::FLOAT | Type::BYTE_ARRAY => 4,
+            Type::INT64 | Type::DOUBLE => 8,
+            Type::INT96 => 12,
+            Type::FIXED_LEN_BYTE_ARRAY => {
+                usize::try_from(chunk.column_descr().type_length()).unwrap_or(0)
+            }
+        };
+        Ok(Pages {
+            content,
+            memory,
+            compression: chunk.compression(),
+            physical,
+            value_bytes: value_bytes.max(1),
+            at,
+            end,
+            window: Bytes::new(),
+            window_at: 0,
+            window_bytes,
+            next_header: None,
+        })
+    }
+
+    /// The next bytes of the chunk, at least `bytes` of them if there are as many.
+    fn ahead(&mut self, bytes: usize) -> Result<Bytes> {
+        let bytes = (bytes as u64).min(self.end - self.at) as usize;
+        let skipped = self
+            .at
+            .checked_sub(self.window_at)
+            .map(|skipped| skipped as usize);
+        if let Some(skipped) = skipped
+            && skipped + bytes <= self.window.len()
+        {
+            return Ok(self.window.slice(skipped..));
+        }
+        let wanted = bytes.max(self.window_bytes) as u64;
+        let wanted = wanted.min(self.end - self.at) as usize;
+        self.window = Bytes::new();
+        self.window = self.content.read(self.at, wanted).map_err(failed)?;
+        self.window_at = self.at;
+        if self.window.len() < wanted {
+            return Err(failed("the content ends early"));
+        }
+        Ok(self.window.clone())
+    }
+
+    fn header(&mut self) -> Result<Option<Header>> {
+        if let Some(header) = self.next_header.take() {
+            return Ok(Some(header));
+        }
+        while self.at < self.end {
+            let header = self.read_header()?;
+            if header.compressed_bytes as u64 > self.end - self.at {
+                return Err(failed("a page is longer than its column chunk"));
+            }
+            if header.kind != INDEX_PAGE {
+                return Ok(Some(header));
+            }
+            self.at += header.compressed_bytes as u64;
+        }
+        Ok(None)
+    }
+
+    fn read_header(&mut self) -> Result<Header> {
+        let mut wanted = 1;
+        loop {
+            let bytes = self.ahead(wanted)?;
+            let mut cursor = Cursor::new(&bytes);
+            match Header::read(&mut cursor) {
+                Ok(header) => {
+                    self.at += cursor.at as u64;
+                    return Ok(header);
+                }
+                Err(Error::Truncated)
+                    if bytes.len() < HEADER_BYTES_MAX
+                        && (bytes.len() as u64) < self.end - self.at =>
+                {
+                    wanted = bytes.len() * 2;
+                }
+                Err(_) => return Err(failed("the header of a page cannot be read")),
+            }
+        }
+    }
+
+    fn page(&mut self, header: Header) -> Result<Page> {
+        let mut reserved = header.compressed_bytes + header.uncompressed_bytes;
+        if header.kind == DICTIONARY_PAGE {
+            if header.values > header.uncompressed_bytes / self.value_bytes {
+                return Err(failed("a dictionary has more entries than bytes"));
+            }
+            reserved += header.values * ENTRY_BYTES;
+        }
+        let reserved = self.memory.reserve(reserved)?;
+        let body = self.ahead(header.compressed_bytes)?;
+        let body = &body[..header.compressed_bytes];
+        self.at += header.compressed_bytes as u64;
+        let content = match header.kind {
+            DATA_PAGE_V2 => {
+                let levels = header.definition_bytes + header.repetition_bytes;
+                if levels > body.len() || levels > header.uncompressed_bytes {
+                    return Err(failed("the levels of a page are longer than the page"));
+                }
+                let (levels, values) = body.split_at(levels);
+                let bytes = header.uncompressed_bytes - levels.len();
+                let values = if header.is_plain {
+                    values.to_vec()
+                } else {
+                    decompress(self.compression, values, bytes)?
+                };
+                [levels, &values].concat()
+            }
+            _ => decompress(self.compression, body, header.uncompressed_bytes)?,
+        };
+        let buf = Bytes::from_owner(Counted {
+            content,
+            _reserved: reserved,
+        });
+        self.made(header, buf)
+    }
+
+    fn made(&self, header: Header, buf: Bytes) -> Result<Page> {
+        let number = |number: usize| {
+            u32::try_from(number).map_err(|_| failed("a page declares too many values"))
+        };
+        let num_values = number(header.values)?;
+        let encoding = encoding(header.encoding)?;
+        Ok(match header.kind {
+            DATA_PAGE => Page::DataPage {
+                buf,
+                num_values,
+                encoding,
+                def_level_encoding: level_encoding(header.definition_encoding)?,
+                rep_level_encoding: level_encoding(header.repetition_encoding)?,
+                statistics: None,
+            },
+            DATA_PAGE_V2 => Page::DataPageV2 {
+                buf,
+                num_values,
+                encoding,
+                num_nulls: number(header.nulls)?,
+                num_rows: number(header.rows)?,
+                def_levels_byte_len: number(header.definition_bytes)?,
+                rep_levels_byte_len: number(header.repetition_bytes)?,
+                is_compressed: false,
+                statistics: None,
+            },
+            DICTIONARY_PAGE if self.physical == Type::BOOLEAN => {
+                return Err(failed("a column of booleans has a dictionary"));
+            }
+            DICTIONARY_PAGE => Page::DictionaryPage {
+                buf,
+                num_values,
+                encoding,
+                is_sorted: false,
+            },
+            _ => return Err(failed("there is no such kind of page")),
+        })
+    }
+}
+
+impl Iterator for Pages {
+    type Item = Result<Page>;
+
+    fn next(&mut self) -> Option<Result<Page>> {
+        self.get_next_page().transpose()
+    }
+}
+
+impl PageReader for Pages {
+    fn get_next_page(&mut self) -> Result<Option<Page>> {
+        match self.header()? {
+            Some(header) => self.page(header).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn peek_next_page(&mut self) -> Result<Option<PageMetadata>> {
+        let Some(header) = self.header()? else {
+            return Ok(None);
+        };
+        let metadata = PageMetadata {
+            num_rows: (header.kind == DATA_PAGE_V2).then_some(header.rows),
+            num_levels: (header.kind != DICTIONARY_PAGE).then_some(header.values),
+            is_dict: header.kind == DICTIONARY_PAGE,
+        };
+        self.next_header = Some(header);
+        Ok(Some(metadata))
+    }
+
+    fn skip_next_page(&mut self) -> Result<()> {
+        if let Some(header) = self.header()? {
+            self.at += header.compressed_bytes as u64;
+        }
+        Ok(())
+    }
+}
+
+impl Header {
+    fn read(cursor: &mut Cursor<'_>) -> std::result::Result<Header, Error> {
+        let mut header = Header::default();
+        cursor.fields(|cursor, number, kind| match (number, kind) {
+            (1, Kind::Integer) => cursor.count().map(|kind| header.kind = kind),
+            (2, Kind::Integer) => cursor
+                .count()
+                .map(|bytes| header.uncompressed_bytes = bytes),
+            (3, Kind::Integer) => cursor.count().map(|bytes| header.compressed_bytes = bytes),
+            (5 | 7 | 8, Kind::Struct) => header.read_details(cursor, number),
+            _ => cursor.skip(kind),
+        })?;
+        // They are 32 bits wide: sums of them do not overflow.
+        let all = [
+            header.uncompressed_bytes,
+            header.compressed_bytes,
+            header.values,
+            header.definition_bytes,
+            header.repetition_bytes,
+        ];
+        if all.into_iter().any(|number| number > i32::MAX as usize) {
+            return Err(Error::Invalid);
+        }
+        Ok(header)
+    }
+
+    /// The header that is for one kind of page: 5 data, 7 dictionary, 8 data of the second version.
+    fn read_details(&mut self, cursor: &mut Cursor<'_>, of: i64) -> std::result::Result<(), Error> {
+        cursor.fields(|cursor, number, kind| {
+            let place = match (of, number, kind) {
+                (8, 7, Kind::True | Kind::False) => {
+                    self.is_plain = kind == Kind::False;
+                    return Ok(());
+                }
+                (_, 1, Kind::Integer) => &mut self.values,
+                (5 | 7, 2, Kind::Integer) | (8, 4, Kind::Integer) => &mut self.encoding,
+                (5, 3, Kind::Integer) => &mut self.definition_encoding,
+                (5, 4, Kind::Integer) => &mut self.repetition_encoding,
+                (8, 2, Kind::Integer) => &mut self.nulls,
+                (8, 3, Kind::Integer) => &mut self.rows,
+                (8, 5, Kind::Integer) => &mut self.definition_bytes,
+                (8, 6, Kind::Integer) => &mut self.repetition_bytes,
+                _ => return cursor.skip(kind),
+            };
+            *place = cursor.count()?;
+            Ok(())
+        })
+    }
+}
+
+/// The encodings whose decoders allocate nothing that only the page declares. Those of deltas do.
+fn encoding(number: usize) -> Result<Encoding> {
+    Ok(match number {
+        0 => Encoding::PLAIN,
+        2 => Encoding::PLAIN_DICTIONARY,
+        3 => Encoding::RLE,
+        8 => Encoding::RLE_DICTIONARY,
+        9 => Encoding::BYTE_STREAM_SPLIT,
+        5..=7 => return Err(failed("delta encodings are not supported")),
+        _ => return Err(failed("there is no such encoding")),
+    })
+}
+
+#[expect(deprecated, reason = "old files have it")]
+fn level_encoding(number: usize) -> Result<Encoding> {
+    match number {
+        3 => Ok(Encoding::RLE),
+        4 => Ok(Encoding::BIT_PACKED),
+        _ => Err(failed("there is no such encoding of levels")),
+    }
+}
+
+/// Exactly `bytes` bytes. Allocates no more, whatever `compressed` says.
+fn decompress(compression: Compression, compressed: &[u8], bytes: usize) -> Result<Vec<u8>> {
+    let unequal = || failed("a page has another size than it declares");
+    if compressed.is_empty() && bytes == 0 {
+        return Ok(Vec::new());
+    }
+    let content = match compression {
+        Compression::UNCOMPRESSED => compressed.to_vec(),
+        Compression::SNAPPY => {
+            if snap::raw::decompress_len(compressed).map_err(failed)? != bytes {
+                return Err(unequal());
+            }
+            let mut decoder = snap::raw::Decoder::new();
+            decoder.decompress_vec(compressed).map_err(failed)?
+        }
+        Compression::GZIP(_) => {
+            let mut content = Vec::with_capacity(bytes);
+            let decoder = MultiGzDecoder::new(compressed);
+            let mut decoder = decoder.take(bytes as u64 + 1);
+            decoder.read_to_end(&mut content).map_err(failed)?;
+            content
+        }
+        Compression::ZSTD(_) => zstd::bulk::decompress(compressed, bytes).map_err(failed)?,
+        Compression::LZ4_RAW => lz4_flex::block::decompress(compressed, bytes).map_err(failed)?,
+        other => return Err(failed(format!("the compression {other} is not supported"))),
+    };
+    if content.len() != bytes {
+        return Err(unequal());
+    }
+    Ok(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::write::GzEncoder;
+    use std::io::Write;
+
+    #[test]
+    fn pages_do_not_grow_beyond_the_size_they_declare() {
+        let zeros = vec![0; 8 << 20];
+        let mut gzip = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(&zeros).unwrap();
+        let gzip = gzip.finish().unwrap();
+        let snappy = snap::raw::Encoder::new().compress_vec(&zeros).unwrap();
+        let zstd = zstd::bulk::compress(&zeros, 1).unwrap();
+        let lz4 = lz4_flex::block::compress(&zeros);
+        for (compression, compressed) in [
+            (Compression::GZIP(Default::default()), gzip),
+            (Compression::SNAPPY, snappy),
+            (Compression::ZSTD(Default::default()), zstd),
+            (Compression::LZ4_RAW, lz4),
+            (Compression::UNCOMPRESSED, zeros.clone()),
+        ] {
+            let of = |bytes| decompress(compression, &compressed, bytes);
+            assert_eq!(of(zeros.len()).unwrap(), zeros, "{compression}");
+            assert!(of(100).is_err(), "{compression}");
+            assert!(of(zeros.len() + 1).is_err(), "{compression}");
+        }
+    }
+
+    #[test]
+    fn memory_is_counted_until_the_last_value_of_a_page_is_dropped() {
+        let memory = Memory::default();
+        let reserved = memory.reserve(MEMORY_BYTES_MAX).unwrap();
+        let page = Bytes::from_owner(Counted {
+            content: vec![1, 2],
+            _reserved: reserved,
+        });
+        let value = page.slice(1..);
+        drop(page);
+        assert!(memory.reserve(1).is_err());
+        drop(value);
+        assert!(memory.reserve(1).is_ok());
+    }
+}

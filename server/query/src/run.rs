@@ -1,0 +1,623 @@
+//! A query at work: records in, rows out, one at a time, and no more of either in memory than one piece.
+
+use super::aggregate::Accumulator;
+use super::answer::{Format, RowWriter};
+use super::ast::{Column, Expr, Field, Name, Select, Statement, Step as Path};
+use super::avro::{Container, DATA_BYTES};
+use super::delimited::{self, DelimitedReader, Dialect};
+use super::documents::{self, DocumentReader};
+use super::eval::{Row, Scope, rows};
+use super::parquet::{self, Content, ParquetReader};
+use super::parser::parse;
+use super::time::Timestamp;
+use super::value::{Json, Value};
+use super::work::{ROW_STEPS_MAX, Signal, Work};
+use super::{Fatal, Malformed, RECORD_BYTES_MAX, RowError};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// Why there will be no query.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refused {
+    /// The statement cannot be read or does not fit the input.
+    Malformed(Malformed),
+    /// What is not served, as a sentence begins.
+    Unsupported(&'static str),
+}
+
+impl From<Malformed> for Refused {
+    fn from(malformed: Malformed) -> Refused {
+        Refused::Malformed(malformed)
+    }
+}
+
+/// A statement, read and checked against the formats.
+pub struct Query {
+    statement: Statement,
+    output: RowWriter,
+    reader: Reader,
+    /// For each field of the statement the place of its column, as far as it is known before the header.
+    columns: Vec<Option<usize>>,
+    has_header: bool,
+}
+
+enum Reader {
+    Delimited(Box<DelimitedReader>),
+    Documents(DocumentReader),
+    /// Without a reader before there is content.
+    Parquet(Option<Box<ParquetReader>>),
+}
+
+/// The content that a query is over.
+pub enum Input {
+    /// Is given piece by piece, so many bytes in all.
+    Stream(u64),
+    /// Is read where it is needed.
+    Content(Arc<dyn Content>),
+}
+
+impl Query {
+    /// Reads a statement. Errors: what is wrong in it; what of a format is not served.
+    pub fn new(sql: &str, input: &Format, output: Format) -> Result<Query, Refused> {
+        let statement = parse(sql)?;
+        let malformed = |at: usize, message: &str| Malformed::new(at, message.to_owned());
+        if let Format::Arrow(fields) = &output {
+            check_columns(&statement.select, fields.len())?;
+        }
+        let output = RowWriter::new(output).map_err(Refused::Unsupported)?;
+        let is_split = matches!(statement.select, Select::Split(_));
+        if is_split && (statement.condition.is_some() || statement.limit.is_some()) {
+            return Err(malformed(0, "sys.split goes with neither WHERE nor LIMIT").into());
+        }
+        let (reader, columns, has_header) = match input {
+            Format::Delimited(dialect) => {
+                if !statement.table.is_empty() {
+                    return Err(malformed(0, "a path after FROM is for JSON").into());
+                }
+                let columns = statement.fields.iter().map(|field| column(field, dialect));
+                let columns = columns.collect::<Result<Vec<_>, _>>()?;
+                let reader = DelimitedReader::new(dialect).map_err(Refused::Unsupported)?;
+                (
+                    Reader::Delimited(Box::new(reader)),
+                    columns,
+                    dialect.has_header,
+                )
+            }
+            Format::Json { .. } if is_split => {
+                return Err(malformed(0, "sys.split is for delimited text").into());
+            }
+            Format::Json { separator } => {
+                let reader = DocumentReader::new(separator);
+                (Reader::Documents(reader), Vec::new(), false)
+            }
+            Format::Parquet if is_split => {
+                return Err(malformed(0, "sys.split is for delimited text").into());
+            }
+            Format::Parquet if !statement.table.is_empty() => {
+                return Err(malformed(0, "a path after FROM is for JSON").into());
+            }
+            Format::Parquet => (Reader::Parquet(None), Vec::new(), false),
+            Format::Arrow(_) => return Err(Refused::Unsupported("Arrow (InputSerialization)")),
+        };
+        Ok(Query {
+            statement,
+            output,
+            reader,
+            columns,
+            has_header,
+        })
+    }
+
+    /// Whether the content is read where it is needed, not from front to back.
+    pub fn needs_content(&self) -> bool {
+        matches!(self.reader, Reader::Parquet(_))
+    }
+}
+
+/// Errors: a statement that selects another number of columns.
+fn check_columns(select: &Select, count: usize) -> Result<(), Malformed> {
+    let selected = match select {
+        // Depends on the row.
+        Select::All => return Ok(()),
+        Select::Columns(columns) => columns.len(),
+        Select::Aggregate(..) | Select::Split(_) => 1,
+    };
+    if selected != count {
+        let message = format!("{selected} columns are selected, but the Arrow schema has {count}");
+        return Err(Malformed::new(0, message));
+    }
+    Ok(())
+}
+
+/// The place of a field's column, if that is known without the header.
+fn column(field: &Field, dialect: &Dialect) -> Result<Option<usize>, Malformed> {
+    if !field.steps.is_empty() {
+        let message = "a path is for JSON".to_owned();
+        return Err(Malformed::new(field.at, message));
+    }
+    match field.root.ordinal() {
+        Some(place) => Ok(Some(place)),
+        _ if dialect.has_header => Ok(None),
+        _ => {
+            let message = "columns have no names without a header: expected _1, _2 and so on";
+            Err(Malformed::new(field.at, message.to_owned()))
+        }
+    }
+}
+
+/// What going on has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// The input is used up.
+    NeedsInput,
+    /// There is enough to be taken.
+    Full,
+    /// It was to pause.
+    Paused,
+    /// All is said.
+    Ended,
+}
+
+/// What one step has come to.
+enum Read {
+    /// A record was read, or a row was made of one.
+    Something,
+    NeedsInput,
+    End,
+}
+
+/// A query over one content.
+pub struct Running {
+    reader: Reader,
+    pass: Pass,
+    /// Rows of the document that was read last.
+    documents: std::vec::IntoIter<Json>,
+    awaits_header: bool,
+    ended: bool,
+    /// Bytes of the content.
+    total: u64,
+}
+
+/// What rows go through.
+struct Pass {
+    statement: Statement,
+    output: RowWriter,
+    columns: Vec<Option<usize>>,
+    places: Vec<usize>,
+    header: Option<Vec<String>>,
+    names: Vec<String>,
+    now: Timestamp,
+    accumulator: Option<Accumulator>,
+    rows_left: u64,
+    split_from: u64,
+    container: Container,
+}
+
+impl Running {
+    /// `input` is content if [`Query::needs_content`] and else a stream. `sync` is as [`Container::new`] wants it.
+    pub fn new(query: Query, input: Input, now: SystemTime, sync: u128) -> Running {
+        let total = match &input {
+            Input::Stream(bytes) => *bytes,
+            Input::Content(content) => content.length(),
+        };
+        let reader = match (query.reader, input) {
+            (Reader::Parquet(_), Input::Content(content)) => {
+                Reader::Parquet(Some(Box::new(ParquetReader::new(content))))
+            }
+            (reader, _) => reader,
+        };
+        let statement = query.statement;
+        let accumulator = match &statement.select {
+            Select::Aggregate(aggregate, _) => Some(Accumulator::new(aggregate.function)),
+            _ => None,
+        };
+        let names = match &statement.select {
+            Select::Columns(columns) => names(columns, &statement.fields),
+            Select::Aggregate(_, alias) => vec![alias.clone().unwrap_or_else(|| "_1".to_owned())],
+            Select::All | Select::Split(_) => vec!["_1".to_owned()],
+        };
+        let pass = Pass {
+            rows_left: statement.limit.unwrap_or(u64::MAX),
+            places: query
+                .columns
+                .iter()
+                .map(|place| place.unwrap_or_default())
+                .collect(),
+            statement,
+            output: query.output,
+            columns: query.columns,
+            header: None,
+            names,
+            now: Timestamp::of(now),
+            accumulator,
+            split_from: 0,
+            container: Container::new(sync),
+        };
+        Running {
+            reader,
+            pass,
+            documents: Vec::new().into_iter(),
+            awaits_header: query.has_header,
+            ended: false,
+            total,
+        }
+    }
+
+    /// Takes of the input, which is what has come and was not taken yet, until there is enough of an answer. Nothing comes
+    /// after the input if `is_last`. `signal` is asked before each row, and within rows that take long.
+    pub fn go_on(
+        &mut self,
+        input: &mut &[u8],
+        is_last: bool,
+        signal: &dyn Fn() -> Signal,
+    ) -> Status {
+        while !self.ended {
+            if self.pass.container.waiting() >= DATA_BYTES {
+                return Status::Full;
+            }
+            match signal() {
+                Signal::Continue => {}
+                Signal::Pause => return Status::Paused,
+                Signal::Stop => {
+                    self.ended = true;
+                    break;
+                }
+            }
+            if self.pass.rows_left == 0 && self.pass.accumulator.is_none() {
+                self.pass.finish(self.reader.taken());
+                self.end();
+                break;
+            }
+            match self.one(input, is_last, signal) {
+                Ok(Read::Something) => {}
+                Ok(Read::NeedsInput) => return Status::NeedsInput,
+                Ok(Read::End) => {
+                    self.pass.finish(self.reader.taken());
+                    self.end();
+                }
+                Err(fatal) => {
+                    let Fatal {
+                        name,
+                        description,
+                        position,
+                    } = &fatal;
+                    self.pass.flush();
+                    self.pass
+                        .container
+                        .error(true, name, description, *position);
+                    self.end();
+                }
+            }
+        }
+        Status::Ended
+    }
+
+    /// What has been answered since the last time.
+    pub fn take(&mut self) -> Vec<u8> {
+        self.pass.container.flush();
+        self.pass.container.take()
+    }
+
+    /// Says how far it has come.
+    pub fn tell_progress(&mut self) {
+        self.pass.flush();
+        let scanned = self.reader.taken();
+        self.pass.container.progress(scanned, self.total);
+    }
+
+    fn end(&mut self) {
+        self.ended = true;
+        self.tell_progress();
+        self.pass.container.end(self.total);
+    }
+
+    /// Reads one record, or makes one row of what was read.
+    fn one(
+        &mut self,
+        input: &mut &[u8],
+        is_last: bool,
+        signal: &dyn Fn() -> Signal,
+    ) -> Result<Read, Fatal> {
+        if let Some(document) = self.documents.next() {
+            let place = self.reader.record();
+            self.pass.row_at(Row::Document(&document), place, signal);
+            return Ok(Read::Something);
+        }
+        match &mut self.reader {
+            Reader::Parquet(reader) => {
+                let Some(reader) = reader else {
+                    return Ok(Read::End);
+                };
+                let is_all = self.pass.statement.select == Select::All;
+                let fields = (!is_all).then_some(&mut self.pass.statement.fields[..]);
+                match reader.next(fields)? {
+                    parquet::Step::Columns(names) => {
+                        let bytes: Vec<_> = names.iter().map(String::as_bytes).collect();
+                        self.pass.begin(names.clone(), &bytes);
+                    }
+                    parquet::Step::RowGroup => {}
+                    parquet::Step::Row(row) => {
+                        let position = reader.record_start;
+                        self.pass.parquet_row(row, position, signal);
+                    }
+                    parquet::Step::End => return Ok(Read::End),
+                }
+            }
+            Reader::Documents(reader) => match reader.next(input, is_last)? {
+                documents::Step::Document(document) => {
+                    let table: &[Path] = &self.pass.statement.table;
+                    self.documents = rows(document, table).into_iter();
+                }
+                documents::Step::NeedsInput => return Ok(Read::NeedsInput),
+                documents::Step::End => return Ok(Read::End),
+            },
+            Reader::Delimited(reader) => match reader.next(input, is_last)? {
+                delimited::Step::Record => {
+                    let is_header = std::mem::take(&mut self.awaits_header);
+                    self.pass.record(reader, is_header, signal)?;
+                }
+                delimited::Step::NeedsInput => return Ok(Read::NeedsInput),
+                delimited::Step::End => return Ok(Read::End),
+            },
+        }
+        Ok(Read::Something)
+    }
+}
+
+impl Reader {
+    fn taken(&self) -> u64 {
+        match self {
+            Reader::Delimited(reader) => reader.taken,
+            Reader::Documents(reader) => reader.taken,
+            Reader::Parquet(reader) => reader.as_ref().map_or(0, |reader| reader.taken),
+        }
+    }
+
+    /// The record that was read last.
+    fn record(&self) -> Record {
+        let (position, taken) = match self {
+            Reader::Delimited(reader) => (reader.record_start, reader.taken),
+            Reader::Documents(reader) => (reader.record_start, reader.taken),
+            // Its rows are no stretch of the content.
+            Reader::Parquet(_) => (0, 0),
+        };
+        Record::new(position, taken)
+    }
+}
+
+/// Where a record is in the content.
+#[derive(Clone, Copy)]
+struct Record {
+    position: u64,
+    bytes: usize,
+}
+
+impl Record {
+    /// From one offset to another.
+    fn new(position: u64, end: u64) -> Record {
+        Record {
+            position,
+            bytes: (end - position) as usize,
+        }
+    }
+}
+
+impl Pass {
+    fn record(
+        &mut self,
+        reader: &DelimitedReader,
+        is_header: bool,
+        signal: &dyn Fn() -> Signal,
+    ) -> Result<(), Fatal> {
+        if let Select::Split(bytes) = self.statement.select {
+            let size = reader.taken - self.split_from;
+            if size >= bytes {
+                self.split_from = reader.taken;
+                self.put_single(Value::Integer(size as i64));
+            }
+            return Ok(());
+        }
+        let position = reader.record_start;
+        let values = reader.values();
+        if is_header {
+            return self.take_header(&values, position);
+        }
+        let places = std::mem::take(&mut self.places);
+        let row = Row::Delimited {
+            values: &values,
+            columns: &places,
+        };
+        self.row_at(row, Record::new(position, reader.taken), signal);
+        self.places = places;
+        Ok(())
+    }
+
+    /// Finds the columns that the statement names, and answers the header if the answer has one.
+    fn take_header(&mut self, values: &[&[u8]], position: u64) -> Result<(), Fatal> {
+        // Names are found and told as text; as a record of the answer they are the bytes they were.
+        let header = values
+            .iter()
+            .map(|name| String::from_utf8_lossy(name).into_owned());
+        let header: Vec<_> = header.collect();
+        let header_places = HeaderPlaces::new(&header);
+        for (number, field) in self.statement.fields.iter().enumerate() {
+            let by_name = || header_places.get(&field.root);
+            let place = self.columns.get(number).copied().flatten().or_else(by_name);
+            let place = place.ok_or_else(|| Fatal {
+                name: "InvalidColumnName",
+                description: format!("The header has no column {}.", field.root.text),
+                position,
+            })?;
+            self.places[number] = place;
+        }
+        self.begin(header, values);
+        Ok(())
+    }
+
+    /// Takes the names of all columns that rows have.
+    fn begin(&mut self, header: Vec<String>, bytes: &[&[u8]]) {
+        let out = &mut self.container.data;
+        match &self.statement.select {
+            Select::All => self.output.put_header(out, bytes.iter().copied()),
+            _ if self.accumulator.is_some() => {}
+            _ => {
+                let names = self.names.iter().map(|name| name.as_bytes());
+                self.output.put_header(out, names);
+            }
+        }
+        self.header = Some(header);
+    }
+
+    fn parquet_row(
+        &mut self,
+        row: Result<Json, RowError>,
+        position: u64,
+        signal: &dyn Fn() -> Signal,
+    ) {
+        let row = row.and_then(|row| {
+            let bytes = row.bytes();
+            if bytes > RECORD_BYTES_MAX {
+                return Err(RowError::too_large());
+            }
+            Ok((row, Record { position, bytes }))
+        });
+        match row {
+            Ok((row, record)) => self.row_at(Row::Document(&row), record, signal),
+            Err(RowError { name, description }) => {
+                self.container.error(false, name, &description, position);
+            }
+        }
+    }
+
+    /// Answers a row, if it is one of those wanted; an error is answered in its place.
+    fn row_at(&mut self, row: Row<'_>, record: Record, signal: &dyn Fn() -> Signal) {
+        let work = Work::new(ROW_STEPS_MAX, signal);
+        if let Err(error) = self.row(row, record, &work) {
+            let RowError { name, description } = &error;
+            self.container
+                .error(false, name, description, record.position);
+        }
+    }
+
+    fn row(&mut self, row: Row<'_>, record: Record, work: &Work<'_>) -> Result<(), RowError> {
+        if self.rows_left == 0 {
+            return Ok(());
+        }
+        let scope = Scope {
+            row,
+            fields: &self.statement.fields,
+            now: self.now,
+            record_bytes: record.bytes,
+            work,
+        };
+        if let Some(condition) = &self.statement.condition
+            && !scope.holds(condition)?
+        {
+            return Ok(());
+        }
+        match &self.statement.select {
+            Select::Aggregate(aggregate, _) => {
+                let value = match &aggregate.of {
+                    None => Value::Integer(1),
+                    Some(of) => scope.evaluate(of)?,
+                };
+                return match &mut self.accumulator {
+                    Some(accumulator) => accumulator.add(value),
+                    None => Ok(()),
+                };
+            }
+            Select::Columns(columns) => {
+                let values = columns.iter().map(|column| scope.evaluate(&column.value));
+                let named = self.names.iter().map(|name| Cow::Borrowed(name.as_str()));
+                self.output
+                    .put_row(&mut self.container.data, named.zip(values))?;
+            }
+            Select::All => {
+                let header = self.header.as_deref();
+                self.output.put_all(&mut self.container.data, row, header)?;
+            }
+            Select::Split(_) => return Ok(()),
+        }
+        self.rows_left -= 1;
+        Ok(())
+    }
+
+    /// After the last record.
+    fn finish(&mut self, taken: u64) {
+        if let Some(accumulator) = self.accumulator.take()
+            && self.rows_left > 0
+        {
+            self.put_single(accumulator.finish());
+        }
+        if matches!(self.statement.select, Select::Split(_)) && taken > self.split_from {
+            self.put_single(Value::Integer((taken - self.split_from) as i64));
+        }
+        self.output.finish(&mut self.container.data);
+    }
+
+    /// Makes result of the rows that wait.
+    fn flush(&mut self) {
+        self.output.flush(&mut self.container.data);
+    }
+
+    fn put_single(&mut self, value: Value<'_>) {
+        let named = self.names.iter().map(|name| Cow::Borrowed(name.as_str()));
+        let named = named.zip([Ok(value)]);
+        if let Err(error) = self.output.put_row(&mut self.container.data, named) {
+            let RowError { name, description } = &error;
+            self.container.error(false, name, description, 0);
+        }
+    }
+}
+
+/// The first column of each name.
+struct HeaderPlaces<'a> {
+    exact: HashMap<&'a str, usize>,
+    lower_case: HashMap<String, usize>,
+}
+
+impl<'a> HeaderPlaces<'a> {
+    fn new(header: &'a [String]) -> HeaderPlaces<'a> {
+        let (mut exact, mut lower_case) = (HashMap::new(), HashMap::new());
+        for (place, name) in header.iter().enumerate() {
+            exact.entry(name.as_str()).or_insert(place);
+            lower_case.entry(name.to_ascii_lowercase()).or_insert(place);
+        }
+        HeaderPlaces { exact, lower_case }
+    }
+
+    fn get(&self, name: &Name) -> Option<usize> {
+        if name.quoted {
+            self.exact.get(name.text.as_str()).copied()
+        } else {
+            let lower_case = name.text.to_ascii_lowercase();
+            self.lower_case.get(&lower_case).copied()
+        }
+    }
+}
+
+/// What columns are called: as they say, as their field is, or by their place.
+fn names(columns: &[Column], fields: &[Field]) -> Vec<String> {
+    let name = |(place, column): (usize, &Column)| {
+        let field = match column.value {
+            Expr::Field(number) => fields.get(number),
+            _ => None,
+        };
+        let of_field = |field: &Field| {
+            let last = field.steps.iter().rev().find_map(|step| match step {
+                Path::Name(name) => Some(name),
+                _ => None,
+            });
+            last.unwrap_or(&field.root).text.clone()
+        };
+        let alias = column.alias.clone().or_else(|| field.map(of_field));
+        alias.unwrap_or_else(|| format!("_{}", place + 1))
+    };
+    columns.iter().enumerate().map(name).collect()
+}
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+pub mod tests;

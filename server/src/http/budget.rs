@@ -1,0 +1,70 @@
+//! The memory that bodies may hold, over all connections together.
+//!
+//! Bytes that wait for a client to take them, and bytes that wait for a client to send the rest, cost memory for as long as the client
+//! likes. So all of them come out of one budget. Small bodies are free: they fit into what a connection takes anyway.
+//!
+//! - A response takes from the budget what it reads ahead ([`grant`]). When the budget is used up, it goes on with
+//!   [`PIECE_BYTES`] at a time, which costs reading but no memory.
+//! - A request waits for room before it holds more ([`reserve`]).
+//! - While the budget is short ([`is_short`]), clients that make no progress are cut off sooner.
+
+use super::error::{Failure, Result};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Bytes of bodies in memory, of all connections.
+const BUDGET_BYTES: usize = 96 << 20;
+/// Most that one response reads ahead.
+pub const READ_AHEAD_BYTES: usize = 512 << 10;
+/// What a response reads at a time when the budget is used up. It does not come out of the budget.
+pub const PIECE_BYTES: usize = 16 << 10;
+/// A request body of no more than this is free.
+pub const FREE_BYTES: usize = 64 << 10;
+/// How long a request waits for room.
+const WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// The budget is counted in these.
+const UNIT: usize = 1 << 10;
+
+static BUDGET: LazyLock<Arc<Semaphore>> =
+    LazyLock::new(|| Arc::new(Semaphore::new(BUDGET_BYTES / UNIT)));
+
+/// Part of the budget. Given back when it is dropped.
+#[derive(Debug)]
+pub struct Share(#[expect(dead_code, reason = "held for its drop")] OwnedSemaphorePermit);
+
+/// Room for bytes that a response reads ahead: at most [`READ_AHEAD_BYTES`], half of that when the budget is short, `None` when it is
+/// used up.
+pub fn grant() -> Option<(usize, Share)> {
+    let bytes = if is_short() {
+        READ_AHEAD_BYTES / 2
+    } else {
+        READ_AHEAD_BYTES
+    };
+    let permit = BUDGET.clone().try_acquire_many_owned(units(bytes)).ok()?;
+    Some((bytes, Share(permit)))
+}
+
+/// Room for bytes of a request's body. Waits for it. Error: `ServerBusy` after half a minute.
+pub async fn reserve(bytes: usize) -> Result<Share> {
+    let bytes = bytes.min(BUDGET_BYTES);
+    let permit = BUDGET.clone().acquire_many_owned(units(bytes));
+    match tokio::time::timeout(WAIT_MAX, permit).await {
+        Ok(Ok(permit)) => Ok(Share(permit)),
+        _ => Err(Failure::new(
+            503,
+            "ServerBusy",
+            "Too many large bodies are under way. Try again later.",
+        )),
+    }
+}
+
+/// Whether less than a quarter of the budget is left.
+pub fn is_short() -> bool {
+    BUDGET.available_permits() < BUDGET_BYTES / UNIT / 4
+}
+
+fn units(bytes: usize) -> u32 {
+    u32::try_from(bytes.div_ceil(UNIT)).expect("the budget has fewer units than that")
+}

@@ -1,0 +1,306 @@
+//! Follows the framing of the requests on one connection: where each head ends, how long its body is, where the next head begins.
+//!
+//! The HTTP library decides what is served; this reader only notes what the library does not report: the case of metadata names,
+//! and heads that declare two lengths. It reads the same bytes by the same rules, so it stays in step whatever is answered,
+//! also when a body is refused, when requests are pipelined, and when empty lines precede a request line.
+//! Source: RFC 9112, sections 2.2, 6 and 7.1.
+
+use std::collections::VecDeque;
+
+const METADATA_PREFIX: &[u8] = b"x-ms-meta-";
+/// Bytes of a header line that are kept. Longer names are refused by the library, and no length needs more.
+const LINE_BYTES_KEPT: usize = 8 * 1024;
+
+/// What only the bytes of a head tell.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct RawHead {
+    /// Names that start with `x-ms-meta-`, as sent.
+    pub metadata_names: Vec<String>,
+    /// Content-Length beside Transfer-Encoding: two readers could disagree where the body ends.
+    pub ambiguous_length: bool,
+}
+
+/// Reads a connection's bytes, in pieces of any size, and keeps the heads that have not been taken: as many as the library's
+/// read buffer has room for.
+#[derive(Debug, Default)]
+pub struct FramingReader {
+    place: Place,
+    /// The line that is being read, cut to what is kept of one.
+    line: Vec<u8>,
+    head: Head,
+    heads: VecDeque<RawHead>,
+}
+
+/// Where in the stream the next byte stands.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Place {
+    /// Before a request line; empty lines are skipped.
+    #[default]
+    Start,
+    HeaderLine,
+    /// This many bytes of a body are left.
+    Body(u64),
+    ChunkSize,
+    Chunk(u64),
+    ChunkEnd,
+    TrailerLine,
+    /// The library refuses what was read, and closes the connection.
+    Refused,
+}
+
+/// The head that is being read.
+#[derive(Debug, Default)]
+struct Head {
+    raw: RawHead,
+    content_length: Option<u64>,
+    is_chunked: bool,
+}
+
+impl FramingReader {
+    /// Reads on.
+    pub fn read(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            bytes = match self.place {
+                Place::Body(left) => self.skip(bytes, left, Place::Body, Place::Start),
+                Place::Chunk(left) => self.skip(bytes, left, Place::Chunk, Place::ChunkEnd),
+                Place::Refused => return,
+                _ => self.read_line(bytes),
+            };
+        }
+    }
+
+    /// Whether a head has begun and not ended.
+    pub fn is_within_head(&self) -> bool {
+        match self.place {
+            Place::Start => !self.line.is_empty(),
+            Place::HeaderLine => true,
+            _ => false,
+        }
+    }
+
+    /// The oldest head that was read to its end and not taken. Heads are served in the order in which they were read.
+    pub fn take_head(&mut self) -> RawHead {
+        self.heads.pop_front().unwrap_or_default()
+    }
+
+    fn skip<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        left: u64,
+        within: fn(u64) -> Place,
+        after: Place,
+    ) -> &'a [u8] {
+        let skipped = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
+        let left = left - skipped as u64;
+        self.place = if left == 0 { after } else { within(left) };
+        &bytes[skipped..]
+    }
+
+    fn read_line<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        let end = memchr::memchr(b'\n', bytes);
+        let part = &bytes[..end.unwrap_or(bytes.len())];
+        let kept = LINE_BYTES_KEPT
+            .saturating_sub(self.line.len())
+            .min(part.len());
+        self.line.extend_from_slice(&part[..kept]);
+        let Some(end) = end else {
+            return &[];
+        };
+        let line = std::mem::take(&mut self.line);
+        self.place = self.end_line(line.strip_suffix(b"\r").unwrap_or(&line));
+        // The next line is read into the same memory.
+        self.line = line;
+        self.line.clear();
+        &bytes[end + 1..]
+    }
+
+    fn end_line(&mut self, line: &[u8]) -> Place {
+        match self.place {
+            Place::Start if line.is_empty() => Place::Start,
+            Place::HeaderLine if line.is_empty() => self.end_head(),
+            Place::Start => Place::HeaderLine,
+            Place::HeaderLine => self.header(line),
+            Place::ChunkSize => match chunk_size(line) {
+                Some(0) => Place::TrailerLine,
+                Some(size) => Place::Chunk(size),
+                None => Place::Refused,
+            },
+            Place::ChunkEnd if line.is_empty() => Place::ChunkSize,
+            Place::TrailerLine if line.is_empty() => Place::Start,
+            Place::TrailerLine => Place::TrailerLine,
+            _ => Place::Refused,
+        }
+    }
+
+    fn header(&mut self, line: &[u8]) -> Place {
+        let (name, value) = line.split_at(memchr::memchr(b':', line).unwrap_or(line.len()));
+        let name = name.trim_ascii();
+        let value = value.strip_prefix(b":").unwrap_or_default().trim_ascii();
+        if is_metadata(name) {
+            let name = std::str::from_utf8(name).map(str::to_owned);
+            self.head.raw.metadata_names.extend(name);
+        } else if name.eq_ignore_ascii_case(b"content-length") {
+            match decimal(value) {
+                Some(length) => self.head.content_length = Some(length),
+                None => return Place::Refused,
+            }
+        } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
+            self.head.is_chunked = true;
+        }
+        Place::HeaderLine
+    }
+
+    fn end_head(&mut self) -> Place {
+        let head = std::mem::take(&mut self.head);
+        let ambiguous_length = head.is_chunked && head.content_length.is_some();
+        self.heads.push_back(RawHead {
+            ambiguous_length,
+            ..head.raw
+        });
+        match head.content_length {
+            _ if ambiguous_length => Place::Refused,
+            _ if head.is_chunked => Place::ChunkSize,
+            None | Some(0) => Place::Start,
+            Some(length) => Place::Body(length),
+        }
+    }
+}
+
+fn is_metadata(name: &[u8]) -> bool {
+    name.get(..METADATA_PREFIX.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(METADATA_PREFIX))
+}
+
+fn decimal(text: &[u8]) -> Option<u64> {
+    let digits = text.iter().all(u8::is_ascii_digit);
+    let text = std::str::from_utf8(text).ok().filter(|_| digits)?;
+    text.parse().ok()
+}
+
+/// The size that a chunk's first line states; extensions may follow it.
+fn chunk_size(line: &[u8]) -> Option<u64> {
+    let end = memchr::memchr3(b';', b' ', b'\t', line).unwrap_or(line.len());
+    let digits = std::str::from_utf8(&line[..end]).ok()?;
+    u64::from_str_radix(digits, 16)
+        .ok()
+        .filter(|_| !digits.starts_with('+'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn named(name: &str) -> RawHead {
+        RawHead {
+            metadata_names: vec![name.to_owned()],
+            ambiguous_length: false,
+        }
+    }
+
+    fn heads(bytes: &[u8]) -> Vec<RawHead> {
+        let mut reader = FramingReader::default();
+        reader.read(bytes);
+        assert!(!reader.is_within_head());
+        reader.heads.into()
+    }
+
+    #[test]
+    fn a_body_is_never_taken_for_a_head() {
+        let stream = b"PUT /c HTTP/1.1\r\nx-ms-Meta-One: 1\r\nContent-Length: 24\r\n\r\n\r\n\r\nx-ms-meta-body: 1\r\n\r\n\
+            PUT /d HTTP/1.1\r\nx-ms-meta-TWO: 2\r\n\r\n";
+        assert_eq!(
+            heads(&stream[..]),
+            [named("x-ms-Meta-One"), named("x-ms-meta-TWO")]
+        );
+    }
+
+    #[test]
+    fn a_chunked_body_and_its_trailers_are_skipped() {
+        let stream = b"PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nx-ms-meta-A: 1\r\n\r\n\
+            5;ext=1\r\n\r\n\r\nx\r\nA\r\n0123456789\r\n0\r\nx-ms-meta-trailer: 1\r\n\r\n\
+            GET / HTTP/1.1\r\nx-ms-meta-B: 1\r\n\r\n";
+        assert_eq!(
+            heads(&stream[..]),
+            [named("x-ms-meta-A"), named("x-ms-meta-B")]
+        );
+    }
+
+    #[test]
+    fn empty_lines_before_a_request_line_are_no_head() {
+        let stream = b"\r\n\r\n\nPUT / HTTP/1.1\r\nx-ms-meta-CaMeL: 1\r\n\r\n";
+        assert_eq!(heads(&stream[..]), [named("x-ms-meta-CaMeL")]);
+    }
+
+    #[test]
+    fn two_lengths_are_noticed_in_every_head_of_a_pipeline() {
+        let stream = b"GET / HTTP/1.1\r\n\r\n\
+            PUT / HTTP/1.1\r\ncontent-length: 3\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let ambiguous: Vec<bool> = heads(&stream[..])
+            .iter()
+            .map(|head| head.ambiguous_length)
+            .collect();
+        assert_eq!(ambiguous, [false, true]);
+    }
+
+    #[test]
+    fn half_a_head_is_told_from_an_idle_connection_and_from_a_body() {
+        let mut reader = FramingReader::default();
+        let mut expect = |bytes: &[u8], within: bool| {
+            reader.read(bytes);
+            assert_eq!(reader.is_within_head(), within, "{bytes:?}");
+        };
+        expect(b"", false);
+        expect(b"\r\n", false);
+        expect(b"G", true);
+        expect(b"ET / HTTP/1.1\r\nContent-Length: 4\r\n", true);
+        expect(b"\r\n", false);
+        expect(b"1234", false);
+        expect(b"GET / HTTP/1.1\r\n", true);
+        expect(b"Content-Length: -4\r\n", false);
+    }
+
+    proptest! {
+        #[test]
+        fn the_pieces_in_which_bytes_arrive_do_not_matter(
+            bodies in proptest::collection::vec((any::<bool>(), proptest::collection::vec(any::<u8>(), 0..40)), 1..5),
+            cuts in proptest::collection::vec(1..20usize, 1..100),
+        ) {
+            let mut stream = Vec::new();
+            for (number, (chunked, body)) in bodies.iter().enumerate() {
+                stream.extend(format!("PUT / HTTP/1.1\r\nx-ms-meta-N{number}: 1\r\n").bytes());
+                if *chunked {
+                    stream.extend(b"Transfer-Encoding: chunked\r\n\r\n");
+                    for piece in body.chunks(7) {
+                        stream.extend(format!("{:x}\r\n", piece.len()).bytes());
+                        stream.extend(piece);
+                        stream.extend(b"\r\n");
+                    }
+                    stream.extend(b"0\r\n\r\n");
+                } else {
+                    stream.extend(format!("Content-Length: {}\r\n\r\n", body.len()).bytes());
+                    stream.extend(body);
+                }
+            }
+            let mut reader = FramingReader::default();
+            let mut rest = &stream[..];
+            for cut in cuts.iter().cycle() {
+                let (piece, after) = rest.split_at((*cut).min(rest.len()));
+                reader.read(piece);
+                rest = after;
+                if rest.is_empty() {
+                    break;
+                }
+            }
+            for number in 0..bodies.len() {
+                prop_assert_eq!(reader.take_head(), named(&format!("x-ms-meta-N{number}")));
+            }
+            prop_assert_eq!(reader.place, Place::Start);
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            FramingReader::default().read(&bytes);
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Notices, in debug builds, requests that hold a connection thread for long: their neighbours on that thread wait for it.
+//!
+//! Processor time is measured, not time: on a busy machine any thread may stand still.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// The longest that a request may hold a connection thread without a pause. What may take longer belongs on the blocking pool.
+const HELD_MAX: Duration = Duration::from_millis(10);
+
+/// A request whose every step is measured.
+pub struct Measured<F> {
+    request: Pin<Box<F>>,
+    what: String,
+}
+
+impl<F> Measured<F> {
+    /// `what` names the request in the log.
+    pub fn new(request: F, what: String) -> Measured<F> {
+        Measured {
+            request: Box::pin(request),
+            what,
+        }
+    }
+}
+
+impl<F: Future> Future for Measured<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<F::Output> {
+        let before = processor_time();
+        let polled = self.request.as_mut().poll(task);
+        let held = processor_time().saturating_sub(before);
+        if held > HELD_MAX {
+            tracing::error!(
+                milliseconds = held.as_millis() as u64,
+                "a connection thread was held by {}",
+                self.what
+            );
+        }
+        polled
+    }
+}
+
+/// Processor time of this thread.
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}

@@ -1,0 +1,276 @@
+//! Bodies of responses that are read from the store while they are sent.
+
+use super::budget::{self, PIECE_BYTES, Share};
+use super::error::Result;
+use axum::body::Body;
+use bytes::Bytes;
+use hyper::body::{Body as HttpBody, Frame};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+use tokio::task::JoinHandle;
+
+/// Reads the next chunk of a response; `None` at its end. Blocks for the disk.
+pub trait ChunkSource: Send + Unpin + 'static {
+    /// At most `bytes_max` bytes where the source can choose.
+    fn next_chunk(&mut self, bytes_max: usize) -> Result<Option<Bytes>>;
+}
+
+/// Room for what is read ahead of a client.
+#[derive(Debug)]
+pub struct Room {
+    bytes: usize,
+    /// `None`: what is read is copied, so that it keeps nothing larger in memory, and the next is read when it is gone.
+    share: Option<Arc<Share>>,
+}
+
+impl Room {
+    /// As much as there is to be had now.
+    pub fn take() -> Room {
+        match budget::grant() {
+            Some((bytes, share)) => Room {
+                bytes,
+                share: Some(Arc::new(share)),
+            },
+            None => Room {
+                bytes: PIECE_BYTES,
+                share: None,
+            },
+        }
+    }
+
+    /// Bytes that may be read.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn hold(&self, bytes: Bytes) -> Bytes {
+        match self.share {
+            Some(_) => bytes,
+            None => Bytes::copy_from_slice(&bytes),
+        }
+    }
+}
+
+/// A body of `length` bytes: `first`, which was read into `room`, then what `source` has. Chunks are read while those before them
+/// are sent, so a slow client holds a few chunks and no thread.
+pub fn streamed<S: ChunkSource>(first: Bytes, room: Room, source: S, length: u64) -> Body {
+    body(first, room, source, Some(length))
+}
+
+/// As [`streamed`], of as many bytes as `source` turns out to have.
+pub fn streamed_to_end<S: ChunkSource>(first: Bytes, source: S) -> Body {
+    body(first, Room::take(), source, None)
+}
+
+fn body<S: ChunkSource>(first: Bytes, room: Room, source: S, remaining: Option<u64>) -> Body {
+    let first = room.hold(first);
+    Body::new(Streamed {
+        ready: VecDeque::from([first]),
+        share: room.share,
+        state: State::Idle(source),
+        remaining,
+        unsent: Arc::default(),
+    })
+}
+
+struct Streamed<S> {
+    /// Chunks to go out, in order.
+    ready: VecDeque<Bytes>,
+    /// Of the budget, for those.
+    share: Option<Arc<Share>>,
+    state: State<S>,
+    /// `None` if nobody knows.
+    remaining: Option<u64>,
+    unsent: Arc<Unsent>,
+}
+
+enum State<S> {
+    Idle(S),
+    Reading(JoinHandle<Read<S>>),
+    /// There is no more to read, because of an error or not.
+    Ended(Result<()>),
+}
+
+struct Read<S> {
+    chunks: VecDeque<Bytes>,
+    share: Option<Arc<Share>>,
+    next: State<S>,
+}
+
+/// Reads as much as there is room for.
+fn read_ahead<S: ChunkSource>(mut source: S, room: Room) -> Read<S> {
+    let mut chunks = VecDeque::new();
+    let mut left = room.bytes;
+    let next = loop {
+        if left == 0 {
+            break State::Idle(source);
+        }
+        match source.next_chunk(left) {
+            Ok(Some(chunk)) => {
+                left = left.saturating_sub(chunk.len());
+                chunks.push_back(room.hold(chunk));
+            }
+            ended => break State::Ended(ended.map(|_| ())),
+        }
+    };
+    let share = room.share;
+    Read {
+        chunks,
+        share,
+        next,
+    }
+}
+
+/// The chunks of one response that the connection has taken and not sent.
+#[derive(Debug, Default)]
+struct Unsent(Mutex<UnsentChunks>);
+
+#[derive(Debug, Default)]
+struct UnsentChunks {
+    count: usize,
+    waker: Option<Waker>,
+}
+
+impl Unsent {
+    /// Ready when there are none.
+    fn poll_none(&self, task: &Context<'_>) -> Poll<()> {
+        let mut chunks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if chunks.count == 0 {
+            return Poll::Ready(());
+        }
+        chunks.waker = Some(task.waker().clone());
+        Poll::Pending
+    }
+
+    fn add(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).count += 1;
+    }
+
+    fn remove(&self) {
+        let mut chunks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        chunks.count -= 1;
+        if chunks.count == 0
+            && let Some(waker) = chunks.waker.take()
+        {
+            waker.wake();
+        }
+    }
+}
+
+/// A chunk on its way out.
+struct Outgoing {
+    bytes: Bytes,
+    _share: Option<Arc<Share>>,
+    unsent: Arc<Unsent>,
+}
+
+impl AsRef<[u8]> for Outgoing {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Outgoing {
+    fn drop(&mut self) {
+        self.unsent.remove();
+    }
+}
+
+impl<S: ChunkSource> Streamed<S> {
+    /// Begins to read if there is more to come than what is ready, and room for it.
+    fn begin_to_read(&mut self, task: &Context<'_>) {
+        let ready = self.ready.iter().map(|chunk| chunk.len() as u64).sum();
+        let is_all = self.remaining.is_some_and(|remaining| remaining <= ready);
+        if is_all || !matches!(self.state, State::Idle(_)) {
+            return;
+        }
+        let room = Room::take();
+        let waits = room.share.is_none()
+            && (!self.ready.is_empty() || self.unsent.poll_none(task).is_pending());
+        if waits {
+            return;
+        }
+        self.state = match std::mem::replace(&mut self.state, State::Ended(Ok(()))) {
+            State::Idle(source) => State::Reading(tokio::task::spawn_blocking(move || {
+                read_ahead(source, room)
+            })),
+            state => state,
+        };
+    }
+
+    fn send(&mut self, chunk: Bytes) -> Frame<Bytes> {
+        let length = chunk.len() as u64;
+        self.remaining = self.remaining.map(|left| left.saturating_sub(length));
+        self.unsent.add();
+        Frame::data(Bytes::from_owner(Outgoing {
+            bytes: chunk,
+            _share: self.share.clone(),
+            unsent: self.unsent.clone(),
+        }))
+    }
+}
+
+impl<S: ChunkSource> HttpBody for Streamed<S> {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        task: &mut Context<'_>,
+    ) -> Poll<Option<std::result::Result<Frame<Bytes>, std::io::Error>>> {
+        if self.remaining == Some(0) {
+            return Poll::Ready(None);
+        }
+        self.begin_to_read(task);
+        if self.ready.is_empty() {
+            // What is read next has room of its own.
+            self.share = None;
+            if let State::Reading(reading) = &mut self.state {
+                let Poll::Ready(read) = Pin::new(reading).poll(task) else {
+                    return Poll::Pending;
+                };
+                match read {
+                    Ok(read) => {
+                        (self.ready, self.share, self.state) = (read.chunks, read.share, read.next);
+                    }
+                    Err(panic) => {
+                        self.state = State::Ended(Ok(()));
+                        return Poll::Ready(Some(Err(broken_off(panic.to_string()))));
+                    }
+                }
+                self.begin_to_read(task);
+            }
+        }
+        if let Some(chunk) = self.ready.pop_front() {
+            return Poll::Ready(Some(Ok(self.send(chunk))));
+        }
+        let ended = match &mut self.state {
+            // There was no room; the task is woken when what it has sent is gone.
+            State::Idle(_) => return Poll::Pending,
+            State::Reading(_) => State::Ended(Ok(())),
+            ended => std::mem::replace(ended, State::Ended(Ok(()))),
+        };
+        let reason = match ended {
+            State::Ended(Err(failure)) => failure.message.into_owned(),
+            _ if self.remaining.is_none() => return Poll::Ready(None),
+            _ => "the content ended before its length".to_owned(),
+        };
+        // The status has been sent: all that is left is to end the connection before the promised length.
+        Poll::Ready(Some(Err(broken_off(reason))))
+    }
+
+    fn size_hint(&self) -> hyper::body::SizeHint {
+        match self.remaining {
+            Some(remaining) => hyper::body::SizeHint::with_exact(remaining),
+            None => hyper::body::SizeHint::default(),
+        }
+    }
+}
+
+fn broken_off(reason: String) -> std::io::Error {
+    tracing::error!(reason, "a download broke off");
+    std::io::Error::other(reason)
+}

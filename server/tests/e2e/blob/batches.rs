@@ -1,0 +1,81 @@
+//! Blob Batch: the bytes of its answer, which the official clients take apart in ways of their own.
+
+use super::{account_sas, put_blob, request, with_container};
+
+/// The answer to a batch with these requests.
+fn batch(server: &crate::server::Server, requests: &[String]) -> crate::http::Response {
+    let parts = requests.iter().enumerate().map(|(id, request)| {
+        format!(
+            "--b\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\nContent-ID: {id}\r\n\r\n\
+             {request} HTTP/1.1\r\nContent-Length: 0\r\n\r\n"
+        )
+    });
+    let body = parts.collect::<String>() + "--b--\r\n";
+    request("POST", "/?comp=batch")
+        .header("Content-Type", "multipart/mixed; boundary=b")
+        .body(body)
+        .send(server)
+}
+
+/// What the client for C++ makes of an answer: id and response of each part, or the offset at which it throws. It reads strictly:
+/// every part begins with the delimiter, the body ends behind the closing one, and names of headers end with a colon and a blank.
+/// Source: azure-storage-blobs, `blob_batch.cpp`.
+fn read_as_cpp(content_type: &str, body: &str) -> Result<Vec<(usize, String)>, usize> {
+    let boundary = content_type.strip_prefix("multipart/mixed; boundary=");
+    let delimiter = format!("--{}", boundary.ok_or(0_usize)?);
+    let (mut parts, mut rest) = (Vec::new(), body);
+    loop {
+        let offset = body.len() - rest.len();
+        rest = rest.strip_prefix(&delimiter).ok_or(offset)?;
+        rest = rest.strip_prefix("--").unwrap_or(rest);
+        if rest.is_empty() {
+            return Ok(parts);
+        }
+        let end = rest.find(&delimiter).ok_or(offset)?;
+        let (head, response) = rest[..end].split_once("\r\n\r\n").ok_or(offset)?;
+        let id = head.split_once("Content-ID: ").ok_or(offset)?.1;
+        let id = id.split("\r\n").next().unwrap_or_default();
+        parts.push((id.parse().map_err(|_| offset)?, response.to_owned()));
+        rest = &rest[end..];
+    }
+}
+
+#[test]
+fn the_answer_to_a_batch_is_read_by_every_client() {
+    let server = with_container();
+    put_blob("a", "1").send(&server).is(201);
+    let sas = account_sas("d", "b", "o", "", "https,http");
+    let delete = |name: &str| format!("DELETE /devstoreaccount1/con/{name}?{sas}");
+    let answer = batch(&server, &[delete("a"), delete("none")]);
+    let body = answer.is(202).text();
+    let content_type = answer.header("Content-Type").unwrap();
+    let boundary = content_type
+        .strip_prefix("multipart/mixed; boundary=")
+        .unwrap();
+    // Go looks for a boundary that begins so, and splits at it. Java and JavaScript take what follows "=" in the media type for the
+    // boundary, which thus has no quotes; JavaScript also needs a line end behind each delimiter.
+    assert!(boundary.starts_with("batchresponse_"), "{boundary}");
+    // .NET and Python read to the closing delimiter; C++ takes anything behind it for one more part, and throws.
+    assert!(body.ends_with(&format!("--{boundary}--")), "{body:?}");
+    let parts = read_as_cpp(content_type, &body).unwrap();
+    assert_eq!(parts.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [0, 1]);
+    // Java takes what stands between the second and the third empty line for an error, so a success ends with the second.
+    assert!(
+        parts[0].1.starts_with("HTTP/1.1 202 Accepted\r\n"),
+        "{}",
+        parts[0].1
+    );
+    assert!(parts[0].1.ends_with("\r\n\r\n"));
+    assert_eq!(parts[0].1.matches("\r\n\r\n").count(), 1, "{}", parts[0].1);
+    // JavaScript knows a failure by this header, in this case, with one blank behind the colon.
+    assert!(parts[1].1.starts_with("HTTP/1.1 404 "), "{}", parts[1].1);
+    assert!(parts[1].1.contains("\r\nx-ms-error-code: BlobNotFound\r\n"));
+}
+
+#[test]
+fn a_line_end_behind_the_last_boundary_is_what_the_client_for_cpp_throws_at() {
+    let part = "--x\r\nContent-ID: 0\r\n\r\nHTTP/1.1 202 Accepted\r\n\r\n";
+    let read = |end: &str| read_as_cpp("multipart/mixed; boundary=x", &format!("{part}{end}"));
+    assert_eq!(read("--x--").unwrap().len(), 1);
+    assert!(read("--x--\r\n").is_err());
+}

@@ -1,0 +1,128 @@
+//! Headers of blobs: which a writer may clear or get wrong, and which keep a browser from running what it is shown.
+
+use super::{account_sas, put_blob, request, with_container};
+use crate::http::Response;
+use crate::server::{ACCOUNT, Server};
+
+fn head(server: &Server, name: &str) -> Response {
+    request("HEAD", &format!("/con/{name}")).send(server)
+}
+
+#[test]
+fn a_type_that_is_not_given_again_is_cleared() {
+    let server = with_container();
+    put_blob("b", "content").send(&server).is(201);
+    head(&server, "b").has_header("Content-Type", "application/octet-stream");
+    let set = |name: &str, value: &str| {
+        let request = request("PUT", "/con/b?comp=properties").header(name, value);
+        request.send(&server)
+    };
+    set("x-ms-blob-content-type", "text/plain").is(200);
+    head(&server, "b").has_header("Content-Type", "text/plain");
+    set("x-ms-blob-cache-control", "no-cache").is(200);
+    let cleared = head(&server, "b");
+    assert_eq!(cleared.header("Content-Type"), None);
+    cleared.has_header("Cache-Control", "no-cache");
+    let listed = request("GET", "/con?restype=container&comp=list").send(&server);
+    assert!(!listed.text().contains("octet-stream"), "{}", listed.text());
+    // A copy has what its source has; a blob that is written anew has the type that all have.
+    let copy = request("PUT", "/con/copy").header(
+        "x-ms-copy-source",
+        &format!("http://127.0.0.1:{}/{ACCOUNT}/con/b", server.ports.blob),
+    );
+    copy.send(&server).is(202);
+    assert_eq!(head(&server, "copy").header("Content-Type"), None);
+    put_blob("b", "new").send(&server).is(201);
+    head(&server, "b").has_header("Content-Type", "application/octet-stream");
+    // Of a page blob nothing is cleared by a change of its length alone.
+    let page = request("PUT", "/con/p").header("x-ms-blob-type", "PageBlob");
+    let page = page.header("x-ms-blob-content-length", "512");
+    page.header("x-ms-blob-content-type", "text/plain")
+        .send(&server)
+        .is(201);
+    let resize = |extra: (&str, &str)| {
+        let request = request("PUT", "/con/p?comp=properties");
+        let request = request.header("x-ms-blob-content-length", "1024");
+        request.header(extra.0, extra.1).send(&server).is(200);
+        head(&server, "p").header("Content-Type").map(str::to_owned)
+    };
+    assert_eq!(resize(("Accept", "*/*")).as_deref(), Some("text/plain"));
+    assert_eq!(resize(("x-ms-blob-cache-control", "no-cache")), None);
+}
+
+#[test]
+fn an_md5_is_sixteen_bytes_in_base64() {
+    let server = with_container();
+    put_blob("b", "content").send(&server).is(201);
+    let message = "The MD5 value specified in the request is invalid. The MD5 value must be 128 bits and Base64-encoded.";
+    let name = "x-ms-blob-content-md5";
+    for value in [
+        "AAAA",
+        "not base64",
+        "mgNkuembtIDdJeHwKEyFVQ",
+        "AAAAAAAAAAAAAAAAAAAAAAA=",
+    ] {
+        for target in ["/con/b?comp=properties", "/con/b?comp=blocklist"] {
+            let request = request("PUT", target).header(name, value);
+            let request = request.body(if target.ends_with("list") {
+                "<BlockList/>"
+            } else {
+                ""
+            });
+            request
+                .send(&server)
+                .is_error(400, "InvalidMd5", message)
+                .has_element("HeaderName", name);
+        }
+        for header in [name, "Content-MD5"] {
+            let put = put_blob("c", "content").header(header, value);
+            put.send(&server).is_error(400, "InvalidMd5", message);
+        }
+    }
+}
+
+#[test]
+fn a_browser_runs_no_script_of_a_blob() {
+    let server = with_container();
+    let put = |name: &str, content_type: &str| {
+        let put = put_blob(name, "<svg/>").header("x-ms-blob-content-type", content_type);
+        put.send(&server).is(201);
+    };
+    put("page", "text/html; charset=utf-8");
+    put("picture", "image/svg+xml");
+    put("text", "text/plain");
+    let get = |target: &str| request("GET", target).send(&server);
+    for name in ["page", "picture"] {
+        get(&format!("/con/{name}"))
+            .has_header("X-Content-Type-Options", "nosniff")
+            .has_header("Content-Security-Policy", "sandbox");
+    }
+    assert_eq!(get("/con/text").header("Content-Security-Policy"), None);
+    let sas = account_sas("r", "b", "o", "", "https,http");
+    let shown_as_page = request("GET", &format!("/con/text?{sas}&rsct=text%2Fhtml")).unsigned();
+    shown_as_page
+        .send(&server)
+        .has_header("Content-Type", "text/html")
+        .has_header("Content-Security-Policy", "sandbox");
+}
+
+#[test]
+fn a_website_runs_its_scripts() {
+    let server = Server::fresh();
+    let properties = "<StorageServiceProperties><StaticWebsite><Enabled>true</Enabled>\
+                      <IndexDocument>index.html</IndexDocument></StaticWebsite></StorageServiceProperties>";
+    let set = request("PUT", "/?restype=service&comp=properties").body(properties);
+    set.send(&server).is(202);
+    let made = request("PUT", "/$web?restype=container").send(&server);
+    assert!([201, 409].contains(&made.status), "{made:?}");
+    let page = request("PUT", "/$web/index.html").header("x-ms-blob-type", "BlockBlob");
+    let page = page
+        .header("x-ms-blob-content-type", "text/html")
+        .body("<html/>");
+    page.send(&server).is(201);
+    let shown = crate::http::Request::exactly(crate::server::Service::Blob, "GET", "/");
+    let host = format!("{ACCOUNT}.web.localhost:{}", server.ports.blob);
+    let shown = shown.unsigned().header("Host", &host).send(&server);
+    shown.is(200).has_header("Content-Type", "text/html");
+    assert_eq!(shown.header("Content-Security-Policy"), None);
+}

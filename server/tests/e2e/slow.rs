@@ -1,0 +1,110 @@
+//! Clients that stall: they cost little memory, harm no neighbour, and are given up within a minute.
+
+#![cfg(target_os = "linux")]
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use crate::http::{Connection, Request};
+use crate::server::{Server, Service};
+
+const MIB: usize = 1 << 20;
+
+/// How many clients of each kind stall.
+const CLIENTS: usize = 150;
+
+/// A connection on which something was begun and not ended.
+fn stall(server: &Server, bytes: &[u8]) -> TcpStream {
+    let mut stream = TcpStream::connect(("127.0.0.1", server.ports.of(Service::Blob))).unwrap();
+    stream
+        .set_write_timeout(Some(Duration::from_millis(200)))
+        .unwrap();
+    // The server may take less than that before it waits for memory.
+    let _ = stream.write_all(bytes);
+    stream
+}
+
+/// Bytes that the server has sent before it closed the connection; `None` if it is open.
+fn sent_before_close(stream: &mut TcpStream) -> Option<usize> {
+    let patience = Some(Duration::from_secs(2));
+    stream.set_read_timeout(patience).unwrap();
+    let mut buffer = [0; 64 << 10];
+    let mut sent = 0;
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => return Some(sent),
+            Ok(bytes) => sent += bytes,
+            Err(error) => {
+                let is_open = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
+                return (!is_open).then_some(sent);
+            }
+        }
+    }
+}
+
+/// Memory of the server that is not that of files.
+fn anonymous_bytes(server: &Server) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("RssAnon:"));
+    let kibibytes = line.and_then(|line| line.split_whitespace().next());
+    kibibytes.unwrap().parse::<usize>().unwrap() << 10
+}
+
+#[test]
+fn stalled_clients_cost_little_and_are_given_up_within_a_minute() {
+    let server = Server::fresh();
+    let request = |method, target| Request::new(Service::Blob, method, target);
+    request("PUT", "/slow?restype=container")
+        .send(&server)
+        .is(201);
+    request("PUT", "/slow/large")
+        .header("x-ms-blob-type", "BlockBlob")
+        .body(vec![7; 32 * MIB])
+        .send(&server)
+        .is(201);
+    let before = anonymous_bytes(&server);
+    let began = Instant::now();
+    let reader = request("GET", "/slow/large").bytes();
+    let writer = request("PUT", "/slow/written")
+        .header("x-ms-blob-type", "BlockBlob")
+        .body(vec![7; MIB])
+        .bytes();
+    let head = format!(
+        "GET /devstoreaccount1 HTTP/1.1\r\nx-ms-meta-a: {}",
+        "a".repeat(30_000)
+    );
+    let mut writers = Vec::new();
+    let mut heads = Vec::new();
+    let mut readers = Vec::new();
+    for _ in 0..CLIENTS {
+        readers.push(stall(&server, &reader));
+        writers.push(stall(&server, &writer[..writer.len() - 700_000]));
+        heads.push(stall(&server, head.as_bytes()));
+    }
+    let held = anonymous_bytes(&server).saturating_sub(before);
+    assert!(held < 160 * MIB, "{} MiB", held / MIB);
+    let mut neighbour = Connection::open(&server, Service::Blob).unwrap();
+    let small = request("HEAD", "/slow/large");
+    while began.elapsed() < Duration::from_secs(45) {
+        let asked = Instant::now();
+        neighbour.send(&small).unwrap().is(200);
+        assert!(asked.elapsed() < Duration::from_secs(1));
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    for (what, clients) in [
+        ("head", &mut heads),
+        ("body", &mut writers),
+        ("reading", &mut readers),
+    ] {
+        for stream in clients {
+            let sent = sent_before_close(stream);
+            assert!(sent.is_some_and(|sent| sent < 32 * MIB), "{what}: {sent:?}");
+        }
+    }
+    // The server can be asked for large bodies as before.
+    let blob = request("GET", "/slow/large").send(&server);
+    assert_eq!(blob.is(200).body.len(), 32 * MIB);
+}
