@@ -35,6 +35,11 @@ impl Frontier {
         }))
     }
 
+    /// Where the next scan begins.
+    pub(crate) fn start(&self) -> Position {
+        self.bounds().start
+    }
+
     /// Begins a scan; answers where.
     pub(crate) fn begin(&self) -> Position {
         let mut bounds = self.bounds();

@@ -245,6 +245,12 @@ pub(crate) fn message(queue: QueueId, id: MessageId) -> Vec<u8> {
     key
 }
 
+/// All messages by id.
+#[cfg(test)]
+pub(crate) fn messages(queue: QueueId) -> KeyRange {
+    KeyRange::prefix(&row(queue, MESSAGE))
+}
+
 /// The message's text.
 pub(crate) fn text(queue: QueueId, id: MessageId) -> Vec<u8> {
     let mut key = row(queue, TEXT);

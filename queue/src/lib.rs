@@ -59,7 +59,7 @@ use keys::QueueId;
 use lazurite_engine::{
     Batch, Compression, Db, Direction, IdSource, Keyspace, KeyspaceOptions, Ticket, WallClock,
 };
-use live::{Hold, Live, Slots, State};
+use live::{Hold, Live, Slot, Slots, State};
 use receipt::Receipt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLockWriteGuard};
@@ -74,7 +74,7 @@ pub struct QueueService {
     queues: Keyspace,
     messages: Keyspace,
     slots: Slots,
-    /// The key of the last queue swept.
+    /// The key of the last queue that the sweep has read into memory.
     sweep_position: Mutex<Vec<u8>>,
     rows_examined: AtomicU64,
 }
@@ -113,16 +113,17 @@ impl QueueService {
         operate: impl FnOnce(&Live, Hold<'_>) -> Result<T>,
     ) -> Result<T> {
         check::queue_name(queue)?;
-        self.with_queue_at(&keys::queue(account, queue), lock, operate)
+        let key = keys::queue(account, queue);
+        self.with_slot(&key, &self.slots.get(&key), lock, operate)
     }
 
-    fn with_queue_at<T>(
+    fn with_slot<T>(
         &self,
         key: &[u8],
+        slot: &Slot,
         lock: fn(&Live) -> Hold<'_>,
         operate: impl FnOnce(&Live, Hold<'_>) -> Result<T>,
     ) -> Result<T> {
-        let slot = self.slots.get(key);
         loop {
             match &*slot.read() {
                 State::Present(live) => {
@@ -149,15 +150,16 @@ impl QueueService {
     ) -> Result<T> {
         check::queue_name(queue)?;
         let key = keys::queue(account, queue);
-        self.with_queue_alone_at(&key, |state| operate(&key, state))
+        let slot = self.slots.get(&key);
+        self.with_slot_alone(&key, &slot, |state| operate(&key, state))
     }
 
-    fn with_queue_alone_at<T>(
+    fn with_slot_alone<T>(
         &self,
         key: &[u8],
+        slot: &Slot,
         operate: impl FnOnce(&mut RwLockWriteGuard<'_, State>) -> Result<T>,
     ) -> Result<T> {
-        let slot = self.slots.get(key);
         let mut state = slot.write();
         self.read_if_unknown(key, &mut state)?;
         operate(&mut state)
@@ -242,20 +244,26 @@ mod tests {
     use lazurite_engine::{CountingIds, ManualWallClock};
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::time::SystemTime;
+    use tempfile::TempDir;
 
-    #[test]
-    fn a_row_written_before_a_panic_is_found_by_the_next_scan() {
+    pub(crate) const ACCOUNT: &str = "account";
+
+    /// A service on a store of its own, with a clock that only the test moves.
+    pub(crate) fn service() -> (TempDir, QueueService, Arc<ManualWallClock>) {
         let directory = tempfile::tempdir().unwrap();
         let db = Db::open(directory.path(), Default::default()).unwrap();
         let clock = Arc::new(ManualWallClock::new(SystemTime::UNIX_EPOCH));
-        let service = QueueService::open(&db, Arc::new(CountingIds::default()), clock).unwrap();
-        drop(service.create_queue("account", "queue", Vec::new()));
-        assert!(
-            service
-                .peek_messages("account", "queue", None)
-                .unwrap()
-                .is_empty()
-        );
+        let ids = Arc::new(CountingIds::default());
+        let service = QueueService::open(&db, ids, clock.clone()).unwrap();
+        (directory, service, clock)
+    }
+
+    #[test]
+    fn a_row_written_before_a_panic_is_found_by_the_next_scan() {
+        let (_directory, service, _clock) = service();
+        drop(service.create_queue(ACCOUNT, "queue", Vec::new()));
+        let peek = || service.peek_messages(ACCOUNT, "queue", None).unwrap();
+        assert!(peek().is_empty());
         let write_and_panic = |live: &Live, _cell: Hold<'_>| -> Result<()> {
             let position = Position {
                 at: service.now(),
@@ -279,10 +287,9 @@ mod tests {
             panic!("before the frontier was moved");
         };
         let panicked = catch_unwind(AssertUnwindSafe(|| {
-            service.with_queue("account", "queue", Live::lock_cell, write_and_panic)
+            service.with_queue(ACCOUNT, "queue", Live::lock_cell, write_and_panic)
         }));
         assert!(panicked.is_err());
-        let peeked = service.peek_messages("account", "queue", None).unwrap();
-        assert_eq!(peeked[0].text, "written");
+        assert_eq!(peek()[0].text, "written");
     }
 }

@@ -38,6 +38,16 @@ struct Round {
 pub(crate) struct Slot {
     state: RwLock<State>,
     used: AtomicBool,
+    /// After a failure the sweep leaves the queue alone until then, in ticks.
+    sweep_not_before: AtomicU64,
+}
+
+/// A queue that the sweep is to look at.
+#[derive(Debug)]
+pub(crate) struct Due {
+    pub(crate) key: Box<[u8]>,
+    pub(crate) slot: Arc<Slot>,
+    since: Ticks,
 }
 
 /// Whether the queue exists.
@@ -63,6 +73,24 @@ impl Slots {
         slot.used.store(true, Ordering::Relaxed);
         slot
     }
+
+    /// The queues in memory that may have expired messages or have not been looked at, the longest overdue first. Does not
+    /// count as use of their slots, and passes over queues held exclusively.
+    pub(crate) fn due(&self, now: Ticks) -> Vec<Due> {
+        let round = locked(&self.0);
+        let due = round.slots.iter().filter_map(|(key, slot)| {
+            let since = slot.due_since().filter(|since| *since <= now)?;
+            Some(Due {
+                key: key.clone(),
+                slot: slot.clone(),
+                since,
+            })
+        });
+        let mut due: Vec<_> = due.collect();
+        drop(round);
+        due.sort_unstable_by_key(|due| due.since);
+        due
+    }
 }
 
 impl Slot {
@@ -84,6 +112,27 @@ impl Slot {
             self.state.clear_poison();
             state
         })
+    }
+
+    /// Since when the sweep may find something here.
+    fn due_since(&self) -> Option<Ticks> {
+        let state = match self.state.try_read() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        let since = match &*state {
+            State::Missing => return None,
+            State::Unknown => Ticks(0),
+            State::Present(live) if live.is_stale() => Ticks(0),
+            State::Present(live) => live.next_expiry.start().at,
+        };
+        Some(since.max(Ticks(self.sweep_not_before.load(Ordering::Relaxed))))
+    }
+
+    /// Keeps the sweep away until `time`.
+    pub(crate) fn do_not_sweep_before(&self, time: Ticks) {
+        self.sweep_not_before.store(time.0, Ordering::Relaxed);
     }
 }
 

@@ -89,11 +89,14 @@ impl QueueService {
         Ok(value.map(|value| MessageRow::decode(&value)).transpose()?)
     }
 
-    pub(crate) fn delivery_row(&self, live: &Live, position: Position) -> Result<DeliveryRow> {
+    pub(crate) fn delivery_row(
+        &self,
+        live: &Live,
+        position: Position,
+    ) -> Result<Option<DeliveryRow>> {
         let key = keys::delivery(live.id, position);
         let value = self.db.get(&self.messages, &key)?;
-        let value = value.ok_or_else(|| codec::corrupt("a delivery", 0, "is missing"))?;
-        Ok(DeliveryRow::decode(&value)?)
+        Ok(value.map(|value| DeliveryRow::decode(&value)).transpose()?)
     }
 
     pub(crate) fn text(&self, live: &Live, snapshot: &Snapshot, id: MessageId) -> Result<String> {

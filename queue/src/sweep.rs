@@ -3,10 +3,14 @@
 //! Nothing a client sees depends on it, for operations look at the expiry themselves. It bounds the space that expired
 //! messages hold, and the work of the first scan after a restart: the rows of expired messages go, and the tombstones that
 //! consumed ones left behind the head are covered by one range delete, past which a scan goes in one step.
+//!
+//! Each queue in memory knows when it next has something to remove, or when to look. The sweep goes by that, so that expired
+//! messages go as fast as they come however many queues there are; besides it reads, a few at a time, the queues that are not
+//! in memory.
 
 use crate::codec;
 use crate::keys::{self, Position};
-use crate::live::{Hold, Live, State, locked};
+use crate::live::{Due, Hold, Live, State, locked};
 use crate::model::Sweep;
 use crate::rows::position_in;
 use crate::time::Ticks;
@@ -14,9 +18,22 @@ use crate::{Error, QueueService, Result};
 use lazurite_engine::{Batch, Direction, Ticket};
 use std::sync::atomic::Ordering;
 
-/// Queues looked at in one call, and messages removed from one of them: a call takes a few milliseconds.
-const QUEUES_PER_SWEEP: usize = 64;
-const MESSAGES_PER_QUEUE: usize = 256;
+/// Batches that one call writes, and messages removed by one of them: a call takes some tens of milliseconds, and holds the
+/// lock of a queue for two.
+const BATCHES_PER_SWEEP: usize = 16;
+const MESSAGES_PER_BATCH: usize = 256;
+
+/// Queues looked at in one call.
+const QUEUES_PER_SWEEP: usize = 1024;
+/// Queues read into memory by one call. More push out of memory sooner what is seldom used.
+const QUEUES_READ_PER_SWEEP: usize = 256;
+
+/// How far ahead a queue is searched for its next expiry, and so how often it is looked at while there is none. Further would
+/// step over more tombstones at once, of messages deleted in time.
+const LOOKAHEAD_SECONDS: u64 = 10;
+
+/// How long a queue is left alone after a failure.
+const RETRY_SECONDS: u64 = 60;
 
 /// Rows consumed at the head of a queue, or removed by sweeps, after which the tombstones behind it are covered.
 const CONSUMED_ROWS_COVERED: u64 = 10_000;
@@ -28,67 +45,120 @@ struct Expired {
     end: Position,
 }
 
+/// What a sweep did to one queue.
+struct Swept {
+    removed: usize,
+    /// `None` if nothing was written.
+    ticket: Option<Ticket>,
+}
+
+impl Swept {
+    const NOTHING: Swept = Swept {
+        removed: 0,
+        ticket: None,
+    };
+
+    /// Whether expired messages may be left.
+    fn is_cut(&self) -> bool {
+        self.removed >= MESSAGES_PER_BATCH
+    }
+}
+
 impl QueueService {
-    /// Removes the rows of some expired messages, of any account: one batch for each queue that has any; the ticket is that
-    /// of the last. To be called in the background, about once a second, and again at once while it answers `more`.
+    /// Removes the rows of some expired messages, of any account: one batch for each of some queues that have any; the ticket
+    /// is that of the last. A queue that fails is logged and left alone for a while. To be called in the background, about
+    /// once a second, and again at once while it answers `more`.
     pub fn sweep(&self) -> Result<(Sweep, Ticket)> {
+        let now = self.now();
         let mut sweep = Sweep {
             removed: 0,
             more: false,
         };
         let mut last_ticket = Ticket::ready();
-        for key in self.next_queues_to_sweep()? {
-            let (removed, ticket) = match self.sweep_queue(&key) {
-                Err(Error::QueueNotFound) => continue,
-                swept => swept?,
-            };
-            sweep.removed += removed as u64;
-            sweep.more |= removed == MESSAGES_PER_QUEUE;
-            last_ticket = ticket.unwrap_or(last_ticket);
+        let (mut looked_at, mut batches, mut failed) = (0, 0, 0);
+        for due in self.slots.due(now) {
+            if looked_at == QUEUES_PER_SWEEP || batches == BATCHES_PER_SWEEP {
+                sweep.more = true;
+                break;
+            }
+            looked_at += 1;
+            match self.sweep_queue(&due) {
+                Ok(swept) => {
+                    sweep.removed += swept.removed as u64;
+                    sweep.more |= swept.is_cut();
+                    batches += usize::from(swept.ticket.is_some());
+                    last_ticket = swept.ticket.unwrap_or(last_ticket);
+                }
+                Err(Error::QueueNotFound) => {}
+                Err(error) => {
+                    due.slot
+                        .do_not_sweep_before(now.plus_seconds(RETRY_SECONDS));
+                    batches += 1;
+                    failed += 1;
+                    if failed == 1 {
+                        tracing::error!(%error, "expired messages of a queue cannot be removed");
+                    }
+                }
+            }
+        }
+        if failed > 1 {
+            tracing::error!(queues = failed, "expired messages cannot be removed");
+        }
+        if !sweep.more {
+            self.read_more_queues()?;
         }
         Ok((sweep, last_ticket))
     }
 
-    /// The keys of the queues after those of the last call, in the order of their keys and then from the first again.
-    fn next_queues_to_sweep(&self) -> Result<Vec<Vec<u8>>> {
+    /// Makes slots for the queues after those of the last call, in the order of their keys and then from the first again: the
+    /// next call looks at them.
+    fn read_more_queues(&self) -> Result<()> {
         let mut last = locked(&self.sweep_position);
         let mut range = keys::all_queues();
         range.start = range.start.max([&last[..], &[0]].concat());
         let snapshot = self.db.snapshot();
         let mut scan = snapshot.scan(&self.queues, range, Direction::Forward);
-        let mut queues = Vec::new();
         last.clear();
+        let mut read = 0;
         while scan.advance()? {
-            queues.push(scan.key().to_vec());
-            if queues.len() == QUEUES_PER_SWEEP {
+            self.slots.get(scan.key());
+            read += 1;
+            if read == QUEUES_READ_PER_SWEEP {
                 last.extend(scan.key());
                 break;
             }
         }
-        Ok(queues)
+        Ok(())
     }
 
-    /// How many messages were removed, and the ticket if anything was written.
-    fn sweep_queue(&self, key: &[u8]) -> Result<(usize, Option<Ticket>)> {
+    fn sweep_queue(&self, due: &Due) -> Result<Swept> {
         let (swept, consumed_rows) =
-            self.with_queue_at(key, Live::lock_consumer, |live, consumer| {
-                let consumed_rows = live.consumed_rows.load(Ordering::Relaxed);
-                Ok((self.remove_expired(live, consumer)?, consumed_rows))
+            self.with_slot(&due.key, &due.slot, Live::lock_consumer, |live, hold| {
+                let swept = self.remove_expired(live, hold)?;
+                Ok((swept, live.consumed_rows.load(Ordering::Relaxed)))
             })?;
-        if consumed_rows < CONSUMED_ROWS_COVERED {
+        if consumed_rows < CONSUMED_ROWS_COVERED || swept.is_cut() {
             return Ok(swept);
         }
-        Ok((swept.0, Some(self.cover_consumed(key)?)))
+        let covered = self.cover_consumed(due)?;
+        Ok(Swept {
+            removed: swept.removed + covered.removed,
+            ticket: covered.ticket.or(swept.ticket),
+        })
     }
 
-    /// Covers what lies before the two frontiers. Nobody writes meanwhile, so no row there is of use: those of the order
-    /// of delivery are gone or have expired, those of the order of expiry are gone.
-    fn cover_consumed(&self, key: &[u8]) -> Result<Ticket> {
-        self.with_queue_alone_at(key, |state| {
+    /// Covers what lies before the two frontiers. Nobody writes meanwhile, and what has expired is removed before, every row of
+    /// a message with the others: so there is nothing left but tombstones.
+    fn cover_consumed(&self, due: &Due) -> Result<Swept> {
+        self.with_slot_alone(&due.key, &due.slot, |state| {
             let State::Present(live) = &**state else {
                 return Err(Error::QueueNotFound);
             };
-            let (head, expiry) = (live.head.begin(), live.next_expiry.begin());
+            let swept = self.remove_expired(live, live.lock_consumer())?;
+            if swept.is_cut() {
+                return Ok(swept);
+            }
+            let (head, expiry) = (live.head.start(), live.next_expiry.start());
             let delivered = keys::deliveries(live.id, Position::MIN, head);
             let expired = keys::expiries(live.id, Position::MIN, expiry);
             let mut batch = Batch::new();
@@ -99,37 +169,38 @@ impl QueueService {
             }
             let ticket = self.write(live, batch)?;
             live.consumed_rows.store(0, Ordering::Relaxed);
-            Ok(ticket)
+            Ok(Swept {
+                ticket: Some(ticket),
+                ..swept
+            })
         })
     }
 
-    fn remove_expired(
-        &self,
-        live: &Live,
-        mut consumer: Hold<'_>,
-    ) -> Result<(usize, Option<Ticket>)> {
+    /// Removes a batch of the messages that have expired. The caller holds the consumer lock.
+    fn remove_expired(&self, live: &Live, mut consumer: Hold<'_>) -> Result<Swept> {
         let now = self.now();
         let start = live.next_expiry.begin();
         if start.at > now {
-            return Ok((0, None));
+            return Ok(Swept::NOTHING);
         }
         let expired = self.find_expired(live, start, now)?;
-        let count = expired.messages.len();
+        let removed = expired.messages.len();
         let mut ticket = None;
-        if count > 0 {
+        if removed > 0 {
             self.pass_expired(live, now)?;
             live.consumed_rows
-                .fetch_add(count as u64, Ordering::Relaxed);
+                .fetch_add(removed as u64, Ordering::Relaxed);
             let mut batch = self.removal_of(live, &expired.messages)?;
-            self.put_removed_count(&mut batch, live, *consumer.messages + count as u64);
+            let total = *consumer.messages + removed as u64;
+            self.put_removed_count(&mut batch, live, total);
             ticket = Some(self.write(live, batch)?);
-            *consumer.messages += count as u64;
+            *consumer.messages = total;
         }
         live.next_expiry.finish(expired.end);
         for expiry in &expired.messages {
             live.expired.removed(*expiry);
         }
-        Ok((count, ticket))
+        Ok(Swept { removed, ticket })
     }
 
     /// Moves the head past expired messages, before they become tombstones that the next consumer would step on. The caller
@@ -155,26 +226,90 @@ impl QueueService {
         Ok(batch)
     }
 
-    /// Ends at the present by its range, as the scan for delivery does.
+    /// Ends by its range, as the scan for delivery does, a little ahead of the present: where the next message expires, or where
+    /// to look for it next.
     fn find_expired(&self, live: &Live, start: Position, now: Ticks) -> Result<Expired> {
-        let present = Position::after(now);
-        let range = keys::expiries(live.id, start, present);
+        let horizon = Position::after(now.plus_seconds(LOOKAHEAD_SECONDS));
+        let range = keys::expiries(live.id, start, horizon);
         let snapshot = self.db.snapshot();
         let mut scan = snapshot.scan(&self.messages, range, Direction::Forward);
         let mut expired = Expired {
             messages: Vec::new(),
             end: start,
         };
-        while expired.messages.len() < MESSAGES_PER_QUEUE {
+        while expired.messages.len() < MESSAGES_PER_BATCH {
             if !scan.advance()? {
-                expired.end = present;
+                expired.end = horizon;
                 break;
             }
             self.examined(1);
             let position = position_in(scan.key())?;
+            if position.at > now {
+                expired.end = position;
+                break;
+            }
             expired.end = position.next();
             expired.messages.push(position);
         }
         Ok(expired)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tests::{ACCOUNT, service};
+    use crate::{Error, PutMessage, UpdateMessage, keys};
+    use lazurite_engine::{Batch, Direction};
+    use std::time::Duration;
+
+    #[test]
+    fn a_queue_that_fails_does_not_keep_the_sweep_from_others() {
+        let (_directory, service, clock) = service();
+        let short = PutMessage {
+            ttl_seconds: Some(1),
+            ..PutMessage::default()
+        };
+        for queue in ["broken", "sound", "too"] {
+            drop(service.create_queue(ACCOUNT, queue, Vec::new()).unwrap());
+            drop(service.put_message(ACCOUNT, queue, short.clone()).unwrap());
+        }
+        let row = service.queue_row(&keys::queue(ACCOUNT, "broken")).unwrap();
+        let mut batch = Batch::new();
+        let snapshot = service.db.snapshot();
+        let messages = keys::messages(row.unwrap().id);
+        let mut scan = snapshot.scan(&service.messages, messages, Direction::Forward);
+        while scan.advance().unwrap() {
+            batch.put(&service.messages, scan.key(), b"nonsense");
+        }
+        drop(service.db.write(batch).unwrap());
+        clock.advance(Duration::from_secs(2));
+        let sweep = || service.sweep().unwrap().0.removed;
+        assert_eq!((sweep(), sweep()), (2, 0));
+        clock.advance(Duration::from_secs(3600));
+        drop(service.put_message(ACCOUNT, "too", short).unwrap());
+        clock.advance(Duration::from_secs(2));
+        assert_eq!((sweep(), sweep()), (1, 0), "it is tried again in between");
+    }
+
+    #[test]
+    fn an_update_of_a_message_without_its_place_in_the_order_finds_none() {
+        let (_directory, service, _clock) = service();
+        drop(service.create_queue(ACCOUNT, "queue", Vec::new()).unwrap());
+        let (put, _) = service
+            .put_message(ACCOUNT, "queue", PutMessage::default())
+            .unwrap();
+        let row = service.queue_row(&keys::queue(ACCOUNT, "queue")).unwrap();
+        let mut batch = Batch::new();
+        let delivered = keys::deliveries(row.unwrap().id, keys::Position::MIN, keys::Position::MAX);
+        batch.delete_range(&service.messages, delivered);
+        drop(service.db.write(batch).unwrap());
+        let update = UpdateMessage {
+            message_id: &put.message_id,
+            pop_receipt: &put.pop_receipt,
+            visibility_seconds: 1,
+            text: None,
+        };
+        let refused = service.update_message(ACCOUNT, "queue", update);
+        assert!(matches!(refused, Err(Error::MessageNotFound)));
     }
 }

@@ -132,7 +132,10 @@ impl QueueService {
         self.with_queue(account, queue, Live::lock_consumer, |live, _consumer| {
             let now = self.now();
             let (from, row) = self.held_message(live, request.message_id, receipt, now)?;
-            let delivery = self.delivery_row(live, from)?;
+            // Earlier releases could remove this row alone, of a message that had expired by a clock that was ahead then.
+            let delivery = self
+                .delivery_row(live, from)?
+                .ok_or(Error::MessageNotFound)?;
             let visible_at = visibility::visible_after_update(seconds, row.expires_at, now)?;
             let row = MessageRow {
                 visible_at,

@@ -1,6 +1,6 @@
 //! Single rules of the protocol, one sentence each.
 
-use crate::store::{ACCOUNT, QUEUE, Store};
+use crate::store::{ACCOUNT, QUEUE, Store, acknowledged};
 use lazurite_engine::fs::{Failure, Fault, Keep, Operation};
 use lazurite_engine::{CountingIds, Durability, IdSource, ManualWallClock, WallClock};
 use lazurite_queue::*;
@@ -552,6 +552,69 @@ fn stretch_of_consumed_messages_is_covered_without_touching_what_is_left() {
     store.pass(600);
     assert_eq!(store.sweep(), 40);
     assert_eq!(store.count(), 0);
+}
+
+#[test]
+fn covering_consumed_rows_leaves_expired_messages_whole() {
+    let mut store = Store::with_queue();
+    let start = store.now();
+    for _ in 0..12_000 {
+        store.put_with("x", Some(10), None).unwrap();
+    }
+    store.pass(10);
+    assert!(store.get(1, 30).is_empty());
+    let mut removed = 0;
+    while removed < 10_500 {
+        removed += acknowledged(store.service.sweep()).unwrap().removed;
+    }
+    assert!(removed < 12_000, "some are left to the next call");
+    store.reopen_at(start);
+    let mut delivered = 0;
+    loop {
+        let messages = store.get(32, 9).len() as u64;
+        if messages == 0 {
+            break;
+        }
+        delivered += messages;
+    }
+    assert_eq!(
+        (store.count(), delivered),
+        (12_000 - removed, 12_000 - removed)
+    );
+}
+
+#[test]
+fn expired_messages_of_many_queues_are_removed_as_fast_as_those_of_one() {
+    let mut store = Store::new();
+    let queues: Vec<_> = (0..640).map(|number| format!("queue-{number}")).collect();
+    for queue in &queues {
+        store.create(queue).unwrap();
+    }
+    for restart in [false, true] {
+        for number in 0..20_000 {
+            let request = PutMessage {
+                ttl_seconds: Some(1),
+                ..PutMessage::default()
+            };
+            // Most of them are in one queue.
+            let queue = &queues[if number % 4 == 0 { number % 640 } else { 77 }];
+            drop(store.service.put_message(ACCOUNT, queue, request).unwrap());
+        }
+        store.pass(2);
+        if restart {
+            store.reopen();
+        }
+        let (mut removed, mut seconds) = (0, 0);
+        while removed < 20_000 {
+            let sweep = acknowledged(store.service.sweep()).unwrap();
+            removed += sweep.removed;
+            if !sweep.more {
+                seconds += 1;
+                store.pass(1);
+            }
+            assert!(seconds <= 5, "{removed} removed");
+        }
+    }
 }
 
 #[test]
