@@ -224,14 +224,17 @@ fn string_to_sign(
     ] {
         text += &format!("{}\n", header(name));
     }
-    let mut own: Vec<String> = headers
+    let mut own: Vec<_> = headers
         .iter()
         .map(|(name, value)| (name.to_lowercase(), value.trim()))
         .filter(|(name, _)| name.starts_with("x-ms-"))
-        .map(|(name, value)| format!("{name}:{value}\n"))
         .collect();
+    // By name: the colon behind a name would sort after a hyphen in a longer one.
     own.sort();
-    text + &own.concat() + &resource
+    for (name, value) in own {
+        text += &format!("{name}:{value}\n");
+    }
+    text + &resource
 }
 
 /// A connection that is kept open from answer to answer.

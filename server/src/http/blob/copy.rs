@@ -212,8 +212,8 @@ pub async fn abort_copy_blob(request: Request) -> Result<Response<Body>> {
 struct Fetched {
     upload: Upload,
     headers: BlobHeaders,
-    /// `None` where they cannot be told.
-    tags: Option<Tags>,
+    /// Of a source on another server only if the request copies them: they are asked for apart.
+    tags: Tags,
 }
 
 /// Reads a source, or a range of it, into a body of this kind. A read that is refused is one of a source.
@@ -224,11 +224,15 @@ async fn fetch(request: &Request, kind: UploadKind, range: Option<ByteRange>) ->
     let source = match origin(request, Credentials::OfTheSource).await? {
         Origin::Own(source) => source,
         Origin::Foreign(foreign) => {
+            let tags = match copies_tags(request)? {
+                true => foreign.get_tags().await?,
+                false => Tags::new(),
+            };
             let found = foreign.get(range).await?;
             return Ok(Fetched {
                 headers: found.blob_headers(),
                 upload: found.store(&app.blobs, (kind, limit), claimed, key).await?,
-                tags: None,
+                tags,
             });
         }
     };
@@ -245,7 +249,7 @@ async fn fetch(request: &Request, kind: UploadKind, range: Option<ByteRange>) ->
         Ok(Fetched {
             upload,
             headers: download.blob.headers,
-            tags: Some(download.blob.tags),
+            tags: download.blob.tags,
         })
     })
     .await
@@ -285,8 +289,7 @@ pub async fn put_blob_from_url(request: Request) -> Result<Response<Body>> {
         headers = filled(headers, fetched.headers);
     }
     if copies_tags {
-        let unknown = || Failure::unsupported("Copying tags from another server");
-        settings.tags = fetched.tags.ok_or_else(unknown)?;
+        settings.tags = fetched.tags;
     }
     let call = move |blobs: &BlobService, r: &Request| {
         let put = PutBlob {

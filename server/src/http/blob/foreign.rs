@@ -3,12 +3,14 @@
 //! addresses that `reach.rs` lets pass: whoever may write here could otherwise make it ask any address that it reaches.
 //! Source: Copy Blob; Put Blob From URL; Put Block From URL; Append Block From URL; Put Page From URL.
 
-use super::super::body::{Bounds, RequestBody};
+use super::super::body::{Bounds, RequestBody, collect};
 use super::super::error::{Failure, Result, known};
+use super::super::headers::parse_xml;
 use super::Request;
 use super::places::{Place, Places};
 use super::reach::{Lookup, NotPublic, Reach, Resolver, system_lookup};
 use super::source::unverified;
+use super::tags::read_tags;
 use super::upload::{begin, drain};
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Request as HttpRequest, Response, StatusCode, Uri};
@@ -22,7 +24,8 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use lazurite_blob::{
-    BlobHeaders, BlobService, ByteRange, Checksums, CustomerKey, Guid, Metadata, Upload, UploadKind,
+    BlobHeaders, BlobService, ByteRange, Checksums, CustomerKey, Guid, Metadata, Tags, Upload,
+    UploadKind,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,6 +47,9 @@ const PATIENCE: Patience = Patience {
     answer: Duration::from_secs(60),
     silence: Duration::from_secs(60),
 };
+
+/// Longest document with the tags of a source: ten of 128 and 256 characters, each escaped at its longest, and room to spare.
+const TAGS_BYTES_MAX: usize = 64 << 10;
 
 /// Headers of a request that are about its source, and what they are called there.
 const OF_SOURCE: [(&str, &str); 9] = [
@@ -190,6 +196,33 @@ impl Foreign {
             })
     }
 
+    /// Asks for the tags of a source that is a blob, with the credentials of the source. Errors: `CannotVerifyCopySource` with what
+    /// the other server said, or that it has none to give.
+    pub async fn get_tags(&self) -> Result<Tags> {
+        let malformed = || Failure::header("x-ms-copy-source", self.url.as_str());
+        let uri = tags_of(&self.uri).ok_or_else(malformed)?;
+        let mut request = HttpRequest::builder().uri(uri);
+        for name in ["authorization", "x-ms-version"] {
+            if let Some(value) = self.headers.get(name) {
+                request = request.header(name, value);
+            }
+        }
+        let request = request.body(Empty::new()).map_err(|_| malformed())?;
+        let response = self.fetcher.ask(request).await?;
+        if response.status() != StatusCode::OK {
+            return Err(refused(response.status(), response.headers()));
+        }
+        let bounds = Bounds {
+            bytes_max: TAGS_BYTES_MAX as u64,
+            silence_max: self.fetcher.patience.silence,
+        };
+        let body = RequestBody::bounded(response.into_body(), bounds);
+        let no_tags = |_| unreachable("its tags cannot be read");
+        let document = collect(body, TAGS_BYTES_MAX).await.map_err(no_tags)?;
+        let root = parse_xml(&document).map_err(no_tags)?;
+        read_tags(&root).map_err(no_tags)
+    }
+
     /// Asks for the source, or a range of it. Errors: `CannotVerifyCopySource` with what the other server said.
     pub async fn get(&self, range: Option<ByteRange>) -> Result<Found> {
         let mut request = HttpRequest::builder().uri(&self.uri);
@@ -225,6 +258,15 @@ impl Foreign {
             status => Err(refused(status, response.headers())),
         }
     }
+}
+
+/// The URL of a blob's tags.
+fn tags_of(uri: &Uri) -> Option<Uri> {
+    let separator = if uri.query().is_some() { '&' } else { '?' };
+    let target = uri.path_and_query()?.as_str();
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(format!("{target}{separator}comp=tags").parse().ok()?);
+    Uri::from_parts(parts).ok()
 }
 
 /// Whether an answer is about the range that was asked for; it may end earlier, where the source does.

@@ -140,12 +140,12 @@ async fn fail(request: Arc<Request>, copy_id: Guid, failure: &Failure) -> Result
 
 /// Copy Blob From URL from another server: the answer comes when the content has.
 pub async fn copy_foreign_from_url(request: Request, foreign: Foreign) -> Result<Response<Body>> {
-    if copies_tags(&request)? {
-        return Err(Failure::unsupported("Copying tags from another server"));
-    }
-    let copy = copy_request(&request, &foreign.url, &Conditions::default())?;
+    let mut copy = copy_request(&request, &foreign.url, &Conditions::default())?;
     let claimed = source_checksums(&request)?;
     let place = foreign.place()?;
+    if copies_tags(&request)? {
+        copy.settings.tags = foreign.get_tags().await?;
+    }
     let found = foreign.get_for_copy().await?;
     found.check_length(COPY_FROM_URL_BYTES_MAX)?;
     let fetch = Fetch {

@@ -48,7 +48,8 @@ pub async fn set_blob_tags(request: Request, body: RequestBody) -> Result<Respon
     Ok(empty(204))
 }
 
-fn read_tags(root: &Element) -> Result<Tags> {
+/// Reads `<Tags>`.
+pub fn read_tags(root: &Element) -> Result<Tags> {
     let set = root.child("TagSet").filter(|_| root.name == "Tags");
     let set = set.ok_or_else(|| Failure::from(known::INVALID_XML_DOCUMENT))?;
     let tags = set.children.iter().map(|tag| {

@@ -137,6 +137,61 @@ fn sources_that_are_too_long_are_refused_before_they_are_read() {
     request("HEAD", "/con/copy").send(&server).is(404);
 }
 
+/// A server that answers each who asks for tags with this document, and all others with content.
+fn tagged_source(tags: &'static str) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut connection in listener.incoming().map_while(Result::ok) {
+            let mut head = [0; 4096];
+            let length = connection.read(&mut head).unwrap_or(0);
+            let head = String::from_utf8_lossy(&head[..length]).into_owned();
+            let body = match head.starts_with("GET /file?sig=x&comp=tags HTTP") {
+                true => tags,
+                false => "content",
+            };
+            let length = body.len();
+            let head = format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {length}");
+            let _ = write!(connection, "{head}\r\n\r\n{body}");
+        }
+    });
+    port
+}
+
+#[test]
+fn tags_of_a_source_on_another_server_are_copied() {
+    let location = tempfile::TempDir::new().unwrap();
+    let server = start(location.path(), &["127.0.0.1"]);
+    let copy = |port: u16, header: (&str, &str)| {
+        request("PUT", "/con/copy")
+            .header(
+                "x-ms-copy-source",
+                &format!("http://127.0.0.1:{port}/file?sig=x"),
+            )
+            .header("x-ms-copy-source-tag-option", "COPY")
+            .header(header.0, header.1)
+            .send(&server)
+    };
+    let port = tagged_source(
+        "<?xml version=\"1.0\"?><Tags><TagSet><Tag><Key>a</Key><Value>1</Value></Tag></TagSet></Tags>",
+    );
+    for header in [
+        ("x-ms-requires-sync", "true"),
+        ("x-ms-blob-type", "BlockBlob"),
+    ] {
+        let copied = copy(port, header);
+        assert!([201, 202].contains(&copied.status), "{copied:?}");
+        let tags = request("GET", "/con/copy?comp=tags").send(&server);
+        let text = tags.is(200).text();
+        assert!(text.contains("<Key>a</Key><Value>1</Value>"), "{text}");
+        assert_eq!(request("GET", "/con/copy").send(&server).text(), "content");
+        request("DELETE", "/con/copy").send(&server).is(202);
+        let refused = copy(tagged_source("no tags"), header);
+        assert_eq!(refused.code(), "CannotVerifyCopySource");
+        request("HEAD", "/con/copy").send(&server).is(404);
+    }
+}
+
 /// A server that begins an answer to all who ask and never ends one.
 fn slow_source() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
