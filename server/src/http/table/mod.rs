@@ -257,18 +257,18 @@ fn route(context: &Context, method: &Method) -> Result<(Operation, String)> {
     }
     let operation = match (address, comp.as_str()) {
         (Address::Service, _) => route_service(context)?,
-        (Address::Tables, _) => match *method {
+        (Address::Tables, "") => match *method {
             Method::GET => Operation::QueryTables,
             Method::POST => Operation::CreateTable,
             _ => return Err(not_allowed()),
         },
-        (Address::OneTable(name), _) => match *method {
+        (Address::OneTable(name), "") => match *method {
             Method::GET => Operation::GetTable(name),
             Method::DELETE => Operation::DeleteTable(name),
             _ => return Err(not_allowed()),
         },
-        (Address::Batch, _) if method == Method::POST => Operation::Batch,
-        (Address::Batch, _) => return Err(not_allowed()),
+        (Address::Batch, "") if method == Method::POST => Operation::Batch,
+        (Address::Batch, "") => return Err(not_allowed()),
         (Address::Table(_), "acl") => match *method {
             Method::GET | Method::HEAD => Operation::GetTableAcl,
             Method::PUT => Operation::SetTableAcl,
