@@ -1,6 +1,7 @@
 //! The command line: every flag, its default and its help. Azurite's flags are taken as they are; ours are beside them.
 
 use crate::accounts::Accounts;
+use crate::commands::Command;
 use crate::http::context::ServiceKind;
 use clap::{Parser, ValueEnum};
 use lazurite_engine::Durability;
@@ -12,6 +13,8 @@ use std::path::PathBuf;
 #[command(
     name = "lazurite",
     version,
+    args_conflicts_with_subcommands = true,
+    disable_help_subcommand = true,
     after_help = "Started under the name azurite, azurite-blob, azurite-queue or azurite-table (a symbolic link is \
                   enough), it serves what that name says.\n\nExamples:\n  lazurite                              all three \
                   services, data in ./.lazurite\n  lazurite --port 20000                 ports 20000, 20001, 20002\n  lazurite \
@@ -19,6 +22,9 @@ use std::path::PathBuf;
                   --inMemoryPersistence         nothing is kept"
 )]
 pub struct Cli {
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
     /// Directory that holds everything; created if absent
     #[arg(
         short,

@@ -7,6 +7,7 @@ mod analytics;
 mod auth;
 mod cli;
 mod codec;
+mod commands;
 mod http;
 mod limits;
 mod start;
@@ -23,8 +24,12 @@ fn main() -> ExitCode {
     let cli = cli::Cli::parse();
     limits::raise_open_files();
     let program = std::env::args().next().unwrap_or_default();
-    match start::run(&cli, &cli::services_of(&program)) {
-        Ok(()) => ExitCode::SUCCESS,
+    let ended = match &cli.command {
+        Some(command) => command.run(),
+        None => start::run(&cli, &cli::services_of(&program)).map(|()| ExitCode::SUCCESS),
+    };
+    match ended {
+        Ok(status) => status,
         Err(sentence) => {
             eprintln!("lazurite: {sentence}");
             ExitCode::FAILURE

@@ -196,7 +196,8 @@ pub struct SubResponse {
 }
 
 /// Writes the answers of requests that stand alone, in order: its boundary, and its body. A client takes a part with an
-/// empty line more or less for broken. Source: Blob Batch, "Response body".
+/// empty line more or less for broken, and that for C++ takes a line end behind the closing boundary for one more part.
+/// Source: Blob Batch, "Response body".
 pub fn write_each(id: &str, responses: &[(String, Response<Bytes>)]) -> (String, Vec<u8>) {
     let boundary = format!("batchresponse_{id}");
     let mut out = Vec::new();
@@ -220,7 +221,7 @@ pub fn write_each(id: &str, responses: &[(String, Response<Bytes>)]) -> (String,
             out.extend_from_slice(b"\r\n");
         }
     }
-    out.extend_from_slice(format!("--{boundary}--\r\n").as_bytes());
+    out.extend_from_slice(format!("--{boundary}--").as_bytes());
     (boundary, out)
 }
 

@@ -227,6 +227,45 @@ fn data_is_there_after_a_clean_stop() {
         .is(200);
 }
 
+#[test]
+fn a_stopped_store_can_be_verified_and_its_files_shown() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Launch::on(directory.path()).start();
+    Request::new(Service::Queue, "PUT", "/verified")
+        .send(&server)
+        .is(201);
+    let run = |words: &[&std::ffi::OsStr]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_lazurite"));
+        let output = command.args(words).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(text).unwrap())
+    };
+    let verify = || run(&["verify".as_ref(), directory.path().as_os_str()]);
+    let (status, text) = verify();
+    assert_eq!(status, Some(1), "{text}");
+    assert!(text.contains("in use"), "{text}");
+    server.signal("TERM");
+    let (status, text) = verify();
+    assert_eq!(status, Some(0), "{text}");
+    assert!(text.contains("nothing is damaged"), "{text}");
+    let entries = std::fs::read_dir(directory.path()).unwrap();
+    let files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    for file in &files {
+        let (status, text) = run(&["dump".as_ref(), file.as_os_str()]);
+        assert_eq!(status, Some(0), "{}: {text}", file.display());
+        assert!(text.contains("bytes"), "{text}");
+    }
+    let is_manifest = |path: &&std::path::PathBuf| path.to_string_lossy().contains("MANIFEST");
+    let manifest = files.iter().find(is_manifest).unwrap();
+    let mut bytes = std::fs::read(manifest).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(manifest, bytes).unwrap();
+    let (status, text) = verify();
+    assert_eq!(status, Some(1), "{text}");
+    assert!(text.contains("MANIFEST"), "{text}");
+}
+
 /// The most memory the server ever had resident, in MiB.
 #[cfg(target_os = "linux")]
 fn peak_mebibytes(server: &Server) -> u64 {

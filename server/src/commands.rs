@@ -1,0 +1,95 @@
+//! `lazurite verify` and `lazurite dump`: looks at a store without serving it, and without changing it.
+
+use clap::Subcommand;
+use lazurite_engine::{Config, Db, Durability, Environment, dump_file};
+use std::io::{BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// What to do instead of serving.
+#[derive(Debug, Clone, Subcommand)]
+pub enum Command {
+    /// Check every checksum, every order and every reference of a store that no server has open
+    ///
+    /// Prints one line for each damage, with its file and offset. The exit status is 0 only if there is none. Changes nothing.
+    Verify {
+        /// The directory of the store
+        #[arg(value_name = "DIR", default_value = ".lazurite")]
+        directory: PathBuf,
+    },
+    /// Show one file of a store as text: what it holds, where, and whether its checksums are right
+    ///
+    /// The name of the file says what it is: 000007.wal, 000007.sst, 000007.vlog, MANIFEST-000007, CURRENT. Keys and values of users stand in
+    /// what it prints. The exit status is 0 only if nothing is damaged. Changes nothing.
+    Dump {
+        /// The file
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+}
+
+impl Command {
+    /// Runs the command. The error is a sentence.
+    pub fn run(&self) -> Result<ExitCode, String> {
+        match self {
+            Command::Verify { directory } => verify(directory),
+            Command::Dump { file } => dump(file),
+        }
+    }
+}
+
+fn verify(directory: &Path) -> Result<ExitCode, String> {
+    let durability = Durability::Process;
+    let config = Config {
+        durability,
+        ..Config::default()
+    };
+    let verified = Db::verify_directory(directory, config, Environment::system(durability))
+        .map_err(|error| error.to_string())?;
+    let mut out = std::io::stdout().lock();
+    let written: std::io::Result<()> = (|| {
+        for damage in &verified.damages {
+            writeln!(out, "{damage}")?;
+        }
+        writeln!(
+            out,
+            "{}: {} rows with {} bytes of values in {} SSTables and {} sealed value-log segments; {}",
+            directory.display(),
+            verified.rows,
+            verified.value_bytes,
+            verified.sstables,
+            verified.value_segments,
+            match verified.damages.len() {
+                0 => "nothing is damaged".to_owned(),
+                1 => "1 place is damaged".to_owned(),
+                count => format!("{count} places are damaged"),
+            }
+        )
+    })();
+    finish(written, verified.damages.is_empty())
+}
+
+fn dump(file: &Path) -> Result<ExitCode, String> {
+    let fs = Environment::system(Durability::Process).fs;
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    match dump_file(&fs, file, &mut out) {
+        Ok(damages) => finish(out.flush(), damages == 0),
+        Err(lazurite_engine::Error::Io { source, .. })
+            if source.kind() == ErrorKind::BrokenPipe =>
+        {
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// The exit status. A reader that has seen enough, such as `head`, closes the pipe: that is no failure.
+fn finish(written: std::io::Result<()>, is_sound: bool) -> Result<ExitCode, String> {
+    match written {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(format!("cannot write to standard output: {error}"))
+        }
+        _ if is_sound => Ok(ExitCode::SUCCESS),
+        _ => Ok(ExitCode::FAILURE),
+    }
+}
