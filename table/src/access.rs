@@ -16,6 +16,8 @@ pub enum AccessKind {
     RowRange,
     /// Whole known partitions.
     Partition,
+    /// Stretches of RowKeys in each of many partitions: a scan that seeks over the rows in between.
+    SkipScan,
     /// A stretch of partitions.
     PartitionRange,
     /// The whole table.

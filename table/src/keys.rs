@@ -128,6 +128,13 @@ pub(crate) fn skip_component(key: &mut [u8]) {
     }
 }
 
+/// Bytes of the first component of `key`, its end included; `None` if it has none.
+pub(crate) fn first_component_bytes(key: &[u8]) -> Option<usize> {
+    // A zero is followed by FF inside of a component and by 01 at its end.
+    let end = key.windows(2).position(|pair| pair == [0, 1])?;
+    Some(end + 2)
+}
+
 /// The first component of `key`, and what follows it. Borrowed unless it holds a mapped byte, which is rare.
 pub(crate) fn parse_component(key: &[u8]) -> Option<(Cow<'_, str>, &[u8])> {
     let plain = key

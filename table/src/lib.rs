@@ -28,6 +28,7 @@ mod model;
 mod operations;
 mod plan;
 mod query;
+mod skip;
 mod transaction;
 mod view;
 

@@ -2,7 +2,18 @@
 //!
 //! Each term covers a union of regions: a span of the first key component times a span of the second. `and` intersects,
 //! `or` joins, `not` is pushed down to the comparisons; a term on anything but keys covers everything and stays to be
-//! evaluated. A region of one partition, or of whole partitions, is one range of keys; any other is read in full.
+//! evaluated. A region of one partition, or of whole partitions, is one range of keys. Any other is a skip scan: the range of its
+//! partitions, read as `skip.rs` says, by the spans of RowKeys that are wanted in each. What it reads is evaluated all the same.
+//!
+//! | filter | plan here | plan of the hosted service |
+//! | --- | --- | --- |
+//! | both keys | point | point |
+//! | both keys, several times | points | partition scan, table scan |
+//! | PartitionKey, a stretch of RowKeys | row range | row range |
+//! | PartitionKey | partition scan | partition scan |
+//! | RowKey, in all partitions or a stretch of them | skip scan | table scan, partition range scan |
+//! | a stretch of PartitionKeys | partition range scan | partition range scan |
+//! | no key | table scan | table scan |
 
 use crate::access::AccessKind;
 use crate::filter::{Comparison, Expression, Filter, Operator};
@@ -17,6 +28,8 @@ pub(crate) struct Plan {
     pub(crate) accesses: Vec<Access>,
     /// `None` if every row in the ranges matches.
     pub(crate) residual: Option<Filter>,
+    /// How the hosted service would reach the rows.
+    pub(crate) azure_kind: AccessKind,
 }
 
 /// One range of keys to read.
@@ -25,6 +38,9 @@ pub(crate) struct Access {
     pub(crate) range: KeyRange,
     /// A [`AccessKind::Point`] has its one key as the start of the range.
     pub(crate) kind: AccessKind,
+    /// Spans of the second component that hold every match, disjoint and in order: what a [`AccessKind::SkipScan`] looks for in each
+    /// partition.
+    pub(crate) rows: Vec<KeyRange>,
 }
 
 /// More regions than this are not worth the time to find them; a filter of legal length names fewer points.
@@ -38,6 +54,7 @@ impl Plan {
             return Plan {
                 accesses: vec![table],
                 residual: None,
+                azure_kind: AccessKind::Table,
             };
         };
         let columns: Vec<Option<usize>> = key_names.iter().map(|name| filter.slot(name)).collect();
@@ -46,6 +63,7 @@ impl Plan {
             Expression::And(terms) => terms,
             one => vec![one],
         };
+        let azure_kind = planner.azure_kind(&terms);
         let covers = planner.covers(&terms, false);
         let (regions, complete) = intersect_all(&covers);
         let (accesses, exact): (Vec<Access>, Vec<bool>) =
@@ -61,6 +79,7 @@ impl Plan {
         Plan {
             accesses: join(accesses),
             residual: open.then_some(filter),
+            azure_kind,
         }
     }
 
@@ -71,6 +90,7 @@ impl Plan {
             if clipped != access.range {
                 access.range = clipped;
                 access.kind = access.kind.min(AccessKind::PartitionRange);
+                self.azure_kind = self.azure_kind.min(AccessKind::PartitionRange);
             }
             !access.range.is_empty()
         });
@@ -157,7 +177,8 @@ impl Region {
             true => rows_within(partitions, rows),
             false => partitions.clone(),
         };
-        (Access { range, kind }, one_partition || all_rows)
+        let rows = vec![rows.clone()];
+        (Access { range, kind, rows }, one_partition || all_rows)
     }
 }
 
@@ -171,28 +192,52 @@ fn rows_within(partition: &KeyRange, rows: &KeyRange) -> KeyRange {
     }
 }
 
-/// Sorts ranges and joins those that meet.
+/// Sorts ranges and joins those that meet. What remains of RowKeys to look for in many partitions makes a skip scan.
 fn join(mut accesses: Vec<Access>) -> Vec<Access> {
     accesses.sort_by(|a, b| a.range.start.cmp(&b.range.start));
     let mut joined: Vec<Access> = Vec::new();
-    for Access { range, kind } in accesses {
-        let meets = |last: &&mut Access| {
-            last.range
-                .end
-                .as_ref()
-                .is_none_or(|end| range.start <= *end)
-        };
-        let Some(last) = joined.last_mut().filter(meets) else {
-            joined.push(Access { range, kind });
+    for access in accesses {
+        let last = joined.last_mut();
+        let Some(last) = last.filter(|last| meet(&last.range, &access.range)) else {
+            joined.push(access);
             continue;
         };
-        last.kind = last.kind.max(kind);
-        last.range.end = match (last.range.end.take(), range.end) {
-            (Some(a), Some(b)) => Some(a.max(b)),
-            _ => None,
-        };
+        extend(&mut last.range, access.range);
+        last.kind = last.kind.max(access.kind);
+        last.rows.extend(access.rows);
+    }
+    for Access { kind, rows, .. } in &mut joined {
+        *rows = join_spans(std::mem::take(rows));
+        if *kind >= AccessKind::PartitionRange && *rows != [all_components()] {
+            *kind = AccessKind::SkipScan;
+        }
     }
     joined
+}
+
+fn join_spans(mut spans: Vec<KeyRange>) -> Vec<KeyRange> {
+    spans.sort_by(|a, b| a.start.cmp(&b.start));
+    let mut joined: Vec<KeyRange> = Vec::new();
+    for span in spans {
+        match joined.last_mut().filter(|last| meet(last, &span)) {
+            Some(last) => extend(last, span),
+            None => joined.push(span),
+        }
+    }
+    joined
+}
+
+/// Whether nothing lies between a range and one that starts no earlier.
+fn meet(range: &KeyRange, next: &KeyRange) -> bool {
+    range.end.as_ref().is_none_or(|end| next.start <= *end)
+}
+
+/// Extends a range by one that it meets.
+fn extend(range: &mut KeyRange, next: KeyRange) {
+    range.end = match (range.end.take(), next.end) {
+        (Some(a), Some(b)) => Some(a.max(b)),
+        _ => None,
+    };
 }
 
 /// The regions that hold every match of a term.
@@ -286,6 +331,28 @@ impl Planner<'_> {
         }
     }
 
+    /// How the hosted service would reach the rows: by comparisons of keys that must all hold. What stands in an `or` or under a
+    /// `not` narrows nothing, nor does `ne`. Source: Azure storage table design guide, "Design for querying".
+    fn azure_kind(&self, terms: &[Expression]) -> AccessKind {
+        let mut covers = Vec::new();
+        self.cover_comparisons(terms, &mut covers);
+        let (regions, _) = intersect_all(&covers);
+        let kind = regions.first().map(|region| region.to_access().0.kind);
+        kind.unwrap_or(AccessKind::Nothing)
+    }
+
+    fn cover_comparisons(&self, terms: &[Expression], covers: &mut Vec<Cover>) {
+        for term in terms {
+            match term {
+                Expression::And(terms) => self.cover_comparisons(terms, covers),
+                Expression::Compare { operator, .. } if *operator != Operator::NotEqual => {
+                    covers.push(self.cover(term, false));
+                }
+                _ => {}
+            }
+        }
+    }
+
     fn covers(&self, terms: &[Expression], negated: bool) -> Vec<Cover> {
         terms.iter().map(|term| self.cover(term, negated)).collect()
     }
@@ -339,7 +406,9 @@ fn spans(operator: Operator, text: &str) -> Vec<KeyRange> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use AccessKind::{Nothing, Partition, PartitionRange, Point, Points, RowRange, Table};
+    use AccessKind::{
+        Nothing, Partition, PartitionRange, Point, Points, RowRange, SkipScan, Table,
+    };
 
     fn plan(filter: &str) -> Plan {
         Plan::new(Filter::parse(filter).unwrap(), &["PartitionKey", "RowKey"])
@@ -350,7 +419,7 @@ mod tests {
         for (filter, kind, ranges, evaluated) in [
             ("", Table, 1, false),
             ("Age gt 5", Table, 1, true),
-            ("RowKey eq 'r'", Table, 1, true),
+            ("RowKey eq 'r'", SkipScan, 1, true),
             ("PartitionKey eq 'p'", Partition, 1, false),
             ("'p' eq PartitionKey", Partition, 1, false),
             ("PartitionKey eq 'p' and RowKey eq 'r'", Point, 1, false),
@@ -379,12 +448,7 @@ mod tests {
                 1,
                 false,
             ),
-            (
-                "PartitionKey ge 'a' and RowKey eq 'r'",
-                PartitionRange,
-                1,
-                true,
-            ),
+            ("PartitionKey ge 'a' and RowKey eq 'r'", SkipScan, 1, true),
             (
                 "PartitionKey ge 'a' and PartitionKey le 'a' and RowKey gt 'r'",
                 RowRange,
@@ -440,6 +504,10 @@ mod tests {
             ("PartitionKey ge ''", Table, 1, false),
             ("PartitionKey eq 'p' and RowKey ge ''", Partition, 1, false),
             ("PartitionKey", Nothing, 0, false),
+            ("PartitionKey ne 'p' and RowKey eq 'r'", SkipScan, 2, true),
+            ("RowKey eq 'r' or RowKey eq 's'", SkipScan, 1, true),
+            ("RowKey eq 'r' or PartitionKey eq 'p'", Table, 1, true),
+            ("RowKey ge ''", Table, 1, false),
             ("PartitionKey eq 'p' and not (Age gt 5)", Partition, 1, true),
         ] {
             let plan = plan(filter);
@@ -460,6 +528,45 @@ mod tests {
             for plan in [either(a, b), either(b, a)] {
                 assert_eq!((plan.kind(), plan.accesses.len()), (kind, 1), "{a} or {b}");
             }
+        }
+    }
+
+    #[test]
+    fn skip_scan_looks_for_all_spans_that_are_wanted_anywhere() {
+        let spans = |filter: &str| plan(filter).accesses[0].rows.clone();
+        let both = spans("RowKey eq 'r' or RowKey eq 's'");
+        assert_eq!(both.len(), 2);
+        let apart =
+            "PartitionKey ge 'a' and RowKey eq 's' or PartitionKey ge 'b' and RowKey eq 'r'";
+        assert_eq!(spans(apart), both);
+        let met = "RowKey lt 'r' or RowKey eq 'r' or PartitionKey eq 'p' and RowKey eq 'o'";
+        assert_eq!(spans(met), spans("RowKey le 'r'"));
+    }
+
+    #[test]
+    fn hosted_service_narrows_by_plain_comparisons_only() {
+        for (filter, kind) in [
+            ("", Table),
+            ("RowKey eq 'r'", Table),
+            (
+                "PartitionKey eq 'p' and (RowKey eq 'r' and Age gt 5)",
+                Point,
+            ),
+            (
+                "PartitionKey eq 'p' and (RowKey eq 'a' or RowKey eq 'b')",
+                Partition,
+            ),
+            ("PartitionKey eq 'p' and RowKey ne 'a'", Partition),
+            ("PartitionKey eq 'p' and RowKey ge 'a'", RowRange),
+            ("PartitionKey eq 'p' or PartitionKey eq 'q'", Table),
+            ("not (PartitionKey ne 'p')", Table),
+            (
+                "PartitionKey gt 'a' and PartitionKey lt 'b' and RowKey lt 'x'",
+                PartitionRange,
+            ),
+            ("PartitionKey eq 'p' and PartitionKey eq 'q'", Nothing),
+        ] {
+            assert_eq!(plan(filter).azure_kind, kind, "{filter}");
         }
     }
 

@@ -12,6 +12,7 @@ use crate::keys;
 use crate::limits::is_metrics_table;
 use crate::model::Entity;
 use crate::plan::Plan;
+use crate::skip::Skipper;
 use crate::view::{EntityView, Matcher};
 use lazurite_engine::{Direction, KeyRange, Keyspace, Snapshot};
 
@@ -42,6 +43,8 @@ pub struct Query<'a> {
 pub struct Cost {
     /// How the rows were reached.
     pub access: AccessKind,
+    /// How the hosted service would reach them, as its guides describe it.
+    pub azure_access: AccessKind,
     /// Rows read.
     pub examined: usize,
     /// Rows returned.
@@ -131,7 +134,7 @@ impl TableService {
         if let Some(range) = query.access_range {
             plan.clip(&range.to_key_range());
         }
-        let access = plan.kind();
+        let (access, azure_access) = (plan.kind(), plan.azure_kind);
         if let Some((partition_key, row_key)) = query.continuation {
             plan.start_at(keys::in_table(partition_key, row_key));
         }
@@ -162,6 +165,7 @@ impl TableService {
         )?;
         let cost = Cost {
             access,
+            azure_access,
             examined: pager.examined,
             returned: pager.taken,
         };
@@ -276,10 +280,16 @@ impl<'a> Pager<'a> {
                 continue;
             }
             let mut scan = snapshot.scan(keyspace, range, Direction::Forward);
+            let skips = access.kind == AccessKind::SkipScan;
+            let mut skipper = skips.then(|| Skipper::new(&access.rows));
             while scan.advance()? {
-                let value = scan.value_in_place()?;
-                if visit(self, &scan.key()[prefix.len()..], &value)? == Step::Stop {
+                let key = &scan.key()[prefix.len()..];
+                if visit(self, key, &scan.value_in_place()?)? == Step::Stop {
                     return Ok(());
+                }
+                let destination = skipper.as_mut().and_then(|skipper| skipper.after(key));
+                if let Some(destination) = destination {
+                    scan.seek(&[prefix, destination].concat());
                 }
             }
         }

@@ -436,8 +436,10 @@ impl Run {
         let by_value = |k: &Key, e: &Entity| {
             k.0 >= wanted.0 && e.property("P1") == Some(&Value::Boolean(true))
         };
+        let by_row_alone = |k: &Key, _: &Entity| k.1 == wanted.1;
+        let by_rows_up_to = |k: &Key, _: &Entity| k.0 > wanted.0 && k.1 <= wanted.1;
         let all = |_: &Key, _: &Entity| true;
-        let (filter, selects): (String, &Selects<'_>) = match self.random.below(4) {
+        let (filter, selects): (String, &Selects<'_>) = match self.random.below(6) {
             0 => (format!("PartitionKey eq '{partition_key}'"), &by_partition),
             1 => (
                 format!("PartitionKey eq '{partition_key}' and RowKey ge '{row_key}'"),
@@ -446,6 +448,11 @@ impl Run {
             2 => (
                 format!("P1 and PartitionKey ge '{partition_key}'"),
                 &by_value,
+            ),
+            3 => (format!("RowKey eq '{row_key}'"), &by_row_alone),
+            4 => (
+                format!("PartitionKey gt '{partition_key}' and RowKey le '{row_key}'"),
+                &by_rows_up_to,
             ),
             _ => (String::new(), &all),
         };

@@ -588,6 +588,90 @@ fn cost_is_that_of_the_rows_the_keys_lead_to() {
     }
 }
 
+/// A service whose table `people` has partitions of so many rows each, all numbered from 0.
+fn partitioned(partitions: usize, rows: usize) -> Fixture {
+    let service = fixture();
+    for partition in 0..partitions {
+        service.fill(&format!("{partition:06}"), rows);
+    }
+    service
+}
+
+fn filtered(filter: &str) -> Query<'_> {
+    Query {
+        filter: Some(filter),
+        ..Query::default()
+    }
+}
+
+#[test]
+fn row_key_without_a_partition_is_sought_in_each_of_ten_large_partitions() {
+    let service = partitioned(10, 10_000);
+    let page = service.query(&filtered("RowKey eq '05000'"));
+    let cost = page.cost;
+    assert_eq!(
+        (cost.access, cost.azure_access),
+        (AccessKind::SkipScan, AccessKind::Table)
+    );
+    assert_eq!((cost.examined, cost.returned, page.next), (20, 10, None));
+    let page = service.query(&filtered(
+        "PartitionKey gt '000001' and PartitionKey lt '000005' and RowKey lt '00002'",
+    ));
+    let cost = page.cost;
+    let plans = (cost.access, cost.azure_access);
+    assert_eq!(plans, (AccessKind::SkipScan, AccessKind::PartitionRange));
+    assert_eq!((cost.examined, cost.returned, page.next), (9, 6, None));
+    let page = service.query(&filtered(
+        "(RowKey eq '00007' or RowKey ge '09999') and N gt 10",
+    ));
+    assert_eq!((page.cost.examined, page.cost.returned), (30, 10));
+}
+
+#[test]
+fn row_key_in_many_tiny_partitions_costs_no_more_than_a_scan() {
+    let service = partitioned(100_000, 1);
+    for (filter, access) in [
+        ("RowKey eq '00001'", AccessKind::SkipScan),
+        ("N eq 1", AccessKind::Table),
+    ] {
+        let page = service.query(&filtered(filter));
+        let cost = page.cost;
+        assert_eq!((cost.access, cost.returned, page.next), (access, 0, None));
+        assert_eq!(cost.examined, 100_000, "{filter}");
+    }
+}
+
+#[test]
+fn pages_of_a_skip_scan_go_on_where_they_ended() {
+    let service = partitioned(1500, 20);
+    let mut found = Vec::new();
+    let mut next: Option<(String, String)> = None;
+    let mut pages = 0;
+    loop {
+        let page = service.query(&Query {
+            continuation: next.as_ref().map(|(p, r)| (&**p, &**r)),
+            ..filtered("RowKey eq '00010'")
+        });
+        pages += 1;
+        found.extend(page.entities);
+        next = page.next;
+        if next.is_none() {
+            break;
+        }
+    }
+    assert_eq!(
+        (pages, found.len()),
+        (2, 1500),
+        "a page has a thousand rows"
+    );
+    assert!(found.is_sorted_by(|a, b| a.partition_key < b.partition_key));
+    let first = service.query(&Query {
+        top: Some(3),
+        ..filtered("RowKey eq '00010'")
+    });
+    assert_eq!((first.entities.len(), first.cost.examined), (3, 8));
+}
+
 #[test]
 fn service_properties_are_kept_by_account() {
     let service = fixture();

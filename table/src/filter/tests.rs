@@ -437,15 +437,24 @@ fn entities() -> impl Strategy<Value = Vec<Entity>> {
     proptest::collection::vec(entity, 0..30)
 }
 
-/// All matches, by pages of three, and the keys they have in common with what is expected of them.
+/// All matches, by pages of three.
 fn query_all(table: &str, filter: &str, access_range: Option<&AccessRange>) -> Vec<Entity> {
+    query_by(3, table, filter, access_range)
+}
+
+fn query_by(
+    top: usize,
+    table: &str,
+    filter: &str,
+    access_range: Option<&AccessRange>,
+) -> Vec<Entity> {
     let mut found = Vec::new();
     let mut next: Option<(String, String)> = None;
     loop {
         let continuation = next.as_ref().map(|(p, r)| (&**p, &**r));
         let query = Query {
             filter: Some(filter),
-            top: Some(3),
+            top: Some(top as u32),
             continuation,
             access_range,
         };
@@ -453,7 +462,7 @@ fn query_all(table: &str, filter: &str, access_range: Option<&AccessRange>) -> V
             .query_entities("account", table, &query, &|| false)
             .unwrap();
         assert_eq!(page.cost.returned, page.entities.len());
-        assert!(page.entities.len() <= 3 && page.cost.examined >= page.entities.len());
+        assert!(page.entities.len() <= top && page.cost.examined >= page.entities.len());
         found.extend(page.entities);
         next = page.next;
         if next.is_none() {
@@ -514,5 +523,48 @@ proptest! {
         let expected: Vec<&Entity> = stored.iter().filter(|entity| covered(entity) && term.holds(entity)).collect();
         let found = query_all(&table, &term.text(), Some(&range));
         prop_assert_eq!(format!("{found:?}"), format!("{expected:?}"), "{}", term.text());
+    }
+}
+
+/// Terms on RowKeys of two digits, and now and then on PartitionKeys.
+fn key_terms() -> impl Strategy<Value = Term> {
+    let compare = |name| {
+        let parts = (select(&OPERATORS[..]), "[0-3][0-9]");
+        parts.prop_map(move |(operator, text)| Term::Compare {
+            name,
+            operator,
+            literal: Value::String(text),
+            mirrored: false,
+        })
+    };
+    let leaf = prop_oneof![4 => compare("RowKey"), 1 => compare("PartitionKey")];
+    let any_of = proptest::collection::vec(leaf, 1..4).prop_map(Term::Or);
+    proptest::collection::vec(any_of, 1..4).prop_map(Term::And)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// More partitions than a skip scan seeks in before it makes its first probe.
+    #[test]
+    fn random_filters_on_keys_of_many_partitions_select_what_a_plain_reading_selects(
+        sizes in proptest::collection::vec(prop_oneof![0usize..3, 0usize..40], 50..150),
+        terms in proptest::collection::vec(key_terms(), 8),
+    ) {
+        let rows = |(partition, size): (usize, &usize)| {
+            let partition = format!("{partition:02}");
+            (0..*size).map(move |row| Entity::new(&*partition, format!("{row:02}"), Vec::new())).collect::<Vec<_>>()
+        };
+        let mut stored: Vec<Entity> = sizes.iter().enumerate().flat_map(rows).collect();
+        stored.sort_by_key(key_order);
+        let table = table_of(&stored);
+        for term in terms {
+            let expected: Vec<_> = stored.iter().filter(|entity| term.holds(entity)).map(key_order).collect();
+            for top in [50, 1000] {
+                let found = query_by(top, &table, &term.text(), None);
+                let found: Vec<_> = found.iter().map(key_order).collect();
+                prop_assert_eq!(&found, &expected, "{}", term.text());
+            }
+        }
     }
 }

@@ -382,12 +382,13 @@ async fn read_alone(
 }
 
 /// Headers of the answer to a read that stand in its part too, as the service spells them.
-const READ_HEADERS: [&str; 7] = [
+const READ_HEADERS: [&str; 8] = [
     "Content-Type",
     "ETag",
     "x-ms-continuation-NextPartitionKey",
     "x-ms-continuation-NextRowKey",
     "x-lazurite-plan",
+    "x-lazurite-azure-plan",
     "x-lazurite-examined",
     "x-lazurite-returned",
 ];

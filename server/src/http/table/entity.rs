@@ -74,6 +74,11 @@ pub async fn query_entities(request: Request) -> Result<Response<Body>> {
             "x-lazurite-plan",
             plan_name(page.cost.access),
         );
+        // What the service makes of a filter that contradicts itself is not known.
+        if page.cost.azure_access != AccessKind::Nothing {
+            let plan = plan_name(page.cost.azure_access);
+            put(&mut response, "x-lazurite-azure-plan", plan);
+        }
         put(
             &mut response,
             "x-lazurite-examined",
@@ -97,6 +102,7 @@ fn plan_name(access: AccessKind) -> &'static str {
         AccessKind::Points => "points",
         AccessKind::RowRange => "row range",
         AccessKind::Partition => "partition scan",
+        AccessKind::SkipScan => "skip scan",
         AccessKind::PartitionRange => "partition range scan",
         AccessKind::Table => "table scan",
     }

@@ -196,3 +196,42 @@ fn pages_carry_tokens_that_lead_on() {
     assert_eq!(last.json()["value"][0]["TableName"], "T1x");
     assert!(last.header("x-ms-continuation-NextTableName").is_none());
 }
+
+#[test]
+fn answers_name_the_plan_here_and_that_of_the_hosted_service() {
+    let server = with_table();
+    for partition in ["a", "b"] {
+        for row in 0..20 {
+            let entity = json!({ "PartitionKey": partition, "RowKey": format!("{row:02}") });
+            insert(&server, &entity).is(201);
+        }
+    }
+    for (filter, plan, azure_plan, examined) in [
+        (
+            "RowKey%20eq%20%2710%27",
+            "skip scan",
+            Some("table scan"),
+            "4",
+        ),
+        (
+            "PartitionKey%20eq%20%27a%27%20and%20(RowKey%20eq%20%2701%27%20or%20RowKey%20eq%20%2703%27)",
+            "points",
+            Some("partition scan"),
+            "2",
+        ),
+        (
+            "PartitionKey%20gt%20%27a%27",
+            "partition range scan",
+            Some("partition range scan"),
+            "20",
+        ),
+        ("false", "nothing", Some("table scan"), "0"),
+        ("PartitionKey%20lt%20%27%27", "nothing", None, "0"),
+    ] {
+        let page = request("GET", &format!("/T1x()?$filter={filter}")).send(&server);
+        page.is(200)
+            .has_header("x-lazurite-plan", plan)
+            .has_header("x-lazurite-examined", examined);
+        assert_eq!(page.header("x-lazurite-azure-plan"), azure_plan, "{filter}");
+    }
+}

@@ -1,0 +1,254 @@
+//! Skip scan: reads the rows of many partitions whose RowKeys lie in given spans, seeking over the rows in between.
+//!
+//! A seek costs as much as several rows, and how many it saves is not known before. So some jumps are probes: they read on for a few
+//! rows first. A probe that gets to its destination has shown that partitions are too small for seeks, and a run of rows is read without
+//! any; runs double while probes go on to show that. A probe that does not get there seeks, and so do the next jumps.
+//!
+//! A skip scan reads no row that a plain scan of the range would not read. With a seek as dear as [`SEEK_ROWS`] rows it costs at most
+//! six times as much as the plain scan, and a constant.
+
+use crate::keys::{first_component_bytes, skip_component};
+use lazurite_engine::KeyRange;
+
+/// Rows that can be read in the time of a seek, roughly: blocks are cached, keys compared in memory.
+#[cfg(test)]
+const SEEK_ROWS: usize = 8;
+/// Jumps of a scan that seek before the first probe.
+const SEEKS_BEFORE_PROBE_FIRST: usize = 32;
+/// Jumps that seek after a probe that had to.
+const SEEKS_BEFORE_PROBE: usize = 16;
+/// Rows that a probe reads before it seeks.
+const PROBE_ROWS: usize = 16;
+/// Rows of the first run without seeks, and of the longest.
+const RUN_ROWS_MIN: usize = 256;
+const RUN_ROWS_MAX: usize = 8192;
+
+/// Where a scan goes after each row.
+#[derive(Debug)]
+pub(crate) struct Skipper<'a> {
+    /// Spans of the second key component: disjoint, in order.
+    rows: &'a [KeyRange],
+    mode: Mode,
+    run_rows: usize,
+    /// Reused from row to row.
+    destination: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum Mode {
+    /// The next jumps seek; the one after them is a probe.
+    Seek { left: usize },
+    /// Reads on towards a destination.
+    Probe { left: usize, destination: Vec<u8> },
+    /// Reads on wherever that leads.
+    Run { left: usize },
+}
+
+impl<'a> Skipper<'a> {
+    pub(crate) fn new(rows: &'a [KeyRange]) -> Skipper<'a> {
+        Skipper {
+            rows,
+            mode: Mode::Seek {
+                left: SEEKS_BEFORE_PROBE_FIRST,
+            },
+            run_rows: RUN_ROWS_MIN,
+            destination: Vec::new(),
+        }
+    }
+
+    /// Where to seek from the row of this key, which is without its table id; `None` to read the next row. No row in between lies
+    /// in the spans.
+    pub(crate) fn after(&mut self, key: &[u8]) -> Option<&[u8]> {
+        match &mut self.mode {
+            Mode::Run { left: 0 } => self.mode = Mode::Seek { left: 0 },
+            Mode::Run { left } => {
+                *left -= 1;
+                return None;
+            }
+            Mode::Probe { destination, .. } if *destination.as_slice() <= *key => {
+                self.mode = Mode::Run {
+                    left: self.run_rows,
+                };
+                self.run_rows = RUN_ROWS_MAX.min(2 * self.run_rows);
+                return None;
+            }
+            Mode::Probe { left: 0, .. } => {
+                self.run_rows = RUN_ROWS_MIN;
+                self.mode = Mode::Seek {
+                    left: SEEKS_BEFORE_PROBE + 1,
+                };
+            }
+            Mode::Probe { left, .. } => {
+                *left -= 1;
+                return None;
+            }
+            Mode::Seek { .. } => {}
+        }
+        if !self.find_destination(key) {
+            return None;
+        }
+        match &mut self.mode {
+            Mode::Seek { left } if *left > 0 => {
+                *left -= 1;
+                Some(&self.destination)
+            }
+            _ => {
+                self.mode = Mode::Probe {
+                    left: PROBE_ROWS - 1,
+                    destination: self.destination.clone(),
+                };
+                None
+            }
+        }
+    }
+
+    /// Sets `destination` to the first key behind this one that may lie in the spans; `false` if that is any.
+    fn find_destination(&mut self, key: &[u8]) -> bool {
+        let Some(partition_bytes) = first_component_bytes(key) else {
+            // Not a key of two components: whoever decodes the row will say so.
+            return false;
+        };
+        let destination = &mut self.destination;
+        destination.clear();
+        destination.extend_from_slice(key);
+        skip_component(destination);
+        let row = &destination[partition_bytes..];
+        let is_behind = |span: &KeyRange| span.end.as_ref().is_some_and(|end| **end <= *row);
+        let next = self.rows.partition_point(is_behind);
+        match self.rows.get(next) {
+            Some(span) if *span.start <= *row => return false,
+            Some(span) => {
+                destination.truncate(partition_bytes);
+                destination.extend_from_slice(&span.start);
+            }
+            None => {
+                destination.truncate(partition_bytes);
+                skip_component(destination);
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::{component, in_table};
+    use proptest::prelude::*;
+
+    /// What a scan of some keys took.
+    #[derive(Debug, Default, PartialEq)]
+    struct Took {
+        rows: usize,
+        seeks: usize,
+        found: Vec<Vec<u8>>,
+    }
+
+    fn number(at: usize) -> String {
+        format!("{at:06}")
+    }
+
+    /// RowKeys from one number up to another, which is in it.
+    fn span(first: usize, last: usize) -> KeyRange {
+        let key = |at| {
+            let mut key = Vec::new();
+            component(&mut key, &number(at));
+            key
+        };
+        let mut end = key(last);
+        skip_component(&mut end);
+        KeyRange {
+            start: key(first),
+            end: Some(end),
+        }
+    }
+
+    /// Scans partitions of so many rows each, numbered from 0.
+    fn scan(sizes: &[usize], spans: &[KeyRange]) -> Took {
+        let partition = |(at, size): (usize, &usize)| {
+            (0..*size).map(move |row| in_table(&number(at), &number(row)))
+        };
+        let keys: Vec<Vec<u8>> = sizes.iter().enumerate().flat_map(partition).collect();
+        let mut skipper = Skipper::new(spans);
+        let mut took = Took::default();
+        let mut at = 0;
+        while let Some(key) = keys.get(at) {
+            took.rows += 1;
+            let row = &key[first_component_bytes(key).unwrap()..];
+            if spans.iter().any(|span| span.contains_bytes(row)) {
+                took.found.push(key.clone());
+            }
+            at += 1;
+            if let Some(destination) = skipper.after(key) {
+                took.seeks += 1;
+                assert!(destination > &key[..], "a seek goes forward");
+                at = keys.partition_point(|key| **key < *destination);
+            }
+        }
+        took
+    }
+
+    trait ContainsBytes {
+        fn contains_bytes(&self, key: &[u8]) -> bool;
+    }
+
+    impl ContainsBytes for KeyRange {
+        fn contains_bytes(&self, key: &[u8]) -> bool {
+            *self.start <= *key && self.end.as_ref().is_none_or(|end| *key < **end)
+        }
+    }
+
+    fn found_plainly(sizes: &[usize], spans: &[KeyRange]) -> usize {
+        let holds = |row: usize| {
+            let mut key = Vec::new();
+            component(&mut key, &number(row));
+            spans.iter().any(|span| span.contains_bytes(&key))
+        };
+        sizes
+            .iter()
+            .map(|size| (0..*size).filter(|row| holds(*row)).count())
+            .sum()
+    }
+
+    #[test]
+    fn large_partitions_cost_two_rows_each_and_now_and_then_a_probe() {
+        let took = scan(&[10_000; 10], &[span(5_000, 5_000)]);
+        assert_eq!((took.rows, took.found.len()), (20, 10));
+        let took = scan(&[1_000; 1_000], &[span(500, 500)]);
+        assert_eq!(took.found.len(), 1_000);
+        assert!(took.rows < 4_000, "{} rows", took.rows);
+    }
+
+    #[test]
+    fn tiny_partitions_are_scanned_with_hardly_a_seek() {
+        for size in [1, 3, 10] {
+            let took = scan(&vec![size; 100_000 / size], &[span(2, 2)]);
+            assert!(took.rows <= 100_000 && took.seeks < 50, "{}", took.seeks);
+        }
+    }
+
+    #[test]
+    fn partitions_that_grow_are_noticed() {
+        let sizes = [vec![1; 20_000], vec![10_000; 100]].concat();
+        let took = scan(&sizes, &[span(7, 7)]);
+        assert_eq!(took.found.len(), 100);
+        assert!(took.rows < 40_000, "{} rows of 1,020,000", took.rows);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_missed_and_the_cost_is_bounded_by_that_of_a_scan(
+            sizes in proptest::collection::vec(prop_oneof![0usize..4, 0usize..40, Just(300usize)], 0..300),
+            starts in proptest::collection::btree_set(0usize..40, 1..6),
+            length in 1usize..3,
+        ) {
+            let spans: Vec<KeyRange> = starts.iter().map(|at| span(*at, at + length - 1)).collect();
+            let took = scan(&sizes, &spans);
+            prop_assert_eq!(took.found.len(), found_plainly(&sizes, &spans));
+            let plain: usize = sizes.iter().sum();
+            prop_assert!(took.rows <= plain);
+            let cost = took.rows + SEEK_ROWS * took.seeks;
+            prop_assert!(cost <= 6 * plain + SEEK_ROWS * SEEKS_BEFORE_PROBE_FIRST, "{} for {}", cost, plain);
+        }
+    }
+}
