@@ -423,6 +423,12 @@ fn policies_breaking_the_rules() {
         policy("a", "2024-01-01", "zz"),
         policy(&"i".repeat(65), "2024-01-01", "r"),
         format!("{good}{good}"),
+        format!("{good}text"),
+        format!("{good}<Other/>"),
+        good.replace("<Id>a</Id>", "<Id>a</Id><Id>b</Id>"),
+        good.replace("<Id>a</Id>", "<Id>a<b/></Id>"),
+        good.replace("<Permission>", "text<Permission>"),
+        good.replace("<Permission>", "<Permissions>r</Permissions><Permission>"),
         (0..6)
             .map(|number| policy(&number.to_string(), "2024-01-01", "r"))
             .collect(),
