@@ -328,6 +328,21 @@ fn parameters_out_of_range() {
             INVALID_PARAMETER,
         );
     }
+    for value in ["bogus", "1", ""] {
+        get(&format!("peekonly={value}"))
+            .is_error(400, "InvalidQueryParameterValue", INVALID_PARAMETER)
+            .has_element("QueryParameterName", "peekonly");
+    }
+    for include in ["nonsense", "metadata,nonsense"] {
+        request("GET", &format!("/?comp=list&include={include}"))
+            .send(&server)
+            .is_error(400, "InvalidQueryParameterValue", INVALID_PARAMETER)
+            .has_element("QueryParameterName", "include");
+    }
+    for include in ["", "metadata", "Metadata"] {
+        let list = request("GET", &format!("/?comp=list&include={include}"));
+        list.send(&server).is(200);
+    }
     request("GET", "/?comp=list&maxresults=x")
         .send(&server)
         .is_error(400, "InvalidQueryParameterValue", INVALID_PARAMETER);
