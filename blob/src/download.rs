@@ -7,9 +7,14 @@ use crate::error::{Error, Result};
 use crate::keys;
 use crate::model::{Blob, Content, Layer};
 use crate::pages::PageReader;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use lazurite_engine::{Direction, Keyspace, Scan, Snapshot, ValueReader};
 use std::ops::Range;
+
+/// Chunks that are smaller come together with those after them.
+const SMALL_BYTES: usize = 64 << 10;
+/// Most bytes of several blocks or extents that make one chunk.
+const GATHERED_BYTES: usize = 256 << 10;
 
 /// The range a reader asks for: `bytes=first-last` or `bytes=first-`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,24 +152,48 @@ impl BlobReader {
         self.remaining
     }
 
-    /// The next bytes: at least one, at most `bytes_max` (of which 0 counts as 1); `None` at the end. Blocks for the disk.
-    /// Errors: those of the engine; `InternalError` if content is missing.
+    /// The next bytes: at least one, at most `bytes_max` (of which 0 counts as 1); `None` at the end. Small blocks and extents come
+    /// together, up to [`GATHERED_BYTES`]. Blocks for the disk. Errors: those of the engine; `InternalError` if content is missing.
     pub fn next_chunk(&mut self, bytes_max: usize) -> Result<Option<Bytes>> {
         if self.remaining == 0 {
             return Ok(None);
         }
         let wanted = (bytes_max.max(1) as u64).min(self.remaining) as usize;
-        let chunk = match &mut self.source {
+        let chunk = self.source.next(wanted)?;
+        let chunk = if chunk.len() < SMALL_BYTES.min(wanted) {
+            self.source.gather(chunk, wanted.min(GATHERED_BYTES))?
+        } else {
+            chunk
+        };
+        self.remaining -= chunk.len() as u64;
+        Ok(Some(chunk))
+    }
+}
+
+impl Source {
+    /// At least one byte.
+    fn next(&mut self, bytes_max: usize) -> Result<Bytes> {
+        let chunk = match self {
             Source::Empty => Bytes::new(),
-            Source::Whole(piece) => piece.next(wanted)?,
-            Source::Blocks(blocks) => blocks.next(wanted)?,
-            Source::Pages(pages) => pages.next(wanted)?,
+            Source::Whole(piece) => piece.next(bytes_max)?,
+            Source::Blocks(blocks) => blocks.next(bytes_max)?,
+            Source::Pages(pages) => pages.next(bytes_max)?,
         };
         if chunk.is_empty() {
             return Err(missing("content ends before the length of its blob"));
         }
-        self.remaining -= chunk.len() as u64;
-        Ok(Some(chunk))
+        Ok(chunk)
+    }
+
+    /// `first` and what follows it, `bytes` in all. A chunk goes through the hands of several threads and the socket, which for some
+    /// hundred bytes costs far more than to copy them.
+    fn gather(&mut self, first: Bytes, bytes: usize) -> Result<Bytes> {
+        let mut gathered = BytesMut::with_capacity(bytes);
+        gathered.extend_from_slice(&first);
+        while gathered.len() < bytes {
+            gathered.extend_from_slice(&self.next(bytes - gathered.len())?);
+        }
+        Ok(gathered.freeze())
     }
 }
 

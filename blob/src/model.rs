@@ -139,7 +139,8 @@ pub enum BlobType {
 /// The headers that a blob is given by its writer and that its readers get back.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BlobHeaders {
-    /// `x-ms-blob-content-type`; a reader of a blob without one is told `application/octet-stream`.
+    /// `x-ms-blob-content-type`; a reader of a blob without one is told `application/octet-stream`, and of an empty one, which
+    /// was cleared, nothing.
     pub content_type: Option<String>,
     /// `x-ms-blob-content-encoding`; only echoed.
     pub content_encoding: Option<String>,

@@ -4,7 +4,8 @@
 //! condition   all { OR all }           OR and <> only in x-ms-if-tags
 //! all         one { AND one }
 //! one         key operator 'value'     a quote in a value is doubled
-//! key         "any text", or an identifier, or @container (only in a search of the account)
+//! key         "a tag's name", or an identifier, or @container (only in a search of the account)
+//! value       of a tag's characters, or a container's name
 //! operator    =  <>  >  >=  <  <=      values compare byte by byte
 //! ```
 //!
@@ -21,6 +22,9 @@ const NAME_CHARACTERS_MAX: usize = 128;
 const VALUE_CHARACTERS_MAX: usize = 256;
 /// Longest expression, in bytes: ten comparisons with the longest names and values fit.
 const EXPRESSION_BYTES_MAX: usize = 8 << 10;
+
+/// Most comparisons of a search. Source: Find Blobs by Tags, "Remarks".
+const COMPARISONS_MAX: usize = 10;
 
 /// Fails unless these may be a blob's tags; answers them by name.
 pub(crate) fn checked(mut tags: Tags) -> Result<Tags> {
@@ -96,9 +100,7 @@ impl TagCondition {
         };
         let mut parser = Parser::new(text).ok_or_else(invalid)?;
         let alternatives = parser.alternatives().ok_or_else(invalid)?;
-        let names_container =
-            |comparisons: &Vec<Comparison>| comparisons.iter().any(|one| one.name == CONTAINER);
-        if alternatives.iter().any(names_container) {
+        if !alternatives.iter().flatten().all(Comparison::is_of_a_tag) {
             return Err(invalid());
         }
         Ok(TagCondition { alternatives })
@@ -122,11 +124,11 @@ impl TagQuery {
             value: text.to_string(),
             reason,
         };
-        let syntax = "it is not comparisons of tags with AND between them";
+        let syntax = "Error parsing query: it is not comparisons of tags with AND between them.";
         let mut parser = Parser::new(text).ok_or_else(|| invalid(syntax))?;
         let mut alternatives = parser.alternatives().ok_or_else(|| invalid(syntax))?;
         if alternatives.len() > 1 {
-            return Err(invalid("OR is not allowed here"));
+            return Err(invalid("Error parsing query: OR is not allowed here."));
         }
         let (containers, all): (Vec<_>, Vec<_>) = alternatives
             .remove(0)
@@ -134,13 +136,25 @@ impl TagQuery {
             .partition(|one| one.name == CONTAINER);
         let by_name = |one: &Comparison| one.operator == Operator::Equal;
         if containers.len() > 1 || !containers.iter().all(by_name) {
-            return Err(invalid("@container is compared once, with ="));
+            return Err(invalid(
+                "Error parsing query: @container is compared once, with =.",
+            ));
         }
         if all.is_empty() {
-            return Err(invalid("no tag is compared"));
+            return Err(invalid("Error parsing query: no tag is compared."));
+        }
+        if containers.len() + all.len() > COMPARISONS_MAX {
+            return Err(invalid(
+                "Error parsing query: it has more than 10 comparisons.",
+            ));
+        }
+        if !all.iter().all(Comparison::is_of_a_tag) {
+            return Err(invalid(
+                "Error parsing query: a name or value is longer than that of a tag, or has characters that no tag has.",
+            ));
         }
         if all.iter().any(|one| one.operator == Operator::NotEqual) {
-            return Err(invalid("<> is not allowed here"));
+            return Err(invalid("Error parsing query: <> is not allowed here."));
         }
         Ok(TagQuery {
             container: containers.into_iter().next().map(|one| one.value),
@@ -169,6 +183,16 @@ impl TagQuery {
 }
 
 impl Comparison {
+    /// Whether a tag may have that name and value.
+    fn is_of_a_tag(&self) -> bool {
+        let is_within = |text: &str, characters_max| {
+            text.len() <= characters_max && text.chars().all(is_tag_character)
+        };
+        !self.name.is_empty()
+            && is_within(&self.name, NAME_CHARACTERS_MAX)
+            && is_within(&self.value, VALUE_CHARACTERS_MAX)
+    }
+
     fn holds(&self, tags: &Tags) -> bool {
         let value = tags.iter().find(|(name, _)| *name == self.name);
         match value {
@@ -313,7 +337,7 @@ mod tests {
 
     #[test]
     fn conditions_hold_as_they_say() {
-        let tags = tags(&[("a", "2"), ("long name", "it's")]);
+        let tags = tags(&[("a", "2"), ("long name", "is")]);
         for (condition, expected) in [
             ("a = '2'", true),
             ("\"a\"='2'", true),
@@ -322,7 +346,7 @@ mod tests {
             ("b = ''", false),
             ("a > '1' AND a < '3'", true),
             ("a >= '2' and a <= '2'", true),
-            ("a > '2' OR \"long name\" = 'it''s'", true),
+            ("a > '2' OR \"long name\" = 'is'", true),
             ("a = '2' AND b = '1' OR a = '3'", false),
             ("a < '10'", false),
         ] {
@@ -342,6 +366,9 @@ mod tests {
             "a = '2' XOR b = '3'",
             "@container = 'c'",
             "a='1' AND",
+            "a = 'it''s'",
+            "a = 'b&c'",
+            "\"@container\" = 'c'",
         ] {
             assert!(TagCondition::parse(bad).is_err(), "{bad}");
         }
@@ -360,9 +387,25 @@ mod tests {
             "a <> '1'",
             "@container = 'c'",
             "@container > 'c' AND a = '1'",
+            "@containers = 'c' AND a = '1'",
+            "a@ = '1'",
+            "a = 'b&c'",
+            "\"\" = 'b'",
         ] {
             assert!(TagQuery::parse(bad).is_err(), "{bad}");
         }
+        let search = |name: usize, value: usize| {
+            let text = format!("{} = '{}'", "n".repeat(name), "v".repeat(value));
+            TagQuery::parse(&text).is_ok()
+        };
+        assert!(search(128, 256) && !search(129, 1) && !search(1, 257));
+        let of = |count| TagQuery::parse(&vec!["a = '1'"; count].join(" AND "));
+        assert!(of(10).is_ok());
+        let error = of(11).unwrap_err();
+        assert!(matches!(
+            error,
+            Error::InvalidQueryParameterValue { reason, .. } if reason.starts_with("Error parsing query")
+        ));
     }
 
     proptest! {

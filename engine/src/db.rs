@@ -303,6 +303,7 @@ impl Handle {
         ];
         if self.store.config.durability != Durability::Memory {
             loops.push(("sync", 0, Store::sync_loop));
+            loops.push(("value sync", 0, Store::value_sync_loop));
         }
         for (name, nice, run) in loops {
             let store = self.store.clone();

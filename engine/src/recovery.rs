@@ -49,9 +49,9 @@ pub(crate) fn open(path: &Path, config: Config, environment: Environment) -> Res
     // The mark of the last close is spent.
     state.closed = false;
     let store = recovery.build(state)?;
-    store.check_files(&found)?;
+    first(store.missing_files(&found))?;
     let replayed = store.replay()?;
-    store.check_references()?;
+    first(store.missing_segments())?;
     lock(&store.manifest).write_new()?;
     store.remove_orphans(&found);
     tracing::info!(
@@ -61,6 +61,10 @@ pub(crate) fn open(path: &Path, config: Config, environment: Environment) -> Res
         "recovered the store"
     );
     Ok(store)
+}
+
+fn first(damages: Vec<Error>) -> Result<()> {
+    damages.into_iter().next().map_or(Ok(()), Err)
 }
 
 /// Reads the store in `path` without changing it.
@@ -85,11 +89,15 @@ pub(crate) fn verify(path: &Path, config: Config, environment: Environment) -> R
         lock,
     };
     let store = Arc::new(recovery.build(state)?);
-    let replayed = log.and_then(|()| store.replay());
+    // A replay ends at the first damage; each segment by itself shows the others.
+    let mut log: Vec<Error> = log.err().into_iter().chain(store.log_damages()).collect();
+    if log.is_empty() {
+        log.extend(store.replay().err());
+    }
     let mut verified = crate::verify::verify(&store);
-    verified.damages.extend(replayed.err());
-    verified.damages.extend(store.check_files(&found).err());
-    verified.damages.extend(store.check_references().err());
+    verified.damages.extend(log);
+    verified.damages.extend(store.missing_files(&found));
+    verified.damages.extend(store.missing_segments());
     store.mark_closed();
     Ok(verified)
 }
@@ -267,8 +275,8 @@ impl Recovery {
 }
 
 impl Store {
-    /// Every file that the manifest lists must be there.
-    fn check_files(&self, found: &Found) -> Result<()> {
+    /// Files that the manifest lists and that are not there.
+    fn missing_files(&self, found: &Found) -> Vec<Error> {
         let state = &lock(&self.manifest).state;
         let files = state
             .keyspaces
@@ -279,24 +287,20 @@ impl Store {
             .segments
             .keys()
             .map(|&number| FileName::Numbered(FileKind::ValueLog, number));
-        match sstables
+        sstables
             .chain(segments)
-            .find(|name| !found.names.contains(name))
-        {
-            Some(missing) => Err(Error::corrupt(
-                &self.directory.path_of(missing),
-                0,
-                "the file is missing",
-            )),
-            None => Ok(()),
-        }
+            .filter(|name| !found.names.contains(name))
+            .map(|name| Error::corrupt(&self.directory.path_of(name), 0, "the file is missing"))
+            .collect()
     }
 
-    /// Every segment that a value lies in must be there.
-    fn check_references(&self) -> Result<()> {
-        self.value_references()
+    /// Segments that a value lies in and that are not there.
+    fn missing_segments(&self) -> Vec<Error> {
+        let references = self.value_references();
+        let missing = references
             .keys()
-            .try_for_each(|&number| self.value_log.contains(number))
+            .filter_map(|&number| self.value_log.contains(number).err());
+        missing.collect()
     }
 
     /// Removes files that nothing refers to. One that cannot be removed is left for the next time.

@@ -64,6 +64,20 @@ impl Store {
         })
     }
 
+    /// What is wrong with the segments of the log, each by itself.
+    pub(crate) fn log_damages(&self) -> Vec<Error> {
+        let wals = lock(&self.manifest).state.wals.clone();
+        let read = |(number, meta): (u64, WalMeta)| {
+            let read = self.read_wal(number, &meta, Vec::new());
+            match read {
+                Ok(Some(checked)) => checked.with_values.err(),
+                Ok(None) => None,
+                Err(error) => Some(error),
+            }
+        };
+        wals.into_iter().filter_map(read).collect()
+    }
+
     /// Reads a segment, makes it durable, and checks its frames; `None` if it was not in use.
     fn read_wal(&self, number: u64, meta: &WalMeta, bytes: Vec<u8>) -> Result<Option<Checked>> {
         let read = wal::read(&self.directory, self.store_id, number, meta.end, bytes)?;

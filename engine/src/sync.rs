@@ -1,8 +1,11 @@
 //! Syncs of the log, shared: one covers everyone whose batch was appended before it began, and while it runs the next group forms;
 //! the first to be woken after it leads the next.
 //!
-//! Invariant: what counts as durable was synced in the order of the sequence numbers, values before the pointers to them; after
-//! a failed sync nothing is written any more.
+//! The value log is synced at the same time as the log, by a thread of its own where there is one: a power cut may leave a frame
+//! without its value, and then the log ends there.
+//!
+//! Invariant: what counts as durable was synced in the order of the sequence numbers, and so were the values that it points to;
+//! after a failed sync nothing is written any more.
 
 use crate::Result;
 use crate::config::{Background, Durability};
@@ -58,6 +61,8 @@ pub(crate) struct SyncState {
     changed: Condvar,
     /// Notified when a sync ends.
     ended: Condvar,
+    /// Notified when a sync of the value log is wanted.
+    values_wanted: Condvar,
     durable: AtomicU64,
     /// When the oldest change that is not durable was appended, in nanoseconds of the clock, or `NEVER`.
     oldest_unsynced: AtomicU64,
@@ -82,10 +87,21 @@ struct Progress {
     /// Whether the sync thread waits for the next write. Later ones need not wake it: it looks again after its interval.
     awaits_write: bool,
     running: bool,
+    values: ValueSync,
     waiters: Vec<Waiter>,
     /// How many the last sync was for, and came while it ran.
     present: usize,
     closed: bool,
+}
+
+/// How far the sync of the value log is that the leader of a sync has asked for.
+#[derive(Debug, Default)]
+enum ValueSync {
+    #[default]
+    Unwanted,
+    Wanted,
+    Running,
+    Ended(Result<()>),
 }
 
 impl Default for SyncState {
@@ -94,6 +110,7 @@ impl Default for SyncState {
             progress: Mutex::default(),
             changed: Condvar::new(),
             ended: Condvar::new(),
+            values_wanted: Condvar::new(),
             durable: AtomicU64::new(0),
             oldest_unsynced: AtomicU64::new(NEVER),
             level0_files_most: AtomicUsize::new(0),
@@ -113,11 +130,13 @@ impl SyncState {
         everyone.into_iter().for_each(|waiter| waiter.waker.wake());
         self.changed.notify_all();
         self.ended.notify_all();
+        self.values_wanted.notify_all();
     }
 
     pub(crate) fn close(&self) {
         lock(&self.progress).closed = true;
         self.changed.notify_all();
+        self.values_wanted.notify_all();
     }
 
     /// Everything up to `sequence` is durable, as recovery found it.
@@ -306,12 +325,16 @@ impl Store {
         let target = progress.appended;
         let files = progress.files.clone();
         progress.syncing_since = progress.unsynced_since.take();
+        if self.value_log.is_unsynced() {
+            progress.values = ValueSync::Wanted;
+            self.sync.values_wanted.notify_one();
+        }
         drop(progress);
         // In the order in which they were written, so that what a power cut leaves is a prefix.
-        let synced = self
-            .value_log
-            .sync()
-            .and_then(|()| files.iter().try_for_each(OpenFile::sync));
+        let synced = files
+            .iter()
+            .try_for_each(OpenFile::sync)
+            .and_then(|()| self.end_value_sync());
         count(&self.counters.syncs, 1);
         if let Err(error) = &synced {
             self.fail(error);
@@ -336,6 +359,52 @@ impl Store {
             self.sync.changed.notify_all();
         }
         synced
+    }
+
+    /// Waits for the sync of the value log that was wanted, or does it if no thread has begun.
+    fn end_value_sync(&self) -> Result<()> {
+        let is_running = |progress: &mut Progress| {
+            matches!(progress.values, ValueSync::Running) && self.failure().is_none()
+        };
+        let waited = self
+            .sync
+            .ended
+            .wait_while(lock(&self.sync.progress), is_running);
+        let mut progress = waited.unwrap_or_else(PoisonError::into_inner);
+        match std::mem::take(&mut progress.values) {
+            ValueSync::Unwanted => Ok(()),
+            ValueSync::Wanted => {
+                drop(progress);
+                self.value_log.sync()
+            }
+            ValueSync::Ended(synced) => synced,
+            // The thread has panicked, or another sync has failed.
+            ValueSync::Running => self.check_writable(),
+        }
+    }
+
+    /// The loop of the thread that syncs the value log for the leaders of syncs.
+    pub(crate) fn value_sync_loop(&self) {
+        loop {
+            let is_idle = |progress: &mut Progress| {
+                !matches!(progress.values, ValueSync::Wanted)
+                    && !progress.closed
+                    && self.failure().is_none()
+            };
+            let state = &self.sync;
+            let waited = state
+                .values_wanted
+                .wait_while(lock(&state.progress), is_idle);
+            let mut progress = waited.unwrap_or_else(PoisonError::into_inner);
+            if !matches!(progress.values, ValueSync::Wanted) || self.failure().is_some() {
+                return;
+            }
+            progress.values = ValueSync::Running;
+            drop(progress);
+            let synced = self.value_log.sync();
+            lock(&state.progress).values = ValueSync::Ended(synced);
+            state.ended.notify_all();
+        }
     }
 
     /// Those whom the last sync has let go are about to come back with their next batches: a sync that waits for a moment

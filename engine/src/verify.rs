@@ -35,7 +35,8 @@ pub(crate) fn verify(store: &Arc<Store>) -> Verified {
         let read = store.value_log.verify_segment(number, size, checksum);
         // One that is gone by now was collected meanwhile: nothing is wrong with that.
         if read.is_ok() || store.value_log.sealed_size(number).is_some() {
-            verified.note(read);
+            let found = verified.note(read);
+            verified.damages.extend(found.into_iter().flatten());
             verified.value_segments += 1;
         }
     }

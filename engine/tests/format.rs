@@ -200,6 +200,37 @@ fn a_verification_finds_any_flipped_bit_of_a_closed_store_and_changes_nothing() 
 }
 
 #[test]
+fn a_verification_reports_every_damaged_place_with_file_and_offset() {
+    let (clean, ..) = examples();
+    let (killed, _) = killed_at_rest(Durability::Disk);
+    // The first unit behind the header, or the first batch of the log.
+    for (mut files, kind, unit) in [
+        (clean.clone(), "sst", 48),
+        (clean, "vlog", 48),
+        (killed, "wal", 96),
+    ] {
+        let mut expected = Vec::new();
+        for (path, bytes) in &mut files {
+            if path.extension().is_some_and(|found| found == kind) {
+                bytes[unit + 13] ^= 1;
+                expected.push((path.clone(), unit as u64));
+            }
+        }
+        let environment = common::environment(Arc::new(fs_of(&files)));
+        let verified = Db::verify_directory(Path::new(DIRECTORY), config(), environment);
+        let named = |damage: &Error| match damage {
+            Error::Corrupt { path, offset, .. } => (path.clone(), *offset),
+            other => panic!("{other}"),
+        };
+        let found: Vec<_> = verified.unwrap().damages.iter().map(named).collect();
+        assert!(!expected.is_empty(), "{kind}");
+        for place in expected {
+            assert!(found.contains(&place), "{place:?} in {found:?}");
+        }
+    }
+}
+
+#[test]
 fn damage_to_a_store_that_was_not_closed_is_noticed_but_for_its_last_batch() {
     let (_, unclean, models) = examples();
     read(&unclean, &models[models.len() - 1..], "whole").unwrap();

@@ -92,6 +92,52 @@ fn a_power_cut_takes_at_most_250_milliseconds_of_writes_however_long_a_sync_take
 }
 
 #[test]
+fn a_put_of_a_large_value_waits_for_the_syncs_of_both_logs_at_once() {
+    // Each sync waits for the other to begin: one after the other they would wait for ever.
+    let begun = Arc::new((Mutex::new([0u64; 2]), Condvar::new()));
+    let is_on = Arc::new(AtomicBool::new(false));
+    let hook = {
+        let (begun, is_on) = (begun.clone(), is_on.clone());
+        move |operation, path: &Path| {
+            let kind = path.extension().and_then(|kind| kind.to_str());
+            let log = match (operation, kind) {
+                (Operation::Sync, Some("wal")) => 0,
+                (Operation::Sync, Some("vlog")) => 1,
+                _ => return Ok(()),
+            };
+            if is_on.load(Ordering::SeqCst) {
+                let (count, changed) = &*begun;
+                let mut count = count.lock().unwrap();
+                count[log] += 1;
+                changed.notify_all();
+                let limit = Duration::from_secs(20);
+                let waited = changed.wait_timeout_while(count, limit, |count| count[0] != count[1]);
+                assert!(!waited.unwrap().1.timed_out(), "one sync after the other");
+            }
+            Ok(())
+        }
+    };
+    let config = Config {
+        durability: Durability::Disk,
+        ..Config::default()
+    };
+    let fs = HookFs::new(MemoryFs::volatile(), hook);
+    let (db, keyspace) = open(fs, config, Arc::new(SystemClock::default()));
+    let put_large = |number: u64| {
+        let value = db.write_value(&[1; 4 << 10]).unwrap();
+        let mut batch = Batch::new();
+        batch.put_large(&keyspace, &number.to_be_bytes(), value);
+        db.write(batch).unwrap().wait().unwrap();
+    };
+    // Both logs have a segment then.
+    put_large(0);
+    is_on.store(true, Ordering::SeqCst);
+    (1..=10).for_each(put_large);
+    is_on.store(false, Ordering::SeqCst);
+    assert_eq!(*begun.0.lock().unwrap(), [10, 10]);
+}
+
+#[test]
 fn new_log_segments_do_not_hold_up_the_syncs() {
     // Each segment takes a few writes, so that one is wanted long before the interval ends.
     let config = Config {

@@ -154,16 +154,30 @@ pub enum IfMatch {
     Any,
     /// Only this one.
     ETag(ETag),
+    /// None: the request names a weak ETag that no entity of this service can have.
+    Foreign,
 }
 
 impl IfMatch {
-    /// Reads the value of an `If-Match` header: `*` or an ETag; errors as [`ETag::parse`].
+    /// Reads the value of an `If-Match` header: `*` or one weak ETag. Anything else is [`InvalidInput::ETag`].
     pub fn parse(text: &str) -> Result<IfMatch> {
-        match text.trim() {
-            "*" => Ok(IfMatch::Any),
-            _ => ETag::parse(text).map(IfMatch::ETag),
+        let trimmed = text.trim();
+        match ETag::parse(text) {
+            Ok(etag) => Ok(IfMatch::ETag(etag)),
+            _ if trimmed == "*" => Ok(IfMatch::Any),
+            _ if is_weak_etag(trimmed) => Ok(IfMatch::Foreign),
+            malformed => malformed.map(IfMatch::ETag),
         }
     }
+}
+
+/// Whether a text is a single weak ETag. Source: HTTP Semantics (RFC 9110), section 8.8.3; the prefix is taken in any case.
+fn is_weak_etag(text: &str) -> bool {
+    let quoted = text
+        .strip_prefix(['W', 'w'])
+        .and_then(|rest| rest.strip_prefix("/\""));
+    let opaque = quoted.and_then(|rest| rest.strip_suffix('"'));
+    opaque.is_some_and(|opaque| !opaque.contains('"'))
 }
 
 /// The ways to write an entity, each named after its REST operation.
@@ -228,16 +242,23 @@ mod tests {
     }
 
     #[test]
-    fn malformed_etag_is_named_in_the_error() {
-        let list = format!("{ETAG},{ETAG}");
+    fn weak_etag_of_another_form_matches_nothing() {
         for text in [
-            "",
-            "\"x\"",
-            "W/\"x\"",
+            "W/\"\"",
+            "W/\"wrong\"",
+            "w/\"wrong\"",
             "W/\"datetime''\"",
             "W/\"datetime'2021'\"",
-            list.as_str(),
+            &ETAG.replace('W', "w"),
         ] {
+            assert_eq!(IfMatch::parse(text).unwrap(), IfMatch::Foreign, "{text}");
+        }
+    }
+
+    #[test]
+    fn malformed_etag_is_named_in_the_error() {
+        let list = format!("{ETAG},{ETAG}");
+        for text in ["", "x", "\"x\"", "W/\"", "W/x", list.as_str()] {
             let error = IfMatch::parse(text).unwrap_err();
             assert!(
                 matches!(&error, Error::InvalidInput(InvalidInput::ETag(value)) if value == text)

@@ -117,9 +117,12 @@ impl ModelTable {
             };
         };
         let current = current.ok_or("ResourceNotFound")?;
-        if let IfMatch::ETag(ETag(timestamp)) = condition
-            && timestamp != current.timestamp
-        {
+        let matches = match condition {
+            IfMatch::Any => true,
+            IfMatch::ETag(ETag(timestamp)) => timestamp == current.timestamp,
+            IfMatch::Foreign => false,
+        };
+        if !matches {
             return Err("UpdateConditionNotSatisfied");
         }
         match write {
@@ -278,9 +281,10 @@ impl Run {
     fn operation(&mut self, table: &str) -> Operation {
         let entity = self.entity();
         let key = (table.to_ascii_lowercase(), key_of(&entity));
-        let condition = match (self.random.below(4), self.last.get(&key)) {
+        let condition = match (self.random.below(5), self.last.get(&key)) {
             (0 | 1, Some(last)) => IfMatch::ETag(ETag(*last)),
             (2, Some(last)) => IfMatch::ETag(ETag(DateTime::from_ticks(last.ticks() - 1).unwrap())),
+            (4, _) => IfMatch::Foreign,
             _ => IfMatch::Any,
         };
         let write = match self.random.below(8) {

@@ -158,7 +158,7 @@ fn put_blob_and_delete_drop_all_blocks() {
 }
 
 #[test]
-fn block_ids_of_one_blob_have_one_length() {
+fn ids_of_uncommitted_blocks_have_one_length_whatever_is_committed() {
     let store = store();
     store.put_block("name", "aa", b"1").unwrap();
     assert_err!(
@@ -166,12 +166,16 @@ fn block_ids_of_one_blob_have_one_length() {
         Error::InvalidBlobOrBlock
     );
     store.commit("name", latest(&["aa"])).unwrap();
+    store.put_block("name", "aaa", b"2").unwrap();
     assert_err!(
-        store.put_block("name", "aaa", b"1"),
+        store.put_block("name", "aa", b"2"),
         Error::InvalidBlobOrBlock
     );
-    store.put("name", b"whole").unwrap();
-    store.put_block("name", "aaa", b"1").unwrap();
+    store.commit("name", latest(&["aa", "aaa"])).unwrap();
+    assert_eq!(store.read("name").unwrap(), b"12");
+    store.put_block("name", "a", b"3").unwrap();
+    store.commit("name", latest(&["a"])).unwrap();
+    assert_eq!(store.read("name").unwrap(), b"3");
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use super::Found;
 use super::encryption::Brought;
-use super::new_list::listed_file;
 use super::write::BlobWrite;
 use crate::BlobService;
 use crate::block_list::UNCOMMITTED_BLOCKS_MAX;
@@ -11,7 +10,6 @@ use crate::error::{Error, Result};
 use crate::keys::{self, File, History};
 use crate::model::{BlobBlock, BlobState, Staging};
 use crate::sweep::{STAGING_LIFETIME, Timer};
-use lazurite_engine::Direction;
 
 impl BlobService {
     /// The file of the uncommitted blocks of what was found.
@@ -76,7 +74,8 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// What is known of the uncommitted blocks once the one of this id is among them.
+    /// What is known of the uncommitted blocks once the one of this id is among them. Their ids have one length; those of committed
+    /// blocks may have another, so that one tool can overwrite what another has uploaded. Source: Put Block, "Remarks".
     pub(super) fn staging_with(
         &self,
         file: &File,
@@ -96,10 +95,7 @@ impl BlobWrite<'_> {
                 brought.check(&staging.encryption)?;
                 staging.count
             }
-            None => {
-                self.check_against_committed(block_id)?;
-                0
-            }
+            None => 0,
         };
         if !replaces && count >= UNCOMMITTED_BLOCKS_MAX {
             return Err(Error::BlockCountExceedsLimit {
@@ -113,19 +109,5 @@ impl BlobWrite<'_> {
             touched_at: self.now,
             encryption: brought.encryption,
         })
-    }
-
-    /// The first uncommitted block must have an id as long as those of the committed ones.
-    fn check_against_committed(&self, block_id: &[u8]) -> Result<()> {
-        let Some(file) = self.current().and_then(listed_file) else {
-            return Ok(());
-        };
-        let blocks = &self.service.keyspaces.blocks;
-        let snapshot = self.service.db.snapshot();
-        let mut rows = snapshot.scan(blocks, file.committed_from(0), Direction::Forward);
-        if rows.advance()? && codec::decode_block(&rows.value()?)?.id.len() != block_id.len() {
-            return Err(Error::InvalidBlobOrBlock);
-        }
-        Ok(())
     }
 }

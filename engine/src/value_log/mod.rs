@@ -6,7 +6,7 @@
 //! their records are whole pages, and many small values written together begin with one and end with one: records of zeros that no
 //! pointer names fill the pages.
 //!
-//! Invariants: bytes are written before the batch that refers to them is logged, and synced before that log is; a segment is
+//! Invariants: bytes are written before the batch that refers to them is logged, and synced before it counts as durable; a segment is
 //! removed only when no SSTable, memtable, writer or reader refers to it and all that hides its values is durable.
 
 mod dump;
@@ -141,6 +141,8 @@ struct Writable {
     /// Bytes written; what of them was synced stands in `synced`, whose lock is held during a sync.
     written: AtomicU64,
     synced: Mutex<u64>,
+    /// The same as in `synced`, to be looked at during a sync.
+    durable: AtomicU64,
     checksum: AtomicU64,
     /// Whether a chunk could not be written: then there is a hole in it.
     has_hole: AtomicBool,
@@ -153,6 +155,7 @@ impl Writable {
         if *synced < written {
             self.file.sync()?;
             *synced = written;
+            self.durable.store(written, Ordering::Release);
         }
         Ok(())
     }
@@ -350,6 +353,7 @@ impl ValueLog {
             writing: AtomicU64::new(0),
             written: AtomicU64::new(0),
             synced: Mutex::new(0),
+            durable: AtomicU64::new(0),
             checksum: AtomicU64::new(0),
             has_hole: AtomicBool::new(false),
         })
@@ -361,6 +365,15 @@ impl ValueLog {
             segment.sync()?;
         }
         Ok(())
+    }
+
+    /// Whether anything was written that is not durable.
+    pub(crate) fn is_unsynced(&self) -> bool {
+        let segments = lock(&self.segments);
+        let mut writable = segments.retiring.iter().chain(&segments.active);
+        writable.any(|segment| {
+            segment.durable.load(Ordering::Acquire) < segment.written.load(Ordering::Acquire)
+        })
     }
 
     fn writable(&self) -> Vec<Arc<Writable>> {
@@ -454,47 +467,50 @@ impl ValueLog {
         self.request_collection();
     }
 
-    /// Reads a sealed segment through, chunk by chunk, and checks every checksum and their sum.
-    pub(crate) fn verify_segment(&self, number: u64, size: u64, known: Option<u64>) -> Result<()> {
+    /// Reads a sealed segment through, chunk by chunk, and checks every checksum and their sum. Answers all that is wrong. The
+    /// error is that it cannot be read.
+    pub(crate) fn verify_segment(
+        &self,
+        number: u64,
+        size: u64,
+        known: Option<u64>,
+    ) -> Result<Vec<Error>> {
         let file = self.file(number)?;
+        let mut found = Vec::new();
         let mut offset = HEADER_BYTES;
         let mut sum = 0u64;
         while offset < size {
-            if known.is_none() && size - offset < CHUNK_HEADER_BYTES as u64 {
-                return Ok(());
+            // What a crash or a full disk left half written has no reference; only a segment whose sum is known is whole.
+            let is_cut = size - offset < CHUNK_HEADER_BYTES as u64;
+            if is_cut && known.is_none() {
+                return Ok(found);
             }
             let head = file.read_exact(offset, CHUNK_HEADER_BYTES)?;
             let length = u32::from_le_bytes(head[..4].try_into().expect("four bytes"));
             let end = offset + CHUNK_HEADER_BYTES as u64 + u64::from(length);
-            let plausible = u64::from(length) <= CHUNK_BYTES_MAX && end <= size;
-            // What a crash or a full disk left half written has no reference; only a segment whose sum is known is whole.
-            if !plausible && known.is_none() {
-                return Ok(());
-            }
-            if !plausible {
-                return Err(file.corrupt(offset, "the length of the chunk is out of bounds"));
+            if u64::from(length) > CHUNK_BYTES_MAX || end > size {
+                // Where the next chunk begins is not known.
+                let reason = "the length of the chunk is out of bounds";
+                found.extend(known.map(|_| file.corrupt(offset, reason)));
+                return Ok(found);
             }
             let start = offset + CHUNK_HEADER_BYTES as u64;
             let bytes = file.read_exact(start, length as usize)?;
-            let found = u64::from_le_bytes(head[4..].try_into().expect("eight bytes"));
-            if found != crate::codec::checksum(number, offset, &[&head[..4], &bytes]) {
-                return match known {
-                    Some(_) => {
-                        Err(file.corrupt(offset, "the checksum of the chunk does not match"))
-                    }
-                    None => Ok(()),
-                };
+            let stored = u64::from_le_bytes(head[4..].try_into().expect("eight bytes"));
+            if stored != crate::codec::checksum(number, offset, &[&head[..4], &bytes]) {
+                if known.is_none() {
+                    return Ok(found);
+                }
+                found.push(file.corrupt(offset, "the checksum of the chunk does not match"));
             }
-            sum = sum.wrapping_add(found);
+            sum = sum.wrapping_add(stored);
             offset = end;
         }
-        match known.is_none_or(|known| known == sum) {
-            true => Ok(()),
-            false => Err(file.corrupt(
-                0,
-                "the checksums of the chunks do not add up to the manifest's",
-            )),
+        if found.is_empty() && known.is_some_and(|known| known != sum) {
+            let reason = "the checksums of the chunks do not add up to the manifest's";
+            found.push(file.corrupt(0, reason));
         }
+        Ok(found)
     }
 
     /// No more will be written: active segments count as full, and writers that are left are refused.

@@ -57,9 +57,10 @@ impl Needs {
 pub fn authorize(caller: &Caller, service: ServiceKind, needs: &Needs) -> Result<()> {
     match caller {
         Caller::Owner => Ok(()),
-        // Source: Get Table ACL, "Authorization". The lists of containers and, by now, of queues are open to tokens.
+        // Source: Get Table ACL, "Authorization"; the code is what the service answered the .NET client (azure-sdk-for-net, issue
+        // 21913: "by design"). The lists of containers and, by now, of queues are open to tokens.
         Caller::Bearer(_) if needs.is_for_owner() && service == ServiceKind::Table => {
-            Err(known::AUTHORIZATION_FAILURE.into())
+            Err(known::RESOURCE_NOT_FOUND.into())
         }
         Caller::Bearer(_) => Ok(()),
         Caller::Anonymous => Err(super::failed(

@@ -384,11 +384,10 @@ fn dialect(service: ServiceKind, target: &Uri, accept: Option<&HeaderValue>) -> 
     if service != ServiceKind::Table {
         return Dialect::Xml;
     }
-    let query = target.query().unwrap_or("").to_ascii_lowercase();
-    if ["comp=acl", "comp=properties", "comp=stats"]
-        .iter()
-        .any(|comp| query.contains(comp))
-    {
+    let query = context::Query::parse(target.query().unwrap_or(""));
+    let comp = query.ok().and_then(|query| query.get("comp"));
+    let comp = comp.unwrap_or_default().to_ascii_lowercase();
+    if let "acl" | "properties" | "stats" | "userdelegationkey" = &*comp {
         return Dialect::TableXml;
     }
     let accept = accept
@@ -409,6 +408,27 @@ mod tests {
     /// The size of what a function of four arguments promises.
     fn size_of_future<A, B, C, D, F>(_: impl Fn(A, B, C, D) -> F) -> usize {
         size_of::<F>()
+    }
+
+    #[test]
+    fn errors_of_tables_are_xml_where_the_operation_is_and_json_whatever_the_filter_says() {
+        let dialect = |target: &str| dialect(ServiceKind::Table, &target.parse().unwrap(), None);
+        let json = Dialect::TableJson("minimalmetadata");
+        for target in [
+            "/a/T?comp=acl",
+            "/a/T?timeout=5&COMP=A%63l",
+            "/a/?restype=service&comp=properties",
+        ] {
+            assert_eq!(dialect(target), Dialect::TableXml, "{target}");
+        }
+        for target in [
+            "/a/T?$filter=x%20eq%20'?comp=acl'",
+            "/a/T?$filter=comp=stats",
+            "/a/T?decomp=acl",
+            "/a/T",
+        ] {
+            assert_eq!(dialect(target), json, "{target}");
+        }
     }
 
     #[test]

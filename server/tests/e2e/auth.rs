@@ -339,6 +339,20 @@ fn tokens_are_taken_without_encryption_on_this_machine_if_the_flag_is_given() {
         assert_eq!(shown("Bearer nonsense").status, 401);
         assert_eq!(list(service).unsigned().send(&server).status, 401);
     }
+    Request::new(Service::Table, "POST", "/Tables")
+        .json(r#"{"TableName":"Listed"}"#)
+        .send(&server)
+        .is(201);
+    for method in ["GET", "PUT"] {
+        let hidden = Request::new(Service::Table, method, "/Listed?comp=acl")
+            .header("Authorization", &token)
+            .send(&server);
+        hidden.is_error(
+            404,
+            "ResourceNotFound",
+            "The specified resource does not exist.",
+        );
+    }
     let without = Server::fresh();
     let refused = list(Service::Queue)
         .header("Authorization", &token)

@@ -45,6 +45,7 @@ fn literals_of_all_types_are_read() {
         ("-INF", Value::Double(f64::NEG_INFINITY)),
         ("true", Value::Boolean(true)),
         ("False", Value::Boolean(false)),
+        ("TRUE", Value::Boolean(true)),
         (
             "datetime'2020-01-01T00:00:00Z'",
             Value::DateTime(DateTime::parse("2020-01-01").unwrap()),

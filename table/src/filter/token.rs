@@ -111,11 +111,11 @@ fn word(rest: &str) -> Option<(Token<'_>, usize)> {
     }
     let token = match word {
         "" => return None,
-        "true" | "True" => Token::Literal(Value::Boolean(true)),
-        "false" | "False" => Token::Literal(Value::Boolean(false)),
         "NaN" => Token::Literal(Value::Double(f64::NAN)),
         "INF" => Token::Literal(Value::Double(f64::INFINITY)),
         "null" => Token::Null,
+        _ if word.eq_ignore_ascii_case("true") => Token::Literal(Value::Boolean(true)),
+        _ if word.eq_ignore_ascii_case("false") => Token::Literal(Value::Boolean(false)),
         _ => Token::Name(word),
     };
     Some((token, length))

@@ -214,10 +214,9 @@ fn check_precondition(write: Write, current: Option<Row<'_>>) -> Result<()> {
         }
         (Write::Update(if_match) | Write::Merge(if_match) | Write::Delete(if_match), Some(row)) => {
             match if_match {
-                IfMatch::ETag(etag) if etag.0 != row.timestamp => {
-                    Err(Error::UpdateConditionNotSatisfied)
-                }
-                _ => Ok(()),
+                IfMatch::Any => Ok(()),
+                IfMatch::ETag(etag) if etag.0 == row.timestamp => Ok(()),
+                IfMatch::ETag(_) | IfMatch::Foreign => Err(Error::UpdateConditionNotSatisfied),
             }
         }
     }

@@ -200,11 +200,8 @@ fn read_double(text: &str) -> Option<f64> {
 }
 
 fn read_boolean(text: &str) -> Option<bool> {
-    match text {
-        "true" | "True" => Some(true),
-        "false" | "False" => Some(false),
-        _ => None,
-    }
+    let is = |word: &str| text.eq_ignore_ascii_case(word);
+    (is("true") || is("false")).then(|| is("true"))
 }
 
 fn read_instant(name: &str, text: &str) -> Result<DateTime, Error> {

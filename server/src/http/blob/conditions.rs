@@ -43,7 +43,9 @@ pub fn conditions_named(context: &Context, prefix: &'static str) -> Result<Condi
         if_modified_since: date("if-modified-since")?,
         if_unmodified_since: date("if-unmodified-since")?,
         if_tags: if_tags
-            .map(|(_, text)| TagCondition::parse(&text))
+            .map(|(name, text)| {
+                TagCondition::parse(&text).map_err(|_| Failure::header(&name, text))
+            })
             .transpose()?,
         ..Conditions::default()
     })

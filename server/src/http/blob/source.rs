@@ -122,7 +122,8 @@ fn context_of(request: &Request, uri: &Uri) -> Result<Context> {
     let outer = &request.context;
     if !is_ours(request, uri)? {
         return Err(Failure::unsupported(format!(
-            "Copying from another server that --allow-copy-from does not name ({COPY_SOURCE})"
+            "Copying from another server that --allow-copy-from does not name, or from this one under a host name that \
+             --allowed-host does not name ({COPY_SOURCE})"
         )));
     }
     let (scheme, host) = parts_of(uri)?;

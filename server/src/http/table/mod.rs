@@ -7,7 +7,7 @@ mod tables;
 mod token;
 
 use super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
-use super::context::Context;
+use super::context::{Context, text_of};
 use super::error::{Failure, Result, known};
 use super::headers::{empty, put, xml};
 use super::run;
@@ -65,6 +65,26 @@ impl Operation {
             QueryTables | GetTable(_) | CreateTable | QueryEntities | GetEntity(_) | InsertEntity
         )
     }
+
+    /// Whether the request has a body. One without is refused with a body.
+    fn takes_body(&self) -> bool {
+        use Operation::{
+            DeleteEntity, DeleteTable, GetEntity, GetServiceProperties, GetServiceStats, GetTable,
+            GetTableAcl, QueryEntities, QueryTables,
+        };
+        !matches!(
+            self,
+            QueryTables
+                | GetTable(_)
+                | DeleteTable(_)
+                | QueryEntities
+                | GetEntity(_)
+                | DeleteEntity(..)
+                | GetTableAcl
+                | GetServiceProperties
+                | GetServiceStats
+        )
+    }
 }
 
 /// A request whose operation is known.
@@ -105,6 +125,32 @@ pub fn handle<'a>(
         level,
         range,
     };
+    if operation.takes_body() || body.is_ended() {
+        return begin(request, operation, caller, body);
+    }
+    Ok(Box::pin(async move {
+        refuse_content(body).await?;
+        begin(request, operation, caller, RequestBody::empty())?.await
+    }))
+}
+
+/// Refuses a body with content where none belongs: what it says would not be done.
+async fn refuse_content(mut body: RequestBody) -> Result<()> {
+    let has_content = body.length_at_least() > 0 || body.next_chunk().await?.is_some();
+    if has_content {
+        let message = "The request has a body, which this operation does not take.";
+        return Err(Failure::new(400, "InvalidInput", message));
+    }
+    Ok(())
+}
+
+/// Begins an operation that the caller may perform.
+fn begin<'a>(
+    request: Request,
+    operation: Operation,
+    caller: &'a Caller,
+    body: RequestBody,
+) -> Result<Answering<'a>> {
     Ok(match operation {
         Operation::QueryTables => Box::pin(tables::query_tables(request)),
         Operation::GetTable(name) => Box::pin(tables::get_table(request, name)),
@@ -130,7 +176,7 @@ pub fn handle<'a>(
             at_once(uncached(xml(200, stats)))
         }
         Operation::GetServiceProperties => {
-            let answer = properties::get_service_properties(app, &request.context);
+            let answer = properties::get_service_properties(&request.app, &request.context);
             at_once(uncached(answer))
         }
         Operation::GetUserDelegationKey => Box::pin(super::get_user_delegation_key(
@@ -257,18 +303,18 @@ fn route(context: &Context, method: &Method) -> Result<(Operation, String)> {
     }
     let operation = match (address, comp.as_str()) {
         (Address::Service, _) => route_service(context)?,
-        (Address::Tables, _) => match *method {
+        (Address::Tables, "") => match *method {
             Method::GET => Operation::QueryTables,
             Method::POST => Operation::CreateTable,
             _ => return Err(not_allowed()),
         },
-        (Address::OneTable(name), _) => match *method {
+        (Address::OneTable(name), "") => match *method {
             Method::GET => Operation::GetTable(name),
             Method::DELETE => Operation::DeleteTable(name),
             _ => return Err(not_allowed()),
         },
-        (Address::Batch, _) if method == Method::POST => Operation::Batch,
-        (Address::Batch, _) => return Err(not_allowed()),
+        (Address::Batch, "") if method == Method::POST => Operation::Batch,
+        (Address::Batch, "") => return Err(not_allowed()),
         (Address::Table(_), "acl") => match *method {
             Method::GET | Method::HEAD => Operation::GetTableAcl,
             Method::PUT => Operation::SetTableAcl,
@@ -282,9 +328,9 @@ fn route(context: &Context, method: &Method) -> Result<(Operation, String)> {
         // As the hosted service answers; so clients see that their endpoint should not name a table.
         (Address::Below(..), "") if method == Method::POST => Operation::InsertEntity,
         (Address::Below(_, has_predicate), "") => Operation::Nothing(has_predicate),
-        (Address::Entity(_, keys), "") => {
-            route_entity(method.as_str(), keys, &|name| context.header(name))?
-        }
+        (Address::Entity(_, keys), "") => route_entity(method.as_str(), keys, &|name| {
+            context.headers.get(name).map(text_of)
+        })?,
         _ => {
             return Err(Failure::parameter(
                 "comp",
@@ -296,7 +342,8 @@ fn route(context: &Context, method: &Method) -> Result<(Operation, String)> {
     Ok((operation, table))
 }
 
-/// A verb on an entity's own address; also of the operations inside a batch.
+/// A verb on an entity's own address; also of the operations inside a batch. A condition that is sent empty is not absent: a client
+/// whose ETag is missing must not overwrite whatever is there.
 fn route_entity(
     method: &str,
     keys: EntityKeys,

@@ -82,6 +82,25 @@ fn an_md5_is_sixteen_bytes_in_base64() {
 }
 
 #[test]
+fn a_condition_on_tags_that_is_none_or_too_long_is_named_by_its_header() {
+    let server = with_container();
+    put_blob("b", "content").send(&server).is(201);
+    let source = format!("http://127.0.0.1:{}/{ACCOUNT}/con/b", server.ports.blob);
+    let too_long = format!("\"a\" = '{}'", "x".repeat(8 << 10));
+    let message = "The value for one of the HTTP headers is not in the correct format.";
+    for condition in ["nonsense", "@container = 'con'", &too_long] {
+        for name in ["x-ms-if-tags", "x-ms-source-if-tags"] {
+            request("PUT", "/con/copy")
+                .header("x-ms-copy-source", &source)
+                .header(name, condition)
+                .send(&server)
+                .is_error(400, "InvalidHeaderValue", message)
+                .has_element("HeaderName", name);
+        }
+    }
+}
+
+#[test]
 fn a_browser_runs_no_script_of_a_blob() {
     let server = with_container();
     let put = |name: &str, content_type: &str| {

@@ -263,15 +263,16 @@ fn conditions_on_entities() {
             .json("{}")
             .send(&server)
     };
-    let malformed = "The etag value 'W/\"x\"' specified in one of the request headers is not valid. Please make sure only one etag value is \
+    let malformed = "The etag value '\"x\"' specified in one of the request headers is not valid. Please make sure only one etag value is \
                      specified and is valid.";
-    put("If-Match", "W/\"x\"").is_error(400, "InvalidInput", malformed);
+    put("If-Match", "\"x\"").is_error(400, "InvalidInput", malformed);
+    let empty = malformed.replace("\"x\"", "");
+    put("If-Match", "").is_error(400, "InvalidInput", &empty);
     let unmet = "The update condition specified in the request was not satisfied.";
-    put(
-        "If-Match",
-        "W/\"datetime'2001-01-01T00%3A00%3A00.0000000Z'\"",
-    )
-    .is_error(412, "UpdateConditionNotSatisfied", unmet);
+    let other = "W/\"datetime'2001-01-01T00%3A00%3A00.0000000Z'\"";
+    for etag in [other, "W/\"wrong\"", "w/\"wrong\"", "W/\"datetime'x'\""] {
+        put("If-Match", etag).is_error(412, "UpdateConditionNotSatisfied", unmet);
+    }
     let refused = "If-None-Match HTTP header cannot be specified for PUT operations.";
     put("If-None-Match", "*").is_error(400, "InvalidInput", refused);
     let required = request("DELETE", entity).send(&server);
@@ -292,6 +293,66 @@ fn conditions_on_entities() {
         .header("If-Match", "*")
         .send(&server)
         .is_error(404, "TableNotFound", NO_TABLE);
+}
+
+#[test]
+fn truth_is_read_in_any_case() {
+    let server = with_table();
+    for (row, text, truth) in [
+        ("a", "True", true),
+        ("b", "TRUE", true),
+        ("c", "faLse", false),
+    ] {
+        let entity =
+            json!({ "PartitionKey": "p", "RowKey": row, "B@odata.type": "Edm.Boolean", "B": text });
+        assert_eq!(insert(&server, &entity).is(201).json()["B"], json!(truth));
+    }
+    let found = |filter: &str| {
+        let target = format!("/T1x()?$filter={filter}&$select=RowKey");
+        let rows = request("GET", &target)
+            .header("Accept", NO_METADATA)
+            .send(&server);
+        rows.is(200).json()["value"].as_array().unwrap().len()
+    };
+    assert_eq!((found("B%20eq%20TRUE"), found("B%20eq%20False")), (2, 1));
+    let wrong =
+        json!({ "PartitionKey": "p", "RowKey": "d", "B@odata.type": "Edm.Boolean", "B": "yes" });
+    insert(&server, &wrong).is_error(400, "InvalidInput", INVALID);
+}
+
+#[test]
+fn a_body_where_none_belongs_is_refused() {
+    let server = with_table();
+    let entity = "/T1x(PartitionKey='p',RowKey='r')";
+    insert(&server, &json!({ "PartitionKey": "p", "RowKey": "r" })).is(201);
+    for (method, target) in [
+        ("GET", "/Tables"),
+        ("GET", "/Tables('T1x')"),
+        ("DELETE", "/Tables('T1x')"),
+        ("GET", "/T1x()"),
+        ("GET", entity),
+        ("DELETE", entity),
+        ("GET", "/T1x?comp=acl"),
+        ("GET", "/?restype=service&comp=properties"),
+    ] {
+        let message = "The request has a body, which this operation does not take.";
+        let request = || request(method, target).header("If-Match", "*");
+        request()
+            .json("{}")
+            .send(&server)
+            .is_error(400, "InvalidInput", message);
+        let chunked = |body: &str| {
+            let mut bytes = request().header("Transfer-Encoding", "chunked").bytes();
+            bytes.extend(body.as_bytes());
+            let mut connection = Connection::open(&server, Service::Table).unwrap();
+            connection.send_bytes(&bytes, method).unwrap()
+        };
+        chunked("2\r\n{}\r\n0\r\n\r\n").is_error(400, "InvalidInput", message);
+        if method == "GET" {
+            chunked("0\r\n\r\n").is(200);
+        }
+    }
+    request("GET", entity).send(&server).is(200);
 }
 
 #[test]

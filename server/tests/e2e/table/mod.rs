@@ -223,6 +223,39 @@ fn access_policies_as_xml() {
 }
 
 #[test]
+fn what_an_account_or_a_table_has_no_operation_for_is_not_answered_with_success() {
+    let server = with_table();
+    for target in [
+        "/?restype=account&comp=properties",
+        "/Tables?restype=account&comp=properties",
+        "/Tables('T1x')?restype=account&comp=properties",
+        "/$batch?comp=properties",
+    ] {
+        for method in ["DELETE", "PUT", "POST", "GET"] {
+            let answer = request(method, target)
+                .json(r#"{"TableName":"Other1"}"#)
+                .send(&server);
+            let found = (answer.status, answer.code());
+            assert_eq!(
+                found,
+                (400, "InvalidQueryParameterValue".to_string()),
+                "{method} {target}"
+            );
+        }
+    }
+    request("GET", "/Tables('T1x')").send(&server).is(200);
+    request("GET", "/Tables('Other1')").send(&server).is(404);
+}
+
+#[test]
+fn errors_are_json_whatever_a_filter_speaks_of() {
+    let server = with_table();
+    let refused = request("GET", "/T1x()?$filter=a%20eq%20%27comp=acl%27%20x").send(&server);
+    refused.is(400);
+    assert_eq!(refused.json()["odata.error"]["code"], "InvalidInput");
+}
+
+#[test]
 fn statistics_are_not_on_the_primary() {
     let server = Server::fresh();
     let refused = request("GET", "/?restype=service&comp=stats").send(&server);
