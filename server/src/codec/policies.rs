@@ -47,19 +47,24 @@ same_as!(lazurite_table::SignedIdentifier);
 
 /// Reads the document; `None` when it is not one. Limits of number and length are the services' business.
 pub fn read(root: &Element) -> Option<Vec<SignedIdentifier>> {
-    if root.name != "SignedIdentifiers" {
+    if root.name != "SignedIdentifiers" || !root.text.trim().is_empty() {
         return None;
     }
     root.children.iter().map(read_one).collect()
 }
 
 fn read_one(element: &Element) -> Option<SignedIdentifier> {
-    let id = element.child_text("Id")?;
-    if element.name != "SignedIdentifier" {
-        return None;
-    }
     let empty = Element::default();
     let policy = element.child("AccessPolicy").unwrap_or(&empty);
+    if element.name != "SignedIdentifier"
+        || !holds_at_most(element, &["Id", "AccessPolicy"])
+        || !holds_at_most(policy, &["Start", "Expiry", "Permission"])
+        || element.child("Id").is_none_or(|id| !is_text(id))
+        || !policy.children.iter().all(is_text)
+    {
+        return None;
+    }
+    let id = element.child_text("Id")?;
     let time = |name| match policy.child_text(name) {
         Some(text) => date::parse_iso8601(&text).map(Some),
         None => Some(None),
@@ -70,6 +75,19 @@ fn read_one(element: &Element) -> Option<SignedIdentifier> {
         expiry: time("Expiry")?,
         permission: policy.child_text("Permission"),
     })
+}
+
+/// Whether the element holds children of these names only, each once at most, and no text: anything else would be lost.
+fn holds_at_most(element: &Element, names: &[&str]) -> bool {
+    let is_known = |child: &Element| names.contains(&child.name.as_str());
+    let count = |name| element.children.iter().filter(|c| c.name == name).count();
+    element.text.trim().is_empty()
+        && element.children.iter().all(is_known)
+        && names.iter().all(|name| count(*name) <= 1)
+}
+
+fn is_text(element: &Element) -> bool {
+    element.children.is_empty()
 }
 
 /// Writes the document.

@@ -158,6 +158,92 @@ fn malformed_xml_is_refused() {
 }
 
 #[test]
+fn a_message_document_that_holds_more_than_a_text_is_refused() {
+    let server = with_queue();
+    let refused = |body: &str| {
+        for request in [
+            request("POST", "/q-1/messages"),
+            request("PUT", "/q-1/messages/x?popreceipt=x&visibilitytimeout=0"),
+        ] {
+            request.body(body).send(&server).is_error(
+                400,
+                "InvalidXmlDocument",
+                "XML specified is not syntactically valid.",
+            );
+        }
+    };
+    refused("<QueueMessage><MessageText>a<b/>c</MessageText></QueueMessage>");
+    refused(
+        "<QueueMessage><MessageText>a</MessageText><MessageText>b</MessageText></QueueMessage>",
+    );
+    refused("<QueueMessage>a<MessageText>b</MessageText></QueueMessage>");
+    refused("<QueueMessage><MessageText>b</MessageText><Priority>1</Priority></QueueMessage>");
+    refused("<Message><MessageText>a</MessageText></Message>");
+    let count = request("GET", "/q-1?comp=metadata").send(&server);
+    count.has_header("x-ms-approximate-messages-count", "0");
+    let spaced = "<QueueMessage>\n <!-- one -->\n <MessageText> a <![CDATA[<b/>]]></MessageText>\n</QueueMessage>\n";
+    let put = request("POST", "/q-1/messages").body(spaced).send(&server);
+    put.is(201);
+    let peeked = request("GET", "/q-1/messages?peekonly=true").send(&server);
+    let text = peeked.element("MessageText");
+    assert_eq!(text.as_deref(), Some(" a <b/>"));
+}
+
+#[test]
+fn a_body_where_none_belongs_is_refused_and_changes_nothing() {
+    let server = with_queue();
+    put_message(&server, "", "kept").is(201);
+    for (method, target) in [
+        ("GET", "/?comp=list"),
+        ("PUT", "/q-2"),
+        ("DELETE", "/q-1"),
+        ("GET", "/q-1?comp=metadata"),
+        ("PUT", "/q-1?comp=metadata"),
+        ("GET", "/q-1?comp=acl"),
+        ("GET", "/q-1/messages"),
+        ("GET", "/q-1/messages?peekonly=true"),
+        ("DELETE", "/q-1/messages"),
+        ("DELETE", "/q-1/messages/x?popreceipt=x"),
+    ] {
+        let invalid = "One of the request inputs is not valid.";
+        let with_body = request(method, target).body("<nonsense/>");
+        with_body
+            .send(&server)
+            .is_error(400, "InvalidInput", invalid);
+    }
+    let mut chunked = request("DELETE", "/q-1/messages")
+        .header("Transfer-Encoding", "chunked")
+        .bytes();
+    let mut connection = Connection::open(&server, Service::Queue).unwrap();
+    let refused = connection.send_bytes(&[&chunked[..], b"1\r\nx\r\n0\r\n\r\n"].concat(), "DELETE");
+    refused.unwrap().is(400);
+    let peeked = request("GET", "/q-1/messages?peekonly=true").send(&server);
+    peeked.is(200).has_element("DequeueCount", "0");
+    chunked.extend(b"0\r\n\r\n");
+    let mut connection = Connection::open(&server, Service::Queue).unwrap();
+    let empty = connection.send_bytes(&chunked, "DELETE");
+    empty.unwrap().is(204);
+}
+
+#[test]
+fn a_document_too_long_for_any_message_is_refused_before_it_is_read() {
+    let server = with_queue();
+    put_message(&server, "", &"&quot;".repeat(65_536)).is(201);
+    let taken = request("GET", "/q-1/messages").send(&server);
+    let text = taken.element("MessageText").unwrap();
+    assert_eq!(text, "\"".repeat(65_536));
+    let id = taken.element("MessageId").unwrap();
+    let update = format!("/q-1/messages/{id}?popreceipt=x&visibilitytimeout=0");
+    for (method, target) in [("POST", "/q-1/messages"), ("PUT", &update)] {
+        let head = request(method, target).header("Content-Length", "400000");
+        let mut connection = Connection::open(&server, Service::Queue).unwrap();
+        // Not a byte of the body is sent.
+        let refused = connection.send_bytes(&head.bytes(), method).unwrap();
+        refused.is_error(413, "RequestBodyTooLarge", TOO_LARGE);
+    }
+}
+
+#[test]
 fn a_message_of_one_byte_too_many() {
     let server = with_queue();
     put_message(&server, "", &"x".repeat(65_536)).is(201);
@@ -241,6 +327,21 @@ fn parameters_out_of_range() {
             "InvalidQueryParameterValue",
             INVALID_PARAMETER,
         );
+    }
+    for value in ["bogus", "1", ""] {
+        get(&format!("peekonly={value}"))
+            .is_error(400, "InvalidQueryParameterValue", INVALID_PARAMETER)
+            .has_element("QueryParameterName", "peekonly");
+    }
+    for include in ["nonsense", "metadata,nonsense"] {
+        request("GET", &format!("/?comp=list&include={include}"))
+            .send(&server)
+            .is_error(400, "InvalidQueryParameterValue", INVALID_PARAMETER)
+            .has_element("QueryParameterName", "include");
+    }
+    for include in ["", "metadata", "Metadata"] {
+        let list = request("GET", &format!("/?comp=list&include={include}"));
+        list.send(&server).is(200);
     }
     request("GET", "/?comp=list&maxresults=x")
         .send(&server)
@@ -423,6 +524,12 @@ fn policies_breaking_the_rules() {
         policy("a", "2024-01-01", "zz"),
         policy(&"i".repeat(65), "2024-01-01", "r"),
         format!("{good}{good}"),
+        format!("{good}text"),
+        format!("{good}<Other/>"),
+        good.replace("<Id>a</Id>", "<Id>a</Id><Id>b</Id>"),
+        good.replace("<Id>a</Id>", "<Id>a<b/></Id>"),
+        good.replace("<Permission>", "text<Permission>"),
+        good.replace("<Permission>", "<Permissions>r</Permissions><Permission>"),
         (0..6)
             .map(|number| policy(&number.to_string(), "2024-01-01", "r"))
             .collect(),

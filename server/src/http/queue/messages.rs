@@ -1,21 +1,28 @@
 //! Operations on messages.
 
-use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
+use super::super::body::{RequestBody, collect};
 use super::super::context::Context;
 use super::super::error::{Failure, Result, known};
-use super::super::headers::{empty, parse_xml, put, xml};
+use super::super::headers::{empty, put, xml};
 use super::super::run::{self, cross};
 use super::{Request, uncached, write};
-use crate::codec::{date, xml::Writer};
+use crate::codec::date;
+use crate::codec::xml::{Writer, read_list};
 use axum::body::Body;
 use axum::http::Response;
-use lazurite_queue::{GetMessages, PutMessage, UpdateMessage};
+use bytes::Bytes;
+use lazurite_queue::{GetMessages, MESSAGE_BYTES_MAX, PutMessage, UpdateMessage};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+/// Most bytes of a `QueueMessage` document: the longest text, each byte of it escaped (`&quot;`), and its markup.
+const DOCUMENT_BYTES_MAX: usize = 6 * MESSAGE_BYTES_MAX + 1024;
+/// A longer document is read on a thread that others do not wait for.
+const PARSED_AT_ONCE_BYTES_MAX: usize = 64 << 10;
+
 pub async fn put_message(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let bytes = collect(body, DOCUMENT_BYTES_MAX).await?;
-    let text = message_text(&bytes)?;
+    let text = message_text(bytes).await?;
     let ttl_seconds = message_ttl(&request.context)?;
     let visibility_seconds = request.context.integer("visibilitytimeout")?;
     let db = request.app.db.clone();
@@ -55,14 +62,26 @@ fn message_ttl(context: &Context) -> Result<Option<i64>> {
     }
 }
 
-/// The text of a `QueueMessage` document. White space is content.
-fn message_text(bytes: &[u8]) -> Result<String> {
-    let root = parse_xml(bytes)?;
-    if root.name != "QueueMessage" {
-        return Err(known::INVALID_XML_DOCUMENT.into());
+async fn message_text(document: Bytes) -> Result<String> {
+    if document.len() > PARSED_AT_ONCE_BYTES_MAX {
+        cross(move || read_message(&document)).await
+    } else {
+        read_message(&document)
     }
-    let text = root.child("MessageText").map(|text| text.text.clone());
-    text.ok_or_else(|| known::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", "MessageText"))
+}
+
+/// The text of a `QueueMessage` document, in which white space is content. Nothing else may stand in the document: it
+/// would be lost.
+fn read_message(document: &[u8]) -> Result<String> {
+    let mut read = None;
+    read_list(document, "QueueMessage", |name, text| {
+        if name != "MessageText" || read.is_some() {
+            return Err(Failure::from(known::INVALID_XML_DOCUMENT));
+        }
+        read = Some(text.to_owned());
+        Ok(())
+    })?;
+    read.ok_or_else(|| known::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", "MessageText"))
 }
 
 /// What an answer shows of a message: Put and Get name its holder's receipt, Get and Peek its content.
@@ -176,7 +195,7 @@ pub async fn update_message(request: Request, body: RequestBody) -> Result<Respo
     let text = if bytes.is_empty() {
         None
     } else {
-        Some(message_text(&bytes)?)
+        Some(message_text(bytes).await?)
     };
     let db = request.app.db.clone();
     let (message, ticket) = run::write(&db, move || {

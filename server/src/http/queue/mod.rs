@@ -40,6 +40,43 @@ enum Operation {
     DeleteMessage,
 }
 
+impl Operation {
+    /// Whether the operation writes. Get Messages does, in spite of its verb: it hides what it returns.
+    fn changes_state(self) -> bool {
+        match self {
+            Operation::SetServiceProperties
+            | Operation::CreateQueue
+            | Operation::DeleteQueue
+            | Operation::SetQueueMetadata
+            | Operation::SetQueueAcl
+            | Operation::PutMessage
+            | Operation::GetMessages
+            | Operation::ClearMessages
+            | Operation::UpdateMessage
+            | Operation::DeleteMessage => true,
+            Operation::ListQueues
+            | Operation::GetServiceProperties
+            | Operation::GetServiceStats
+            | Operation::GetUserDelegationKey
+            | Operation::GetQueueMetadata
+            | Operation::GetQueueAcl
+            | Operation::PeekMessages => false,
+        }
+    }
+
+    /// Whether the request may have a body. Source: the operations' "Request body" sections.
+    fn takes_body(self) -> bool {
+        matches!(
+            self,
+            Operation::SetServiceProperties
+                | Operation::GetUserDelegationKey
+                | Operation::SetQueueAcl
+                | Operation::PutMessage
+                | Operation::UpdateMessage
+        )
+    }
+}
+
 /// A request whose operation is known.
 struct Request {
     app: Arc<App>,
@@ -59,8 +96,7 @@ pub fn handle<'a>(
     if operation != Operation::GetUserDelegationKey {
         authorize(caller, context.service, &needs(operation))?;
     }
-    // It reads by its verb only: what it takes is hidden from others.
-    if operation == Operation::GetMessages && context.secondary {
+    if context.secondary && operation.changes_state() {
         return Err(known::WRITE_ON_SECONDARY.into());
     }
     let request = Request {
@@ -69,12 +105,37 @@ pub fn handle<'a>(
         queue,
         message_id,
     };
-    Ok(match operation {
+    if operation.takes_body() || body.is_ended() {
+        return Ok(begin(operation, request, caller, body));
+    }
+    Ok(Box::pin(async move {
+        refuse_content(body).await?;
+        begin(operation, request, caller, RequestBody::empty()).await
+    }))
+}
+
+/// Refuses a body, of an operation that takes none, unless it is empty.
+async fn refuse_content(mut body: RequestBody) -> Result<()> {
+    if body.length_at_least() > 0 || body.next_chunk().await?.is_some() {
+        let detail = "The operation takes no request body.";
+        return Err(known::INVALID_INPUT.with("ExtendedErrorDetail", detail));
+    }
+    Ok(())
+}
+
+fn begin<'a>(
+    operation: Operation,
+    request: Request,
+    caller: &'a Caller,
+    body: RequestBody,
+) -> Answering<'a> {
+    match operation {
         Operation::ListQueues => Box::pin(queues::list_queues(request)),
         Operation::GetServiceStats => at_once(xml(200, properties::stats(&request.context))),
-        Operation::GetServiceProperties => {
-            at_once(properties::get_service_properties(app, &request.context))
-        }
+        Operation::GetServiceProperties => at_once(properties::get_service_properties(
+            &request.app,
+            &request.context,
+        )),
         Operation::GetUserDelegationKey => Box::pin(super::get_user_delegation_key(
             request.app,
             request.context,
@@ -104,7 +165,12 @@ pub fn handle<'a>(
         })),
         Operation::UpdateMessage => Box::pin(messages::update_message(request, body)),
         Operation::DeleteMessage => Box::pin(messages::delete_message(request)),
-    })
+    }
+}
+
+/// Whether a request asks for an operation that writes, whatever its verb. `false` if it asks for no operation.
+pub fn changes_state(context: &Context) -> bool {
+    route(context).is_ok_and(|(operation, ..)| operation.changes_state())
 }
 
 /// What logs call the operation of a request.
@@ -135,23 +201,6 @@ pub fn stored_policy(
 }
 
 /// Method, path and `comp` to operation, queue and message id. Source: the operations' "Request" sections.
-/// Whether the operation that a request names changes anything. What names none is refused later.
-pub fn changes_state(context: &Context) -> bool {
-    let reads = |operation| {
-        matches!(
-            operation,
-            Operation::ListQueues
-                | Operation::GetServiceStats
-                | Operation::GetServiceProperties
-                | Operation::GetUserDelegationKey
-                | Operation::GetQueueMetadata
-                | Operation::GetQueueAcl
-                | Operation::PeekMessages
-        )
-    };
-    route(context).is_ok_and(|(operation, _, _)| !reads(operation))
-}
-
 fn route(context: &Context) -> Result<(Operation, String, String)> {
     let path = decode(context.resource.trim_end_matches('/')).into_owned();
     let mut segments = path.splitn(3, '/').map(str::to_owned);
@@ -167,14 +216,7 @@ fn route(context: &Context) -> Result<(Operation, String, String)> {
         (Some(_), Some("messages"), None) => match *method {
             Method::POST => Operation::PutMessage,
             Method::DELETE => Operation::ClearMessages,
-            Method::GET
-                if context
-                    .query
-                    .get("peekonly")
-                    .is_some_and(|value| value.eq_ignore_ascii_case("true")) =>
-            {
-                Operation::PeekMessages
-            }
+            Method::GET if is_peek(context)? => Operation::PeekMessages,
             Method::GET => Operation::GetMessages,
             _ => return Err(known::UNSUPPORTED_HTTP_VERB.into()),
         },
@@ -186,6 +228,21 @@ fn route(context: &Context) -> Result<(Operation, String, String)> {
         _ => return Err(known::INVALID_URI.into()),
     };
     Ok((operation, queue.unwrap_or_default(), id.unwrap_or_default()))
+}
+
+/// Source: Peek Messages, "URI parameters".
+fn is_peek(context: &Context) -> Result<bool> {
+    let name = "peekonly";
+    let value = context.query.get(name).unwrap_or("false".to_owned());
+    match value.to_ascii_lowercase().as_str() {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(Failure::parameter(
+            name,
+            value,
+            "It is neither true nor false.",
+        )),
+    }
 }
 
 fn route_service(context: &Context, comp: &str) -> Result<Operation> {
@@ -275,4 +332,106 @@ async fn write(
 fn uncached(mut response: Response<Body>) -> Response<Body> {
     put(&mut response, "cache-control", "no-cache");
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accounts::Accounts;
+    use crate::http::context::{Arrival, ServiceKind};
+    use std::time::SystemTime;
+
+    /// The operation of each, and whether it writes.
+    const REQUESTS: [(&str, &str, Operation, bool); 19] = [
+        ("GET", "/?comp=list", Operation::ListQueues, false),
+        (
+            "GET",
+            "/?restype=service&comp=properties",
+            Operation::GetServiceProperties,
+            false,
+        ),
+        (
+            "PUT",
+            "/?restype=service&comp=properties",
+            Operation::SetServiceProperties,
+            true,
+        ),
+        (
+            "POST",
+            "/?restype=service&comp=userdelegationkey",
+            Operation::GetUserDelegationKey,
+            false,
+        ),
+        ("PUT", "/q-1", Operation::CreateQueue, true),
+        ("DELETE", "/q-1", Operation::DeleteQueue, true),
+        (
+            "GET",
+            "/q-1?comp=metadata",
+            Operation::GetQueueMetadata,
+            false,
+        ),
+        (
+            "HEAD",
+            "/q-1?comp=metadata",
+            Operation::GetQueueMetadata,
+            false,
+        ),
+        (
+            "PUT",
+            "/q-1?comp=metadata",
+            Operation::SetQueueMetadata,
+            true,
+        ),
+        ("GET", "/q-1?comp=acl", Operation::GetQueueAcl, false),
+        ("PUT", "/q-1?comp=acl", Operation::SetQueueAcl, true),
+        ("POST", "/q-1/messages", Operation::PutMessage, true),
+        ("GET", "/q-1/messages", Operation::GetMessages, true),
+        (
+            "GET",
+            "/q-1/messages?peekonly=False",
+            Operation::GetMessages,
+            true,
+        ),
+        (
+            "GET",
+            "/q-1/messages?peekonly=True",
+            Operation::PeekMessages,
+            false,
+        ),
+        ("DELETE", "/q-1/messages", Operation::ClearMessages, true),
+        ("PUT", "/q-1/messages/x", Operation::UpdateMessage, true),
+        ("DELETE", "/q-1/messages/x", Operation::DeleteMessage, true),
+        ("DELETE", "/q-1/messages/x/", Operation::DeleteMessage, true),
+    ];
+
+    fn context(method: &str, target: &str) -> Context {
+        let accounts = Accounts::development();
+        let arrival = Arrival {
+            service: ServiceKind::Queue,
+            now: SystemTime::UNIX_EPOCH,
+            peer: ([127, 0, 0, 1], 1).into(),
+            secure: false,
+            request_id: String::new(),
+        };
+        let request = axum::http::Request::builder()
+            .method(method)
+            .uri(format!("/devstoreaccount1{target}"))
+            .header("host", "127.0.0.1:10001");
+        let (parts, ()) = request.body(()).unwrap().into_parts();
+        Context::new(&arrival, &accounts, &parts).unwrap()
+    }
+
+    #[test]
+    fn operations_that_write_are_told_from_those_that_read_whatever_the_verb() {
+        for (method, target, operation, writes) in REQUESTS {
+            let context = context(method, target);
+            assert_eq!(route(&context).unwrap().0, operation, "{method} {target}");
+            assert_eq!(changes_state(&context), writes, "{method} {target}");
+        }
+        let mut stats = context("GET", "/?restype=service&comp=stats");
+        stats.secondary = true;
+        assert_eq!(route(&stats).unwrap().0, Operation::GetServiceStats);
+        assert!(!changes_state(&stats));
+        assert!(!changes_state(&context("GET", "/q-1/messages?peekonly=1")));
+    }
 }

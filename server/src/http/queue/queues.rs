@@ -1,7 +1,7 @@
 //! Operations on queues.
 
-use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
-use super::super::error::Result;
+use super::super::body::{RequestBody, collect};
+use super::super::error::{Failure, Result};
 use super::super::headers::{
     empty, metadata, parse_policies, put, put_metadata, write_metadata, xml,
 };
@@ -13,6 +13,9 @@ use axum::body::Body;
 use axum::http::Response;
 use lazurite_queue::{Creation, ListQueues, StoredPolicy};
 
+/// Most bytes of a `SignedIdentifiers` document: some ten times what five policies need.
+const POLICIES_BYTES_MAX: usize = 64 << 10;
+
 pub async fn list_queues(request: Request) -> Result<Response<Body>> {
     let parameter = |name| request.context.query.get(name).unwrap_or_default();
     let (prefix, marker, include) = (
@@ -20,10 +23,7 @@ pub async fn list_queues(request: Request) -> Result<Response<Body>> {
         parameter("marker"),
         parameter("include"),
     );
-    let with_metadata = include
-        .to_ascii_lowercase()
-        .split(',')
-        .any(|part| part.trim() == "metadata");
+    let with_metadata = includes_metadata(&include)?;
     let maxresults = request.context.integer("maxresults")?;
     let base_url = request.context.base_url.clone();
     let (wanted_prefix, wanted_marker) = (prefix.clone(), marker.clone());
@@ -66,6 +66,18 @@ pub async fn list_queues(request: Request) -> Result<Response<Body>> {
     document.element("NextMarker", page.next_marker.as_deref().unwrap_or(""));
     document.close("EnumerationResults");
     Ok(xml(200, document.finish()))
+}
+
+/// Source: List Queues, "URI parameters".
+fn includes_metadata(include: &str) -> Result<bool> {
+    let items = include.split(',').map(str::trim);
+    let mut items = items.filter(|item| !item.is_empty()).peekable();
+    let includes_any = items.peek().is_some();
+    let unknown = items.find(|item| !item.eq_ignore_ascii_case("metadata"));
+    let reason = "There is nothing of that name to include.";
+    unknown.map_or(Ok(includes_any), |item| {
+        Err(Failure::parameter("include", item, reason))
+    })
 }
 
 pub async fn create_queue(request: Request) -> Result<Response<Body>> {
@@ -114,7 +126,7 @@ pub async fn get_queue_acl(request: Request) -> Result<Response<Body>> {
 }
 
 pub async fn set_queue_acl(request: Request, body: RequestBody) -> Result<Response<Body>> {
-    let bytes = collect(body, DOCUMENT_BYTES_MAX).await?;
+    let bytes = collect(body, POLICIES_BYTES_MAX).await?;
     let identifiers = parse_policies(&bytes)?;
     let policies = identifiers.into_iter().map(StoredPolicy::from).collect();
     write(request, move |queues, r| {
