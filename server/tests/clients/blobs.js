@@ -139,7 +139,8 @@ describe("blobs", () => {
     assert.deepEqual(list.committedBlocks.map((b) => b.name), [blockId(2), blockId(1)]);
     assert.deepEqual(list.uncommittedBlocks ?? [], []);
     await fails(() => blob.commitBlockList([blockId(9)]), 400, "InvalidBlockList", "The specified block list is invalid.");
-    await fails(() => blob.stageBlock("AAAA", "x", 1), 400, "InvalidBlobOrBlock");
+    await blob.stageBlock("AAAA", "x", 1);
+    await fails(() => blob.stageBlock(blockId(1), "x", 1), 400, "InvalidBlobOrBlock");
     await fails(() => newBlob().getBlockList("all"), 404, "BlobNotFound");
     await blob.commitBlockList([]);
     assert.equal((await blob.getProperties()).contentLength, 0);

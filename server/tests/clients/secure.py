@@ -96,7 +96,7 @@ class Tokens(harness.Test):
         table = tables(Credential()).create_table(unique("table"))
         with self.assertRaises(HttpResponseError) as caught:
             table.get_table_access_policy()
-        self.assertEqual(caught.exception.status_code, 403)
+        self.assertEqual(caught.exception.status_code, 404)
 
     def test_what_a_token_says_must_hold(self):
         for changes in [

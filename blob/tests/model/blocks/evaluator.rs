@@ -54,8 +54,7 @@ impl ModelEntry {
     }
 
     pub(super) fn takes_block_id(&self, id: &[u8]) -> bool {
-        let committed = self.committed_blocks().iter().map(|(id, _)| id);
-        let mut ids = self.uncommitted.keys().chain(committed);
+        let mut ids = self.uncommitted.keys();
         ids.all(|other| other.len() == id.len())
     }
 

@@ -597,13 +597,6 @@ fn what_is_not_supported_is_named() {
     let blob = |method: &str, parameters: &str| request(method, &format!("/con/b{parameters}"));
     let cases = [
         (
-            blob("POST", "?comp=query").body(
-                "<QueryRequest><QueryType>SQL</QueryType><Expression>SELECT * FROM BlobStorage</Expression>\
-                 <InputSerialization><Format><Type>parquet</Type></Format></InputSerialization></QueryRequest>",
-            ),
-            "parquet",
-        ),
-        (
             blob("PUT", "").header("x-ms-copy-source", "http://127.0.0.1/x"),
             "another server",
         ),
