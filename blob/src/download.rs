@@ -2,13 +2,12 @@
 
 use crate::Keyspaces;
 use crate::cipher::CustomerKey;
-use crate::codec;
 use crate::error::{Error, Result};
-use crate::keys;
-use crate::model::{Blob, Content, Layer};
-use crate::pages::PageReader;
+use crate::model::{Blob, Content};
+use crate::pages::Overlay;
+use crate::parts::Parts;
 use bytes::{Bytes, BytesMut};
-use lazurite_engine::{Direction, Keyspace, Scan, Snapshot, ValueReader};
+use lazurite_engine::{Keyspace, Snapshot, ValueReader};
 use std::ops::Range;
 
 /// Chunks that are smaller come together with those after them.
@@ -47,8 +46,7 @@ pub struct BlobReader {
 enum Source {
     Empty,
     Whole(Piece),
-    Blocks(Box<Blocks>),
-    Pages(Box<PageReader>),
+    Parts(Box<Parts>),
 }
 
 /// The rest of one stored value.
@@ -62,19 +60,6 @@ pub(crate) struct Piece {
 
 /// The key that a reader brought, and what it is for.
 pub(crate) type Key = Option<CustomerKey>;
-
-/// The rest of a block list, or of the appends of an append blob: what is left of the present block, the rows of those after
-/// it in the present layer, and the layers after that.
-#[derive(Debug)]
-struct Blocks {
-    snapshot: Snapshot,
-    keyspaces: Keyspaces,
-    layers: std::vec::IntoIter<Layer>,
-    key: Key,
-    rows: Option<(Layer, Scan)>,
-    offset: u64,
-    current: Option<Piece>,
-}
 
 impl ByteRange {
     /// The bytes of a blob of `length` that are meant, end exclusive. Error: `InvalidRange` if there are none.
@@ -123,23 +108,15 @@ impl BlobReader {
             }
             (Content::Whole, None) => return Err(missing("a blob with bytes has no file")),
             (Content::Blocks { .. } | Content::Appends { .. }, _) => {
-                Source::Blocks(Box::new(Blocks {
-                    snapshot,
-                    keyspaces: keyspaces.clone(),
-                    layers: blob.layers.clone().into_iter(),
-                    key,
-                    rows: None,
-                    offset: read.start,
-                    current: None,
-                }))
+                let layers = blob.layers.clone();
+                Source::Parts(Box::new(Parts::of_blocks(
+                    keyspaces, snapshot, layers, read.start, key,
+                )))
             }
-            (Content::Pages { .. }, _) => Source::Pages(Box::new(PageReader::new(
-                keyspaces,
-                snapshot,
-                &blob.layers,
-                read.clone(),
-                key,
-            ))),
+            (Content::Pages { .. }, _) => {
+                let overlay = Overlay::new(keyspaces, &snapshot, &blob.layers, read.clone());
+                Source::Parts(Box::new(Parts::of_pages(keyspaces, snapshot, overlay, key)))
+            }
         };
         Ok(BlobReader {
             remaining: read.end - read.start,
@@ -176,8 +153,7 @@ impl Source {
         let chunk = match self {
             Source::Empty => Bytes::new(),
             Source::Whole(piece) => piece.next(bytes_max)?,
-            Source::Blocks(blocks) => blocks.next(bytes_max)?,
-            Source::Pages(pages) => pages.next(bytes_max)?,
+            Source::Parts(parts) => parts.next(bytes_max)?,
         };
         if chunk.is_empty() {
             return Err(missing("content ends before the length of its blob"));
@@ -206,11 +182,15 @@ impl Piece {
     ) -> Result<Piece> {
         let value = snapshot.open_value(content, key)?;
         let value = value.ok_or_else(|| missing("a blob refers to content that is not there"))?;
-        Ok(Piece {
+        Ok(Piece::new(value, offset))
+    }
+
+    pub(crate) fn new(value: ValueReader, offset: u64) -> Piece {
+        Piece {
             value,
             offset,
             sealed: None,
-        })
+        }
     }
 
     /// Decrypts what is read; the byte at offset 0 was encrypted as that of `content` at `offset`.
@@ -229,60 +209,6 @@ impl Piece {
         }
         self.offset += chunk.len() as u64;
         Ok(chunk)
-    }
-}
-
-impl Blocks {
-    /// Empty at the end of the list.
-    fn next(&mut self, bytes_max: usize) -> Result<Bytes> {
-        loop {
-            if let Some(piece) = &mut self.current {
-                let chunk = piece.next(bytes_max)?;
-                if !chunk.is_empty() {
-                    self.offset += chunk.len() as u64;
-                    return Ok(chunk);
-                }
-            }
-            if !self.next_row()? {
-                return Ok(Bytes::new());
-            }
-            self.current = Some(self.open_block()?);
-        }
-    }
-
-    /// Stands on the row of the next block; `false` if there is none.
-    fn next_row(&mut self) -> Result<bool> {
-        loop {
-            if let Some((layer, rows)) = &mut self.rows
-                && self.offset < layer.end
-            {
-                return Ok(rows.advance()?);
-            }
-            let offset = self.offset;
-            let Some(layer) = self.layers.find(|layer| layer.end > offset) else {
-                return Ok(false);
-            };
-            let range = layer.file.committed_from(offset);
-            let blocks = &self.keyspaces.blocks;
-            let rows = self.snapshot.scan(blocks, range, Direction::Forward);
-            self.rows = Some((layer, rows));
-        }
-    }
-
-    /// Opens the block of the row the scan stands on, at the place where the last one ended.
-    fn open_block(&self) -> Result<Piece> {
-        let gap = || missing("a block list has a gap");
-        let (layer, rows) = self.rows.as_ref().ok_or_else(gap)?;
-        let block = codec::decode_block(&rows.value()?)?;
-        let skipped = keys::end_offset(rows.key())
-            .and_then(|end| end.checked_sub(block.length))
-            .and_then(|start| self.offset.checked_sub(start))
-            .filter(|&skipped| skipped < block.length)
-            .ok_or_else(gap)?;
-        let file = block.file.unwrap_or(layer.file);
-        let key = file.block_content(block.content);
-        let piece = Piece::open(&self.snapshot, &self.keyspaces.content, &key, skipped)?;
-        Ok(piece.sealed(self.key, block.content, 0))
     }
 }
 

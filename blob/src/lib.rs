@@ -34,6 +34,7 @@ mod names;
 mod operations;
 mod page_write;
 mod pages;
+mod parts;
 mod sweep;
 mod tags;
 mod tier;

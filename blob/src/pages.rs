@@ -14,13 +14,12 @@
 //! goes when it is written over again, or with the copy.
 
 use crate::codec;
-use crate::download::{Key, Piece, missing};
+use crate::download::missing;
 use crate::error::Result;
 use crate::keys::{self, File};
 use crate::model::{Extent, Layer, PageExtent, Pages};
 use crate::windows::{self, Changes, WindowExtents, Windows};
 use crate::{BlobService, Keyspaces};
-use bytes::Bytes;
 use lazurite_engine::{Direction, Scan, Snapshot};
 use std::ops::Range;
 
@@ -28,8 +27,6 @@ use std::ops::Range;
 pub(crate) const PAGE_BYTES: u64 = 512;
 /// How many times what is read of a content the whole of it may be.
 pub(crate) const UNREAD_MAX: u64 = 4;
-/// Zeros are read in pieces of this many bytes.
-static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// A stretch of a page blob of which one layer, or none, has something to say.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -255,74 +252,6 @@ pub(crate) fn extent_at(rows: &Scan) -> Result<(Range<u64>, PageExtent)> {
     let end = keys::end_offset(rows.key()).filter(|&end| extent.start < end);
     let end = end.ok_or_else(|| missing("an extent of pages has no bytes"))?;
     Ok((extent.start..end, extent))
-}
-
-/// Reads a page blob from front to back.
-#[derive(Debug)]
-pub(crate) struct PageReader {
-    snapshot: Snapshot,
-    keyspaces: Keyspaces,
-    overlay: Overlay,
-    key: Key,
-    /// What is left of the present segment, and where its bytes come from; `None` for zeros.
-    current: Option<(u64, Option<Piece>)>,
-}
-
-impl PageReader {
-    pub(crate) fn new(
-        keyspaces: &Keyspaces,
-        snapshot: Snapshot,
-        layers: &[Layer],
-        range: Range<u64>,
-        key: Key,
-    ) -> PageReader {
-        PageReader {
-            overlay: Overlay::new(keyspaces, &snapshot, layers, range),
-            keyspaces: keyspaces.clone(),
-            snapshot,
-            key,
-            current: None,
-        }
-    }
-
-    /// Empty at the end.
-    pub(crate) fn next(&mut self, bytes_max: usize) -> Result<Bytes> {
-        loop {
-            if let Some((left, piece)) = &mut self.current
-                && *left > 0
-            {
-                let wanted = (bytes_max as u64).min(*left) as usize;
-                let chunk = match piece {
-                    Some(piece) => piece.next(wanted)?,
-                    None => Bytes::from_static(&ZEROS[..wanted.min(ZEROS.len())]),
-                };
-                *left -= chunk.len() as u64;
-                return Ok(chunk);
-            }
-            let Some(segment) = self.overlay.next()? else {
-                return Ok(Bytes::new());
-            };
-            self.current = Some((
-                segment.range.end - segment.range.start,
-                self.open(&segment)?,
-            ));
-        }
-    }
-
-    fn open(&self, segment: &Segment) -> Result<Option<Piece>> {
-        let Written::Pages(stored) = segment.what else {
-            return Ok(None);
-        };
-        let (row, pages) = (stored.content_key(), stored.pages);
-        let content = &self.keyspaces.content;
-        let piece = Piece::open(&self.snapshot, content, &row, pages.skipped)?;
-        let (sealed_as, offset) = pages.counter();
-        Ok(Some(piece.sealed(
-            self.key,
-            sealed_as,
-            offset - pages.skipped,
-        )))
-    }
 }
 
 /// What of `there` does not lie in `range`.

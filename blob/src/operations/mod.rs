@@ -39,6 +39,8 @@ mod page_blob_tests;
 mod page_cost_tests;
 mod page_ranges;
 mod pending_copy;
+#[cfg(test)]
+mod read_cost_tests;
 mod service;
 mod snapshot;
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! What the tests of operations share: a real store with one container, and the plainest way to ask it for something.
 
 use crate::*;
-use lazurite_engine::{Config, CountingIds, Db, Direction, KeyRange, Keyspace, ManualWallClock};
+use lazurite_engine::{
+    Config, CountingIds, Db, Direction, IdSource, KeyRange, Keyspace, ManualWallClock,
+};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -97,8 +99,16 @@ impl Deref for Store {
 
 impl Store {
     pub(super) fn over(db: &Db, directory: tempfile::TempDir) -> Store {
+        Store::over_with(db, directory, Arc::new(CountingIds::default()))
+    }
+
+    /// As [`Store::over`], with ids as they are outside of tests or others.
+    pub(super) fn over_with(
+        db: &Db,
+        directory: tempfile::TempDir,
+        ids: Arc<dyn IdSource>,
+    ) -> Store {
         let clock = Arc::new(ManualWallClock::new(at(0)));
-        let ids = Arc::new(CountingIds::default());
         Store {
             service: BlobService::open(db, ids, clock.clone()).unwrap(),
             clock,
