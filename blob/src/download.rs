@@ -170,6 +170,22 @@ impl BlobReader {
     }
 }
 
+impl BlobReader {
+    /// Gives back the memory of what was read of the store and not returned. The next chunk is read again.
+    pub fn release(&mut self) {
+        match &self.source {
+            Source::Whole(piece) => piece.value.release(),
+            Source::Blocks(blocks) => {
+                if let Some(piece) = &blocks.current {
+                    piece.value.release();
+                }
+            }
+            // Extents are small.
+            Source::Empty | Source::Pages(_) => {}
+        }
+    }
+}
+
 impl Source {
     /// At least one byte.
     fn next(&mut self, bytes_max: usize) -> Result<Bytes> {
