@@ -401,7 +401,7 @@ pub(crate) struct Extent {
     pub(crate) pages: Option<Pages>,
 }
 
-/// The content of an extent: no other row refers to it, but those of the same window in other epochs.
+/// The content of an extent. Other extents of its window may have other parts of it, in any epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pages {
     pub(crate) content: u128,

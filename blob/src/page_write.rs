@@ -7,11 +7,11 @@ use crate::epochs::{Writer, contents};
 use crate::error::Result;
 use crate::keys::File;
 use crate::model::{Extent, PageExtent, Pages};
-use crate::pages::{extent_at, subtract};
+use crate::pages::{UNREAD_MAX, extent_at, subtract};
 use crate::upload::Uploaded;
 use crate::windows::{EXTENT_BYTES_MAX, WINDOW_BYTES, Window, Windows, first_window, window_of};
 use lazurite_engine::{Batch, Direction, Snapshot};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
 /// Windows that are looked at one by one; more are dropped by range, or hidden.
@@ -155,9 +155,7 @@ impl PageWrite<'_> {
         let before = self.load(&snapshot, windows)?;
         for (&number, window) in &before {
             after.entry(number).or_default();
-            for extent in &window.extents {
-                self.keep(&snapshot, number, extent, range, &mut after)?;
-            }
+            self.keep(&snapshot, window, range, &mut after)?;
         }
         for (number, mut extents) in after {
             extents.sort_by_key(|extent| extent.range.start);
@@ -179,37 +177,41 @@ impl PageWrite<'_> {
         Ok(loaded)
     }
 
-    /// Adds to `after` what is left of an extent.
+    /// Adds to `after` what is left of the extents of a window. A content stays while a part of it is read that is worth its space;
+    /// what is left of less is copied, and so is what belongs to the next window.
     fn keep(
         &mut self,
         snapshot: &Snapshot,
-        window: u64,
-        extent: &Extent,
+        window: &Window,
         range: &Range<u64>,
         after: &mut BTreeMap<u64, Vec<Extent>>,
     ) -> Result<()> {
-        let mut content_kept = false;
-        for part in subtract(&extent.range, range) {
-            let home = window_of(part.start);
-            let pages = match extent.pages {
-                None => None,
-                Some(pages) => {
-                    let skipped = pages.skipped + (part.start - extent.range.start);
-                    let pages = Pages { skipped, ..pages };
-                    let whole = part == extent.range;
-                    let most = (part.end - part.start) * 2 >= pages.stored;
-                    let stays = whole || (home == window && most && !content_kept);
-                    content_kept |= stays;
-                    Some(match stays {
-                        true => pages,
-                        false => self.copy(snapshot, window, &part, pages)?,
-                    })
-                }
+        let left: Vec<Extent> = window
+            .extents
+            .iter()
+            .flat_map(|extent| extent.without(range))
+            .collect();
+        let mut read: HashMap<u128, u64> = HashMap::new();
+        for Extent { range, pages } in &left {
+            if let Some(pages) = pages
+                && window_of(range.start) == window.number
+            {
+                *read.entry(pages.content).or_default() += range.end - range.start;
+            }
+        }
+        for Extent { range, pages } in left {
+            let home = window_of(range.start);
+            let stays = |pages: &Pages| {
+                let read = read.get(&pages.content).copied().unwrap_or_default();
+                home == window.number && read * UNREAD_MAX >= pages.stored
             };
-            after
-                .entry(home)
-                .or_default()
-                .push(Extent { range: part, pages });
+            let pages = match pages {
+                Some(pages) if !stays(&pages) => {
+                    Some(self.copy(snapshot, window.number, &range, pages)?)
+                }
+                pages => pages,
+            };
+            after.entry(home).or_default().push(Extent { range, pages });
         }
         Ok(())
     }

@@ -7,16 +7,17 @@
 //! Under the windows of a file lie the extents that have rows of their own: stretches that were cleared at once, and in stores of
 //! before there were windows, all.
 //!
-//! Every content belongs to one extent, and to those of other epochs that are what is left of it. An overwritten extent leaves its
-//! ends; an end that is less than half of its content is copied to a content of its own, so that what is stored is never more than
-//! twice what can be read, and a write never copies more than one content at each of its ends. What a copy hides of files that
-//! were its source's goes when it is written over again, or with the copy.
+//! A content belongs to the extents of one window that are what is left of the write it came with, in any epoch. An overwritten
+//! extent leaves its ends, which go on to name its content: a write reads nothing and writes what it brings. Once less than a quarter
+//! of a content is read, what is left is copied to contents of its own, so that what is stored is never more than four times what can
+//! be read, and what is copied never more than a third of what was overwritten. What a copy hides of files that were its source's
+//! goes when it is written over again, or with the copy.
 
 use crate::codec;
 use crate::download::{Key, Piece, missing};
 use crate::error::Result;
 use crate::keys::{self, File};
-use crate::model::{Layer, PageExtent, Pages};
+use crate::model::{Extent, Layer, PageExtent, Pages};
 use crate::windows::{self, Changes, WindowExtents, Windows};
 use crate::{BlobService, Keyspaces};
 use bytes::Bytes;
@@ -25,6 +26,8 @@ use std::ops::Range;
 
 /// The unit of a page blob, in bytes.
 pub(crate) const PAGE_BYTES: u64 = 512;
+/// How many times what is read of a content the whole of it may be.
+pub(crate) const UNREAD_MAX: u64 = 4;
 /// Zeros are read in pieces of this many bytes.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
@@ -328,6 +331,20 @@ pub(crate) fn subtract(there: &Range<u64>, range: &Range<u64>) -> Vec<Range<u64>
     let after = there.start.max(range.end)..there.end;
     let parts = [before, after].into_iter();
     parts.filter(|part| !part.is_empty()).collect()
+}
+
+impl Extent {
+    /// What of the extent does not lie in `range`.
+    pub(crate) fn without(&self, range: &Range<u64>) -> impl Iterator<Item = Extent> {
+        let (start, pages) = (self.range.start, self.pages);
+        subtract(&self.range, range).into_iter().map(move |range| {
+            let pages = pages.map(|pages| Pages {
+                skipped: pages.skipped + (range.start - start),
+                ..pages
+            });
+            Extent { range, pages }
+        })
+    }
 }
 
 impl BlobService {

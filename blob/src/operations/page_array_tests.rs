@@ -34,7 +34,7 @@ fn content(pages: &[Page]) -> Vec<u8> {
     pages.iter().flat_map(|page| [byte(page); 512]).collect()
 }
 
-fn random(seed: &mut u64, below: u64) -> u64 {
+pub(super) fn random(seed: &mut u64, below: u64) -> u64 {
     *seed = seed
         .wrapping_mul(6_364_136_223_846_793_005)
         .wrapping_add(1_442_695_040_888_963_407);

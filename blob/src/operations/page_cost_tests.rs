@@ -1,11 +1,12 @@
 //! What page blobs cost: reads after many snapshots, clearing of many extents, and what is left when snapshots go.
 
+use super::page_array_tests::random;
 use super::tests::*;
 use crate::keys::File;
 use crate::model::{BlobRecord, Extent, PageExtent, Pages};
 use crate::windows::WINDOW_BYTES;
 use crate::*;
-use lazurite_engine::Batch;
+use lazurite_engine::{Batch, Direction, KeyRange};
 use std::time::{Duration, Instant};
 
 const PAGE: u64 = 512;
@@ -32,6 +33,20 @@ impl Store {
         };
         let put = self.at(at(9)).put_page(&address(name), request);
         put.unwrap().1.wait().unwrap();
+    }
+
+    /// Bytes of all contents that are stored.
+    fn content_bytes(&self) -> u64 {
+        let content = &self.service.keyspaces.content;
+        let mut rows = self
+            .db
+            .snapshot()
+            .scan(content, KeyRange::all(), Direction::Forward);
+        let bytes = std::iter::from_fn(|| {
+            let found = rows.advance().unwrap();
+            found.then(|| rows.open_value().unwrap().length())
+        });
+        bytes.sum()
     }
 
     fn sweep_all(&self) {
@@ -267,6 +282,57 @@ fn clearing_a_million_extents_is_one_small_write() {
         let ends: Vec<_> = ranges.into_iter().map(|range| range.range).collect();
         assert_eq!(ends, [0..PAGE, last..last + PAGE]);
     }
+}
+
+/// A blob of `length` bytes, written in bodies of 4 MiB, of which 4 KiB at random places were then written over `count` times. With
+/// it the bytes of its pages as they should be, and the bytes that were put for each of the small writes.
+fn written_over(length: usize, count: u64) -> (Store, Vec<u8>, u64) {
+    let store = store();
+    store.put_page_blob("pages", length as u64);
+    let mut content = pattern(length, 7);
+    for (at, body) in content.chunks(4 << 20).enumerate() {
+        store.put_page("pages", (at as u64) << 22, body).unwrap();
+    }
+    let before = store.db.stats().put_bytes;
+    let mut seed = 1;
+    for write in 0..count {
+        let start = random(&mut seed, length as u64 / 4096) as usize * 4096;
+        let body = pattern(4096, write as u8);
+        store.put_page("pages", start as u64, &body).unwrap();
+        content[start..start + 4096].copy_from_slice(&body);
+    }
+    let put = store.db.stats().put_bytes - before;
+    (store, content, put / count)
+}
+
+#[test]
+fn small_page_writes_write_what_they_bring_and_little_else() {
+    let length = 4 << 20;
+    let pages = length as u64 / 4096;
+    // Few holes in large contents; contents on their way out; nothing but small ones.
+    for (writes, bytes_max) in [(pages / 4, 5000), (pages * 2, 6500), (pages * 8, 6000)] {
+        let (store, content, put) = written_over(length, writes);
+        assert!(put < bytes_max, "{put} bytes a write, {writes} of them");
+        assert!(store.read("pages").unwrap() == content);
+        let stored = store.content_bytes();
+        assert!(stored <= 4 * length as u64, "{stored} bytes stored");
+    }
+}
+
+#[test]
+fn content_is_given_up_when_little_of_it_is_left() {
+    let store = store();
+    store.put_page_blob("pages", WINDOW_BYTES);
+    store.put_page("pages", 0, &pattern(64 << 10, 1)).unwrap();
+    let mut content = pattern(64 << 10, 1);
+    // Every second page, then all but the first four.
+    for page in (1..128).step_by(2).chain((4..128).step_by(2)) {
+        store.put_page("pages", page * PAGE, &[9; 512]).unwrap();
+        content[(page * PAGE) as usize..][..512].fill(9);
+    }
+    assert!(store.read("pages").unwrap()[..64 << 10] == content);
+    assert_eq!(store.content_bytes(), 64 << 10, "each page is stored once");
+    assert_eq!(store.written(), [(0, 64 << 10)]);
 }
 
 /// `cargo test --release -p lazurite-blob page_reads -- --ignored --nocapture`
