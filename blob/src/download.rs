@@ -147,6 +147,17 @@ impl BlobReader {
     }
 }
 
+impl BlobReader {
+    /// Gives back the memory of what was read of the store and not returned. The next chunk is read again.
+    pub fn release(&mut self) {
+        match &mut self.source {
+            Source::Whole(piece) => piece.value.release(),
+            Source::Parts(parts) => parts.release(),
+            Source::Empty => {}
+        }
+    }
+}
+
 impl Source {
     /// At least one byte.
     fn next(&mut self, bytes_max: usize) -> Result<Bytes> {
@@ -197,6 +208,11 @@ impl Piece {
     pub(crate) fn sealed(self, key: Key, content: u128, offset: u64) -> Piece {
         let sealed = key.map(|key| (key, content, offset));
         Piece { sealed, ..self }
+    }
+
+    /// Where in the value the next byte is.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
     }
 
     /// Empty at the end of the value.

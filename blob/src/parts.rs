@@ -31,8 +31,10 @@ pub(crate) struct Parts {
     contents: Contents,
     key: Key,
     ahead: Ahead,
-    /// Parts that were looked up and not read to their end, with the bytes that are left of them; `None` for zeros.
-    open: VecDeque<(u64, Option<Piece>)>,
+    /// Parts that were looked up and not read to their end, and what is left of them; without a piece those of zeros.
+    open: VecDeque<(Part, Option<Piece>)>,
+    /// Parts behind those, which were looked up and are to be once more.
+    released: VecDeque<Part>,
 }
 
 /// Where the next parts are named.
@@ -43,6 +45,7 @@ enum Ahead {
 }
 
 /// A part of a blob.
+#[derive(Debug)]
 struct Part {
     length: u64,
     /// `None` for zeros.
@@ -50,6 +53,7 @@ struct Part {
 }
 
 /// Where the bytes of a part are.
+#[derive(Debug)]
 struct Content {
     row: Vec<u8>,
     /// Bytes of the content before those of the part.
@@ -97,34 +101,55 @@ impl Parts {
             key,
             ahead,
             open: VecDeque::new(),
+            released: VecDeque::new(),
         }
     }
 
     /// Some of the next bytes, of one part; empty at the end.
     pub(crate) fn next(&mut self, bytes_max: usize) -> Result<Bytes> {
-        while self.open.front().is_some_and(|(left, _)| *left == 0) {
+        while self.open.front().is_some_and(|(part, _)| part.length == 0) {
             self.open.pop_front();
         }
         if self.open.is_empty() {
             self.look_ahead(bytes_max as u64)?;
         }
-        let Some((left, piece)) = self.open.front_mut() else {
+        let Some((part, piece)) = self.open.front_mut() else {
             return Ok(Bytes::new());
         };
-        let wanted = (bytes_max as u64).min(*left) as usize;
+        let wanted = (bytes_max as u64).min(part.length) as usize;
         let chunk = match piece {
             Some(piece) => piece.next(wanted)?,
             None => Bytes::from_static(&ZEROS[..wanted.min(ZEROS.len())]),
         };
-        *left -= chunk.len() as u64;
+        part.length -= chunk.len() as u64;
         Ok(chunk)
+    }
+
+    /// Forgets the contents that were looked up and not read to their end.
+    pub(crate) fn release(&mut self) {
+        self.contents.rows = None;
+        for (mut part, piece) in self.open.drain(..).rev() {
+            if let (Some(content), Some(piece)) = (&mut part.content, piece) {
+                content.skipped = piece.offset();
+            }
+            if part.length > 0 {
+                self.released.push_front(part);
+            }
+        }
+    }
+
+    fn next_part(&mut self) -> Result<Option<Part>> {
+        match self.released.pop_front() {
+            Some(part) => Ok(Some(part)),
+            None => self.ahead.next(),
+        }
     }
 
     /// Looks up parts of `bytes` or a little more.
     fn look_ahead(&mut self, bytes: u64) -> Result<()> {
         let (mut parts, mut left) = (Vec::new(), bytes.min(BYTES_AT_ONCE));
         while left > 0 && parts.len() < PARTS_AT_ONCE {
-            let Some(part) = self.ahead.next()? else {
+            let Some(part) = self.next_part()? else {
                 break;
             };
             left = left.saturating_sub(part.length);
@@ -135,13 +160,13 @@ impl Parts {
             .filter_map(|part| Some(&part.content.as_ref()?.row[..]))
             .collect();
         let mut values = self.contents.open(&rows)?.into_iter();
-        for Part { length, content } in &parts {
-            let piece = content.as_ref().map(|content| {
+        for part in parts {
+            let piece = part.content.as_ref().map(|content| {
                 let value = values.next().expect("each row has a value");
                 let (sealed_as, offset) = content.sealed_as;
                 Piece::new(value, content.skipped).sealed(self.key, sealed_as, offset)
             });
-            self.open.push_back((*length, piece));
+            self.open.push_back((part, piece));
         }
         Ok(())
     }

@@ -63,6 +63,13 @@ fn small_parts_are_read_together_from_wherever_the_read_begins() {
             let end = body.len().min(last as usize + 1);
             let bytes_max = 1 + random(&mut seed, 5000) as usize;
             assert!(drain(part.body, bytes_max) == body[first as usize..end]);
+            let mut slow = store.open(name, range(first, Some(last))).unwrap().body;
+            let mut read = Vec::new();
+            while let Some(chunk) = slow.next_chunk(bytes_max * 7).unwrap() {
+                read.extend_from_slice(&chunk);
+                slow.release();
+            }
+            assert!(read == body[first as usize..end]);
         }
     }
 }

@@ -70,7 +70,19 @@ impl ValueReader {
             Source::Log(value) => value.chunk_of(offset)?,
         };
         let from = (offset - start) as usize;
-        Ok(chunk.slice(from..from.saturating_add(length_max).min(chunk.len())))
+        let end = from.saturating_add(length_max).min(chunk.len());
+        if end == chunk.len() {
+            // The next read is of another chunk.
+            self.release();
+        }
+        Ok(chunk.slice(from..end))
+    }
+
+    /// Gives back the memory of the chunk that was read last and has bytes left. The next read reads it again.
+    pub fn release(&self) {
+        if let Source::Log(value) = &self.0 {
+            *lock(&value.last) = None;
+        }
     }
 
     /// As [`ValueReader::read_at`] with no limit, from the file whatever the cache has, and kept by nobody: for who reads each value

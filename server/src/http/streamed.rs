@@ -16,6 +16,9 @@ use tokio::task::JoinHandle;
 pub trait ChunkSource: Send + Unpin + 'static {
     /// At most `bytes_max` bytes where the source can choose.
     fn next_chunk(&mut self, bytes_max: usize) -> Result<Option<Bytes>>;
+
+    /// Gives back memory that only makes the next chunk cheaper.
+    fn release(&mut self) {}
 }
 
 /// Room for what is read ahead of a client.
@@ -65,8 +68,11 @@ pub fn streamed_to_end<S: ChunkSource>(first: Bytes, source: S) -> Body {
     body(first, Room::take(), source, None)
 }
 
-fn body<S: ChunkSource>(first: Bytes, room: Room, source: S, remaining: Option<u64>) -> Body {
+fn body<S: ChunkSource>(first: Bytes, room: Room, mut source: S, remaining: Option<u64>) -> Body {
     let first = room.hold(first);
+    if room.share.is_none() {
+        source.release();
+    }
     Body::new(Streamed {
         ready: VecDeque::from([first]),
         share: room.share,
@@ -105,7 +111,11 @@ fn read_ahead<S: ChunkSource>(mut source: S, room: Room) -> Read<S> {
     let mut chunks = VecDeque::new();
     let mut left = room.bytes;
     let next = loop {
-        if left == 0 {
+        // A rest that is small beside a chunk of the store would cost reading a whole one.
+        if left == 0 || (left < PIECE_BYTES && !chunks.is_empty()) {
+            if room.share.is_none() {
+                source.release();
+            }
             break State::Idle(source);
         }
         match source.next_chunk(left) {

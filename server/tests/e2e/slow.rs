@@ -108,3 +108,44 @@ fn stalled_clients_cost_little_and_are_given_up_within_a_minute() {
     let blob = request("GET", "/slow/large").send(&server);
     assert_eq!(blob.is(200).body.len(), 32 * MIB);
 }
+
+/// Debug builds log each request that holds a connection thread for more than 10 ms of processor time.
+#[test]
+#[cfg(debug_assertions)]
+fn heavy_documents_do_not_hold_a_connection_thread() {
+    let server = Server::fresh();
+    let request = |service, method, target: &str| Request::new(service, method, target);
+    request(Service::Blob, "PUT", "/heavy?restype=container")
+        .send(&server)
+        .is(201);
+    request(Service::Queue, "PUT", "/heavy")
+        .send(&server)
+        .is(201);
+    let list = format!(
+        "<BlockList>{}</BlockList>",
+        "<Latest>AAAA</Latest>".repeat(50_000)
+    );
+    request(Service::Blob, "PUT", "/heavy/b?comp=blocklist")
+        .body(list)
+        .send(&server)
+        .is(400);
+    let elements = format!("<BlockList>{}</BlockList>", "<a/>".repeat(2_000_000));
+    request(Service::Blob, "PUT", "/heavy/b?comp=blocklist")
+        .body(elements)
+        .send(&server)
+        .is(400);
+    let message = format!(
+        "<QueueMessage><MessageText>{}</MessageText></QueueMessage>",
+        "&lt;".repeat(64 << 10)
+    );
+    request(Service::Queue, "POST", "/heavy/messages")
+        .body(message)
+        .send(&server)
+        .is(201);
+    request(Service::Queue, "POST", "/heavy/messages")
+        .body(vec![b'<'; 4 * MIB])
+        .send(&server)
+        .is(413);
+    let log = server.log();
+    assert!(!log.contains("connection thread was held"), "{log}");
+}

@@ -84,11 +84,12 @@ pub async fn download(request: Request) -> Result<Response<Body>> {
             .get_blob(&request.address(), range, &conditions)?;
         let mut rest = download.body;
         let room = Room::take();
-        let wanted = match wanted_checksum {
-            Some(_) => RANGE_CHECKSUM_BYTES_MAX as usize,
-            None => DOWNLOAD_CHUNK_BYTES.min(room.bytes()),
+        let first = match wanted_checksum {
+            Some(_) => read_up_to(&mut rest, RANGE_CHECKSUM_BYTES_MAX as usize)?,
+            None => rest
+                .next_chunk(DOWNLOAD_CHUNK_BYTES.min(room.bytes()))?
+                .unwrap_or_default(),
         };
-        let first = read_up_to(&mut rest, wanted)?;
         Ok(Begun {
             blob: download.blob,
             range: download.range,
@@ -318,6 +319,10 @@ impl ChunkSource for InSegments {
         self.left -= chunk.len() as u64;
         Ok(Some(self.encoder.encode(&chunk, self.left)))
     }
+
+    fn release(&mut self) {
+        self.rest.release();
+    }
 }
 
 struct Rest(BlobReader);
@@ -325,6 +330,10 @@ struct Rest(BlobReader);
 impl ChunkSource for Rest {
     fn next_chunk(&mut self, bytes_max: usize) -> Result<Option<Bytes>> {
         Ok(self.0.next_chunk(bytes_max.min(DOWNLOAD_CHUNK_BYTES))?)
+    }
+
+    fn release(&mut self) {
+        self.0.release();
     }
 }
 
