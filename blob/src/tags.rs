@@ -193,12 +193,11 @@ impl Comparison {
             && is_within(&self.value, VALUE_CHARACTERS_MAX)
     }
 
+    /// Whether there is a tag of that name, and it compares so. A tag that is missing differs from nothing, as NULL does in SQL.
+    /// Source: Specifying conditional headers, `x-ms-if-tags`, "a SQL WHERE clause"; Azurite.
     fn holds(&self, tags: &Tags) -> bool {
         let value = tags.iter().find(|(name, _)| *name == self.name);
-        match value {
-            Some((_, value)) => self.admits(value),
-            None => self.operator == Operator::NotEqual,
-        }
+        value.is_some_and(|(_, value)| self.admits(value))
     }
 
     pub(crate) fn admits(&self, value: &str) -> bool {
@@ -342,7 +341,7 @@ mod tests {
             ("a = '2'", true),
             ("\"a\"='2'", true),
             ("a<>'2'", false),
-            ("b <> '2'", true),
+            ("b <> '2'", false),
             ("b = ''", false),
             ("a > '1' AND a < '3'", true),
             ("a >= '2' and a <= '2'", true),
