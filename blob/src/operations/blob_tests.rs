@@ -271,3 +271,26 @@ fn names_are_checked_on_every_operation() {
     store.put("a\\b", b"body").unwrap();
     assert_eq!(store.read("a/b").unwrap(), b"body");
 }
+
+#[test]
+fn headers_that_set_blob_properties_does_not_name_are_cleared() {
+    let store = store();
+    let mut request = store.put_request(b"body");
+    request.headers.content_type = Some("text/plain".to_string());
+    request.headers.cache_control = Some("no-cache".to_string());
+    store.put_with("name", request, at(0)).unwrap();
+    assert!(
+        store
+            .properties("name")
+            .unwrap()
+            .headers
+            .content_md5
+            .is_some()
+    );
+    let (cleared, none) = (BlobHeaders::default(), Conditions::default());
+    let set = store
+        .at(at(1))
+        .set_blob_properties(&address("name"), cleared.clone(), &none);
+    set.unwrap().1.wait().unwrap();
+    assert_eq!(store.properties("name").unwrap().headers, cleared);
+}

@@ -56,6 +56,8 @@ mod tags;
 mod terms_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod time_tests;
 mod undelete;
 #[cfg(test)]
 mod version_tests;
@@ -72,7 +74,7 @@ pub use page_blob::{
     PAGE_BLOB_BYTES_MAX, PageUpdate, PutPage, PutPageBlob, PutPageOutcome, SequenceAction,
     SequenceConditions,
 };
-pub use page_ranges::{GetPageRanges, PageRange, PageRanges};
+pub use page_ranges::{GetPageRanges, PAGE_RANGES_MAX, PageRange, PageRanges};
 pub use pending_copy::FetchedCopy;
 pub use state::{Expiry, TierOutcome};
 pub use tags::{FindBlobsByTags, FindBlobsByTagsPage, TaggedBlob};

@@ -3,6 +3,10 @@
 use super::page_blob_tests::since;
 use super::tests::*;
 use crate::*;
+use lazurite_engine::fs::{Keep, MemoryFs};
+use lazurite_engine::{Config, Db, Durability, Environment};
+use std::path::Path;
+use std::sync::Arc;
 
 /// What a page is: never written, cleared, cleared though there was nothing to clear, or written with this byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -188,4 +192,45 @@ fn merged(pages: &[Page]) -> Vec<(u64, u64, bool)> {
         }
     }
     ranges
+}
+
+/// A body of 4 MiB is as many contents, and one batch.
+#[test]
+fn power_cut_leaves_all_pages_of_a_write_or_none() {
+    let open = |disk: &MemoryFs| {
+        let config = Config {
+            durability: Durability::Disk,
+            ..Config::default()
+        };
+        let mut environment = Environment::system(Durability::Disk);
+        environment.fs = Arc::new(disk.clone());
+        Db::open_with(Path::new("store"), config, environment).unwrap()
+    };
+    let length = 4 << 20;
+    let (before, after) = (pattern(length, 1), pattern(length, 2));
+    let mut outcomes = [0; 2];
+    for seed in 0..12 {
+        let disk = MemoryFs::crashable();
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::over(&open(&disk), directory);
+        store.create(CONTAINER).unwrap();
+        store.put_page_blob("pages", length as u64);
+        store.put_page("pages", 0, &before).unwrap();
+        let request = PutPage {
+            range: 0..length as u64,
+            update: PageUpdate::Update(store.upload(UploadKind::PutPage, &after)),
+            sequence: SequenceConditions::default(),
+            conditions: Conditions::default(),
+        };
+        // Not waited for: of what was written since the last sync, the disk keeps what it likes.
+        let put = store.at(at(1)).put_page(&address("pages"), request);
+        let keep = [Keep::Nothing, Keep::Prefix, Keep::Sectors, Keep::Everything];
+        let disk = disk.crash(seed, keep[seed as usize % 4]);
+        drop(put);
+        let store = Store::over(&open(&disk), tempfile::tempdir().unwrap());
+        let there = store.read("pages").unwrap();
+        assert!(there == before || there == after, "seed {seed}");
+        outcomes[usize::from(there == after)] += 1;
+    }
+    assert!(!outcomes.contains(&0), "{outcomes:?}");
 }

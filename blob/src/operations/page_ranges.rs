@@ -12,6 +12,9 @@ use crate::names;
 use crate::pages::{self, Overlay};
 use std::ops::Range;
 
+/// Most ranges that a request can ask for. Source: Get Page Ranges, `maxresults`.
+pub const PAGE_RANGES_MAX: u32 = 10_000;
+
 /// The request of Get Page Ranges.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GetPageRanges {
@@ -21,7 +24,8 @@ pub struct GetPageRanges {
     pub previous: Option<Moment>,
     /// Where the page begins: the `next_marker` of the page before. Absent or empty: at the start.
     pub marker: Option<String>,
-    /// Most ranges of the answer, from 1; `None` for all.
+    /// Most ranges of the answer, from 1; more than [`PAGE_RANGES_MAX`] count as that. `None` for all: clients that do not name a
+    /// number look for no marker.
     pub max_results: Option<u32>,
     /// What must hold of the blob.
     pub conditions: Conditions,
@@ -145,6 +149,9 @@ impl GetPageRanges {
     }
 
     fn collect(&self, mut overlay: Overlay) -> Result<(Vec<PageRange>, Option<String>)> {
+        let ranges_max = self
+            .max_results
+            .map(|max| max.min(PAGE_RANGES_MAX) as usize);
         let mut ranges: Vec<PageRange> = Vec::new();
         while let Some(segment) = overlay.next()? {
             let cleared = match segment.what {
@@ -153,9 +160,7 @@ impl GetPageRanges {
                 pages::Written::Cleared => true,
                 pages::Written::Pages(..) => false,
             };
-            let full = self
-                .max_results
-                .is_some_and(|max| ranges.len() >= max as usize);
+            let full = ranges_max.is_some_and(|max| ranges.len() >= max);
             match ranges.last_mut() {
                 Some(last) if last.range.end == segment.range.start && last.cleared == cleared => {
                     last.range.end = segment.range.end;
