@@ -5,7 +5,7 @@ use crate::access_log::redact;
 use crate::auth::Caller;
 use crate::codec::date;
 use crate::http::context::{Context, ServiceKind, decode};
-use axum::http::{HeaderMap, Response, Uri};
+use axum::http::{HeaderMap, Response};
 use hyper::body::Body as HttpBody;
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
@@ -128,7 +128,7 @@ impl Side {
             body_bytes,
             md5: text(headers, "content-md5"),
             user_agent: text(headers, "user-agent"),
-            referrer: text(headers, "referer"),
+            referrer: without_signatures(&text(headers, "referer")),
             client_request_id: text(headers, "x-ms-client-request-id"),
         }
     }
@@ -147,13 +147,7 @@ fn text(headers: &HeaderMap, name: &str) -> String {
 
 impl Entry {
     /// What is known when a caller has been let in.
-    pub fn begin(
-        context: &Context,
-        uri: &Uri,
-        operation: Logged,
-        access: Access,
-        wanted: bool,
-    ) -> Entry {
+    pub fn begin(context: &Context, operation: Logged, access: Access, wanted: bool) -> Entry {
         let headers = &context.headers;
         let length = text(headers, "content-length").parse().unwrap_or_default();
         let conditions = CONDITIONS.iter().filter_map(|name| {
@@ -169,7 +163,7 @@ impl Entry {
             started_at: context.now,
             ended_at: context.now,
             access,
-            url: url(context, uri),
+            url: url(context),
             object_key: format!("/{}/{}", context.account, decode(&context.resource)),
             copy_source: context.header("x-ms-copy-source").map(|url| redact(&url)),
             request_id: context.request_id.clone(),
@@ -312,8 +306,9 @@ impl Entry {
                 } => (&object_id[..], &tenant_id[..]),
                 _ => ("", ""),
             };
-            line.plain(object_id);
-            line.plain(tenant_id);
+            // What a token says, which anybody may have written.
+            line.id(object_id);
+            line.id(tenant_id);
             (0..6).for_each(|_| line.plain(""));
         }
         out.push_str(&line.0);
@@ -344,6 +339,16 @@ struct Line(String);
 
 impl Line {
     /// A field of ours, which needs no quotes.
+    /// A name that is made of letters, digits and hyphens, as ids are, or in quotes.
+    fn id(&mut self, text: &str) {
+        let is_id = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        if text.bytes().all(is_id) {
+            self.plain(text);
+        } else {
+            self.quoted(text);
+        }
+    }
+
     fn plain(&mut self, text: &str) {
         // The version comes first, and is never empty.
         if !self.0.is_empty() {
@@ -376,13 +381,18 @@ impl Line {
 }
 
 /// The whole URL, without the signature of a SAS.
-fn url(context: &Context, uri: &Uri) -> String {
+fn url(context: &Context) -> String {
     let (scheme, host) = (
         if context.secure { "https" } else { "http" },
         context.header("host"),
     );
-    let target = redact(&uri.to_string()).replace("=REDACTED", "=XXXXX");
+    let target = without_signatures(&context.target.to_string());
     format!("{scheme}://{}{target}", host.unwrap_or_default())
+}
+
+/// As logs of the hosted service have it.
+fn without_signatures(url: &str) -> String {
+    redact(url).replace("=REDACTED", "=XXXXX")
 }
 
 /// `Thu, 19 Jun 2014 01:33:53 GMT` as `Thursday, 19-Jun-14 01:33:53 GMT`; anything else as it is.
@@ -424,8 +434,7 @@ mod tests {
             "devstoreaccount1",
             headers,
         );
-        let uri = format!("/devstoreaccount1{target}").parse().unwrap();
-        Entry::begin(&context, &uri, Logged::new("Blob", "PutBlob"), access, true)
+        Entry::begin(&context, Logged::new("Blob", "PutBlob"), access, true)
     }
 
     fn answer(status: u16, headers: &[(&str, &str)]) -> Response<String> {

@@ -16,7 +16,7 @@ const ISSUERS: [&str; 5] = [
     "https://sts.windows.net/",
     "https://sts.microsoftonline.de/",
     "https://sts.chinacloudapi.cn/",
-    "https://sts.windows-ppe.net",
+    "https://sts.windows-ppe.net/",
     "https://login.microsoftonline.com/",
 ];
 /// Whom a token for any account is meant for.
@@ -77,11 +77,21 @@ fn read(context: &Context, claims: &Value) -> std::result::Result<Bearer, &'stat
     if !is_meant_for(claims, context) {
         return Err("Audience validation failed. Audience did not match.");
     }
+    if ["oid", "tid"]
+        .iter()
+        .any(|name| text(name).is_some_and(has_control))
+    {
+        return Err("The token's oid or tid has a control character.");
+    }
     let id = |name: &str| text(name).unwrap_or(NOBODY).to_owned();
     Ok(Bearer {
         object_id: id("oid"),
         tenant_id: id("tid"),
     })
+}
+
+fn has_control(text: &str) -> bool {
+    text.chars().any(char::is_control)
 }
 
 /// The second part of a token, if all three are what they should be.
@@ -254,6 +264,21 @@ pub mod tests {
                 "iss",
                 json!(null),
                 "Issuer validation failed. Issuer did not match.",
+            ),
+            (
+                "iss",
+                json!("https://sts.windows-ppe.net.evil.example/"),
+                "Issuer validation failed. Issuer did not match.",
+            ),
+            (
+                "oid",
+                json!("a\nb"),
+                "The token's oid or tid has a control character.",
+            ),
+            (
+                "tid",
+                json!("\u{7f}"),
+                "The token's oid or tid has a control character.",
             ),
             (
                 "aud",

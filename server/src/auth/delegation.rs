@@ -44,18 +44,22 @@ impl DelegationKey {
             return Err(invalid("Expiry", date::iso8601_seconds(expiry))
                 .with("ExtendedErrorDetail", detail));
         }
+        let delegated_tenant_id = root.child_text("DelegatedUserTid").unwrap_or_default();
+        if delegated_tenant_id.chars().any(char::is_control) {
+            return Err(invalid("DelegatedUserTid", delegated_tenant_id));
+        }
         Ok(DelegationKey {
             start: date::iso8601_seconds(start),
             expiry: date::iso8601_seconds(expiry),
-            delegated_tenant_id: root.child_text("DelegatedUserTid").unwrap_or_default(),
+            delegated_tenant_id,
             ..DelegationKey::default()
         })
     }
 
-    /// What signatures are made with: depends on every field and on the key of the account.
+    /// What signatures are made with: depends on every field, where each ends, and on the key of the account. The account's key is
+    /// never used on what a bearer chose: a string to sign could be chosen.
     pub fn value(&self, account_key: &[u8]) -> Vec<u8> {
         let fields = [
-            "user delegation key",
             &self.object_id,
             &self.tenant_id,
             &self.start,
@@ -64,9 +68,17 @@ impl DelegationKey {
             &self.version,
             &self.delegated_tenant_id,
         ];
-        let mut mac =
-            Hmac::<Sha256>::new_from_slice(account_key).expect("HMAC takes keys of any length");
-        mac.update(fields.join("\n").as_bytes());
+        let keyed = |key: &[u8]| {
+            Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length")
+        };
+        let mut purpose = keyed(account_key);
+        // No string to sign begins so.
+        purpose.update(b"\0user delegation key");
+        let mut mac = keyed(&purpose.finalize().into_bytes());
+        for field in fields {
+            mac.update(&(field.len() as u64).to_be_bytes());
+            mac.update(field.as_bytes());
+        }
         mac.finalize().into_bytes().to_vec()
     }
 
@@ -143,6 +155,19 @@ mod tests {
         ] {
             assert_eq!(read(inside).unwrap_err().code, code, "{inside}");
         }
+    }
+
+    #[test]
+    fn a_line_feed_moves_nothing_from_one_field_to_the_next() {
+        let key = |object_id: &str, tenant_id: &str| DelegationKey {
+            object_id: object_id.to_owned(),
+            tenant_id: tenant_id.to_owned(),
+            ..DelegationKey::default()
+        };
+        assert_ne!(key("a\nb", "c").value(b"1"), key("a", "b\nc").value(b"1"));
+        let shifted =
+            "<Expiry>2024-03-02</Expiry><DelegatedUserTid>x&#10;2099-01-01</DelegatedUserTid>";
+        assert_eq!(read(shifted).unwrap_err().code, "InvalidXmlNodeValue");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
 /// Who sent the request, as far as it can be known.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Caller {
     /// Holds an account key: may do everything.
     Owner,

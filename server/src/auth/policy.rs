@@ -23,6 +23,8 @@ pub struct Needs {
     pub resource_types: &'static str,
     pub account_sas: Letters,
     pub service_sas: Letters,
+    /// Letters that the request asks for beside, all of them: for headers and parameters that do, or tell, something of their own.
+    pub also: &'static str,
 }
 
 impl Needs {
@@ -32,6 +34,7 @@ impl Needs {
             resource_types,
             account_sas: letters,
             service_sas: letters,
+            also: "",
         }
     }
 
@@ -41,6 +44,7 @@ impl Needs {
             resource_types,
             account_sas: letters,
             service_sas: Letters::Never,
+            also: "",
         }
     }
 
@@ -90,28 +94,27 @@ fn authorize_account_sas(grant: &Grant, service: ServiceKind, needs: &Needs) -> 
     {
         return Err(known::RESOURCE_TYPE_MISMATCH.into());
     }
-    covered(&grant.permissions, needs.account_sas)
+    covered(&grant.permissions, needs.account_sas, needs.also)
 }
 
 fn authorize_service_sas(grant: &Grant, needs: &Needs) -> Result<()> {
     if needs.service_sas == Letters::Never {
         return Err(known::AUTHORIZATION_FAILURE.into());
     }
-    // A SAS for one blob opens nothing of its container.
-    let one_blob = matches!(grant.resource.as_str(), "b" | "bs" | "bv");
-    if one_blob && !needs.resource_types.contains('o') {
+    if grant.one_blob && !needs.resource_types.contains('o') {
         return Err(known::RESOURCE_TYPE_MISMATCH.into());
     }
-    covered(&grant.permissions, needs.service_sas)
+    covered(&grant.permissions, needs.service_sas, needs.also)
 }
 
-fn covered(granted: &str, needed: Letters) -> Result<()> {
+fn covered(granted: &str, needed: Letters, also: &str) -> Result<()> {
+    let has_all = |letters: &str| letters.chars().all(|letter| granted.contains(letter));
     let covered = match needed {
         Letters::Never => false,
         Letters::Any(letters) => letters.chars().any(|letter| granted.contains(letter)),
-        Letters::All(letters) => letters.chars().all(|letter| granted.contains(letter)),
+        Letters::All(letters) => has_all(letters),
     };
-    if covered {
+    if covered && has_all(also) {
         Ok(())
     } else {
         Err(known::PERMISSION_MISMATCH.into())

@@ -5,6 +5,7 @@ use super::bearer::Bearer;
 use super::delegation::DelegationKey;
 use super::{failed, verify as signature_is_good};
 use crate::codec::date;
+use crate::http::address::{blob_names, blob_names_as_sent};
 use crate::http::context::{ApiVersion, Context, Query, ServiceKind, decode};
 use crate::http::error::{Failure, Result, known};
 use std::borrow::Cow;
@@ -44,8 +45,10 @@ pub struct Grant {
     /// Account SAS: letters of `ss` and `srt`.
     pub services: String,
     pub resource_types: String,
-    /// Service SAS of Blob: `sr`.
-    pub resource: String,
+    /// Service SAS of Blob: for one blob, and nothing of its container.
+    pub one_blob: bool,
+    /// Whether the signature covers the parameters that override headers of the answer.
+    pub signs_response_headers: bool,
     /// Service SAS of Table: `tn`, in lower case.
     pub table_name: String,
     /// Service SAS of Table: rows from (spk, srk) to (epk, erk), both inclusive.
@@ -64,6 +67,13 @@ pub struct TableKeyRange {
 /// The first version with account SAS. Source: Create an account SAS, "Construct an account SAS URI", `sv`.
 const ACCOUNT_VERSION_MIN: &str = "2015-04-05";
 
+/// The first version that signs `sr`.
+const RESOURCE_VERSION_MIN: &str = "2018-11-09";
+/// The first version with SAS for directories.
+const DIRECTORY_VERSION_MIN: &str = "2020-02-10";
+/// The first version that signs the overrides of response headers.
+const OVERRIDES_VERSION_MIN: &str = "2013-08-15";
+
 /// The parameters of all kinds of SAS. Each may be given once: two readers could take two values for the one that was signed.
 const PARAMETERS: [&str; 36] = [
     "sv", "ss", "srt", "sp", "st", "se", "sip", "spr", "ses", "sig", "sr", "si", "sdd", "skoid",
@@ -80,6 +90,10 @@ fn repeated(query: &Query) -> Option<&'static str> {
     PARAMETERS.into_iter().find(|name| count(name) > 1)
 }
 
+fn has_control(text: impl AsRef<str>) -> bool {
+    text.as_ref().chars().any(char::is_control)
+}
+
 impl<'a> Sas<'a> {
     /// `None` when the query holds no signature. Errors: one that lacks what every SAS must have.
     pub fn parse(context: &'a Context) -> Result<Option<Sas<'a>>> {
@@ -89,6 +103,13 @@ impl<'a> Sas<'a> {
         }
         if let Some(name) = repeated(query) {
             return Err(failed(format!("{name} is given more than once.")));
+        }
+        // A line feed in one field would let it pass for two in the string that is signed.
+        let unsafe_name = PARAMETERS
+            .into_iter()
+            .find(|name| query.get_literal(name).is_some_and(has_control));
+        if let Some(name) = unsafe_name {
+            return Err(failed(format!("{name} has a control character.")));
         }
         let version = query.get_literal("sv").unwrap_or_default();
         let version = ApiVersion::parse(&version)
@@ -128,12 +149,13 @@ impl<'a> Sas<'a> {
         policy: Option<&StoredPolicy>,
         bearer: Option<&Bearer>,
     ) -> Result<Grant> {
-        let path = decode(&context.resource);
-        // A backslash in a name is a slash for the service. Some clients sign the name as it was given to them.
-        let slashes = path.replace('\\', "/");
-        let signed =
-            |path: &str| self.string_to_sign(context, &self.canonicalized_resource(context, path));
-        let text = signed(&slashes);
+        let names = Names::of(context)?;
+        self.check_resource(context, &names)?;
+        self.check_signed_names(context)?;
+        let signed = |names: &Names| {
+            self.string_to_sign(context, &self.canonicalized_resource(context, names))
+        };
+        let text = signed(&names);
         // Some hand-made URLs carry a bare plus.
         let signature = self.field("sig").replace(' ', "+");
         let keys: Cow<'_, [Vec<u8>]> = match self.kind {
@@ -144,7 +166,7 @@ impl<'a> Sas<'a> {
             Kind::Account | Kind::Service => keys.into(),
         };
         let is_good = |text: &str| signature_is_good(&keys, text.as_bytes(), &signature);
-        if !is_good(&text) && (slashes == path || !is_good(&signed(&path))) {
+        if !is_good(&text) && !is_good(&signed(&Names::as_sent(context)?)) {
             return Err(failed(format!(
                 "Signature did not match. String to sign used was {text}"
             )));
@@ -157,12 +179,6 @@ impl<'a> Sas<'a> {
         let policy = policy.cloned().unwrap_or_default();
         if self.kind == Kind::UserDelegation {
             self.check_delegation(context, bearer)?;
-        }
-        if self.kind != Kind::Account
-            && context.service == ServiceKind::Blob
-            && self.optional("sr").is_none()
-        {
-            return Err(failed("sr is mandatory. Cannot be empty"));
         }
         let permissions = self.either("sp", policy.permission)?;
         let start = self.either_time("st", policy.start)?;
@@ -251,32 +267,95 @@ impl<'a> Sas<'a> {
             permissions,
             services: self.field("ss"),
             resource_types: self.field("srt"),
-            resource: self.field("sr"),
+            one_blob: matches!(&*self.field("sr"), "b" | "bs" | "bv"),
+            signs_response_headers: match self.kind {
+                Kind::Account => false,
+                Kind::Service => self.version.is_at_least(OVERRIDES_VERSION_MIN),
+                Kind::UserDelegation => true,
+            },
             table_name: self.table_name(),
             key_range,
         })
     }
 
+    /// Whether `sr` is one that the version knows, and the request is for that kind of resource and no more of it.
+    /// Source: Create a service SAS, "Specify the signed resource field".
+    fn check_resource(&self, context: &Context, names: &Names) -> Result<()> {
+        if self.kind == Kind::Account || context.service != ServiceKind::Blob {
+            return Ok(());
+        }
+        let sr = self.field("sr");
+        let since = match &*sr {
+            "" => return Err(failed("sr is mandatory. Cannot be empty")),
+            "b" | "c" => "2009-09-19",
+            "bs" => RESOURCE_VERSION_MIN,
+            "bv" => "2019-12-12",
+            "d" => DIRECTORY_VERSION_MIN,
+            _ => return Err(failed(format!("sr '{sr}' is not b, bs, bv, c or d."))),
+        };
+        if !self.version.is_at_least(since) {
+            return Err(failed(format!("sr '{sr}' needs sv {since} or newer.")));
+        }
+        let snapshot = context.query.get("snapshot").is_some_and(is_given);
+        let version = context.query.get("versionid").is_some_and(is_given);
+        let fits = match &*sr {
+            "c" => true,
+            "d" => {
+                let depth = self.field("sdd").parse().ok();
+                depth.is_some_and(|depth: usize| names.blob.split('/').count() >= depth)
+            }
+            // Before this version a SAS for a blob was one for its snapshots too.
+            "b" if !self.version.is_at_least(RESOURCE_VERSION_MIN) => !names.blob.is_empty(),
+            "b" => !names.blob.is_empty() && !snapshot && !version,
+            "bs" => !names.blob.is_empty() && snapshot && !version,
+            _ => !names.blob.is_empty() && version && !snapshot,
+        };
+        if fits {
+            Ok(())
+        } else {
+            let detail =
+                format!("The request is for more, or for something else, than sr '{sr}' names.");
+            Err(failed(detail))
+        }
+    }
+
+    /// Whether what `srh` and `srq` name can be told apart in the string to sign.
+    fn check_signed_names(&self, context: &Context) -> Result<()> {
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.$".contains(&byte);
+        for list in ["srh", "srq"] {
+            let names = self.field(list);
+            if !names.split(',').all(|name| name.bytes().all(is_name)) {
+                return Err(failed(format!("{list} '{names}' is not a list of names.")));
+            }
+        }
+        let parameters = self.field("srq");
+        match parameters
+            .split(',')
+            .find(|name| context.query.get_literal(name).is_some_and(has_control))
+        {
+            Some(name) => Err(failed(format!("{name} has a control character."))),
+            None => Ok(()),
+        }
+    }
+
     /// `/blob/account/container/name`, decoded; what a service SAS is bound to.
-    fn canonicalized_resource(&self, context: &Context, path: &str) -> String {
+    fn canonicalized_resource(&self, context: &Context, names: &Names) -> String {
         let prefix = match self.version.is_at_least("2015-02-21") {
             true => format!("/{}/{}", context.service.label(), context.account),
             false => format!("/{}", context.account),
         };
         match context.service {
             ServiceKind::Table => format!("{prefix}/{}", self.table_name()),
-            ServiceKind::Queue => format!("{prefix}/{}", path.split('/').next().unwrap_or("")),
+            ServiceKind::Queue => format!("{prefix}/{}", names.container),
             ServiceKind::Blob => {
-                let (container, blob) = path.split_once('/').unwrap_or((path, ""));
+                let Names { container, blob } = names;
                 match self.field("sr").as_str() {
                     "c" => format!("{prefix}/{container}"),
-                    // Before this version `sr` was not signed: a SAS for one blob could be made one for a directory.
-                    "d" if self.version.is_at_least("2020-02-10") => {
+                    "d" => {
                         let depth = self.field("sdd").parse().unwrap_or(0);
                         let directory = blob.split('/').take(depth).collect::<Vec<_>>().join("/");
                         format!("{prefix}/{container}/{directory}")
                     }
-                    _ if blob.is_empty() => format!("{prefix}/$root/{container}"),
                     _ => format!("{prefix}/{container}/{blob}"),
                 }
             }
@@ -350,14 +429,14 @@ impl<'a> Sas<'a> {
 
     fn blob_tail(&self) -> Vec<String> {
         let mut lines = Vec::new();
-        if self.version.is_at_least("2018-11-09") {
+        if self.version.is_at_least(RESOURCE_VERSION_MIN) {
             lines.push(self.field("sr"));
             lines.push(self.time_of_resource());
         }
         if self.version.is_at_least("2020-12-06") {
             lines.push(self.field("ses"));
         }
-        if self.version.is_at_least("2013-08-15") {
+        if self.version.is_at_least(OVERRIDES_VERSION_MIN) {
             lines.extend(self.fields(&["rscc", "rscd", "rsce", "rscl", "rsct"]));
         }
         lines
@@ -462,6 +541,45 @@ impl<'a> Sas<'a> {
             ))),
         }
     }
+}
+
+/// The names that a service SAS is bound to. Queues have theirs in `container`.
+struct Names {
+    container: String,
+    blob: String,
+}
+
+impl Names {
+    /// As the service takes them.
+    fn of(context: &Context) -> Result<Names> {
+        Names::read(context, blob_names)
+    }
+
+    /// As they were sent: a backslash in a blob's name is a slash for the service, but some clients sign the name that they were
+    /// given.
+    fn as_sent(context: &Context) -> Result<Names> {
+        Names::read(context, blob_names_as_sent)
+    }
+
+    fn read(
+        context: &Context,
+        of_blob: impl Fn(&Context) -> Result<(String, String)>,
+    ) -> Result<Names> {
+        let (container, blob) = match context.service {
+            ServiceKind::Blob => of_blob(context)?,
+            ServiceKind::Queue => {
+                let path = decode(&context.resource);
+                let queue = path.split('/').next().unwrap_or_default();
+                (queue.to_owned(), String::new())
+            }
+            ServiceKind::Table => Default::default(),
+        };
+        Ok(Names { container, blob })
+    }
+}
+
+fn is_given(text: impl AsRef<str>) -> bool {
+    !text.as_ref().is_empty()
 }
 
 fn check_times(start: Option<SystemTime>, expiry: SystemTime, now: SystemTime) -> Result<()> {

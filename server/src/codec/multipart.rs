@@ -49,7 +49,7 @@ pub fn read(content_type: &str, body: &[u8]) -> Result<Batch, Malformed> {
     if parts.next().is_some() {
         return Err(Malformed("it holds more than one changeset or query"));
     }
-    let (headers, content) = head(part);
+    let (headers, content) = head(part)?;
     let inner = find(&headers, "content-type").unwrap_or("");
     if !inner.to_ascii_lowercase().starts_with("multipart/") {
         let request = sub_request(content)?;
@@ -61,7 +61,7 @@ pub fn read(content_type: &str, body: &[u8]) -> Result<Batch, Malformed> {
     let boundary = self::boundary(inner).ok_or(Malformed("the changeset has no boundary"))?;
     let operations = split(content, &boundary)?
         .into_iter()
-        .map(|part| sub_request(head(part).1));
+        .map(|part| sub_request(head(part)?.1));
     let operations = operations.collect::<Result<Vec<_>, _>>()?;
     if operations.iter().any(|operation| operation.method == "GET") {
         return Err(Malformed("a changeset holds no reads"));
@@ -77,7 +77,7 @@ pub fn read_each(content_type: &str, body: &[u8]) -> Result<Vec<(String, SubRequ
     ))?;
     let parts = split(body, &boundary)?.into_iter().enumerate();
     let requests = parts.map(|(place, part)| {
-        let (headers, content) = head(part);
+        let (headers, content) = head(part)?;
         let id = find(&headers, "content-id").map_or(place.to_string(), str::to_owned);
         Ok((id, sub_request(content)?))
     });
@@ -99,6 +99,14 @@ fn boundary(content_type: &str) -> Option<String> {
     (1..=200).contains(&value.len()).then_some(value)
 }
 
+/// Most headers of a part, or of the request in it. The documented ones come to a dozen.
+const HEADERS_MAX: usize = 100;
+/// Most parts that are looked at. The largest batch has 256.
+const PARTS_MAX: usize = 1000;
+
+/// Headers, with names in lower case, and what follows them.
+type Head<'a> = (Vec<(String, String)>, &'a [u8]);
+
 /// The parts between boundary lines. A closing boundary may be missing at the very end.
 fn split<'a>(body: &'a [u8], boundary: &str) -> Result<Vec<&'a [u8]>, Malformed> {
     let delimiter = format!("--{boundary}");
@@ -115,6 +123,9 @@ fn split<'a>(body: &'a [u8], boundary: &str) -> Result<Vec<&'a [u8]>, Malformed>
             && (rest.is_empty() || rest == b"--")
         {
             parts.extend(part_start.map(|start| &body[start..at]));
+            if parts.len() > PARTS_MAX {
+                return Err(Malformed("it has more than 1,000 parts"));
+            }
             part_start = rest.is_empty().then_some(line_end);
             if rest == b"--" {
                 return Ok(parts);
@@ -133,21 +144,24 @@ fn split<'a>(body: &'a [u8], boundary: &str) -> Result<Vec<&'a [u8]>, Malformed>
 }
 
 /// Header lines up to the first blank one, and what follows.
-fn head(part: &[u8]) -> (Vec<(String, String)>, &[u8]) {
+fn head(part: &[u8]) -> Result<Head<'_>, Malformed> {
     let mut headers = Vec::new();
     let mut rest = part;
     while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
         let line = String::from_utf8_lossy(&rest[..end]).trim().to_owned();
         rest = &rest[end + 1..];
         match line.split_once(':') {
+            Some(_) if headers.len() == HEADERS_MAX => {
+                return Err(Malformed("a part has more than 100 headers"));
+            }
             Some((name, value)) => {
                 headers.push((name.trim().to_ascii_lowercase(), value.trim().to_owned()))
             }
-            None if line.is_empty() => return (headers, rest),
+            None if line.is_empty() => return Ok((headers, rest)),
             None => {}
         }
     }
-    (headers, rest)
+    Ok((headers, rest))
 }
 
 /// An HTTP request in a part: blank lines, request line, headers, blank line, body.
@@ -170,7 +184,7 @@ fn sub_request(content: &[u8]) -> Result<SubRequest, Malformed> {
     let target = target
         .ok_or(Malformed("a request line does not end in HTTP/1.1"))?
         .trim();
-    let (headers, body) = head(content.get(line_end + 1..).unwrap_or_default());
+    let (headers, body) = head(content.get(line_end + 1..).unwrap_or_default())?;
     Ok(SubRequest {
         method: method.to_ascii_uppercase(),
         target: target.to_owned(),

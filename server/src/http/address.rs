@@ -1,9 +1,10 @@
 //! Which account a request is for, and which resource of it.
 
-use super::context::ServiceKind;
-use super::error::{Failure, Result};
+use super::context::{Context, ServiceKind};
+use super::error::{Failure, Result, known};
 use super::query::decode;
 use crate::accounts::Accounts;
+use percent_encoding::percent_decode_str;
 
 /// What the host and the path of a request say.
 pub struct Address {
@@ -86,4 +87,37 @@ fn address_of(accounts: &Accounts, host: &str, raw_path: &str) -> Result<Address
          AZURITE_ACCOUNTS=\"name:key\"."
     );
     Err(Failure::new(404, "ResourceNotFound", message))
+}
+
+/// Container and blob of a request to Blob, decoded; both are empty for the account. One segment without `restype` is a blob of
+/// `$root`. Routing and signatures both ask here: what was signed for is what is served.
+/// Source: Naming and Referencing Containers, Blobs, and Metadata, "Resource URI syntax".
+pub fn blob_names(context: &Context) -> Result<(String, String)> {
+    let (container, blob) = blob_names_as_sent(context)?;
+    // A backslash is a slash for the service.
+    Ok((container.replace('\\', "/"), blob.replace('\\', "/")))
+}
+
+/// As [`blob_names`], with backslashes kept.
+pub fn blob_names_as_sent(context: &Context) -> Result<(String, String)> {
+    let decoded = |raw: &str| {
+        let decoded = percent_decode_str(raw).decode_utf8();
+        let decoded = decoded.map_err(|_| Failure::from(known::INVALID_URI))?;
+        Ok::<_, Failure>(decoded.into_owned())
+    };
+    let resource = &context.resource;
+    match resource.split_once('/') {
+        _ if resource.is_empty() => Ok((String::new(), String::new())),
+        Some((container, blob)) => Ok((decoded(container)?, decoded(blob)?)),
+        None if addresses_container(context) => Ok((decoded(resource)?, String::new())),
+        None => Ok(("$root".to_owned(), decoded(resource)?)),
+    }
+}
+
+fn addresses_container(context: &Context) -> bool {
+    let signed_for_container =
+        context.query.get("sr").as_deref() == Some("c") && context.comp() == "list";
+    context.restype() == "container"
+        || signed_for_container
+        || decode(&context.resource).starts_with('$')
 }

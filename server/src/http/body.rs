@@ -260,6 +260,15 @@ pub async fn collect(mut body: RequestBody, limit: usize) -> Result<Bytes> {
     }
 }
 
+/// Collects a document and reads it, a long one on a thread that serves no connections.
+pub async fn collect_parsed<T: Send + 'static>(
+    body: RequestBody,
+    limit: usize,
+    parse: impl FnOnce(&[u8]) -> Result<T> + Send + 'static,
+) -> Result<T> {
+    parsed(collect(body, limit).await?, parse).await
+}
+
 /// Reads a document that was collected: a long one on a thread that serves no connections.
 pub async fn parsed<T: Send + 'static>(
     document: Bytes,

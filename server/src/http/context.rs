@@ -11,7 +11,7 @@ use super::error::{Failure, Result, known};
 use super::request_headers::RequestHeaders;
 use crate::accounts::Accounts;
 use axum::http::header::{CONNECTION, HOST, HeaderMap, HeaderValue};
-use axum::http::{Method, request::Parts};
+use axum::http::{Method, Uri, request::Parts};
 use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::time::SystemTime;
@@ -72,6 +72,8 @@ pub struct Context {
     /// Whether the request names its version.
     version_named: bool,
     pub query: Query,
+    /// As sent.
+    pub target: Uri,
     /// Path as sent, percent-encoded, account included in path style.
     pub raw_path: String,
     /// Without the `-secondary` suffix.
@@ -127,6 +129,7 @@ impl Context {
             version,
             version_named,
             query,
+            target: parts.uri,
             account: address.account,
             secondary: address.secondary,
             resource: address.resource,
@@ -152,6 +155,7 @@ impl Context {
             version_named: version.is_some(),
             version: version.unwrap_or_else(|| self.version.clone()),
             query,
+            target: parts.uri.clone(),
             raw_path: path.to_owned(),
             account: self.account.clone(),
             secondary: self.secondary,

@@ -1,6 +1,6 @@
 //! The one road every request takes: head, account, credentials, service, answer.
 
-mod address;
+pub mod address;
 mod blob;
 pub mod body;
 mod browser;
@@ -37,7 +37,7 @@ use crate::analytics::{Access, Analytics, Entry};
 use crate::auth::sas::StoredPolicy;
 use crate::auth::{self, Caller, bearer, delegation};
 use axum::body::Body;
-use axum::http::header::{ACCEPT, CONNECTION, HeaderValue, ORIGIN};
+use axum::http::header::{ACCEPT, CONNECTION, HeaderMap, HeaderValue, ORIGIN};
 use axum::http::{Method, Request, Response, StatusCode, Uri};
 pub use blob::Fetcher;
 use body::RequestBody;
@@ -207,7 +207,6 @@ async fn respond(
     if parts.uri.path() == "/_lazurite/health" {
         return Ok(health(app));
     }
-    let uri = parts.uri.clone();
     let mut context = Context::take(arrival, &app.accounts, parts, &host)?;
     context.metadata_names = raw.metadata_names;
     let properties = app.properties.get(arrival.service, &context.account);
@@ -221,9 +220,7 @@ async fn respond(
         browser::check_origin(&context.headers, &host)?;
     }
     let caller = authenticate(app, &context)?;
-    if properties.logging.is_on() || properties.keeps_metrics() {
-        learned.entry = entry(&context, &uri, &caller, &properties);
-    }
+    learned.entry = wanted_entry(&context, &caller, &properties);
     if context.secondary && !matches!(context.method, Method::GET | Method::HEAD) {
         return Err(known::WRITE_ON_SECONDARY.into());
     }
@@ -257,12 +254,14 @@ fn changes_state(context: &Context) -> bool {
 }
 
 /// What the account's log and figures will have of a request, if they cover such.
-fn entry(
+fn wanted_entry(
     context: &Context,
-    uri: &Uri,
     caller: &Caller,
     properties: &ServiceProperties,
 ) -> Option<Entry> {
+    if !properties.logging.is_on() && !properties.keeps_metrics() {
+        return None;
+    }
     let operation = match context.service {
         ServiceKind::Blob => blob::logged(context),
         ServiceKind::Queue => queue::logged(context),
@@ -270,7 +269,7 @@ fn entry(
     };
     let operation = operation?;
     let wanted = properties.logging.covers(operation.class());
-    let begin = || Entry::begin(context, uri, operation, Access::of(caller), wanted);
+    let begin = || Entry::begin(context, operation, Access::of(caller), wanted);
     (wanted || properties.keeps_metrics()).then(begin)
 }
 
@@ -302,8 +301,18 @@ async fn get_user_delegation_key(
 /// Limits and framing come before anything else is looked at.
 fn check_framing(request: &Request<Incoming>, raw: &RawHead) -> Result<()> {
     let close =
-        |failure: Failure| Err(failure.with_header(CONNECTION, HeaderValue::from_static("close")));
-    let uri = request.uri();
+        |failure: Failure| failure.with_header(CONNECTION, HeaderValue::from_static("close"));
+    check_sizes(request.uri(), request.headers()).map_err(close)?;
+    if raw.ambiguous_length {
+        let message = "The request has both a Content-Length and a Transfer-Encoding.";
+        let failure = Failure::new(400, "InvalidHeaderValue", message);
+        return Err(close(failure.with("HeaderName", "Content-Length")));
+    }
+    Ok(())
+}
+
+/// Refuses a target or headers that are too long, of a request or of one inside a batch.
+fn check_sizes(uri: &Uri, headers: &HeaderMap) -> Result<()> {
     let authority = uri
         .authority()
         .map_or(0, |authority| authority.as_str().len());
@@ -312,22 +321,15 @@ fn check_framing(request: &Request<Incoming>, raw: &RawHead) -> Result<()> {
         .map_or(0, |target| target.as_str().len());
     if authority + target > TARGET_BYTES_MAX {
         let message = format!("The request URI is longer than {TARGET_BYTES_MAX} bytes.");
-        return close(Failure::new(414, "UriTooLong", message));
+        return Err(Failure::new(414, "UriTooLong", message));
     }
-    let length: usize = request
-        .headers()
+    let length: usize = headers
         .iter()
         .map(|(name, value)| name.as_str().len() + value.len())
         .sum();
     if length > HEADER_BYTES_MAX {
         let message = format!("The request's headers come to more than {HEADER_BYTES_MAX} bytes.");
-        return close(Failure::new(431, "RequestHeaderFieldsTooLarge", message));
-    }
-    if raw.ambiguous_length {
-        let message = "The request has both a Content-Length and a Transfer-Encoding.";
-        return close(
-            Failure::new(400, "InvalidHeaderValue", message).with("HeaderName", "Content-Length"),
-        );
+        return Err(Failure::new(431, "RequestHeaderFieldsTooLarge", message));
     }
     Ok(())
 }
@@ -339,13 +341,21 @@ fn authenticate(app: &App, context: &Context) -> Result<Caller> {
         Some(name) => stored_policy(app, context, &name)?,
         None => None,
     };
-    auth::authenticate(
+    let caller = auth::authenticate(
         context,
         app.accounts.keys(&context.account),
         sas,
         policy.as_ref(),
         app.takes_tokens,
-    )
+    )?;
+    match context.query.contradicted() {
+        Some(name) => {
+            let value = context.query.get(name).unwrap_or_default();
+            let reason = "It is given more than once, with different values.";
+            Err(Failure::parameter(name, value, reason))
+        }
+        None => Ok(caller),
+    }
 }
 
 /// Reads one record, now and then.

@@ -312,8 +312,8 @@ fn other_accounts_may_be_given() {
     assert!(!server.log().contains(KEY));
 }
 
-#[test]
-fn tokens_are_taken_without_encryption_on_this_machine_if_the_flag_is_given() {
+/// The header with a token that `--oauth basic` takes, for ten minutes from now.
+pub(crate) fn bearer() -> String {
     use base64::Engine as _;
     let part = |value: serde_json::Value| {
         base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(value.to_string())
@@ -328,7 +328,12 @@ fn tokens_are_taken_without_encryption_on_this_machine_if_the_flag_is_given() {
         "aud": "https://storage.azure.com",
     });
     let header = part(serde_json::json!({ "alg": "none" }));
-    let token = format!("Bearer {header}.{}.AAAA", part(claims));
+    format!("Bearer {header}.{}.AAAA", part(claims))
+}
+
+#[test]
+fn tokens_are_taken_without_encryption_on_this_machine_if_the_flag_is_given() {
+    let token = bearer();
     let location = tempfile::TempDir::new().unwrap();
     let server = Launch::on(location.path())
         .argument("--oauth=basic")

@@ -76,6 +76,18 @@ impl Request {
         self
     }
 
+    /// The same with the parameters of a SAS for its credentials.
+    pub(crate) fn credited(mut self, sas: &str) -> Request {
+        let joint = if self.target.contains('?') { '&' } else { '?' };
+        self.target = format!("{}{joint}{sas}", self.target);
+        self.unsigned()
+    }
+
+    /// The whole target as it goes over the wire.
+    pub(crate) fn target(&self) -> &str {
+        &self.target
+    }
+
     pub(crate) fn dated(self, date: SystemTime) -> Request {
         self.header("x-ms-date", &httpdate::fmt_http_date(date))
     }

@@ -20,4 +20,5 @@ mod nonsense;
 mod process;
 mod queue;
 mod races;
+mod rights;
 mod table;

@@ -1,27 +1,33 @@
 //! Blob Batch: many deletions or changes of tier in one request, each with its own credentials and its own answer. Not a transaction.
 //! Source: Blob Batch.
 
-use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
+use super::super::address::blob_names;
+use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_parsed};
 use super::super::error::{Dialect, Failure, Result, known, render};
 use super::super::headers::{empty, put};
-use super::super::{Echo, authenticate};
-use super::route::{Operation, resource, route};
+use super::super::{App, Echo, authenticate, check_sizes, wanted_entry};
+use super::route::{Operation, route};
 use super::{Request, handle};
+use crate::access_log::redact;
+use crate::analytics::Entry;
 use crate::codec::multipart::{self, SubRequest};
-use crate::http::context::{Arrival, Context};
+use crate::http::context::{ApiVersion, Arrival, Context};
 use axum::body::Body;
-use axum::http::{Request as HttpRequest, Response, request::Parts};
+use axum::http::{Method, Request as HttpRequest, Response, Uri, request::Parts};
 use bytes::Bytes;
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Full};
+use std::sync::Arc;
+use std::time::SystemTime;
 
 /// Most requests in a batch.
 const REQUESTS_MAX: usize = 256;
 
 pub async fn batch(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let media_type = request.context.required_header("content-type")?;
-    let bytes = collect(body, DOCUMENT_BYTES_MAX).await?;
-    let requests =
-        multipart::read_each(&media_type, &bytes).map_err(|error| refused(error.to_string()))?;
+    let read = move |document: &[u8]| {
+        multipart::read_each(&media_type, document).map_err(|error| refused(error.to_string()))
+    };
+    let requests = collect_parsed(body, DOCUMENT_BYTES_MAX, read).await?;
     if requests.len() > REQUESTS_MAX {
         return Err(refused(format!(
             "A batch holds at most {REQUESTS_MAX} requests."
@@ -47,6 +53,8 @@ pub async fn batch(request: Request, body: RequestBody) -> Result<Response<Body>
     let mut answers = Vec::new();
     for (id, context) in read {
         answers.push((id, answer(&request, context).await));
+        // Each costs what a request of its own does: its neighbours on the thread get their turn in between.
+        tokio::task::yield_now().await;
     }
     let (boundary, body) = multipart::write_each(&request.context.request_id, &answers);
     let mut response = empty(202);
@@ -64,13 +72,14 @@ fn refused(detail: String) -> Failure {
 }
 
 fn operation_of(context: &Context) -> Result<Operation> {
-    let (container, blob) = resource(context)?;
+    let (container, blob) = blob_names(context)?;
     route(context, &container, &blob)
 }
 
 /// The request in a part as if it had come alone, but for what the batch says for all: peer, protocol, version.
 fn read_one(outer: &Request, sub: &SubRequest) -> Result<Context> {
     let parts = parts_of(outer, sub)?;
+    check_sizes(&parts.uri, &parts.headers)?;
     let arrival = Arrival {
         service: outer.context.service,
         now: outer.context.now,
@@ -84,7 +93,7 @@ fn read_one(outer: &Request, sub: &SubRequest) -> Result<Context> {
         _ => outer.context.within(&arrival, &parts)?,
     };
     context.assume_version(Some(&outer.context.version));
-    let (container, _) = resource(&context)?;
+    let (container, _) = blob_names(&context)?;
     match outer.container.is_empty() || container == outer.container {
         true => Ok(context),
         false => Err(refused("The batch is for another container.".to_owned())),
@@ -111,27 +120,21 @@ fn parts_of(outer: &Request, sub: &SubRequest) -> Result<Parts> {
     Ok(request.body(()).map_err(malformed)?.into_parts().0)
 }
 
-/// The answer to one request, as its part shows it.
+/// The answer to one request, as its part shows it. It is logged as a request that came alone.
 async fn answer(outer: &Request, context: Result<Context>) -> Response<Bytes> {
     let app = &outer.app;
     let (now, echo) = (outer.context.now, Echo::default());
-    let (request_id, version) = match &context {
-        Ok(context) => (context.request_id.clone(), context.version.clone()),
-        Err(_) => (app.request_ids.next(), outer.context.version.clone()),
+    let mut inner = match &context {
+        Ok(context) => Inner::of(context),
+        Err(_) => Inner::unreadable(outer),
     };
     let outcome = match context {
-        Ok(context) => match authenticate(app, &context) {
-            Ok(caller) => match handle(app, context, &caller, RequestBody::empty()) {
-                Ok(answering) => answering.await,
-                Err(failure) => Err(failure),
-            },
-            Err(failure) => Err(failure),
-        },
+        Ok(context) => inner.handle(app, context).await,
         Err(failure) => Err(failure),
     };
-    let mut response =
-        outcome.unwrap_or_else(|failure| render(failure, Dialect::Xml, &request_id, now, false));
-    echo.onto(&mut response, &request_id, Some(&version));
+    let mut response = outcome
+        .unwrap_or_else(|failure| render(failure, Dialect::Xml, &inner.request_id, now, false));
+    echo.onto(&mut response, &inner.request_id, Some(&inner.version));
     let (parts, body) = response.into_parts();
     // Answers to deletions, and to refusals, are small and in memory.
     let body = body
@@ -144,5 +147,67 @@ async fn answer(outer: &Request, context: Result<Context>) -> Response<Bytes> {
     response
         .headers_mut()
         .insert("content-length", length.into());
+    inner.log(outer, &response);
     response
+}
+
+/// What logs tell of a request inside a batch.
+struct Inner {
+    request_id: String,
+    version: ApiVersion,
+    method: Method,
+    target: Uri,
+    /// For the account's log and figures, if it wants such requests in them.
+    entry: Option<Entry>,
+}
+
+impl Inner {
+    fn of(context: &Context) -> Inner {
+        Inner {
+            request_id: context.request_id.clone(),
+            version: context.version.clone(),
+            method: context.method.clone(),
+            target: context.target.clone(),
+            entry: None,
+        }
+    }
+
+    /// Of a part that holds no request.
+    fn unreadable(outer: &Request) -> Inner {
+        Inner {
+            request_id: outer.app.request_ids.next(),
+            version: outer.context.version.clone(),
+            method: outer.context.method.clone(),
+            target: outer.context.target.clone(),
+            entry: None,
+        }
+    }
+
+    async fn handle(&mut self, app: &Arc<App>, context: Context) -> Result<Response<Body>> {
+        let caller = authenticate(app, &context)?;
+        let properties = app.properties.get(context.service, &context.account);
+        self.entry = wanted_entry(&context, &caller, &properties);
+        handle(app, context, &caller, RequestBody::empty())?.await
+    }
+
+    fn log(self, outer: &Request, response: &Response<Bytes>) {
+        let (app, context) = (&outer.app, &outer.context);
+        let status = response.status().as_u16();
+        if let Some(entry) = self.entry {
+            let sized = response.clone().map(Full::new);
+            app.analytics.take(entry.end(&sized, SystemTime::now()));
+        }
+        let (peer, method) = (context.peer.ip(), self.method.as_str());
+        app.access_log
+            .request(peer, context.now, method, &self.target, status);
+        tracing::info!(
+            request_id = self.request_id,
+            batch = context.request_id,
+            service = context.service.title(),
+            method,
+            target = redact(&self.target.to_string()),
+            status,
+            "request in a batch"
+        );
+    }
 }

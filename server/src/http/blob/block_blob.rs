@@ -71,13 +71,21 @@ pub fn headers_of_new_blob(request: &Request) -> Result<BlobHeaders> {
     })
 }
 
-/// Who may only create demands that there is no blob yet.
+/// Who may only create demands that there is no blob yet, whatever the request says of the state of one.
 pub fn conditions_of_new_blob(request: &Request) -> Result<Conditions> {
-    let mut conditions = request.conditions()?;
-    if request.create_only && conditions.if_none_match.is_none() {
-        conditions.if_none_match = Some(ETags::Any);
+    let conditions = request.conditions()?;
+    if !request.create_only {
+        return Ok(conditions);
     }
-    Ok(conditions)
+    if conditions.if_match.is_some() {
+        return Err(overwrite_refused());
+    }
+    Ok(Conditions {
+        if_none_match: Some(ETags::Any),
+        if_modified_since: None,
+        if_unmodified_since: None,
+        ..conditions
+    })
 }
 
 /// A client that waits for `100 Continue` learns now, instead of sending its body in vain.
@@ -105,16 +113,18 @@ async fn check_before_body(request: &Request, conditions: &Conditions) -> Result
     .await
 }
 
-/// Source: Blob Service error codes, `UnauthorizedBlobOverwrite`.
 pub fn refuse_overwrite(failure: Failure, create_only: bool) -> Failure {
-    match create_only && failure.code == "BlobAlreadyExists" {
-        true => Failure::new(
-            403,
-            "UnauthorizedBlobOverwrite",
-            "This request is not authorized to perform blob overwrites.",
-        ),
-        false => failure,
+    if create_only && failure.code == "BlobAlreadyExists" {
+        overwrite_refused()
+    } else {
+        failure
     }
+}
+
+/// Source: Blob Service error codes, `UnauthorizedBlobOverwrite`.
+fn overwrite_refused() -> Failure {
+    let message = "This request is not authorized to perform blob overwrites.";
+    Failure::new(403, "UnauthorizedBlobOverwrite", message)
 }
 
 pub async fn put_block(request: Request, body: RequestBody) -> Result<Response<Body>> {

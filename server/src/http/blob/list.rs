@@ -186,7 +186,7 @@ fn shows_deleted_only(request: &Request) -> Result<bool> {
 
 /// The items of `include`, in lower case. Errors: one that is not known.
 pub fn include(request: &Request, known: &[&str]) -> Result<Vec<String>> {
-    let text = parameter(request, "include").to_ascii_lowercase();
+    let text = request.context.query.joined("include").to_ascii_lowercase();
     let items: Vec<_> = text
         .split(',')
         .map(str::trim)

@@ -29,6 +29,7 @@ mod upload;
 pub mod website;
 mod write;
 
+use super::address::blob_names;
 use super::body::RequestBody;
 use super::context::Context;
 use super::error::{Result, known};
@@ -45,7 +46,7 @@ pub use foreign::Fetcher;
 use lazurite_blob::{BlobAddress, BlobService, BlobState, Conditions};
 use needs::{is_public, needs};
 pub use route::logged;
-use route::{Operation, resource, route};
+use route::{Operation, route};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -61,8 +62,8 @@ struct Request {
     create_only: bool,
     /// Made with an account's key.
     is_owner: bool,
-    /// Made with a SAS, whose parameters may override headers of the answer.
-    by_sas: bool,
+    /// Made with a SAS whose signature covers the headers of the answer that its parameters override.
+    overrides_headers: bool,
 }
 
 /// Finds out which operation a request asks for and whether it may, and begins it.
@@ -72,7 +73,7 @@ pub fn handle<'a>(
     caller: &'a Caller,
     body: RequestBody,
 ) -> Result<Answering<'a>> {
-    let (container, blob) = resource(&context)?;
+    let (container, blob) = blob_names(&context)?;
     let operation = route(&context, &container, &blob)?;
     let is_open = operation == Operation::GetUserDelegationKey
         || (matches!(caller, Caller::Anonymous)
@@ -87,7 +88,7 @@ pub fn handle<'a>(
     }
     let state = blob_state(&context)?;
     let create_only = matches!(caller, Caller::Sas(grant) if !grant.permissions.contains('w'));
-    let by_sas = matches!(caller, Caller::Sas(_));
+    let overrides_headers = matches!(caller, Caller::Sas(grant) if grant.signs_response_headers);
     let key_sha256 = encryption::said_of_key(&context);
     let request = Request {
         app: app.clone(),
@@ -97,7 +98,7 @@ pub fn handle<'a>(
         state,
         create_only,
         is_owner: matches!(caller, Caller::Owner),
-        by_sas,
+        overrides_headers,
     };
     let answering: Answering<'a> = match operation {
         Operation::ListContainers => Box::pin(list::list_containers(request)),
@@ -189,7 +190,7 @@ pub fn stored_policy(
     context: &Context,
     name: &str,
 ) -> Result<Option<sas::StoredPolicy>> {
-    let (container, _) = resource(context)?;
+    let (container, _) = blob_names(context)?;
     let container = match blobs.get_container_properties(&context.account, &container) {
         Ok(container) => container,
         Err(lazurite_blob::Error::Engine(error)) => return Err(error.into()),

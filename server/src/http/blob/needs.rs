@@ -3,12 +3,42 @@
 use super::super::context::Context;
 use super::super::error::{Result, known};
 use super::super::{App, run};
-use super::route::Operation;
+use super::protect::{LEGAL_HOLD, MODE, UNTIL};
+use super::route::{Operation, makes_blob};
 use crate::auth::policy::{Letters, Needs};
 use lazurite_blob::PublicAccess;
 
-/// Source: Create an account SAS, "Blob service"; Create a service SAS, "Permissions for a directory, container, or blob".
+/// What a request asks of a SAS: by its operation, and by the headers and parameters that act beside it.
 pub fn needs(operation: Operation, context: &Context) -> Needs {
+    Needs {
+        also: letters_beside(operation, context),
+        ..needs_of_operation(operation, context)
+    }
+}
+
+/// Letters for what a request does or learns beside its operation: of tags, and of what keeps a blob from being deleted.
+/// Source: Create an account SAS, "Account SAS permissions by operation": `t` for tags, `i` for policies and holds.
+fn letters_beside(operation: Operation, context: &Context) -> &'static str {
+    let sent = |names: &[&str]| names.iter().any(|name| context.header(name).is_some());
+    let lists_tags = operation == Operation::ListBlobs && includes(context, &["tags"]);
+    let tags = lists_tags || sent(&["x-ms-tags", "x-ms-if-tags", "x-ms-source-if-tags"]);
+    let protects = makes_blob(operation) && sent(&[UNTIL, MODE, LEGAL_HOLD]);
+    match (tags, protects) {
+        (false, false) => "",
+        (true, false) => "t",
+        (false, true) => "i",
+        (true, true) => "ti",
+    }
+}
+
+/// Whether `include` has one of these items.
+fn includes(context: &Context, items: &[&str]) -> bool {
+    let included = context.query.joined("include").to_ascii_lowercase();
+    included.split(',').any(|item| items.contains(&item.trim()))
+}
+
+/// Source: Create an account SAS, "Blob service"; Create a service SAS, "Permissions for a directory, container, or blob".
+fn needs_of_operation(operation: Operation, context: &Context) -> Needs {
     use Letters::Any;
     match operation {
         Operation::ListContainers => Needs::account_only("s", Any("l")),
@@ -82,6 +112,26 @@ fn breaks_lease(context: &Context) -> bool {
     action.is_some_and(|action| action.eq_ignore_ascii_case("break"))
 }
 
+/// Whether a request tells more than what a public container shows: blobs as they are, and blocks that are part of one.
+fn is_more_than_public(operation: Operation, context: &Context) -> bool {
+    const HIDDEN: [&str; 5] = [
+        "tags",
+        "uncommittedblobs",
+        "deleted",
+        "deletedwithversions",
+        "versions",
+    ];
+    let blocks = context.query.get("blocklisttype").unwrap_or_default();
+    match operation {
+        Operation::ListBlobs => {
+            let shown = context.query.get("showonly").unwrap_or_default();
+            includes(context, &HIDDEN) || !shown.is_empty()
+        }
+        Operation::GetBlockList => !matches!(&*blocks.to_ascii_lowercase(), "" | "committed"),
+        _ => context.header("x-ms-if-tags").is_some(),
+    }
+}
+
 /// Whether a container lets anybody do this. What it does not show, anonymous readers are told, is not there.
 /// Source: Configure anonymous read access for containers and blobs.
 pub fn is_public(
@@ -98,6 +148,9 @@ pub fn is_public(
         Operation::ListBlobs | Operation::GetContainerProperties => (false, true),
         _ => return Ok(false),
     };
+    if is_more_than_public(operation, context) {
+        return Ok(false);
+    }
     match public_access(app, &context.account, container)? {
         PublicAccess::Container if of_container => Ok(true),
         PublicAccess::Blob if of_blob => Ok(true),

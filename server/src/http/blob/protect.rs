@@ -11,9 +11,9 @@ use axum::http::Response;
 use lazurite_blob::{Blob, BlobService, Expiry, ImmutabilityMode, ImmutabilityPolicy};
 use std::time::Duration;
 
-const UNTIL: &str = "x-ms-immutability-policy-until-date";
-const MODE: &str = "x-ms-immutability-policy-mode";
-const LEGAL_HOLD: &str = "x-ms-legal-hold";
+pub const UNTIL: &str = "x-ms-immutability-policy-until-date";
+pub const MODE: &str = "x-ms-immutability-policy-mode";
+pub const LEGAL_HOLD: &str = "x-ms-legal-hold";
 
 pub async fn set_blob_immutability_policy(request: Request) -> Result<Response<Body>> {
     let missing = || known::MISSING_REQUIRED_HEADER.with("HeaderName", UNTIL);

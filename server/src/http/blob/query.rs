@@ -1,7 +1,7 @@
 //! Query Blob Contents on the wire: the request's document, and an answer that is made as the client takes it.
 //! Source: Query Blob Contents.
 
-use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
+use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_parsed};
 use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, parse_xml, put};
 use super::super::streamed::{ChunkSource, streamed_to_end};
@@ -33,7 +33,7 @@ const PROGRESS_TIME: Duration = Duration::from_secs(1);
 
 pub async fn query_blob_contents(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let (conditions, range) = (request.conditions()?, range(&request));
-    let query = read_query(&collect(body, DOCUMENT_BYTES_MAX).await?)?;
+    let query = collect_parsed(body, DOCUMENT_BYTES_MAX, read_query).await?;
     let (now, sync) = (request.now(), RandomIds.next_id());
     // Held by this future, then by the body of the answer: both are dropped when the client goes.
     let listener = Listener::default();

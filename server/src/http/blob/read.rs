@@ -230,7 +230,8 @@ fn structured(request: &Request, checksum: Option<RangeChecksum>) -> Result<bool
     }
 }
 
-/// Headers that a SAS puts in place of the blob's. Source: Create a service SAS, "Override response headers".
+/// Headers that a SAS puts in place of the blob's, where its signature covers them: others could be changed by whoever passes the
+/// link on. Source: Create a service SAS, "Override response headers".
 fn overrides(request: &Request) -> Vec<(&'static str, String)> {
     const PARAMETERS: [(&str, &str); 5] = [
         ("rscc", "cache-control"),
@@ -249,7 +250,7 @@ fn overrides(request: &Request) -> Vec<(&'static str, String)> {
     let found = PARAMETERS
         .iter()
         .filter_map(|(parameter, name)| Some((*name, sent(parameter)?)));
-    if request.by_sas {
+    if request.overrides_headers {
         found.collect()
     } else {
         Vec::new()

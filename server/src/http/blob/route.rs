@@ -1,12 +1,12 @@
 //! Which request is which operation: by its method, what its path addresses, `restype`, `comp` and a few headers.
 
-use super::super::context::{ApiVersion, Context, decode};
+use super::super::address::blob_names;
+use super::super::context::{ApiVersion, Context};
 use super::super::error::{Failure, Result, known};
 use super::super::properties;
 use super::data_lake;
 use crate::analytics::Logged;
 use axum::http::Method;
-use percent_encoding::percent_decode_str;
 
 /// Every operation of the service that is served, by its REST name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,32 +64,6 @@ pub enum Operation {
     RestoreContainer,
 }
 
-/// Container and blob of a request. One segment without `restype` is a blob of `$root`; a backslash is a slash.
-/// Source: Naming and Referencing Containers, Blobs, and Metadata, "Resource URI syntax".
-pub fn resource(context: &Context) -> Result<(String, String)> {
-    let strict = |raw: &str| {
-        let decoded = percent_decode_str(raw)
-            .decode_utf8()
-            .map_err(|_| Failure::from(known::INVALID_URI))?;
-        Ok::<_, Failure>(decoded.replace('\\', "/"))
-    };
-    match context.resource.split_once('/') {
-        _ if context.resource.is_empty() => Ok((String::new(), String::new())),
-        Some((container, "")) => Ok((strict(container)?, String::new())),
-        Some((container, blob)) => Ok((strict(container)?, strict(blob)?)),
-        None if addresses_container(context) => Ok((strict(&context.resource)?, String::new())),
-        None => Ok(("$root".to_owned(), strict(&context.resource)?)),
-    }
-}
-
-fn addresses_container(context: &Context) -> bool {
-    let signed_for_container =
-        context.query.get("sr").as_deref() == Some("c") && context.comp() == "list";
-    context.restype() == "container"
-        || signed_for_container
-        || decode(&context.resource).starts_with('$')
-}
-
 /// Source: each operation's "Request" section.
 pub fn route(context: &Context, container: &str, blob: &str) -> Result<Operation> {
     let operation = find(context, container, blob)?;
@@ -102,7 +76,7 @@ pub fn route(context: &Context, container: &str, blob: &str) -> Result<Operation
 
 /// Whether an operation gives a name to a blob that need not be there yet. In the root container such a name has no slash.
 /// Source: Working with the root container.
-fn makes_blob(operation: Operation) -> bool {
+pub fn makes_blob(operation: Operation) -> bool {
     matches!(
         operation,
         Operation::PutBlob
@@ -120,7 +94,7 @@ fn makes_blob(operation: Operation) -> bool {
 
 /// What logs call the operation of a request. Source: Storage Analytics logged operations and status messages.
 pub fn logged(context: &Context) -> Option<Logged> {
-    let (container, blob) = resource(context).ok()?;
+    let (container, blob) = blob_names(context).ok()?;
     let operation = route(context, &container, &blob).ok()?;
     let action = context.header("x-ms-lease-action").unwrap_or_default();
     let lease = |subject: &str| {

@@ -1,6 +1,7 @@
 //! Sources: the blob that `x-ms-copy-source` names, if it is one of this server's and the request may read it.
 //! Source: Copy Blob; Copy Blob From URL; Put Blob From URL; Put Block From URL; "Authorization".
 
+use super::super::address::blob_names;
 use super::super::authenticate;
 use super::super::error::{Failure, Result, known};
 use super::Request;
@@ -9,7 +10,7 @@ use super::encryption::{OF_SOURCE, customer_key};
 use super::foreign::Foreign;
 use super::needs::{needs, public_access};
 use super::reach::is_this_machine;
-use super::route::{Operation, resource};
+use super::route::Operation;
 use crate::auth::policy::authorize;
 use crate::auth::{Caller, bearer};
 use crate::http::context::{Arrival, Context, ServiceKind};
@@ -86,7 +87,7 @@ fn source_uri(request: &Request) -> Result<Uri> {
 pub async fn source(request: &Request, credentials: Credentials) -> Result<Source> {
     let uri = source_uri(request)?;
     let context = context_of(request, &uri)?;
-    let (container, blob) = resource(&context)?;
+    let (container, blob) = blob_names(&context)?;
     if container.is_empty() || blob.is_empty() {
         return Err(Failure::header(COPY_SOURCE, uri.to_string()));
     }
@@ -126,7 +127,7 @@ fn context_of(request: &Request, uri: &Uri) -> Result<Context> {
              --allowed-host does not name ({COPY_SOURCE})"
         )));
     }
-    let (scheme, host) = parts_of(uri)?;
+    let (_, host) = parts_of(uri)?;
     let authority = match uri.port_u16() {
         Some(port) => format!("{host}:{port}"),
         None => host.to_owned(),
@@ -142,7 +143,8 @@ fn context_of(request: &Request, uri: &Uri) -> Result<Context> {
         service: ServiceKind::Blob,
         now: outer.now,
         peer: outer.peer,
-        secure: scheme == "https",
+        // The scheme of the URL is what the caller wrote. Nothing of an own source travels further than the request did.
+        secure: outer.secure,
         request_id: outer.request_id.clone(),
     };
     let mut context = Context::new(&arrival, &request.app.accounts, &parts)?;
@@ -243,11 +245,10 @@ pub fn unverified(failure: Failure) -> Failure {
 
 fn without_credentials(uri: &Uri, state: BlobState) -> String {
     let (scheme, authority) = (uri.scheme_str().unwrap_or_default(), uri.authority());
-    let address = format!(
-        "{scheme}://{}{}",
-        authority.map_or("", |authority| authority.as_str()),
-        uri.path()
-    );
+    let authority = authority.map_or("", |authority| authority.as_str());
+    // Before the last at sign stand a user and a password.
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let address = format!("{scheme}://{host}{}", uri.path());
     match state {
         BlobState::Current => address,
         BlobState::Snapshot(moment) => format!("{address}?snapshot={moment}"),

@@ -139,7 +139,7 @@ impl Site<'_> {
             state: BlobState::Current,
             create_only: false,
             is_owner: false,
-            by_sas: false,
+            overrides_headers: false,
         };
         match self.parts.method {
             Method::HEAD => read::get_blob_properties(request).await,

@@ -289,6 +289,7 @@ fn needs(operation: Operation) -> Needs {
         resource_types,
         account_sas,
         service_sas,
+        also: "",
     };
     match operation {
         Operation::ListQueues => Needs::account_only("s", Any("l")),

@@ -21,7 +21,7 @@ pub async fn list_queues(request: Request) -> Result<Response<Body>> {
     let (prefix, marker, include) = (
         parameter("prefix"),
         parameter("marker"),
-        parameter("include"),
+        request.context.query.joined("include"),
     );
     let with_metadata = includes_metadata(&include)?;
     let maxresults = request.context.integer("maxresults")?;

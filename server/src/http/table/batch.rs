@@ -1,6 +1,8 @@
 //! Entity group transactions. Source: Performing Entity Group Transactions.
 
-use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
+use super::super::body::{
+    DOCUMENT_BYTES_MAX, RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect_parsed,
+};
 use super::super::error::{Failure, Result, known, table_json_body};
 use super::super::headers::{empty, put};
 use super::address::Address;
@@ -42,14 +44,13 @@ pub async fn execute(
     body: RequestBody,
 ) -> Result<Response<Body>> {
     let media_type = request.context.required_header("content-type")?;
-    let bytes = collect(body, DOCUMENT_BYTES_MAX).await?;
-    let batch = multipart::read(&media_type, &bytes).map_err(|error| {
-        Failure::new(
-            400,
-            "InvalidInput",
-            format!("The batch cannot be read: {error}."),
-        )
-    })?;
+    let read = move |document: &[u8]| {
+        multipart::read(&media_type, document).map_err(|error| {
+            let message = format!("The batch cannot be read: {error}.");
+            Failure::new(400, "InvalidInput", message)
+        })
+    };
+    let batch = collect_parsed(body, DOCUMENT_BYTES_MAX, read).await?;
     let id = request.context.request_id.clone();
     let (responses, changeset) = match batch {
         Batch::Query(query) => (vec![answer_query(request, caller, query).await?], false),
@@ -76,24 +77,44 @@ async fn answer_changeset(
     operations: Vec<SubRequest>,
 ) -> Result<Vec<SubResponse>> {
     let (context_id, now) = (request.context.request_id.clone(), request.context.now);
-    let changes: std::result::Result<Vec<_>, FailedChange> = operations
-        .into_iter()
-        .enumerate()
-        .map(|(index, sub)| {
-            let level =
-                level_of(sub.header("accept").unwrap_or_default()).unwrap_or(Level::Minimal);
-            read_change(&request, caller, sub, level).map_err(|failure| FailedChange {
-                index,
-                failure,
-                level,
-            })
+    let length: usize = operations.iter().map(|sub| sub.body.len()).sum();
+    let (request, changes) = if length > SMALL_DOCUMENT_BYTES_MAX {
+        let caller = caller.clone();
+        cross(move || {
+            let changes = read_changes(&request, &caller, operations);
+            Ok((request, changes))
         })
-        .collect();
+        .await?
+    } else {
+        let changes = read_changes(&request, caller, operations);
+        (request, changes)
+    };
     let applied = match changes {
         Ok(changes) => apply(request, changes).await?,
         Err(failed) => Err(failed),
     };
     Ok(applied.unwrap_or_else(|failed| vec![failed.answer(&context_id, now)]))
+}
+
+/// Reads all operations, or as many as there are before the first that is wrong, which is returned.
+fn read_changes(
+    request: &Request,
+    caller: &Caller,
+    operations: Vec<SubRequest>,
+) -> std::result::Result<Vec<Change>, FailedChange> {
+    operations
+        .into_iter()
+        .enumerate()
+        .map(|(index, sub)| {
+            let level =
+                level_of(sub.header("accept").unwrap_or_default()).unwrap_or(Level::Minimal);
+            read_change(request, caller, sub, level).map_err(|failure| FailedChange {
+                index,
+                failure,
+                level,
+            })
+        })
+        .collect()
 }
 
 fn read_change(

@@ -1,6 +1,6 @@
 //! Operations on entities, one by one and by query.
 
-use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
+use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_parsed};
 use super::super::context::Context;
 use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, put};
@@ -129,7 +129,8 @@ pub async fn get_entity(request: Request, keys: EntityKeys) -> Result<Response<B
 
 pub async fn insert_entity(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let prefer = Prefer::parse(request.context.header("prefer").as_deref());
-    let body = read_entity(&collect(body, DOCUMENT_BYTES_MAX).await?);
+    // A body that is no entity is told behind a table that is not there.
+    let body = collect_parsed(body, DOCUMENT_BYTES_MAX, |body| Ok(read_entity(body))).await?;
     let answer = match body {
         Ok(body) => match inserted(body) {
             Ok(entity) => insert(request, entity, prefer).await,
@@ -247,10 +248,8 @@ pub async fn write_entity(
         _ => unreachable!("routed here are the four writes to an entity's own address"),
     };
     check_range(request.range.as_ref(), &keys)?;
-    let entity = addressed(
-        keys,
-        read_entity(&collect(body, DOCUMENT_BYTES_MAX).await?)?,
-    )?;
+    let body = collect_parsed(body, DOCUMENT_BYTES_MAX, |body| Ok(read_entity(body)?)).await?;
+    let entity = addressed(keys, body)?;
     let db = request.app.db.clone();
     let (timestamp, ticket) = run::write(&db, move || {
         Ok(apply(

@@ -6,7 +6,7 @@ mod entity;
 mod tables;
 mod token;
 
-use super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
+use super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_parsed};
 use super::context::{Context, text_of};
 use super::error::{Failure, Result, known};
 use super::headers::{empty, put, xml};
@@ -531,7 +531,8 @@ async fn get_table_acl(request: Request) -> Result<Response<Body>> {
 }
 
 async fn set_table_acl(request: Request, body: RequestBody) -> Result<Response<Body>> {
-    let identifiers = super::headers::parse_policies(&collect(body, DOCUMENT_BYTES_MAX).await?)?;
+    let identifiers =
+        collect_parsed(body, DOCUMENT_BYTES_MAX, super::headers::parse_policies).await?;
     let stored: Vec<_> = identifiers
         .into_iter()
         .map(lazurite_table::SignedIdentifier::from)

@@ -1,6 +1,6 @@
 //! Operations on tables as such.
 
-use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
+use super::super::body::{RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect};
 use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, put};
 use super::{Prefer, Request, json, token, uncached};
@@ -62,7 +62,7 @@ pub async fn get_table(request: Request, name: String) -> Result<Response<Body>>
 }
 
 pub async fn create_table(request: Request, body: RequestBody) -> Result<Response<Body>> {
-    let name = table_name(&collect(body, DOCUMENT_BYTES_MAX).await?)?;
+    let name = table_name(&collect(body, SMALL_DOCUMENT_BYTES_MAX).await?)?;
     let (level, base_url) = (request.level, request.context.base_url.clone());
     let account = request.account().to_owned();
     let prefer = Prefer::parse(request.context.header("prefer").as_deref());

@@ -73,6 +73,38 @@ fn the_answer_to_a_batch_is_read_by_every_client() {
 }
 
 #[test]
+fn the_requests_in_a_batch_are_logged_and_held_to_the_limits_of_requests() {
+    let mut server = with_container();
+    put_blob("a", "1").send(&server).is(201);
+    let sas = account_sas("d", "b", "o", "", "https,http");
+    let delete = |name: &str| format!("DELETE /devstoreaccount1/con/{name}?{sas}");
+    let long = format!(
+        "{} HTTP/1.1\r\nx-ms-long: {}\r\nx-ms-rest:",
+        delete("a"),
+        "n".repeat(33_000)
+    );
+    let answer = batch(&server, &[delete("a"), delete("none"), long]);
+    let text = answer.is(202).text();
+    assert!(text.contains("HTTP/1.1 431 "), "{text}");
+    for (name, status) in [("a", 202), ("none", 404)] {
+        let found = server.wait_for_line(&format!("\"DELETE /devstoreaccount1/con/{name}?"));
+        assert!(found.ends_with(&format!(" {status} -")), "{found}");
+        assert!(found.contains("sig=REDACTED"), "{found}");
+    }
+    let headers = "x-ms-a: b\r\n".repeat(101);
+    let body = format!(
+        "--b\r\nContent-Type: application/http\r\n\r\nDELETE /devstoreaccount1/con/a HTTP/1.1\r\n{headers}\r\n--b--\r\n"
+    );
+    let refused =
+        request("POST", "/?comp=batch").header("Content-Type", "multipart/mixed; boundary=b");
+    let refused = refused.body(body).send(&server);
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (400, "InvalidInput")
+    );
+}
+
+#[test]
 fn a_line_end_behind_the_last_boundary_is_what_the_client_for_cpp_throws_at() {
     let part = "--x\r\nContent-ID: 0\r\n\r\nHTTP/1.1 202 Accepted\r\n\r\n";
     let read = |end: &str| read_as_cpp("multipart/mixed; boundary=x", &format!("{part}{end}"));

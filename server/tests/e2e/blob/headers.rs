@@ -1,8 +1,9 @@
 //! Headers of blobs: which a writer may clear or get wrong, and which keep a browser from running what it is shown.
 
-use super::{account_sas, put_blob, request, with_container};
+use super::{put_blob, request, with_container};
 use crate::http::Response;
-use crate::server::{ACCOUNT, Server};
+use crate::rights::service_sas;
+use crate::server::{ACCOUNT, Server, Service};
 
 fn head(server: &Server, name: &str) -> Response {
     request("HEAD", &format!("/con/{name}")).send(server)
@@ -117,8 +118,9 @@ fn a_browser_runs_no_script_of_a_blob() {
             .has_header("Content-Security-Policy", "sandbox");
     }
     assert_eq!(get("/con/text").header("Content-Security-Policy"), None);
-    let sas = account_sas("r", "b", "o", "", "https,http");
-    let shown_as_page = request("GET", &format!("/con/text?{sas}&rsct=text%2Fhtml")).unsigned();
+    let fields = [("sr", "b"), ("sp", "r"), ("rsct", "text/html")];
+    let sas = service_sas(Service::Blob, "con/text", &fields).sign();
+    let shown_as_page = request("GET", "/con/text").credited(&sas);
     shown_as_page
         .send(&server)
         .has_header("Content-Type", "text/html")
