@@ -4,6 +4,8 @@ use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// The account every client library knows as the emulator's.
 pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
@@ -11,10 +13,12 @@ pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
 pub const DEVELOPMENT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-/// Account names and their one or two keys.
-#[derive(Debug, Clone)]
+/// The decoded keys of an account, one or two.
+pub type Keys = Arc<[Vec<u8>]>;
+
+/// Account names and their one or two keys, which may be replaced while they are used.
 pub struct Accounts {
-    keys: BTreeMap<String, Vec<Vec<u8>>>,
+    keys: BTreeMap<String, RwLock<Keys>>,
     /// The account is always the first path segment, never a label of the host (`--disableProductStyleUrl`).
     pub path_style_only: bool,
 }
@@ -22,7 +26,7 @@ pub struct Accounts {
 impl Accounts {
     /// Reads `name:key1[:key2];name2:key…`, forgiving quotes, blanks and an empty last entry. The error is a sentence.
     pub fn parse(text: &str) -> Result<Accounts, String> {
-        let mut keys = BTreeMap::new();
+        let mut keys: BTreeMap<String, RwLock<Keys>> = BTreeMap::new();
         let entries = text
             .trim()
             .trim_matches(['"', '\''])
@@ -33,15 +37,27 @@ impl Accounts {
             let name = parts.next().unwrap_or_default().to_owned();
             let decoded = parts.map(decode_key).collect::<Option<Vec<_>>>();
             match decoded {
+                Some(_) if keys.contains_key(&name) => {
+                    return Err(format!("account \"{name}\" is named twice"));
+                }
                 Some(decoded) if !name.is_empty() && (1..=2).contains(&decoded.len()) => {
-                    keys.insert(name, decoded)
+                    keys.insert(name, RwLock::new(decoded.into()));
                 }
                 _ => {
                     return Err(format!(
                         "account \"{name}\" needs one or two base64 keys, as in name:key1:key2"
                     ));
                 }
-            };
+            }
+        }
+        let shadowed = keys.keys().find(|name| {
+            let primary = name.strip_suffix("-secondary");
+            primary.is_some_and(|primary| keys.contains_key(primary))
+        });
+        if let Some(name) = shadowed {
+            return Err(format!(
+                "account \"{name}\" has the name of another's read-only secondary"
+            ));
         }
         if keys.is_empty() {
             return Err("no account is named; the form is name:key1[:key2];name2:key1".to_owned());
@@ -83,8 +99,28 @@ impl Accounts {
     }
 
     /// The decoded keys of an account that [`Accounts::find`] has found.
-    pub fn keys(&self, account: &str) -> &[Vec<u8>] {
-        self.keys.get(account).map_or(&[], Vec::as_slice)
+    pub fn keys(&self, account: &str) -> Keys {
+        let keys = self.keys.get(account).map(current);
+        keys.unwrap_or_else(|| Keys::from([]))
+    }
+
+    /// Takes the keys that the same accounts have by now. The error is a sentence: which accounts there are is known to too much else.
+    pub fn replace_keys(&self, newer: &Accounts) -> Result<(), String> {
+        if !self.names().eq(newer.names()) {
+            return Err("other accounts are named than at start: restart to serve them".to_owned());
+        }
+        for (keys, newer) in self.keys.values().zip(newer.keys.values()) {
+            *keys.write().unwrap_or_else(PoisonError::into_inner) = current(newer);
+        }
+        Ok(())
+    }
+
+    /// Whether an account can be used with the key that everybody knows.
+    pub fn has_development_key(&self) -> bool {
+        let known = decode_key(DEVELOPMENT_KEY);
+        let is_known =
+            |keys: &RwLock<Keys>| current(keys).iter().any(|key| Some(key) == known.as_ref());
+        self.keys.values().any(is_known)
     }
 
     /// The first account and its first key in base64, for the connection string shown at start.
@@ -93,11 +129,20 @@ impl Accounts {
             .keys
             .first_key_value()
             .expect("there is at least one account");
-        (
-            name,
-            base64::engine::general_purpose::STANDARD.encode(&keys[0]),
-        )
+        let encoded = base64::engine::general_purpose::STANDARD.encode(&current(keys)[0]);
+        (name, encoded)
     }
+}
+
+/// Names alone: keys are not for logs.
+impl fmt::Debug for Accounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.names()).finish()
+    }
+}
+
+fn current(keys: &RwLock<Keys>) -> Keys {
+    keys.read().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 /// Base64 as people paste it: standard or URL-safe letters, with or without padding.
@@ -120,8 +165,8 @@ mod tests {
     fn accounts_are_read_as_people_write_them() {
         let accounts = Accounts::parse(" \"one:AAEC:AwQF; two:_-8\" ").unwrap();
         assert_eq!(accounts.first(), ("one", "AAEC".to_owned()));
-        assert_eq!(accounts.keys("one"), [vec![0, 1, 2], vec![3, 4, 5]]);
-        assert_eq!(accounts.keys("two"), [vec![0xff, 0xef]]);
+        assert_eq!(*accounts.keys("one"), [vec![0, 1, 2], vec![3, 4, 5]]);
+        assert_eq!(*accounts.keys("two"), [vec![0xff, 0xef]]);
         assert_eq!(
             accounts.find("two-secondary"),
             Some(("two".to_owned(), true))
@@ -130,7 +175,22 @@ mod tests {
     }
 
     #[test]
+    fn keys_are_replaced_and_shown_to_nobody() {
+        let accounts = Accounts::parse("one:AAEC;two:AA").unwrap();
+        assert!(!accounts.has_development_key());
+        assert!(Accounts::development().has_development_key());
+        let newer = Accounts::parse("one:AwQF;two:AA").unwrap();
+        accounts.replace_keys(&newer).unwrap();
+        assert_eq!(*accounts.keys("one"), [vec![3, 4, 5]]);
+        assert!(accounts.replace_keys(&Accounts::development()).is_err());
+        assert_eq!(format!("{accounts:?}"), r#"["one", "two"]"#);
+    }
+
+    #[test]
     fn accounts_without_a_key_are_refused_by_name() {
+        for text in ["one:AA;one:AB", "one:AA;one-secondary:AA"] {
+            assert!(Accounts::parse(text).is_err(), "{text}");
+        }
         for text in ["", "one", "one:", "one:???", "one:AA:AA:AA", ":AAAA"] {
             assert!(Accounts::parse(text).is_err(), "{text}");
         }

@@ -5,7 +5,6 @@ use crate::commands::Command;
 use crate::http::context::ServiceKind;
 use clap::{Parser, ValueEnum};
 use lazurite_engine::Durability;
-use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// Azure-compatible Blob, Queue and Table storage on your own machine.
@@ -73,6 +72,26 @@ pub struct Cli {
         help_heading = "Storage"
     )]
     pub accounts: Option<String>,
+
+    /// The same from a file, one or several accounts a line, # for comments, so that no key stands on a command line; read again on SIGHUP
+    #[arg(
+        long = "accounts-file",
+        env = "LAZURITE_ACCOUNTS_FILE",
+        value_name = "FILE",
+        conflicts_with = "accounts",
+        help_heading = "Storage"
+    )]
+    pub accounts_file: Option<PathBuf>,
+
+    /// Most that the data directory may take, in megabytes: writes beyond it are answered 507, reads go on
+    #[arg(
+        long = "disk-quota",
+        value_name = "MB",
+        conflicts_with = "in_memory",
+        value_parser = clap::value_parser!(u64).range(256..),
+        help_heading = "Storage"
+    )]
+    pub disk_quota: Option<u64>,
 
     /// Address to listen on, for all three services
     #[arg(
@@ -176,6 +195,42 @@ pub struct Cli {
     #[arg(long = "allowed-host", value_name = "HOST", help_heading = "Network")]
     pub allowed_hosts: Vec<String>,
 
+    /// Most connections at a time (default: three quarters of the open files that the system allows, 65536 at most)
+    #[arg(long = "max-connections", value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Network")]
+    pub connections_max: Option<u32>,
+
+    /// Most connections of one other machine at a time (default: half of all)
+    #[arg(long = "max-connections-per-address", value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Network")]
+    pub connections_per_address_max: Option<u32>,
+
+    /// Longest that a request may take, with its body, until its answer begins (default: no limit but the pace of its body)
+    #[arg(long = "request-timeout", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Network")]
+    pub request_timeout: Option<u64>,
+
+    /// Listen where other machines may reach it although the key of the account is the one that everybody knows
+    #[arg(long = "i-know", env = "LAZURITE_I_KNOW", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_missing_value = "true", require_equals = true, default_value = "false", hide_env_values = true, help_heading = "Rights")]
+    pub i_know: bool,
+
+    /// Take bearer tokens (--oauth basic) from other machines too, although anybody can write one
+    #[arg(
+        long = "accept-forged-tokens",
+        requires = "oauth",
+        help_heading = "Rights"
+    )]
+    pub accept_forged_tokens: bool,
+
+    /// No container shows anything to callers without credentials, whatever its own settings say
+    #[arg(long = "no-public-access", help_heading = "Rights")]
+    pub no_public_access: bool,
+
+    /// Refuse account keys and what is signed with them: only bearer tokens and their SAS are taken
+    #[arg(long = "no-shared-key", requires = "oauth", help_heading = "Rights")]
+    pub no_shared_key: bool,
+
+    /// Refuse a SAS that is good for more than so many hours from its start, or that names no start
+    #[arg(long = "max-sas-hours", value_name = "HOURS", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Rights")]
+    pub sas_hours_max: Option<u32>,
+
     /// Ignore headers and parameters of unsupported features instead of answering 501
     #[arg(short = 'L', long, help_heading = "Protocol")]
     pub loose: bool,
@@ -220,6 +275,41 @@ pub struct Cli {
     /// The password of --cert in PFX form
     #[arg(long, value_name = "PASSWORD", help_heading = "HTTPS")]
     pub pwd: Option<String>,
+
+    /// The first line of this file is the password of --cert
+    #[arg(
+        long = "pwd-file",
+        value_name = "FILE",
+        conflicts_with = "pwd",
+        help_heading = "HTTPS"
+    )]
+    pub pwd_file: Option<PathBuf>,
+
+    /// Do not start without a certificate, so that nothing is ever served in clear
+    #[arg(long = "https-only", requires = "cert", help_heading = "HTTPS")]
+    pub https_only: bool,
+
+    /// Oldest version of TLS that is spoken
+    #[arg(long = "tls-min-version", value_enum, default_value_t = TlsVersion::Tls12, help_heading = "HTTPS")]
+    pub tls_min_version: TlsVersion,
+
+    /// Serve only clients that show a certificate which one in this PEM file has signed
+    #[arg(
+        long = "client-ca",
+        value_name = "FILE",
+        requires = "cert",
+        help_heading = "HTTPS"
+    )]
+    pub client_ca: Option<PathBuf>,
+}
+
+/// Values of `--tls-min-version`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TlsVersion {
+    #[value(name = "1.2")]
+    Tls12,
+    #[value(name = "1.3")]
+    Tls13,
 }
 
 /// Values of `--durability`.
@@ -258,7 +348,8 @@ pub enum LogFormat {
 impl Cli {
     /// Refuses, in a sentence, what is understood but not served, and what contradicts itself.
     pub fn check(&self) -> Result<(), String> {
-        if self.cert.is_none() && (self.key.is_some() || self.pwd.is_some()) {
+        let protected = self.key.is_some() || self.pwd.is_some() || self.pwd_file.is_some();
+        if self.cert.is_none() && protected {
             return Err("--key and --pwd belong to a certificate: name it with --cert".to_owned());
         }
         if std::env::var_os("AZURITE_DB").is_some_and(|value| !value.is_empty()) {
@@ -282,7 +373,16 @@ impl Cli {
         }
     }
 
+    /// The accounts that are named, from a file as it is now. The error is a sentence.
     pub fn accounts(&self) -> Result<Accounts, String> {
+        if let Some(path) = &self.accounts_file {
+            let at = |reason: String| format!("--accounts-file {}: {reason}", path.display());
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| at(format!("cannot read it: {error}")))?;
+            let lines = text.lines().filter(|line| !line.starts_with('#'));
+            let accounts = Accounts::parse(&lines.collect::<Vec<_>>().join(";")).map_err(at)?;
+            return Ok(accounts.path_style_only(self.path_style_only));
+        }
         let accounts = match self.accounts.as_deref().map(str::trim) {
             None | Some("") => Accounts::development(),
             Some(list) => {
@@ -335,14 +435,6 @@ pub fn services_of(program: &str) -> Vec<ServiceKind> {
         Some("table") => vec![ServiceKind::Table],
         _ => ServiceKind::ALL.to_vec(),
     }
-}
-
-/// Whether an address can be reached from other machines; the well-known key is public.
-pub fn is_public(host: &str) -> bool {
-    host != "localhost"
-        && host
-            .parse::<IpAddr>()
-            .is_ok_and(|address| !address.is_loopback())
 }
 
 #[cfg(test)]

@@ -1,5 +1,22 @@
 //! What the operating system allows this process.
 
+/// Open files that are left to the store and to copies from other servers, whatever clients do.
+const FILES_OF_THE_STORE_MIN: u64 = 256;
+/// Most connections unless a flag says otherwise. Each costs about 7 KB while it is idle.
+const CONNECTIONS_MAX: u64 = 65_536;
+
+/// How many connections there can be beside what the store needs: three quarters of the open files that the system allows.
+pub fn connections_max() -> usize {
+    #[cfg(unix)]
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile)
+        .current
+        .unwrap_or(u64::MAX);
+    #[cfg(not(unix))]
+    let files = u64::MAX;
+    let left = files.saturating_sub(FILES_OF_THE_STORE_MIN.max(files / 4));
+    left.clamp(16, CONNECTIONS_MAX) as usize
+}
+
 /// Raises the number of open files to what the system allows at most: the usual 1,024 are fewer than the connections of one busy test
 /// suite, and 256 on some systems fewer than those of one web page.
 pub fn raise_open_files() {

@@ -4,12 +4,16 @@
 mod access_log;
 mod accounts;
 mod analytics;
+mod announce;
 mod auth;
 mod cli;
 mod codec;
 mod commands;
 mod http;
 mod limits;
+mod log;
+mod output;
+mod private_files;
 mod start;
 mod tls;
 

@@ -6,11 +6,14 @@
 use crate::access_log::AccessLog;
 use crate::accounts::Accounts;
 use crate::analytics::Analytics;
-use crate::cli::{Cli, LogFormat, LogLevel, is_public};
+use crate::announce::{self, Address};
+use crate::cli::Cli;
 use crate::http::context::{RequestIds, ServiceKind};
 use crate::http::properties::PropertiesStore;
-use crate::http::{App, Carriers, Endpoint, Fetcher, cross, serve};
-use crate::tls;
+use crate::http::{App, Carriers, Connections, Endpoint, Fetcher, Switches, cross, serve};
+use crate::output::{LineWriter, Output};
+use crate::tls::Tls;
+use crate::{limits, log, private_files};
 use lazurite_blob::{AccountPolicy, BlobService};
 use lazurite_engine::fs::MemoryFs;
 use lazurite_engine::{
@@ -18,13 +21,11 @@ use lazurite_engine::{
 };
 use lazurite_queue::QueueService;
 use lazurite_table::TableService;
-use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
-use tokio_rustls::TlsAcceptor;
 
 /// Threads that wait for the disk on behalf of requests, of all connections together unless there are many processors; more
 /// requests than that wait for a thread.
@@ -45,42 +46,58 @@ const COPY_CUT_OFF: &str =
 /// How often what has expired is looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How long the threads that serve connections may take to end once their requests had their time.
+const THREADS_END_MAX: Duration = Duration::from_secs(1);
+
 /// Serves until a signal comes. The error is a sentence for the person who started the program.
 pub fn run(cli: &Cli, services: &[ServiceKind]) -> Result<(), String> {
     cli.check()?;
-    let tls = tls::acceptor(cli)?;
+    let tls = Tls::new(cli)?;
     let accounts = cli.accounts()?;
-    start_log(cli)?;
+    let cannot_start = |error| format!("cannot start its threads: {error}");
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS_MAX)
         .build()
-        .map_err(|error| format!("cannot start its threads: {error}"))?;
-    runtime.block_on(run_until_signal(cli, services, accounts, tls))
+        .map_err(cannot_start)?;
+    let log = log::start(cli)?;
+    let out = Output::stdout().map_err(cannot_start)?;
+    let writer = out.writer();
+    let served = runtime.block_on(run_until_signal(cli, services, accounts, tls, &writer));
+    // What was said last, whoever reads it or not.
+    out.close();
+    log.close();
+    // Work that waits for a disk is not waited for: the store is closed.
+    runtime.shutdown_background();
+    served
 }
 
 async fn run_until_signal(
     cli: &Cli,
     services: &[ServiceKind],
     accounts: Accounts,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Tls>,
+    out: &LineWriter,
 ) -> Result<(), String> {
     let mut listeners = Vec::new();
     for &service in services {
         listeners.push((service, listen(cli, service).await?));
     }
+    let addresses = listeners
+        .iter()
+        .map(|(service, listener)| Address::of(*service, listener));
+    let addresses = addresses.collect::<Result<Vec<_>, _>>()?;
+    announce::check_exposure(cli, &accounts, &addresses)?;
     let db = open_store(cli)?;
-    let (access_log, writer) = match cli.silent {
-        true => (AccessLog::silent(), None),
-        false => {
-            let (log, writer) = AccessLog::start();
-            (log, Some(writer))
-        }
+    let access_log = if cli.silent {
+        AccessLog::silent()
+    } else {
+        AccessLog::new(out.clone())
     };
     let app = Arc::new(App::open(cli, accounts, db.clone(), access_log)?);
     let (stop, stopped) = watch::channel(false);
     let mut signals = Signals::watch()?;
-    announce(cli, &app.accounts, &listeners)?;
+    announce::ready(cli, &app.accounts, &addresses, out)?;
     // Before the first request, which the account may want logged.
     let interval = Duration::from_secs(cli.log_interval.into());
     let logs = Analytics::start(&app, interval);
@@ -95,7 +112,7 @@ async fn run_until_signal(
             service,
             listener,
             keep_alive,
-            tls: tls.clone(),
+            tls: tls.as_ref().map(|tls| tls.acceptor.clone()),
         };
         serving.spawn(serve(
             app.clone(),
@@ -105,33 +122,41 @@ async fn run_until_signal(
         ));
     }
     let sweeper = tokio::spawn(sweep(app.clone()));
-    signals.wait().await;
+    while let Asked::Reload = signals.wait().await {
+        reload(cli, &app.accounts, tls.as_ref());
+    }
     sweeper.abort();
-    say(services, "service is closing...");
+    announce::closing(services, "service is closing...", out);
     let _ = stop.send(true);
     while serving.join_next().await.is_some() {}
-    drop(carriers);
+    if let Some(carriers) = Arc::into_inner(carriers) {
+        carriers.close(THREADS_END_MAX).await;
+    }
     app.analytics.close().await;
     let _ = logs.await;
-    app.access_log.close();
-    if let Some(writer) = writer {
-        let _ = writer.join();
-    }
     db.close().map_err(|error| error.to_string())?;
-    say(services, "service successfully closed");
+    announce::closing(services, "service successfully closed", out);
     Ok(())
+}
+
+/// Takes keys and certificate as their files are now. What cannot be read changes nothing.
+fn reload(cli: &Cli, accounts: &Accounts, tls: Option<&Tls>) {
+    let keys = cli
+        .accounts()
+        .and_then(|newer| accounts.replace_keys(&newer));
+    let certificate = tls.map_or(Ok(()), |tls| tls.reload(cli));
+    for reloaded in [keys, certificate] {
+        if let Err(sentence) = reloaded {
+            tracing::error!("not reloaded: {sentence}");
+        }
+    }
+    tracing::warn!("keys and certificate were read again");
 }
 
 async fn listen(cli: &Cli, service: ServiceKind) -> Result<TcpListener, String> {
     let (host, port) = cli.address(service);
     let title = service.title();
     let flag = service.label();
-    if is_public(&host) {
-        eprintln!(
-            "Warning: the {title} service listens on {host}. Whoever can reach that address can read and change \
-             everything: the key of the development account is public."
-        );
-    }
     let host_text = host
         .trim_start_matches('[')
         .trim_end_matches(']')
@@ -154,6 +179,9 @@ fn open_store(cli: &Cli) -> Result<Db, String> {
     let mut environment = Environment::system(durability);
     if cli.in_memory {
         environment.fs = Arc::new(MemoryFs::volatile_up_to(memory_limit(cli)?));
+    } else {
+        private_files::check_directory(&cli.location)?;
+        private_files::warn_if_shared(&cli.location);
     }
     Db::open_with(&cli.location, config, environment)
         .map_err(|error| format!("cannot open the store: {error}"))
@@ -218,11 +246,30 @@ impl App {
             loose: cli.loose,
             allowed_hosts: cli.allowed_hosts.clone(),
             access_log,
+            connections: Arc::new(connections(cli)),
+            request_timeout: cli.request_timeout.map(Duration::from_secs),
+            switches: Switches {
+                public_access: !cli.no_public_access,
+                shared_key: !cli.no_shared_key,
+                longest_sas: cli
+                    .sas_hours_max
+                    .map(|hours| Duration::from_secs(u64::from(hours) * 60 * 60)),
+            },
             analytics: Analytics::default(),
             fetcher,
             request_ids,
         })
     }
+}
+
+fn connections(cli: &Cli) -> Connections {
+    let max = cli
+        .connections_max
+        .map_or_else(limits::connections_max, |max| max as usize);
+    let per_address = cli
+        .connections_per_address_max
+        .map_or(max.div_ceil(2), |max| max as usize);
+    Connections::new(max, per_address)
 }
 
 /// What Azure sets in its management plane is set by flags here, for all accounts, and holds until the next start.
@@ -270,106 +317,17 @@ async fn sweep(app: Arc<App>) {
     }
 }
 
-/// The port file, the lines that tools wait for, and a banner for people. The file comes first: whoever has seen the
-/// lines may read it.
-fn announce(
-    cli: &Cli,
-    accounts: &Accounts,
-    listeners: &[(ServiceKind, TcpListener)],
-) -> Result<(), String> {
-    let addresses: Vec<_> = listeners
-        .iter()
-        .map(|(service, listener)| (*service, host_and_port(listener)))
-        .collect();
-    if let Some(path) = &cli.port_file {
-        let ports: serde_json::Map<_, _> = addresses
-            .iter()
-            .map(|(service, (_, port))| (service.label().to_owned(), (*port).into()))
-            .collect();
-        write_whole(path, &serde_json::Value::from(ports).to_string())
-            .map_err(|error| format!("cannot write the port file {}: {error}", path.display()))?;
-    }
-    let scheme = cli.scheme();
-    let mut out = std::io::stdout().lock();
-    for (service, (host, port)) in &addresses {
-        let title = service.title();
-        let _ = writeln!(
-            out,
-            "Azurite {title} service is starting at {scheme}://{host}:{port}"
-        );
-        let _ = writeln!(
-            out,
-            "Azurite {title} service is successfully listening at {scheme}://{host}:{port}"
-        );
-    }
-    let _ = out.flush();
-    drop(out);
-    banner(cli, accounts, &addresses);
-    Ok(())
+/// What a signal asks for.
+enum Asked {
+    Stop,
+    Reload,
 }
 
-fn host_and_port(listener: &TcpListener) -> (String, u16) {
-    match listener.local_addr() {
-        Ok(address) if address.is_ipv6() => (format!("[{}]", address.ip()), address.port()),
-        Ok(address) => (address.ip().to_string(), address.port()),
-        Err(_) => (String::new(), 0),
-    }
-}
-
-/// Readers of the file see nothing or all of it.
-fn write_whole(path: &std::path::Path, text: &str) -> std::io::Result<()> {
-    let temporary = path.with_extension("partial");
-    std::fs::write(&temporary, text)?;
-    std::fs::rename(&temporary, path)
-}
-
-fn banner(cli: &Cli, accounts: &Accounts, addresses: &[(ServiceKind, (String, u16))]) {
-    let (name, key) = accounts.first();
-    let scheme = cli.scheme();
-    let endpoints: String = addresses
-        .iter()
-        .map(|(service, (host, port))| {
-            format!(
-                "{}Endpoint={scheme}://{host}:{port}/{name};",
-                service.title()
-            )
-        })
-        .collect();
-    let place = match cli.in_memory {
-        true => "in memory, gone when it stops".to_owned(),
-        false => format!(
-            "{} (durability: {})",
-            cli.location.display(),
-            durability_words(cli.durability())
-        ),
-    };
-    eprintln!(
-        "\nLazurite {} keeps its data in {place}.\n\nConnection string:\n  DefaultEndpointsProtocol={scheme};AccountName={name};\
-         AccountKey={key};{endpoints}\n\nStop with Ctrl-C. `lazurite --help` tells the rest.\n",
-        env!("CARGO_PKG_VERSION")
-    );
-}
-
-fn durability_words(durability: Durability) -> &'static str {
-    match durability {
-        Durability::Memory => "memory",
-        Durability::Process => "process: kill -9 loses nothing acknowledged",
-        Durability::Disk => "disk: a power cut loses nothing acknowledged",
-    }
-}
-
-fn say(services: &[ServiceKind], what: &str) {
-    let mut out = std::io::stdout().lock();
-    for service in services {
-        let _ = writeln!(out, "Azurite {} {what}", service.title());
-    }
-    let _ = out.flush();
-}
-
-/// The signals that end the program in good order.
+/// The signals that end the program in good order, and the one that has it read files again.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    hangup: Signal,
 }
 
 impl Signals {
@@ -380,49 +338,15 @@ impl Signals {
         Ok(Signals {
             interrupt: handler(SignalKind::interrupt())?,
             terminate: handler(SignalKind::terminate())?,
+            hangup: handler(SignalKind::hangup())?,
         })
     }
 
-    async fn wait(&mut self) {
+    async fn wait(&mut self) -> Asked {
         tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => Asked::Stop,
+            _ = self.terminate.recv() => Asked::Stop,
+            _ = self.hangup.recv() => Asked::Reload,
         }
     }
-}
-
-/// The log of `--debug`. Without the flag nothing is logged but warnings, to standard error.
-fn start_log(cli: &Cli) -> Result<(), String> {
-    use tracing_subscriber::fmt::writer::BoxMakeWriter;
-    let level = match (&cli.debug, cli.log_level) {
-        (None, _) => "warn",
-        (_, LogLevel::Error) => "error",
-        (_, LogLevel::Warn) => "warn",
-        (_, LogLevel::Info) => "info",
-        (_, LogLevel::Debug) => "debug",
-        (_, LogLevel::Trace) => "trace",
-    };
-    let writer = match &cli.debug {
-        Some(path) if path.as_os_str() != "-" => {
-            let file = std::fs::OpenOptions::new()
-                .create(true)
-                .append(true)
-                .open(path);
-            BoxMakeWriter::new(
-                file.map_err(|error| format!("cannot open the log {}: {error}", path.display()))?,
-            )
-        }
-        _ => BoxMakeWriter::new(std::io::stderr),
-    };
-    let filter =
-        tracing_subscriber::EnvFilter::new(format!("off,lazurite={level},lazurite_engine={level}"));
-    let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(writer)
-        .with_ansi(false);
-    match cli.log_format {
-        LogFormat::Text => subscriber.init(),
-        LogFormat::Json => subscriber.json().init(),
-    }
-    Ok(())
 }

@@ -1,48 +1,132 @@
 //! HTTPS: the certificate and key of the command line, from PEM files or a PFX file, for every listener.
 
-use crate::cli::Cli;
+use crate::cli::{Cli, TlsVersion};
 use p12_keystore::{KeyStore, Pkcs12ImportPolicy};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
-use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
-use tokio_rustls::rustls::{Error, InconsistentKeys, ServerConfig};
+use tokio_rustls::rustls::server::danger::ClientCertVerifier;
+use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
+use tokio_rustls::rustls::sign::CertifiedKey;
+use tokio_rustls::rustls::version::{TLS12, TLS13};
+use tokio_rustls::rustls::{
+    Error, InconsistentKeys, RootCertStore, ServerConfig, SupportedProtocolVersion,
+};
 
 /// A chain of certificates, the server's own first, and the key of that one.
 type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-/// What turns a connection into an encrypted one; `None` without `--cert`. The error is a sentence.
-pub fn acceptor(cli: &Cli) -> Result<Option<TlsAcceptor>, String> {
-    let Some(cert) = &cli.cert else {
-        return Ok(None);
-    };
-    let (certificates, key) = match (&cli.key, &cli.pwd) {
-        (Some(key), None) => from_pem(cert, key)?,
-        (None, Some(password)) => from_pfx(cert, password)?,
-        _ => return Err("--cert needs --key (PEM) or --pwd (PFX), and not both".to_owned()),
-    };
-    let config = config(certificates, key);
-    let mut config = config.map_err(|error| format!("--cert {}: {error}", cert.display()))?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Some(TlsAcceptor::from(Arc::new(config))))
+/// What turns connections into encrypted ones, with a certificate that can be replaced.
+pub struct Tls {
+    pub acceptor: TlsAcceptor,
+    certificate: Arc<CurrentCertificate>,
 }
 
-fn config(
-    certificates: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
-) -> Result<ServerConfig, Error> {
+impl Tls {
+    /// `None` without `--cert`. The error is a sentence.
+    pub fn new(cli: &Cli) -> Result<Option<Tls>, String> {
+        let Some(cert) = &cli.cert else {
+            return Ok(None);
+        };
+        let certificate = Arc::new(CurrentCertificate(RwLock::new(certified_key(cli, cert)?)));
+        let config = config(cli, certificate.clone())?;
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        Ok(Some(Tls {
+            acceptor,
+            certificate,
+        }))
+    }
+
+    /// Reads the files again, for connections from now on. The error is a sentence, and changes nothing.
+    pub fn reload(&self, cli: &Cli) -> Result<(), String> {
+        if let Some(cert) = &cli.cert {
+            let newer = certified_key(cli, cert)?;
+            let current = &self.certificate.0;
+            *current.write().unwrap_or_else(PoisonError::into_inner) = newer;
+        }
+        Ok(())
+    }
+}
+
+/// The certificate that connections get at present.
+#[derive(Debug)]
+struct CurrentCertificate(RwLock<Arc<CertifiedKey>>);
+
+impl ResolvesServerCert for CurrentCertificate {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(
+            self.0
+                .read()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone(),
+        )
+    }
+}
+
+fn certified_key(cli: &Cli, cert: &Path) -> Result<Arc<CertifiedKey>, String> {
+    let password = match (&cli.pwd, &cli.pwd_file) {
+        (Some(password), _) => Some(password.clone()),
+        (None, Some(path)) => Some(first_line(path)?),
+        (None, None) => None,
+    };
+    let (certificates, key) = match (&cli.key, password) {
+        (Some(key), None) => from_pem(cert, key)?,
+        (None, Some(password)) => from_pfx(cert, &password)?,
+        _ => return Err("--cert needs --key (PEM) or --pwd (PFX), and not both".to_owned()),
+    };
+    let certified = ring::default_provider()
+        .key_provider
+        .load_private_key(key)
+        .map(|key| CertifiedKey::new(certificates, key));
+    let checked = certified.and_then(|certified| check_key(&certified).map(|()| certified));
+    let checked = checked.map_err(|error| format!("--cert {}: {error}", cert.display()))?;
+    Ok(Arc::new(checked))
+}
+
+fn first_line(path: &Path) -> Result<String, String> {
+    let text = String::from_utf8(read("--pwd-file", path)?);
+    let text = text.map_err(|_| format!("--pwd-file {}: it is not UTF-8", path.display()))?;
+    Ok(text.lines().next().unwrap_or_default().to_owned())
+}
+
+fn config(cli: &Cli, certificate: Arc<CurrentCertificate>) -> Result<ServerConfig, String> {
     let provider = Arc::new(ring::default_provider());
-    let key = provider.key_provider.load_private_key(key)?;
-    let certified = CertifiedKey::new(certificates, key);
-    check_key(&certified)?;
-    let builder = ServerConfig::builder_with_provider(provider);
-    Ok(builder
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified))))
+    let versions: &[&SupportedProtocolVersion] = match cli.tls_min_version {
+        TlsVersion::Tls12 => &[&TLS13, &TLS12],
+        TlsVersion::Tls13 => &[&TLS13],
+    };
+    let builder = ServerConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(versions)
+        .map_err(|error| format!("--tls-min-version: {error}"))?;
+    let builder = match &cli.client_ca {
+        None => builder.with_no_client_auth(),
+        Some(path) => builder.with_client_cert_verifier(client_verifier(path, provider)?),
+    };
+    let mut config = builder.with_cert_resolver(certificate);
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+/// Takes the certificates of clients that one of those in the file has signed.
+fn client_verifier(
+    path: &Path,
+    provider: Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, String> {
+    let at = |reason: String| format!("--client-ca {}: {reason}", path.display());
+    let mut roots = RootCertStore::empty();
+    let text = read("--client-ca", path)?;
+    for certificate in CertificateDer::pem_slice_iter(&text) {
+        let certificate = certificate.map_err(|error| at(error.to_string()))?;
+        roots
+            .add(certificate)
+            .map_err(|error| at(error.to_string()))?;
+    }
+    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+        .build()
+        .map_err(|error| at(error.to_string()))
 }
 
 /// Checks that the key is that of the certificate. The library parses certificates of X.509 version 3 only. Whether to trust any other,
@@ -151,7 +235,7 @@ mod tests {
             let path = files.path().join(value).into_os_string();
             words.extend([(*flag).into(), if file { path } else { (*value).into() }]);
         }
-        acceptor(&Cli::try_parse_from(words).unwrap()).map(|acceptor| acceptor.is_some())
+        Tls::new(&Cli::try_parse_from(words).unwrap()).map(|tls| tls.is_some())
     }
 
     #[test]

@@ -34,7 +34,7 @@ impl Fs for DiskFs {
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {
-        fs::read_dir(path)?
+        patiently(|| fs::read_dir(path))?
             .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
             .collect()
     }
@@ -58,7 +58,7 @@ impl Fs for DiskFs {
     }
 
     fn open_log(&self, path: &Path, length: u64, writes: LogWrites) -> io::Result<Arc<dyn File>> {
-        let file = writable().truncate(false).open(path)?;
+        let file = patiently(|| writable().truncate(false).open(path))?;
         let present = file.metadata()?.len();
         if present < length {
             allocate(&file, length)?;
@@ -86,7 +86,7 @@ impl Fs for DiskFs {
 
     #[cfg(unix)]
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
-        fs::File::open(path)?.sync_all()
+        patiently(|| fs::File::open(path))?.sync_all()
     }
 
     /// Windows keeps directory entries durable by itself and has no call for it.
@@ -141,7 +141,39 @@ fn writable() -> OpenOptions {
 }
 
 fn create(path: &Path) -> io::Result<fs::File> {
-    writable().truncate(true).open(path)
+    patiently(|| writable().truncate(true).open(path))
+}
+
+/// How long a free file descriptor is waited for.
+const DESCRIPTOR_PATIENCE: Duration = Duration::from_secs(30);
+/// How often one is asked for.
+const DESCRIPTOR_STEP: Duration = Duration::from_millis(20);
+
+/// Opens something, and waits while the process or the system has no file descriptor left: connections may have them all, and close. A
+/// store that failed for that would have to be opened anew.
+fn patiently<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let deadline = Instant::now() + DESCRIPTOR_PATIENCE;
+    loop {
+        match open() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if is_out_of_descriptors(&error) && Instant::now() < deadline => {
+                std::thread::sleep(DESCRIPTOR_STEP);
+            }
+            opened => return opened,
+        }
+    }
+}
+
+#[cfg(unix)]
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let errors = [Errno::MFILE, Errno::NFILE].map(|error| Some(error.raw_os_error()));
+    errors.contains(&error.raw_os_error())
+}
+
+#[cfg(not(unix))]
+fn is_out_of_descriptors(_: &io::Error) -> bool {
+    false
 }
 
 /// Opens the lock file, whose contents are about to be replaced: never those of another file that a symbolic link leads to.
@@ -157,7 +189,7 @@ fn open_lock(path: &Path) -> io::Result<fs::File> {
     if fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
         return Err(io::Error::other("the lock file is a symbolic link"));
     }
-    options.truncate(false).open(path)
+    patiently(|| options.truncate(false).open(path))
 }
 
 /// Opens for reading.
@@ -168,16 +200,16 @@ fn open(path: &Path) -> io::Result<fs::File> {
     let flag = rustix::fs::OFlags::NOATIME.bits().try_into();
     let mut options = OpenOptions::new();
     let options = options.read(true).custom_flags(flag.unwrap_or(0));
-    match options.open(path) {
+    patiently(|| match options.open(path) {
         // Only the owner of a file may ask for that.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => fs::File::open(path),
         opened => opened,
-    }
+    })
 }
 
 #[cfg(not(target_os = "linux"))]
 fn open(path: &Path) -> io::Result<fs::File> {
-    fs::File::open(path)
+    patiently(|| fs::File::open(path))
 }
 
 /// A file, and how many bytes are written to it by one call at most.

@@ -27,6 +27,17 @@ pub enum Caller {
     Anonymous,
 }
 
+impl Caller {
+    /// Whether an account's key opens the request: directly, or as what signed a SAS.
+    pub fn has_key(&self) -> bool {
+        match self {
+            Caller::Owner => true,
+            Caller::Sas(grant) => grant.by_account_key,
+            Caller::Bearer(_) | Caller::Anonymous => false,
+        }
+    }
+}
+
 /// HMAC-SHA256 of `text` in base64, as every signature of the protocol is.
 pub fn sign(key: &[u8], text: &[u8]) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");

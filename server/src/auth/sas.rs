@@ -10,7 +10,7 @@ use crate::http::context::{ApiVersion, Context, Query, ServiceKind, decode};
 use crate::http::error::{Failure, Result, known};
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// A stored access policy, as far as a SAS can draw on it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub struct Sas<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     pub account_wide: bool,
+    /// Signed with a key of the account, not with one that was issued to a bearer.
+    pub by_account_key: bool,
     /// Letters, in any order.
     pub permissions: String,
     /// Account SAS: letters of `ss` and `srt`.
@@ -129,6 +131,22 @@ impl<'a> Sas<'a> {
             kind,
             version,
         }))
+    }
+
+    /// Refuses a SAS that is good for longer than the account lets it. Of one whose times stand in a stored access policy the owner of
+    /// the account has decided. Source: Configure an expiration policy for shared access signatures.
+    pub fn check_life(&self, longest: Option<Duration>) -> Result<()> {
+        let Some(longest) = longest.filter(|_| self.policy_name().is_none()) else {
+            return Ok(());
+        };
+        let time = |name: &str| self.either_time(name, None);
+        match (time("st")?, time("se")?) {
+            (Some(start), Some(expiry)) if expiry <= start + longest => Ok(()),
+            _ => Err(failed(format!(
+                "The account takes no SAS that is good for more than {} hours from its st.",
+                longest.as_secs() / 3600
+            ))),
+        }
     }
 
     /// The stored access policy this SAS refers to.
@@ -264,6 +282,7 @@ impl<'a> Sas<'a> {
         }
         Ok(Grant {
             account_wide: self.kind == Kind::Account,
+            by_account_key: self.kind != Kind::UserDelegation,
             permissions,
             services: self.field("ss"),
             resource_types: self.field("srt"),

@@ -198,7 +198,7 @@ fn check(
     let sas = Sas::parse(&context)?.unwrap();
     sas.verify(
         &context,
-        crate::http::context::tests::accounts().keys("myaccount"),
+        &crate::http::context::tests::accounts().keys("myaccount"),
         policy,
         None,
     )
@@ -261,7 +261,7 @@ fn a_policy_gives_what_the_sas_leaves_out_and_contradicts_nothing() {
         let sas = Sas::parse(&context)?.unwrap();
         sas.verify(
             &context,
-            crate::http::context::tests::accounts().keys("myaccount"),
+            &crate::http::context::tests::accounts().keys("myaccount"),
             policy,
             None,
         )
@@ -294,7 +294,7 @@ fn delegated(change: impl Fn(&str) -> String, bearer: Option<&Bearer>) -> Result
     let mut context = request(ServiceKind::Queue, "GET", &target, "myaccount", &[]);
     context.now = date::parse_iso8601("2024-03-01T12:00Z").unwrap();
     let accounts = crate::http::context::tests::accounts();
-    let keys = accounts.keys("myaccount");
+    let keys = &*accounts.keys("myaccount");
     let signature = {
         let sas = Sas::parse(&context)?.unwrap();
         let text = sas.string_to_sign(
@@ -357,7 +357,7 @@ fn a_sas_for_one_blob_cannot_be_made_one_for_a_directory() {
         context.now = date::parse_iso8601("2024-03-01T12:00Z").unwrap();
         let sas = Sas::parse(&context)?.unwrap();
         let accounts = crate::http::context::tests::accounts();
-        sas.verify(&context, accounts.keys("myaccount"), None, None)
+        sas.verify(&context, &accounts.keys("myaccount"), None, None)
     };
     assert!(verify(vector.path, vector.token.to_owned()).is_ok());
     let directory = vector.token.replace("sr=b", "sr=d&sdd=2");
@@ -413,7 +413,7 @@ fn an_account_sas_of_a_version_before_there_was_any_is_refused() {
 #[test]
 fn a_sas_for_a_name_with_a_backslash_may_be_signed_with_a_slash() {
     let accounts = crate::http::context::tests::accounts();
-    let keys = accounts.keys("myaccount");
+    let keys = &*accounts.keys("myaccount");
     let good = |signed: &str, sent: &str| {
         let text = format!(
             "r\n\n2024-03-02T00:00:00Z\n/blob/myaccount/cont/{signed}\n\n\n\n2020-12-06\nb\n\n\n\n\n\n\n"

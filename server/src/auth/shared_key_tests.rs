@@ -15,7 +15,7 @@ fn check(context: Context, signed: &str, authorization: &str) {
     assert_eq!(string_to_sign(&context, scheme, Form::default()), signed);
     let accounts = accounts();
     let request = SignedRequest { context: &context };
-    verify(&request, authorization, accounts.keys(&context.account)).unwrap();
+    verify(&request, authorization, &accounts.keys(&context.account)).unwrap();
     let failure = verify(&request, authorization, &[vec![1, 2, 3]]).unwrap_err();
     assert_eq!(failure.code, "AuthenticationFailed");
     assert!(
@@ -288,7 +288,7 @@ fn malformed_foreign_and_stale_credentials_are_told_apart() {
         let failure = verify(
             &SignedRequest { context: &context },
             authorization,
-            accounts.keys("myaccount"),
+            &accounts.keys("myaccount"),
         )
         .unwrap_err();
         (
@@ -354,7 +354,7 @@ fn a_backslash_may_be_signed_as_the_slash_that_it_is() {
         request(ServiceKind::Blob, "GET", path, "myaccount", &headers)
     };
     let accounts = crate::http::context::tests::accounts();
-    let keys = accounts.keys("myaccount");
+    let keys = &*accounts.keys("myaccount");
     let sent = to("/c/dir%5Cname");
     let is_good = |signed: &str| {
         let text = string_to_sign(&to(signed), Scheme::SharedKey, Form::default());

@@ -5,12 +5,15 @@
 //! ([`super::run`]), so that a connection waits for its neighbours no longer than for a few rows of each.
 
 use super::lookout::{self, Threads};
+use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Handle};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
 
 /// What takes long on one connection must leave room for what does on its neighbours, however many threads there are.
@@ -20,6 +23,8 @@ const BLOCKING_THREADS_MIN: usize = 8;
 #[derive(Debug)]
 pub struct Carriers {
     threads: Vec<Carrier>,
+    /// Ends when the last thread has.
+    ended: Receiver<Infallible>,
 }
 
 #[derive(Debug)]
@@ -38,10 +43,18 @@ impl Carriers {
         let blocking_threads = blocking_threads.div_ceil(threads).max(BLOCKING_THREADS_MIN);
         let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
         let all = Arc::new(Threads::new(threads, processors));
+        let (running, ended) = channel(1);
         let threads: io::Result<_> = (0..threads)
-            .map(|number| Carrier::start(number, blocking_threads, all.clone()))
+            .map(|number| Carrier::start(number, blocking_threads, all.clone(), running.clone()))
             .collect();
-        Ok(Carriers { threads: threads? })
+        let threads = threads?;
+        Ok(Carriers { threads, ended })
+    }
+
+    /// Ends the threads, and waits for them for so long at most: what they serve is cut off.
+    pub async fn close(mut self, patience: Duration) {
+        self.threads.clear();
+        let _ = tokio::time::timeout(patience, self.ended.recv()).await;
     }
 
     /// Serves a connection on the thread that has the fewest.
@@ -57,7 +70,12 @@ impl Carriers {
 }
 
 impl Carrier {
-    fn start(number: usize, blocking_threads: usize, all: Arc<Threads>) -> io::Result<Carrier> {
+    fn start(
+        number: usize,
+        blocking_threads: usize,
+        all: Arc<Threads>,
+        running: Sender<Infallible>,
+    ) -> io::Result<Carrier> {
         let runtime = Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(blocking_threads)
@@ -69,6 +87,7 @@ impl Carrier {
             let _ = runtime.block_on(end);
             // Requests that are cut off now had their time to end.
             runtime.shutdown_background();
+            drop(running);
         };
         std::thread::Builder::new()
             .name(format!("carrier {number}"))

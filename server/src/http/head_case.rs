@@ -51,6 +51,11 @@ impl HeadNotes {
         self.lock().response = (!names.is_empty()).then_some(ResponseNames { request_id, names });
     }
 
+    /// Whether the client has begun a head and not ended it.
+    pub fn is_within_head(&self) -> bool {
+        self.lock().requests.is_within_head()
+    }
+
     /// Reads what came: whether it ends within a head.
     fn observe(&self, bytes: &[u8]) -> bool {
         let mut notes = self.lock();

@@ -12,6 +12,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -24,6 +25,9 @@ const BUFFER_BYTES_MAX: usize = 160 * 1024;
 const HANDSHAKE_SECONDS_MAX: u64 = 30;
 /// How long requests under way may take to end once the server is asked to stop.
 const DRAIN_SECONDS_MAX: u64 = 3;
+
+/// How often it is looked at, while the server stops, whether a client only has half a head to go on with.
+const HALF_HEAD_STEP: Duration = Duration::from_millis(50);
 
 /// Where a service listens, and how.
 pub struct Endpoint {
@@ -50,12 +54,20 @@ pub async fn serve(
     } = endpoint;
     let (open, mut all_closed) = tokio::sync::mpsc::channel::<Infallible>(1);
     loop {
+        let accepted = async {
+            app.connections.room().await;
+            listener.accept().await
+        };
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            accepted = accepted => accepted,
             () = stopped(&mut stop) => break,
         };
         match accepted {
+            Ok((_, peer)) if !app.connections.has_room_for(peer.ip()) => {
+                tracing::debug!(service = service.title(), %peer, "has too many connections");
+            }
             Ok((socket, peer)) => {
+                let admitted = app.connections.admit(peer.ip());
                 let _ = socket.set_nodelay(true);
                 let client = Client {
                     service,
@@ -70,7 +82,7 @@ pub async fn serve(
                         None => connection(app, client, socket, stop).await,
                         Some(tls) => encrypted(app, client, socket, tls, stop).await,
                     }
-                    drop(open);
+                    drop((open, admitted));
                 });
             }
             Err(error) => {
@@ -103,10 +115,14 @@ async fn encrypted(
     client: Client,
     socket: TcpStream,
     tls: TlsAcceptor,
-    stop: watch::Receiver<bool>,
+    mut stop: watch::Receiver<bool>,
 ) {
     let patience = Duration::from_secs(HANDSHAKE_SECONDS_MAX);
-    match tokio::time::timeout(patience, tls.accept(socket)).await {
+    let shaken = tokio::select! {
+        shaken = tokio::time::timeout(patience, tls.accept(socket)) => shaken,
+        () = stopped(&mut stop) => return,
+    };
+    match shaken {
         Ok(Ok(socket)) => connection(app, client, socket, stop).await,
         Ok(Err(error)) => {
             let (service, peer) = (client.service.title(), client.peer);
@@ -123,15 +139,19 @@ async fn connection<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     mut stop: watch::Receiver<bool>,
 ) {
     let Client { service, peer, .. } = client;
-    let notes = HeadNotes::default();
+    let (notes, answering) = (HeadNotes::default(), Arc::new(AtomicUsize::new(0)));
     let tap = HeadTap::new(SendDeadline::new(socket), notes.clone());
+    let mut crowding = app.connections.crowding();
+    let (seen, under_way) = (notes.clone(), answering.clone());
     let answer = service_fn(move |request: Request<Incoming>| {
-        let (app, notes) = (app.clone(), notes.clone());
+        let (app, notes, answering) = (app.clone(), notes.clone(), answering.clone());
         #[cfg(debug_assertions)]
         let what = format!("{} {}", request.method(), request.uri().path());
         let answering = async move {
             lookout::begun();
+            answering.fetch_add(1, Ordering::Relaxed);
             let answer = answer(app, client, request, notes).await;
+            answering.fetch_sub(1, Ordering::Relaxed);
             lookout::answered();
             Ok::<_, Infallible>(answer)
         };
@@ -146,11 +166,29 @@ async fn connection<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         .half_close(true)
         .serve_connection(TokioIo::new(tap), answer);
     tokio::pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = stopped(&mut stop) => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+    let is_idle = || under_way.load(Ordering::Relaxed) == 0;
+    let ended = loop {
+        tokio::select! {
+            ended = connection.as_mut() => break ended,
+            () = stopped(&mut stop) => {
+                connection.as_mut().graceful_shutdown();
+                // Half a head, which the library would wait for, is no request that should have its time to end.
+                let half_a_head = async {
+                    while !(is_idle() && seen.is_within_head()) {
+                        tokio::time::sleep(HALF_HEAD_STEP).await;
+                    }
+                };
+                tokio::select! {
+                    ended = connection.as_mut() => break ended,
+                    () = half_a_head => return,
+                }
+            }
+            Ok(()) = crowding.changed() => {
+                // A client that is idle connects again when it needs to.
+                if is_idle() {
+                    connection.as_mut().graceful_shutdown();
+                }
+            }
         }
     };
     if let Err(error) = ended {

@@ -6,6 +6,7 @@ pub mod body;
 mod browser;
 mod budget;
 mod carriers;
+mod connections;
 pub mod context;
 mod echo;
 pub mod error;
@@ -28,6 +29,7 @@ mod table;
 mod version;
 
 pub use carriers::Carriers;
+pub use connections::Connections;
 pub use listener::{Endpoint, serve};
 pub use run::cross;
 
@@ -57,7 +59,7 @@ use std::future::{Future, ready};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// Longest request target, in bytes. Long filters must fit.
 const TARGET_BYTES_MAX: usize = 64 * 1024;
@@ -80,10 +82,25 @@ pub struct App {
     /// Host names that requests may come under, beside those that only lead to this machine.
     pub allowed_hosts: Vec<String>,
     pub access_log: AccessLog,
+    pub connections: Arc<Connections>,
+    pub switches: Switches,
+    /// Longest that a request may take until its answer begins.
+    pub request_timeout: Option<Duration>,
     pub analytics: Analytics,
     /// Asks other servers for what is copied from them, if that is allowed (`--allow-copy-from`).
     pub fetcher: Option<Arc<Fetcher>>,
     pub request_ids: RequestIds,
+}
+
+/// What the hosted service lets owners of an account switch off. Here it holds for all accounts.
+#[derive(Debug, Clone, Copy)]
+pub struct Switches {
+    /// Containers may show what they hold to anybody.
+    pub public_access: bool,
+    /// Account keys are taken, and what they sign.
+    pub shared_key: bool,
+    /// Longest time that a SAS may be good for, from its start.
+    pub longest_sas: Option<Duration>,
 }
 
 impl App {
@@ -121,8 +138,15 @@ async fn answer(
     let echoed = Echo::of(&request);
     let origin = request.headers().get(ORIGIN).map(context::text_of);
     let mut learned = Learned::default();
-    let mut response = match respond(&app, &arrival, request, notes.take_head(), &mut learned).await
-    {
+    let raw = notes.take_head();
+    let responding = respond(&app, &arrival, request, raw, &mut learned);
+    let outcome = match app.request_timeout {
+        None => responding.await,
+        Some(time) => tokio::time::timeout(time, responding)
+            .await
+            .unwrap_or_else(|_| Err(known::OPERATION_TIMED_OUT.into())),
+    };
+    let mut response = match outcome {
         Ok(response) => response,
         Err(failure) => {
             let failure = app.in_terms_of_memory(failure);
@@ -337,17 +361,23 @@ fn check_sizes(uri: &Uri, headers: &HeaderMap) -> Result<()> {
 /// Finds the caller. A stored access policy is fetched first: a SAS may draw its times and permissions from it.
 fn authenticate(app: &App, context: &Context) -> Result<Caller> {
     let sas = auth::sas_of(context)?;
+    if let Some(sas) = &sas {
+        sas.check_life(app.switches.longest_sas)?;
+    }
     let policy = match sas.as_ref().and_then(|sas| sas.policy_name()) {
         Some(name) => stored_policy(app, context, &name)?,
         None => None,
     };
     let caller = auth::authenticate(
         context,
-        app.accounts.keys(&context.account),
+        &app.accounts.keys(&context.account),
         sas,
         policy.as_ref(),
         app.takes_tokens,
     )?;
+    if !app.switches.shared_key && caller.has_key() {
+        return Err(known::KEYS_NOT_PERMITTED.into());
+    }
     match context.query.contradicted() {
         Some(name) => {
             let value = context.query.get(name).unwrap_or_default();
@@ -369,6 +399,7 @@ fn stored_policy(app: &App, context: &Context, name: &str) -> Result<Option<Stor
 
 /// What monitors ask: whether requests are served, at which level of durability.
 fn health(app: &App) -> Response<Body> {
+    // Why is for the log: anybody may ask here.
     let failure = app.db.failure();
     let status = if failure.is_none() {
         StatusCode::OK
@@ -377,7 +408,7 @@ fn health(app: &App) -> Response<Body> {
     };
     let body = serde_json::json!({
         "status": if failure.is_none() { "ready" } else { "read-only" },
-        "reason": failure.map(|failure| failure.to_string()),
+        "reason": failure.map(|_| "An earlier failure of the disk: see the log of the server."),
         "durability": app.durability,
         "version": env!("CARGO_PKG_VERSION"),
     });

@@ -15,6 +15,7 @@ mod blob;
 mod cors;
 mod crash;
 mod errors;
+mod exposed;
 mod framing;
 mod nonsense;
 mod process;

@@ -379,3 +379,63 @@ impl Drop for Server {
         }
     }
 }
+
+/// A server whose standard output and standard error are pipes that nobody reads, as many programs start their children.
+pub(crate) struct Unread {
+    child: Child,
+    pub(crate) ports: Ports,
+    _scratch: TempDir,
+}
+
+impl Launch {
+    pub(crate) fn start_unread(self) -> Unread {
+        let scratch = TempDir::new().unwrap();
+        let port_file = scratch.path().join(PORTS);
+        let mut command = self.command(&port_file);
+        command.stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        let ports = loop {
+            if let Ok(text) = std::fs::read_to_string(&port_file) {
+                let ports: serde_json::Value = serde_json::from_str(&text).unwrap();
+                let port = |name: &str| ports[name].as_u64().unwrap() as u16;
+                break Ports {
+                    blob: port("blob"),
+                    queue: port("queue"),
+                    table: port("table"),
+                };
+            }
+            assert!(Instant::now() < deadline, "the server did not get ready");
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        Unread {
+            child,
+            ports,
+            _scratch: scratch,
+        }
+    }
+}
+
+impl Unread {
+    /// Sends the signal that ends it, and waits so long.
+    pub(crate) fn ends_within(mut self, patience: Duration) -> Option<ExitStatus> {
+        let id = self.child.id().to_string();
+        Command::new("kill").args(["-TERM", &id]).status().unwrap();
+        let deadline = Instant::now() + patience;
+        while Instant::now() < deadline {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return Some(status);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        None
+    }
+}
+
+impl Drop for Unread {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,7 +1,7 @@
 //! Operations on containers.
 
 use super::super::body::{RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect};
-use super::super::error::{Failure, Result};
+use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, metadata, parse_policies, put, put_metadata, xml};
 use super::Request;
 use super::encryption;
@@ -189,6 +189,9 @@ fn public_access(request: &Request) -> Result<PublicAccess> {
         .as_deref()
     {
         None => Ok(PublicAccess::Private),
+        Some(_) if !request.app.switches.public_access => {
+            Err(known::PUBLIC_ACCESS_NOT_PERMITTED.into())
+        }
         Some("blob") => Ok(PublicAccess::Blob),
         Some("container" | "true") => Ok(PublicAccess::Container),
         Some(other) => Err(Failure::header("x-ms-blob-public-access", other)),

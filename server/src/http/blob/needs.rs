@@ -151,6 +151,9 @@ pub fn is_public(
     if is_more_than_public(operation, context) {
         return Ok(false);
     }
+    if !app.switches.public_access {
+        return Err(known::PUBLIC_ACCESS_NOT_PERMITTED.into());
+    }
     match public_access(app, &context.account, container)? {
         PublicAccess::Container if of_container => Ok(true),
         PublicAccess::Blob if of_blob => Ok(true),
@@ -160,6 +163,9 @@ pub fn is_public(
 
 /// What a container lets anybody read. One that is not there is private.
 pub fn public_access(app: &App, account: &str, container: &str) -> Result<PublicAccess> {
+    if !app.switches.public_access {
+        return Ok(PublicAccess::Private);
+    }
     run::read(
         || match app.blobs.get_container_properties(account, container) {
             Ok(container) => Ok(container.public_access),

@@ -49,6 +49,21 @@ pub const INTERNAL_ERROR: Known = Known(
     "InternalError",
     "The server encountered an internal error. Please retry the request.",
 );
+pub const KEYS_NOT_PERMITTED: Known = Known(
+    403,
+    "KeyBasedAuthenticationNotPermitted",
+    "Key based authentication is not permitted on this storage account.",
+);
+pub const OPERATION_TIMED_OUT: Known = Known(
+    500,
+    "OperationTimedOut",
+    "The operation could not be completed within the permitted time.",
+);
+pub const PUBLIC_ACCESS_NOT_PERMITTED: Known = Known(
+    409,
+    "PublicAccessNotPermitted",
+    "Public access is not permitted on this storage account.",
+);
 pub const INVALID_AUTHENTICATION_INFO: Known = Known(
     400,
     "InvalidAuthenticationInfo",

@@ -89,15 +89,21 @@ impl Failure {
 impl From<lazurite_engine::Error> for Failure {
     fn from(error: lazurite_engine::Error) -> Failure {
         use lazurite_engine::Error;
-        let busy = |message: String| Failure::new(503, "ServerBusy", message);
+        let busy = |message: &'static str| Failure::new(503, "ServerBusy", message);
         match &error {
-            Error::NoSpace { .. } => Failure::new(507, "InsufficientStorage", error.to_string()),
+            Error::NoSpace { .. } => {
+                tracing::warn!(%error, "the store is full");
+                let message = "There is no space left for what this server stores.";
+                Failure::new(507, "InsufficientStorage", message)
+            }
             Error::TooLarge { .. } => {
                 known::REQUEST_BODY_TOO_LARGE.with("ExtendedErrorDetail", error.to_string())
             }
-            Error::ReadOnly { .. } | Error::Closed | Error::Locked { .. } => {
-                busy(error.to_string())
+            Error::ReadOnly { .. } => {
+                tracing::warn!(%error, "the store refuses to write");
+                busy("The store is read-only since an earlier failure: see the log of the server.")
             }
+            Error::Closed | Error::Locked { .. } => busy("The server is closing its store."),
             // The client learns that it is ours to mend; which file and where is for the log.
             Error::Io { .. }
             | Error::Corrupt { .. }

@@ -1,0 +1,146 @@
+//! What the program says when it is ready: the port file, the lines that tools wait for, a banner for people, and warnings about who can
+//! reach it.
+
+use crate::accounts::{Accounts, DEVELOPMENT_KEY};
+use crate::cli::Cli;
+use crate::http::context::ServiceKind;
+use crate::output::LineWriter;
+use crate::private_files;
+use lazurite_engine::Durability;
+use std::net::IpAddr;
+use tokio::net::TcpListener;
+
+/// A service and where it listens.
+pub struct Address {
+    pub service: ServiceKind,
+    pub ip: IpAddr,
+    pub port: u16,
+}
+
+impl Address {
+    pub fn of(service: ServiceKind, listener: &TcpListener) -> Result<Address, String> {
+        let address = listener.local_addr();
+        let address = address.map_err(|error| format!("cannot tell where it listens: {error}"))?;
+        Ok(Address {
+            service,
+            ip: address.ip(),
+            port: address.port(),
+        })
+    }
+
+    /// As in a URL.
+    fn authority(&self) -> String {
+        std::net::SocketAddr::new(self.ip, self.port).to_string()
+    }
+}
+
+/// Refuses what opens the store to the network for everybody, unless a flag says that this is meant. Judged by the addresses that the
+/// listeners have, not by what was asked for: `0`, `[::]` and host names are public as well. The error is a sentence.
+pub fn check_exposure(cli: &Cli, accounts: &Accounts, addresses: &[Address]) -> Result<(), String> {
+    let public = addresses.iter().find(|address| !is_loopback(address.ip));
+    let Some(public) = public else {
+        return Ok(());
+    };
+    let (title, authority) = (public.service.title(), public.authority());
+    if accounts.has_development_key() && !cli.i_know {
+        return Err(format!(
+            "the {title} service would listen on {authority}, where other machines may reach it, with a key that everybody knows: \
+             whoever reaches it reads and changes everything. Give --i-know (or LAZURITE_I_KNOW=1) if something else keeps others \
+             out, or accounts of your own with --accounts-file; --host 127.0.0.1 keeps it on this machine"
+        ));
+    }
+    if cli.oauth.is_some() && !cli.accept_forged_tokens {
+        return Err(format!(
+            "the {title} service would listen on {authority}, where other machines may reach it, and take bearer tokens that \
+             anybody can write (--oauth basic checks no signature): they open everything, whatever the accounts' keys are. Give \
+             --accept-forged-tokens if something else keeps others out"
+        ));
+    }
+    Ok(())
+}
+
+fn is_loopback(address: IpAddr) -> bool {
+    address.to_canonical().is_loopback()
+}
+
+/// The port file comes first: whoever has seen the lines may read it. The error is a sentence.
+pub fn ready(
+    cli: &Cli,
+    accounts: &Accounts,
+    addresses: &[Address],
+    out: &LineWriter,
+) -> Result<(), String> {
+    if let Some(path) = &cli.port_file {
+        let ports: serde_json::Map<_, _> = addresses
+            .iter()
+            .map(|address| (address.service.label().to_owned(), address.port.into()))
+            .collect();
+        private_files::write_whole(path, &serde_json::Value::from(ports).to_string())
+            .map_err(|error| format!("cannot write the port file {}: {error}", path.display()))?;
+    }
+    let scheme = cli.scheme();
+    for address in addresses {
+        let (title, authority) = (address.service.title(), address.authority());
+        for state in ["is starting", "is successfully listening"] {
+            out.line(format!(
+                "Azurite {title} service {state} at {scheme}://{authority}"
+            ));
+        }
+    }
+    eprintln!("{}", banner(cli, accounts, addresses));
+    Ok(())
+}
+
+/// A line for each service when it ends.
+pub fn closing(services: &[ServiceKind], what: &str, out: &LineWriter) {
+    for service in services {
+        out.line(format!("Azurite {} {what}", service.title()));
+    }
+}
+
+fn banner(cli: &Cli, accounts: &Accounts, addresses: &[Address]) -> String {
+    let (name, key) = accounts.first();
+    // What is printed ends up in logs that others read. The well-known key is no secret.
+    let key = if key == DEVELOPMENT_KEY {
+        DEVELOPMENT_KEY
+    } else {
+        "…"
+    };
+    let scheme = cli.scheme();
+    let endpoint = |address: &Address| {
+        let (title, authority) = (address.service.title(), address.authority());
+        format!("{title}Endpoint={scheme}://{authority}/{name};")
+    };
+    let endpoints: String = addresses.iter().map(endpoint).collect();
+    let place = if cli.in_memory {
+        "in memory, gone when it stops".to_owned()
+    } else {
+        let durability = durability_words(cli.durability());
+        format!("{} (durability: {durability})", cli.location.display())
+    };
+    let tokens = match (
+        &cli.oauth,
+        addresses.iter().all(|address| is_loopback(address.ip)),
+    ) {
+        (None, _) => "",
+        (Some(_), true) => {
+            "\nBearer tokens are taken without a check of their signature (--oauth basic): any program on this machine can write one.\n"
+        }
+        (Some(_), false) => {
+            "\nBearer tokens are taken without a check of their signature (--oauth basic): whoever reaches this machine can write one.\n"
+        }
+    };
+    format!(
+        "\nLazurite {} keeps its data in {place}.\n\nConnection string:\n  DefaultEndpointsProtocol={scheme};AccountName={name};\
+         AccountKey={key};{endpoints}\n{tokens}\nStop with Ctrl-C. `lazurite --help` tells the rest.\n",
+        env!("CARGO_PKG_VERSION")
+    )
+}
+
+fn durability_words(durability: Durability) -> &'static str {
+    match durability {
+        Durability::Memory => "memory",
+        Durability::Process => "process: kill -9 loses nothing acknowledged",
+        Durability::Disk => "disk: a power cut loses nothing acknowledged",
+    }
+}

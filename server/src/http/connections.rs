@@ -1,0 +1,141 @@
+//! How many connections there may be: in all, so that files can be opened whatever clients do, and from one address, so that one client
+//! leaves room for others.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Notify, watch};
+
+/// How long a connection that has no place is kept waiting before idle ones are asked again to leave.
+const CROWDED_STEP: Duration = Duration::from_millis(200);
+
+/// The connections of all services.
+#[derive(Debug)]
+pub struct Connections {
+    max: usize,
+    max_per_address: usize,
+    open: AtomicUsize,
+    by_address: Mutex<HashMap<IpAddr, usize>>,
+    /// Changes when there is no room for one more: connections without a request under way leave then.
+    crowded: watch::Sender<u64>,
+    freed: Notify,
+}
+
+/// A connection's place, until it is dropped.
+#[derive(Debug)]
+pub struct Admitted {
+    connections: Arc<Connections>,
+    address: Option<IpAddr>,
+}
+
+impl Connections {
+    pub fn new(max: usize, max_per_address: usize) -> Connections {
+        Connections {
+            max,
+            max_per_address,
+            open: AtomicUsize::new(0),
+            by_address: Mutex::default(),
+            crowded: watch::Sender::new(0),
+            freed: Notify::new(),
+        }
+    }
+
+    /// Whether an address may have one more connection. This machine may have as many as there are: its programs look alike.
+    pub fn has_room_for(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        let open = self.lock().get(&address).copied();
+        address.is_loopback() || open.unwrap_or(0) < self.max_per_address
+    }
+
+    /// Waits until there is room for one more.
+    pub async fn room(&self) {
+        while self.open.load(Ordering::Relaxed) >= self.max {
+            self.crowded.send_modify(|count| *count += 1);
+            // One that was freed in between is seen at the next step.
+            let _ = tokio::time::timeout(CROWDED_STEP, self.freed.notified()).await;
+        }
+    }
+
+    /// Takes a place.
+    pub fn admit(self: &Arc<Connections>, address: IpAddr) -> Admitted {
+        let address = address.to_canonical();
+        self.open.fetch_add(1, Ordering::Relaxed);
+        let counted = !address.is_loopback();
+        if counted {
+            *self.lock().entry(address).or_default() += 1;
+        }
+        Admitted {
+            connections: self.clone(),
+            address: counted.then_some(address),
+        }
+    }
+
+    /// What tells connections to leave if they can.
+    pub fn crowding(&self) -> watch::Receiver<u64> {
+        self.crowded.subscribe()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<IpAddr, usize>> {
+        // Counts are changed in one step each.
+        self.by_address
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        if let Some(address) = self.address {
+            let mut by_address = self.connections.lock();
+            if let Some(count) = by_address.get_mut(&address) {
+                *count -= 1;
+                if *count == 0 {
+                    by_address.remove(&address);
+                }
+            }
+        }
+        self.connections.open.fetch_sub(1, Ordering::Relaxed);
+        self.connections.freed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_so_many_connections_and_this_machine_all() {
+        let connections = Arc::new(Connections::new(100, 2));
+        let near: IpAddr = "127.0.0.1".parse().unwrap();
+        let far: IpAddr = "10.1.2.3".parse().unwrap();
+        let mapped: IpAddr = "::ffff:10.1.2.3".parse().unwrap();
+        let first = connections.admit(far);
+        let _second = connections.admit(mapped);
+        assert!(!connections.has_room_for(far) && !connections.has_room_for(mapped));
+        assert!(connections.has_room_for("10.1.2.4".parse().unwrap()));
+        let _local: Vec<_> = (0..10).map(|_| connections.admit(near)).collect();
+        assert!(connections.has_room_for(near));
+        drop(first);
+        assert!(connections.has_room_for(far));
+    }
+
+    #[tokio::test]
+    async fn who_finds_no_room_waits_until_another_leaves() {
+        let connections = Arc::new(Connections::new(1, 1));
+        let address: IpAddr = "127.0.0.1".parse().unwrap();
+        connections.room().await;
+        let admitted = connections.admit(address);
+        let mut crowding = connections.crowding();
+        let waiting = tokio::spawn({
+            let connections = connections.clone();
+            async move { connections.room().await }
+        });
+        // Those that are there are asked to leave.
+        crowding.changed().await.unwrap();
+        assert!(!waiting.is_finished());
+        drop(admitted);
+        waiting.await.unwrap();
+    }
+}

@@ -1,0 +1,210 @@
+//! Standard output, standard error and the log of `--debug`: each is written by a thread of its own, and nobody waits for it.
+//!
+//! A program that starts the server with pipes and never reads them is common: it is the default of Python's `PIPE`, of Node and of
+//! Java. Lines that come faster than they are taken are dropped, and their number is told once there is room again.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::time::{Duration, Instant};
+
+/// How many lines wait to be written.
+const LINES_WAITING_MAX: usize = 16 * 1024;
+/// How long a line waits for others, so that they go out together.
+const GATHER: Duration = Duration::from_millis(5);
+/// How long the end of an output is waited for.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
+/// How long it takes to try again to send the last message.
+const CLOSE_STEP: Duration = Duration::from_millis(10);
+
+enum Message {
+    Text(Vec<u8>),
+    End,
+}
+
+/// Takes what is to be written. Never blocks.
+#[derive(Debug, Clone)]
+pub struct LineWriter {
+    messages: SyncSender<Message>,
+    dropped: Arc<AtomicU64>,
+}
+
+/// An output that is written until it is closed.
+#[derive(Debug)]
+pub struct Output {
+    writer: LineWriter,
+    ended: Receiver<()>,
+}
+
+impl Output {
+    /// Writes to `sink` on a thread of its own; `name` is what the number of dropped lines says.
+    pub fn start(name: &'static str, sink: impl Write + Send + 'static) -> io::Result<Output> {
+        let (messages, received) = sync_channel(LINES_WAITING_MAX);
+        let (end, ended) = sync_channel(1);
+        let dropped = Arc::new(AtomicU64::new(0));
+        let told = dropped.clone();
+        let run = move || {
+            write_all(name, sink, &received, &told);
+            let _ = end.try_send(());
+        };
+        std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(run)?;
+        Ok(Output {
+            writer: LineWriter { messages, dropped },
+            ended,
+        })
+    }
+
+    /// Standard output, past the lock and the buffer of the standard library: whoever waits there cannot be told to stop.
+    pub fn stdout() -> io::Result<Output> {
+        let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+        Output::start("standard output", file)
+    }
+
+    /// Standard error in the same way.
+    pub fn stderr() -> io::Result<Output> {
+        let file = File::from(io::stderr().as_fd().try_clone_to_owned()?);
+        Output::start("standard error", file)
+    }
+
+    pub fn writer(&self) -> LineWriter {
+        self.writer.clone()
+    }
+
+    /// Ends the output once what was taken is written, or a second has passed. Lines that come later are dropped.
+    pub fn close(self) {
+        let deadline = Instant::now() + CLOSE_PATIENCE;
+        while let Err(TrySendError::Full(_)) = self.writer.messages.try_send(Message::End) {
+            if Instant::now() >= deadline {
+                return;
+            }
+            std::thread::sleep(CLOSE_STEP);
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        match self.ended.recv_timeout(left) {
+            Ok(()) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+        }
+    }
+}
+
+impl LineWriter {
+    /// Takes text that ends in a line feed, or drops and counts it.
+    pub fn text(&self, text: Vec<u8>) {
+        if self.messages.try_send(Message::Text(text)).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub fn line(&self, mut line: String) {
+        line.push('\n');
+        self.text(line.into_bytes());
+    }
+}
+
+/// For the log, which writes each event in one piece.
+impl Write for LineWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.text(bytes.to_vec());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn write_all(name: &str, sink: impl Write, messages: &Receiver<Message>, dropped: &AtomicU64) {
+    let mut out = io::BufWriter::new(sink);
+    while let Ok(mut message) = messages.recv() {
+        std::thread::sleep(GATHER);
+        loop {
+            match message {
+                // The output may be closed, or its disk full: requests are served all the same.
+                Message::Text(text) => drop(out.write_all(&text)),
+                Message::End => {
+                    let _ = out.flush();
+                    return;
+                }
+            }
+            match messages.try_recv() {
+                Ok(next) => message = next,
+                Err(_) => break,
+            }
+        }
+        let lost = dropped.swap(0, Ordering::Relaxed);
+        if lost > 0 {
+            let _ = writeln!(out, "({lost} lines were dropped: {name} is too slow)");
+        }
+        let _ = out.flush();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+    use std::sync::mpsc::channel;
+
+    /// A sink that waits for a permit before it takes anything.
+    struct Stuck(Receiver<()>, Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Stuck {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let _ = self.0.recv();
+            self.1.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn stuck() -> (Output, std::sync::mpsc::Sender<()>, Arc<Mutex<Vec<u8>>>) {
+        let (permit, permits) = channel();
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let output = Output::start("a test", Stuck(permits, written.clone())).unwrap();
+        (output, permit, written)
+    }
+
+    #[test]
+    fn nobody_waits_for_an_output_that_nobody_reads() {
+        let (output, permit, written) = stuck();
+        let writer = output.writer();
+        let count = 4 * LINES_WAITING_MAX;
+        for number in 0..count {
+            writer.line(format!("line {number}"));
+        }
+        let began = Instant::now();
+        output.close();
+        assert!(began.elapsed() < 10 * CLOSE_PATIENCE);
+        // Once it is read again, what was dropped is told.
+        drop(permit);
+        let deadline = Instant::now() + 20 * CLOSE_PATIENCE;
+        let text = || String::from_utf8(written.lock().unwrap().clone()).unwrap();
+        while !text().contains("lines were dropped: a test is too slow") {
+            assert!(Instant::now() < deadline, "{}", text().len());
+            std::thread::sleep(CLOSE_STEP);
+        }
+        assert!(text().lines().count() < count);
+    }
+
+    #[test]
+    fn what_was_taken_is_written_before_the_output_ends() {
+        let (output, permit, written) = stuck();
+        drop(permit);
+        let writer = output.writer();
+        (0..1000).for_each(|number| writer.line(format!("line {number}")));
+        // A line that comes behind the end does not keep the thread.
+        let late = output.writer();
+        output.close();
+        late.line("late".to_owned());
+        let text = String::from_utf8(written.lock().unwrap().clone()).unwrap();
+        assert_eq!(text.lines().count(), 1000);
+        assert!(text.ends_with("line 999\n"));
+    }
+}

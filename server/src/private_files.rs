@@ -1,0 +1,102 @@
+//! Files that are nobody else's to read, and that nobody else can have prepared.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Error, ErrorKind, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Opens a file to append to it; one that is not there is made with mode 0600. A link is followed only if it is ours or the system's, as
+/// `/dev/stderr` is.
+pub fn append_to(path: &Path) -> io::Result<File> {
+    if let Ok(found) = path.symlink_metadata()
+        && found.is_symlink()
+        && !is_trusted(&found)
+    {
+        let message = "it is a link that belongs to another user";
+        return Err(Error::new(ErrorKind::PermissionDenied, message));
+    }
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(path)
+}
+
+/// Writes a file, mode 0600, whose readers see nothing or all of it.
+pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let mut file = tempfile::Builder::new()
+        .prefix(".lazurite-")
+        .tempfile_in(directory)?;
+    file.write_all(text.as_bytes())?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// Refuses a data directory of another user, who could put links there or read everything later. The error is a sentence.
+pub fn check_directory(path: &Path) -> Result<(), String> {
+    match path.metadata() {
+        Ok(found) if !is_trusted(&found) => Err(format!(
+            "the directory {} belongs to another user (id {}): choose one of your own with --location",
+            path.display(),
+            found.uid()
+        )),
+        // One that is not there is made; other errors come up when it is opened.
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// Ours or the system's. Whoever is the system itself may use anybody's, as with directories that are mounted into a container.
+fn is_trusted(found: &Metadata) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    own == 0 || [0, own].contains(&found.uid())
+}
+
+/// Warns where others on this machine can read the data.
+pub fn warn_if_shared(path: &Path) {
+    if let Ok(found) = path.metadata()
+        && found.mode() & 0o077 != 0
+    {
+        tracing::info!(
+            path = %path.display(),
+            mode = format!("{:o}", found.mode() & 0o777),
+            "other users of this machine may enter the data directory"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_written_beside_whatever_is_there_and_for_its_owner_alone() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let (victim, path) = (
+            directory.path().join("victim"),
+            directory.path().join("ports.json"),
+        );
+        std::fs::write(&victim, "untouched").unwrap();
+        // Names that used to be taken for the file on its way.
+        for name in ["ports.partial", "ports.json"] {
+            std::os::unix::fs::symlink(&victim, directory.path().join(name)).unwrap();
+        }
+        write_whole(&path, "{}").unwrap();
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "untouched");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "{}");
+        let found = path.symlink_metadata().unwrap();
+        assert!(found.is_file());
+        assert_eq!(found.mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_log_is_for_its_owner_alone() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let path = directory.path().join("log");
+        append_to(&path).unwrap().write_all(b"line").unwrap();
+        assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
+    }
+}

@@ -1,0 +1,270 @@
+//! What a server on a network is held to: who may reach it, with which keys, how many connections there may be, and that nobody waits for
+//! its output.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::auth::bearer;
+use crate::http::{Connection, Request};
+use crate::server::{ACCOUNT, KEY, Launch, Server, Service};
+
+const PRIVATE: &str = "someone:QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=";
+
+fn launch(location: &Path, arguments: &[&str]) -> Launch {
+    arguments
+        .iter()
+        .fold(Launch::on(location), |launch, argument| {
+            launch.argument(argument)
+        })
+}
+
+fn list(service: Service) -> Request {
+    let target = if service == Service::Table {
+        "/Tables"
+    } else {
+        "/?comp=list"
+    };
+    Request::new(service, "GET", target)
+}
+
+fn started(arguments: &[&str]) -> (TempDir, Server) {
+    let location = TempDir::new().unwrap();
+    let server = launch(location.path(), arguments).start();
+    (location, server)
+}
+
+#[test]
+fn the_well_known_key_is_offered_to_a_network_only_if_asked_for() {
+    let location = TempDir::new().unwrap();
+    for host in ["0.0.0.0", "0", "[::]", "::"] {
+        let (status, said) = launch(location.path(), &["--host", host]).refused();
+        assert!(!status.success(), "{host}");
+        assert!(said.contains("--i-know"), "{host}: {said}");
+    }
+    for arguments in [
+        &["--host", "0.0.0.0", "--i-know"][..],
+        &["--host", "0.0.0.0", "--accounts", PRIVATE],
+        &["--host", "localhost"],
+        &["--host", "::1"],
+    ] {
+        drop(started(arguments));
+    }
+    let server = Launch::on(location.path())
+        .argument("--host=0.0.0.0")
+        .environment("LAZURITE_I_KNOW", "1")
+        .start();
+    list(Service::Blob).send(&server).is(200);
+}
+
+#[test]
+fn tokens_that_anybody_can_write_are_taken_from_a_network_only_if_asked_for() {
+    let location = TempDir::new().unwrap();
+    let private = [
+        "--host",
+        "0.0.0.0",
+        "--accounts",
+        PRIVATE,
+        "--oauth",
+        "basic",
+    ];
+    let (status, said) = launch(location.path(), &private).refused();
+    assert!(
+        !status.success() && said.contains("--accept-forged-tokens"),
+        "{said}"
+    );
+    let server = launch(location.path(), &private).argument("--accept-forged-tokens");
+    let server = server.start();
+    assert!(server.log().contains("without a check of their signature"));
+}
+
+#[test]
+fn no_private_key_is_printed() {
+    let (_location, server) = started(&["--accounts", PRIVATE]);
+    let said = server.log();
+    assert!(said.contains("AccountName=someone;AccountKey=…"), "{said}");
+    assert!(!said.contains("QUFB"), "{said}");
+    assert!(Server::fresh().log().contains(KEY));
+}
+
+#[test]
+fn accounts_come_from_a_file_that_is_read_again() {
+    let location = TempDir::new().unwrap();
+    let file = location.path().join("accounts");
+    std::fs::write(&file, "# nothing\n").unwrap();
+    let path = file.to_str().unwrap();
+    let data = location.path().join("data");
+    let (status, said) = launch(&data, &["--accounts-file", path]).refused();
+    assert!(
+        !status.success() && said.contains("--accounts-file"),
+        "{said}"
+    );
+    let other = "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=";
+    std::fs::write(&file, format!("{ACCOUNT}:{other}\n")).unwrap();
+    let server = launch(&data, &["--accounts-file", path]).start();
+    list(Service::Queue).send(&server).is(403);
+    std::fs::write(&file, format!("{ACCOUNT}:{other}:{KEY}\n")).unwrap();
+    let hang_up = |server: &Server| {
+        let pid = server.pid().to_string();
+        let sent = Command::new("kill").args(["-HUP", &pid]).status();
+        assert!(sent.unwrap().success());
+    };
+    hang_up(&server);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while list(Service::Queue).send(&server).status != 200 {
+        assert!(Instant::now() < deadline, "{}", server.log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // What cannot be read changes nothing.
+    std::fs::write(&file, "broken").unwrap();
+    hang_up(&server);
+    while !server.log().contains("not reloaded") {
+        assert!(Instant::now() < deadline, "{}", server.log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    list(Service::Queue).send(&server).is(200);
+}
+
+#[test]
+fn what_an_account_switches_off_is_off() {
+    let (_location, server) = started(&["--no-public-access"]);
+    let make = |access: Option<&str>| {
+        let request = Request::new(Service::Blob, "PUT", "/con?restype=container");
+        let request = match access {
+            Some(access) => request.header("x-ms-blob-public-access", access),
+            None => request,
+        };
+        request.send(&server)
+    };
+    let message = "Public access is not permitted on this storage account.";
+    make(Some("container")).is_error(409, "PublicAccessNotPermitted", message);
+    make(None).is(201);
+    let anonymous = Request::new(Service::Blob, "GET", "/con?restype=container&comp=list");
+    anonymous
+        .unsigned()
+        .send(&server)
+        .is_error(409, "PublicAccessNotPermitted", message);
+
+    let (_location, server) = started(&["--oauth", "basic", "--no-shared-key"]);
+    for service in Service::ALL {
+        let refused = list(service).send(&server);
+        assert_eq!(
+            (refused.status, refused.code().as_str()),
+            (403, "KeyBasedAuthenticationNotPermitted")
+        );
+        list(service)
+            .header("Authorization", &bearer())
+            .send(&server)
+            .is(200);
+    }
+
+    let (_location, server) = started(&["--max-sas-hours", "1"]);
+    let sas = |start: &str, expiry: &str| {
+        let fields = [("sp", "r"), ("st", start), ("se", expiry)];
+        let sas = crate::rights::service_sas(Service::Queue, "que", &fields).sign();
+        let asked = Request::new(Service::Queue, "GET", "/que?comp=metadata").credited(&sas);
+        let answer = asked.send(&server);
+        answer
+            .text()
+            .contains("no SAS that is good for more than 1 hours")
+    };
+    assert!(sas("2026-01-01T00:00:00Z", "2099-01-01T00:00:00Z"));
+    assert!(sas("", "2099-01-01T00:00:00Z"));
+    assert!(!sas("2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"));
+}
+
+/// Idle connections make room for one that has something to ask.
+#[test]
+fn a_request_finds_a_place_among_idle_connections() {
+    let (_location, server) = started(&["--max-connections", "20"]);
+    let mut idle = Vec::new();
+    for _ in 0..60 {
+        idle.push(Connection::open(&server, Service::Blob).unwrap());
+        let began = Instant::now();
+        list(Service::Queue).send(&server).is(200);
+        assert!(began.elapsed() < Duration::from_secs(10));
+    }
+}
+
+#[test]
+fn a_store_waits_for_file_handles_that_connections_have() {
+    let location = TempDir::new().unwrap();
+    let program = location.path().join("limited");
+    let script = format!(
+        "#!/bin/sh\nulimit -n 80\nexec {} \"$@\"\n",
+        env!("CARGO_BIN_EXE_lazurite")
+    );
+    std::fs::write(&program, script).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    std::fs::set_permissions(&program, mode).unwrap();
+    let data = location.path().join("data");
+    // More connections than there are handles: the flag promises what the system does not give.
+    let server = launch(&data, &["--max-connections", "1000"])
+        .program(&program)
+        .start();
+    let mut connection = Connection::open(&server, Service::Blob).unwrap();
+    let send = |connection: &mut Connection, request: Request| connection.send(&request).unwrap();
+    let create = Request::new(Service::Blob, "PUT", "/con?restype=container");
+    send(&mut connection, create).is(201);
+    let idle: Vec<_> = (0..100)
+        .map(|_| TcpStream::connect(("127.0.0.1", server.ports.queue)).unwrap())
+        .collect();
+    std::thread::sleep(Duration::from_millis(300));
+    // The value log needs a file, which waits until connections are gone.
+    let body = vec![7; 8 << 20];
+    let put =
+        Request::new(Service::Blob, "PUT", "/con/large").header("x-ms-blob-type", "BlockBlob");
+    let writing = std::thread::spawn(move || {
+        let answer = connection.send(&put.body(body)).unwrap();
+        (connection, answer.status)
+    });
+    std::thread::sleep(Duration::from_millis(500));
+    drop(idle);
+    let (mut connection, status) = writing.join().unwrap();
+    assert_eq!(status, 201);
+    let health = Request::exactly(Service::Blob, "GET", "/_lazurite/health").unsigned();
+    let health = send(&mut connection, health.header("Host", "127.0.0.1"));
+    assert!(health.is(200).text().contains("ready"));
+}
+
+/// Seven hundred requests used to fill the pipe, and a signal then waited for the reader.
+#[test]
+fn nobody_waits_for_output_that_nobody_reads() {
+    let location = TempDir::new().unwrap();
+    let server = launch(location.path(), &["--debug", "-"]).start_unread();
+    let mut stream = TcpStream::connect(("127.0.0.1", server.ports.blob)).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(30)))
+        .unwrap();
+    let request = "GET /_lazurite/none HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+    for _ in 0..3000 {
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = [0; 4096];
+        assert!(stream.read(&mut answer).unwrap() > 0);
+    }
+    let status = server.ends_within(Duration::from_secs(10));
+    assert!(status.is_some_and(|status| status.success()), "{status:?}");
+}
+
+/// Docker gives a container ten seconds; half a head used to take three of them.
+#[test]
+fn a_signal_does_not_wait_for_who_has_asked_nothing() {
+    let server = Server::fresh();
+    let mut half = TcpStream::connect(("127.0.0.1", server.ports.blob)).unwrap();
+    half.write_all(b"GET /x HT").unwrap();
+    let secure = Server::fresh_secure(&[]);
+    let mut handshake = TcpStream::connect(("127.0.0.1", secure.ports.blob)).unwrap();
+    handshake.write_all(&[0x16, 0x03, 0x01]).unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    for server in [server, secure] {
+        let began = Instant::now();
+        let (status, _) = server.signal("TERM");
+        assert!(status.success());
+        let took = began.elapsed();
+        assert!(took < Duration::from_millis(2500), "{took:?}");
+    }
+}
