@@ -73,6 +73,9 @@ pub struct Config {
     /// and collected; at most a sixteenth of all. Default: 64 MiB. Raised: full sooner. Lowered: a full store may not have the
     /// room that it takes to give space back.
     pub reserve_bytes: u64,
+    /// Most bytes that the directory may take; puts beyond it are refused as on a full disk, with the same reserve. Default: no limit.
+    /// What snapshots and checkpoints keep counts as long as it lies in the directory.
+    pub quota_bytes: Option<u64>,
     /// Milliseconds after which a change is synced in the background at durability `Process`. Default: 50. Where syncs take
     /// longer, writes wait once the oldest change that is not synced is four times as old (20 at least), so that a power cut takes
     /// no more than that. Raised: a power cut takes more. Lowered: more syncs, and writers wait for them on a slow disk.
@@ -102,6 +105,7 @@ impl Default for Config {
             value_chunk_bytes: (256 << 10) - crate::value_log::CHUNK_HEADER_BYTES,
             value_segment_bytes: 64 << 20,
             reserve_bytes: 64 << 20,
+            quota_bytes: None,
             sync_milliseconds: 50,
             memtable_seconds_max: 10,
         }

@@ -265,6 +265,11 @@ impl Directory {
         self.fs.space(&self.path)
     }
 
+    /// Bytes that the files in it take, as far as they are known.
+    pub(crate) fn used(&self) -> u64 {
+        self.fs.used(&self.path).unwrap_or(0)
+    }
+
     pub(crate) fn lock(&self) -> Result<Lock> {
         let path = self.path_of(FileName::Lock);
         let locked = self.fs.lock(&path);

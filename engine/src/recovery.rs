@@ -207,7 +207,11 @@ struct Recovery {
 impl Recovery {
     fn build(self, state: State) -> Result<Store> {
         let directory = self.directory;
-        let room = Room::new(directory.clone(), self.config.reserve_bytes);
+        let room = Room::new(
+            directory.clone(),
+            self.config.reserve_bytes,
+            self.config.quota_bytes,
+        );
         let config = Config {
             // What is alive in a segment is copied before the segment goes, and that must fit into the reserve.
             value_segment_bytes: self.config.value_segment_bytes.min(room.reserve()),

@@ -20,6 +20,7 @@ const RESERVE_PART: u64 = 16;
 pub(crate) struct Room {
     directory: Directory,
     reserve_bytes: u64,
+    quota_bytes: Option<u64>,
     /// What may be taken before the file system is asked again.
     left: AtomicU64,
     is_short: AtomicBool,
@@ -28,10 +29,11 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    pub(crate) fn new(directory: Directory, reserve_bytes: u64) -> Room {
+    pub(crate) fn new(directory: Directory, reserve_bytes: u64, quota_bytes: Option<u64>) -> Room {
         Room {
             directory,
             reserve_bytes,
+            quota_bytes,
             left: AtomicU64::new(0),
             is_short: AtomicBool::new(false),
             memtable_bytes: AtomicUsize::new(0),
@@ -71,7 +73,14 @@ impl Room {
 
     fn space(&self) -> Space {
         let (total, free) = (u64::MAX, u64::MAX);
-        self.directory.space().unwrap_or(Space { total, free })
+        let space = self.directory.space().unwrap_or(Space { total, free });
+        match self.quota_bytes {
+            None => space,
+            Some(quota) => Space {
+                total: space.total.min(quota),
+                free: space.free.min(quota.saturating_sub(self.directory.used())),
+            },
+        }
     }
 
     /// Asks the file system whether there is so much room beside the reserve.
@@ -103,7 +112,7 @@ mod tests {
         let fs = Arc::new(MemoryFs::volatile_up_to(16 << 20));
         let directory = Directory::new(fs, "/data".as_ref());
         directory.make().unwrap();
-        let room = Room::new(directory.clone(), 64 << 20);
+        let room = Room::new(directory.clone(), 64 << 20, None);
         room.memtable_bytes.store(5 << 20, Ordering::Relaxed);
         assert!(room.take((10 << 20) + 1).is_err());
         room.take(8 << 20).unwrap();
@@ -117,9 +126,28 @@ mod tests {
     }
 
     #[test]
+    fn a_quota_is_kept_where_the_disk_has_more() {
+        let place = tempfile::TempDir::new().unwrap();
+        let directory = Directory::new(Arc::new(crate::fs::DiskFs::default()), place.path());
+        let room = Room::new(directory.clone(), 64 << 20, Some(16 << 20));
+        room.take(14 << 20).unwrap();
+        assert!(
+            room.take((15 << 20) + 1).is_err(),
+            "a sixteenth is kept free"
+        );
+        let file = directory.create(FileName::Numbered(FileKind::ValueLog, 1));
+        file.unwrap().write(&vec![1; 10 << 20], 0).unwrap();
+        assert!(room.take(6 << 20).is_err());
+        directory
+            .remove(FileName::Numbered(FileKind::ValueLog, 1))
+            .unwrap();
+        room.take(14 << 20).unwrap();
+    }
+
+    #[test]
     fn without_a_limit_there_is_room() {
         let directory = Directory::new(Arc::new(MemoryFs::volatile()), "/data".as_ref());
-        let room = Room::new(directory, 64 << 20);
+        let room = Room::new(directory, 64 << 20, None);
         room.take(1 << 60).unwrap();
     }
 }

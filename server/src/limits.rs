@@ -1,7 +1,7 @@
 //! What the operating system allows this process.
 
-/// Open files that are left to the store and to copies from other servers, whatever clients do.
-const FILES_OF_THE_STORE_MIN: u64 = 256;
+/// Open files that are left to the store, which keeps 256 SSTables open beside its logs, and to copies from other servers.
+const FILES_OF_THE_STORE_MIN: u64 = 512;
 /// Most connections unless a flag says otherwise. Each costs about 7 KB while it is idle.
 const CONNECTIONS_MAX: u64 = 65_536;
 

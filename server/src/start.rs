@@ -174,6 +174,7 @@ fn open_store(cli: &Cli) -> Result<Db, String> {
     let durability = cli.durability();
     let config = Config {
         durability,
+        quota_bytes: cli.disk_quota.map(|megabytes| megabytes << 20),
         ..Config::default()
     };
     let mut environment = Environment::system(durability);

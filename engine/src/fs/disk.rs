@@ -104,6 +104,21 @@ impl Fs for DiskFs {
         })
     }
 
+    /// What is allocated, which a log is ahead of its contents, or will be: some file systems allocate late.
+    #[cfg(unix)]
+    fn used(&self, path: &Path) -> io::Result<u64> {
+        use std::os::unix::fs::MetadataExt;
+        const BLOCK_BYTES: u64 = 512;
+        let mut used = 0;
+        for entry in patiently(|| fs::read_dir(path))? {
+            // A file that was removed in between takes nothing.
+            used += entry?
+                .metadata()
+                .map_or(0, |found| found.len().max(found.blocks() * BLOCK_BYTES));
+        }
+        Ok(used)
+    }
+
     fn lock(&self, path: &Path) -> io::Result<Lock> {
         let mut file = open_lock(path)?;
         match file.try_lock() {

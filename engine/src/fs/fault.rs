@@ -171,6 +171,10 @@ impl Fs for FaultFs {
         self.inner.space(path)
     }
 
+    fn used(&self, path: &Path) -> io::Result<u64> {
+        self.inner.used(path)
+    }
+
     fn lock(&self, path: &Path) -> io::Result<Lock> {
         self.check(Operation::Lock, path)?;
         self.inner.lock(path)

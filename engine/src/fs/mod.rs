@@ -64,6 +64,11 @@ pub trait Fs: Send + Sync + Debug {
         let _ = path;
         None
     }
+    /// Bytes that the files of the directory take; 0 where that is not known.
+    fn used(&self, path: &Path) -> io::Result<u64> {
+        let _ = path;
+        Ok(0)
+    }
     /// Takes the lock file at `path` for this process, until the guard is dropped; answers who has it otherwise.
     fn lock(&self, path: &Path) -> io::Result<Lock>;
 }

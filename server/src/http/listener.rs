@@ -12,8 +12,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -26,6 +26,8 @@ const HANDSHAKE_SECONDS_MAX: u64 = 30;
 /// How long requests under way may take to end once the server is asked to stop.
 const DRAIN_SECONDS_MAX: u64 = 3;
 
+/// How long a connection is left alone that has nothing to ask, although others wait for its place.
+const REST_MIN: Duration = Duration::from_secs(1);
 /// How often it is looked at, while the server stops, whether a client only has half a head to go on with.
 const HALF_HEAD_STEP: Duration = Duration::from_millis(50);
 
@@ -132,6 +134,43 @@ async fn encrypted(
     }
 }
 
+/// What a connection has been doing.
+struct Activity {
+    opened: Instant,
+    /// Requests whose answers have not begun.
+    under_way: AtomicUsize,
+    /// Milliseconds after `opened` when the last answer began.
+    last_answer: AtomicU64,
+}
+
+impl Default for Activity {
+    fn default() -> Activity {
+        Activity {
+            opened: Instant::now(),
+            under_way: AtomicUsize::new(0),
+            last_answer: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Activity {
+    fn begin(&self) {
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn end(&self) {
+        let milliseconds = self.opened.elapsed().as_millis() as u64;
+        self.last_answer.store(milliseconds, Ordering::Relaxed);
+        self.under_way.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// How long nothing has been asked.
+    fn rested(&self) -> Duration {
+        let last = Duration::from_millis(self.last_answer.load(Ordering::Relaxed));
+        self.opened.elapsed().saturating_sub(last)
+    }
+}
+
 async fn connection<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     app: Arc<App>,
     client: Client,
@@ -139,19 +178,19 @@ async fn connection<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     mut stop: watch::Receiver<bool>,
 ) {
     let Client { service, peer, .. } = client;
-    let (notes, answering) = (HeadNotes::default(), Arc::new(AtomicUsize::new(0)));
+    let (notes, activity) = (HeadNotes::default(), Arc::new(Activity::default()));
     let tap = HeadTap::new(SendDeadline::new(socket), notes.clone());
     let mut crowding = app.connections.crowding();
-    let (seen, under_way) = (notes.clone(), answering.clone());
+    let (seen, asked) = (notes.clone(), activity.clone());
     let answer = service_fn(move |request: Request<Incoming>| {
-        let (app, notes, answering) = (app.clone(), notes.clone(), answering.clone());
+        let (app, notes, activity) = (app.clone(), notes.clone(), asked.clone());
         #[cfg(debug_assertions)]
         let what = format!("{} {}", request.method(), request.uri().path());
         let answering = async move {
             lookout::begun();
-            answering.fetch_add(1, Ordering::Relaxed);
+            activity.begin();
             let answer = answer(app, client, request, notes).await;
-            answering.fetch_sub(1, Ordering::Relaxed);
+            activity.end();
             lookout::answered();
             Ok::<_, Infallible>(answer)
         };
@@ -166,7 +205,7 @@ async fn connection<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         .half_close(true)
         .serve_connection(TokioIo::new(tap), answer);
     tokio::pin!(connection);
-    let is_idle = || under_way.load(Ordering::Relaxed) == 0;
+    let is_idle = || activity.under_way.load(Ordering::Relaxed) == 0;
     let ended = loop {
         tokio::select! {
             ended = connection.as_mut() => break ended,
@@ -184,8 +223,8 @@ async fn connection<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
                 }
             }
             Ok(()) = crowding.changed() => {
-                // A client that is idle connects again when it needs to.
-                if is_idle() {
+                // A client that has been idle connects again when it needs to; one that has just come is about to ask.
+                if is_idle() && activity.rested() >= REST_MIN {
                     connection.as_mut().graceful_shutdown();
                 }
             }

@@ -231,6 +231,41 @@ fn a_store_waits_for_file_handles_that_connections_have() {
     assert!(health.is(200).text().contains("ready"));
 }
 
+#[test]
+fn a_quota_is_answered_507_and_reads_go_on() {
+    let (_location, server) = started(&["--disk-quota", "256"]);
+    let send = |method: &str, target: &str, body: Vec<u8>| {
+        let request = Request::new(Service::Blob, method, target);
+        let request = request.header("x-ms-blob-type", "BlockBlob").body(body);
+        request.send(&server)
+    };
+    send("PUT", "/con?restype=container", Vec::new()).is(201);
+    // Random bytes, so that nothing is made smaller.
+    let mut body = vec![0; 16 << 20];
+    std::fs::File::open("/dev/urandom")
+        .unwrap()
+        .read_exact(&mut body)
+        .unwrap();
+    let refused = (0..32).find_map(|number| {
+        let answer = send("PUT", &format!("/con/{number}"), body.clone());
+        (answer.status != 201).then_some((number, answer))
+    });
+    let (count, refused) = refused.expect("32 times 16 MiB are more than 256 MiB");
+    assert!(count >= 8, "{count}");
+    let message = "There is no space left for what this server stores.";
+    refused.is_error(507, "InsufficientStorage", message);
+    assert_eq!(send("GET", "/con/0", Vec::new()).is(200).body, body);
+    for number in 0..count {
+        send("DELETE", &format!("/con/{number}"), Vec::new()).is(202);
+    }
+    // What was deleted is given back, and taken again.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while send("PUT", "/con/again", body.clone()).status != 201 {
+        assert!(Instant::now() < deadline);
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
 /// Seven hundred requests used to fill the pipe, and a signal then waited for the reader.
 #[test]
 fn nobody_waits_for_output_that_nobody_reads() {

@@ -262,6 +262,11 @@ impl Fs for MemoryFs {
         (total < u64::MAX).then_some(Space { total, free })
     }
 
+    /// Of all directories.
+    fn used(&self, _: &Path) -> io::Result<u64> {
+        Ok(self.room.bytes.load(Ordering::Relaxed))
+    }
+
     fn lock(&self, path: &Path) -> io::Result<Lock> {
         if !lock(&self.state).locks.insert(path.to_path_buf()) {
             return Ok(Lock::Held(std::process::id()));
