@@ -5,7 +5,7 @@ use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 /// The account every client library knows as the emulator's.
 pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
@@ -115,12 +115,16 @@ impl Accounts {
         Ok(())
     }
 
-    /// Whether an account can be used with the key that everybody knows.
+    /// Whether this account can be used with the key that everybody knows.
+    pub fn is_well_known(&self, account: &str) -> bool {
+        static KNOWN: LazyLock<Option<Vec<u8>>> = LazyLock::new(|| decode_key(DEVELOPMENT_KEY));
+        let keys = self.keys(account);
+        keys.iter().any(|key| Some(key) == KNOWN.as_ref())
+    }
+
+    /// Whether any account can.
     pub fn has_development_key(&self) -> bool {
-        let known = decode_key(DEVELOPMENT_KEY);
-        let is_known =
-            |keys: &RwLock<Keys>| current(keys).iter().any(|key| Some(key) == known.as_ref());
-        self.keys.values().any(is_known)
+        self.names().any(|name| self.is_well_known(name))
     }
 
     /// The first account and its first key in base64, for the connection string shown at start.

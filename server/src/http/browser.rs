@@ -2,8 +2,11 @@
 //! requests; two things give such requests away, and both are refused before credentials are looked at.
 
 use super::error::{Failure, Result};
-use axum::http::header::{ACCEPT_LANGUAGE, HeaderMap, ORIGIN};
+use axum::http::Uri;
+use axum::http::header::{ACCEPT_LANGUAGE, HeaderMap, ORIGIN, REFERER};
 use std::net::{IpAddr, Ipv6Addr};
+use std::path::Path;
+use std::sync::LazyLock;
 
 /// Refuses a host name that could be anybody's (DNS rebinding), and what is no host name.
 pub fn check_host(host: &str, allowed_hosts: &[String]) -> Result<()> {
@@ -22,6 +25,37 @@ pub fn check_host(host: &str, allowed_hosts: &[String]) -> Result<()> {
         return Err(Failure::new(403, "AuthorizationFailure", message));
     }
     Ok(())
+}
+
+/// Refuses a request that a page of another machine makes with the key that everybody knows: any page could have signed it. Pages of
+/// this machine go on showing what they link to; a person who follows a link is shown it, as a document that runs nothing.
+pub fn check_page(headers: &HeaderMap) -> Result<()> {
+    let is = |name: &str, wanted: &str| headers.get(name).is_some_and(|value| value == wanted);
+    let follows_link = is("sec-fetch-mode", "navigate") && is("sec-fetch-dest", "document");
+    let page = headers.get(ORIGIN).or_else(|| headers.get(REFERER));
+    let is_near = page
+        .and_then(|page| page.to_str().ok())
+        .and_then(|page| page.parse::<Uri>().ok())
+        .is_some_and(|page| page.host().is_some_and(is_this_machine));
+    if is("sec-fetch-site", "cross-site") && !follows_link && !is_near {
+        let message = "A web page of another machine may not read here with the key that everybody knows: no CORS rule allows it.";
+        return Err(Failure::new(403, "AuthorizationFailure", message));
+    }
+    Ok(())
+}
+
+/// Whether a page of this host came from this machine, as far as names tell.
+fn is_this_machine(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    match address.parse::<IpAddr>() {
+        Ok(address) => address.to_canonical().is_loopback(),
+        Err(_) => is_localhost(host),
+    }
+}
+
+fn is_localhost(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name == "localhost" || name.ends_with(".localhost")
 }
 
 /// Refuses an operation that changes something if a page of another origin asks for it and no CORS rule allows it. A method does not
@@ -59,18 +93,30 @@ fn name_of(host: &str) -> Option<&str> {
     is_port.then_some(name)
 }
 
-/// Addresses, `localhost` and names under it, names without a dot (containers), and Docker's name for this machine.
+/// Addresses, `localhost` and names under it, the name of this machine, and Docker's for it. Any name without a dot leads here in a
+/// container, whose network gives such names; elsewhere a neighbour could answer to one.
 fn leads_here(name: &str) -> bool {
-    let ends_with = |end: &str| {
-        let start = name.len().checked_sub(end.len());
-        start
-            .and_then(|start| name.get(start..))
-            .is_some_and(|found| found.eq_ignore_ascii_case(end))
-    };
     name.parse::<IpAddr>().is_ok()
-        || !name.contains('.')
-        || ends_with(".localhost")
+        || is_localhost(name)
         || name.eq_ignore_ascii_case("host.docker.internal")
+        || !name.contains('.') && (in_container() || is_own_name(name))
+}
+
+fn is_own_name(name: &str) -> bool {
+    let own = rustix::system::uname();
+    own.nodename()
+        .to_str()
+        .is_ok_and(|own| own.eq_ignore_ascii_case(name))
+}
+
+/// As container engines mark what they run. Asked once.
+fn in_container() -> bool {
+    static ANSWER: LazyLock<bool> = LazyLock::new(|| {
+        let marks = ["/.dockerenv", "/run/.containerenv"];
+        marks.iter().any(|mark| Path::new(mark).exists())
+            || std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()
+    });
+    *ANSWER
 }
 
 fn is_cross_site(headers: &HeaderMap, host: &str) -> bool {
@@ -111,8 +157,6 @@ mod tests {
             "[::1]",
             "localhost",
             "a.blob.localhost:1",
-            "azurite:10000",
-            "my_container",
             "Storage.example",
         ];
         for host in good {
@@ -141,6 +185,56 @@ mod tests {
         ] {
             assert_eq!(status_of_host(host), Some(400), "{host}");
         }
+    }
+
+    #[test]
+    fn a_name_without_a_dot_is_served_where_such_names_lead_here() {
+        for host in ["azurite:10000", "my_container"] {
+            let expected = if in_container() { None } else { Some(403) };
+            assert_eq!(status_of_host(host), expected, "{host}");
+        }
+        let own = rustix::system::uname();
+        let own = own.nodename().to_str().unwrap().to_ascii_uppercase();
+        assert!(leads_here(&own), "{own}");
+    }
+
+    #[test]
+    fn pages_of_other_machines_read_nothing_with_the_well_known_key() {
+        let refused = |headers: &[(&str, &str)]| {
+            let mut request = axum::http::Request::builder();
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            let (parts, ()) = request.body(()).unwrap().into_parts();
+            check_page(&parts.headers).is_err()
+        };
+        let cross = ("sec-fetch-site", "cross-site");
+        assert!(!refused(&[]));
+        assert!(!refused(&[("sec-fetch-site", "same-site")]));
+        assert!(refused(&[cross]), "a page that hides where it is");
+        for near in [
+            "http://localhost:3000/",
+            "http://127.0.0.1:8080/a?b",
+            "https://[::1]/",
+            "http://app.localhost/",
+        ] {
+            assert!(!refused(&[cross, ("referer", near)]), "{near}");
+        }
+        for far in [
+            "https://evil.example/",
+            "http://localhost.evil.example/",
+            "http://10.1.2.3/",
+            "null",
+        ] {
+            assert!(refused(&[cross, ("referer", far)]), "{far}");
+            assert!(refused(&[cross, ("origin", far)]), "{far}");
+        }
+        let link = [
+            ("sec-fetch-mode", "navigate"),
+            ("sec-fetch-dest", "document"),
+        ];
+        assert!(!refused(&[cross, link[0], link[1]]));
+        assert!(refused(&[cross, link[0], ("sec-fetch-dest", "iframe")]));
     }
 
     #[test]

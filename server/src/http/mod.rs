@@ -240,10 +240,14 @@ async fn respond(
         return properties::cors::preflight(&properties.cors, &context);
     }
     learned.properties = Some(properties.clone());
-    if changes_state(&context) && !properties::cors::allows(&properties.cors, &context) {
+    let is_covered = properties::cors::allows(&properties.cors, &context);
+    if changes_state(&context) && !is_covered {
         browser::check_origin(&context.headers, &host)?;
     }
     let caller = authenticate(app, &context)?;
+    if !is_covered && caller.has_key() && app.accounts.is_well_known(&context.account) {
+        browser::check_page(&context.headers)?;
+    }
     learned.entry = wanted_entry(&context, &caller, &properties);
     if context.secondary && !matches!(context.method, Method::GET | Method::HEAD) {
         return Err(known::WRITE_ON_SECONDARY.into());

@@ -53,14 +53,14 @@ struct Begun {
 pub async fn get_blob(request: Request) -> Result<Response<Body>> {
     let mut response = download(request).await?;
     let content_type = response.headers().get(CONTENT_TYPE).map(text_of);
+    put(&mut response, X_CONTENT_TYPE_OPTIONS, "nosniff");
     if may_run(content_type.as_deref().unwrap_or_default()) {
-        put(&mut response, X_CONTENT_TYPE_OPTIONS, "nosniff");
         put(&mut response, CONTENT_SECURITY_POLICY, "sandbox");
     }
     Ok(response)
 }
 
-/// Whether a browser may run scripts in a document of this type, or in what it takes one without a type for.
+/// Whether a browser may run scripts in a document of this type, in a part of it, or in what it takes one without a type for.
 /// Source: MIME Sniffing, section 7, "Determining the computed MIME type of a resource".
 fn may_run(content_type: &str) -> bool {
     let essence = content_type.split(';').next().unwrap_or_default();
@@ -68,7 +68,7 @@ fn may_run(content_type: &str) -> bool {
     let is_unknown = !essence.contains('/')
         || ["unknown/unknown", "application/unknown", "*/*"].contains(&&*essence);
     let is_xml = essence.ends_with("/xml") || essence.ends_with("+xml");
-    is_unknown || is_xml || essence == "text/html"
+    is_unknown || is_xml || essence == "text/html" || essence.starts_with("multipart/")
 }
 
 /// As Get Blob, for a website too, whose pages run scripts.
