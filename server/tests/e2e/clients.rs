@@ -78,6 +78,11 @@ fn javascript_signatures() {
 }
 
 #[test]
+fn javascript_browser() {
+    run_node("browser.js");
+}
+
+#[test]
 fn python_over_https_with_tokens() {
     let server = Server::fresh_secure(&["--oauth", "basic"]);
     let mut command = python_command();
