@@ -40,12 +40,25 @@ impl Caller {
 
 /// HMAC-SHA256 of `text` in base64, as every signature of the protocol is.
 pub fn sign(key: &[u8], text: &[u8]) -> String {
+    #[cfg(test)]
+    HASHED_BYTES.with(|hashed| hashed.set(hashed.get() + text.len()));
     let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
     mac.update(text);
     base64::Engine::encode(
         &base64::engine::general_purpose::STANDARD,
         mac.finalize().into_bytes(),
     )
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How much this thread has hashed for signatures.
+    static HASHED_BYTES: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+#[cfg(test)]
+pub fn hashed_bytes() -> usize {
+    HASHED_BYTES.get()
 }
 
 /// Whether `signature` is that of `text` by any of the keys, in time that does not depend on where they differ.

@@ -447,6 +447,8 @@ fn dialect(service: ServiceKind, target: &Uri, accept: Option<&HeaderValue>) -> 
 }
 
 #[cfg(test)]
+mod hostile_tests;
+#[cfg(test)]
 mod tests {
     use super::*;
 
