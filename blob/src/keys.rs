@@ -18,6 +18,7 @@
 //! blob.content      file                                   -> the bytes of a Put Blob
 //!                   file content-id                        -> the bytes of a block
 //!                   file FF*16 window content-id           -> the bytes of an extent of pages
+//! blob.protected    container-id                           -> empty: a blob of it has had a policy or a legal hold
 //! blob.references   file                                   -> how many records name the file, if ever it was more than one
 //!                   file 00                                -> empty: of this file the epochs are counted as well
 //!                   file 01 epoch                          -> how many records name the file as of the epoch
@@ -105,6 +106,11 @@ pub(crate) fn container_name(key: &[u8], account_start: &[u8]) -> Option<(String
 /// Everything of a container in any keyspace but `blob.containers`.
 pub(crate) fn all_of_container(container_id: u128) -> KeyRange {
     KeyRange::prefix(&container_id.to_be_bytes())
+}
+
+/// Whether a row of the history says that its name has uncommitted blocks only.
+pub(crate) fn is_uncommitted_marker(key: &[u8]) -> bool {
+    key.get(16) == Some(&(History::Uncommitted as u8))
 }
 
 /// The row of the blob itself.

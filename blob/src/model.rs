@@ -245,9 +245,15 @@ impl Blob {
         }
     }
 
-    /// Whether it is gone by itself.
+    /// Whether it is gone by itself. What a policy or a legal hold keeps is not, until that ends.
     pub(crate) fn is_expired(&self, now: SystemTime) -> bool {
-        self.expires_at.is_some_and(|at| at <= now)
+        self.expires_at.is_some_and(|at| at <= now) && !self.is_protected(now)
+    }
+
+    /// Whether a policy or a legal hold keeps it as it is.
+    pub(crate) fn is_protected(&self, now: SystemTime) -> bool {
+        let until = self.immutability.map(|policy| policy.until);
+        self.legal_hold || until.is_some_and(|until| until > now)
     }
 }
 

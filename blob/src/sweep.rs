@@ -55,12 +55,14 @@ impl Timer {
 }
 
 /// What a sweep has done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Swept {
     /// Steps taken, each of them one batch.
     pub steps: u32,
     /// When there is more to do: a time that has passed if the sweep ended early. `None` if nothing ends by itself.
     pub next_due: Option<SystemTime>,
+    /// What could not be done, each a sentence with its place; tried again after a day.
+    pub failures: Vec<String>,
 }
 
 /// A row of `blob.timers`.
@@ -80,37 +82,61 @@ enum Then {
 impl BlobService {
     /// Does what is due: drops uncommitted blocks after a week, what was deleted after its retention, what has expired. At most
     /// `steps_max` steps of bounded size, so that a caller can pace it. Errors: those of the engine, `InternalError`.
+    ///
+    /// What cannot be done is put off and told in [`Swept::failures`]; the rest goes on.
     pub fn sweep(&self, steps_max: u32) -> Result<Swept> {
-        let mut steps = 0;
+        let (mut steps, mut failures) = (0, Vec::new());
         loop {
             let next = self.next_timer()?;
             let next_due = next.as_ref().map(|(due, _)| due.time());
             match next {
                 Some((_, due)) if steps < steps_max && next_due <= Some(self.now()) => {
-                    self.sweep_one(due)?;
+                    let (key, timer, subject) = (due.key.clone(), due.timer, due.subject.clone());
+                    let container_key = due.container_key.clone();
+                    if let Err(error) = self.sweep_one(due) {
+                        // A store that takes no writes fails here too, and the sweep with it.
+                        let mut batch = Batch::new();
+                        let later = Moment::at(self.now() + LATER);
+                        batch.delete(&self.keyspaces.timers, &key);
+                        let again = keys::timer(later, timer, &subject);
+                        batch.put(&self.keyspaces.timers, &again, &container_key);
+                        self.write_swept(batch)?;
+                        let subject = subject.escape_ascii();
+                        failures.push(format!("{timer:?} of {subject}: {error}"));
+                    }
                     steps += 1;
                 }
-                _ => return Ok(Swept { steps, next_due }),
+                _ => {
+                    return Ok(Swept {
+                        steps,
+                        next_due,
+                        failures,
+                    });
+                }
             }
         }
     }
 
+    /// The first timer, but for rows that are none: what a newer program left there is not for this one.
     fn next_timer(&self) -> Result<Option<(Moment, Due)>> {
         let timers = &self.keyspaces.timers;
         let snapshot = self.db.snapshot();
         let mut rows = snapshot.scan(timers, KeyRange::all(), Direction::Forward);
-        if !rows.advance()? {
-            return Ok(None);
+        while rows.advance()? {
+            let timed = keys::timed(rows.key());
+            let timed = timed.and_then(|(due, kind, rest)| Some((due, Timer::of(kind)?, rest)));
+            let Some((due, timer, subject)) = timed else {
+                continue;
+            };
+            let due_row = Due {
+                key: rows.key().to_vec(),
+                timer,
+                subject: subject.to_vec(),
+                container_key: rows.value()?.to_vec(),
+            };
+            return Ok(Some((due, due_row)));
         }
-        let (due, kind, subject) = keys::timed(rows.key()).ok_or_else(unreadable)?;
-        let timer = Timer::of(kind).ok_or_else(unreadable)?;
-        let due_row = Due {
-            key: rows.key().to_vec(),
-            timer,
-            subject: subject.to_vec(),
-            container_key: rows.value()?.to_vec(),
-        };
-        Ok(Some((due, due_row)))
+        Ok(None)
     }
 
     fn sweep_one(&self, due: Due) -> Result<()> {
@@ -153,8 +179,11 @@ impl BlobService {
                 let then = match due.timer {
                     Timer::Deleted => write.end_deleted(&due)?,
                     Timer::Staging => write.end_staging()?,
-                    // To begin the write was enough.
-                    _ => Then::Done,
+                    // To begin the write was enough, unless the blob is kept beyond its time.
+                    _ => match write.current().and_then(|blob| blob.expires_at) {
+                        Some(at) if at <= write.now => Then::Again(write.now + LATER),
+                        _ => Then::Done,
+                    },
                 };
                 self.end_timer(&mut write.batch, &due, then);
                 // Not waited for: see `write_swept`.
@@ -267,8 +296,8 @@ impl BlobService {
             batch.delete(keyspace, rows.key());
             count += 1;
             let value = rows.value()?;
-            let is_marker = *keyspace == self.keyspaces.history
-                && rows.key().get(16) == Some(&(History::Uncommitted as u8));
+            let is_marker =
+                *keyspace == self.keyspaces.history && keys::is_uncommitted_marker(rows.key());
             let staging = match is_marker {
                 true => Some(codec::decode_uncommitted(&value)?),
                 false => match codec::decode_blob(&value, home)? {

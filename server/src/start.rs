@@ -314,6 +314,11 @@ async fn sweep(app: Arc<App>) {
             Ok((swept, ticket)) => ticket.await.is_ok() && swept.more,
             Err(_) => false,
         };
+        if let Ok(swept) = &due {
+            for failure in &swept.failures {
+                tracing::error!("not swept, and put off: {failure}");
+            }
+        }
         more |= due.is_ok_and(|swept| swept.steps == SWEEP_STEPS_MAX);
     }
 }

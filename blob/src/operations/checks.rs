@@ -121,10 +121,10 @@ impl BlobWrite<'_> {
 
 /// Fails while a policy or a legal hold keeps the blob as it is.
 pub(crate) fn check_unprotected(blob: &Blob, now: SystemTime) -> Result<()> {
-    let until = blob.immutability.map(|policy| policy.until);
-    match blob.legal_hold || until.is_some_and(|until| until > now) {
-        true => Err(Error::BlobImmutableDueToPolicy),
-        false => Ok(()),
+    if blob.is_protected(now) {
+        Err(Error::BlobImmutableDueToPolicy)
+    } else {
+        Ok(())
     }
 }
 

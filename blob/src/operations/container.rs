@@ -12,8 +12,9 @@ use crate::listing::{ListBlobs, ListBlobsPage, ListContainers, ListContainersPag
 use crate::model::{Container, Deleted, Metadata, PublicAccess, StoredPolicy, Written};
 use crate::moment::Moment;
 use crate::names;
+use crate::operations::BlobRecord;
 use crate::sweep::Timer;
-use lazurite_engine::{Batch, Ticket};
+use lazurite_engine::{Batch, Direction, Ticket};
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
@@ -150,8 +151,10 @@ impl BlobService {
     }
 
     /// Deletes the container and all in it, at once and at the same cost whatever it holds. If the account keeps deleted
-    /// containers it can be restored. Conditions: dates only.
-    /// Errors: of the name; `ConditionHeadersNotSupported`, `ConditionNotMet`, `ContainerNotFound`; those of leases.
+    /// containers it can be restored. Where blobs of it have had policies or holds, all are looked at: a container goes only when
+    /// none is kept by one. Conditions: dates only.
+    /// Errors: of the name; `ConditionHeadersNotSupported`, `ConditionNotMet`, `ContainerNotFound`; those of leases;
+    /// `BlobImmutableDueToPolicy`, also for a container with immutable versions that is not empty.
     pub fn delete_container(
         &self,
         account: &str,
@@ -168,6 +171,7 @@ impl BlobService {
         found
             .lease
             .check_write(conditions.lease_id, now, Leased::Container)?;
+        self.check_nothing_protected(&found, now)?;
         let policy = self.policies.get(&self.db, &self.keyspaces, account)?;
         let mut batch = Batch::new();
         batch.delete(&self.keyspaces.containers, &key);
@@ -186,6 +190,40 @@ impl BlobService {
             None => self.drop_container(&mut batch, found.id, now)?,
         }
         Ok(self.db.write(batch)?)
+    }
+
+    /// Fails if something in the container has to stay. The caller keeps writers out.
+    /// Source: Immutable storage for blobs, "Version-level scope": a container with immutable versions goes when it is empty.
+    fn check_nothing_protected(&self, container: &Container, now: SystemTime) -> Result<()> {
+        let home = container.id;
+        let key = home.to_be_bytes();
+        let was_protected = self.db.get(&self.keyspaces.protected, &key)?.is_some();
+        if !was_protected && !container.immutable_versions {
+            return Ok(());
+        }
+        let snapshot = self.db.snapshot();
+        for keyspace in [&self.keyspaces.blobs, &self.keyspaces.history] {
+            let range = keys::all_of_container(home);
+            let mut rows = snapshot.scan(keyspace, range, Direction::Forward);
+            while rows.advance()? {
+                let is_marker =
+                    *keyspace == self.keyspaces.history && keys::is_uncommitted_marker(rows.key());
+                let must_stay = if container.immutable_versions {
+                    true
+                } else if is_marker {
+                    false
+                } else {
+                    match codec::decode_blob(&rows.value()?, home)? {
+                        BlobRecord::Committed(blob) => blob.is_protected(now),
+                        BlobRecord::Uncommitted { .. } => false,
+                    }
+                };
+                if must_stay {
+                    return Err(Error::BlobImmutableDueToPolicy);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Where a container that is deleted now is filed.
@@ -214,6 +252,7 @@ impl BlobService {
         now: SystemTime,
     ) -> Result<()> {
         batch.delete_range(&self.keyspaces.copies, keys::all_of_container(container_id));
+        batch.delete(&self.keyspaces.protected, &container_id.to_be_bytes());
         if self.is_entangled(container_id)? {
             let subject = container_id.to_be_bytes();
             let timer = keys::timer(Moment::at(now), Timer::Purge, &subject);

@@ -176,6 +176,11 @@ impl BlobService {
 }
 
 fn check_source(source: &Blob, conditions: &Conditions) -> Result<()> {
+    // What is being copied to has no content yet that could be copied from. Source: Copy Blob, "Remarks".
+    let copy = source.copy.as_ref().map(|copy| copy.status);
+    if copy == Some(CopyStatus::Pending) {
+        return Err(Error::PendingCopyOperation);
+    }
     let met = conditions.check_read(Validators::from(source));
     met.map_err(|error| match error {
         Error::ConditionNotMet | Error::NotModified { .. } => Error::SourceConditionNotMet,

@@ -210,6 +210,15 @@ fn pending_copy_keeps_writers_out_until_it_ends() {
     let id = start();
     assert_err!(store.put("name", b"x"), Error::PendingCopyOperation);
     assert_err!(store.snapshot("name"), Error::PendingCopyOperation);
+    assert_err!(store.copy("name", "other"), Error::PendingCopyOperation);
+    let expiry = Expiry::Absolute(at(9));
+    let none = Conditions::default();
+    assert_err!(
+        service
+            .at(at(1))
+            .set_blob_expiry(&address("name"), expiry, &none),
+        Error::PendingCopyOperation
+    );
     assert_err!(
         store.lease("name", SECONDS_15, at(1)),
         Error::PendingCopyOperation

@@ -1,5 +1,6 @@
 //! What is set on a blob beside its content and properties: tier, expiry, immutability, legal hold.
 
+use super::checks::check_unprotected;
 use super::write::{BlobWrite, Place};
 use crate::BlobService;
 use crate::conditions::Conditions;
@@ -81,7 +82,7 @@ impl BlobService {
 
     /// Set Blob Expiry: from then on the blob is as if it were not there.
     /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`; those of leases;
-    /// `InvalidHeaderValue` for a time that has passed.
+    /// `PendingCopyOperation`; `BlobImmutableDueToPolicy`; `InvalidHeaderValue` for a time that has passed.
     pub fn set_blob_expiry(
         &self,
         address: &BlobAddress<'_>,
@@ -92,6 +93,8 @@ impl BlobService {
         let mut blob = write.existing()?;
         write.check_lease(conditions.lease_id)?;
         let now = write.now;
+        write.check_not_pending()?;
+        check_unprotected(&blob, now)?;
         let after = |start: SystemTime, time: Duration| start.checked_add(time);
         let at = match expiry {
             Expiry::Never => None,

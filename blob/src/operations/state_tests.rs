@@ -283,3 +283,159 @@ fn protected_blob_is_neither_changed_nor_deleted() {
         .delete_blob(&address("name"), &DeleteBlob::default());
     deleted.unwrap().1.wait().unwrap();
 }
+
+/// What keeps a blob as it is.
+#[derive(Debug, Clone, Copy)]
+enum Protection {
+    Hold,
+    Locked,
+    Unlocked,
+}
+
+/// Everything that would end or change a blob, and nothing of it happens while the blob is protected.
+#[test]
+fn nothing_goes_around_a_policy_or_a_hold() {
+    for protection in [Protection::Hold, Protection::Locked, Protection::Unlocked] {
+        let store = store();
+        let none = Conditions::default();
+        store.put("name", b"body").unwrap();
+        store.put("other", b"new").unwrap();
+        let expire = |now| {
+            let expiry = Expiry::RelativeToNow(Duration::from_secs(1));
+            let set = store
+                .at(now)
+                .set_blob_expiry(&address("name"), expiry, &none);
+            set.map(|_| ())
+        };
+        // One that was set before ends nothing either.
+        expire(at(1)).unwrap();
+        let until = at(100);
+        let policy = |mode| {
+            let policy = ImmutabilityPolicy { until, mode };
+            let set = store
+                .at(at(1))
+                .set_blob_immutability_policy(&address("name"), policy, &none);
+            set.map(|_| ())
+        };
+        match protection {
+            Protection::Hold => {
+                let set = store.at(at(1)).set_blob_legal_hold(&address("name"), true);
+                set.map(|_| ())
+            }
+            Protection::Locked => policy(ImmutabilityMode::Locked),
+            Protection::Unlocked => policy(ImmutabilityMode::Unlocked),
+        }
+        .unwrap();
+        let service = store.at(at(10));
+        service.sweep(100).unwrap();
+        let delete = DeleteBlob::default();
+        let copy = CopyBlob {
+            source_url: "url".to_owned(),
+            ..CopyBlob::default()
+        };
+        let outcomes: [(&str, Result<()>); 9] = [
+            (
+                "delete",
+                service.delete_blob(&address("name"), &delete).map(|_| ()),
+            ),
+            ("overwrite", store.put("name", b"x").map(|_| ())),
+            (
+                "commit",
+                store.commit("name", PutBlockList::default()).map(|_| ()),
+            ),
+            (
+                "metadata",
+                service
+                    .set_blob_metadata(&address("name"), Metadata::new(), &none)
+                    .map(|_| ()),
+            ),
+            (
+                "properties",
+                service
+                    .set_blob_properties(&address("name"), BlobHeaders::default(), &none)
+                    .map(|_| ()),
+            ),
+            ("expire", expire(at(10))),
+            ("copy", store.copy("other", "name").map(|_| ())),
+            (
+                "start a copy",
+                service.start_copy(&address("name"), copy, 4).map(|_| ()),
+            ),
+            (
+                "delete the container",
+                service
+                    .delete_container(ACCOUNT, CONTAINER, &none)
+                    .map(|_| ()),
+            ),
+        ];
+        for (action, outcome) in outcomes {
+            assert!(
+                matches!(outcome, Err(Error::BlobImmutableDueToPolicy)),
+                "{action} with {protection:?}: {outcome:?}"
+            );
+        }
+        assert_eq!(store.read("name").unwrap(), b"body");
+        if let Protection::Hold = protection {
+            let lifted = store
+                .at(at(11))
+                .set_blob_legal_hold(&address("name"), false);
+            lifted.unwrap().wait().unwrap();
+        }
+        // Its time is long past: now it is gone, and the container may go.
+        let later = at(200);
+        assert_err!(
+            store.at(later).get_blob(&address("name"), None, &none),
+            Error::BlobNotFound
+        );
+        let gone = store.at(later).delete_container(ACCOUNT, CONTAINER, &none);
+        gone.unwrap().wait().unwrap();
+        assert_eq!(store.rows(&store.service.keyspaces.protected), 0);
+    }
+}
+
+#[test]
+fn a_container_with_immutable_versions_goes_when_it_is_empty() {
+    let store = store_with(ContainerSettings {
+        immutable_versions: true,
+        ..ContainerSettings::default()
+    });
+    let none = Conditions::default();
+    store.put("name", b"body").unwrap();
+    let delete = || store.at(at(1)).delete_container(ACCOUNT, CONTAINER, &none);
+    assert_err!(delete(), Error::BlobImmutableDueToPolicy);
+    store.delete("name").unwrap();
+    delete().unwrap().wait().unwrap();
+}
+
+/// One row that cannot be read is put off and told; what is due behind it is done.
+#[test]
+fn a_bad_row_stops_no_sweep() {
+    let store = store();
+    let none = Conditions::default();
+    for name in ["bad", "good"] {
+        store.put(name, b"body").unwrap();
+        let expiry = Expiry::Absolute(at(5));
+        let set = store
+            .at(at(1))
+            .set_blob_expiry(&address(name), expiry, &none);
+        set.unwrap().1.wait().unwrap();
+    }
+    let home = store
+        .get_container_properties(ACCOUNT, CONTAINER)
+        .unwrap()
+        .id;
+    let mut batch = lazurite_engine::Batch::new();
+    let keyspaces = &store.service.keyspaces;
+    batch.put(
+        &keyspaces.blobs,
+        &crate::keys::blob(home, "bad"),
+        b"\xff\xff",
+    );
+    batch.put(&keyspaces.timers, b"\0", b"");
+    store.db.write(batch).unwrap().wait().unwrap();
+    let swept = store.at(at(10)).sweep(100).unwrap();
+    assert_eq!(swept.failures.len(), 1, "{swept:?}");
+    assert!(swept.failures[0].contains("bad"), "{swept:?}");
+    assert_eq!(store.rows(&keyspaces.blobs), 1, "the bad one");
+    assert_eq!(store.at(at(11)).sweep(100).unwrap().failures.len(), 0);
+}

@@ -283,6 +283,11 @@ impl<'a> BlobWrite<'a> {
 
     /// Puts the record of a state of the blob. A version is found by its tags from then on.
     pub(crate) fn put(&mut self, place: Place, blob: &Blob) {
+        if blob.legal_hold || blob.immutability.is_some() {
+            let home = self.home().to_be_bytes();
+            let protected = &self.service.keyspaces.protected;
+            self.batch.put(protected, &home, b"");
+        }
         match place {
             Place::Current => self.put_current(blob),
             Place::Past(kind, moment) => {
