@@ -129,7 +129,7 @@ impl BlobService {
         let write = self.begin_change(address, None, conditions)?;
         let brought = write.brought(conditions.customer_key.as_ref(), conditions)?;
         brought.check(&write.existing()?.encryption)?;
-        if write.policy.versioning {
+        if write.keeps_versions() {
             return self.set_metadata_of_new_version(write, metadata);
         }
         let mut blob = write.changeable()?;
@@ -150,7 +150,7 @@ impl BlobService {
         write.retire_blob(Retired::Overwritten)?;
         blob.metadata = metadata;
         let written = write.touch(&mut blob);
-        blob.version = write.new_version(written);
+        blob.version = write.new_version(written)?;
         write.begin_epoch(&mut blob)?;
         // What protects a version does not pass on to the next.
         (blob.immutability, blob.legal_hold) = (None, false);
@@ -199,12 +199,14 @@ impl BlobWrite<'_> {
             let (place, blob) = self.find(BlobState::Snapshot(moment))?;
             self.delete_past(place, blob, None)?;
         }
-        if snapshots != Some(DeleteSnapshots::Only) {
-            self.check_replaceable()?;
-            self.retire(Retired::Deleted)?;
-            self.remove(Place::Current);
+        // Snapshots are kept by retention alone.
+        if snapshots == Some(DeleteSnapshots::Only) {
+            return Ok(self.policy.delete_retention_days.is_none());
         }
-        let kept = self.policy.delete_retention_days.is_some() || self.policy.versioning;
+        let kept = self.keeps_retired();
+        self.check_replaceable()?;
+        self.retire(Retired::Deleted)?;
+        self.remove(Place::Current);
         Ok(!kept)
     }
 

@@ -147,7 +147,7 @@ impl BlobService {
             metadata: request.metadata,
             settings,
             encryption: brought.encryption,
-        });
+        })?;
         let written = blob.written();
         write.put_current(&blob);
         Ok((PutBlobOutcome { written, checksums }, write.commit()?))
@@ -242,7 +242,7 @@ impl BlobService {
             metadata: request.metadata,
             settings,
             encryption: brought.encryption,
-        });
+        })?;
         let written = blob.written();
         write.put_current(&blob);
         Ok((written, write.commit()?))

@@ -94,7 +94,7 @@ impl BlobWrite<'_> {
     pub(crate) fn check_replaceable(&self) -> Result<()> {
         self.check_not_pending()?;
         match self.current() {
-            Some(blob) if !self.policy.versioning => check_unprotected(blob, self.now),
+            Some(blob) if !self.keeps_versions() => check_unprotected(blob, self.now),
             _ => Ok(()),
         }
     }

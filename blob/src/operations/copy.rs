@@ -135,7 +135,7 @@ impl BlobService {
             },
             settings,
             encryption: brought.encryption,
-        });
+        })?;
         blob.tiering = to.copied_tiering(&found, blob.tiering, request.rehydrate_priority);
         let copy_id = self.new_guid();
         blob.copy = Some(completed(copy_id, request.source_url, found.length, to.now));

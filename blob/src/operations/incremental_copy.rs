@@ -48,7 +48,7 @@ impl BlobService {
             metadata: found.metadata.clone(),
             settings: BlobSettings::default(),
             encryption: brought.encryption,
-        });
+        })?;
         let (copy_id, moment) = (self.new_guid(), to.new_moment()?);
         blob.copy = Some(CopyState {
             incremental: true,

@@ -4,6 +4,7 @@ use super::state::check_tier;
 use super::write::BlobWrite;
 use crate::conditions::Validators;
 use crate::error::Result;
+use crate::keys::History;
 use crate::model::{
     Blob, BlobHeaders, BlobType, Content, Encryption, ImmutabilityPolicy, Layer, Metadata, Tags,
     Written,
@@ -50,10 +51,10 @@ pub(crate) struct NewBlob {
 impl BlobWrite<'_> {
     /// The record of a blob that is made, or made anew, now. Being overwritten keeps the time of creation and a lease that
     /// holds.
-    pub(crate) fn new_blob(&self, new: NewBlob) -> Blob {
+    pub(crate) fn new_blob(&self, new: NewBlob) -> Result<Blob> {
         let written = self.service.stamp(self.now, self.validators());
         let current = self.current();
-        Blob {
+        Ok(Blob {
             layers: new.layers,
             content: new.content,
             staging: None,
@@ -69,22 +70,25 @@ impl BlobWrite<'_> {
             copy: None,
             expires_at: None,
             snapshot: None,
-            version: self.new_version(written),
+            version: self.new_version(written)?,
             deleted: None,
             immutability: new.settings.immutability,
             legal_hold: new.settings.legal_hold,
             encryption: new.encryption,
             is_current: false,
-        }
+        })
     }
 
     /// The version that a write makes, if the account keeps versions.
-    pub(crate) fn new_version(&self, written: Written) -> Option<Moment> {
+    pub(crate) fn new_version(&self, written: Written) -> Result<Option<Moment>> {
+        if !self.policy.versioning {
+            return Ok(None);
+        }
         let made = Moment(written.etag.0);
-        // A snapshot makes a version that is later than the blob's ETag.
-        let last = self.current().and_then(|blob| blob.version);
-        let version = last.map_or(made, |last| made.max(last.next()));
-        self.policy.versioning.then_some(version)
+        // A snapshot makes a version that is later than the blob's ETag, and the clock may have been set back since the last one.
+        let current = self.current().and_then(|blob| blob.version);
+        let last = current.max(self.last_moment(History::Version)?);
+        Ok(Some(last.map_or(made, |last| made.max(last.next()))))
     }
 
     /// Gives the blob the validators of a change made now; a lease that holds no longer is forgotten.

@@ -127,7 +127,7 @@ impl BlobService {
             metadata: request.metadata,
             settings,
             encryption: brought.encryption,
-        });
+        })?;
         write.put_current(&blob);
         Ok((blob.written(), write.commit()?))
     }

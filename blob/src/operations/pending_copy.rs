@@ -62,7 +62,7 @@ impl BlobService {
             metadata: request.metadata,
             settings,
             encryption: brought.encryption,
-        });
+        })?;
         let copy_id = self.new_guid();
         blob.copy = Some(CopyState {
             status: CopyStatus::Pending,

@@ -11,7 +11,7 @@ use crate::model::{Blob, BlobAddress, BlobRecord, BlobState, Container, Deleted,
 use crate::moment::Moment;
 use crate::names;
 use crate::sweep::Timer;
-use lazurite_engine::{Batch, KeyGuard, Ticket};
+use lazurite_engine::{Batch, Direction, KeyGuard, KeyRange, Ticket};
 use std::sync::RwLockReadGuard;
 use std::time::{Duration, SystemTime};
 
@@ -249,24 +249,33 @@ impl<'a> BlobWrite<'a> {
         service.keyspaces.past(&service.db, self.home(), &key)
     }
 
-    /// A moment that names nothing yet of this blob.
+    /// A moment later than all that name something of this blob, whatever the clock did over a restart.
     pub(crate) fn new_moment(&self) -> Result<Moment> {
-        let previous = self.current.as_ref().map(|blob| blob.etag);
-        let mut moment = Moment(self.service.etags.next(self.now, previous).0);
-        while self.is_taken(moment)? {
-            moment = moment.next();
+        let current = self.current.as_ref();
+        let etag = current.map(|blob| blob.etag);
+        let mut moment = Moment(self.service.etags.next(self.now, etag).0);
+        let mut last = vec![current.and_then(|blob| blob.version)];
+        for kind in [History::Snapshot, History::Version, History::Deleted] {
+            last.push(self.last_moment(kind)?);
+        }
+        for last in last.into_iter().flatten() {
+            moment = moment.max(last.next());
         }
         Ok(moment)
     }
 
-    fn is_taken(&self, moment: Moment) -> Result<bool> {
-        for kind in [History::Snapshot, History::Version, History::Deleted] {
-            if self.past(Place::Past(kind, moment))?.is_some() {
-                return Ok(true);
-            }
+    /// The latest moment that names something of this kind.
+    pub(crate) fn last_moment(&self, kind: History) -> Result<Option<Moment>> {
+        let range = KeyRange::prefix(&keys::history_of(self.home(), kind, &self.name));
+        let history = &self.service.keyspaces.history;
+        let snapshot = self.service.db.snapshot();
+        let mut rows = snapshot.scan(history, range, Direction::Backward);
+        if !rows.advance()? {
+            return Ok(None);
         }
-        let version = self.current.as_ref().and_then(|blob| blob.version);
-        Ok(version == Some(moment))
+        let name = keys::history_name(rows.key());
+        let moment = name.and_then(|(_, moment)| moment);
+        moment.map(Some).ok_or_else(crate::listing::unreadable)
     }
 
     /// Puts the record of the current blob, in place of whatever stands there.
@@ -352,7 +361,7 @@ impl<'a> BlobWrite<'a> {
         };
         blob.lease = Default::default();
         blob.staging = None;
-        if self.policy.versioning {
+        if self.keeps_versions() {
             blob.expires_at = None;
             let moment = blob.version.unwrap_or(Moment(blob.etag.0));
             blob.version = Some(moment);
@@ -376,7 +385,14 @@ impl<'a> BlobWrite<'a> {
     /// Whether a blob that is overwritten or deleted now is kept.
     pub(crate) fn keeps_retired(&self) -> bool {
         self.current().is_some()
-            && (self.policy.versioning || self.policy.delete_retention_days.is_some())
+            && (self.keeps_versions() || self.policy.delete_retention_days.is_some())
+    }
+
+    /// Whether the blob becomes a version when another takes its place: the account keeps versions, or did when this one was made. What
+    /// was one stays one. Source: Blob versioning, "Enable or disable blob versioning".
+    pub(crate) fn keeps_versions(&self) -> bool {
+        let is_version = self.current().is_some_and(|blob| blob.version.is_some());
+        self.policy.versioning || is_version
     }
 
     /// Files a blob as deleted, for as long as the account says.
