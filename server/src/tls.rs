@@ -1,7 +1,7 @@
 //! HTTPS: the certificate and key of the command line, from PEM files or a PFX file, for every listener.
 
 use crate::cli::{Cli, TlsVersion};
-use p12_keystore::{KeyStore, Pkcs12ImportPolicy};
+use p12_keystore::KeyStore;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use tokio_rustls::TlsAcceptor;
@@ -164,7 +164,7 @@ fn from_pem(cert: &Path, key: &Path) -> Result<Identity, String> {
 }
 
 fn from_pfx(cert: &Path, password: &str) -> Result<Identity, String> {
-    let store = KeyStore::from_pkcs12(&read("--cert", cert)?, password, Pkcs12ImportPolicy::Strict)
+    let store = KeyStore::from_pkcs12(&read("--cert", cert)?, password)
         .map_err(|error| format!("--cert {}: {error}; is --pwd right?", cert.display()))?;
     let (_, chain) = store.private_key_chain().ok_or_else(|| {
         format!(
@@ -172,9 +172,9 @@ fn from_pfx(cert: &Path, password: &str) -> Result<Identity, String> {
             cert.display()
         )
     })?;
-    let certificates = chain.certs().iter().map(|certificate| certificate.as_der());
+    let certificates = chain.chain().iter().map(|certificate| certificate.as_der());
     let certificates = certificates.map(|der| der.to_vec().into()).collect();
-    let key = PrivatePkcs8KeyDer::from(chain.key().as_der().to_vec());
+    let key = PrivatePkcs8KeyDer::from(chain.key().to_vec());
     Ok((certificates, key.into()))
 }
 
@@ -188,8 +188,14 @@ mod tests {
     use super::*;
     use clap::Parser;
 
-    use p12_keystore::{Certificate, KeyStoreEntry, PrivateKey, PrivateKeyChain};
+    use p12_keystore::{Certificate, KeyStoreEntry, PrivateKeyChain};
     use tempfile::TempDir;
+    use tokio_rustls::TlsConnector;
+    use tokio_rustls::rustls::client::danger::{
+        HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
+    };
+    use tokio_rustls::rustls::pki_types::{ServerName, UnixTime};
+    use tokio_rustls::rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 
     /// Made by `openssl x509 -req -signkey`, for the next hundred years, and its key.
     const VERSION_1_CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\n\
@@ -212,8 +218,8 @@ mod tests {
         let files = TempDir::new().unwrap();
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let chain = PrivateKeyChain::new(
+            made.signing_key.serialize_der(),
             "lazurite",
-            PrivateKey::from_der(&made.signing_key.serialize_der()).unwrap(),
             [Certificate::from_der(made.cert.der()).unwrap()],
         );
         let mut store = KeyStore::new();
@@ -292,6 +298,144 @@ mod tests {
         ] {
             let sentence = accept(&files, arguments).unwrap_err();
             assert!(sentence.contains(part), "{sentence}");
+        }
+    }
+
+    /// The certificate that a client gets that takes anything, and speaks `versions` with a certificate of its own if `own` says so.
+    async fn connect(
+        tls: &Tls,
+        versions: &[&'static SupportedProtocolVersion],
+        own: Option<Identity>,
+    ) -> Result<CertificateDer<'static>, String> {
+        let provider = Arc::new(ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(versions)
+            .unwrap()
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(Gullible(provider)));
+        let config = match own {
+            None => builder.with_no_client_auth(),
+            Some((chain, key)) => builder.with_client_auth_cert(chain, key).unwrap(),
+        };
+        let (near, far) = tokio::io::duplex(64 << 10);
+        let name = "localhost".try_into().unwrap();
+        let connector = TlsConnector::from(Arc::new(config));
+        // What a client of TLS 1.3 shows of itself is judged after its half of the handshake: the server's word counts.
+        let (client, server) =
+            tokio::join!(connector.connect(name, near), tls.acceptor.accept(far));
+        server.map_err(|error| error.to_string())?;
+        let client = client.map_err(|error| error.to_string())?;
+        let (_, session) = client.get_ref();
+        Ok(session.peer_certificates().unwrap()[0].clone())
+    }
+
+    fn started(files: &TempDir, more: &[&str]) -> (Cli, Tls) {
+        let path = |name: &str| files.path().join(name).display().to_string();
+        let (cert, key) = (path("certificate.pem"), path("key.pem"));
+        let words = ["lazurite", "--cert", &cert, "--key", &key];
+        let cli = Cli::try_parse_from(words.iter().chain(more)).unwrap();
+        let tls = Tls::new(&cli).unwrap().unwrap();
+        (cli, tls)
+    }
+
+    #[tokio::test]
+    async fn versions_below_the_least_are_refused() {
+        let files = files();
+        for (more, takes_12) in [(&[][..], true), (&["--tls-min-version", "1.3"], false)] {
+            let (_, tls) = started(&files, more);
+            assert_eq!(connect(&tls, &[&TLS12], None).await.is_ok(), takes_12);
+            assert!(connect(&tls, &[&TLS13], None).await.is_ok());
+        }
+    }
+
+    #[tokio::test]
+    async fn clients_show_a_certificate_of_the_authority_that_is_named() {
+        let files = files();
+        let authority = || {
+            let mut of_authority = rcgen::CertificateParams::new([]).unwrap();
+            of_authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+            let key = rcgen::KeyPair::generate().unwrap();
+            let certificate = of_authority.self_signed(&key).unwrap();
+            (certificate, rcgen::Issuer::new(of_authority, key))
+        };
+        let client_of = |issuer: &rcgen::Issuer<'_, rcgen::KeyPair>| -> Identity {
+            let key = rcgen::KeyPair::generate().unwrap();
+            let named = rcgen::CertificateParams::new(["client".to_owned()]).unwrap();
+            let certificate = named.signed_by(&key, issuer).unwrap();
+            let key = PrivatePkcs8KeyDer::from(key.serialize_der());
+            (vec![certificate.der().clone()], key.into())
+        };
+        let (trusted, issuer) = authority();
+        let (_, stranger) = authority();
+        let path = files.path().join("authority.pem");
+        std::fs::write(&path, trusted.pem()).unwrap();
+
+        let (_, tls) = started(&files, &["--client-ca", path.to_str().unwrap()]);
+        for version in [&TLS12, &TLS13] {
+            assert!(connect(&tls, &[version], None).await.is_err());
+            let foreign = Some(client_of(&stranger));
+            assert!(connect(&tls, &[version], foreign).await.is_err());
+            let own = Some(client_of(&issuer));
+            assert!(connect(&tls, &[version], own).await.is_ok());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_certificate_is_replaced_for_new_connections_and_only_by_one_that_can_be_used() {
+        let files = files();
+        let (cli, tls) = started(&files, &[]);
+        let first = connect(&tls, &[&TLS13], None).await.unwrap();
+        let newer = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let write = |name: &str, text: String| std::fs::write(files.path().join(name), text);
+
+        write("certificate.pem", newer.cert.pem()).unwrap();
+        let sentence = tls.reload(&cli).unwrap_err();
+        assert!(sentence.contains("certificate.pem"), "{sentence}");
+        assert_eq!(connect(&tls, &[&TLS13], None).await.unwrap(), first);
+
+        write("key.pem", newer.signing_key.serialize_pem()).unwrap();
+        tls.reload(&cli).unwrap();
+        let second = connect(&tls, &[&TLS13], None).await.unwrap();
+        assert_eq!(second, *newer.cert.der());
+    }
+
+    /// Takes whatever a server shows.
+    #[derive(Debug)]
+    struct Gullible(Arc<CryptoProvider>);
+
+    impl ServerCertVerifier for Gullible {
+        fn verify_server_cert(
+            &self,
+            _: &CertificateDer<'_>,
+            _: &[CertificateDer<'_>],
+            _: &ServerName<'_>,
+            _: &[u8],
+            _: UnixTime,
+        ) -> Result<ServerCertVerified, Error> {
+            Ok(ServerCertVerified::assertion())
+        }
+
+        fn verify_tls12_signature(
+            &self,
+            _: &[u8],
+            _: &CertificateDer<'_>,
+            _: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            Ok(HandshakeSignatureValid::assertion())
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            _: &[u8],
+            _: &CertificateDer<'_>,
+            _: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            Ok(HandshakeSignatureValid::assertion())
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            let algorithms = self.0.signature_verification_algorithms;
+            algorithms.supported_schemes()
         }
     }
 }
