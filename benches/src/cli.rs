@@ -31,6 +31,11 @@ pub(crate) enum Command {
     Gigabyte(GigabyteArgs),
     /// The time from starting a server on an empty directory until it answers, and its memory when idle.
     Start(StartArgs),
+    /// Honest clients beside thousands that are idle, slow or hostile: what is left of their rate, and the server's memory.
+    ///
+    /// Sixteen connections get a blob of a kibibyte: alone, then while the others are there, then alone again. A quarter of the hostile ones
+    /// send a head byte by byte, a quarter a body; a quarter ask for 64 MiB and never read; the rest send 60 KB without a right every second.
+    Crowd(CrowdArgs),
     /// Our engine beside others, without a server: the same keys, values and durability, one after another.
     ///
     /// Each workload runs on each engine in a process of its own, so that memory, CPU time and written bytes are that engine's. The
@@ -138,6 +143,22 @@ pub(crate) struct StartArgs {
     /// How often it is started
     #[arg(long, default_value_t = 21, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) runs: u16,
+}
+
+#[derive(Args)]
+pub(crate) struct CrowdArgs {
+    /// The server binary
+    #[arg(long, value_name = "BINARY")]
+    pub(crate) spawn: PathBuf,
+    /// Connections that say nothing
+    #[arg(long, default_value_t = 2_000)]
+    pub(crate) idle: usize,
+    /// Connections that are slow or costly
+    #[arg(long, default_value_t = 2_000)]
+    pub(crate) hostile: usize,
+    /// How long the honest ones are measured alone, and beside the others
+    #[arg(long, default_value_t = 60)]
+    pub(crate) seconds: u64,
 }
 
 #[derive(Args)]

@@ -2,6 +2,7 @@
 
 mod cli;
 mod client;
+mod crowd;
 mod engine;
 mod gigabyte;
 mod installed;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
     let mismatches = match Cli::parse().command {
         Command::Job(args) => job::run(&args).map(shown),
         Command::Gigabyte(args) => gigabyte::run(&args).map(shown),
+        Command::Crowd(args) => crowd::run(&args).map(shown),
         Command::Start(args) => start::run(&args).map(shown),
         Command::Engine(args) => engine::run(&args),
         Command::EngineStep(args) => engine::run_step(&args),

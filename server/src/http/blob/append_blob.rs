@@ -13,7 +13,7 @@ use axum::http::Response;
 use lazurite_blob::{AppendBlock, AppendBlockOutcome, BlobService, PutAppendBlob, UploadKind};
 
 pub async fn put_append_blob(request: Request, body: RequestBody) -> Result<Response<Body>> {
-    refuse_body(&body)?;
+    refuse_body(body).await?;
     let put_blob = PutAppendBlob {
         headers: headers_of_new_blob(&request)?,
         metadata: metadata(&request.context),

@@ -25,7 +25,7 @@ pub async fn create_container(request: Request) -> Result<Response<Body>> {
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
         blobs.create_container_with(r.account(), &r.container, settings)
     };
-    let (written, ticket) = request.write(call).await?;
+    let (written, ticket) = request.call(call).await?;
     ticket.await?;
     Ok(with_validators(empty(201), &written))
 }
@@ -72,7 +72,7 @@ pub async fn set_container_metadata(request: Request) -> Result<Response<Body>> 
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
         blobs.set_container_metadata(r.account(), &r.container, metadata, &conditions)
     };
-    let (written, ticket) = request.write(call).await?;
+    let (written, ticket) = request.call(call).await?;
     ticket.await?;
     Ok(with_validators(empty(200), &written))
 }
@@ -98,7 +98,7 @@ pub async fn set_container_acl(request: Request, body: RequestBody) -> Result<Re
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
         blobs.set_container_acl(r.account(), &r.container, access, policies, &conditions)
     };
-    let (written, ticket) = request.write(call).await?;
+    let (written, ticket) = request.call(call).await?;
     ticket.await?;
     Ok(with_validators(empty(200), &written))
 }

@@ -83,6 +83,7 @@ pub fn handle<'a>(
     }
     refuse_what_is_not_served(app, &context, operation)?;
     check_body(&context, operation, &body)?;
+    let refuses_body = !takes_body(operation) && !body.is_ended();
     if container == analytics::CONTAINER && !is_left_to_clients(operation) {
         return Err(known::AUTHORIZATION_FAILURE.into());
     }
@@ -100,14 +101,39 @@ pub fn handle<'a>(
         is_owner: matches!(caller, Caller::Owner),
         overrides_headers,
     };
-    let answering: Answering<'a> = match operation {
+    let answering: Answering<'a> = if refuses_body {
+        Box::pin(async move {
+            upload::refuse_body(body).await?;
+            begin(operation, request, caller, RequestBody::empty()).await
+        })
+    } else {
+        begin(operation, request, caller, body)
+    };
+    Ok(match key_sha256 {
+        None => answering,
+        said => Box::pin(async move {
+            let mut response = answering.await?;
+            encryption::put_said(&mut response, said);
+            Ok(response)
+        }),
+    })
+}
+
+/// Begins an operation that the caller may perform.
+fn begin<'a>(
+    operation: Operation,
+    request: Request,
+    caller: &'a Caller,
+    body: RequestBody,
+) -> Answering<'a> {
+    match operation {
         Operation::ListContainers => Box::pin(list::list_containers(request)),
         Operation::GetServiceStats => at_once(super::headers::xml(
             200,
             properties::stats(&request.context),
         )),
         Operation::GetServiceProperties => {
-            at_once(properties::get_service_properties(app, &request.context))
+            at_once(properties::get_service_properties(&request.app, &request.context))
         }
         Operation::GetUserDelegationKey => Box::pin(super::get_user_delegation_key(
             request.app,
@@ -173,15 +199,7 @@ pub fn handle<'a>(
         Operation::RestoreContainer => Box::pin(container::restore_container(request)),
         Operation::UndeleteBlob => Box::pin(write::undelete_blob(request)),
         Operation::FindBlobsByTags => Box::pin(tags::find_blobs_by_tags(request)),
-    };
-    Ok(match key_sha256 {
-        None => answering,
-        said => Box::pin(async move {
-            let mut response = answering.await?;
-            encryption::put_said(&mut response, said);
-            Ok(response)
-        }),
-    })
+    }
 }
 
 /// The stored access policy of that name of the container a request addresses.
@@ -237,7 +255,8 @@ impl Request {
         run::read(|| Ok(call(&self.app.blobs, self)?))
     }
 
-    /// Runs a call of the service that reads and writes a bounded number of rows.
+    /// Runs a call of the service that reads and writes a bounded number of rows, and locks blobs only: changes of a container wait for all
+    /// that is under way in it.
     async fn write<T: Send + 'static>(
         self,
         call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T> + Send + 'static,
@@ -308,14 +327,14 @@ fn refuse_what_is_not_served(app: &App, context: &Context, operation: Operation)
     refuse_scope(app, context, operation)
 }
 
-/// Refuses a body of unknown length where there must be one, and a body where there must be none.
+/// Refuses a request without a body whose length is not known where there must be one, and a body that is declared where there must be none.
 /// Source: Put Blob, "Request headers", `Content-Length`; Common REST API error codes, `MissingContentLengthHeader`.
 fn check_body(context: &Context, operation: Operation, body: &RequestBody) -> Result<()> {
     let sent = |name: &str| context.headers.contains_key(name);
     if !takes_body(operation) {
         return match body.length_at_least() {
             0 => Ok(()),
-            _ => upload::refuse_body(body),
+            length => Err(upload::surplus_body(length)),
         };
     }
     if sent("content-length") || sent("transfer-encoding") || !body.is_ended() {

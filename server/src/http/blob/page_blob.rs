@@ -21,7 +21,7 @@ use lazurite_blob::{
 use std::ops::Range;
 
 pub async fn put_page_blob(request: Request, body: RequestBody) -> Result<Response<Body>> {
-    refuse_body(&body)?;
+    refuse_body(body).await?;
     let context = &request.context;
     context.required_header("x-ms-blob-content-length")?;
     let put_blob = PutPageBlob {
@@ -55,7 +55,7 @@ pub async fn put_page(request: Request, body: RequestBody) -> Result<Response<Bo
     let update = match context.required_header(name)?.to_ascii_lowercase().as_str() {
         "update" => PageUpdate::Update(receive(&request, body, UploadKind::PutPage).await?),
         "clear" => {
-            refuse_body(&body)?;
+            refuse_body(body).await?;
             PageUpdate::Clear
         }
         other => return Err(Failure::header(name, other)),

@@ -132,17 +132,24 @@ pub fn is_structured(request: &Request) -> bool {
     request.context.header(STRUCTURED_BODY).is_some()
 }
 
-/// Refuses a body where there must be none.
-pub fn refuse_body(body: &RequestBody) -> Result<()> {
-    match body.is_ended() {
-        true => Ok(()),
-        false => Err(
-            Failure::header("Content-Length", body.length_at_least().to_string()).with(
-                "ExtendedErrorDetail",
-                "The body of this request must be empty.",
-            ),
-        ),
+/// Refuses a body where there must be none, also one that comes in chunks. Nothing of it is kept.
+pub async fn refuse_body(mut body: RequestBody) -> Result<()> {
+    let length = match body.length_at_least() {
+        0 => body.next_chunk().await?.map_or(0, |chunk| chunk.len() as u64),
+        length => length,
+    };
+    match length {
+        0 => Ok(()),
+        length => Err(surplus_body(length)),
     }
+}
+
+/// The refusal of a body of at least so many bytes where there must be none.
+pub fn surplus_body(length: u64) -> Failure {
+    Failure::header("Content-Length", length.to_string()).with(
+        "ExtendedErrorDetail",
+        "The body of this request must be empty.",
+    )
 }
 
 /// An answer to a body that came in segments says so.

@@ -1,7 +1,8 @@
 //! Requests that are not what they seem: bodies where none belong, none where they do, and requests of Data Lake Storage.
 
 use super::{request, with_container};
-use crate::http::Request;
+use crate::http::{Connection, Request};
+use crate::server::Service;
 
 #[test]
 fn a_body_that_is_needed_has_a_length() {
@@ -54,6 +55,28 @@ fn a_body_that_nobody_reads_is_refused() {
     request("GET", "/third?restype=container")
         .send(&server)
         .is(404);
+}
+
+#[test]
+fn a_body_in_chunks_is_refused_where_none_belongs_unless_it_is_empty() {
+    let server = with_container();
+    let send = |target: &str, append: bool, chunks: &[u8]| {
+        let mut put = request("PUT", target);
+        if append {
+            put = put.header("x-ms-blob-type", "AppendBlob");
+        }
+        let put = put.without("Content-Length");
+        let mut bytes = put.header("Transfer-Encoding", "chunked").bytes();
+        bytes.extend(chunks);
+        let mut connection = Connection::open(&server, Service::Blob).unwrap();
+        connection.send_bytes(&bytes, "PUT").unwrap()
+    };
+    let content = b"1\r\nx\r\n0\r\n\r\n";
+    for (target, append) in [("/con/b", true), ("/third?restype=container", false)] {
+        let refused = send(target, append, content);
+        assert_eq!(refused.code(), "InvalidHeaderValue", "{target}");
+        send(target, append, b"0\r\n\r\n").is(201);
+    }
 }
 
 #[test]
