@@ -132,9 +132,10 @@ fn begin<'a>(
             200,
             properties::stats(&request.context),
         )),
-        Operation::GetServiceProperties => {
-            at_once(properties::get_service_properties(&request.app, &request.context))
-        }
+        Operation::GetServiceProperties => at_once(properties::get_service_properties(
+            &request.app,
+            &request.context,
+        )),
         Operation::GetUserDelegationKey => Box::pin(super::get_user_delegation_key(
             request.app,
             request.context,

@@ -135,7 +135,10 @@ pub fn is_structured(request: &Request) -> bool {
 /// Refuses a body where there must be none, also one that comes in chunks. Nothing of it is kept.
 pub async fn refuse_body(mut body: RequestBody) -> Result<()> {
     let length = match body.length_at_least() {
-        0 => body.next_chunk().await?.map_or(0, |chunk| chunk.len() as u64),
+        0 => body
+            .next_chunk()
+            .await?
+            .map_or(0, |chunk| chunk.len() as u64),
         length => length,
     };
     match length {

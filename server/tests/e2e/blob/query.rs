@@ -2,8 +2,9 @@
 //! answered is in `clients/query.py` and `clients/query.js`.
 
 use super::{put_blob, request, with_container};
-use crate::http::Response;
-use crate::server::Server;
+use crate::http::{Connection, Response};
+use crate::server::{Server, Service};
+use std::time::{Duration, Instant};
 
 fn document(expression: &str, more: &str) -> String {
     format!(
@@ -112,4 +113,45 @@ fn requests_that_say_something_else_are_refused() {
         .body(document(all, ""))
         .unsigned();
     assert_ne!(unsigned.send(&server).status, 200);
+}
+
+#[test]
+fn a_query_ends_with_its_client() {
+    let server = with_container();
+    let row = format!("{}\n", "ab".repeat(500));
+    put_blob("b", &row.repeat(32 << 10)).send(&server).is(201);
+    // Each of these reads the whole row, and none is found: nothing is sent until all 32 MiB have been read five hundred times.
+    let condition = "_1 LIKE '%ba%bb%'";
+    let conditions = vec![condition; 500].join(" OR ");
+    let text = document(&format!("SELECT * FROM BlobStorage WHERE {conditions}"), "");
+    let asked = request("POST", "/con/b?comp=query").body(text).bytes();
+    let mut connection = Connection::open(&server, Service::Blob).unwrap();
+    connection.write(&asked).unwrap();
+    wait_until(|| used_in_a_while(&server) > 5);
+    drop(connection);
+    wait_until(|| used_in_a_while(&server) < 2);
+}
+
+/// Waits a quarter of a second, and answers for how many hundredths the server used a processor.
+fn used_in_a_while(server: &Server) -> u64 {
+    let used = || {
+        let path = format!("/proc/{}/stat", server.pid());
+        let text = std::fs::read_to_string(path).unwrap();
+        let (_, after_name) = text.rsplit_once(") ").unwrap();
+        let fields = after_name.split(' ').skip(11).take(2);
+        fields
+            .map(|field| field.parse::<u64>().unwrap())
+            .sum::<u64>()
+    };
+    let before = used();
+    std::thread::sleep(Duration::from_millis(250));
+    used() - before
+}
+
+/// Errors say that it took more than five seconds; the query takes ten where there is nothing else to do.
+fn wait_until(mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < Duration::from_secs(5));
+    }
 }
