@@ -17,6 +17,11 @@ pub trait ChunkSource: Send + Unpin + 'static {
     /// At most `bytes_max` bytes where the source can choose.
     fn next_chunk(&mut self, bytes_max: usize) -> Result<Option<Bytes>>;
 
+    /// Whether the last chunk is to be sent before the next one is read, which may take long.
+    fn is_urgent(&self) -> bool {
+        false
+    }
+
     /// Gives back memory that only makes the next chunk cheaper.
     fn release(&mut self) {}
 }
@@ -122,6 +127,9 @@ fn read_ahead<S: ChunkSource>(mut source: S, room: Room) -> Read<S> {
             Ok(Some(chunk)) => {
                 left = left.saturating_sub(chunk.len());
                 chunks.push_back(room.hold(chunk));
+                if source.is_urgent() {
+                    left = 0;
+                }
             }
             ended => break State::Ended(ended.map(|_| ())),
         }

@@ -61,6 +61,7 @@ pub async fn query_blob_contents(request: Request, body: RequestBody) -> Result<
             is_last: false,
             running,
             ended: false,
+            tells_progress: false,
             is_gone,
         };
         let first = answering
@@ -151,6 +152,9 @@ struct Answering {
     is_last: bool,
     running: Running,
     ended: bool,
+    /// Whether the last chunk tells how far the query has come. Sending it is also how the server learns that the client is gone: one
+    /// that closes its connection looks like one that only has nothing more to say.
+    tells_progress: bool,
     is_gone: Arc<AtomicBool>,
 }
 
@@ -174,11 +178,12 @@ impl ChunkSource for Answering {
             let mut input = &self.chunk[..];
             let status = self.running.go_on(&mut input, self.is_last, &signal);
             self.chunk = self.chunk.slice_ref(input);
+            self.tells_progress = false;
             match status {
                 Status::Ended => self.ended = true,
                 Status::Full => {}
-                Status::Paused => self.running.tell_progress(),
-                Status::NeedsInput if read >= PROGRESS_BYTES => self.running.tell_progress(),
+                Status::Paused => self.tell_progress(),
+                Status::NeedsInput if read >= PROGRESS_BYTES => self.tell_progress(),
                 Status::NeedsInput => {
                     match self.rest.next_chunk(DOWNLOAD_CHUNK_BYTES)? {
                         Some(chunk) => self.chunk = chunk,
@@ -190,6 +195,17 @@ impl ChunkSource for Answering {
             }
             return Ok(Some(self.running.take().into()));
         }
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.tells_progress
+    }
+}
+
+impl Answering {
+    fn tell_progress(&mut self) {
+        self.running.tell_progress();
+        self.tells_progress = true;
     }
 }
 
