@@ -11,6 +11,8 @@ pub(crate) struct Process(pub(crate) u32);
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Memory {
     pub(crate) resident_kib: u64,
+    /// What of it is no part of a file.
+    pub(crate) anonymous_kib: u64,
     pub(crate) peak_kib: u64,
 }
 
@@ -26,6 +28,7 @@ impl Process {
         let kib = |field| status_kib(&status, field).unwrap_or(0);
         Memory {
             resident_kib: kib("VmRSS:"),
+            anonymous_kib: kib("RssAnon:"),
             peak_kib: kib("VmHWM:"),
         }
     }
