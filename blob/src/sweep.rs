@@ -38,6 +38,8 @@ pub(crate) enum Timer {
     Purge = 5,
     /// Nobody sees a file of pages as of an epoch any more. Subject: the key of the epoch in `blob.references`.
     Epoch = 6,
+    /// The blob of these snapshots is gone by itself. Subject: the key of the last of them in `blob.history`.
+    Snapshots = 7,
 }
 
 impl Timer {
@@ -49,6 +51,7 @@ impl Timer {
             Timer::Container,
             Timer::Purge,
             Timer::Epoch,
+            Timer::Snapshots,
         ];
         all.into_iter().find(|timer| *timer as u8 == kind)
     }
@@ -144,14 +147,18 @@ impl BlobService {
             Timer::Container => self.sweep_container(due),
             Timer::Purge => self.sweep_purge(due),
             Timer::Epoch => self.sweep_epoch(due),
-            Timer::Deleted | Timer::Staging | Timer::Expiry => self.sweep_blob(due),
+            Timer::Deleted | Timer::Staging | Timer::Expiry | Timer::Snapshots => {
+                self.sweep_blob(due)
+            }
         }
     }
 
     fn sweep_blob(&self, due: Due) -> Result<()> {
         let home = keys::container_of(&due.subject).ok_or_else(unreadable)?;
         let name = match due.timer {
-            Timer::Deleted => keys::history_name(&due.subject).map(|(name, _)| name),
+            Timer::Deleted | Timer::Snapshots => {
+                keys::history_name(&due.subject).map(|(name, _)| name)
+            }
             _ => keys::blob_name(&due.subject),
         };
         let name = name.ok_or_else(unreadable)?;
@@ -179,6 +186,7 @@ impl BlobService {
                 let then = match due.timer {
                     Timer::Deleted => write.end_deleted(&due)?,
                     Timer::Staging => write.end_staging()?,
+                    Timer::Snapshots => write.end_snapshots_of(&due)?,
                     // To begin the write was enough, unless the blob is kept beyond its time.
                     _ => match write.current().and_then(|blob| blob.expires_at) {
                         Some(at) if at <= write.now => Then::Again(write.now + LATER),
@@ -202,7 +210,7 @@ impl BlobService {
     fn subject_is_there(&self, due: &Due) -> Result<bool> {
         let home = keys::container_of(&due.subject).ok_or_else(unreadable)?;
         let keyspace = match due.timer {
-            Timer::Deleted => &self.keyspaces.history,
+            Timer::Deleted | Timer::Snapshots => &self.keyspaces.history,
             _ => &self.keyspaces.blobs,
         };
         let uncommitted = match keys::blob_name(&due.subject) {
@@ -346,6 +354,14 @@ impl BlobWrite<'_> {
         Ok(Then::Done)
     }
 
+    fn end_snapshots_of(&mut self, due: &Due) -> Result<Then> {
+        let last = keys::history_name(&due.subject).and_then(|(_, moment)| moment);
+        Ok(match self.end_snapshots(last.ok_or_else(unreadable)?)? {
+            true => Then::Again(self.now),
+            false => Then::Done,
+        })
+    }
+
     fn end_staging(&mut self) -> Result<Then> {
         let Some(id) = self.staging() else {
             return Ok(Then::Done);
@@ -363,7 +379,7 @@ impl BlobWrite<'_> {
         Ok(Then::Done)
     }
 
-    /// A blob that is gone by itself goes with the first write that comes to its name, the sweep's if there is no other.
+    /// A blob that is gone by itself goes, with its snapshots, with the first write that comes to its name, the sweep's if there is no other.
     pub(crate) fn end_expired(&mut self) -> Result<()> {
         if let Some(blob) = self
             .current()
@@ -374,6 +390,7 @@ impl BlobWrite<'_> {
             self.forget(&blob);
             self.remove(Place::Current);
             self.end_current();
+            self.end_all_snapshots()?;
         }
         Ok(())
     }

@@ -2,17 +2,17 @@
 
 use super::BlobRead;
 use super::checks::{check_online, check_unprotected};
+use super::history::{FIRST, HISTORY_STEP};
 use super::write::{BlobWrite, Place, Retired};
 use crate::BlobService;
 use crate::conditions::{Conditions, Validators, WriteCondition, WriteKind};
 use crate::download::{ByteRange, Download};
 use crate::error::{Error, Result};
 use crate::etag::whole_seconds;
-use crate::keys::{self, History};
+use crate::keys::History;
 use crate::model::{Blob, BlobAddress, BlobHeaders, BlobState, Metadata, Tags, Written};
-use crate::moment::Moment;
 use crate::names;
-use lazurite_engine::{Direction, KeyRange, Ticket};
+use lazurite_engine::Ticket;
 use std::time::SystemTime;
 
 /// The request of Delete Blob.
@@ -169,45 +169,77 @@ impl BlobService {
         address: &BlobAddress<'_>,
         request: &DeleteBlob,
     ) -> Result<(BlobDeletion, Ticket)> {
+        let mut first = true;
+        loop {
+            if let Some(done) = self.delete_step(address, request, first)? {
+                return Ok(done);
+            }
+            first = false;
+        }
+    }
+
+    /// One bounded step of a deletion; `None` if snapshots are left. Each step holds the locks anew and checks again. What a kill leaves
+    /// undone was not acknowledged, and is done by deleting again.
+    pub(super) fn delete_step(
+        &self,
+        address: &BlobAddress<'_>,
+        request: &DeleteBlob,
+        is_first: bool,
+    ) -> Result<Option<(BlobDeletion, Ticket)>> {
         let condition = request.conditions.for_write()?;
         let mut write = self.begin_any_write(address)?;
         let permanent = if request.permanent {
             write.delete_permanently(address.state, condition, request)?;
-            true
+            Some(true)
         } else if address.state != BlobState::Current {
             let (place, blob) = write.find_for_change(address.state, condition)?;
             request.conditions.check_tags(&blob.tags)?;
             request.tier_changed.check(&blob, write.now)?;
-            write.delete_past(place, blob, request.snapshots)?
+            Some(write.delete_past(place, blob, request.snapshots)?)
         } else {
             write.check(condition, &request.conditions, WriteKind::Change)?;
             request.tier_changed.check(&write.existing()?, write.now)?;
-            write.delete_current(request.snapshots)?
+            write.delete_current(request.snapshots, is_first)?
         };
-        Ok((BlobDeletion { permanent }, write.commit()?))
+        let ticket = write.commit()?;
+        Ok(permanent.map(|permanent| (BlobDeletion { permanent }, ticket)))
     }
 }
 
 impl BlobWrite<'_> {
-    /// Answers whether what goes is gone for good.
-    fn delete_current(&mut self, snapshots: Option<DeleteSnapshots>) -> Result<bool> {
-        let present = self.moments_of(History::Snapshot)?;
+    /// Deletes some of the snapshots, oldest first, or what is left and the blob. Answers whether what goes is gone for good; `None` if
+    /// there is more to do. What has to stay is looked for before anything is deleted.
+    fn delete_current(
+        &mut self,
+        snapshots: Option<DeleteSnapshots>,
+        is_first: bool,
+    ) -> Result<Option<bool>> {
+        let present = self.moments(History::Snapshot, FIRST, HISTORY_STEP)?;
         if snapshots.is_none() && !present.is_empty() {
             return Err(Error::SnapshotsPresent);
+        }
+        if snapshots != Some(DeleteSnapshots::Only) {
+            self.check_replaceable()?;
+        }
+        let is_whole = present.len() < HISTORY_STEP;
+        if is_first && !is_whole {
+            self.check_snapshots_unprotected()?;
         }
         for moment in present {
             let (place, blob) = self.find(BlobState::Snapshot(moment))?;
             self.delete_past(place, blob, None)?;
         }
+        if !is_whole {
+            return Ok(None);
+        }
         // Snapshots are kept by retention alone.
         if snapshots == Some(DeleteSnapshots::Only) {
-            return Ok(self.policy.delete_retention_days.is_none());
+            return Ok(Some(self.policy.delete_retention_days.is_none()));
         }
         let kept = self.keeps_retired();
-        self.check_replaceable()?;
         self.retire(Retired::Deleted)?;
         self.remove(Place::Current);
-        Ok(!kept)
+        Ok(Some(!kept))
     }
 
     /// Deletes a snapshot or version. Answers whether it is gone for good.
@@ -269,23 +301,5 @@ impl BlobWrite<'_> {
     pub(crate) fn forget(&mut self, blob: &Blob) {
         let keyspaces = &self.service.keyspaces;
         self.files.remove_all(keyspaces, &mut self.batch, blob);
-    }
-
-    /// The moments of all rows of the name of this kind, ascending.
-    pub(crate) fn moments_of(&self, kind: History) -> Result<Vec<Moment>> {
-        let range = KeyRange::prefix(&keys::history_of(self.home(), kind, &self.name));
-        let history = &self.service.keyspaces.history;
-        let mut rows = self
-            .service
-            .db
-            .snapshot()
-            .scan(history, range, Direction::Forward);
-        let mut moments = Vec::new();
-        while rows.advance()? {
-            let name = keys::history_name(rows.key());
-            let moment = name.and_then(|(_, moment)| moment);
-            moments.push(moment.ok_or_else(crate::listing::unreadable)?);
-        }
-        Ok(moments)
     }
 }

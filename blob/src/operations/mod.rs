@@ -22,6 +22,9 @@ mod encryption;
 mod encryption_tests;
 #[cfg(test)]
 mod golden_tests;
+mod history;
+#[cfg(test)]
+mod history_tests;
 mod incremental_copy;
 #[cfg(test)]
 mod kept_tests;

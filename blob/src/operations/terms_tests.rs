@@ -5,7 +5,7 @@ use crate::*;
 use std::time::{Duration, SystemTime};
 
 impl Store {
-    fn expire(&self, name: &str, seconds: u64, now: SystemTime) {
+    pub(super) fn expire(&self, name: &str, seconds: u64, now: SystemTime) {
         let (none, time) = (Conditions::default(), Duration::from_secs(seconds));
         let expiry = Expiry::RelativeToNow(time);
         let set = self.at(now).set_blob_expiry(&address(name), expiry, &none);

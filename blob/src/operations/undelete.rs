@@ -1,5 +1,6 @@
 //! Undelete Blob.
 
+use super::history::{FIRST, HISTORY_STEP};
 use super::write::{BlobWrite, Place};
 use crate::BlobService;
 use crate::error::{Error, Result};
@@ -23,55 +24,98 @@ impl BlobService {
         address: &BlobAddress<'_>,
         lease_id: Option<Guid>,
     ) -> Result<Ticket> {
-        let mut write = self.begin_write(address)?;
-        let now = write.now;
-        let mut current = None;
-        let mut any = false;
-        for moment in write.moments_of(History::Deleted)? {
-            let place = Place::Past(History::Deleted, moment);
-            let Some(mut blob) = write.past(place)? else {
-                continue;
-            };
-            let gone = blob.deleted.is_none_or(|deleted| deleted.until <= now);
-            if gone || blob.is_expired(now) {
-                continue;
+        let mut undeletion = Undeletion {
+            from: FIRST,
+            last: None,
+            any: false,
+        };
+        loop {
+            let mut write = self.begin_write(address)?;
+            let is_done = write.undelete_step(&mut undeletion)?;
+            if is_done && write.current().is_none() && !undeletion.any {
+                return Err(Error::BlobNotFound);
             }
-            any = true;
-            write.remove(place);
-            blob.deleted = None;
-            match (blob.snapshot, blob.version) {
-                (Some(snapshot), _) => write.put(Place::Past(History::Snapshot, snapshot), &blob),
-                (None, Some(version)) => write.put(Place::Past(History::Version, version), &blob),
-                (None, None) => {
-                    let older = current.replace((moment, blob));
-                    write.put_older(older);
-                }
+            let current = write.current();
+            let lease = current.map_or_else(Lease::default, |blob| blob.lease);
+            lease.check_read(lease_id, write.now, Leased::Blob)?;
+            if is_done {
+                write.put_last(undeletion.last)?;
+                return write.commit();
             }
+            // The last step's ticket is of a later write.
+            drop(write.commit()?);
         }
-        if write.current().is_none() && !any {
-            return Err(Error::BlobNotFound);
-        }
-        let lease = write
-            .current()
-            .map_or_else(Lease::default, |blob| blob.lease);
-        lease.check_read(lease_id, now, Leased::Blob)?;
-        match (current, write.current()) {
-            (Some((_, blob)), None) => write.put_back(blob),
-            (older, Some(_)) => write.put_older(older),
-            (None, None) => {}
-        }
-        write.commit()
     }
 }
 
+/// How far an undeletion has come. It goes in bounded steps; one that a kill cuts short is done by asking again.
+struct Undeletion {
+    from: Moment,
+    /// The blob, neither snapshot nor version, that was deleted last of those seen. It is still deleted.
+    last: Option<Moment>,
+    any: bool,
+}
+
 impl BlobWrite<'_> {
+    /// Puts back some of what was deleted. Answers whether that was the rest.
+    fn undelete_step(&mut self, undeletion: &mut Undeletion) -> Result<bool> {
+        let moments = self.moments(History::Deleted, undeletion.from, HISTORY_STEP)?;
+        let is_done = moments.len() < HISTORY_STEP;
+        for moment in moments {
+            undeletion.from = moment.next();
+            let place = Place::Past(History::Deleted, moment);
+            let Some(mut blob) = self.past(place)? else {
+                continue;
+            };
+            let gone = blob.deleted.is_none_or(|deleted| deleted.until <= self.now);
+            if gone || blob.is_expired(self.now) {
+                continue;
+            }
+            undeletion.any = true;
+            blob.deleted = None;
+            let place_before = match (blob.snapshot, blob.version) {
+                (Some(snapshot), _) => Place::Past(History::Snapshot, snapshot),
+                (None, Some(version)) => Place::Past(History::Version, version),
+                (None, None) => {
+                    let older = undeletion.last.replace(moment);
+                    self.put_older(older)?;
+                    continue;
+                }
+            };
+            self.remove(place);
+            self.put(place_before, &blob);
+        }
+        Ok(is_done)
+    }
+
+    /// The blob that was deleted last is the current one, if there is none.
+    fn put_last(&mut self, last: Option<Moment>) -> Result<()> {
+        let place = match last {
+            Some(moment) if self.current().is_none() => Place::Past(History::Deleted, moment),
+            _ => return self.put_older(last),
+        };
+        if let Some(mut blob) = self.past(place)? {
+            self.remove(place);
+            blob.deleted = None;
+            self.put_back(blob);
+        }
+        Ok(())
+    }
+
     /// A blob that was deleted before another of its name: now it is a snapshot.
-    fn put_older(&mut self, older: Option<(Moment, Blob)>) {
-        if let Some((moment, mut blob)) = older {
+    fn put_older(&mut self, older: Option<Moment>) -> Result<()> {
+        let Some(moment) = older else {
+            return Ok(());
+        };
+        let place = Place::Past(History::Deleted, moment);
+        if let Some(mut blob) = self.past(place)? {
+            self.remove(place);
+            blob.deleted = None;
             blob.snapshot = Some(moment);
             blob.expires_at = None;
             self.put(Place::Past(History::Snapshot, moment), &blob);
         }
+        Ok(())
     }
 
     fn put_back(&mut self, mut blob: Blob) {

@@ -11,7 +11,7 @@ use crate::model::{Blob, BlobAddress, BlobRecord, BlobState, Container, Deleted,
 use crate::moment::Moment;
 use crate::names;
 use crate::sweep::Timer;
-use lazurite_engine::{Batch, Direction, KeyGuard, KeyRange, Ticket};
+use lazurite_engine::{Batch, KeyGuard, Ticket};
 use std::sync::RwLockReadGuard;
 use std::time::{Duration, SystemTime};
 
@@ -29,6 +29,8 @@ pub(crate) struct BlobWrite<'a> {
     pub(crate) now: SystemTime,
     /// The current blob. One that was gone by itself is let go of in `batch`, and stands here no more.
     current: Option<Blob>,
+    /// The snapshots that `batch` lets go of with an expired blob.
+    pub(crate) expired_snapshots: Vec<Moment>,
     /// The file of the uncommitted blocks of a name without a blob.
     pub(crate) uncommitted: Option<u128>,
     pub(crate) batch: Batch,
@@ -144,6 +146,7 @@ impl BlobService {
             key,
             now: self.now(),
             current,
+            expired_snapshots: Vec::new(),
             uncommitted,
             batch: Batch::new(),
             files: FileChanges::default(),
@@ -244,6 +247,9 @@ impl<'a> BlobWrite<'a> {
         let Place::Past(kind, moment) = place else {
             return Ok(self.current().cloned());
         };
+        if kind == History::Snapshot && self.expired_snapshots.contains(&moment) {
+            return Ok(None);
+        }
         let key = keys::history(self.home(), kind, &self.name, moment);
         let service = self.service;
         service.keyspaces.past(&service.db, self.home(), &key)
@@ -262,20 +268,6 @@ impl<'a> BlobWrite<'a> {
             moment = moment.max(last.next());
         }
         Ok(moment)
-    }
-
-    /// The latest moment that names something of this kind.
-    pub(crate) fn last_moment(&self, kind: History) -> Result<Option<Moment>> {
-        let range = KeyRange::prefix(&keys::history_of(self.home(), kind, &self.name));
-        let history = &self.service.keyspaces.history;
-        let snapshot = self.service.db.snapshot();
-        let mut rows = snapshot.scan(history, range, Direction::Backward);
-        if !rows.advance()? {
-            return Ok(None);
-        }
-        let name = keys::history_name(rows.key());
-        let moment = name.and_then(|(_, moment)| moment);
-        moment.map(Some).ok_or_else(crate::listing::unreadable)
     }
 
     /// Puts the record of the current blob, in place of whatever stands there.

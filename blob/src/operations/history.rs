@@ -1,0 +1,101 @@
+//! What stands under a name beside its current blob, read a bounded number of rows at a time.
+
+use super::checks::check_unprotected;
+use super::write::{BlobWrite, Place};
+use crate::codec;
+use crate::error::Result;
+use crate::keys::{self, History};
+use crate::listing::unreadable;
+use crate::model::BlobRecord;
+use crate::moment::Moment;
+use crate::sweep::Timer;
+use lazurite_engine::{Direction, KeyRange};
+
+/// Rows of a history that one batch changes at most. Each may hold 8 KiB of metadata, and a batch 64 MiB.
+pub(crate) const HISTORY_STEP: usize = 256;
+/// Before all moments that name something.
+pub(crate) const FIRST: Moment = Moment(0);
+
+impl BlobWrite<'_> {
+    /// The moments of the rows of this kind from `from` on, ascending, at most `max` of them.
+    pub(crate) fn moments(&self, kind: History, from: Moment, max: usize) -> Result<Vec<Moment>> {
+        let range = KeyRange {
+            start: keys::history(self.home(), kind, &self.name, from),
+            ..KeyRange::prefix(&keys::history_of(self.home(), kind, &self.name))
+        };
+        let history = &self.service.keyspaces.history;
+        let snapshot = self.service.db.snapshot();
+        let mut rows = snapshot.scan(history, range, Direction::Forward);
+        let mut moments = Vec::new();
+        while moments.len() < max && rows.advance()? {
+            moments.push(moment(rows.key())?);
+        }
+        Ok(moments)
+    }
+
+    /// The latest moment that names something of this kind.
+    pub(crate) fn last_moment(&self, kind: History) -> Result<Option<Moment>> {
+        let range = KeyRange::prefix(&keys::history_of(self.home(), kind, &self.name));
+        let history = &self.service.keyspaces.history;
+        let snapshot = self.service.db.snapshot();
+        let mut rows = snapshot.scan(history, range, Direction::Backward);
+        if !rows.advance()? {
+            return Ok(None);
+        }
+        moment(rows.key()).map(Some)
+    }
+
+    /// Fails if a snapshot has to stay. Reads them all, but nothing where nothing in the container ever was protected.
+    pub(crate) fn check_snapshots_unprotected(&self) -> Result<()> {
+        let (service, home) = (self.service, self.home());
+        let protected = &service.keyspaces.protected;
+        if service.db.get(protected, &home.to_be_bytes())?.is_none() {
+            return Ok(());
+        }
+        let range = KeyRange::prefix(&keys::history_of(home, History::Snapshot, &self.name));
+        let snapshot = service.db.snapshot();
+        let mut rows = snapshot.scan(&service.keyspaces.history, range, Direction::Forward);
+        while rows.advance()? {
+            if let BlobRecord::Committed(blob) = codec::decode_blob(&rows.value()?, home)? {
+                check_unprotected(&blob, self.now)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The snapshots up to `last` of a blob that is gone by itself go too, but for those that have to stay. What is too much for one batch
+    /// is left to the sweep. Answers whether there is more to do.
+    pub(crate) fn end_snapshots(&mut self, last: Moment) -> Result<bool> {
+        let present = self.moments(History::Snapshot, FIRST, HISTORY_STEP)?;
+        let is_full = present.len() == HISTORY_STEP;
+        let mut any = false;
+        for moment in present.into_iter().filter(|moment| *moment <= last) {
+            let place = Place::Past(History::Snapshot, moment);
+            let blob = self.past(place)?;
+            if let Some(blob) = blob.filter(|blob| !blob.is_protected(self.now)) {
+                self.remove(place);
+                self.forget(&blob);
+                self.expired_snapshots.push(moment);
+                any = true;
+            }
+        }
+        Ok(is_full && any)
+    }
+
+    /// As [`BlobWrite::end_snapshots`] of all there are, with a timer for the rest.
+    pub(crate) fn end_all_snapshots(&mut self) -> Result<()> {
+        let Some(last) = self.last_moment(History::Snapshot)? else {
+            return Ok(());
+        };
+        if self.end_snapshots(last)? {
+            let key = keys::history(self.home(), History::Snapshot, &self.name, last);
+            self.set_timer(self.now, Timer::Snapshots, &key);
+        }
+        Ok(())
+    }
+}
+
+fn moment(key: &[u8]) -> Result<Moment> {
+    let name = keys::history_name(key);
+    name.and_then(|(_, moment)| moment).ok_or_else(unreadable)
+}

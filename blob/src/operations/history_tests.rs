@@ -1,0 +1,277 @@
+//! Names with many snapshots, blobs that go by themselves, policies that change, and clocks that are set back over a restart.
+
+use super::history::HISTORY_STEP;
+use super::kept_tests::{DAY, keeping, soft_delete, versions};
+use super::tests::*;
+use crate::*;
+use std::time::SystemTime;
+
+const MANY: usize = 2 * HISTORY_STEP + 10;
+
+fn with_many_snapshots(policy: AccountPolicy) -> (Store, Vec<Moment>) {
+    let store = keeping(policy);
+    store.put("name", b"body").unwrap();
+    let snapshots = (0..MANY).map(|_| store.snapshot("name").unwrap());
+    let snapshots = snapshots.collect();
+    (store, snapshots)
+}
+
+fn include() -> DeleteBlob {
+    with_snapshots(DeleteSnapshots::Include)
+}
+
+impl Store {
+    fn set_policy(&self, policy: AccountPolicy) {
+        let set = self.service.set_account_policy(ACCOUNT, policy, None);
+        set.unwrap().wait().unwrap();
+    }
+
+    /// The same store opened by another process, whose clock shows `now`.
+    fn restarted(&self, now: SystemTime) -> Store {
+        let store = Store::over(&self.service.db, tempfile::tempdir().unwrap());
+        store.at(now);
+        store
+    }
+
+    fn count(&self, kind: &str, now: SystemTime) -> usize {
+        let kind = format!("name {kind}");
+        let everything = self.everything(now);
+        everything.iter().filter(|told| **told == kind).count()
+    }
+}
+
+#[test]
+fn a_blob_with_any_number_of_snapshots_is_deleted_and_comes_back() {
+    for only in [false, true] {
+        let (store, _) = with_many_snapshots(soft_delete(3));
+        let request = match only {
+            true => with_snapshots(DeleteSnapshots::Only),
+            false => include(),
+        };
+        let permanent = store
+            .delete_with("name", BlobState::Current, request)
+            .unwrap();
+        assert!(!permanent);
+        assert_eq!(store.count("snapshot", at(6)), 0);
+        assert_eq!(store.count("deleted snapshot", at(6)), MANY);
+        assert_eq!(store.count("current", at(6)), usize::from(only));
+        store.undelete("name", at(7)).unwrap();
+        assert_eq!(store.count("snapshot", at(7)), MANY);
+        assert_eq!(store.read("name").unwrap(), b"body");
+    }
+}
+
+#[test]
+fn a_deletion_that_was_cut_short_is_done_by_deleting_again() {
+    let (store, _) = with_many_snapshots(AccountPolicy::default());
+    let step = store
+        .service
+        .delete_step(&address("name"), &include(), true)
+        .unwrap();
+    assert!(step.is_none());
+    assert_eq!(store.count("snapshot", at(6)), MANY - HISTORY_STEP);
+    assert_eq!(store.read("name").unwrap(), b"body");
+    store
+        .delete_with("name", BlobState::Current, include())
+        .unwrap();
+    store.empty();
+}
+
+#[test]
+fn a_snapshot_that_has_to_stay_keeps_all_of_them() {
+    let (store, snapshots) = with_many_snapshots(AccountPolicy::default());
+    let last = BlobAddress {
+        state: BlobState::Snapshot(*snapshots.last().unwrap()),
+        ..address("name")
+    };
+    let held = store.service.set_blob_legal_hold(&last, true);
+    held.unwrap().wait().unwrap();
+    let refused = store.delete_with("name", BlobState::Current, include());
+    assert_err!(refused, Error::BlobImmutableDueToPolicy);
+    assert_eq!(store.count("snapshot", at(6)), MANY);
+}
+
+#[test]
+fn deletions_of_one_name_come_back_in_any_number() {
+    let store = keeping(soft_delete(3));
+    for number in 0..MANY {
+        store.put("name", number.to_string().as_bytes()).unwrap();
+        store.delete("name").unwrap();
+    }
+    store.undelete("name", at(7)).unwrap();
+    let last = (MANY - 1).to_string();
+    assert_eq!(store.read("name").unwrap(), last.as_bytes());
+    assert_eq!(store.count("snapshot", at(7)), MANY - 1);
+    assert_eq!(store.count("deleted blob", at(7)), 0);
+}
+
+#[test]
+fn snapshots_expire_with_their_blob() {
+    let (store, _) = with_many_snapshots(AccountPolicy::default());
+    store.expire("name", 5, at(10));
+    store.at(at(16)).sweep(100).unwrap();
+    store.empty();
+}
+
+#[test]
+fn a_new_blob_inherits_no_snapshots_of_one_that_has_expired() {
+    let (store, snapshots) = with_many_snapshots(AccountPolicy::default());
+    store.expire("name", 5, at(10));
+    // A snapshot that goes with the blob is deleted once, whoever asks.
+    store.at(at(16));
+    let first = BlobAddress {
+        state: BlobState::Snapshot(snapshots[0]),
+        ..address("name")
+    };
+    let gone = store.service.delete_blob(&first, &DeleteBlob::default());
+    assert_err!(gone, Error::BlobNotFound);
+    let put = store.put_request(b"new");
+    store.put_with("name", put, at(16)).unwrap();
+    let own =
+        store
+            .service
+            .snapshot_blob(&address("name"), Metadata::new(), &Conditions::default());
+    own.unwrap().2.wait().unwrap();
+    store.at(at(17)).sweep(100).unwrap();
+    assert_eq!(store.everything(at(17)), ["name snapshot", "name current"]);
+}
+
+#[test]
+fn a_snapshot_with_a_hold_does_not_expire() {
+    let store = keeping(AccountPolicy::default());
+    store.put("name", b"body").unwrap();
+    let state = BlobState::Snapshot(store.snapshot("name").unwrap());
+    let snapshot = BlobAddress {
+        state,
+        ..address("name")
+    };
+    let held = store.service.set_blob_legal_hold(&snapshot, true);
+    held.unwrap().wait().unwrap();
+    store.expire("name", 5, at(10));
+    store.at(at(16)).sweep(100).unwrap();
+    assert_eq!(store.everything(at(17)), ["name snapshot"]);
+}
+
+#[test]
+fn what_was_a_version_stays_one_when_versioning_is_switched_off() {
+    let both = AccountPolicy {
+        delete_retention_days: Some(3),
+        ..versions()
+    };
+    let changes: [fn(&Store); 3] = [
+        |store| store.delete("name").unwrap(),
+        |store| drop(store.put("name", b"second").unwrap()),
+        |store| {
+            let (name, metadata) = (address("name"), pairs(&[("a", "b")]));
+            let none = Conditions::default();
+            let set = store.service.set_blob_metadata(&name, metadata, &none);
+            set.unwrap().1.wait().unwrap();
+        },
+    ];
+    for policies in [
+        [versions(), AccountPolicy::default()],
+        [both, soft_delete(3)],
+    ] {
+        for change in changes {
+            let store = keeping(policies[0]);
+            let first = store.put("name", b"first").unwrap().written.version;
+            store.set_policy(policies[1]);
+            change(&store);
+            let state = BlobState::Version(first.unwrap());
+            assert_eq!(store.read_state("name", state).unwrap(), b"first");
+            assert_eq!(store.count("version", at(6)), 1);
+            if let Ok(blob) = store.properties("name") {
+                assert_eq!(blob.version, None);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_blob_that_was_deleted_is_undeleted_as_what_it_was() {
+    // Deleted as a version, it is none that undeletion brings back; deleted for retention alone, it is the blob again.
+    let store = keeping(AccountPolicy {
+        delete_retention_days: Some(3),
+        ..versions()
+    });
+    store.put("name", b"first").unwrap();
+    store.set_policy(soft_delete(3));
+    store.delete("name").unwrap();
+    assert_err!(store.undelete("name", at(7)), Error::BlobNotFound);
+    assert_eq!(store.everything(at(7)), ["name version"]);
+    store.put("name", b"second").unwrap();
+    store.delete("name").unwrap();
+    store.undelete("name", at(7)).unwrap();
+    assert_eq!(store.read("name").unwrap(), b"second");
+    assert_eq!(store.everything(at(7)), ["name version", "name current"]);
+}
+
+#[test]
+fn moments_increase_though_the_clock_was_set_back_over_a_restart() {
+    let store = keeping(soft_delete(30));
+    let late = at(20 * DAY);
+    store
+        .put_with("name", store.put_request(b"old"), late)
+        .unwrap();
+    let first = store.snapshot("name").unwrap();
+    let deletion = store.at(late);
+    let deleted = deletion.delete_blob(&address("name"), &include());
+    deleted.unwrap().1.wait().unwrap();
+
+    let store = store.restarted(at(DAY));
+    let new = store.put_request(b"new");
+    store.put_with("name", new, at(DAY)).unwrap();
+    let none = Conditions::default();
+    let taken = store
+        .at(at(DAY))
+        .snapshot_blob(&address("name"), Metadata::new(), &none);
+    assert!(taken.unwrap().0 > first);
+    let deleted = store.at(at(DAY)).delete_blob(&address("name"), &include());
+    deleted.unwrap().1.wait().unwrap();
+    store.undelete("name", at(2 * DAY)).unwrap();
+    assert_eq!(store.read("name").unwrap(), b"new");
+}
+
+#[test]
+fn versions_increase_though_the_clock_was_set_back_over_a_restart() {
+    let store = keeping(versions());
+    let late = at(20 * DAY);
+    let put = store.put_request(b"first");
+    let first = store.put_with("name", put, late).unwrap().written.version;
+    store.at(late);
+    store.delete("name").unwrap();
+    let store = store.restarted(at(DAY));
+    let put = store.put_request(b"second");
+    let second = store.put_with("name", put, at(DAY)).unwrap();
+    assert!(second.written.version > first);
+    let state = BlobState::Version(first.unwrap());
+    assert_eq!(store.read_state("name", state).unwrap(), b"first");
+}
+
+#[test]
+fn a_deletion_says_whether_what_goes_can_be_had_back() {
+    let off = AccountPolicy::default();
+    for (policy, snapshots, permanent) in [
+        (off, None, true),
+        (off, Some(DeleteSnapshots::Only), true),
+        (off, Some(DeleteSnapshots::Include), true),
+        (soft_delete(3), None, false),
+        (soft_delete(3), Some(DeleteSnapshots::Only), false),
+        (versions(), None, false),
+        // Versions keep no snapshots.
+        (versions(), Some(DeleteSnapshots::Only), true),
+        (versions(), Some(DeleteSnapshots::Include), false),
+    ] {
+        let store = keeping(policy);
+        store.put("name", b"body").unwrap();
+        if snapshots.is_some() {
+            store.snapshot("name").unwrap();
+        }
+        let request = DeleteBlob {
+            snapshots,
+            ..DeleteBlob::default()
+        };
+        let said = store.delete_with("name", BlobState::Current, request);
+        assert_eq!(said.unwrap(), permanent, "{policy:?} {snapshots:?}");
+    }
+}
