@@ -146,6 +146,12 @@ pub(super) struct Known {
     pub(super) secret: Secret,
 }
 
+impl Known {
+    pub(super) fn has_expired(&self, now: SystemTime) -> bool {
+        self.expires_at.is_some_and(|at| at <= now)
+    }
+}
+
 /// What stands under a name, and what was deleted of it and is still kept.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Name {
@@ -161,19 +167,27 @@ pub(super) struct Name {
 }
 
 impl Name {
+    /// Whether the current blob is gone by itself.
+    pub(super) fn has_expired(&self, now: SystemTime) -> bool {
+        let current = self.current.as_ref();
+        current.is_some_and(|known| known.has_expired(now))
+    }
+
     /// What time alone makes of it.
     pub(super) fn pass(&mut self, now: SystemTime) {
-        let gone = |known: &Known| known.expires_at.is_some_and(|at| at <= now);
-        if self.current.as_ref().is_some_and(gone) {
+        if self.has_expired(now) {
             self.current = None;
+            self.snapshots.clear();
+            self.others = 0;
             self.unstage();
         }
         for known in self.current.iter_mut().chain(self.snapshots.values_mut()) {
             known.lease.pass(now);
             known.tier.pass(now);
         }
+        let gone = |known: &Option<Known>| known.as_ref().is_some_and(|it| it.has_expired(now));
         self.kept
-            .retain(|(until, known)| *until > now && !known.as_ref().is_some_and(gone));
+            .retain(|(until, known)| *until > now && !gone(known));
     }
 
     pub(super) fn unstage(&mut self) {

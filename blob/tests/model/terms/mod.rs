@@ -190,12 +190,16 @@ impl Walk {
             .expect("the service found one")
     }
 
-    /// Time goes by, on both sides.
+    /// Time goes by, on both sides. The snapshots of a blob that expires are there until the sweep comes, which is at once.
     fn pass(&mut self, time: Duration) {
         self.now += time;
         let now = self.now;
+        let expires = self.names.values().any(|name| name.has_expired(now));
         self.names.values_mut().for_each(|name| name.pass(now));
         self.leases.iter_mut().for_each(|lease| lease.pass(now));
+        if expires {
+            self.sweep();
+        }
     }
 
     /// A while, or days, after which the sweep comes.
@@ -205,6 +209,10 @@ impl Walk {
             _ => Duration::from_secs(self.random.below(70) as u64),
         };
         self.pass(time);
+        self.sweep();
+    }
+
+    fn sweep(&mut self) {
         while self.at(self.now).sweep(3).unwrap().steps > 0 {}
         let now = self.now;
         for name in self.names.values_mut() {
