@@ -180,6 +180,11 @@ impl TagQuery {
         let equal = |one: &&Comparison| one.operator == Operator::Equal;
         self.all.iter().find(equal).unwrap_or(&self.all[0])
     }
+
+    /// The comparisons of the tag that this one is about, itself included.
+    pub(crate) fn of_same_name(&self, one: &Comparison) -> impl Iterator<Item = &Comparison> {
+        self.all.iter().filter(|other| other.name == one.name)
+    }
 }
 
 impl Comparison {
@@ -191,6 +196,14 @@ impl Comparison {
         !self.name.is_empty()
             && is_within(&self.name, NAME_CHARACTERS_MAX)
             && is_within(&self.value, VALUE_CHARACTERS_MAX)
+    }
+
+    pub(crate) fn is_lower_bound(&self) -> bool {
+        matches!(self.operator, Operator::Greater | Operator::GreaterOrEqual)
+    }
+
+    pub(crate) fn is_upper_bound(&self) -> bool {
+        matches!(self.operator, Operator::Less | Operator::LessOrEqual)
     }
 
     /// Whether there is a tag of that name, and it compares so. A tag that is missing differs from nothing, as NULL does in SQL.

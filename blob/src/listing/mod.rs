@@ -171,7 +171,7 @@ impl ListBlobs {
         let marker = read_marker(self.marker.as_deref())?;
         for from in [Some(start), marker].into_iter().flatten() {
             if !from.0.is_empty() {
-                walk.seek(&from);
+                walk.seek(&from)?;
             }
         }
         let end = names::slashes(&self.end_before).into_owned();

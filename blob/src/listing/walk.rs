@@ -100,6 +100,14 @@ impl Cursor {
         self.seek_key(&key);
     }
 
+    /// Goes to the first row of the next name. For histories only.
+    fn seek_past_name(&mut self, name: &str) {
+        let kind = self.kind.expect("the rows of a history");
+        let rows = keys::history_of(self.container_id, kind, name);
+        let end = KeyRange::prefix(&rows).end;
+        self.seek_key(&end.expect("a name's end is not FF"));
+    }
+
     fn seek_past(&mut self, prefix: &str) {
         let start = match self.kind {
             Some(kind) => keys::history_start(self.container_id, kind, prefix),
@@ -149,8 +157,22 @@ impl<'a> Walk<'a> {
     }
 
     /// Goes to what stands at this position or after it; never backwards.
-    pub(super) fn seek(&mut self, to: &Position) {
-        self.cursors.iter_mut().for_each(|cursor| cursor.seek(to));
+    pub(super) fn seek(&mut self, to: &Position) -> Result<()> {
+        for cursor in &mut self.cursors {
+            let stands_for_all = cursor.kind == Some(History::Version) && !self.request.versions;
+            match to {
+                (name, Some(_)) if stands_for_all => {
+                    // All versions of a name are one entry, which stands where the first of them does.
+                    cursor.seek(&(name.clone(), None));
+                    cursor.load(&mut self.rows_examined)?;
+                    if cursor.head.as_ref().is_some_and(|first| first < to) {
+                        cursor.seek_past_name(name);
+                    }
+                }
+                _ => cursor.seek(to),
+            }
+        }
+        Ok(())
     }
 
     /// The next entry, and where it stands. After a prefix the walk stands beyond all names that begin with it, without having seen them.
@@ -265,9 +287,7 @@ impl<'a> Walk<'a> {
     fn seek_past_versions(&mut self, name: &str) {
         for cursor in &mut self.cursors {
             if cursor.kind == Some(History::Version) {
-                let rows = keys::history_of(cursor.container_id, History::Version, name);
-                let end = KeyRange::prefix(&rows).end;
-                cursor.seek_key(&end.expect("a name's end is not FF"));
+                cursor.seek_past_name(name);
             }
         }
     }

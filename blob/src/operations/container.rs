@@ -269,7 +269,8 @@ impl BlobService {
         Ok(())
     }
 
-    /// Puts a deleted container back with all that it held, under the name it had. `version` is that of its listing.
+    /// Puts a deleted container back with all that it held, under the name it had. `version` is that of its listing. Copies that were
+    /// under way in it have failed: who fetched them has found no container meanwhile.
     /// Errors: of the name; `ContainerNotFound` if none of that name and version is kept; `ContainerAlreadyExists`.
     pub fn restore_container(
         &self,
@@ -279,7 +280,7 @@ impl BlobService {
     ) -> Result<(Written, Ticket)> {
         names::check_container_name(container)?;
         let key = keys::container(account, container);
-        let _gate = self.gates.alone(&key);
+        let gate = self.gates.alone(&key);
         let deleted_key = keys::deleted_container(account, container, version);
         let mut found = self.keyspaces.container(&self.db, &deleted_key)?;
         if found
@@ -296,7 +297,11 @@ impl BlobService {
         batch.delete(&self.keyspaces.containers, &deleted_key);
         let value = codec::encode_container(&found);
         batch.put(&self.keyspaces.containers, &key, &value);
-        Ok((found.written(), self.db.write(batch)?))
+        let ticket = self.db.write(batch)?;
+        drop(gate);
+        let description = "The container was deleted while the copy was under way.";
+        self.fail_copies(keys::all_of_container(found.id), description)?;
+        Ok((found.written(), ticket))
     }
 
     /// One page of the account's containers, in byte order of names.

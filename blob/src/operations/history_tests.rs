@@ -275,3 +275,118 @@ fn a_deletion_says_whether_what_goes_can_be_had_back() {
         assert_eq!(said.unwrap(), permanent, "{policy:?} {snapshots:?}");
     }
 }
+
+#[test]
+fn versions_that_stand_for_a_name_are_listed_once_however_long_the_pages_are() {
+    let store = keeping(AccountPolicy {
+        delete_retention_days: Some(3),
+        ..versions()
+    });
+    let put = |body: &[u8]| store.put("name", body).unwrap().written.version.unwrap();
+    let _first = put(b"first");
+    let second = put(b"second");
+    put(b"third");
+    store.delete("name").unwrap();
+    let state = BlobState::Version(second);
+    store
+        .delete_with("name", state, DeleteBlob::default())
+        .unwrap();
+    let mut request = ListBlobs {
+        deleted: true,
+        deleted_with_versions: true,
+        ..ListBlobs::default()
+    };
+    let versions_of = |page: ListBlobsPage| {
+        let version = |entry: BlobEntry| match entry {
+            BlobEntry::Blob(listed) => listed.blob.unwrap().version,
+            BlobEntry::Prefix(_) => None,
+        };
+        page.entries.into_iter().map(version).collect::<Vec<_>>()
+    };
+    let whole = versions_of(store.list(&request));
+    assert_eq!(whole.len(), 2);
+    request.max_results = Some(1);
+    let mut paged = Vec::new();
+    loop {
+        let page = store.list(&request);
+        request.marker = page.next_marker.clone();
+        paged.extend(versions_of(page));
+        if request.marker.is_none() {
+            break;
+        }
+    }
+    assert_eq!(paged, whole);
+}
+
+#[test]
+fn a_copy_to_a_container_that_was_deleted_and_restored_has_failed() {
+    let store = keeping(AccountPolicy {
+        container_retention_days: Some(3),
+        ..AccountPolicy::default()
+    });
+    let request = CopyBlob {
+        source_url: "http://elsewhere/c/b".to_string(),
+        ..CopyBlob::default()
+    };
+    let started = store.service.start_copy(&address("name"), request, 4);
+    let id = started.unwrap().0.copy_id;
+    let none = Conditions::default();
+    let deleted = store.service.delete_container(ACCOUNT, CONTAINER, &none);
+    deleted.unwrap().wait().unwrap();
+    let failed = store.service.fail_copy(&address("name"), id, "gone");
+    assert_err!(failed, Error::ContainerNotFound);
+    let request = ListContainers {
+        deleted: true,
+        ..ListContainers::default()
+    };
+    let listed = store.service.list_containers(ACCOUNT, &request).unwrap();
+    let version = listed.containers[0].1.deleted_version().unwrap();
+    let restored = store.service.restore_container(ACCOUNT, CONTAINER, version);
+    restored.unwrap().1.wait().unwrap();
+    let copy = store.properties("name").unwrap().copy.unwrap();
+    assert_eq!(copy.status, CopyStatus::Failed);
+    store.put("name", b"written").unwrap();
+    assert_eq!(store.rows(&store.service.keyspaces.copies), 0);
+}
+
+#[test]
+fn a_search_for_tags_looks_at_a_bounded_number_of_rows_a_page() {
+    let store = keeping(AccountPolicy::default());
+    for number in 0..350 {
+        let name = format!("{number:03}");
+        store.put(&name, b"").unwrap();
+        let value = (number / 50).to_string();
+        store
+            .tag(&name, &[("all", "1"), ("group", &value)])
+            .unwrap();
+    }
+    store.tag("349", &[("all", "1"), ("one", "2")]).unwrap();
+    let pages = |query: &str| {
+        let mut request = FindBlobsByTags {
+            query: TagQuery::parse(query).unwrap(),
+            marker: None,
+            versions: false,
+            max_results: None,
+        };
+        let (mut pages, mut found, mut examined) = (0, Vec::new(), 0);
+        loop {
+            let page = store.service.find_blobs_by_tags(ACCOUNT, &request).unwrap();
+            assert!(page.rows_examined <= 102);
+            pages += 1;
+            examined += page.rows_examined;
+            found.extend(page.blobs.into_iter().map(|blob| blob.name));
+            request.marker = page.next_marker;
+            if request.marker.is_none() {
+                return (pages, found, examined);
+            }
+        }
+    };
+    let (count, found, _) = pages("all = '1' AND one = '2'");
+    assert_eq!((count, found), (4, vec!["349".to_string()]));
+    // Both ends of what is asked for bound what is looked at.
+    for query in ["group > '2' AND group < '4'", "group < '4' AND group > '2'"] {
+        let (_, found, examined) = pages(query);
+        assert_eq!(found.len(), 50);
+        assert!(examined <= 102, "{query}: {examined}");
+    }
+}

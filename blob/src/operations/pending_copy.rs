@@ -129,8 +129,13 @@ impl BlobService {
     /// Ends the pending copies that whoever had the store before did not end, as [`BlobService::fail_copy`] does, and says how
     /// many there were. To be called before the first [`BlobService::start_copy`]; reads what is pending and nothing else.
     pub fn fail_interrupted_copies(&self, description: &str) -> Result<u64> {
+        self.fail_copies(KeyRange::all(), description)
+    }
+
+    /// Ends the pending copies to the blobs of this range, and says how many there were.
+    pub(super) fn fail_copies(&self, range: KeyRange, description: &str) -> Result<u64> {
         let snapshot = self.db.snapshot();
-        let mut rows = snapshot.scan(&self.keyspaces.copies, KeyRange::all(), Direction::Forward);
+        let mut rows = snapshot.scan(&self.keyspaces.copies, range, Direction::Forward);
         let mut failed = 0;
         while rows.advance()? {
             let container_key = rows.value()?.to_vec();

@@ -11,7 +11,7 @@ use crate::listing::{PAGE_ENTRIES_MAX, unreadable};
 use crate::model::{Blob, BlobAddress, BlobRecord, BlobState, Tags};
 use crate::moment::Moment;
 use crate::names;
-use crate::tags::{self, Comparison, Operator, TagQuery};
+use crate::tags::{self, Operator, TagQuery};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use lazurite_engine::{Direction, KeyRange, Scan, Snapshot, Ticket};
@@ -150,6 +150,10 @@ impl BlobService {
     }
 }
 
+/// Rows of the index that one page looks at: where few blobs meet all comparisons, it is short or empty, and says where to go on. Source: Find
+/// Blobs by Tags, "Remarks": a page may be empty and have a NextMarker.
+const ROWS_MAX: u64 = if cfg!(test) { 100 } else { 50_000 };
+
 /// A search under way.
 struct Search<'a> {
     service: &'a BlobService,
@@ -198,6 +202,10 @@ impl<'a> Search<'a> {
             cursors.push(self.cursor(home, Tagged::Versions, from.as_ref()));
         }
         while let Some(row) = self.first(&mut cursors)? {
+            if self.page.rows_examined > ROWS_MAX {
+                self.page.next_marker = Some(write_marker(name, &row.key));
+                return Ok(false);
+            }
             let Some(found) = self.matching(name, home, &row)? else {
                 continue;
             };
@@ -212,16 +220,19 @@ impl<'a> Search<'a> {
 
     /// A walk over the rows that may meet the comparison which the search is led by.
     fn cursor(&self, home: u128, of: Tagged, from: Option<&Row>) -> Cursor {
-        let leading = self.request.query.narrowest();
+        let query = &self.request.query;
+        let leading = query.narrowest();
         let values = |value: &str| keys::tag_values(home, of, &leading.name, value);
         let mut range = KeyRange::prefix(&values(""));
-        match leading.operator {
-            Operator::Equal => {
-                let all = [&values(&leading.value)[..], &[0, 1]].concat();
-                range = KeyRange::prefix(&all);
-            }
-            Operator::Greater | Operator::GreaterOrEqual => range.start = values(&leading.value),
-            Operator::Less | Operator::LessOrEqual | Operator::NotEqual => {}
+        if leading.operator == Operator::Equal {
+            let all = [&values(&leading.value)[..], &[0, 1]].concat();
+            range = KeyRange::prefix(&all);
+        } else {
+            let lower = query
+                .of_same_name(leading)
+                .filter(|one| one.is_lower_bound());
+            let starts = lower.map(|one| values(&one.value));
+            range.start = starts.fold(range.start, Vec::max);
         }
         if let Some(Row {
             value,
@@ -246,7 +257,7 @@ impl<'a> Search<'a> {
     /// The row that comes first, which the cursor on it leaves.
     fn first(&mut self, cursors: &mut [Cursor]) -> Result<Option<Row>> {
         for cursor in cursors.iter_mut() {
-            self.page.rows_examined += u64::from(cursor.load(self.request.query.narrowest())?);
+            self.page.rows_examined += u64::from(cursor.load(&self.request.query)?);
         }
         let heads = cursors.iter().enumerate();
         let heads = heads.filter_map(|(at, cursor)| Some((at, cursor.head.as_ref()?.place())));
@@ -316,7 +327,7 @@ struct Cursor {
 
 impl Cursor {
     /// Stands on the next row, unless it stands on one already. Answers whether it has looked at one.
-    fn load(&mut self, leading: &Comparison) -> Result<bool> {
+    fn load(&mut self, query: &TagQuery) -> Result<bool> {
         if self.head.is_some() || self.ended {
             return Ok(false);
         }
@@ -325,9 +336,11 @@ impl Cursor {
             return Ok(false);
         }
         let row = Row::read(self.rows.key()).ok_or_else(unreadable)?;
-        // Values ascend: what is beyond the comparison once stays beyond it.
-        let bounded = matches!(leading.operator, Operator::Less | Operator::LessOrEqual);
-        self.ended = bounded && !leading.admits(&row.value);
+        // Values ascend: what is beyond a comparison once stays beyond it.
+        let mut upper = query
+            .of_same_name(query.narrowest())
+            .filter(|one| one.is_upper_bound());
+        self.ended = upper.any(|one| !one.admits(&row.value));
         self.head = Some(row).filter(|_| !self.ended);
         Ok(true)
     }
