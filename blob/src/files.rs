@@ -5,7 +5,7 @@
 //! once is never changed; its count is changed under the lock of the file, after those of the blobs.
 
 use crate::codec;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::keys::File;
 use crate::model::{Blob, Content, Layer};
 use crate::{BlobService, Keyspaces};
@@ -120,9 +120,15 @@ impl BlobService {
         value.map_or(Ok(1), |value| codec::decode_count(&value))
     }
 
-    /// How many records will name the file after a change.
+    /// How many records will name the file after a change. Error: `InternalError` if they were fewer than none, which is told instead of
+    /// dropping a file twice.
     pub(crate) fn references_after(&self, file: &File, change: i64) -> Result<u64> {
-        Ok(self.references(file)?.saturating_add_signed(change))
+        let before = self.references(file)?;
+        before
+            .checked_add_signed(change)
+            .ok_or_else(|| Error::InternalError {
+                reason: format!("{before} records name a file, and {change} more are to"),
+            })
     }
 
     /// Whether another record names the layer's file. For who holds the lock of a blob that names it: then an answer of `false`

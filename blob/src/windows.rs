@@ -231,10 +231,17 @@ impl Changes {
         let mut rows = self.snapshot.scan(blocks, epochs, Direction::Forward);
         let mut windows = BTreeSet::new();
         while rows.advance()? {
-            let (_, window) = keys::epoch_and_window(rows.key()).ok_or_else(unreadable)?;
-            if window >= from {
-                windows.insert(window);
+            let (epoch, window) = keys::epoch_and_window(rows.key()).ok_or_else(unreadable)?;
+            // Within an epoch windows ascend: those before the part and behind it are not walked over.
+            if window < from {
+                rows.seek(&self.file.changed(epoch, from));
+                continue;
             }
+            if self.next_window.is_some_and(|next| window >= next) {
+                rows.seek(&self.file.changed(epoch.saturating_add(1), from));
+                continue;
+            }
+            windows.insert(window);
             if windows.len() > WINDOWS_MAX {
                 windows.pop_last();
                 self.next_window = windows.last().map(|last| last.saturating_add(1));

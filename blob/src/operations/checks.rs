@@ -67,7 +67,7 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// As [`BlobWrite::find`], with the condition of a change. Errors: also those of a blob that is not there.
+    /// As [`BlobWrite::find_settled`], with the condition of a change. Errors: also those of a blob that is not there.
     pub(crate) fn find_for_change(
         &self,
         state: BlobState,
@@ -79,7 +79,19 @@ impl BlobWrite<'_> {
         };
         let validators = found.as_ref().map(|(_, blob)| Validators::from(blob));
         condition.check(WriteKind::Change, validators)?;
-        found.ok_or(Error::BlobNotFound)
+        self.settled(found.ok_or(Error::BlobNotFound)?)
+    }
+
+    /// As [`BlobWrite::find`], of what no copy is under way to. Error: also `PendingCopyOperation`.
+    pub(crate) fn find_settled(&self, state: BlobState) -> Result<(Place, Blob)> {
+        self.settled(self.find(state)?)
+    }
+
+    fn settled(&self, found: (Place, Blob)) -> Result<(Place, Blob)> {
+        if found.0 == Place::Current {
+            self.check_not_pending()?;
+        }
+        Ok(found)
     }
 
     /// Holds the id that a write came with against the lease of the current blob.

@@ -4,7 +4,7 @@ use super::history::HISTORY_STEP;
 use super::kept_tests::{DAY, keeping, soft_delete, versions};
 use super::tests::*;
 use crate::*;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 const MANY: usize = 2 * HISTORY_STEP + 10;
 
@@ -331,6 +331,16 @@ fn a_copy_to_a_container_that_was_deleted_and_restored_has_failed() {
     let started = store.service.start_copy(&address("name"), request, 4);
     let id = started.unwrap().0.copy_id;
     let none = Conditions::default();
+    for changed in [
+        store.tag("name", &[("a", "b")]),
+        store.tier("name", AccessTier::Cool, at(1)).map(|_| ()),
+        store
+            .service
+            .set_blob_legal_hold(&address("name"), true)
+            .map(|_| ()),
+    ] {
+        assert_err!(changed, Error::PendingCopyOperation);
+    }
     let deleted = store.service.delete_container(ACCOUNT, CONTAINER, &none);
     deleted.unwrap().wait().unwrap();
     let failed = store.service.fail_copy(&address("name"), id, "gone");
@@ -389,4 +399,25 @@ fn a_search_for_tags_looks_at_a_bounded_number_of_rows_a_page() {
         assert_eq!(found.len(), 50);
         assert!(examined <= 102, "{query}: {examined}");
     }
+}
+
+#[test]
+fn an_expiry_has_its_conditions_and_a_time_that_can_be_told() {
+    let store = store();
+    let etag = store.put("name", b"body").unwrap().written.etag;
+    let set = |expiry, conditions: &Conditions| {
+        let set = store
+            .at(at(1))
+            .set_blob_expiry(&address("name"), expiry, conditions);
+        set.map(|_| ())
+    };
+    let none = Conditions::default();
+    for milliseconds in [u64::MAX, 253_402_300_800_000] {
+        let far = Expiry::RelativeToNow(Duration::from_millis(milliseconds));
+        assert_err!(set(far, &none), Error::InvalidHeaderValue { .. });
+    }
+    let soon = Expiry::RelativeToNow(Duration::from_secs(9));
+    let other = if_match(ETag(etag.0 + 1));
+    assert_err!(set(soon, &other), Error::ConditionNotMet);
+    set(soon, &if_match(etag)).unwrap();
 }

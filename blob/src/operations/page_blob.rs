@@ -305,6 +305,8 @@ impl<'a> BlobWrite<'a> {
             if layer.shared {
                 // What others see of the file must not change meanwhile.
                 let key = layer.file.references();
+                // A second one on the same stripe would wait for the first.
+                assert!(self.file_lock.is_none(), "a write locks one file of pages");
                 self.file_lock = Some(service.file_locks.lock(&key));
             }
             if let Some(writer) = service.writer(layer)? {

@@ -3,7 +3,7 @@
 use super::checks::check_unprotected;
 use super::write::{BlobWrite, Place};
 use crate::BlobService;
-use crate::conditions::Conditions;
+use crate::conditions::{Conditions, WriteKind};
 use crate::error::{Error, Result};
 use crate::etag::whole_seconds;
 use crate::lease::Leased;
@@ -50,7 +50,7 @@ impl BlobService {
     ) -> Result<(TierOutcome, Ticket)> {
         let mut write = self.begin_any_write(address)?;
         let now = write.now;
-        let (place, mut blob) = write.find(address.state)?;
+        let (place, mut blob) = write.find_settled(address.state)?;
         conditions.check_tags(&blob.tags)?;
         write.check_lease_at(place, &blob, conditions)?;
         check_tier(blob.blob_type(), tier)?;
@@ -81,17 +81,19 @@ impl BlobService {
     }
 
     /// Set Blob Expiry: from then on the blob is as if it were not there.
-    /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`; those of leases;
-    /// `PendingCopyOperation`; `BlobImmutableDueToPolicy`; `InvalidHeaderValue` for a time that has passed.
+    /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`; those of the conditions of
+    /// a write and of leases; `PendingCopyOperation`; `BlobImmutableDueToPolicy`; `InvalidHeaderValue` for a time that has passed or is
+    /// after the year 9999.
     pub fn set_blob_expiry(
         &self,
         address: &BlobAddress<'_>,
         expiry: Expiry,
         conditions: &Conditions,
     ) -> Result<(Written, Ticket)> {
+        let condition = conditions.for_write()?;
         let mut write = self.begin_write(address)?;
+        write.check(condition, conditions, WriteKind::Change)?;
         let mut blob = write.existing()?;
-        write.check_lease(conditions.lease_id)?;
         let now = write.now;
         write.check_not_pending()?;
         check_unprotected(&blob, now)?;
@@ -102,7 +104,11 @@ impl BlobService {
             Expiry::RelativeToNow(time) => Some(after(now, time)),
             Expiry::Absolute(time) => Some(Some(time)),
         };
-        let at = at.map(|at| at.filter(|at| *at > now).ok_or_else(past_expiry));
+        let possible = now..SystemTime::UNIX_EPOCH + YEAR_10000;
+        let at = at.map(|at| {
+            at.filter(|at| possible.contains(at))
+                .ok_or_else(not_an_expiry)
+        });
         blob.expires_at = at.transpose()?;
         write.set_expiry_timer(&blob);
         write.commit_changed(blob)
@@ -146,7 +152,7 @@ impl BlobService {
     /// Errors: of the names; `ContainerNotFound`, `BlobNotFound`; `BlobImmutableDueToPolicy`.
     pub fn delete_blob_immutability_policy(&self, address: &BlobAddress<'_>) -> Result<Ticket> {
         let mut write = self.begin_any_write(address)?;
-        let (place, mut blob) = write.find(address.state)?;
+        let (place, mut blob) = write.find_settled(address.state)?;
         let mode = blob.immutability.map(|policy| policy.mode);
         if mode == Some(ImmutabilityMode::Locked) {
             return Err(Error::BlobImmutableDueToPolicy);
@@ -163,17 +169,20 @@ impl BlobService {
         legal_hold: bool,
     ) -> Result<Ticket> {
         let mut write = self.begin_any_write(address)?;
-        let (place, mut blob) = write.find(address.state)?;
+        let (place, mut blob) = write.find_settled(address.state)?;
         blob.legal_hold = legal_hold;
         write.put(place, &blob);
         write.commit()
     }
 }
 
-fn past_expiry() -> Error {
+/// When the years that dates on the wire can tell are over, since 1970.
+const YEAR_10000: Duration = Duration::from_secs(253_402_300_800);
+
+fn not_an_expiry() -> Error {
     Error::InvalidHeaderValue {
         header: "x-ms-expiry-time",
-        value: "a time that has passed".to_string(),
+        value: "a time that has passed, or after the year 9999".to_string(),
     }
 }
 

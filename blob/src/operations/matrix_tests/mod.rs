@@ -417,7 +417,7 @@ fn settings() -> Vec<Operation> {
             "Set Blob Expiry",
             BlockBlob,
             Changes,
-            Nothing,
+            Change,
             |s, name, c, now| { done(s.at(now).set_blob_expiry(&address(name), Expiry::Never, c)) }
         ),
         operation!(
