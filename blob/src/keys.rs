@@ -39,7 +39,9 @@
 mod file;
 mod tags;
 
-pub(crate) use file::{File, end_offset, epoch, epoch_and_window, window_and_epoch};
+pub(crate) use file::{
+    File, block_content_id, end_offset, epoch, epoch_and_window, window_and_epoch,
+};
 pub(crate) use tags::{Tagged, tag, tag_values, tagged};
 
 use crate::moment::Moment;

@@ -40,6 +40,8 @@ pub(crate) enum Timer {
     Epoch = 6,
     /// The blob of these snapshots is gone by itself. Subject: the key of the last of them in `blob.history`.
     Snapshots = 7,
+    /// A record is gone for good, and files that it named may be named by one other only. Subject: its key in `blob.history`.
+    Trim = 8,
 }
 
 impl Timer {
@@ -52,6 +54,7 @@ impl Timer {
             Timer::Purge,
             Timer::Epoch,
             Timer::Snapshots,
+            Timer::Trim,
         ];
         all.into_iter().find(|timer| *timer as u8 == kind)
     }
@@ -147,7 +150,7 @@ impl BlobService {
             Timer::Container => self.sweep_container(due),
             Timer::Purge => self.sweep_purge(due),
             Timer::Epoch => self.sweep_epoch(due),
-            Timer::Deleted | Timer::Staging | Timer::Expiry | Timer::Snapshots => {
+            Timer::Deleted | Timer::Staging | Timer::Expiry | Timer::Snapshots | Timer::Trim => {
                 self.sweep_blob(due)
             }
         }
@@ -156,7 +159,7 @@ impl BlobService {
     fn sweep_blob(&self, due: Due) -> Result<()> {
         let home = keys::container_of(&due.subject).ok_or_else(unreadable)?;
         let name = match due.timer {
-            Timer::Deleted | Timer::Snapshots => {
+            Timer::Deleted | Timer::Snapshots | Timer::Trim => {
                 keys::history_name(&due.subject).map(|(name, _)| name)
             }
             _ => keys::blob_name(&due.subject),
@@ -187,6 +190,11 @@ impl BlobService {
                     Timer::Deleted => write.end_deleted(&due)?,
                     Timer::Staging => write.end_staging()?,
                     Timer::Snapshots => write.end_snapshots_of(&due)?,
+                    Timer::Trim => {
+                        let gone = keys::history_name(&due.subject).and_then(|name| name.1);
+                        write.trim_around(gone.ok_or_else(unreadable)?)?;
+                        Then::Done
+                    }
                     // To begin the write was enough, unless the blob is kept beyond its time.
                     _ => match write.current().and_then(|blob| blob.expires_at) {
                         Some(at) if at <= write.now => Then::Again(write.now + LATER),
@@ -211,6 +219,7 @@ impl BlobService {
         let home = keys::container_of(&due.subject).ok_or_else(unreadable)?;
         let keyspace = match due.timer {
             Timer::Deleted | Timer::Snapshots => &self.keyspaces.history,
+            Timer::Trim => return self.is_kept(due),
             _ => &self.keyspaces.blobs,
         };
         let uncommitted = match keys::blob_name(&due.subject) {
@@ -221,6 +230,20 @@ impl BlobService {
             _ => false,
         };
         Ok(uncommitted || self.db.get(keyspace, &due.subject)?.is_some())
+    }
+
+    /// Whether the container is among those that are deleted and kept.
+    fn is_kept(&self, due: &Due) -> Result<bool> {
+        let home = keys::container_of(&due.subject).ok_or_else(unreadable)?;
+        let range = KeyRange::prefix(&[&due.container_key[..], &[0]].concat());
+        let snapshot = self.db.snapshot();
+        let mut rows = snapshot.scan(&self.keyspaces.containers, range, Direction::Forward);
+        while rows.advance()? {
+            if codec::decode_container(&rows.value()?)?.id == home {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn end_timer(&self, batch: &mut Batch, due: &Due, then: Then) {
@@ -350,7 +373,7 @@ impl BlobWrite<'_> {
             return Ok(Then::Again(self.now + LATER));
         }
         self.remove(place);
-        self.forget(&blob);
+        self.forget_past(place, &blob);
         Ok(Then::Done)
     }
 

@@ -184,6 +184,11 @@ impl File {
     }
 }
 
+/// The id in a key of the bytes of a block in `blob.content`; `None` for those of a blob put whole, or of pages.
+pub(crate) fn block_content_id(key: &[u8]) -> Option<u128> {
+    Some(u128::from_be_bytes(key.get(32..)?.try_into().ok()?))
+}
+
 fn tagged_pair(tag: u8, first: u64, second: u64) -> [u8; 17] {
     let mut key = [tag; 17];
     key[1..9].copy_from_slice(&first.to_be_bytes());

@@ -264,7 +264,7 @@ impl BlobWrite<'_> {
         }
         match self.policy.delete_retention_days {
             Some(_) => self.put_deleted(moment, blob),
-            None => self.forget(&blob),
+            None => self.forget_past(place, &blob),
         }
         Ok(self.policy.delete_retention_days.is_none())
     }
@@ -293,8 +293,16 @@ impl BlobWrite<'_> {
         request.tier_changed.check(&blob, self.now)?;
         check_unprotected(&blob, self.now)?;
         self.remove(place);
-        self.forget(&blob);
+        self.forget_past(place, &blob);
         Ok(())
+    }
+
+    /// As [`BlobWrite::forget`] of a snapshot, version or deleted blob.
+    pub(crate) fn forget_past(&mut self, place: Place, blob: &Blob) {
+        if let Place::Past(kind, moment) = place {
+            self.trim_later(kind, moment, blob);
+        }
+        self.forget(blob);
     }
 
     /// No record names the files of this blob, whose own is removed.

@@ -74,7 +74,7 @@ impl BlobWrite<'_> {
             let blob = self.past(place)?;
             if let Some(blob) = blob.filter(|blob| !blob.is_protected(self.now)) {
                 self.remove(place);
-                self.forget(&blob);
+                self.forget_past(place, &blob);
                 self.expired_snapshots.push(moment);
                 any = true;
             }

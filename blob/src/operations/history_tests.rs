@@ -421,3 +421,81 @@ fn an_expiry_has_its_conditions_and_a_time_that_can_be_told() {
     assert_err!(set(soon, &other), Error::ConditionNotMet);
     set(soon, &if_match(etag)).unwrap();
 }
+
+const IDS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
+
+fn put_blocks(store: &Store, name: &str) {
+    for (number, id) in IDS.iter().enumerate() {
+        let body = pattern(5000, number as u8);
+        store.put_block(name, id, &body).unwrap();
+    }
+    store.commit(name, latest(&IDS)).unwrap();
+}
+
+#[test]
+fn blocks_that_no_list_names_go_with_the_last_snapshot_that_did() {
+    let store = store();
+    put_blocks(&store, "name");
+    let snapshot = BlobState::Snapshot(store.snapshot("name").unwrap());
+    store.commit("name", latest(&["c"])).unwrap();
+    let before = store.read_state("name", snapshot).unwrap();
+    store.at(at(6)).sweep(100).unwrap();
+    assert_eq!(store.read_state("name", snapshot).unwrap(), before);
+    store
+        .delete_with("name", snapshot, DeleteBlob::default())
+        .unwrap();
+    store.put_block("name", "later", b"block").unwrap();
+    store.at(at(6)).sweep(100).unwrap();
+    assert_eq!(store.filed().1, 2);
+    assert_eq!(store.rows(&store.service.keyspaces.references), 0);
+    store.commit("name", latest(&["c", "later"])).unwrap();
+    let expected = [&pattern(5000, 2)[..], b"block"].concat();
+    assert_eq!(store.read("name").unwrap(), expected);
+    store.delete("name").unwrap();
+    store.at(at(9 * DAY)).sweep(100).unwrap();
+    store.empty();
+}
+
+#[test]
+fn blocks_that_only_an_older_snapshot_listed_go_with_it() {
+    for replace in [false, true] {
+        let store = store();
+        put_blocks(&store, "name");
+        let older = BlobState::Snapshot(store.snapshot("name").unwrap());
+        store.commit("name", latest(&["c"])).unwrap();
+        let newer = BlobState::Snapshot(store.snapshot("name").unwrap());
+        let state = match replace {
+            true => {
+                store.put("name", b"other").unwrap();
+                newer
+            }
+            false => BlobState::Current,
+        };
+        store
+            .delete_with("name", older, DeleteBlob::default())
+            .unwrap();
+        if !replace {
+            store
+                .delete_with("name", newer, DeleteBlob::default())
+                .unwrap();
+        }
+        store.at(at(6)).sweep(100).unwrap();
+        assert_eq!(store.filed().1, 1 + usize::from(replace));
+        assert_eq!(store.read_state("name", state).unwrap(), pattern(5000, 2));
+    }
+}
+
+#[test]
+fn blocks_that_only_the_source_of_a_copy_listed_go_with_the_copys_next_list() {
+    let store = store();
+    put_blocks(&store, "name");
+    store.copy("name", "copy").unwrap();
+    store.delete("name").unwrap();
+    store.commit("copy", latest(&["c", "d"])).unwrap();
+    assert_eq!(store.filed().1, 2);
+    let expected = [pattern(5000, 2), pattern(5000, 3)].concat();
+    assert_eq!(store.read("copy").unwrap(), expected);
+    store.delete("copy").unwrap();
+    store.at(at(9 * DAY)).sweep(100).unwrap();
+    store.empty();
+}

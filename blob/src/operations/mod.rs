@@ -61,6 +61,7 @@ mod terms_tests;
 mod tests;
 #[cfg(test)]
 mod time_tests;
+mod trim;
 mod undelete;
 #[cfg(test)]
 mod version_tests;

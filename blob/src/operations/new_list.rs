@@ -1,11 +1,11 @@
 //! What Put Block List does to the blocks of a blob: which rows and contents stay, which go, and in whose file the list lies.
 
 use super::encryption::Brought;
-use super::write::{BlobWrite, Retired};
+use super::write::{BlobWrite, LAST, Retired};
 use crate::block_list::{self, BlockChoice, NewList};
 use crate::codec;
 use crate::error::{Error, Result};
-use crate::keys::File;
+use crate::keys::{File, History};
 use crate::model::{Blob, BlobBlock, Content, Layer};
 use lazurite_engine::KeyRange;
 use std::collections::{BTreeSet, HashSet};
@@ -65,6 +65,7 @@ impl BlobWrite<'_> {
             }
         }
         let layers = self.rearrange(&list, target, &exclusive)?;
+        let layers = self.trim_layers(layers, &list.blocks, &exclusive)?;
         self.put_list(&list, target);
         Ok((list, layers))
     }
@@ -91,6 +92,23 @@ impl BlobWrite<'_> {
             Some(blob) if !list.blocks.iter().all(is_staged) => brought.check(&blob.encryption),
             _ => Ok(()),
         }
+    }
+
+    /// Of files that others named before and nobody else names now, what the list does not name goes as well.
+    fn trim_layers(
+        &mut self,
+        mut layers: Vec<Layer>,
+        blocks: &[BlobBlock],
+        exclusive: &HashSet<File>,
+    ) -> Result<Vec<Layer>> {
+        for layer in &mut layers {
+            if layer.shared && exclusive.contains(&layer.file) {
+                let named = blocks.iter().filter(|block| block.file == Some(layer.file));
+                let named = named.map(|block| block.content).collect();
+                self.trim_file(layer, &named)?;
+            }
+        }
+        Ok(layers)
     }
 
     /// Whether the stored blob names the file.
@@ -125,6 +143,9 @@ impl BlobWrite<'_> {
             self.share_layers(|file| needed.contains(&file) && file != target);
             self.retire_blob(Retired::Overwritten)?;
         } else {
+            if let Some(blob) = self.current().cloned() {
+                self.trim_later(History::Snapshot, LAST, &blob);
+            }
             for layer in &before {
                 let stays = layer.file == target || needed.contains(&layer.file);
                 match stays {

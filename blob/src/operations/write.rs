@@ -173,6 +173,9 @@ impl BlobService {
     }
 }
 
+/// After all moments that name something.
+pub(crate) const LAST: Moment = Moment(u64::MAX);
+
 /// Why a blob is current no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Retired {
@@ -369,8 +372,8 @@ impl<'a> BlobWrite<'a> {
             self.put_deleted(moment, blob);
             return Ok(true);
         }
-        let keyspaces = &self.service.keyspaces;
-        self.files.remove_all(keyspaces, &mut self.batch, &blob);
+        self.trim_later(History::Snapshot, LAST, &blob);
+        self.forget(&blob);
         Ok(false)
     }
 

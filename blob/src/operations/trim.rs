@@ -1,0 +1,123 @@
+//! Trimming: a file of blocks that several records named keeps all that any of them listed. When one is left that names it, what that one
+//! does not list goes.
+
+use super::new_list::listed_file;
+use super::write::{BlobWrite, Place};
+use crate::error::Result;
+use crate::keys::{self, File, History};
+use crate::listing::unreadable;
+use crate::model::{Blob, Content, Layer};
+use crate::moment::Moment;
+use crate::sweep::Timer;
+use lazurite_engine::{Direction, KeyRange};
+use std::collections::HashSet;
+
+impl BlobWrite<'_> {
+    /// A record that goes for good leaves files that perhaps one record is left to name: a sweep looks.
+    pub(crate) fn trim_later(&mut self, kind: History, moment: Moment, gone: &Blob) {
+        if matches!(gone.content, Content::Blocks { .. })
+            && gone.layers.iter().any(|layer| layer.shared)
+        {
+            let key = keys::history(self.home(), kind, &self.name, moment);
+            self.set_timer(self.now, Timer::Trim, &key);
+        }
+    }
+
+    /// Trims the files of the records that stood next to one that is gone: names list a block from one write to another without a
+    /// pause, so the last record that names a file is one of them, or a copy elsewhere. A copy is trimmed when it gets a new list.
+    pub(crate) fn trim_around(&mut self, gone: Moment) -> Result<()> {
+        self.trim_record(Place::Current)?;
+        for kind in [History::Snapshot, History::Version, History::Deleted] {
+            for direction in [Direction::Forward, Direction::Backward] {
+                if let Some(moment) = self.next_moment(kind, gone, direction)? {
+                    self.trim_record(Place::Past(kind, moment))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The moment of this kind that is nearest to one that is gone.
+    fn next_moment(
+        &self,
+        kind: History,
+        gone: Moment,
+        direction: Direction,
+    ) -> Result<Option<Moment>> {
+        let all = KeyRange::prefix(&keys::history_of(self.home(), kind, &self.name));
+        let key = keys::history(self.home(), kind, &self.name, gone);
+        let range = match direction {
+            Direction::Forward => KeyRange { start: key, ..all },
+            Direction::Backward => KeyRange {
+                end: Some(key),
+                ..all
+            },
+        };
+        let history = &self.service.keyspaces.history;
+        let snapshot = self.service.db.snapshot();
+        let mut rows = snapshot.scan(history, range, direction);
+        if !rows.advance()? {
+            return Ok(None);
+        }
+        let name = keys::history_name(rows.key());
+        let moment = name.and_then(|(_, moment)| moment);
+        moment.map(Some).ok_or_else(unreadable)
+    }
+
+    fn trim_record(&mut self, place: Place) -> Result<()> {
+        let Some(mut blob) = self.past(place)? else {
+            return Ok(());
+        };
+        let Some(listed) = listed_file(&blob) else {
+            return Ok(());
+        };
+        let service = self.service;
+        let mut list = None;
+        let mut trimmed = false;
+        for layer in &mut blob.layers {
+            if !layer.shared || service.is_shared(layer)? {
+                continue;
+            }
+            let snapshot = service.db.snapshot();
+            if list.is_none() {
+                list = Some(service.blocks(&snapshot, listed.committed_from(0))?);
+            }
+            let blocks = list.iter().flatten();
+            let named = blocks.filter(|block| block.file.unwrap_or(listed) == layer.file);
+            let mut named: HashSet<u128> = named.map(|block| block.content).collect();
+            // Blocks that were put since and are not listed yet.
+            let staged = service.blocks(&snapshot, layer.file.all_uncommitted())?;
+            named.extend(staged.iter().map(|block| block.content));
+            if layer.file != listed {
+                let rows = layer.file.committed_from(0);
+                self.batch.delete_range(&service.keyspaces.blocks, rows);
+            }
+            self.trim_file(layer, &named)?;
+            trimmed = true;
+        }
+        if trimmed {
+            self.put(place, &blob);
+        }
+        Ok(())
+    }
+
+    /// Drops the contents of a file that are not among those named, which may be as many as there ever were blocks in it. For who
+    /// holds the lock of the one record that names the file; from now on that says so itself.
+    pub(super) fn trim_file(&mut self, layer: &mut Layer, named: &HashSet<u128>) -> Result<()> {
+        let keyspaces = &self.service.keyspaces;
+        let file: File = layer.file;
+        let snapshot = self.service.db.snapshot();
+        let mut rows = snapshot.scan(&keyspaces.content, file.all(), Direction::Forward);
+        while rows.advance()? {
+            let content = keys::block_content_id(rows.key());
+            if content.is_none_or(|content| !named.contains(&content)) {
+                self.batch.delete(&keyspaces.content, rows.key());
+            }
+        }
+        self.batch
+            .delete_range(&keyspaces.references, KeyRange::prefix(&file.references()));
+        // Blocks are put into an own file that is not shared, but never into one of another container.
+        layer.shared = file.home != self.home();
+        Ok(())
+    }
+}
