@@ -181,7 +181,9 @@ impl Name {
             self.others = 0;
             self.unstage();
         }
-        for known in self.current.iter_mut().chain(self.snapshots.values_mut()) {
+        let kept = self.kept.iter_mut().filter_map(|kept| kept.1.as_mut());
+        let there = self.current.iter_mut().chain(self.snapshots.values_mut());
+        for known in there.chain(kept) {
             known.lease.pass(now);
             known.tier.pass(now);
         }
