@@ -32,7 +32,7 @@ const COPY_CHUNK_BYTES: usize = 256 << 10;
 const INLINE_BYTES_MAX: usize = 16 << 10;
 /// Contents of at least this size, in bytes, lie in the value log, where they are written once; smaller ones are rows, which
 /// are logged, flushed and compacted.
-const SEPARATED_BYTES_MIN: usize = 4 << 10;
+pub(crate) const SEPARATED_BYTES_MIN: usize = 4 << 10;
 
 /// What a body is uploaded for, which decides its limit and its checksums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -203,11 +203,16 @@ impl Blob {
 
 impl BlobWrite<'_> {
     /// The file of the last layer, or of a new one if other records name that one too.
-    pub(crate) fn layer_to_append(&self, blob: &mut Blob) -> Result<File> {
-        if let Some(layer) = blob.layers.last()
-            && !self.service.is_shared(layer)?
-        {
-            return Ok(layer.file);
+    pub(crate) fn layer_to_append(&mut self, blob: &mut Blob) -> Result<File> {
+        for may_fold in [true, false] {
+            if let Some(layer) = blob.layers.last()
+                && !self.service.is_shared(layer)?
+            {
+                return Ok(layer.file);
+            }
+            if may_fold {
+                self.fold_appends(blob)?;
+            }
         }
         let file = self.new_file();
         blob.layers.push(Layer {

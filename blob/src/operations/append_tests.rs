@@ -163,3 +163,38 @@ fn append_blob_takes_fifty_thousand_blocks_and_no_more() {
     );
     assert_eq!(store.read("log").unwrap().len(), 50_000);
 }
+
+#[test]
+fn appends_between_snapshots_leave_few_layers_and_every_snapshot_as_it_was() {
+    let store = store();
+    store.put_append_blob("log");
+    let (mut all, mut snapshots, mut most) = (Vec::new(), Vec::new(), 0);
+    for number in 0..1500_usize {
+        // Some of them lie in the value log.
+        let body = pattern([3, 5000, 40][number % 3], number as u8);
+        store.append("log", &body).unwrap();
+        all.extend(body);
+        snapshots.push((store.snapshot("log").unwrap(), all.len()));
+        most = most.max(store.properties("log").unwrap().layers.len());
+    }
+    assert!(most <= 40, "{most}");
+    assert_eq!(store.read("log").unwrap(), all);
+    for (moment, length) in snapshots.iter().step_by(97) {
+        let state = BlobState::Snapshot(*moment);
+        assert_eq!(store.read_state("log", state).unwrap(), &all[..*length]);
+    }
+    for (moment, _) in snapshots {
+        let state = BlobState::Snapshot(moment);
+        store
+            .delete_with("log", state, DeleteBlob::default())
+            .unwrap();
+    }
+    assert_eq!(
+        store.filed(),
+        (1500, 1500),
+        "nothing is left of what was copied"
+    );
+    assert_eq!(store.read("log").unwrap(), all);
+    store.delete("log").unwrap();
+    store.empty();
+}

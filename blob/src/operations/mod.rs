@@ -20,6 +20,7 @@ mod copy_tests;
 mod encryption;
 #[cfg(test)]
 mod encryption_tests;
+mod fold;
 #[cfg(test)]
 mod golden_tests;
 mod history;

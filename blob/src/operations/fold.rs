@@ -1,0 +1,151 @@
+//! Folding: an append blob gets a layer with each append that follows a snapshot or a copy. Small layers at its end are copied into one, so
+//! that records, reads and later snapshots cost the same however many there were.
+
+use super::write::BlobWrite;
+use crate::codec;
+use crate::download::missing;
+use crate::error::Result;
+use crate::keys::{self, File};
+use crate::listing::unreadable;
+use crate::model::{Blob, Layer};
+use crate::upload::SEPARATED_BYTES_MIN;
+use lazurite_engine::Direction;
+use std::ops::Range;
+
+/// Fewer layers than this are left as they are.
+const LAYERS_MIN: usize = 16;
+/// Most bytes that one write copies.
+const FOLDED_BYTES_MAX: u64 = 4 << 20;
+
+impl BlobWrite<'_> {
+    /// Puts a new layer in place of the last ones of an append blob, if there are many and these are small.
+    pub(super) fn fold_appends(&mut self, blob: &mut Blob) -> Result<()> {
+        let Some(first) = first_to_fold(&blob.layers) else {
+            return Ok(());
+        };
+        let file = self.new_file();
+        let mut start = first
+            .checked_sub(1)
+            .map_or(0, |before| blob.layers[before].end);
+        let folded = blob.layers.split_off(first);
+        for layer in &folded {
+            self.copy_appends(layer, start..layer.end, file)?;
+            start = layer.end;
+        }
+        let keyspaces = &self.service.keyspaces;
+        for layer in &folded {
+            self.files.remove(keyspaces, &mut self.batch, layer);
+        }
+        blob.layers.push(Layer {
+            file,
+            shared: false,
+            end: start,
+            windowed: false,
+        });
+        Ok(())
+    }
+
+    /// Copies the appends of a layer, which lie in this range of the blob, to another file. They keep their ids, and so what they are
+    /// encrypted for.
+    fn copy_appends(&mut self, layer: &Layer, range: Range<u64>, to: File) -> Result<()> {
+        let service = self.service;
+        let keyspaces = &service.keyspaces;
+        let snapshot = service.db.snapshot();
+        let rows = layer.file.committed_from(range.start);
+        let mut rows = snapshot.scan(&keyspaces.blocks, rows, Direction::Forward);
+        while rows.advance()? {
+            let end = keys::end_offset(rows.key()).ok_or_else(unreadable)?;
+            if end > range.end {
+                break;
+            }
+            let value = rows.value()?;
+            let block = codec::decode_block(&value)?;
+            let from = block.file.unwrap_or(layer.file);
+            let content = snapshot.get(&keyspaces.content, &from.block_content(block.content))?;
+            let content = content.ok_or_else(|| missing("an append has no content"))?;
+            let key = to.block_content(block.content);
+            if content.len() >= SEPARATED_BYTES_MIN {
+                let large = service.db.write_value(&content)?;
+                self.batch.put_large(&keyspaces.content, &key, large);
+            } else {
+                self.batch.put(&keyspaces.content, &key, &content);
+            }
+            let block = crate::model::BlobBlock {
+                file: None,
+                ..block
+            };
+            let value = codec::encode_block(&block);
+            self.batch
+                .put(&keyspaces.blocks, &to.committed(end), &value);
+        }
+        Ok(())
+    }
+}
+
+/// The first of the last layers that are worth folding: each at most twice as long as all behind it. So a byte is copied a few times, as
+/// often as its layer doubles, and what is not folded shrinks by the same factor from layer to layer.
+fn first_to_fold(layers: &[Layer]) -> Option<usize> {
+    if layers.len() < LAYERS_MIN {
+        return None;
+    }
+    let (mut first, mut bytes) = (layers.len(), 0);
+    while let Some(next) = first.checked_sub(1) {
+        let start = next.checked_sub(1).map_or(0, |before| layers[before].end);
+        let length = layers[next].end.saturating_sub(start);
+        let is_last = first == layers.len();
+        if bytes + length > FOLDED_BYTES_MAX || (!is_last && length > 2 * bytes) {
+            break;
+        }
+        (first, bytes) = (next, bytes + length);
+    }
+    (layers.len() - first > 1).then_some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Layers as they are after appends of these lengths, each behind a snapshot; and how many bytes were copied.
+    fn grown(lengths: impl Iterator<Item = u64>) -> (Vec<Layer>, u64) {
+        let (mut layers, mut copied, mut end) = (Vec::new(), 0, 0);
+        for length in lengths {
+            if let Some(first) = first_to_fold(&layers) {
+                let start = first
+                    .checked_sub(1)
+                    .map_or(0, |before: usize| layers[before].end);
+                copied += end - start;
+                layers.truncate(first);
+            } else {
+                layers.push(layer(end));
+            }
+            if layers.last().is_none_or(|last| last.end != end) {
+                layers.push(layer(end));
+            }
+            end += length;
+            layers.last_mut().unwrap().end = end;
+        }
+        (layers, copied)
+    }
+
+    fn layer(end: u64) -> Layer {
+        Layer {
+            file: File { home: 0, id: 0 },
+            shared: true,
+            end,
+            windowed: false,
+        }
+    }
+
+    #[test]
+    fn layers_stay_few_and_bytes_are_copied_a_few_times() {
+        for length in [1, 100, 30_000] {
+            let (layers, copied) = grown((0..20_000).map(|_| length));
+            let whole = 20_000 * length / FOLDED_BYTES_MAX * 2;
+            assert!(layers.len() as u64 <= 40 + whole, "{}", layers.len());
+            assert!(copied <= 20 * 20_000 * length, "{copied}");
+        }
+        // What is too large to be copied stays; what lies between does not add up.
+        let (layers, _) = grown((0..2000).map(|number| [1, 8 << 20][number % 2]));
+        assert!(layers.len() <= 2100, "{}", layers.len());
+    }
+}
