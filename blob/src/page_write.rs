@@ -1,15 +1,15 @@
 //! Writing to the pages of one file: room for new extents, and what is left of old ones. `pages.rs` says what holds of them.
 
-use crate::BlobService;
 use crate::codec;
 use crate::download::{Piece, missing};
 use crate::epochs::{Writer, contents};
 use crate::error::Result;
 use crate::keys::File;
 use crate::model::{Extent, PageExtent, Pages};
-use crate::pages::{UNREAD_MAX, extent_at, subtract};
+use crate::pages::{Stored, UNREAD_MAX, extent_at, subtract};
 use crate::upload::Uploaded;
 use crate::windows::{EXTENT_BYTES_MAX, WINDOW_BYTES, Window, Windows, first_window, window_of};
+use crate::{BlobService, Keyspaces};
 use lazurite_engine::{Batch, Direction, Snapshot};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -20,6 +20,27 @@ const WINDOWS_CUT_MAX: u64 = 256;
 /// Whether a stretch is so large that its windows are not looked at one by one.
 pub(crate) fn is_large(range: &Range<u64>) -> bool {
     window_of(range.end) - window_of(range.start) > WINDOWS_CUT_MAX
+}
+
+/// The bytes of stored pages as they are, which may be encrypted.
+pub(crate) fn read_pages(
+    keyspaces: &Keyspaces,
+    snapshot: &Snapshot,
+    stored: &Stored,
+    length: u64,
+) -> Result<Vec<u8>> {
+    let (content, row) = (&keyspaces.content, stored.content_key());
+    let mut piece = Piece::open(snapshot, content, &row, stored.pages.skipped)?;
+    let length = length as usize;
+    let mut bytes = Vec::with_capacity(length);
+    while bytes.len() < length {
+        let chunk = piece.next(length - bytes.len())?;
+        if chunk.is_empty() {
+            return Err(missing("an extent of pages is longer than its content"));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
 }
 
 /// A write to the pages of one file, in a batch. Of one window there is at most one a batch.
@@ -224,21 +245,16 @@ impl PageWrite<'_> {
         part: &Range<u64>,
         pages: Pages,
     ) -> Result<Pages> {
-        let content = &self.service.keyspaces.content;
-        let old = self.file.page_content(window, pages.content);
-        let mut piece = Piece::open(snapshot, content, &old, pages.skipped)?;
-        let length = (part.end - part.start) as usize;
-        let mut bytes = Vec::with_capacity(length);
-        while bytes.len() < length {
-            let chunk = piece.next(length - bytes.len())?;
-            if chunk.is_empty() {
-                return Err(missing("an extent of pages is longer than its content"));
-            }
-            bytes.extend_from_slice(&chunk);
-        }
+        let keyspaces = &self.service.keyspaces;
+        let old = Stored {
+            file: self.file,
+            window: Some(window),
+            pages,
+        };
+        let bytes = read_pages(keyspaces, snapshot, &old, part.end - part.start)?;
         let copy = self.service.ids.next_id();
         let key = self.file.page_content(window_of(part.start), copy);
-        self.batch.put(content, &key, &bytes);
+        self.batch.put(&keyspaces.content, &key, &bytes);
         Ok(Pages {
             content: copy,
             skipped: 0,

@@ -1,21 +1,28 @@
-//! Folding: an append blob gets a layer with each append that follows a snapshot or a copy. Small layers at its end are copied into one, so
-//! that records, reads and later snapshots cost the same however many there were.
+//! Folding: an append blob gets a layer with each append that follows a snapshot or a copy, a page blob with each write that follows a
+//! copy. Small layers at its end are copied into one, so that records, reads and later snapshots cost the same however many there were.
 
 use super::write::BlobWrite;
+use crate::BlobService;
 use crate::codec;
 use crate::download::missing;
 use crate::error::Result;
 use crate::keys::{self, File};
 use crate::listing::unreadable;
-use crate::model::{Blob, Layer};
+use crate::model::{Blob, BlobAddress, BlobBlock, Extent, Layer, Pages};
+use crate::page_write::{is_large, read_pages};
+use crate::pages::{Overlay, Written};
 use crate::upload::SEPARATED_BYTES_MIN;
+use crate::windows::{EXTENT_BYTES_MAX, WINDOW_BYTES, window_of};
 use lazurite_engine::Direction;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Fewer layers than this are left as they are.
 const LAYERS_MIN: usize = 16;
 /// Most bytes that one write copies.
 const FOLDED_BYTES_MAX: u64 = 4 << 20;
+/// Most stretches of pages that one write copies.
+const FOLDED_SEGMENTS_MAX: usize = 2048;
 
 impl BlobWrite<'_> {
     /// Puts a new layer in place of the last ones of an append blob, if there are many and these are small.
@@ -64,19 +71,132 @@ impl BlobWrite<'_> {
             let content = snapshot.get(&keyspaces.content, &from.block_content(block.content))?;
             let content = content.ok_or_else(|| missing("an append has no content"))?;
             let key = to.block_content(block.content);
-            if content.len() >= SEPARATED_BYTES_MIN {
-                let large = service.db.write_value(&content)?;
-                self.batch.put_large(&keyspaces.content, &key, large);
-            } else {
-                self.batch.put(&keyspaces.content, &key, &content);
-            }
-            let block = crate::model::BlobBlock {
+            self.put_content(&key, &content)?;
+            let block = BlobBlock {
                 file: None,
                 ..block
             };
             let value = codec::encode_block(&block);
             self.batch
                 .put(&keyspaces.blocks, &to.committed(end), &value);
+        }
+        Ok(())
+    }
+}
+
+impl BlobService {
+    /// As [`BlobService::begin_write`], of a page blob. One of many layers has the last of them folded first, in a write of its own, which
+    /// changes nothing that can be seen.
+    pub(super) fn begin_page_write(&self, address: &BlobAddress<'_>) -> Result<BlobWrite<'_>> {
+        let mut write = self.begin_write(address)?;
+        match write.changeable() {
+            Ok(blob) if blob.layers.len() >= LAYERS_MIN => {
+                if let Some(folded) = write.fold_pages(blob)? {
+                    write.put_current(&folded);
+                    // Not waited for: without it the blob is what it was.
+                    drop(write.commit()?);
+                    return self.begin_write(address);
+                }
+                Ok(write)
+            }
+            _ => Ok(write),
+        }
+    }
+}
+
+/// What a fold copies: by window, the extents that the new layer has there.
+type Folded = BTreeMap<u64, Vec<Extent>>;
+
+impl BlobWrite<'_> {
+    /// The blob with one layer in place of some at its end, if what these show is little.
+    fn fold_pages(&mut self, mut blob: Blob) -> Result<Option<Blob>> {
+        for count in [LAYERS_MIN - 4, 4] {
+            let first = blob.layers.len() - count;
+            let file = self.new_file();
+            let Some(windows) = self.copy_pages(&blob.layers[first..], blob.length, file)? else {
+                continue;
+            };
+            let keyspaces = &self.service.keyspaces;
+            for (number, extents) in windows {
+                let value = codec::encode_window(number, &extents);
+                let key = file.window(number, 0);
+                self.batch.put(&keyspaces.blocks, &key, &value);
+            }
+            for layer in &blob.layers.split_off(first) {
+                self.files.remove(keyspaces, &mut self.batch, layer);
+            }
+            blob.layers.push(Layer {
+                file,
+                shared: false,
+                end: 0,
+                windowed: true,
+            });
+            return Ok(Some(blob));
+        }
+        Ok(None)
+    }
+
+    /// Copies what layers show to a file, where it keeps what it was encrypted for and how old it is. `None` if it is too much.
+    fn copy_pages(&mut self, layers: &[Layer], length: u64, to: File) -> Result<Option<Folded>> {
+        let service = self.service;
+        let keyspaces = &service.keyspaces;
+        let snapshot = service.db.snapshot();
+        let mut shown = Overlay::new(keyspaces, &snapshot, layers, 0..length);
+        let (mut segments, mut bytes) = (Vec::new(), 0);
+        while let Some(segment) = shown.next()? {
+            match segment.what {
+                Written::Never => continue,
+                // A stretch that was cleared at once is left in the row that says so.
+                Written::Cleared if is_large(&segment.range) => return Ok(None),
+                Written::Cleared => {}
+                Written::Pages(_) => bytes += segment.range.end - segment.range.start,
+            }
+            segments.push(segment);
+            if bytes > FOLDED_BYTES_MAX || segments.len() > FOLDED_SEGMENTS_MAX {
+                return Ok(None);
+            }
+        }
+        let mut windows = Folded::new();
+        for mut segment in segments {
+            while !segment.range.is_empty() {
+                let start = segment.range.start;
+                let window = window_of(start);
+                let end = (segment.range.end)
+                    .min((window + 1) * WINDOW_BYTES)
+                    .min(start + EXTENT_BYTES_MAX);
+                let pages = match segment.advance(end) {
+                    Written::Pages(stored) => {
+                        let copy = service.ids.next_id();
+                        let key = to.page_content(window, copy);
+                        let content = read_pages(keyspaces, &snapshot, &stored, end - start)?;
+                        self.put_content(&key, &content)?;
+                        Some(Pages {
+                            content: copy,
+                            skipped: 0,
+                            stored: end - start,
+                            sealed_as: Some(stored.pages.counter()),
+                        })
+                    }
+                    _ => None,
+                };
+                let range = start..end;
+                windows
+                    .entry(window)
+                    .or_default()
+                    .push(Extent { range, pages });
+            }
+        }
+        Ok(Some(windows))
+    }
+
+    /// Puts the bytes of a content where those of its length belong.
+    fn put_content(&mut self, key: &[u8], content: &[u8]) -> Result<()> {
+        let keyspace = &self.service.keyspaces.content;
+        if content.len() >= SEPARATED_BYTES_MIN {
+            let large = self.service.db.write_value(content)?;
+            self.batch.put_large(keyspace, key, large);
+        } else {
+            self.batch.put(keyspace, key, content);
         }
         Ok(())
     }

@@ -156,7 +156,7 @@ impl BlobService {
             }
             PageUpdate::Update(upload) => Some(upload.finish(UploadKind::PutPage, None)?),
         };
-        let mut write = self.begin_write(address)?;
+        let mut write = self.begin_page_write(address)?;
         write.check_type(BlobType::PageBlob)?;
         write.check(condition, &request.conditions, WriteKind::Change)?;
         let mut blob = write.changeable_pages()?;

@@ -317,3 +317,35 @@ fn page_ranges_come_page_by_page() {
     let bad = store.page_ranges(BlobState::Current, &request);
     assert_err!(bad, Error::InvalidQueryParameterValue { .. });
 }
+
+#[test]
+fn copies_to_and_fro_between_writes_leave_few_layers() {
+    let store = store();
+    store.put_page_blob("a", 1 << 20);
+    let mut expected = vec![0; 1 << 20];
+    let mut kept = Vec::new();
+    for number in 0..400_usize {
+        let (from, to) = [("a", "b"), ("b", "a")][number % 2];
+        let start = number * 7 % 2000 * 512;
+        let body = pattern(512 * (1 + number % 3), number as u8);
+        store.put_page(from, start as u64, &body).unwrap();
+        expected[start..start + body.len()].copy_from_slice(&body);
+        if number % 50 == 0 {
+            kept.push((store.snapshot(from).unwrap(), from, expected.clone()));
+        }
+        store.copy(from, to).unwrap();
+        assert!(store.read(to).unwrap() == expected, "{number}");
+        assert!(store.properties(to).unwrap().layers.len() <= 20);
+    }
+    for (moment, name, body) in kept {
+        let state = BlobState::Snapshot(moment);
+        assert!(store.read_state(name, state).unwrap() == body);
+        store
+            .delete_with(name, state, DeleteBlob::default())
+            .unwrap();
+    }
+    store.delete("a").unwrap();
+    store.delete("b").unwrap();
+    store.at(at(9)).sweep(10_000).unwrap();
+    store.empty();
+}
