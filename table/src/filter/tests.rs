@@ -174,6 +174,82 @@ fn what_the_service_does_not_calculate_is_not_implemented() {
     }
 }
 
+/// Every stored type against every literal's type. `v`: compared by value. `<`: another type, and then the stored value counts as
+/// smaller, whatever both are. The last row is that of the keys, which are Strings.
+///
+/// Source: Andrei15193/CloudStub, `TableQueryComparisonTestData.cs`: tests of all pairs by all six operators that run against an
+/// account of the hosted service. AzureStorageExplorer issue 5346 saw the same of Int32 and Int64.
+const COMPARISONS: [(&str, &str); 9] = [
+    //           S  i  l  d  b  t  g  x
+    ("S", "v < < < < < < <"),
+    ("I", "< v < < < < < <"),
+    ("L", "< v v < < < < <"),
+    ("D", "< v v v < < < <"),
+    ("B", "< < < < v < < <"),
+    ("T", "< < < < < v < <"),
+    ("G", "< < < < < < v <"),
+    ("X", "< < < < < < < v"),
+    ("RowKey", "v < < < < < < <"),
+];
+
+/// For each type in the order of [`COMPARISONS`]: a stored value, then literals less than it, equal and greater.
+const SAMPLES: [(&str, [&str; 3]); 8] = [
+    ("S", ["'2'", "'3'", "'4'"]),
+    ("I", ["2", "3", "4"]),
+    ("L", ["2L", "3L", "4L"]),
+    ("D", ["2.5", "3.0", "3.5"]),
+    ("B", ["false", "true", "true"]),
+    (
+        "T",
+        [
+            "datetime'2019-01-22T00:00:00Z'",
+            "datetime'2020-01-22T00:00:00Z'",
+            "datetimeoffset'2021-01-22T00:00:00Z'",
+        ],
+    ),
+    (
+        "G",
+        [
+            "guid'58260b3f-beab-45e2-b900-33e2b442e724'",
+            "guid'68260b3f-beab-45e2-b900-33e2b442e724'",
+            "guid'78260b3f-beab-45e2-b900-33e2b442e724'",
+        ],
+    ),
+    ("X", ["X'02'", "X'03'", "binary'04'"]),
+];
+
+#[test]
+fn values_of_all_pairs_of_types_compare_as_the_table_says() {
+    let stored = SAMPLES.map(|(name, [_, equal, _])| (name.to_owned(), literal(equal)));
+    let table = table_of(&[Entity::new("p", "3", stored.into())]);
+    let holds = |filter: &str| !query_all(&table, filter, None).is_empty();
+    for (name, cells) in COMPARISONS {
+        for (cell, (literals_of, literals)) in cells.split(' ').zip(SAMPLES) {
+            for (literal, by_value) in literals.into_iter().zip(["gt", "eq", "lt"]) {
+                let relation = match (cell, literals_of, literal) {
+                    ("<", ..) => "lt",
+                    (_, "B", "true") => "eq",
+                    _ => by_value,
+                };
+                for (operator, mirrored, true_of) in [
+                    ("eq", "eq", &["eq"][..]),
+                    ("ne", "ne", &["lt", "gt"]),
+                    ("lt", "gt", &["lt"]),
+                    ("le", "ge", &["lt", "eq"]),
+                    ("gt", "lt", &["gt"]),
+                    ("ge", "le", &["gt", "eq"]),
+                ] {
+                    let expected = true_of.contains(&relation);
+                    let filter = format!("{name} {operator} {literal}");
+                    assert_eq!(holds(&filter), expected, "{filter}");
+                    let filter = format!("not ({literal} {mirrored} {name})");
+                    assert_eq!(holds(&filter), !expected, "{filter}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn size_and_depth_are_limited() {
     let nested = |depth: usize| "(".repeat(depth) + "a" + &")".repeat(depth);
