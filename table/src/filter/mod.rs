@@ -14,9 +14,9 @@ use crate::keys::compare_utf16;
 use crate::model::Value;
 use std::cmp::Ordering;
 
-/// Longest filter that is read, in bytes.
-pub const FILTER_BYTES_MAX: usize = 8 * 1024;
-/// Deepest nesting of parentheses and `not` that is read.
+/// Longest filter that is read, in bytes: whatever fits into a URL.
+pub const FILTER_BYTES_MAX: usize = 64 * 1024;
+/// Deepest nesting of `and`, `or` and `not` in each other. A chain of one operator is one level, parenthesised or not.
 pub const FILTER_DEPTH_MAX: usize = 64;
 
 /// A parsed filter.

@@ -252,17 +252,66 @@ fn values_of_all_pairs_of_types_compare_as_the_table_says() {
 
 #[test]
 fn size_and_depth_are_limited() {
-    let nested = |depth: usize| "(".repeat(depth) + "a" + &")".repeat(depth);
+    let nested = |levels: usize| {
+        let open = "(a or b and ".repeat(levels / 2);
+        open + "a" + &")".repeat(levels / 2)
+    };
     assert!(Filter::parse(&nested(FILTER_DEPTH_MAX)).is_ok());
-    assert!(message(&nested(FILTER_DEPTH_MAX + 1)).contains("nesting depth"));
-    assert!(message(&("not ".repeat(1000) + "a")).contains("nesting depth"));
-    assert!(
-        Filter::parse(&vec!["(a)"; 200].join(" or ")).is_ok(),
-        "breadth is no depth"
+    assert!(message(&nested(FILTER_DEPTH_MAX + 2)).contains("nesting depth"));
+    let bytes = "a or ".repeat(FILTER_BYTES_MAX / 5);
+    assert!(message(&(bytes + "a or a")).contains("length in bytes"));
+}
+
+#[test]
+fn parentheses_and_chains_of_one_operator_are_no_depth() {
+    let deep = FILTER_BYTES_MAX / 2 - 1;
+    let parentheses = "(".repeat(deep) + "a" + &")".repeat(deep);
+    let nots = "not ".repeat(FILTER_BYTES_MAX / 4 - 1) + "a";
+    let plain = Filter::parse("a").unwrap();
+    assert_eq!(Filter::parse(&parentheses).unwrap(), plain);
+    assert_eq!(
+        Filter::parse(&nots).unwrap(),
+        Filter::parse("not a").unwrap()
     );
-    let wide = vec!["a eq 1"; 700].join(" or ");
-    assert!(Filter::parse(&wide).is_ok());
-    assert!(message(&vec!["a eq 1"; 900].join(" or ")).contains("length in bytes"));
+    for operator in [" or ", " and "] {
+        let terms: Vec<String> = (0..900).map(|number| format!("a eq {number}")).collect();
+        let flat = Filter::parse(&terms.join(operator)).unwrap();
+        // As `TableQuery.CombineFilters` and LINQ write it.
+        let join = |left: String, right: &String| format!("({left}){operator}({right})");
+        let left = terms[1..].iter().fold(terms[0].clone(), join);
+        assert_eq!(Filter::parse(&left).unwrap(), flat);
+        let (last, rest) = terms.split_last().unwrap();
+        let right = rest.iter().rev().fold(last.clone(), |right, left| {
+            format!("({left}){operator}({right})")
+        });
+        assert_eq!(Filter::parse(&right).unwrap(), flat);
+    }
+}
+
+#[test]
+fn entities_named_one_by_one_are_read_one_by_one() {
+    let keys = |number: usize| (format!("p{}", number % 7), format!("r{number}"));
+    let entities: Vec<Entity> = (0..1000)
+        .map(|number| {
+            let (partition_key, row_key) = keys(number);
+            Entity::new(partition_key, row_key, Vec::new())
+        })
+        .collect();
+    let table = table_of(&entities);
+    let term = |number| {
+        let (partition_key, row_key) = keys(number);
+        format!("(PartitionKey eq '{partition_key}' and RowKey eq '{row_key}')")
+    };
+    let terms: Vec<String> = (50..950).map(term).collect();
+    let filter = terms.join(" or ");
+    let query = Query {
+        filter: Some(&filter),
+        ..Query::default()
+    };
+    let page = service()
+        .query_entities("account", &table, &query, &|| false)
+        .unwrap();
+    assert_eq!((page.cost.returned, page.cost.examined), (900, 900));
 }
 
 #[test]
