@@ -43,8 +43,11 @@ pub(crate) struct Access {
     pub(crate) rows: Vec<KeyRange>,
 }
 
-/// More regions than this are not worth the time to find them; a filter of legal length names fewer points.
-const REGIONS_MAX: usize = 512;
+/// Pairs of regions that are intersected to plan one `and`. More would take longer than a few milliseconds; what is left out is
+/// evaluated on each row instead.
+const PAIRS_MAX: usize = 16 * 1024;
+/// Most regions that an `and` has: more are not worth the seeks.
+const REGIONS_MAX: usize = 2048;
 
 impl Plan {
     /// Plans a filter whose key components are the properties of these names; a key of one component has one name.
@@ -271,15 +274,21 @@ impl Cover {
 fn intersect_all(covers: &[Cover]) -> (Vec<Region>, bool) {
     let mut regions = vec![Region::all()];
     let mut complete = true;
+    let mut pairs_left = PAIRS_MAX;
+    // Those of few regions narrow most, and make no others.
+    let mut covers: Vec<&Cover> = covers.iter().collect();
+    covers.sort_by_key(|cover| cover.regions.len());
     for cover in covers {
-        if regions.len() * cover.regions.len() > REGIONS_MAX {
+        let pairs = regions.len() * cover.regions.len();
+        if pairs > REGIONS_MAX.min(pairs_left) {
             complete = false;
             continue;
         }
-        let pairs = regions
+        pairs_left -= pairs;
+        let both = regions
             .iter()
             .flat_map(|a| cover.regions.iter().filter_map(|b| a.intersect(b)));
-        regions = pairs.collect();
+        regions = both.collect();
     }
     (regions, complete)
 }
@@ -585,6 +594,27 @@ mod tests {
         let plan = plan("PartitionKey eq 'p' and Age gt 5 and RowKey lt 'r'");
         let residual = plan.residual.unwrap().expression;
         assert!(matches!(residual, Expression::And(terms) if terms.len() == 1));
+    }
+
+    #[test]
+    fn forty_keys_of_either_kind_are_read_as_points() {
+        let either = |name: &str| {
+            let terms: Vec<String> = (0..40).map(|at| format!("{name} eq '{at}'")).collect();
+            format!("({})", terms.join(" or "))
+        };
+        let keys = [either("PartitionKey"), either("RowKey")].join(" and ");
+        let plan = plan(&keys);
+        assert_eq!((plan.kind(), plan.accesses.len()), (Points, 1600));
+    }
+
+    #[test]
+    fn planning_stops_where_evaluation_is_cheaper() {
+        let others: Vec<String> = (0..2000)
+            .map(|at| format!("PartitionKey ne '{at}'"))
+            .collect();
+        let plan = plan(&format!("{} and RowKey eq 'r'", others.join(" and ")));
+        assert_eq!(plan.kind(), SkipScan);
+        assert!(plan.accesses.len() < 200 && plan.residual.is_some());
     }
 
     #[test]

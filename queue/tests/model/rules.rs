@@ -581,6 +581,7 @@ fn covering_consumed_rows_leaves_expired_messages_whole() {
         (store.count(), delivered),
         (12_000 - removed, 12_000 - removed)
     );
+    store.check_rows();
 }
 
 #[test]
@@ -604,10 +605,12 @@ fn expired_messages_of_many_queues_are_removed_as_fast_as_those_of_one() {
         if restart {
             store.reopen();
         }
-        let (mut removed, mut seconds) = (0, 0);
+        let (mut removed, mut seconds, mut sweeps) = (0, 0, 0);
         while removed < 20_000 {
             let sweep = acknowledged(store.service.sweep()).unwrap();
             removed += sweep.removed;
+            sweeps += 1;
+            assert!(sweeps <= 120, "{removed} removed");
             if !sweep.more {
                 seconds += 1;
                 store.pass(1);

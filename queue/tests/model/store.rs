@@ -6,6 +6,7 @@ use lazurite_engine::{
     KeyspaceOptions, ManualWallClock, Ticket, WallClock,
 };
 use lazurite_queue::*;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
@@ -14,6 +15,9 @@ use tempfile::TempDir;
 pub(crate) const ACCOUNT: &str = "devstoreaccount1";
 /// The queue of tests that need but one.
 pub(crate) const QUEUE: &str = "orders";
+
+/// The expiry of a message that never expires: 9999-12-31T23:59:59Z in units of 100 ns.
+const NEVER_TICKS: u64 = 315_537_897_599 * 10_000_000;
 
 /// The service on a store of its own, and what is needed to open it again.
 pub(crate) struct Store {
@@ -209,6 +213,44 @@ impl Store {
             rows += 1;
         }
         rows
+    }
+
+    /// Checks that every message is whole: one delivery row at the time its message row names, one text row, and an expiry row
+    /// unless it never expires. Rows of deleted queues are gone.
+    pub(crate) fn check_rows(&self) {
+        let options = KeyspaceOptions::default();
+        let keyspace = self.db.keyspace("queue_messages", options).unwrap();
+        let snapshot = self.db.snapshot();
+        let mut scan = snapshot.scan(&keyspace, KeyRange::all(), Direction::Forward);
+        let mut kinds: [BTreeSet<Vec<u8>>; 4] = Default::default();
+        let [deliveries, messages, texts, expiries] = &mut kinds;
+        let mut expiring = BTreeSet::new();
+        while scan.advance().unwrap() {
+            let (key, value) = (scan.key().to_vec(), scan.value().unwrap());
+            let (queue, kind, rest) = (&key[..16], key[16], &key[17..]);
+            // Ticks are big-endian in keys and little-endian in values.
+            let ticks = |at: usize| value[at..at + 8].iter().rev().copied();
+            let place = |ticks: Vec<u8>| [queue, &ticks, rest].concat();
+            match kind {
+                1 => {}
+                2 => assert!(deliveries.insert([queue, rest].concat())),
+                3 => {
+                    assert!(messages.insert(place(ticks(1).collect())));
+                    if ticks(9).ne(NEVER_TICKS.to_be_bytes()) {
+                        expiring.insert(place(ticks(9).collect()));
+                    }
+                }
+                4 => assert!(texts.insert([queue, rest].concat())),
+                5 => assert!(expiries.insert([queue, rest].concat())),
+                _ => panic!("row of kind {kind}"),
+            }
+        }
+        let ids = messages.iter().map(|at| [&at[..16], &at[24..]].concat());
+        let ids: BTreeSet<_> = ids.collect();
+        assert_eq!(ids.len(), messages.len(), "one message row each");
+        assert!(messages == deliveries, "a delivery row each");
+        assert!(ids == *texts, "a text row each");
+        assert!(expiring == *expiries, "an expiry row each");
     }
 
     /// Sweeps until nothing is left to remove; answers how much was.

@@ -2,8 +2,8 @@
 
 use crate::reference::{self, Hold, Queue};
 use crate::store::{ACCOUNT, Random, Store, acknowledged, done, scale};
-use lazurite_engine::Durability;
-use lazurite_engine::fs::Keep;
+use lazurite_engine::fs::{Failure, Fault, Keep, Operation};
+use lazurite_engine::{Durability, Ticket};
 use lazurite_queue::*;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -57,6 +57,7 @@ fn walks(interruption: Interruption, seeds: u64) {
         for _ in 0..scale("LAZURITE_QUEUE_STEPS", 1_500) {
             walk.step();
         }
+        walk.store.check_rows();
     }
 }
 
@@ -71,6 +72,9 @@ impl Walk {
             6..=7 => self.metadata(name),
             8..=14 => self.pass(),
             15 if self.random.one_in(3) => self.interrupt(),
+            15 if self.random.one_in(6) => self.set_clock_back(),
+            15 if self.random.one_in(20) => self.consume_and_cover(name),
+            15 if self.random.one_in(4) => self.fail_a_sync(name),
             16 => drop(acknowledged(self.store.service.sweep()).unwrap()),
             17..=45 => self.put(name),
             46..=63 => self.get(name),
@@ -90,6 +94,90 @@ impl Walk {
                 self.store.crash(seed, *self.random.pick(&keep));
             }
             Interruption::ProcessDeath => self.store.crash(seed, Keep::Everything),
+        }
+    }
+
+    /// Restarts with the clock at an earlier time. Expired messages that still have rows would exist again, so they are removed
+    /// before.
+    fn set_clock_back(&mut self) {
+        self.sweep_all();
+        let now = self.store.now();
+        let names: Vec<_> = self.queues.keys().copied().collect();
+        for name in names {
+            let _ = self.queue(name);
+        }
+        let back = Duration::from_millis(self.random.below(100_000));
+        self.store.reopen_at(now - back);
+        self.store.check_rows();
+    }
+
+    /// The first call reads queues into memory, the last one finds nothing left.
+    fn sweep_all(&mut self) {
+        self.store.sweep();
+        self.store.sweep();
+        assert_eq!(self.store.sweep(), 0);
+    }
+
+    /// Consumes so many rows that the sweep covers the order of delivery before the head.
+    fn consume_and_cover(&mut self, name: &'static str) {
+        if !self.queues.contains_key(name) {
+            return;
+        }
+        for _ in 0..32 {
+            self.put(name);
+        }
+        for _ in 0..330 {
+            self.take(name, 32, 1);
+            self.store.pass(1);
+        }
+        self.sweep_all();
+        self.store.check_rows();
+    }
+
+    /// Cuts the power after the sync of a Put or Get has failed. Either has happened as a whole or not at all.
+    fn fail_a_sync(&mut self, name: &'static str) {
+        if !matches!(self.interruption, Interruption::PowerCut) || self.queue(name).is_none() {
+            return;
+        }
+        self.store.faults.as_ref().unwrap().set(Some(Fault {
+            operation: Some(Operation::Sync),
+            path: String::new(),
+            nth: 1,
+            failure: Failure::Error(std::io::ErrorKind::Other),
+            sticky: true,
+        }));
+        let service = &self.store.service;
+        // Refused if a sync in the background has failed before it.
+        let touched: Vec<(String, String)> = if self.random.one_in(2) {
+            let put = acknowledged_not(service.put_message(ACCOUNT, name, PutMessage::default()));
+            let put = put.into_iter();
+            put.map(|put| (put.message_id, put.pop_receipt)).collect()
+        } else {
+            let request = GetMessages {
+                count: Some(4),
+                visibility_seconds: Some(30),
+            };
+            let got = acknowledged_not(service.get_messages(ACCOUNT, name, request));
+            let got = got.into_iter().flatten();
+            got.map(|got| (got.message_id, got.pop_receipt)).collect()
+        };
+        let seed = self.random.below(u64::MAX);
+        let keep = [Keep::Nothing, Keep::Prefix, Keep::Sectors];
+        self.store.crash(seed, *self.random.pick(&keep));
+        self.store.check_rows();
+        let delete = |(id, receipt): &(String, String)| {
+            let deleted = self
+                .store
+                .service
+                .delete_message(ACCOUNT, name, id, receipt);
+            done(deleted).is_ok()
+        };
+        let deleted: Vec<bool> = touched.iter().map(delete).collect();
+        assert!(deleted.windows(2).all(|pair| pair[0] == pair[1]));
+        if deleted.contains(&true) {
+            let is_kept = |id: &String| touched.iter().all(|(touched, _)| touched != id);
+            let queue = self.queues.get_mut(name).expect("it was looked up above");
+            queue.messages.retain(|message| is_kept(&message.id));
         }
     }
 
@@ -246,9 +334,13 @@ impl Walk {
     }
 
     fn get(&mut self, name: &'static str) {
-        let now = self.store.now();
         let count = 1 + self.random.below(32) * self.random.below(2);
         let seconds = 1 + self.random.below(30);
+        self.take(name, count, seconds);
+    }
+
+    fn take(&mut self, name: &'static str, count: u64, seconds: u64) {
+        let now = self.store.now();
         let request = GetMessages {
             count: Some(count as i64),
             visibility_seconds: Some(seconds as i64),
@@ -371,4 +463,12 @@ impl Walk {
             }
         }
     }
+}
+
+/// What a write answered whose sync fails; `None` if it was refused.
+fn acknowledged_not<T>(result: Result<(T, Ticket)>) -> Option<T> {
+    let (answer, ticket) = result.ok()?;
+    // A Get that took nothing waits for nothing.
+    let _ = ticket.wait();
+    Some(answer)
 }

@@ -1,4 +1,8 @@
-//! Tokens -> expression, by recursive descent. Precedence, strongest first: parentheses, comparisons, `not`, `and`, `or`.
+//! Tokens -> expression. Precedence, strongest first: parentheses, comparisons, `not`, `and`, `or`.
+//!
+//! Open parentheses are kept on a stack of our own, and chains of one operator become one term however they are parenthesised:
+//! clients build chains of hundreds of terms as `((a or b) or c) or …`. So the depth of an expression is that of its meaning, and
+//! only that is limited.
 //!
 //! Strict OData would read `not A eq 1` as `(not A) eq 1`, which means nothing; clients that leave out the parentheses
 //! mean `not (A eq 1)`. Source: Querying tables and entities, "Supported comparison operators".
@@ -23,13 +27,9 @@ pub(super) fn parse(text: &str) -> Result<(Expression, Vec<String>)> {
         text,
         tokens: &tokens,
         names: &names,
-        depth: 0,
     };
-    let expression = parser.or()?;
-    match parser.next() {
-        (_, Token::End) => Ok((expression, names)),
-        (at, _) => Err(syntax(text, at)),
-    }
+    let expression = parser.expression()?;
+    Ok((expression, names))
 }
 
 fn limit(what: &'static str, found: usize, limit: usize) -> Result<()> {
@@ -69,7 +69,74 @@ struct Parser<'a> {
     /// What is left; [`Token::End`] is never taken.
     tokens: &'a [(usize, Token<'a>)],
     names: &'a [String],
+}
+
+/// What has been read of a pair of parentheses, or of the whole filter.
+#[derive(Default)]
+struct Group {
+    any_of: Terms,
+    /// Belong together by `and`, and to `any_of` by `or`.
+    all_of: Terms,
+    /// Whether the next term is negated: by an odd number of `not`.
+    negated: bool,
+}
+
+/// Terms of one operator.
+#[derive(Default)]
+struct Terms {
+    terms: Vec<Expression>,
+    /// Levels of `and`, `or` and `not` of the deepest.
     depth: usize,
+}
+
+impl Group {
+    /// Adds a term of this depth. Errors: that of the limit.
+    fn add(&mut self, term: Expression, depth: usize) -> Result<()> {
+        match (std::mem::take(&mut self.negated), term) {
+            (true, term) => self.all_of.add(Expression::Not(Box::new(term)), depth + 1),
+            (false, Expression::And(terms)) => self.all_of.add_all(terms, depth - 1),
+            (false, term) => self.all_of.add(term, depth),
+        }
+    }
+
+    /// Ends the terms that belong together by `and`.
+    fn end_all_of(&mut self) -> Result<()> {
+        match std::mem::take(&mut self.all_of).join(Expression::And) {
+            (Expression::Or(terms), depth) => self.any_of.add_all(terms, depth - 1),
+            (term, depth) => self.any_of.add(term, depth),
+        }
+    }
+
+    /// The expression and its depth.
+    fn end(mut self) -> Result<(Expression, usize)> {
+        self.end_all_of()?;
+        Ok(self.any_of.join(Expression::Or))
+    }
+}
+
+impl Terms {
+    fn add(&mut self, term: Expression, depth: usize) -> Result<()> {
+        self.terms.push(term);
+        self.deepen(depth)
+    }
+
+    fn add_all(&mut self, terms: Vec<Expression>, depth: usize) -> Result<()> {
+        self.terms.extend(terms);
+        self.deepen(depth)
+    }
+
+    fn deepen(&mut self, depth: usize) -> Result<()> {
+        self.depth = self.depth.max(depth);
+        limit("nesting depth", self.depth, FILTER_DEPTH_MAX)
+    }
+
+    /// One term is itself.
+    fn join(mut self, many: fn(Vec<Expression>) -> Expression) -> (Expression, usize) {
+        match self.terms.len() {
+            1 => (self.terms.remove(0), self.depth),
+            _ => (many(self.terms), self.depth + 1),
+        }
+    }
 }
 
 impl<'a> Parser<'a> {
@@ -94,44 +161,37 @@ impl<'a> Parser<'a> {
         found
     }
 
-    fn or(&mut self) -> Result<Expression> {
-        let mut terms = vec![self.and()?];
-        while self.take("or") {
-            terms.push(self.and()?);
+    /// The whole filter.
+    fn expression(&mut self) -> Result<Expression> {
+        let mut group = Group::default();
+        let mut open = Vec::new();
+        loop {
+            while self.take("not") {
+                group.negated = !group.negated;
+            }
+            if *self.peek() == Token::Open {
+                self.next();
+                open.push(std::mem::take(&mut group));
+                continue;
+            }
+            group.add(self.comparison()?, 0)?;
+            while *self.peek() == Token::Close
+                && let Some(around) = open.pop()
+            {
+                self.next();
+                let (term, depth) = std::mem::replace(&mut group, around).end()?;
+                group.add(term, depth)?;
+            }
+            if self.take("or") {
+                group.end_all_of()?;
+            } else if !self.take("and") {
+                break;
+            }
         }
-        Ok(one_or(terms, Expression::Or))
-    }
-
-    fn and(&mut self) -> Result<Expression> {
-        let mut terms = vec![self.unary()?];
-        while self.take("and") {
-            terms.push(self.unary()?);
-        }
-        Ok(one_or(terms, Expression::And))
-    }
-
-    fn unary(&mut self) -> Result<Expression> {
-        if self.take("not") {
-            let inner = self.nested(Self::unary)?;
-            return Ok(Expression::Not(Box::new(inner)));
-        }
-        if *self.peek() != Token::Open {
-            return self.comparison();
-        }
-        self.next();
-        let inner = self.nested(Self::or)?;
         match self.next() {
-            (_, Token::Close) => Ok(inner),
+            (_, Token::End) if open.is_empty() => Ok(group.end()?.0),
             (at, _) => Err(syntax(self.text, at)),
         }
-    }
-
-    fn nested(&mut self, parse: impl Fn(&mut Self) -> Result<Expression>) -> Result<Expression> {
-        self.depth += 1;
-        limit("nesting depth", self.depth, FILTER_DEPTH_MAX)?;
-        let expression = parse(self)?;
-        self.depth -= 1;
-        Ok(expression)
     }
 
     fn comparison(&mut self) -> Result<Expression> {
@@ -205,13 +265,6 @@ impl<'a> Parser<'a> {
             Token::Name("add" | "sub" | "mul" | "div" | "mod") => Err(Error::NotImplemented),
             _ => Ok(()),
         }
-    }
-}
-
-fn one_or(mut terms: Vec<Expression>, many: fn(Vec<Expression>) -> Expression) -> Expression {
-    match terms.len() {
-        1 => terms.remove(0),
-        _ => many(terms),
     }
 }
 
