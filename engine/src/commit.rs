@@ -180,8 +180,6 @@ impl Store {
             return Ok(());
         }
         self.provide_wal(log)?;
-        // Behind what may take long: the wait for a segment counts.
-        self.await_late_sync()?;
         let wal = log.wal.as_mut().expect("provide_wal left one");
         let was_half_full = wal.is_half_full();
         log.group.clear();
@@ -206,6 +204,7 @@ impl Store {
         if wal.is_half_full() && !was_half_full {
             self.sync.want_segment();
         }
+        self.commit.segments.note_length(wal);
         Ok(())
     }
 

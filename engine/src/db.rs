@@ -59,6 +59,11 @@ impl KeyRange {
     }
 }
 
+/// Says that its holder has waited for its turn to write: see [`Db::admit`].
+#[derive(Debug)]
+#[must_use]
+pub struct Admission(());
+
 /// How much the threads of the engine stand back for those of its callers, and compaction for flushes: on two cores they
 /// would take turns of milliseconds with a writer otherwise.
 const FLUSH_NICE: i32 = 5;
@@ -131,6 +136,29 @@ impl Db {
     /// something first of all (`Config::reserve_bytes`); `ReadOnly`; any other error leaves it open whether the batch will be
     /// there after a restart.
     pub fn write(&self, batch: Batch) -> Result<Ticket> {
+        self.store().check_writable()?;
+        if batch.is_empty() {
+            return Ok(Ticket::ready());
+        }
+        self.store().admit(batch.deletes)?;
+        self.write_admitted(batch, &Admission(()))
+    }
+
+    /// Waits until a writer has to wait no longer: see [`Db::write_admitted`]. Errors: as [`Db::write`]; `NoSpace` if puts are
+    /// refused.
+    pub fn admit(&self) -> Result<Admission> {
+        self.store().admit(false).map(|()| Admission(()))
+    }
+
+    /// As [`Db::admit`], for a batch that deletes something: it is admitted while puts are refused for lack of space.
+    pub fn admit_deletion(&self) -> Result<Admission> {
+        self.store().admit(true).map(|()| Admission(()))
+    }
+
+    /// As [`Db::write`], but does not wait for flushes, compactions or syncs: the caller did before it took the locks under which
+    /// it writes. So the limits are exceeded by no more than what the holders of admissions write: write little with each, and
+    /// soon.
+    pub fn write_admitted(&self, batch: Batch, _admission: &Admission) -> Result<Ticket> {
         let store = self.store();
         store.check_writable()?;
         if batch.is_empty() {
@@ -146,7 +174,6 @@ impl Db {
         if !deletes {
             store.room.take(batch.payload.len() as u64)?;
         }
-        store.throttle(deletes)?;
         let sequence = store.commit(batch)?;
         Ok(store.ticket(sequence))
     }
@@ -154,7 +181,13 @@ impl Db {
     /// Whether [`Db::write`] would make its caller wait now, or soon, because flushes, compactions or syncs lag behind: a hint for
     /// those who must not block.
     pub fn makes_writers_wait(&self) -> bool {
-        self.store().is_near_limit() || self.store().is_sync_late(3)
+        let store = self.store();
+        store.is_near_limit() || store.is_sync_late(3) || store.commit.segments.is_overdue()
+    }
+
+    /// Completes once everything that is visible now is durable: what an answer waits for that rests on reads.
+    pub fn ticket(&self) -> Ticket {
+        self.store().ticket(self.store().snapshots.published())
     }
 
     /// The newest value of `key`. Never waits for writers. A large value is read whole: see [`Snapshot::open_value`].

@@ -55,7 +55,7 @@ pub use batch::Batch;
 pub use config::{
     BATCH_BYTES_MAX, Background, Config, Durability, Environment, KEY_BYTES_MAX, KeyspaceOptions,
 };
-pub use db::{Db, KeyRange};
+pub use db::{Admission, Db, KeyRange};
 pub use dump::dump_file;
 pub use error::{Error, Result};
 pub use id::{CountingIds, IdSource, RandomIds};

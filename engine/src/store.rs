@@ -485,6 +485,15 @@ impl Store {
         }
     }
 
+    /// Makes a writer wait, or work, before it takes any lock: while flushes or compactions lag behind, for a log segment, and for
+    /// a late sync; for that last, because the others take time. One who `deletes` does not wait for space.
+    pub(crate) fn admit(&self, deletes: bool) -> Result<()> {
+        self.check_writable()?;
+        self.throttle(deletes)?;
+        self.await_segment()?;
+        self.await_late_sync()
+    }
+
     /// Makes a writer wait, or work, while flushes or compactions lag behind. One who `deletes` does not wait for space.
     pub(crate) fn throttle(&self, deletes: bool) -> Result<()> {
         if !self.is_near_limit() {

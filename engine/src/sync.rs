@@ -232,8 +232,8 @@ impl Store {
         age >= limit / 4 * part
     }
 
-    /// Makes a commit wait while the oldest change that is not durable is too old: for the sync that is under way, or by leading
-    /// one. The caller holds the log, so that all writers wait; no reader needs it, and neither does a sync.
+    /// Makes a writer wait while the oldest change that is not durable is too old: for the sync that is under way, or by leading
+    /// one. The caller holds no lock.
     pub(crate) fn await_late_sync(&self) -> Result<()> {
         if !self.is_sync_late(4) {
             return Ok(());

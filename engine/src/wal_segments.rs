@@ -12,14 +12,17 @@ use crate::fs::LogWrites;
 use crate::key::SequenceNumber;
 use crate::store::{Store, lock};
 use crate::version::{Field, VersionEdit, WalMeta};
-use crate::wal::{Beginning, Prepared};
+use crate::wal::{Beginning, Prepared, WalWriter};
 use crate::{Error, Result};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Length of the first segment.
 const FIRST_BYTES: u64 = 1 << 20;
-/// How many times its length a segment may grow to while the next one is being made.
+/// How many times its length a segment may grow to while the next one is being made. Then writers are not admitted until it is.
 const OVERLONG: u64 = 4;
+/// As [`OVERLONG`], for writers that were admitted before: the last of them make the segment themselves.
+const OVERLONG_ADMITTED: u64 = 8;
 
 /// How many segments are kept to be used again while the store is written to.
 const SPARE_MAX: usize = 8;
@@ -45,6 +48,8 @@ pub(crate) struct Segments {
     making: Mutex<()>,
     /// The segment to be used next.
     next: Mutex<Option<Prepared>>,
+    /// Whether the segment in use is overlong.
+    is_overlong: AtomicBool,
 }
 
 impl Segments {
@@ -62,6 +67,17 @@ impl Segments {
 
     fn has_next(&self) -> bool {
         lock(&self.next).is_some()
+    }
+
+    /// Takes note of how long the segment in use has become.
+    pub(crate) fn note_length(&self, wal: &WalWriter) {
+        let is_overlong = wal.end() >= wal.length().saturating_mul(OVERLONG);
+        self.is_overlong.store(is_overlong, Ordering::Relaxed);
+    }
+
+    /// Whether the next segment should have been made by now.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.is_overlong.load(Ordering::Relaxed) && !self.has_next()
     }
 
     /// Changes up to here should be flushed, because the log behind them is longer than `bytes_max`.
@@ -104,7 +120,7 @@ impl Store {
             let awaits =
                 || self.background == Background::Threads && !self.commit.segments.has_next();
             let (end, length) = (wal.end(), wal.length());
-            if end < length || (end < length.saturating_mul(OVERLONG) && awaits()) {
+            if end < length || (end < length.saturating_mul(OVERLONG_ADMITTED) && awaits()) {
                 return Ok(());
             }
         }
@@ -115,6 +131,15 @@ impl Store {
             self.fail(error);
         }
         begun
+    }
+
+    /// Makes the next segment if it is overdue, or waits for whoever makes it. The caller holds no lock.
+    pub(crate) fn await_segment(&self) -> Result<()> {
+        if self.background != Background::Threads || !self.commit.segments.is_overdue() {
+            return Ok(());
+        }
+        self.prepare_wal()
+            .inspect_err(|error| self.note_failure(error))
     }
 
     fn begin_wal(&self, log: &mut Log) -> Result<()> {
@@ -146,6 +171,7 @@ impl Store {
             bytes: wal.length(),
             is_reusable: wal.length() == self.config.wal_segment_bytes as u64,
         });
+        self.commit.segments.note_length(&wal);
         log.wal = Some(wal);
         Ok(())
     }

@@ -1,9 +1,9 @@
-//! A file system that fails on cue: the n-th call of a kind, once or from then on.
+//! A file system that fails on cue, the n-th call of a kind, once or from then on; or that holds calls up.
 
-use super::{File, Fs, Lock, LogWrites, Space};
+use super::{File, Fs, Lock, LogWrites, Space, lock};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// A kind of call that can fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +54,14 @@ pub struct Fault {
 pub struct FaultFs {
     inner: Arc<dyn Fs>,
     state: Arc<Mutex<State>>,
+    holds: Arc<(Mutex<Holds>, Condvar)>,
+}
+
+/// Calls that are held up.
+#[derive(Debug, Default)]
+struct Holds {
+    operation: Option<Operation>,
+    waiting: usize,
 }
 
 #[derive(Debug, Default)]
@@ -69,7 +77,32 @@ impl FaultFs {
         FaultFs {
             inner,
             state: Arc::default(),
+            holds: Arc::default(),
         }
+    }
+
+    /// Holds up calls of this kind from now on; `None` lets all go on.
+    pub fn hold(&self, operation: Option<Operation>) {
+        let (holds, changed) = &*self.holds;
+        lock(holds).operation = operation;
+        changed.notify_all();
+    }
+
+    /// How many calls are being held up.
+    pub fn held(&self) -> usize {
+        lock(&self.holds.0).waiting
+    }
+
+    fn wait_while_held(&self, operation: Operation) {
+        let (holds, changed) = &*self.holds;
+        let mut holds = lock(holds);
+        if holds.operation != Some(operation) {
+            return;
+        }
+        holds.waiting += 1;
+        let is_held = |holds: &mut Holds| holds.operation == Some(operation);
+        let waited = changed.wait_while(holds, is_held);
+        waited.unwrap_or_else(PoisonError::into_inner).waiting -= 1;
     }
 
     /// Sets or clears the fault and counts from the beginning.
@@ -91,6 +124,7 @@ impl FaultFs {
     }
 
     fn check(&self, operation: Operation, path: &Path) -> io::Result<()> {
+        self.wait_while_held(operation);
         let mut guard = self.state();
         let state = &mut *guard;
         let Some(fault) = &state.fault else {
