@@ -36,6 +36,13 @@ pub(crate) enum Command {
     /// Sixteen connections get a blob of a kibibyte: alone, then while the others are there, then alone again. A quarter of the hostile ones
     /// send a head byte by byte, a quarter a body; a quarter ask for 64 MiB and never read; the rest send 60 KB without a right every second.
     Crowd(CrowdArgs),
+    /// The three services on a disk and a clock that misbehave, with a ledger of what was acknowledged.
+    ///
+    /// Runs in this process. Every two seconds something happens: the system's clock is set by up to two minutes, back or forth; syncs hang
+    /// for up to three seconds, take 300 ms each, or fail until the store is opened anew. No message may be lost, or delivered twice
+    /// while it is hidden; no counter may miss an increment, no blob be another than the one written; no request may take longer than
+    /// the disk hangs.
+    Soak(SoakArgs),
     /// Our engine beside others, without a server: the same keys, values and durability, one after another.
     ///
     /// Each workload runs on each engine in a process of its own, so that memory, CPU time and written bytes are that engine's. The
@@ -159,6 +166,19 @@ pub(crate) struct CrowdArgs {
     /// How long the honest ones are measured alone, and beside the others
     #[arg(long, default_value_t = 60)]
     pub(crate) seconds: u64,
+}
+
+#[derive(Args)]
+pub(crate) struct SoakArgs {
+    /// How long
+    #[arg(long, default_value_t = 600)]
+    pub(crate) seconds: u64,
+    /// Seed of what happens when
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Directory in which the store is made, and removed again [default: the system's for temporary files]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
 }
 
 #[derive(Args)]

@@ -15,6 +15,7 @@ mod random;
 mod report;
 mod server;
 mod services;
+mod soak;
 mod start;
 
 use std::process::ExitCode;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         Command::Job(args) => job::run(&args).map(shown),
         Command::Gigabyte(args) => gigabyte::run(&args).map(shown),
         Command::Crowd(args) => crowd::run(&args).map(shown),
+        Command::Soak(args) => soak::run(&args).map(shown),
         Command::Start(args) => start::run(&args).map(shown),
         Command::Engine(args) => engine::run(&args),
         Command::EngineStep(args) => engine::run_step(&args),

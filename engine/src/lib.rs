@@ -69,4 +69,4 @@ pub use store::Job;
 pub use sync::Ticket;
 pub use value_log::{LargeValue, UnwrittenChunk, ValueReader, ValueWriter, WrittenChunk};
 pub use verify::Verified;
-pub use wall_clock::{ManualWallClock, SystemWallClock, WallClock};
+pub use wall_clock::{ClockSteps, ManualWallClock, SystemWallClock, WallClock};

@@ -12,7 +12,8 @@
 )]
 
 use std::fmt::Debug;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 /// The time of day. A caller that needs times in the order of its writes reads the clock while it holds the lock that orders
@@ -30,19 +31,53 @@ const STEP_CONFIRMED_AFTER: Duration = Duration::from_secs(10);
 /// The clock of the system, made monotonic. A system clock that is set back is approached at half speed; one that is set forward
 /// at one and a half times the speed, and at once when it has been ahead by a second or more for ten seconds. Time in suspension counts as time, not as a step.
 #[derive(Debug)]
-pub struct SystemWallClock(Mutex<Follower>);
+pub struct SystemWallClock {
+    follower: Mutex<Follower>,
+    steps: Arc<ClockSteps>,
+}
 
 impl Default for SystemWallClock {
     fn default() -> Self {
-        SystemWallClock(Mutex::new(Follower::new(system_time(), steady_time())))
+        SystemWallClock::with_steps(Arc::default())
+    }
+}
+
+impl SystemWallClock {
+    /// The same where somebody sets the system's clock: these steps are added to it.
+    pub fn with_steps(steps: Arc<ClockSteps>) -> SystemWallClock {
+        let follower = Follower::new(steps.system_time(), steady_time());
+        SystemWallClock {
+            follower: Mutex::new(follower),
+            steps,
+        }
     }
 }
 
 impl WallClock for SystemWallClock {
     fn now(&self) -> SystemTime {
-        let mut follower = locked(&self.0);
+        let mut follower = locked(&self.follower);
         // Read under the lock: times of two threads must not arrive in the other order.
-        follower.follow(system_time(), steady_time())
+        follower.follow(self.steps.system_time(), steady_time())
+    }
+}
+
+/// How far a test has set the system's clock, forth or back, without touching that of the machine.
+#[derive(Debug, Default)]
+pub struct ClockSteps(AtomicI64);
+
+impl ClockSteps {
+    /// Sets the clock by so many seconds.
+    pub fn step(&self, seconds: i64) {
+        self.0.fetch_add(seconds, Ordering::SeqCst);
+    }
+
+    fn system_time(&self) -> SystemTime {
+        let seconds = self.0.load(Ordering::SeqCst);
+        let distance = Duration::from_secs(seconds.unsigned_abs());
+        match seconds {
+            0.. => system_time() + distance,
+            _ => system_time() - distance,
+        }
     }
 }
 

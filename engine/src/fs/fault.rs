@@ -4,6 +4,7 @@ use super::{File, Fs, Lock, LogWrites, Space, lock};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// A kind of call that can fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +63,7 @@ pub struct FaultFs {
 struct Holds {
     operation: Option<Operation>,
     waiting: usize,
+    slow: Option<(Operation, Duration)>,
 }
 
 #[derive(Debug, Default)]
@@ -88,6 +90,11 @@ impl FaultFs {
         changed.notify_all();
     }
 
+    /// Makes calls of this kind take so much longer from now on; `None`: as long as they take.
+    pub fn slow(&self, slow: Option<(Operation, Duration)>) {
+        lock(&self.holds.0).slow = slow;
+    }
+
     /// How many calls are being held up.
     pub fn held(&self) -> usize {
         lock(&self.holds.0).waiting
@@ -96,6 +103,10 @@ impl FaultFs {
     fn wait_while_held(&self, operation: Operation) {
         let (holds, changed) = &*self.holds;
         let mut holds = lock(holds);
+        if let Some((_, longer)) = holds.slow.filter(|(slow, _)| *slow == operation) {
+            drop(holds);
+            return std::thread::sleep(longer);
+        }
         if holds.operation != Some(operation) {
             return;
         }
