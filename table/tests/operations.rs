@@ -290,38 +290,36 @@ fn reads_answer_while_writers_and_a_deletion_of_their_table_wait_for_the_disk() 
         let service = Arc::new(TableService::open(&db, clock).unwrap());
         for table in ["first", "second"] {
             wait(service.create_table(ACCOUNT, table)).unwrap();
-            drop(
-                service
-                    .insert_entity(ACCOUNT, table, &entity("r", &[]))
-                    .unwrap(),
-            );
+            for row in [entity("r", &[]), entity("large", &[("A", text(32_768))])] {
+                drop(service.insert_entity(ACCOUNT, table, &row).unwrap());
+            }
         }
         disk.hold(Some(held));
-        let waiting = |write: fn(&TableService)| {
+        let waiting = |write: Box<dyn FnOnce(&TableService) + Send>| {
             let service = service.clone();
             std::thread::spawn(move || write(&service))
         };
         let mut writers = Vec::new();
-        for _ in 0..4 {
-            writers.push(waiting(|service| {
+        for (writer, size) in [1, 1, 32_768, 32_768, 32_768].into_iter().enumerate() {
+            writers.push(waiting(Box::new(move |service| {
                 for _ in 0..200 {
                     for table in ["first", "second"] {
-                        let row = entity("w", &[]);
+                        let row = entity(&format!("w{writer}"), &[("A", text(size))]);
                         // The table may be gone by then.
                         let _ = service.insert_or_merge_entity(ACCOUNT, table, &row);
                         std::thread::sleep(Duration::from_millis(1));
                     }
                 }
-            }));
+            })));
         }
         while disk.held() == 0 || (held == Disk::Sync && !db.makes_writers_wait()) {
             std::thread::yield_now();
         }
         // So late that all writers wait.
         std::thread::sleep(Duration::from_millis(50));
-        writers.push(waiting(|service| {
+        writers.push(waiting(Box::new(|service| {
             drop(service.delete_table(ACCOUNT, "first").unwrap());
-        }));
+        })));
         std::thread::sleep(Duration::from_millis(50));
         for _ in 0..40 {
             for table in ["first", "second"] {
@@ -329,6 +327,7 @@ fn reads_answer_while_writers_and_a_deletion_of_their_table_wait_for_the_disk() 
                 at_once(move || {
                     let row = service.get_entity(ACCOUNT, table, keys.0, keys.1);
                     row.unwrap();
+                    service.get_entity(ACCOUNT, table, "p", "large").unwrap();
                     service.get_table_acl(ACCOUNT, table).unwrap();
                     service.check_table(ACCOUNT, table).unwrap();
                     let query =
