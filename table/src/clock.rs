@@ -15,7 +15,7 @@ use crate::codec;
 use crate::datetime::{DateTime, TICKS_PER_SECOND};
 use crate::error::Result;
 use crate::keys;
-use lazurite_engine::{Batch, Db, Keyspace, WallClock};
+use lazurite_engine::{Admission, Batch, Db, Keyspace, WallClock};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -70,13 +70,17 @@ impl Clock {
     }
 
     /// The Timestamp of a write over a row last written at `previous`, if the caller knows it: later than that.
-    pub(crate) fn timestamp(&self, previous: Option<DateTime>) -> Result<DateTime> {
+    pub(crate) fn timestamp(
+        &self,
+        previous: Option<DateTime>,
+        admission: &Admission,
+    ) -> Result<DateTime> {
         let next = self.next();
         let after_previous = previous.map_or(DateTime::MIN, DateTime::next_tick);
         if after_previous > next {
             self.rows_ahead.fetch_max(after_previous.ticks(), SeqCst);
         }
-        self.record(next.max(after_previous))
+        self.record(next.max(after_previous), admission)
     }
 
     fn next(&self) -> DateTime {
@@ -89,7 +93,7 @@ impl Clock {
     }
 
     /// Sees to it that the store says so before a row can have this Timestamp: its log keeps the order of writes.
-    fn record(&self, timestamp: DateTime) -> Result<DateTime> {
+    fn record(&self, timestamp: DateTime, admission: &Admission) -> Result<DateTime> {
         let is_recorded = || timestamp.ticks() <= self.recorded.load(SeqCst);
         if is_recorded() {
             return Ok(timestamp);
@@ -103,7 +107,7 @@ impl Clock {
             let mut batch = Batch::new();
             batch.put(&self.catalog, keys::TIMESTAMP_BOUND, &ahead.to_le_bytes());
             // Whoever waits for the row waits for this.
-            let _ticket = self.db.write(batch)?;
+            let _ticket = self.db.write_admitted(batch, admission)?;
             self.recorded.store(ahead, SeqCst);
         }
         Ok(timestamp)
@@ -120,6 +124,13 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
     const HOUR: Duration = Duration::from_secs(3600);
 
+    impl Clock {
+        fn stamp(&self, previous: Option<DateTime>) -> DateTime {
+            let admission = self.db.admit().unwrap();
+            self.timestamp(previous, &admission).unwrap()
+        }
+    }
+
     fn with_db(test: impl FnOnce(&Db)) {
         let directory = tempfile::tempdir().unwrap();
         test(&Db::open(directory.path(), Config::default()).unwrap());
@@ -135,7 +146,7 @@ mod tests {
     fn timestamps_follow_the_wall_clock_and_advance_by_a_tick_while_it_stands_still() {
         with_db(|db| {
             let (clock, wall) = open(db, NOW);
-            let timestamp = || clock.timestamp(None).unwrap();
+            let timestamp = || clock.stamp(None);
             let first = timestamp();
             assert_eq!(first, DateTime::from(NOW));
             assert_eq!(timestamp(), first.next_tick());
@@ -148,17 +159,17 @@ mod tests {
     #[test]
     fn the_next_process_hands_out_no_timestamp_again() {
         with_db(|db| {
-            let mut last = open(db, NOW).0.timestamp(None).unwrap();
+            let mut last = open(db, NOW).0.stamp(None);
             for step_back in [0, 1, 30] {
                 let (clock, _) = open(db, NOW - step_back * SECOND);
                 assert!(!clock.rows_may_be_ahead());
-                let next = clock.timestamp(None).unwrap();
+                let next = clock.stamp(None);
                 assert!(next > last, "{step_back}");
                 last = next;
             }
             let (clock, wall) = open(db, NOW);
             wall.advance(HOUR);
-            let caught_up = clock.timestamp(None).unwrap();
+            let caught_up = clock.stamp(None);
             assert_eq!(caught_up, DateTime::from(NOW + HOUR));
         });
     }
@@ -166,10 +177,10 @@ mod tests {
     #[test]
     fn a_record_made_under_a_wrong_clock_is_not_followed_but_rows_are_looked_at() {
         with_db(|db| {
-            let row = open(db, NOW + HOUR).0.timestamp(None).unwrap();
+            let row = open(db, NOW + HOUR).0.stamp(None);
             let (clock, wall) = open(db, NOW);
             assert!(clock.rows_may_be_ahead());
-            let timestamp = |previous| clock.timestamp(previous).unwrap();
+            let timestamp = |previous| clock.stamp(previous);
             assert_eq!(timestamp(None), DateTime::from(NOW));
             assert_eq!(timestamp(Some(row)), row.next_tick());
             assert!(timestamp(None) < row, "of another row");

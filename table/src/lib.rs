@@ -8,11 +8,17 @@
 //! and Query Entities; transactions; Get and Set Table ACL; storage of the service properties. What is left to the server:
 //! `$select`, JSON, the text form of continuation tokens, and which nulls of a request mean "no such property".
 //!
+//! # Locks
+//!
+//! A writer is admitted by the store before it takes a lock, and does not wait for the disk under one. Readers take none that a
+//! writer holds while it reads or writes.
+//!
 //! Order is PartitionKey, then RowKey, ordinal by UTF-16 code unit; tables by lower-case name.
 //!
 //! ```text
-//! write: limits -> table record (its name locked, shared) -> key lock -> read, check, new row -> Timestamp -> Db::write -> ticket
-//!        (Insert Or Replace hardly ever reads: `clock.rs`)
+//! write: limits -> Db::admit -> table id (its name locked, shared) -> key lock -> read, check, new row -> Timestamp
+//!        -> Db::write_admitted -> ticket (Insert Or Replace hardly ever reads: `clock.rs`)
+//! read:  table id (published, not locked) -> row
 //! query: filter -> key ranges and what they cannot decide -> snapshot -> rows until the page is full
 //! ```
 
@@ -48,7 +54,7 @@ pub use view::EntityView;
 
 use clock::Clock;
 use lazurite_engine::{Compression, Db, KeyLocks, Keyspace, KeyspaceOptions, WallClock};
-use operations::table::NameLocks;
+use operations::table::TableNames;
 use std::sync::{Arc, Mutex};
 
 /// The Table service of one data directory. Methods may be called from any number of threads.
@@ -61,7 +67,7 @@ pub struct TableService {
     entities: Keyspace,
     /// Held across read, check and write of an entity, by its key.
     entity_locks: KeyLocks,
-    name_locks: NameLocks,
+    names: TableNames,
     /// Held from the choice of a table id to the write that uses it up.
     next_table_id: Mutex<()>,
     clock: Clock,
@@ -78,7 +84,7 @@ impl TableService {
             catalog,
             entities: db.keyspace("table.entities", entity_options())?,
             entity_locks: KeyLocks::default(),
-            name_locks: NameLocks::default(),
+            names: TableNames::default(),
             next_table_id: Mutex::new(()),
         })
     }

@@ -4,7 +4,7 @@
 //! all. Source: Performing Entity Group Transactions.
 
 use crate::error::{Error, InvalidInput, Result};
-use crate::model::Operation;
+use crate::model::{Operation, Write};
 use crate::{DateTime, TableService, keys, limits};
 use lazurite_engine::{Batch, Ticket};
 use std::collections::HashSet;
@@ -50,7 +50,13 @@ impl TableService {
         operations: &[Operation],
     ) -> Result<(Vec<Option<DateTime>>, Ticket), TransactionError> {
         check(operations)?;
-        let (_name_guard, table) = at(0, self.table_for_write(account, table))?;
+        let is_deletion = |operation: &Operation| matches!(operation.write, Write::Delete(_));
+        let admission = match operations.iter().any(is_deletion) {
+            true => self.db.admit_deletion(),
+            false => self.db.admit(),
+        };
+        let admission = at(0, admission.map_err(Error::from))?;
+        let (_name_guard, table) = at(0, self.table_for_write(account, table, &admission))?;
         let key = |operation: &Operation| {
             keys::entity(
                 table,
@@ -69,9 +75,14 @@ impl TableService {
         let mut batch = Batch::new();
         let mut timestamps = Vec::with_capacity(operations.len());
         for (index, (change, key)) in changes.into_iter().zip(&keys).enumerate() {
-            timestamps.push(at(index, self.put(&mut batch, key, change))?);
+            timestamps.push(at(index, self.put(&mut batch, key, change, &admission))?);
         }
-        let ticket = at(0, self.db.write(batch).map_err(Error::from))?;
+        let ticket = at(
+            0,
+            self.db
+                .write_admitted(batch, &admission)
+                .map_err(Error::from),
+        )?;
         Ok((timestamps, ticket))
     }
 }

@@ -1,16 +1,17 @@
 //! One behaviour of the protocol per test, by example: limits, errors, pages and their cost.
 
+use lazurite_engine::fs::{FaultFs, MemoryFs, Operation as Disk};
 use lazurite_engine::{
-    Config, Db, Direction, Durability, KeyRange, KeyspaceOptions, ManualWallClock, Ticket,
-    WallClock,
+    Config, Db, Direction, Durability, Environment, KeyRange, KeyspaceOptions, ManualWallClock,
+    Ticket, WallClock,
 };
 use lazurite_table::{
     AccessKind, Entity, Error, IfMatch, InvalidInput, Operation, OutOfRangeInput, PAGE_BYTES_MAX,
     Page, Query, Result, SignedIdentifier, TableQuery, TableService, Value, Write,
 };
 use std::cell::Cell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const ACCOUNT: &str = "account";
@@ -217,6 +218,134 @@ fn tables_of_metrics_are_found_by_their_names_and_emptied_by_age() {
     let query = TableQuery::default();
     let listed = fixture.query_tables(ACCOUNT, &query, &|| false).unwrap();
     assert_eq!(listed.tables, ["people"]);
+}
+
+/// A clock that runs something when it is read: a write reads it between its reads and the write itself.
+#[derive(Debug, Default)]
+struct Interposer(Mutex<Option<mpsc::SyncSender<()>>>);
+
+impl WallClock for Interposer {
+    fn now(&self) -> SystemTime {
+        if let Some(read) = self.0.lock().unwrap().take() {
+            read.send(()).unwrap();
+            // Time for a deletion that does not wait for this write.
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        NOW
+    }
+}
+
+#[test]
+fn a_row_that_is_deleted_by_age_is_not_written_back_by_a_merge_under_way() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), Config::default()).unwrap();
+    let clock = Arc::new(Interposer::default());
+    let service = TableService::open(&db, clock.clone()).unwrap();
+    let name = "$MetricsHourPrimaryTransactionsBlob";
+    drop(service.make_metrics_table(ACCOUNT, name).unwrap());
+    let row = |property: &str| {
+        let properties = vec![(property.to_owned(), Value::Int32(1))];
+        Entity::new("20261121T2300", "user;All", properties)
+    };
+    let merge = |property| {
+        let merged = service.insert_or_merge_entity(ACCOUNT, name, &row(property));
+        drop(merged.unwrap());
+    };
+    merge("Old");
+    std::thread::scope(|scope| {
+        let (read, is_read) = mpsc::sync_channel(1);
+        *clock.0.lock().unwrap() = Some(read);
+        scope.spawn(|| merge("New"));
+        is_read.recv().unwrap();
+        let deleted = service.delete_partitions_before(ACCOUNT, name, "20261122T0000");
+        drop(deleted.unwrap());
+    });
+    let left = service.get_entity(ACCOUNT, name, "20261121T2300", "user;All");
+    assert!(left.is_err(), "{left:?}");
+}
+
+/// What `answer` gives, which must not wait for the disk.
+fn at_once<T: Send + 'static>(answer: impl FnOnce() -> T + Send + 'static) -> T {
+    let (answered, answers) = mpsc::channel();
+    std::thread::spawn(move || answered.send(answer()));
+    let limit = Duration::from_secs(20);
+    answers.recv_timeout(limit).expect("a read has to wait")
+}
+
+#[test]
+fn reads_answer_while_writers_and_a_deletion_of_their_table_wait_for_the_disk() {
+    for held in [Disk::Sync, Disk::Write] {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
+        let config = Config {
+            sync_milliseconds: 5,
+            ..Config::default()
+        };
+        let environment = Environment {
+            fs: Arc::new(disk.clone()),
+            ..Environment::system(Durability::Process)
+        };
+        let db = Db::open_with(directory.path(), config, environment).unwrap();
+        let clock = Arc::new(ManualWallClock::new(NOW));
+        let service = Arc::new(TableService::open(&db, clock).unwrap());
+        for table in ["first", "second"] {
+            wait(service.create_table(ACCOUNT, table)).unwrap();
+            for row in [entity("r", &[]), entity("large", &[("A", text(32_768))])] {
+                drop(service.insert_entity(ACCOUNT, table, &row).unwrap());
+            }
+        }
+        disk.hold(Some(held));
+        let waiting = |write: Box<dyn FnOnce(&TableService) + Send>| {
+            let service = service.clone();
+            std::thread::spawn(move || write(&service))
+        };
+        let mut writers = Vec::new();
+        for (writer, size) in [1, 1, 32_768, 32_768, 32_768].into_iter().enumerate() {
+            writers.push(waiting(Box::new(move |service| {
+                for _ in 0..200 {
+                    for table in ["first", "second"] {
+                        let row = entity(&format!("w{writer}"), &[("A", text(size))]);
+                        // The table may be gone by then.
+                        let _ = service.insert_or_merge_entity(ACCOUNT, table, &row);
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                }
+            })));
+        }
+        while disk.held() == 0 || (held == Disk::Sync && !db.makes_writers_wait()) {
+            std::thread::yield_now();
+        }
+        // So late that all writers wait.
+        std::thread::sleep(Duration::from_millis(50));
+        writers.push(waiting(Box::new(|service| {
+            drop(service.delete_table(ACCOUNT, "first").unwrap());
+        })));
+        std::thread::sleep(Duration::from_millis(50));
+        for _ in 0..40 {
+            for table in ["first", "second"] {
+                let (service, keys) = (service.clone(), ("p", "r"));
+                at_once(move || {
+                    let row = service.get_entity(ACCOUNT, table, keys.0, keys.1);
+                    row.unwrap();
+                    service.get_entity(ACCOUNT, table, "p", "large").unwrap();
+                    service.get_table_acl(ACCOUNT, table).unwrap();
+                    service.check_table(ACCOUNT, table).unwrap();
+                    let query =
+                        service.query_entities(ACCOUNT, table, &Query::default(), &|| false);
+                    query.unwrap();
+                });
+            }
+        }
+        assert!(disk.held() > 0);
+        disk.hold(None);
+        writers
+            .into_iter()
+            .for_each(|writer| writer.join().unwrap());
+        assert!(matches!(
+            service.check_table(ACCOUNT, "first"),
+            Err(Error::TableNotFound)
+        ));
+    }
 }
 
 #[test]

@@ -202,6 +202,8 @@ struct Segments {
     closed: bool,
 }
 
+type Chosen<'a> = (MutexGuard<'a, Segments>, Arc<Writable>);
+
 /// The segments of a store.
 #[derive(Debug)]
 pub(crate) struct ValueLog {
@@ -215,6 +217,8 @@ pub(crate) struct ValueLog {
     cache: Arc<Cache>,
     manifest: Arc<Mutex<Manifest>>,
     segments: Mutex<Segments>,
+    /// Held while a segment is made.
+    making: Mutex<()>,
     health: Arc<Health>,
     files: quick_cache::sync::Cache<u64, OpenFile>,
     /// Something may have become garbage since the last collection.
@@ -223,14 +227,14 @@ pub(crate) struct ValueLog {
 }
 
 impl Segments {
-    /// An active segment that nobody writes to, the preferred one first; `None` if another is to be made.
-    fn choose(&self, preferred: Option<u64>) -> Option<Arc<Writable>> {
+    /// An active segment that nobody writes to, the preferred one first, or, if told so, any; `None` if another is to be made.
+    fn choose(&self, preferred: Option<u64>, or_busy: bool) -> Option<Arc<Writable>> {
         let writers = |segment: &Arc<Writable>| segment.writing.load(Ordering::SeqCst);
         let best = self
             .active
             .iter()
             .min_by_key(|segment| (writers(segment), Some(segment.number) != preferred))?;
-        let is_free = writers(best) == 0 || self.active.len() >= ACTIVE_MAX;
+        let is_free = writers(best) == 0 || or_busy || self.active.len() >= ACTIVE_MAX;
         is_free.then(|| best.clone())
     }
 
@@ -279,6 +283,7 @@ impl ValueLog {
             segment_bytes: config.value_segment_bytes,
             cache,
             manifest,
+            making: Mutex::default(),
             segments: Mutex::new(Segments {
                 active: Vec::new(),
                 retiring: Vec::new(),
@@ -301,21 +306,9 @@ impl ValueLog {
     /// Gives chunk records of `length` bytes their place, behind what was written last to `preferred` unless another thread
     /// writes there. `in_pages`: where a page begins. The caller writes them and settles the place.
     fn reserve(&self, length: u64, preferred: Option<u64>, in_pages: bool) -> Result<Place> {
-        let mut segments = lock(&self.segments);
-        if segments.closed {
-            return Err(Error::Closed);
-        }
-        if segments.retire(|active| active.end.load(Ordering::Relaxed) >= self.segment_bytes) {
-            self.request_collection();
-        }
-        let active = match segments.choose(preferred) {
-            Some(active) => active,
-            None => {
-                let fresh = Arc::new(self.create_segment()?);
-                segments.pins.insert(fresh.number, Arc::default());
-                segments.active.push(fresh.clone());
-                fresh
-            }
+        let (segments, active) = match self.choose(preferred, false)? {
+            Some(chosen) => chosen,
+            None => self.make_active(preferred)?,
         };
         let end = active.end.load(Ordering::Relaxed);
         let filler = if in_pages { filler_bytes(end) } else { 0 };
@@ -330,6 +323,45 @@ impl ValueLog {
             filler,
             pin,
         })
+    }
+
+    /// An active segment as [`Segments::choose`] does, and the lock under which it was chosen.
+    fn choose(&self, preferred: Option<u64>, or_busy: bool) -> Result<Option<Chosen<'_>>> {
+        let mut segments = lock(&self.segments);
+        if segments.closed {
+            return Err(Error::Closed);
+        }
+        if segments.retire(|active| active.end.load(Ordering::Relaxed) >= self.segment_bytes) {
+            self.request_collection();
+        }
+        let chosen = segments.choose(preferred, or_busy);
+        Ok(chosen.map(|active| (segments, active)))
+    }
+
+    /// Makes another segment. Readers need the lock of the segments, so it is not held meanwhile; who comes meanwhile takes one
+    /// that is being written to.
+    fn make_active(&self, preferred: Option<u64>) -> Result<Chosen<'_>> {
+        let _making = match self.making.try_lock() {
+            Ok(making) => making,
+            Err(_) => {
+                if let Some(busy) = self.choose(preferred, true)? {
+                    return Ok(busy);
+                }
+                let making = lock(&self.making);
+                if let Some(made) = self.choose(preferred, true)? {
+                    return Ok(made);
+                }
+                making
+            }
+        };
+        let fresh = Arc::new(self.create_segment()?);
+        let mut segments = lock(&self.segments);
+        if segments.closed {
+            return Err(Error::Closed);
+        }
+        segments.pins.insert(fresh.number, Arc::default());
+        segments.active.push(fresh.clone());
+        Ok((segments, fresh))
     }
 
     /// A new segment, durable with its name, so that a synced chunk is never in a file without one.

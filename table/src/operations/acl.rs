@@ -22,13 +22,14 @@ impl TableService {
         identifiers: &[SignedIdentifier],
     ) -> Result<Ticket> {
         limits::check_acl(identifiers)?;
-        let (_name_guard, table) = self.table_for_write(account, table)?;
+        let admission = self.db.admit()?;
+        let (_name_guard, table) = self.table_for_write(account, table, &admission)?;
         let mut batch = Batch::new();
         batch.put(
             &self.catalog,
             &keys::acl(table),
             &codec::encode_acl(identifiers),
         );
-        Ok(self.db.write(batch)?)
+        Ok(self.db.write_admitted(batch, &admission)?)
     }
 }

@@ -5,7 +5,7 @@ use crate::codec::{self, Row, ValueRef};
 use crate::error::{Error, Result};
 use crate::model::{Entity, IfMatch, Value, Write};
 use crate::{DateTime, EntityView, TableService, keys, limits};
-use lazurite_engine::{Batch, Ticket};
+use lazurite_engine::{Admission, Batch, Ticket};
 
 /// What a write makes of the row under an entity's key.
 pub(crate) enum Change {
@@ -154,13 +154,17 @@ impl TableService {
         entity: &Entity,
     ) -> Result<(Option<DateTime>, Ticket)> {
         limits::check_entity(write, entity)?;
-        let (_name_guard, table) = self.table_for_write(account, table)?;
+        let admission = match write {
+            Write::Delete(_) => self.db.admit_deletion()?,
+            _ => self.db.admit()?,
+        };
+        let (_name_guard, table) = self.table_for_write(account, table, &admission)?;
         let key = keys::entity(table, &entity.partition_key, &entity.row_key);
         let _guard = self.entity_locks.lock(&key);
         let change = self.change(write, entity, &key)?;
         let mut batch = Batch::new();
-        let timestamp = self.put(&mut batch, &key, change)?;
-        Ok((timestamp, self.db.write(batch)?))
+        let timestamp = self.put(&mut batch, &key, change, &admission)?;
+        Ok((timestamp, self.db.write_admitted(batch, &admission)?))
     }
 
     /// What `write` makes of the row under `key`, whose lock the caller holds. Reads that row only if the answer or the new row
@@ -188,6 +192,7 @@ impl TableService {
         batch: &mut Batch,
         key: &[u8],
         change: Change,
+        admission: &Admission,
     ) -> Result<Option<DateTime>> {
         let Change::Row {
             previous,
@@ -197,7 +202,7 @@ impl TableService {
             batch.delete(&self.entities, key);
             return Ok(None);
         };
-        let timestamp = self.clock.timestamp(previous)?;
+        let timestamp = self.clock.timestamp(previous, admission)?;
         codec::set_timestamp(&mut bytes, timestamp);
         batch.put(&self.entities, key, &bytes);
         Ok(Some(timestamp))

@@ -22,15 +22,19 @@ impl TableService {
         table: &str,
         partition_key: &str,
     ) -> Result<Option<Ticket>> {
-        let (_guard, id) = self.table_for_write(account, table)?;
-        let old = keys::entities_before(id, partition_key);
+        let old = keys::entities_before(self.table_id(account, table)?, partition_key);
         let snapshot = self.db.snapshot();
-        let mut rows = snapshot.scan(&self.entities, old.clone(), Direction::Forward);
-        if !rows.advance()? {
+        if !snapshot
+            .scan(&self.entities, old, Direction::Forward)
+            .advance()?
+        {
             return Ok(None);
         }
+        let admission = self.db.admit_deletion()?;
+        // Alone: a merge that has read a row must not put it back.
+        let (_alone, id) = self.table_alone(account, table, &admission)?;
         let mut batch = Batch::new();
-        batch.delete_range(&self.entities, old);
-        Ok(Some(self.db.write(batch)?))
+        batch.delete_range(&self.entities, keys::entities_before(id, partition_key));
+        Ok(Some(self.db.write_admitted(batch, &admission)?))
     }
 }

@@ -38,10 +38,12 @@ pub fn read_entity(bytes: &[u8]) -> Result<EntityBody, Error> {
         }),
         ..EntityBody::default()
     };
+    let mut has_null = false;
     for (name, raw) in &members {
+        has_null |= raw.get() == "null";
         match &**name {
             "Timestamp" => {}
-            name if name.contains("@odata.") || name.starts_with("odata.") => {}
+            name if is_annotation(name) => {}
             "PartitionKey" => set_key(&mut body.partition_key, raw)?,
             "RowKey" => set_key(&mut body.row_key, raw)?,
             _ => {
@@ -51,7 +53,22 @@ pub fn read_entity(bytes: &[u8]) -> Result<EntityBody, Error> {
             }
         }
     }
+    // The service sees only the properties that are left.
+    if has_null && has_repeated_name(&members) {
+        return Err(Error::DuplicatePropertiesSpecified);
+    }
     Ok(body)
+}
+
+fn is_annotation(name: &str) -> bool {
+    name.contains("@odata.") || name.starts_with("odata.")
+}
+
+fn has_repeated_name(members: &[Member<'_>]) -> bool {
+    let names = members.iter().map(|(name, _)| &**name);
+    let mut names: Vec<&str> = names.filter(|name| !is_annotation(name)).collect();
+    names.sort_unstable();
+    !names.is_sorted_by(|a, b| a < b)
 }
 
 type Member<'a> = (Cow<'a, str>, &'a RawValue);

@@ -105,8 +105,16 @@ fn what_has_no_type_is_refused() {
         early.to_string(),
         "The 'x' parameter of value '1600-12-31T23:59:59Z' is out of range."
     );
-    let twice = read_entity(br#"{"PartitionKey":"a","PartitionKey":"b"}"#).unwrap_err();
-    assert!(matches!(twice, Error::DuplicatePropertiesSpecified));
+    for twice in [
+        r#"{"PartitionKey":"a","PartitionKey":"b"}"#,
+        r#"{"PartitionKey":null,"PartitionKey":"b"}"#,
+        r#"{"A":null,"A":2}"#,
+        r#"{"A":2,"B":1,"A":null}"#,
+        r#"{"A":null,"A":null}"#,
+    ] {
+        let refused = read_entity(twice.as_bytes()).unwrap_err();
+        assert!(matches!(refused, Error::DuplicatePropertiesSpecified));
+    }
 }
 
 fn entity() -> Entity {
