@@ -2,7 +2,7 @@
 //! its output.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -301,5 +301,114 @@ fn a_signal_does_not_wait_for_who_has_asked_nothing() {
         assert!(status.success());
         let took = began.elapsed();
         assert!(took < Duration::from_millis(2500), "{took:?}");
+    }
+}
+
+/// What may be under way when the signal comes. Each leaves something open that is dropped only when the server has ended.
+type Begin = fn(&Server) -> Box<dyn std::any::Any>;
+
+const STATES: [(&str, Begin); 12] = [
+    ("nothing", |_| Box::new(())),
+    ("connections that were used", |server| {
+        let mut open = Vec::new();
+        for service in [Service::Blob, Service::Queue, Service::Table] {
+            let mut connection = Connection::open(server, service).unwrap();
+            connection.send(&list(service)).unwrap();
+            open.push(connection);
+        }
+        Box::new(open)
+    }),
+    ("connections that were never used", |server| {
+        let connect = |_| TcpStream::connect(("127.0.0.1", server.ports.table)).unwrap();
+        Box::new((0..200).map(connect).collect::<Vec<_>>())
+    }),
+    ("half a head", |server| begun(server, b"GET /x HT")),
+    ("a head behind a request", |server| {
+        let mut bytes = list(Service::Blob).bytes();
+        bytes.extend(b"GET /y HTTP/1.1\r\nHo");
+        begun(server, &bytes)
+    }),
+    ("half a body", |server| {
+        let put = put_blob("/con/half").body(vec![7; 1 << 20]).bytes();
+        begun(server, &put[..put.len() / 2])
+    }),
+    ("half a body in chunks", |server| {
+        let put = put_blob("/con/chunks").without("Content-Length");
+        let mut bytes = put.header("Transfer-Encoding", "chunked").bytes();
+        bytes.extend(b"5\r\nabc");
+        begun(server, &bytes)
+    }),
+    ("a body that was asked for", |server| {
+        let put = put_blob("/con/asked").header("Expect", "100-continue");
+        let bytes = put.body(vec![7; 1000]).bytes();
+        begun(server, &bytes[..bytes.len() - 1000])
+    }),
+    ("an answer that nobody reads", |server| {
+        put_blob("/con/large")
+            .body(vec![7; 32 << 20])
+            .send(server)
+            .is(201);
+        let get = Request::new(Service::Blob, "GET", "/con/large");
+        begun(server, &get.bytes())
+    }),
+    ("a long query", |server| {
+        let row = format!("{}\n", "ab".repeat(500));
+        let put = put_blob("/con/rows").body(row.repeat(32 << 10));
+        put.send(server).is(201);
+        let conditions = vec!["_1 LIKE '%ba%bb%'"; 500].join(" OR ");
+        let document = format!(
+            "<QueryRequest><QueryType>SQL</QueryType><Expression>SELECT * FROM BlobStorage WHERE {conditions}</Expression></QueryRequest>"
+        );
+        let query = Request::new(Service::Blob, "POST", "/con/rows?comp=query");
+        begun(server, &query.body(document).bytes())
+    }),
+    ("a hundred writers", |server| {
+        let threads = (0..100).map(|number| {
+            let put = put_blob(&format!("/con/{number}")).body(vec![7; 5000]);
+            let mut connection = Connection::open(server, Service::Blob).unwrap();
+            // Until the server is gone.
+            std::thread::spawn(move || while connection.send(&put).is_ok() {})
+        });
+        Box::new(threads.collect::<Vec<_>>())
+    }),
+    ("a copy from a server that does not answer", |server| {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let source = format!(
+            "http://127.0.0.1:{}/c/b",
+            silent.local_addr().unwrap().port()
+        );
+        let copy = Request::new(Service::Blob, "PUT", "/con/copy");
+        let copy = copy.header("x-ms-copy-source", &source);
+        Box::new((silent, begun(server, &copy.bytes())))
+    }),
+];
+
+fn put_blob(target: &str) -> Request {
+    Request::new(Service::Blob, "PUT", target).header("x-ms-blob-type", "BlockBlob")
+}
+
+fn begun(server: &Server, bytes: &[u8]) -> Box<dyn std::any::Any> {
+    let mut stream = TcpStream::connect(("127.0.0.1", server.ports.blob)).unwrap();
+    stream.write_all(bytes).unwrap();
+    Box::new(stream)
+}
+
+/// Docker gives a container ten seconds.
+#[test]
+fn a_signal_ends_the_server_in_time_whatever_is_under_way() {
+    for (state, begin) in STATES {
+        let arguments = ["--allow-copy-from", "private:127.0.0.1"];
+        let (_location, server) = started(&arguments);
+        Request::new(Service::Blob, "PUT", "/con?restype=container")
+            .send(&server)
+            .is(201);
+        let under_way = begin(&server);
+        std::thread::sleep(Duration::from_millis(100));
+        let began = Instant::now();
+        let (status, _) = server.signal("TERM");
+        assert!(status.success(), "{state}");
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(8), "{state}: {took:?}");
+        drop(under_way);
     }
 }
