@@ -3,6 +3,7 @@
 //! Whoever makes something that ends by itself sets a timer: a row that says when to look at what. So a sweep reads what is due
 //! and nothing else. A timer decides nothing: what it points to may have been changed since, and is looked at again.
 
+use crate::BlobService;
 use crate::account::AccountPolicy;
 use crate::codec;
 use crate::error::Result;
@@ -12,7 +13,6 @@ use crate::listing::unreadable;
 use crate::model::{Blob, BlobRecord};
 use crate::moment::Moment;
 use crate::operations::{BlobWrite, Place, check_unprotected};
-use crate::{BlobService, Keyspaces};
 use lazurite_engine::{Batch, Direction, KeyRange, Keyspace};
 use std::time::{Duration, SystemTime};
 
@@ -20,7 +20,7 @@ use std::time::{Duration, SystemTime};
 pub(crate) const STAGING_LIFETIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// When to look again at what could not be done yet.
 const LATER: Duration = Duration::from_secs(24 * 60 * 60);
-/// Records of a container that one step lets go of.
+/// Rows that one step of a purge deletes. The step that reaches it may go over by the uncommitted blocks of one blob.
 const PURGED_ROWS: usize = 500;
 
 /// What a row of `blob.timers` is about.
@@ -282,15 +282,15 @@ impl BlobService {
         let keyspaces = &self.keyspaces;
         let mut rows = 0;
         for keyspace in [&keyspaces.blobs, &keyspaces.history] {
-            rows += self.purge(keyspace, home, PURGED_ROWS - rows, &mut batch, &mut files)?;
+            let rows_max = PURGED_ROWS.saturating_sub(rows);
+            rows += self.purge(keyspace, home, rows_max, &mut batch, &mut files)?;
         }
-        let then = match rows {
-            PURGED_ROWS => Then::Again(self.now()),
-            _ => {
-                batch.delete_range(&keyspaces.tags, keys::all_of_container(home));
-                batch.delete(&keyspaces.references, &home.to_be_bytes());
-                Then::Done
-            }
+        let then = if rows >= PURGED_ROWS {
+            Then::Again(self.now())
+        } else {
+            batch.delete_range(&keyspaces.tags, keys::all_of_container(home));
+            batch.delete(&keyspaces.references, &home.to_be_bytes());
+            Then::Done
         };
         self.end_timer(&mut batch, &due, then);
         let _files = self.settle_files(&mut batch, &files, self.now())?;
@@ -311,6 +311,7 @@ impl BlobService {
         self.write_swept(batch)
     }
 
+    /// Deletes up to `rows_max` rows of a keyspace and what they refer to. Returns how many rows it deleted.
     fn purge(
         &self,
         keyspace: &Keyspace,
@@ -329,33 +330,46 @@ impl BlobService {
             let value = rows.value()?;
             let is_marker =
                 *keyspace == self.keyspaces.history && keys::is_uncommitted_marker(rows.key());
-            let staging = match is_marker {
-                true => Some(codec::decode_uncommitted(&value)?),
-                false => match codec::decode_blob(&value, home)? {
-                    BlobRecord::Uncommitted { id } => Some(id),
-                    BlobRecord::Committed(blob) => purge_blob(&self.keyspaces, &blob, batch, files),
-                },
-            };
-            if let Some(id) = staging {
+            if is_marker {
+                let id = codec::decode_uncommitted(&value)?;
                 drop_file(&self.keyspaces, batch, File { home, id });
+                continue;
+            }
+            match codec::decode_blob(&value, home)? {
+                BlobRecord::Uncommitted { id } => {
+                    drop_file(&self.keyspaces, batch, File { home, id });
+                }
+                BlobRecord::Committed(blob) => {
+                    count += self.purge_blob(home, &blob, batch, files)?;
+                }
             }
         }
         Ok(count)
     }
-}
 
-/// Answers the file of the blob's uncommitted blocks, if it is none of its layers.
-fn purge_blob(
-    keyspaces: &Keyspaces,
-    blob: &Blob,
-    batch: &mut Batch,
-    files: &mut FileChanges,
-) -> Option<u128> {
-    for layer in &blob.layers {
-        files.remove(keyspaces, batch, layer);
+    /// Removes a blob's references to its files and drops its uncommitted blocks. Returns how many rows it deleted one by one: a
+    /// file that other containers still refer to cannot be dropped as a range.
+    fn purge_blob(
+        &self,
+        home: u128,
+        blob: &Blob,
+        batch: &mut Batch,
+        files: &mut FileChanges,
+    ) -> Result<usize> {
+        for layer in &blob.layers {
+            files.remove(&self.keyspaces, batch, layer);
+        }
+        let Some(id) = blob.staging else {
+            return Ok(0);
+        };
+        let staging = File { home, id };
+        match blob.layers.iter().find(|layer| layer.file == staging) {
+            None => drop_file(&self.keyspaces, batch, staging),
+            Some(layer) if layer.shared => return self.drop_staged(batch, staging),
+            Some(_) => {}
+        }
+        Ok(0)
     }
-    blob.staging
-        .filter(|id| !blob.layers.iter().any(|layer| layer.file.id == *id))
 }
 
 impl BlobWrite<'_> {

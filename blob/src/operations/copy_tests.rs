@@ -22,6 +22,14 @@ impl Store {
     fn references(&self) -> usize {
         self.rows(&self.service.keyspaces.references)
     }
+
+    /// Deletes the container and sweeps until nothing is due.
+    fn delete_container(&self, container: &str) {
+        let service = self.at(at(4));
+        let deleted = service.delete_container(ACCOUNT, container, &Conditions::default());
+        deleted.unwrap().wait().unwrap();
+        while self.at(at(4)).sweep(1).unwrap().steps > 0 {}
+    }
 }
 
 #[test]
@@ -137,19 +145,36 @@ fn copies_between_containers_outlive_the_container_of_their_source() {
     store.put_block("staged", "a", b"block").unwrap();
     store.put("unshared", b"body").unwrap();
     store.snapshot("unshared").unwrap();
-    let delete = |container| {
-        let deleted = store.at(at(4)).delete_container(ACCOUNT, container, &none);
-        deleted.unwrap().wait().unwrap();
-        while store.at(at(4)).sweep(1).unwrap().steps > 0 {}
-    };
-    delete(CONTAINER);
+    store.delete_container(CONTAINER);
     assert_eq!(store.filed(), (0, 1));
     let download = store.at(at(5)).get_blob(&other, None, &none).unwrap();
     assert_eq!(drain(download.body, 1000), body);
-    delete("other");
+    store.delete_container("other");
     assert_eq!((store.filed(), store.references()), ((0, 0), 0));
     assert_eq!(store.rows(&store.service.keyspaces.history), 0);
     assert_eq!(store.rows(&store.service.keyspaces.blobs), 0);
+}
+
+#[test]
+fn uncommitted_blocks_in_a_shared_file_go_with_their_container() {
+    let store = store();
+    store.create("other").unwrap();
+    store.put_block("name", "listed", b"listed").unwrap();
+    store.commit("name", latest(&["listed"])).unwrap();
+    for id in ["later1", "later2"] {
+        store.put_block("name", id, b"never listed").unwrap();
+    }
+    let other = in_container("other", "copy");
+    store
+        .copy_with(address("name"), other, CopyBlob::default())
+        .unwrap();
+    store.delete_container(CONTAINER);
+    assert_eq!(store.filed(), (1, 1), "the copy keeps its one block");
+    let none = Conditions::default();
+    let download = store.at(at(5)).get_blob(&other, None, &none).unwrap();
+    assert_eq!(drain(download.body, 1000), b"listed");
+    store.delete_container("other");
+    assert_eq!((store.filed(), store.references()), ((0, 0), 0));
 }
 
 #[test]

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::keys::{self, File, History};
 use crate::model::{BlobBlock, BlobState, Staging};
 use crate::sweep::{STAGING_LIFETIME, Timer};
+use lazurite_engine::Batch;
 
 impl BlobService {
     /// The file of the uncommitted blocks of what was found.
@@ -26,6 +27,17 @@ impl BlobService {
                 .uncommitted(&found.snapshot, home, &found.name)?,
         };
         Ok(id.map(|id| File { home, id }))
+    }
+
+    /// Drops the uncommitted blocks of a file whose other contents stay. Returns how many there were.
+    pub(crate) fn drop_staged(&self, batch: &mut Batch, file: File) -> Result<usize> {
+        let staged = self.blocks(&self.db.snapshot(), file.all_uncommitted())?;
+        for block in &staged {
+            let key = file.block_content(block.content);
+            batch.delete(&self.keyspaces.content, &key);
+        }
+        batch.delete_range(&self.keyspaces.blocks, file.all_staged());
+        Ok(staged.len())
     }
 
     pub(super) fn uncommitted_block(

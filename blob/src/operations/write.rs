@@ -424,15 +424,7 @@ impl<'a> BlobWrite<'a> {
             drop_file(keyspaces, &mut self.batch, file);
             return Ok(());
         }
-        for block in self
-            .service
-            .blocks(&self.service.db.snapshot(), file.all_uncommitted())?
-        {
-            let key = file.block_content(block.content);
-            self.batch.delete(&keyspaces.content, &key);
-        }
-        self.batch
-            .delete_range(&keyspaces.blocks, file.all_staged());
+        self.service.drop_staged(&mut self.batch, file)?;
         Ok(())
     }
 
