@@ -1,7 +1,7 @@
 //! Workloads on blobs, but for listing.
 
 use super::blob_loads::{
-    Append, Blocks, CONTAINER, DeleteAndPut, Get, GetRange, Names, Put, noise,
+    Append, AppendAndSnapshot, Blocks, CONTAINER, DeleteAndPut, Get, GetRange, Names, Put, noise,
 };
 use crate::client::Service;
 use crate::load::{Limit, Load};
@@ -112,6 +112,18 @@ pub(super) fn append(bench: &mut Bench) -> Outcome<()> {
         |scene| Append::new(scene, &block),
     );
     bench.compare(&plan.at(&[1, 16]).kinds(&["append", "create"]))
+}
+
+/// Appends to one blob a connection, of which every append has a snapshot: thousands in the end.
+pub(super) fn history(bench: &mut Bench) -> Outcome<()> {
+    let block = noise(KIB);
+    let plan = Plan::new(
+        "blob append and snapshot",
+        Service::Blob,
+        create_container,
+        |scene| AppendAndSnapshot::new(scene, &block),
+    );
+    bench.compare(&plan.at(&[1, 16]).kinds(&["append", "create", "snapshot"]))
 }
 
 /// What is deleted is put again, so that as many are there.

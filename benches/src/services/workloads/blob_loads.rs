@@ -272,6 +272,39 @@ impl Load for Append {
     }
 }
 
+/// Every connection appends to a blob and takes a snapshot of it, in turn.
+pub(super) struct AppendAndSnapshot {
+    append: Append,
+    snapshot: Template,
+    /// By connection: whether a snapshot is next.
+    is_due: Vec<bool>,
+}
+
+impl AppendAndSnapshot {
+    pub(super) fn new(scene: &Scene, content: &Arc<Vec<u8>>) -> AppendAndSnapshot {
+        let snapshot = request("PUT").query("comp", "snapshot");
+        AppendAndSnapshot {
+            append: Append::new(scene, content),
+            snapshot: Template::new(scene.account, snapshot),
+            is_due: vec![false; scene.connections],
+        }
+    }
+}
+
+impl Load for AppendAndSnapshot {
+    fn next(&mut self, connection: usize, out: &mut Outgoing) -> Option<Expected> {
+        if std::mem::take(&mut self.is_due[connection]) {
+            let (number, _) = self.append.state[connection];
+            let name = self.append.names.name(number);
+            self.snapshot.write(out, &[&name], b"");
+            return Some(Expected::status(201).kind(2));
+        }
+        let expected = self.append.next(connection, out)?;
+        self.is_due[connection] = expected.kind == 0;
+        Some(expected)
+    }
+}
+
 /// Blobs that a connection deletes before it puts them again.
 const DELETED_AT_A_TIME: u64 = 8;
 

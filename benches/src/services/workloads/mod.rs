@@ -55,6 +55,8 @@ pub(crate) enum Workload {
     BlobLarge,
     /// Blocks of 4 KiB appended.
     BlobAppend,
+    /// Blocks of 1 KiB appended, with a snapshot after each.
+    BlobHistory,
     /// Blobs among 10 thousand, 100 thousand and a million listed.
     BlobList,
     /// Blobs among 10,000 deleted.
@@ -105,6 +107,7 @@ impl Workload {
             Workload::BlobSmall => blob::small(bench),
             Workload::BlobLarge => blob::large(bench),
             Workload::BlobAppend => blob::append(bench),
+            Workload::BlobHistory => blob::history(bench),
             Workload::BlobList => list::run(bench),
             Workload::BlobDelete => blob::delete(bench),
             Workload::BlobUploads => blob::uploads(bench),
@@ -131,6 +134,7 @@ impl Workload {
             Workload::BlobSmall
             | Workload::BlobLarge
             | Workload::BlobAppend
+            | Workload::BlobHistory
             | Workload::BlobList
             | Workload::BlobDelete
             | Workload::BlobUploads => Part::Blob,
