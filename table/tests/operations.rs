@@ -264,6 +264,15 @@ fn a_row_that_is_deleted_by_age_is_not_written_back_by_a_merge_under_way() {
     assert!(left.is_err(), "{left:?}");
 }
 
+/// Lets the disk go on at the end of a test that fails, too.
+struct Release(FaultFs);
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        self.0.hold(None);
+    }
+}
+
 /// What `answer` gives, which must not wait for the disk.
 fn at_once<T: Send + 'static>(answer: impl FnOnce() -> T + Send + 'static) -> T {
     let (answered, answers) = mpsc::channel();
@@ -294,6 +303,7 @@ fn reads_answer_while_writers_and_a_deletion_of_their_table_wait_for_the_disk() 
                 drop(service.insert_entity(ACCOUNT, table, &row).unwrap());
             }
         }
+        let _release = Release(disk.clone());
         disk.hold(Some(held));
         let waiting = |write: Box<dyn FnOnce(&TableService) + Send>| {
             let service = service.clone();
