@@ -20,10 +20,11 @@
 //! - **Clear** and **Delete Queue** are one range delete, and what comes after has a new queue id: nothing waits for the
 //!   rows to go, and nothing is scanned where they were.
 //! - **Expiry** is not an event. Delivery and peek skip what has expired, some thousand at a time so that nobody waits long for
-//!   the locks; the frontier remembers that it was skipped.
-//!   The count is messages added, less removed, less the expired that still have rows. The first two are counters, written
-//!   in the batch of each Put and Delete; the third is counted along the order of expiry, each row once. So a message
-//!   vanishes from all three at the same instant, and its rows go later, by [`QueueService::sweep`].
+//!   the locks; the frontier remembers that it was skipped. A message vanishes from delivery, peek and count at the same instant,
+//!   and its rows go later, by [`QueueService::sweep`].
+//! - The **count** is messages added, less removed, less the expired that still have rows, all of one snapshot and without a
+//!   lock. The first two are counters, written in the batch of each Put and Delete; the third are the rows in the order of expiry
+//!   that the sweep has not come to.
 //!
 //! # Time
 //!
@@ -34,8 +35,13 @@
 //! # Durability and locks
 //!
 //! Each write is one batch and hands back its [`Ticket`](lazurite_engine::Ticket): the change is visible at once and may be
-//! acknowledged when the ticket completes. `live.rs` tells which locks are held, from the first read to `Db::write`; none
-//! is held after it. Memory is bounded: some hundred bytes for each of the queues used last, whatever their depth.
+//! acknowledged when the ticket completes. One that finds nothing to write hands back a ticket too: it completes once what the
+//! answer rests on is durable. Reads (Peek, List, count, metadata, policies) answer what is visible, and wait for no disk: with
+//! durability on disk they may show a change that is not acknowledged yet, and that a power cut takes back.
+//!
+//! A writer is admitted by the store before it takes a lock. `live.rs` tells which locks are held, from the first read to
+//! `Db::write_admitted`; none is held after it. Memory is bounded: some hundred bytes for each of the queues used last, whatever
+//! their depth.
 
 mod check;
 mod codec;
@@ -57,12 +63,13 @@ pub use model::*;
 use codec::{CounterRow, QueueRow};
 use keys::QueueId;
 use lazurite_engine::{
-    Batch, Compression, Db, Direction, IdSource, Keyspace, KeyspaceOptions, Ticket, WallClock,
+    Admission, Batch, Compression, Db, Direction, IdSource, Keyspace, KeyspaceOptions, Ticket,
+    WallClock,
 };
-use live::{Hold, Live, Slot, Slots, State};
+use live::{Alone, Hold, Live, Slot, Slots, State};
 use receipt::Receipt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, RwLockWriteGuard};
+use std::sync::{Arc, Mutex};
 use time::Ticks;
 
 /// The Queue service of every account of one store. All methods take `&self` and may run at once on any threads.
@@ -104,17 +111,19 @@ impl QueueService {
         self.rows_examined.load(Ordering::Relaxed)
     }
 
-    /// Runs `operate` on an existing queue under the lock that `lock` takes, beside operations under its other locks.
+    /// Runs `operate` on an existing queue under the lock that `lock` takes, beside operations under its other locks. The caller was
+    /// admitted to write.
     fn with_queue<T>(
         &self,
         account: &str,
         queue: &str,
         lock: fn(&Live) -> Hold<'_>,
+        admission: &Admission,
         operate: impl FnOnce(&Live, Hold<'_>) -> Result<T>,
     ) -> Result<T> {
         check::queue_name(queue)?;
         let key = keys::queue(account, queue);
-        self.with_slot(&key, &self.slots.get(&key), lock, operate)
+        self.with_slot(&key, &self.slots.get(&key), lock, admission, operate)
     }
 
     fn with_slot<T>(
@@ -122,60 +131,71 @@ impl QueueService {
         key: &[u8],
         slot: &Slot,
         lock: fn(&Live) -> Hold<'_>,
+        _admission: &Admission,
         operate: impl FnOnce(&Live, Hold<'_>) -> Result<T>,
     ) -> Result<T> {
         loop {
-            match &*slot.read() {
+            let shared = slot.shared();
+            match slot.state() {
                 State::Present(live) => {
-                    let hold = lock(live);
+                    let hold = lock(&live);
                     // Only now: the holder before may have failed.
                     if !live.is_stale() {
-                        return operate(live, hold);
+                        return operate(&live, hold);
                     }
                 }
                 State::Missing => return Err(Error::QueueNotFound),
                 State::Unknown => {}
             }
-            self.read_if_unknown(key, &mut slot.write())?;
+            drop(shared);
+            self.read_if_unknown(key, &slot.alone())?;
         }
     }
 
-    /// Runs `operate` on the slot of a queue, existing or not, while no other operation touches the queue. It gets the
-    /// key of the queue's row and sets the state after a write that changes it.
+    /// The queue of a slot, without a lock that a writer holds, unless it has to be read first.
+    fn published(&self, key: &[u8], slot: &Slot) -> Result<Arc<Live>> {
+        loop {
+            match slot.state() {
+                State::Present(live) => return Ok(live),
+                State::Missing => return Err(Error::QueueNotFound),
+                State::Unknown => self.read_if_unknown(key, &slot.alone())?,
+            }
+        }
+    }
+
+    /// Runs `operate` on the slot of a queue, existing or not, while no operation writes to the queue. It gets the key of the
+    /// queue's row and publishes the state after a write that changes it. The caller was admitted to write.
     fn with_queue_alone<T>(
         &self,
         account: &str,
         queue: &str,
-        operate: impl FnOnce(&[u8], &mut RwLockWriteGuard<'_, State>) -> Result<T>,
+        admission: &Admission,
+        operate: impl FnOnce(&[u8], &Alone<'_>) -> Result<T>,
     ) -> Result<T> {
         check::queue_name(queue)?;
         let key = keys::queue(account, queue);
         let slot = self.slots.get(&key);
-        self.with_slot_alone(&key, &slot, |state| operate(&key, state))
+        self.with_slot_alone(&key, &slot, admission, |alone| operate(&key, alone))
     }
 
     fn with_slot_alone<T>(
         &self,
         key: &[u8],
         slot: &Slot,
-        operate: impl FnOnce(&mut RwLockWriteGuard<'_, State>) -> Result<T>,
+        _admission: &Admission,
+        operate: impl FnOnce(&Alone<'_>) -> Result<T>,
     ) -> Result<T> {
-        let mut state = slot.write();
-        self.read_if_unknown(key, &mut state)?;
-        operate(&mut state)
+        let alone = slot.alone();
+        self.read_if_unknown(key, &alone)?;
+        operate(&alone)
     }
 
-    fn read_if_unknown(&self, key: &[u8], state: &mut State) -> Result<()> {
-        let known = match state {
-            State::Unknown => false,
-            State::Missing => true,
-            State::Present(live) => !live.is_stale(),
-        };
-        if !known {
-            *state = match self.queue_row(key)? {
-                Some(row) => State::Present(Box::new(self.read_live(row.id)?)),
+    fn read_if_unknown(&self, key: &[u8], alone: &Alone<'_>) -> Result<()> {
+        if let State::Unknown = alone.state() {
+            alone.publish(match self.queue_row(key)? {
+                Some(row) => State::Present(Arc::new(self.read_live(row.id)?)),
                 None => State::Missing,
-            };
+            });
         }
         Ok(())
     }
@@ -201,8 +221,8 @@ impl QueueService {
     }
 
     /// Writes a batch of message operations; the caller brings `live` up to date only if it succeeds.
-    fn write(&self, live: &Live, batch: Batch) -> Result<Ticket> {
-        let written = self.db.write(batch);
+    fn write(&self, live: &Live, batch: Batch, admission: &Admission) -> Result<Ticket> {
+        let written = self.db.write_admitted(batch, admission);
         if written.is_err() {
             live.mark_stale();
         }
@@ -264,6 +284,7 @@ mod tests {
         drop(service.create_queue(ACCOUNT, "queue", Vec::new()));
         let peek = || service.peek_messages(ACCOUNT, "queue", None).unwrap();
         assert!(peek().is_empty());
+        let admission = service.db.admit().unwrap();
         let write_and_panic = |live: &Live, _cell: Hold<'_>| -> Result<()> {
             let position = Position {
                 at: service.now(),
@@ -283,11 +304,17 @@ mod tests {
             service.put_standing(&mut batch, live, position, row, delivery);
             let key = keys::text(live.id, position.id);
             batch.put(&service.messages, &key, &codec::encode_text("written"));
-            drop(service.write(live, batch)?);
+            drop(service.write(live, batch, &admission)?);
             panic!("before the frontier was moved");
         };
         let panicked = catch_unwind(AssertUnwindSafe(|| {
-            service.with_queue(ACCOUNT, "queue", Live::lock_cell, write_and_panic)
+            service.with_queue(
+                ACCOUNT,
+                "queue",
+                Live::lock_cell,
+                &admission,
+                write_and_panic,
+            )
         }));
         assert!(panicked.is_err());
         assert_eq!(peek()[0].text, "written");

@@ -1,17 +1,20 @@
 //! What is kept in memory of a queue in use, and which locks its operations hold.
 //!
-//! - The **slot** of a name says whether the queue exists. Operations on messages hold it shared, from there to
-//!   `Db::write`; those that make, change, clear or delete the queue, and the exact count, hold it exclusively.
-//! - The **consumer** lock is held by all that choose among messages or change one: Get, Peek, Update, Delete, sweep.
+//! - The **slot** of a name says whether the queue exists. What it says is published: readers take it without a lock that a writer
+//!   holds. Its lock is held shared by operations that write messages, from there to `Db::write_admitted`, and exclusively by
+//!   those that make, change, clear or delete the queue.
+//! - The **consumer** lock is held by all that choose among messages or change one: Get, Update, Delete, sweep. Peek takes it if
+//!   nobody has it, to leave behind how far it came.
 //! - A producer holds one of several **cells**, so producers wait neither for consumers nor, mostly, for each other.
 //!
-//! No lock is held while a ticket is waited for. Everything here can be read back from the store, so slots not in use are
-//! forgotten when there are many, and a queue is read again after a failed write or a panic under one of its locks: both
-//! leave open how much of a change has happened. A poisoned lock is therefore taken like any other.
+//! No lock is held while a writer waits: for its admission it waits before, for its ticket after. Everything here can be read back
+//! from the store, so slots not in use are forgotten when there are many, and a queue is read again after a failed write or a
+//! panic under one of its locks: both leave open how much of a change has happened. A poisoned lock is therefore taken like any
+//! other.
 
 use crate::codec::CounterRow;
 use crate::frontier::Frontier;
-use crate::keys::{MessageId, PRODUCER_CELLS, Position, QueueId, REMOVED_CELL};
+use crate::keys::{MessageId, PRODUCER_CELLS, QueueId, REMOVED_CELL};
 use crate::time::Ticks;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -36,10 +39,38 @@ struct Round {
 /// What is known about the queue of one name.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
-    state: RwLock<State>,
+    order: RwLock<()>,
+    /// Locked for as long as it takes to read or replace it.
+    state: Mutex<State>,
     used: AtomicBool,
     /// After a failure the sweep leaves the queue alone until then, in ticks.
     sweep_not_before: AtomicU64,
+}
+
+/// Holds a slot exclusively.
+#[derive(Debug)]
+pub(crate) struct Alone<'a> {
+    slot: &'a Slot,
+    _order: RwLockWriteGuard<'a, ()>,
+}
+
+impl Alone<'_> {
+    pub(crate) fn state(&self) -> State {
+        self.slot.state()
+    }
+
+    pub(crate) fn publish(&self, state: State) {
+        *locked(&self.slot.state) = state;
+    }
+}
+
+impl Drop for Alone<'_> {
+    /// Comes before the lock is released, so that the next holder knows of the panic.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.publish(State::Unknown);
+        }
+    }
 }
 
 /// A queue that the sweep is to look at.
@@ -51,7 +82,7 @@ pub(crate) struct Due {
 }
 
 /// Whether the queue exists.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) enum State {
     /// Not read yet.
     #[default]
@@ -59,7 +90,7 @@ pub(crate) enum State {
     /// There is no such queue.
     Missing,
     /// There is.
-    Present(Box<Live>),
+    Present(Arc<Live>),
 }
 
 impl Slots {
@@ -75,7 +106,7 @@ impl Slots {
     }
 
     /// The queues in memory that may have expired messages or have not been looked at, the longest overdue first. Does not
-    /// count as use of their slots, and passes over queues held exclusively.
+    /// count as use of their slots.
     pub(crate) fn due(&self, now: Ticks) -> Vec<Due> {
         let round = locked(&self.0);
         let due = round.slots.iter().filter_map(|(key, slot)| {
@@ -94,37 +125,33 @@ impl Slots {
 }
 
 impl Slot {
-    /// Shared. The state is unknown if an exclusive holder panicked.
-    pub(crate) fn read(&self) -> RwLockReadGuard<'_, State> {
-        loop {
-            if let Ok(state) = self.state.read() {
-                return state;
-            }
-            drop(self.write());
+    /// What is published. A queue that is to be read again is unknown.
+    pub(crate) fn state(&self) -> State {
+        match &*locked(&self.state) {
+            State::Present(live) if live.is_stale() => State::Unknown,
+            state => state.clone(),
         }
     }
 
-    /// Exclusive.
-    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, State> {
-        self.state.write().unwrap_or_else(|poisoned| {
-            let mut state = poisoned.into_inner();
-            *state = State::Unknown;
-            self.state.clear_poison();
-            state
-        })
+    /// For operations that write messages.
+    pub(crate) fn shared(&self) -> RwLockReadGuard<'_, ()> {
+        self.order.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For operations on the queue itself.
+    pub(crate) fn alone(&self) -> Alone<'_> {
+        let order = self.order.write();
+        Alone {
+            slot: self,
+            _order: order.unwrap_or_else(PoisonError::into_inner),
+        }
     }
 
     /// Since when the sweep may find something here.
     fn due_since(&self) -> Option<Ticks> {
-        let state = match self.state.try_read() {
-            Ok(state) => state,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
-        let since = match &*state {
+        let since = match self.state() {
             State::Missing => return None,
             State::Unknown => Ticks(0),
-            State::Present(live) if live.is_stale() => Ticks(0),
             State::Present(live) => live.next_expiry.start().at,
         };
         Some(since.max(Ticks(self.sweep_not_before.load(Ordering::Relaxed))))
@@ -163,8 +190,6 @@ pub(crate) struct Live {
     pub(crate) head: Frontier,
     /// Over the order of expiry. Scanned under the consumer lock.
     pub(crate) next_expiry: Frontier,
-    /// How many rows at the front of the order of expiry have been counted.
-    pub(crate) expired: ExpiredRows,
     /// Rows taken from the head, or swept, since the tombstones behind it were last covered by a range delete.
     pub(crate) consumed_rows: AtomicU64,
     last_sequence: AtomicU64,
@@ -204,7 +229,6 @@ impl Live {
             id,
             head: Frontier::new(),
             next_expiry: Frontier::new(),
-            expired: ExpiredRows::default(),
             consumed_rows: AtomicU64::new(0),
             last_sequence: AtomicU64::new(last_sequence.unwrap_or(0)),
             next_cell: AtomicUsize::new(0),
@@ -247,10 +271,13 @@ impl Live {
         }
     }
 
-    /// Messages in the store, expired ones included. Exact if the slot is held exclusively.
-    pub(crate) fn stored_messages(&self) -> u64 {
-        let added: u64 = self.added.iter().map(|cell| *locked(cell)).sum();
-        added.saturating_sub(*locked(&self.removed))
+    /// As [`Live::lock_consumer`]; `None` if another consumer has the lock.
+    pub(crate) fn try_lock_consumer(&self) -> Option<Hold<'_>> {
+        Some(Hold {
+            live: self,
+            cell: REMOVED_CELL,
+            messages: try_locked(&self.removed)?,
+        })
     }
 
     /// After a write that failed, or a panic, it is open what the store holds: the queue is to be read again.
@@ -260,31 +287,6 @@ impl Live {
 
     pub(crate) fn is_stale(&self) -> bool {
         self.stale.load(Ordering::Acquire)
-    }
-}
-
-/// The number of rows before a place in the order of expiry, kept right as they are removed, so that each expired message is
-/// counted once and not once per question. None is added there: what was counted had expired, and the clock does not go back.
-#[derive(Debug)]
-pub(crate) struct ExpiredRows(Mutex<(Position, u64)>);
-
-impl Default for ExpiredRows {
-    fn default() -> Self {
-        ExpiredRows(Mutex::new((Position::MIN, 0)))
-    }
-}
-
-impl ExpiredRows {
-    pub(crate) fn removed(&self, position: Position) {
-        let mut counted = self.counted();
-        if position < counted.0 {
-            counted.1 = counted.1.saturating_sub(1);
-        }
-    }
-
-    /// The place counted to and the number of rows before it, both to be brought up to date by the caller.
-    pub(crate) fn counted(&self) -> MutexGuard<'_, (Position, u64)> {
-        locked(&self.0)
     }
 }
 
@@ -336,7 +338,7 @@ mod tests {
         };
         let counters = [(0, row(3, 10)), (7, row(4, 12)), (REMOVED_CELL, row(5, 0))];
         let live = Live::new(QueueId(1), &counters);
-        assert_eq!(live.stored_messages(), 2);
+        assert_eq!(*live.lock_consumer().messages, 5);
         assert_eq!(live.next_message_id(Ticks(0), 0).sequence(), 13);
         assert_eq!(live.next_message_id(Ticks(0), 0).sequence(), 14);
     }

@@ -16,7 +16,7 @@ pub(crate) struct Deliverable {
 
 /// Rows of expired messages that one step of an operation passes, holding a lock that others wait for: about a millisecond.
 /// Fewer in a step make more steps, each of which seeks its place again.
-pub(crate) const EXPIRED_ROWS_PER_STEP: usize = 4_000;
+const EXPIRED_ROWS_PER_STEP: usize = 4_000;
 
 /// What a scan of the order of delivery found.
 pub(crate) struct Found {
@@ -40,13 +40,17 @@ impl Found {
 
 impl QueueService {
     /// Walks the order of delivery to the first `count` messages that are visible, or fewer if many expired ones stand among
-    /// them. Begins a scan of `live.head`; the caller ends it, and holds the consumer lock meanwhile.
+    /// them. `start` is where the frontier `live.head` said to begin, before this call.
     ///
     /// The scan ends at the present by its range, not by meeting a later row: ahead lie the tombstones of all messages
     /// deleted by their holders before they came back, and a scan that looked for the next row would step on each.
-    pub(crate) fn find_deliverable(&self, live: &Live, now: Ticks, count: usize) -> Result<Found> {
-        // Before the snapshot is taken: rows added from here on are told to the frontier.
-        let start = live.head.begin();
+    pub(crate) fn find_deliverable(
+        &self,
+        live: &Live,
+        start: Position,
+        now: Ticks,
+        count: usize,
+    ) -> Result<Found> {
         let mut found = Found {
             snapshot: self.db.snapshot(),
             messages: Vec::new(),

@@ -15,7 +15,7 @@ use crate::model::Sweep;
 use crate::rows::position_in;
 use crate::time::Ticks;
 use crate::{Error, QueueService, Result};
-use lazurite_engine::{Batch, Direction, Ticket};
+use lazurite_engine::{Admission, Batch, Direction, Ticket};
 use std::sync::atomic::Ordering;
 
 /// Batches that one call writes, and messages removed by one of them: a call takes some tens of milliseconds, and holds the
@@ -132,11 +132,14 @@ impl QueueService {
     }
 
     fn sweep_queue(&self, due: &Due) -> Result<Swept> {
+        let admission = self.db.admit_deletion()?;
+        let sweep = |live: &Live, hold: Hold<'_>| {
+            let swept = self.remove_expired(live, hold, &admission)?;
+            Ok((swept, live.consumed_rows.load(Ordering::Relaxed)))
+        };
+        let lock = Live::lock_consumer;
         let (swept, consumed_rows) =
-            self.with_slot(&due.key, &due.slot, Live::lock_consumer, |live, hold| {
-                let swept = self.remove_expired(live, hold)?;
-                Ok((swept, live.consumed_rows.load(Ordering::Relaxed)))
-            })?;
+            self.with_slot(&due.key, &due.slot, lock, &admission, sweep)?;
         if consumed_rows < CONSUMED_ROWS_COVERED || swept.is_cut() {
             return Ok(swept);
         }
@@ -150,11 +153,12 @@ impl QueueService {
     /// Covers what lies before the two frontiers. Nobody writes meanwhile, and what has expired is removed before, every row of
     /// a message with the others: so there is nothing left but tombstones.
     fn cover_consumed(&self, due: &Due) -> Result<Swept> {
-        self.with_slot_alone(&due.key, &due.slot, |state| {
-            let State::Present(live) = &**state else {
+        let admission = self.db.admit_deletion()?;
+        self.with_slot_alone(&due.key, &due.slot, &admission, |alone| {
+            let State::Present(live) = &alone.state() else {
                 return Err(Error::QueueNotFound);
             };
-            let swept = self.remove_expired(live, live.lock_consumer())?;
+            let swept = self.remove_expired(live, live.lock_consumer(), &admission)?;
             if swept.is_cut() {
                 return Ok(swept);
             }
@@ -167,7 +171,7 @@ impl QueueService {
                     batch.delete_range(&self.messages, range);
                 }
             }
-            let ticket = self.write(live, batch)?;
+            let ticket = self.write(live, batch, &admission)?;
             live.consumed_rows.store(0, Ordering::Relaxed);
             Ok(Swept {
                 ticket: Some(ticket),
@@ -177,7 +181,12 @@ impl QueueService {
     }
 
     /// Removes a batch of the messages that have expired. The caller holds the consumer lock.
-    fn remove_expired(&self, live: &Live, mut consumer: Hold<'_>) -> Result<Swept> {
+    fn remove_expired(
+        &self,
+        live: &Live,
+        mut consumer: Hold<'_>,
+        admission: &Admission,
+    ) -> Result<Swept> {
         let now = self.now();
         let start = live.next_expiry.begin();
         if start.at > now {
@@ -193,20 +202,18 @@ impl QueueService {
             let mut batch = self.removal_of(live, &expired.messages)?;
             let total = *consumer.messages + removed as u64;
             self.put_removed_count(&mut batch, live, total);
-            ticket = Some(self.write(live, batch)?);
+            ticket = Some(self.write(live, batch, admission)?);
             *consumer.messages = total;
         }
         live.next_expiry.finish(expired.end);
-        for expiry in &expired.messages {
-            live.expired.removed(*expiry);
-        }
         Ok(Swept { removed, ticket })
     }
 
     /// Moves the head past expired messages, before they become tombstones that the next consumer would step on. The caller
     /// holds the consumer lock.
     fn pass_expired(&self, live: &Live, now: Ticks) -> Result<()> {
-        let found = self.find_deliverable(live, now, 1)?;
+        let start = live.head.begin();
+        let found = self.find_deliverable(live, start, now, 1)?;
         live.head.finish(found.first_left());
         Ok(())
     }

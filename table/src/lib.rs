@@ -8,6 +8,11 @@
 //! and Query Entities; transactions; Get and Set Table ACL; storage of the service properties. What is left to the server:
 //! `$select`, JSON, the text form of continuation tokens, and which nulls of a request mean "no such property".
 //!
+//! # Durability
+//!
+//! Reads answer what is visible and wait for no disk: with durability on disk they may show a change that is not acknowledged yet,
+//! and that a power cut takes back. Whoever answers a refusal of a write waits for `Db::ticket` before it, as for a write.
+//!
 //! # Locks
 //!
 //! A writer is admitted by the store before it takes a lock, and does not wait for the disk under one. Readers take none that a

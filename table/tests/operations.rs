@@ -10,8 +10,10 @@ use lazurite_table::{
     Page, Query, Result, SignedIdentifier, TableQuery, TableService, Value, Write,
 };
 use std::cell::Cell;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Waker};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const ACCOUNT: &str = "account";
@@ -199,8 +201,8 @@ fn tables_of_metrics_are_found_by_their_names_and_emptied_by_age() {
     let missing = fixture.check_table(ACCOUNT, name);
     assert!(matches!(missing, Err(Error::TableNotFound)));
     let made = fixture.make_metrics_table(ACCOUNT, name).unwrap();
-    made.unwrap().wait().unwrap();
-    assert!(fixture.make_metrics_table(ACCOUNT, name).unwrap().is_none());
+    made.wait().unwrap();
+    drop(fixture.make_metrics_table(ACCOUNT, name).unwrap());
     for hour in ["20261121T2300", "20261122T0000", "20261122T0100"] {
         let row = Entity::new(hour, "user;All", Vec::new());
         let inserted = fixture.insert_entity(ACCOUNT, &name.to_uppercase(), &row);
@@ -236,6 +238,36 @@ impl WallClock for Interposer {
 }
 
 #[test]
+fn a_table_of_metrics_that_is_found_is_on_disk_once_the_ticket_completes() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
+    let environment = Environment {
+        fs: Arc::new(disk.clone()),
+        ..Environment::system(Durability::Disk)
+    };
+    let config = Config {
+        durability: Durability::Disk,
+        ..Config::default()
+    };
+    let db = Db::open_with(directory.path(), config, environment).unwrap();
+    let service = TableService::open(&db, Arc::new(ManualWallClock::new(NOW))).unwrap();
+    let _release = Release(disk.clone());
+    let is_complete = |ticket: Ticket| {
+        let mut context = Context::from_waker(Waker::noop());
+        pin!(ticket).poll(&mut context).is_ready()
+    };
+    let make = || service.make_metrics_table(ACCOUNT, "$MetricsCapacityBlob");
+    // Makes a log segment.
+    wait(service.create_table(ACCOUNT, "people")).unwrap();
+    disk.hold(Some(Disk::Sync));
+    drop(make().unwrap());
+    assert!(!is_complete(make().unwrap()));
+    disk.hold(None);
+    make().unwrap().wait().unwrap();
+    assert!(is_complete(make().unwrap()));
+}
+
+#[test]
 fn a_row_that_is_deleted_by_age_is_not_written_back_by_a_merge_under_way() {
     let directory = tempfile::tempdir().unwrap();
     let db = Db::open(directory.path(), Config::default()).unwrap();
@@ -262,6 +294,15 @@ fn a_row_that_is_deleted_by_age_is_not_written_back_by_a_merge_under_way() {
     });
     let left = service.get_entity(ACCOUNT, name, "20261121T2300", "user;All");
     assert!(left.is_err(), "{left:?}");
+}
+
+/// Lets the disk go on at the end of a test that fails, too.
+struct Release(FaultFs);
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        self.0.hold(None);
+    }
 }
 
 /// What `answer` gives, which must not wait for the disk.
@@ -294,6 +335,7 @@ fn reads_answer_while_writers_and_a_deletion_of_their_table_wait_for_the_disk() 
                 drop(service.insert_entity(ACCOUNT, table, &row).unwrap());
             }
         }
+        let _release = Release(disk.clone());
         disk.hold(Some(held));
         let waiting = |write: Box<dyn FnOnce(&TableService) + Send>| {
             let service = service.clone();

@@ -1,7 +1,7 @@
 //! Operations on messages.
 //!
-//! Those that choose among messages or change one hold the consumer lock from the first read to the write; texts are read
-//! after it, from the snapshot taken under it.
+//! Those that take messages or change one hold the consumer lock from the first read to the write; texts are read after it, from
+//! the snapshot taken under it.
 
 use crate::codec::{self, CounterRow, DeliveryRow, MessageRow};
 use crate::keys::{self, MessageId, Position};
@@ -11,8 +11,9 @@ use crate::receipt::Receipt;
 use crate::rows::{Deliverable, Found, expiry_position};
 use crate::time::Ticks;
 use crate::visibility::{self, Life};
-use crate::{Error, QueueService, Result};
-use lazurite_engine::{Batch, Ticket};
+use crate::{Error, QueueService, Result, check};
+use lazurite_engine::{Admission, Batch, Ticket};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl QueueService {
@@ -25,8 +26,9 @@ impl QueueService {
     ) -> Result<(PutMessageResult, Ticket)> {
         let life = visibility::life_of_new_message(&request)?;
         check_text(request.text)?;
-        self.with_queue(account, queue, Live::lock_cell, |live, cell| {
-            self.add(live, cell, life, request.text)
+        let admission = self.db.admit()?;
+        self.with_queue(account, queue, Live::lock_cell, &admission, |live, cell| {
+            self.add(live, cell, life, request.text, &admission)
         })
     }
 
@@ -55,10 +57,15 @@ impl QueueService {
     ) -> Result<Option<(Vec<DequeuedMessage>, Ticket)>> {
         let count = visibility::message_count(request.count)?;
         let seconds = visibility::seconds_hidden_by_get(&request)?;
-        self.with_queue(account, queue, Live::lock_consumer, |live, consumer| {
+        let admission = self.db.admit_deletion()?;
+        let lock = Live::lock_consumer;
+        self.with_queue(account, queue, lock, &admission, |live, consumer| {
             let now = self.now();
-            let found = self.find_deliverable(live, now, count)?;
-            let taken = self.take(live, &found.messages, now.plus_seconds(seconds))?;
+            // Before the snapshot is taken: rows added from here on are told to the frontier.
+            let start = live.head.begin();
+            let found = self.find_deliverable(live, start, now, count)?;
+            let visible_at = now.plus_seconds(seconds);
+            let taken = self.take(live, &found.messages, visible_at, &admission)?;
             live.head.finish(found.end);
             live.consumed_rows
                 .fetch_add(found.messages.len() as u64, Ordering::Relaxed);
@@ -82,10 +89,14 @@ impl QueueService {
         queue: &str,
         count: Option<i64>,
     ) -> Result<Vec<PeekedMessage>> {
+        let (live, count) = self.peeked_queue(account, queue, count)?;
+        let mut from = Position::MIN;
         loop {
-            if let Some(peeked) = self.peek_messages_step(account, queue, count)? {
-                return Ok(peeked);
+            let found = self.peek(&live, from, count)?;
+            if !found.is_cut {
+                return self.peeked(&live, found);
             }
+            from = found.end;
         }
     }
 
@@ -96,26 +107,50 @@ impl QueueService {
         queue: &str,
         count: Option<i64>,
     ) -> Result<Option<Vec<PeekedMessage>>> {
+        let (live, count) = self.peeked_queue(account, queue, count)?;
+        let found = self.peek(&live, Position::MIN, count)?;
+        if found.is_cut {
+            return Ok(None);
+        }
+        self.peeked(&live, found).map(Some)
+    }
+
+    fn peeked_queue(
+        &self,
+        account: &str,
+        queue: &str,
+        count: Option<i64>,
+    ) -> Result<(Arc<Live>, usize)> {
         let count = visibility::message_count(count)?;
-        self.with_queue(account, queue, Live::lock_consumer, |live, consumer| {
-            let found = self.find_deliverable(live, self.now(), count)?;
-            live.head.finish(found.first_left());
-            drop(consumer);
-            if found.is_cut {
-                return Ok(None);
-            }
-            let peeked = |message: Deliverable| {
-                Ok(PeekedMessage {
-                    message_id: message.position.id.to_string(),
-                    inserted_at: message.row.inserted_at.to_system(),
-                    expires_at: message.row.expires_at.to_system(),
-                    dequeue_count: message.row.dequeue_count,
-                    text: self.text(live, &found.snapshot, message.position.id)?,
-                })
-            };
-            let peeked = found.messages.into_iter().map(peeked);
-            peeked.collect::<Result<_>>().map(Some)
-        })
+        check::queue_name(queue)?;
+        let key = keys::queue(account, queue);
+        Ok((self.published(&key, &self.slots.get(&key))?, count))
+    }
+
+    /// One step of a peek that has come to `from`. Waits for no consumer: while there is one, the frontier only says where to begin.
+    fn peek(&self, live: &Live, from: Position, count: usize) -> Result<Found> {
+        let Some(_consumer) = live.try_lock_consumer() else {
+            let start = live.head.start().max(from);
+            return self.find_deliverable(live, start, self.now(), count);
+        };
+        // What was passed without the lock is passed again: the frontier is moved over what one scan has seen.
+        let start = live.head.begin();
+        let found = self.find_deliverable(live, start, self.now(), count)?;
+        live.head.finish(found.first_left());
+        Ok(found)
+    }
+
+    fn peeked(&self, live: &Live, found: Found) -> Result<Vec<PeekedMessage>> {
+        let peeked = |message: Deliverable| {
+            Ok(PeekedMessage {
+                message_id: message.position.id.to_string(),
+                inserted_at: message.row.inserted_at.to_system(),
+                expires_at: message.row.expires_at.to_system(),
+                dequeue_count: message.row.dequeue_count,
+                text: self.text(live, &found.snapshot, message.position.id)?,
+            })
+        };
+        found.messages.into_iter().map(peeked).collect()
     }
 
     /// Moves the time at which a message is visible again, gives it a new receipt, and replaces its text if one is given.
@@ -129,7 +164,9 @@ impl QueueService {
         let seconds = visibility::visibility_seconds(request.visibility_seconds, 0)?;
         check_text(request.text.unwrap_or_default())?;
         let receipt = parse_receipt(request.pop_receipt)?;
-        self.with_queue(account, queue, Live::lock_consumer, |live, _consumer| {
+        let admission = self.db.admit_deletion()?;
+        let lock = Live::lock_consumer;
+        self.with_queue(account, queue, lock, &admission, |live, _consumer| {
             let now = self.now();
             let (from, row) = self.held_message(live, request.message_id, receipt, now)?;
             // Earlier releases could remove this row alone, of a message that had expired by a clock that was ahead then.
@@ -148,7 +185,7 @@ impl QueueService {
                 let key = keys::text(live.id, to.id);
                 batch.put(&self.messages, &key, &codec::encode_text(text));
             }
-            let ticket = self.write(live, batch)?;
+            let ticket = self.write(live, batch, &admission)?;
             live.head.added(to);
             let result = UpdateMessageResult {
                 pop_receipt: row.receipt.to_string(),
@@ -167,15 +204,15 @@ impl QueueService {
         pop_receipt: &str,
     ) -> Result<Ticket> {
         let receipt = parse_receipt(pop_receipt)?;
-        self.with_queue(account, queue, Live::lock_consumer, |live, mut consumer| {
+        let admission = self.db.admit_deletion()?;
+        let lock = Live::lock_consumer;
+        self.with_queue(account, queue, lock, &admission, |live, mut consumer| {
             let (position, row) = self.held_message(live, message_id, receipt, self.now())?;
             let mut batch = Batch::new();
             self.delete_rows(&mut batch, live, position, row.expires_at);
             self.put_removed_count(&mut batch, live, *consumer.messages + 1);
-            let ticket = self.write(live, batch)?;
+            let ticket = self.write(live, batch, &admission)?;
             *consumer.messages += 1;
-            live.expired
-                .removed(expiry_position(position.id, row.expires_at));
             Ok(ticket)
         })
     }
@@ -187,6 +224,7 @@ impl QueueService {
         mut cell: Hold<'_>,
         life: Life,
         text: &str,
+        admission: &Admission,
     ) -> Result<(PutMessageResult, Ticket)> {
         let now = self.now();
         let row = MessageRow {
@@ -217,7 +255,7 @@ impl QueueService {
             put(&keys::expiry(live.id, expiry), &codec::EXPIRY_VALUE);
         }
         put(&keys::counter(live.id, cell.cell), &counter.encode());
-        let ticket = self.write(live, batch)?;
+        let ticket = self.write(live, batch, admission)?;
         *cell.messages += 1;
         live.head.added(position);
         live.next_expiry.added(expiry);
@@ -232,7 +270,13 @@ impl QueueService {
     }
 
     /// Moves messages to `visible_at`, each with a new receipt and one delivery more.
-    fn take(&self, live: &Live, messages: &[Deliverable], visible_at: Ticks) -> Result<Taken> {
+    fn take(
+        &self,
+        live: &Live,
+        messages: &[Deliverable],
+        visible_at: Ticks,
+        admission: &Admission,
+    ) -> Result<Taken> {
         let mut batch = Batch::new();
         let mut positions = Vec::with_capacity(messages.len());
         for message in messages {
@@ -251,9 +295,9 @@ impl QueueService {
             positions.push((to, row.receipt));
         }
         let ticket = if batch.is_empty() {
-            Ticket::ready()
+            self.db.ticket()
         } else {
-            self.write(live, batch)?
+            self.write(live, batch, admission)?
         };
         Ok(Taken { positions, ticket })
     }

@@ -1,14 +1,13 @@
 //! Operations on queues.
 
-use crate::codec::{self, QueueRow};
-use crate::keys::{self, Position};
-use crate::live::{Live, State};
+use crate::codec::{self, CounterRow, QueueRow};
+use crate::keys::{self, PRODUCER_CELLS, Position, QueueId, REMOVED_CELL};
+use crate::live::{Alone, Live, State};
 use crate::model::*;
-use crate::rows::{EXPIRED_ROWS_PER_STEP, position_in};
-use crate::time::Ticks;
 use crate::visibility::in_range;
 use crate::{Error, QueueService, Result, check};
-use lazurite_engine::{Batch, Direction, Ticket};
+use lazurite_engine::{Admission, Batch, Direction, Snapshot, Ticket};
+use std::sync::Arc;
 
 impl QueueService {
     /// Creates a queue. One that exists with equal metadata is left as it is; with other metadata it is
@@ -20,11 +19,13 @@ impl QueueService {
         metadata: Metadata,
     ) -> Result<(Creation, Ticket)> {
         check::metadata(&metadata)?;
-        self.with_queue_alone(account, queue, |key, state| {
-            if let State::Present(_) = **state {
+        let admission = self.db.admit()?;
+        self.with_queue_alone(account, queue, &admission, |key, alone| {
+            if let State::Present(_) = alone.state() {
                 let row = self.existing_row(key)?;
                 return if check::metadata_equal(&row.metadata, &metadata) {
-                    Ok((Creation::AlreadyThere, Ticket::ready()))
+                    // Its creation may still be on its way to the disk.
+                    Ok((Creation::AlreadyThere, self.db.ticket()))
                 } else {
                     Err(Error::QueueAlreadyExists)
                 };
@@ -34,8 +35,8 @@ impl QueueService {
                 metadata,
                 policies: Vec::new(),
             };
-            let ticket = self.put_row(key, &row, Batch::new(), state)?;
-            **state = State::Present(Box::new(Live::new(row.id, &[])));
+            let ticket = self.put_row(key, &row, Batch::new(), alone, &admission)?;
+            alone.publish(State::Present(Arc::new(Live::new(row.id, &[]))));
             Ok((Creation::Created, ticket))
         })
     }
@@ -43,13 +44,14 @@ impl QueueService {
     /// Deletes a queue with its messages, metadata and policies: one write, whatever it holds. The name is free at once.
     /// Source: Delete Queue.
     pub fn delete_queue(&self, account: &str, queue: &str) -> Result<Ticket> {
-        self.with_queue_alone(account, queue, |key, state| {
-            let row = self.existing_row_of(key, state)?;
+        let admission = self.db.admit_deletion()?;
+        self.with_queue_alone(account, queue, &admission, |key, alone| {
+            let row = self.existing_row_of(key, &alone.state())?;
             let mut batch = Batch::new();
             batch.delete(&self.queues, key);
             batch.delete_range(&self.messages, keys::everything(row.id));
-            let ticket = self.write_alone(batch, state)?;
-            **state = State::Missing;
+            let ticket = self.write_alone(batch, alone, &admission)?;
+            alone.publish(State::Missing);
             Ok(ticket)
         })
     }
@@ -85,25 +87,26 @@ impl QueueService {
         Ok(page)
     }
 
-    /// Metadata, and the number of messages that exist, visible or not. Source: Get Queue Metadata.
+    /// Metadata, and the number of messages that exist, visible or not. Takes no lock. Source: Get Queue Metadata.
     pub fn get_queue_metadata(&self, account: &str, queue: &str) -> Result<QueueProperties> {
-        loop {
-            let counted = self.with_queue_alone(account, queue, |key, state| {
-                let row = self.existing_row_of(key, state)?;
-                let State::Present(live) = &**state else {
-                    return Err(Error::QueueNotFound);
-                };
-                let expired = self.count_expired(live, self.now())?;
-                Ok(expired.map(|expired| QueueProperties {
-                    metadata: row.metadata,
-                    approximate_message_count: live.stored_messages().saturating_sub(expired),
-                }))
-            })?;
-            // Between steps others have their turn at the queue.
-            if let Some(properties) = counted {
-                return Ok(properties);
-            }
-        }
+        check::queue_name(queue)?;
+        let key = keys::queue(account, queue);
+        // Before the snapshot is taken: rows before this place are not in it.
+        let first_expiry = match self.slots.get(&key).state() {
+            State::Present(live) => Some((live.id, live.next_expiry.start())),
+            State::Missing | State::Unknown => None,
+        };
+        let snapshot = self.db.snapshot();
+        let row = snapshot.get(&self.queues, &key)?;
+        let row = QueueRow::decode(&row.ok_or(Error::QueueNotFound)?)?;
+        let first_expiry = first_expiry.filter(|(id, _)| *id == row.id);
+        let first_expiry = first_expiry.map_or(Position::MIN, |(_, place)| place);
+        let stored = self.count_stored(&snapshot, row.id)?;
+        let expired = self.count_expired(&snapshot, row.id, first_expiry)?;
+        Ok(QueueProperties {
+            metadata: row.metadata,
+            approximate_message_count: stored.saturating_sub(expired),
+        })
     }
 
     /// Replaces the metadata; the empty set clears it. Source: Set Queue Metadata.
@@ -137,13 +140,14 @@ impl QueueService {
 
     /// Removes every message, visible or not: one write, whatever there is. Source: Clear Messages.
     pub fn clear_messages(&self, account: &str, queue: &str) -> Result<Ticket> {
-        self.with_queue_alone(account, queue, |key, state| {
-            let mut row = self.existing_row_of(key, state)?;
+        let admission = self.db.admit_deletion()?;
+        self.with_queue_alone(account, queue, &admission, |key, alone| {
+            let mut row = self.existing_row_of(key, &alone.state())?;
             let mut batch = Batch::new();
             batch.delete_range(&self.messages, keys::everything(row.id));
             row.id = self.new_queue_id();
-            let ticket = self.put_row(key, &row, batch, state)?;
-            **state = State::Present(Box::new(Live::new(row.id, &[])));
+            let ticket = self.put_row(key, &row, batch, alone, &admission)?;
+            alone.publish(State::Present(Arc::new(Live::new(row.id, &[]))));
             Ok(ticket)
         })
     }
@@ -154,10 +158,11 @@ impl QueueService {
         queue: &str,
         change: impl FnOnce(&mut QueueRow),
     ) -> Result<Ticket> {
-        self.with_queue_alone(account, queue, |key, state| {
-            let mut row = self.existing_row_of(key, state)?;
+        let admission = self.db.admit()?;
+        self.with_queue_alone(account, queue, &admission, |key, alone| {
+            let mut row = self.existing_row_of(key, &alone.state())?;
             change(&mut row);
-            self.put_row(key, &row, Batch::new(), state)
+            self.put_row(key, &row, Batch::new(), alone, &admission)
         })
     }
 
@@ -177,42 +182,51 @@ impl QueueService {
         key: &[u8],
         row: &QueueRow,
         mut batch: Batch,
-        state: &mut State,
+        alone: &Alone<'_>,
+        admission: &Admission,
     ) -> Result<Ticket> {
         batch.put(&self.queues, key, &row.encode());
-        self.write_alone(batch, state)
+        self.write_alone(batch, alone, admission)
     }
 
     /// Writes while the queue is held alone; after a failure its state is read again.
-    fn write_alone(&self, batch: Batch, state: &mut State) -> Result<Ticket> {
-        let written = self.db.write(batch);
+    fn write_alone(
+        &self,
+        batch: Batch,
+        alone: &Alone<'_>,
+        admission: &Admission,
+    ) -> Result<Ticket> {
+        let written = self.db.write_admitted(batch, admission);
         if written.is_err() {
-            *state = State::Unknown;
+            alone.publish(State::Unknown);
         }
         Ok(written?)
     }
 
-    /// How many messages that have expired by `now` still have rows; `None` if that takes another step. Reads each expired row
-    /// once in the life of the process. The caller holds the queue alone.
-    fn count_expired(&self, live: &Live, now: Ticks) -> Result<Option<u64>> {
-        let mut counted = live.expired.counted();
-        let mut target = Position::after(now);
-        let range = keys::expiries(live.id, counted.0, target);
-        let mut rows = 0;
-        if !range.is_empty() {
-            let snapshot = self.db.snapshot();
-            let mut scan = snapshot.scan(&self.messages, range, Direction::Forward);
-            while scan.advance()? {
-                rows += 1;
-                if rows == EXPIRED_ROWS_PER_STEP {
-                    target = position_in(scan.key())?.next();
-                    break;
-                }
-            }
+    /// Messages that have rows, expired ones included.
+    fn count_stored(&self, snapshot: &Snapshot, id: QueueId) -> Result<u64> {
+        let count = |cell| -> Result<u64> {
+            let row = snapshot.get(&self.messages, &keys::counter(id, cell))?;
+            let row = row.map(|row| CounterRow::decode(&row)).transpose()?;
+            Ok(row.unwrap_or_default().messages)
+        };
+        let added = (0..PRODUCER_CELLS).map(count).sum::<Result<u64>>()?;
+        Ok(added.saturating_sub(count(REMOVED_CELL)?))
+    }
+
+    /// Messages that have expired and still have rows, none of them before `start` in the order of expiry.
+    fn count_expired(&self, snapshot: &Snapshot, id: QueueId, start: Position) -> Result<u64> {
+        let range = keys::expiries(id, start, Position::after(self.now()));
+        if range.is_empty() {
+            return Ok(0);
         }
-        self.examined(rows as u64);
-        *counted = (target, counted.1 + rows as u64);
-        Ok((rows < EXPIRED_ROWS_PER_STEP).then_some(counted.1))
+        let mut rows = 0;
+        let mut scan = snapshot.scan(&self.messages, range, Direction::Forward);
+        while scan.advance()? {
+            rows += 1;
+        }
+        self.examined(rows);
+        Ok(rows)
     }
 }
 

@@ -65,7 +65,7 @@ fn get_does_not_look_at_what_is_hidden() {
 }
 
 #[test]
-fn expired_messages_are_stepped_over_once_and_counted_once() {
+fn expired_messages_are_stepped_over_once_and_counted_until_they_are_swept() {
     let expired = 2_000;
     let store = Store::with_queue();
     for _ in 0..expired {
@@ -76,13 +76,12 @@ fn expired_messages_are_stepped_over_once_and_counted_once() {
     assert_eq!(rows(&store, |store| store.peek(1)), expired + 1);
     assert_eq!(rows(&store, |store| store.peek(1)), 1);
     assert_eq!(rows(&store, |store| assert_eq!(store.count(), 1)), expired);
-    assert_eq!(rows(&store, |store| assert_eq!(store.count(), 1)), 0);
     assert_eq!(
         rows(&store, |store| assert_eq!(store.get(32, 30).len(), 1)),
         1
     );
     assert_eq!(store.sweep(), expired);
-    assert_eq!(store.count(), 1);
+    assert_eq!(rows(&store, |store| assert_eq!(store.count(), 1)), 0);
     assert!(rows(&store, |store| store.sweep()) <= 1);
 }
 

@@ -2,6 +2,7 @@
 
 mod concurrency;
 mod cost;
+mod held;
 mod reference;
 mod rules;
 mod store;

@@ -202,6 +202,10 @@ impl Store {
             .approximate_message_count
     }
 
+    pub(crate) fn makes_writers_wait(&self) -> bool {
+        self.db.makes_writers_wait()
+    }
+
     /// Rows of messages and counters that the store holds, of whatever queue.
     pub(crate) fn rows_in_store(&self) -> usize {
         let options = KeyspaceOptions::default();

@@ -44,7 +44,7 @@ fn write(app: &App, account: &str, now: SystemTime, stop: &AtomicBool) -> Result
     let (tables, day) = (&app.tables, Grain::Hour.interval(now));
     let day = format!("{}T0000", &day[..8]);
     // The log keeps the order: with the rows, the table is there as well.
-    tables.make_metrics_table(account, TABLE)?;
+    drop(tables.make_metrics_table(account, TABLE)?);
     match tables.get_entity(account, TABLE, &day, "data") {
         Err(Error::ResourceNotFound) => {}
         written => return Ok(written.map(|_| ())?),

@@ -71,9 +71,7 @@ pub fn make_tables(
         names.push(capacity::TABLE.to_owned());
     }
     for name in names {
-        if let Some(ticket) = tables.make_metrics_table(account, &name)? {
-            ticket.wait()?;
-        }
+        tables.make_metrics_table(account, &name)?.wait()?;
     }
     Ok(())
 }
@@ -306,7 +304,7 @@ fn write_rows(
 ) -> Result<()> {
     let account = &place.account;
     let table = table_of(place.service, place.grain, place.secondary);
-    tables.make_metrics_table(account, &table)?;
+    drop(tables.make_metrics_table(account, &table)?);
     let mut last = None;
     while let Some(operation) = rows.first_entry() {
         let row_key = format!("user;{}", operation.key());

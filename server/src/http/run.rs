@@ -31,13 +31,56 @@ pub fn read<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     })
 }
 
-/// Runs work that reads and writes a bounded number of rows: here and now, unless it would have to wait for the store.
+/// Runs work that reads and writes a bounded number of rows: here and now, unless it would have to wait for the store. A refusal is
+/// answered once what it rests on is as durable as an acknowledged write: otherwise a power cut could take back the entity that
+/// "already exists", or bring back the one that is "not found".
 pub async fn write<T: Send + 'static>(
     db: &Db,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    match db.makes_writers_wait() {
+    let answer = match db.makes_writers_wait() {
         true => cross(work).await,
         false => read(work),
+    };
+    if answer.is_err() {
+        db.ticket().await?;
+    }
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lazurite_engine::fs::{FaultFs, MemoryFs, Operation};
+    use lazurite_engine::{Batch, Config, Durability, Environment, KeyspaceOptions};
+    use std::sync::Arc;
+
+    #[tokio::test]
+    async fn refusals_wait_until_what_they_rest_on_is_on_disk() {
+        let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
+        let environment = Environment {
+            fs: Arc::new(disk.clone()),
+            ..Environment::system(Durability::Disk)
+        };
+        let config = Config {
+            durability: Durability::Disk,
+            ..Config::default()
+        };
+        let db = Db::open_with("data".as_ref(), config, environment).unwrap();
+        let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+        let put = || {
+            let mut batch = Batch::new();
+            batch.put(&keyspace, b"key", b"value");
+            db.write(batch).unwrap()
+        };
+        put().await.unwrap();
+        disk.hold(Some(Operation::Sync));
+        let put = put();
+        let mut refusal = Box::pin(write(&db, || Err::<(), _>(known::INTERNAL_ERROR.into())));
+        let early = std::time::Duration::from_millis(50);
+        assert!(tokio::time::timeout(early, &mut refusal).await.is_err());
+        disk.hold(None);
+        assert!(refusal.await.is_err());
+        put.await.unwrap();
     }
 }

@@ -5,13 +5,12 @@ use crate::{TableService, keys, limits};
 use lazurite_engine::{Batch, Direction, Ticket};
 
 impl TableService {
-    /// Makes a table for metrics; `None` if it is there. Its name must be that of one.
-    pub fn make_metrics_table(&self, account: &str, table: &str) -> Result<Option<Ticket>> {
+    /// Makes a table for metrics unless it is there: durable, either way, once the ticket completes. Its name must be that of one.
+    pub fn make_metrics_table(&self, account: &str, table: &str) -> Result<Ticket> {
         assert!(limits::is_metrics_table(table), "clients make the others");
         match self.make_table(account, table) {
-            Ok(ticket) => Ok(Some(ticket)),
-            Err(Error::TableAlreadyExists) => Ok(None),
-            Err(error) => Err(error),
+            Err(Error::TableAlreadyExists) => Ok(self.db.ticket()),
+            made => made,
         }
     }
 
