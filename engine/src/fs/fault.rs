@@ -92,7 +92,9 @@ impl FaultFs {
 
     /// Makes calls of this kind take so much longer from now on; `None`: as long as they take.
     pub fn slow(&self, slow: Option<(Operation, Duration)>) {
-        lock(&self.holds.0).slow = slow;
+        let (holds, changed) = &*self.holds;
+        lock(holds).slow = slow;
+        changed.notify_all();
     }
 
     /// How many calls are being held up.
@@ -104,8 +106,11 @@ impl FaultFs {
         let (holds, changed) = &*self.holds;
         let mut holds = lock(holds);
         if let Some((_, longer)) = holds.slow.filter(|(slow, _)| *slow == operation) {
-            drop(holds);
-            return std::thread::sleep(longer);
+            let slow = holds.slow;
+            let is_slow = |holds: &mut Holds| holds.slow == slow;
+            let waited = changed.wait_timeout_while(holds, longer, is_slow);
+            drop(waited.unwrap_or_else(PoisonError::into_inner));
+            return;
         }
         if holds.operation != Some(operation) {
             return;
