@@ -21,8 +21,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const FIRST_BYTES: u64 = 1 << 20;
 /// How many times its length a segment may grow to while the next one is being made. Then writers are not admitted until it is.
 const OVERLONG: u64 = 4;
-/// As [`OVERLONG`], for writers that were admitted before: the last of them make the segment themselves.
-const OVERLONG_ADMITTED: u64 = 8;
+/// As [`OVERLONG`], for writers that were admitted before: they hold locks, and should not wait for the disk. What they write is
+/// bounded by how many there are; beyond this the next one makes the segment itself.
+const OVERLONG_ADMITTED: u64 = 64;
 
 /// How many segments are kept to be used again while the store is written to.
 const SPARE_MAX: usize = 8;

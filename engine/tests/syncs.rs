@@ -4,7 +4,7 @@ mod common;
 
 use common::hook::HookFs;
 use common::{DIRECTORY, environment};
-use lazurite_engine::fs::{Clock, Fs, ManualClock, MemoryFs, Operation, SystemClock};
+use lazurite_engine::fs::{Clock, FaultFs, Fs, ManualClock, MemoryFs, Operation, SystemClock};
 use lazurite_engine::{
     Background, Batch, Config, Db, Durability, Environment, Error, Keyspace, KeyspaceOptions,
 };
@@ -199,6 +199,43 @@ fn writers_that_wait_for_a_late_sync_hear_that_it_failed_and_readers_do_not_wait
         }
     });
     assert!(db.failure().is_some());
+}
+
+#[test]
+fn a_writer_that_was_admitted_waits_for_no_late_sync() {
+    let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
+    let config = Config {
+        sync_milliseconds: 5,
+        ..Config::default()
+    };
+    let (db, keyspace) = open(disk.clone(), config, Arc::new(SystemClock::default()));
+    put(&db, &keyspace, 0).unwrap();
+    db.sync().unwrap();
+    let admission = db.admit().unwrap();
+    disk.hold(Some(Operation::Sync));
+    thread::scope(|scope| {
+        // One that is not admitted waits sooner or later.
+        let writer = scope.spawn(|| {
+            while disk.held() == 0 || !db.makes_writers_wait() {
+                put(&db, &keyspace, 1).unwrap();
+            }
+            thread::sleep(Duration::from_millis(50));
+            put(&db, &keyspace, 2).unwrap();
+        });
+        thread::sleep(Duration::from_millis(300));
+        let is_waiting = !writer.is_finished();
+        let (written, is_written) = std::sync::mpsc::channel();
+        let (db, keyspace, admission) = (&db, &keyspace, &admission);
+        scope.spawn(move || {
+            let mut batch = Batch::new();
+            batch.put(keyspace, b"admitted", b"value");
+            drop(db.write_admitted(batch, admission).unwrap());
+            written.send(()).unwrap();
+        });
+        let in_time = is_written.recv_timeout(Duration::from_secs(10));
+        disk.hold(None);
+        assert!(is_waiting && in_time.is_ok());
+    });
 }
 
 /// Holds threads up until it is opened.

@@ -9,7 +9,8 @@
 //! goes on from there, and stays ahead of the wall clock until that has caught up.
 //!
 //! A record that is far ahead of the wall clock was made while that was wrong, and is not followed: Timestamps are those of the
-//! wall clock again, and rows may be ahead of them. A write then has to read the row that it replaces.
+//! wall clock again, and rows may be ahead of them. A write then has to read the row that it replaces. So there are two records:
+//! one of the Timestamps that follow the wall clock, which begins anew then, and one of the rows.
 
 use crate::codec;
 use crate::datetime::{DateTime, TICKS_PER_SECOND};
@@ -34,31 +35,39 @@ pub(crate) struct Clock {
     last: AtomicU64,
     /// Rows may have Timestamps up to here although they are later than `last`.
     rows_ahead: AtomicU64,
-    /// What the store says: no Timestamp is later.
+    /// What the store says: no Timestamp that followed the wall clock is later.
     recorded: AtomicU64,
+    /// What the store says: no row has a later Timestamp.
+    recorded_rows: AtomicU64,
     recording: Mutex<()>,
 }
 
 impl Clock {
     /// The clock of a store. One without a record is taken for one that has no rows.
     pub(crate) fn open(db: &Db, catalog: &Keyspace, wall: Arc<dyn WallClock>) -> Result<Clock> {
-        let record = db.get(catalog, keys::TIMESTAMP_BOUND)?;
-        let recorded = record.map_or(Ok(0), |bytes| {
-            codec::decode_number("bound of Timestamps", &bytes)
-        })?;
+        let record = |key| -> Result<Option<u64>> {
+            let bytes = db.get(catalog, key)?;
+            let number = |bytes: &[u8]| codec::decode_number("bound of Timestamps", bytes);
+            bytes.as_deref().map(number).transpose()
+        };
+        let recorded_rows = record(keys::TIMESTAMP_BOUND)?.unwrap_or(0);
+        // Earlier releases made one record.
+        let recorded = record(keys::FOLLOWING_BOUND)?.unwrap_or(recorded_rows);
         let lead = recorded.saturating_sub(DateTime::from(wall.now()).ticks());
-        let (last, rows_ahead) = if lead <= LEAD_TICKS_MAX {
-            (recorded, 0)
+        let recorded = if lead <= LEAD_TICKS_MAX { recorded } else { 0 };
+        let rows_ahead = if recorded < recorded_rows {
+            recorded_rows
         } else {
-            (0, recorded)
+            0
         };
         Ok(Clock {
             wall,
             db: db.clone(),
             catalog: catalog.clone(),
-            last: last.into(),
+            last: recorded.into(),
             rows_ahead: rows_ahead.into(),
             recorded: recorded.into(),
+            recorded_rows: recorded_rows.into(),
             recording: Mutex::default(),
         })
     }
@@ -80,7 +89,7 @@ impl Clock {
         if after_previous > next {
             self.rows_ahead.fetch_max(after_previous.ticks(), SeqCst);
         }
-        self.record(next.max(after_previous), admission)
+        self.record(next, next.max(after_previous), admission)
     }
 
     fn next(&self) -> DateTime {
@@ -93,8 +102,16 @@ impl Clock {
     }
 
     /// Sees to it that the store says so before a row can have this Timestamp: its log keeps the order of writes.
-    fn record(&self, timestamp: DateTime, admission: &Admission) -> Result<DateTime> {
-        let is_recorded = || timestamp.ticks() <= self.recorded.load(SeqCst);
+    fn record(
+        &self,
+        following: DateTime,
+        timestamp: DateTime,
+        admission: &Admission,
+    ) -> Result<DateTime> {
+        let is_recorded = || {
+            following.ticks() <= self.recorded.load(SeqCst)
+                && timestamp.ticks() <= self.recorded_rows.load(SeqCst)
+        };
         if is_recorded() {
             return Ok(timestamp);
         }
@@ -103,12 +120,18 @@ impl Clock {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         if !is_recorded() {
-            let ahead = timestamp.ticks() + RECORDED_AHEAD;
             let mut batch = Batch::new();
-            batch.put(&self.catalog, keys::TIMESTAMP_BOUND, &ahead.to_le_bytes());
+            let mut put = |key, bound: u64| batch.put(&self.catalog, key, &bound.to_le_bytes());
+            let ahead = following.ticks() + RECORDED_AHEAD;
+            let recorded = self.recorded.load(SeqCst).max(ahead);
+            put(keys::FOLLOWING_BOUND, recorded);
+            let ahead = timestamp.ticks() + RECORDED_AHEAD;
+            let recorded_rows = self.recorded_rows.load(SeqCst).max(ahead);
+            put(keys::TIMESTAMP_BOUND, recorded_rows);
             // Whoever waits for the row waits for this.
             let _ticket = self.db.write_admitted(batch, admission)?;
-            self.recorded.store(ahead, SeqCst);
+            self.recorded.store(recorded, SeqCst);
+            self.recorded_rows.store(recorded_rows, SeqCst);
         }
         Ok(timestamp)
     }
@@ -171,6 +194,22 @@ mod tests {
             wall.advance(HOUR);
             let caught_up = clock.stamp(None);
             assert_eq!(caught_up, DateTime::from(NOW + HOUR));
+        });
+    }
+
+    #[test]
+    fn after_a_wrong_clock_too_the_next_process_hands_out_no_timestamp_again() {
+        with_db(|db| {
+            let row = open(db, NOW + HOUR).0.stamp(None);
+            let mut last = open(db, NOW).0.stamp(None);
+            for step_back in [0, 0, 1, 30] {
+                let (clock, _) = open(db, NOW - step_back * SECOND);
+                let next = clock.stamp(None);
+                assert!(next > last && next < row, "{step_back}");
+                last = next;
+                assert!(clock.rows_may_be_ahead());
+                assert!(clock.stamp(Some(row)) > row);
+            }
         });
     }
 

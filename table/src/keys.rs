@@ -11,6 +11,7 @@
 //! | catalog | `03` table id | stored access policies |
 //! | catalog | `04` account | service properties, opaque |
 //! | catalog | `05` | a time that no Timestamp is later than |
+//! | catalog | `06` | a time that no Timestamp is later than, but for rows written while the clock was wrong |
 //! | entities | table id, PartitionKey, RowKey | row |
 //!
 //! A table id is 8 bytes, big-endian, and never used again: deleting a table is one range, whatever it holds.
@@ -30,6 +31,9 @@ pub(crate) const NEXT_TABLE_ID: &[u8] = &[1];
 
 /// The key of a time that no Timestamp is later than.
 pub(crate) const TIMESTAMP_BOUND: &[u8] = &[5];
+
+/// The key of a time that no Timestamp is later than which followed the wall clock since it was last set far back.
+pub(crate) const FOLLOWING_BOUND: &[u8] = &[6];
 
 /// Room that a key of the catalog is given to begin with.
 const CATALOG_KEY_BYTES_USUAL: usize = 64;

@@ -4,15 +4,16 @@
 //! `LAZURITE_MODEL_OPERATIONS` and `LAZURITE_MODEL_TRANSACTIONS` scale the runs, `LAZURITE_MODEL_SEED` replays a random one;
 //! a failure prints its seed.
 
+use lazurite_engine::fs::{Failure, Fault, FaultFs, Keep, MemoryFs, Operation as Disk};
 use lazurite_engine::{
-    Config, Db, Direction, Durability, KeyRange, KeyspaceOptions, ManualWallClock, Ticket,
-    WallClock,
+    Config, Db, Direction, Durability, Environment, KeyRange, KeyspaceOptions, ManualWallClock,
+    Ticket, WallClock,
 };
 use lazurite_table::{
     DateTime, ETag, Entity, Error, IfMatch, Operation, Query, Result, SignedIdentifier, TableQuery,
     TableService, Value, Write,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
@@ -190,13 +191,18 @@ fn done<T>((outcome, ticket): (T, Ticket)) -> T {
 
 struct Run {
     random: Random,
-    directory: tempfile::TempDir,
+    /// Its power can be cut.
+    disk: MemoryFs,
+    /// Lies over the disk.
+    faults: FaultFs,
     db: Db,
     service: TableService,
     model: Model,
     clock: Arc<ManualWallClock>,
     /// The last Timestamp each key ever had, deleted or not.
     last: BTreeMap<(String, Key), DateTime>,
+    /// All Timestamps that it has had.
+    used: BTreeSet<(String, Key, DateTime)>,
 }
 
 impl Run {
@@ -207,6 +213,9 @@ impl Run {
         }
         if self.random.one_in(2000) {
             self.restart();
+        }
+        if self.random.one_in(2000) {
+            self.fail_a_sync();
         }
         let table = self.random.choose(&["tab", "table", "TABLE", "Other"]);
         match self.random.below(100) {
@@ -233,18 +242,91 @@ impl Run {
         }
     }
 
-    /// The same directory, closed and opened again with another size of memtable.
+    /// The same disk, after a close or a power cut, opened again with another size of memtable.
     fn restart(&mut self) {
-        self.db.close().unwrap();
-        self.db = reopen(&self.directory, 4 << (10 + self.random.below(6)));
+        if self.random.one_in(2) {
+            self.db.close().unwrap();
+        } else {
+            self.cut_power();
+        }
         // Not always past what the process before may have handed out: see `clock.rs`.
-        match self.random.below(4) {
+        match self.random.below(5) {
             0 => self.clock.set(self.clock.now() - Duration::from_millis(5)),
+            1 => {
+                self.clock.set(self.clock.now() - Duration::from_secs(3600));
+                // So far back the service follows the clock, and what deleted entities had may come again in an hour.
+                self.used.clear();
+            }
             step => self
                 .clock
-                .advance(Duration::from_secs([0, 1, 100][step - 1])),
+                .advance(Duration::from_secs([0, 1, 100][step - 2])),
         }
+        self.open();
+    }
+
+    fn cut_power(&mut self) {
+        let keep = [Keep::Nothing, Keep::Prefix, Keep::Sectors][self.random.below(3)];
+        self.disk = self.disk.crash(self.random.next(), keep);
+    }
+
+    fn open(&mut self) {
+        let memtable_bytes_max = 4 << (10 + self.random.below(6));
+        (self.faults, self.db) = open_on(&self.disk, memtable_bytes_max);
         self.service = TableService::open(&self.db, self.clock.clone()).unwrap();
+    }
+
+    /// Cuts the power after the sync of a transaction has failed: it has happened as a whole or not at all.
+    fn fail_a_sync(&mut self) {
+        self.faults.set(Some(Fault {
+            operation: Some(Disk::Sync),
+            path: String::new(),
+            nth: 1,
+            failure: Failure::Error(std::io::ErrorKind::Other),
+            sticky: true,
+        }));
+        let entities = ["lost 1", "lost 2"].map(|row_key| Entity {
+            partition_key: "p".into(),
+            row_key: row_key.into(),
+            ..self.entity()
+        });
+        let operations = entities.clone().map(|entity| Operation {
+            write: Write::InsertOrReplace,
+            entity,
+        });
+        let written = self
+            .service
+            .execute_transaction(ACCOUNT, "table", &operations);
+        let written = written.ok().map(|(timestamps, ticket)| {
+            assert!(ticket.wait().is_err());
+            timestamps
+        });
+        self.cut_power();
+        self.open();
+        let Ok(table) = self.model.table("table") else {
+            return;
+        };
+        let is_there: Vec<bool> = (0..2)
+            .map(|index| {
+                let row_key = &entities[index].row_key;
+                let found = self.service.get_entity(ACCOUNT, "table", "p", row_key).ok();
+                let found = found.map(|entity| entity.timestamp);
+                found.is_some() && found == written.as_ref().and_then(|written| written[index])
+            })
+            .collect();
+        assert_eq!(is_there[0], is_there[1]);
+        if is_there[0] {
+            table.transact(&operations).unwrap();
+            for (entity, timestamp) in entities.iter().zip(written.unwrap()) {
+                self.written("table", entity, timestamp);
+            }
+        }
+        for entity in &entities {
+            let found = self
+                .service
+                .get_entity(ACCOUNT, "table", "p", &entity.row_key);
+            let stored = &self.model.table("table").unwrap().entities;
+            assert_eq!(found.ok().map(sorted).as_ref(), stored.get(&key_of(entity)));
+        }
     }
 
     fn partition_key(&mut self) -> &'static str {
@@ -357,8 +439,9 @@ impl Run {
             "a write must give a later Timestamp"
         );
         stored.timestamp = timestamp;
-        let before = self.last.insert((name, key), timestamp);
-        assert!(before < Some(timestamp), "Timestamps must not go back");
+        self.last.insert((name.clone(), key.clone()), timestamp);
+        let is_new = self.used.insert((name, key, timestamp));
+        assert!(is_new, "Timestamps must not recur");
     }
 
     fn transaction(&mut self, table: &str) {
@@ -571,13 +654,20 @@ fn check<T: std::fmt::Debug>(found: Result<T>, expected: Result<(), Code>) -> Op
     }
 }
 
-/// A store that outlives its `Db`.
-fn reopen(directory: &tempfile::TempDir, memtable_bytes_max: usize) -> Db {
+/// A store whose acknowledged writes survive power cuts.
+fn open_on(disk: &MemoryFs, memtable_bytes_max: usize) -> (FaultFs, Db) {
+    let faults = FaultFs::new(Arc::new(disk.clone()));
     let config = Config {
+        durability: Durability::Disk,
         memtable_bytes_max,
         ..Config::default()
     };
-    Db::open(directory.path(), config).unwrap()
+    let environment = Environment {
+        fs: Arc::new(faults.clone()),
+        ..Environment::system(Durability::Disk)
+    };
+    let db = Db::open_with("data".as_ref(), config, environment).unwrap();
+    (faults, db)
 }
 
 /// A store in memory.
@@ -618,19 +708,21 @@ fn random_operations_do_what_the_protocol_says() {
     let first = environment("LAZURITE_MODEL_SEED").unwrap_or(1);
     for seed in first..first + 4 {
         let _seed = PrintSeed(seed);
-        let directory = tempfile::tempdir().unwrap();
-        let db = reopen(&directory, 64 << 10);
+        let disk = MemoryFs::crashable();
+        let (faults, db) = open_on(&disk, 64 << 10);
         let now = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
         let clock = Arc::new(ManualWallClock::new(now));
         let service = TableService::open(&db, clock.clone()).unwrap();
         let mut run = Run {
             random: Random(seed),
-            directory,
+            disk,
+            faults,
             db,
             service,
             model: Model::default(),
             clock,
             last: BTreeMap::new(),
+            used: BTreeSet::new(),
         };
         for _ in 0..operations / 4 {
             run.step();

@@ -156,14 +156,13 @@ pub async fn get_messages(request: Request) -> Result<Response<Body>> {
 
 pub async fn peek_messages(request: Request) -> Result<Response<Body>> {
     let count = request.context.integer("numofmessages")?;
-    let (db, request) = (request.app.db.clone(), Arc::new(request));
+    let request = Arc::new(request);
     let r = request.clone();
     let step = move || {
         let queues = &r.app.queues;
         Ok(queues.peek_messages_step(r.account(), &r.queue, count)?)
     };
-    // It writes nothing, but waits for consumers that do.
-    let messages = match run::write(&db, step).await? {
+    let messages = match run::read(step)? {
         Some(messages) => messages,
         // Behind many expired messages.
         None => {

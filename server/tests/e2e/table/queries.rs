@@ -145,6 +145,11 @@ fn bad_queries_are_refused() {
     let steps = "a%20eq%201%20or%20(a%20eq%201%20and%20(".repeat(500);
     let deep = format!("$filter={steps}a%20eq%201{}", ")".repeat(1000));
     query(&deep).is(400);
+    let chain = (0..900).map(|number| format!("a%20eq%20{number})%20or%20("));
+    let chain: String = chain.collect();
+    query(&format!("$filter=({chain}a%20eq%201)")).is(200);
+    let open = "(a%20or%20b%20and%20".repeat(100);
+    query(&format!("$filter={open}a{}", ")".repeat(100))).is(400);
     request("GET", "/nosuch()")
         .send(&server)
         .is_error(404, "TableNotFound", NO_TABLE);
