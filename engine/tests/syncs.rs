@@ -202,6 +202,10 @@ fn writers_that_wait_for_a_late_sync_hear_that_it_failed_and_readers_do_not_wait
 }
 
 #[test]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "that a writer waits shows only after a while"
+)]
 fn a_writer_that_was_admitted_waits_for_no_late_sync() {
     let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
     let config = Config {
