@@ -99,6 +99,7 @@ impl BlobService {
                 Some((_, due)) if steps < steps_max && next_due <= Some(self.now()) => {
                     let (key, timer, subject) = (due.key.clone(), due.timer, due.subject.clone());
                     let container_key = due.container_key.clone();
+                    self.wait_for_turn()?;
                     if let Err(error) = self.sweep_one(due) {
                         // A store that takes no writes fails here too, and the sweep with it.
                         let mut batch = Batch::new();

@@ -294,17 +294,13 @@ fn keep_account_policies(
 }
 
 /// Removes, now and then, what nobody sees any more but takes space: expired messages, forgotten blocks, what was deleted
-/// and is no longer kept.
+/// and is no longer kept. Under lasting load as well, when space is needed most: its writes wait for their turn like all others, and before
+/// they take a lock.
 async fn sweep(app: Arc<App>) {
     let mut more = false;
     loop {
         if !more {
             tokio::time::sleep(SWEEP_INTERVAL).await;
-        }
-        // What is swept is written under locks that consumers wait for.
-        if app.db.makes_writers_wait() {
-            more = false;
-            continue;
         }
         let (queues, blobs) = (app.clone(), app.clone());
         let messages = cross(move || Ok(queues.queues.sweep()?)).await;

@@ -72,6 +72,7 @@ impl BlobService {
             names::check_scope_name("x-ms-default-encryption-scope", scope)?;
         }
         let key = keys::container(account, container);
+        self.wait_for_turn()?;
         let _gate = self.gates.alone(&key);
         if self.db.get(&self.keyspaces.containers, &key)?.is_some() {
             return Err(Error::ContainerAlreadyExists);
@@ -164,6 +165,7 @@ impl BlobService {
         names::check_container_name(container)?;
         let condition = conditions.for_container_write()?;
         let key = keys::container(account, container);
+        self.wait_for_turn()?;
         let _gate = self.gates.alone(&key);
         let mut found = self.keyspaces.container(&self.db, &key)?;
         condition.check(WriteKind::Change, Some(Validators::from(&found)))?;
@@ -280,6 +282,7 @@ impl BlobService {
     ) -> Result<(Written, Ticket)> {
         names::check_container_name(container)?;
         let key = keys::container(account, container);
+        self.wait_for_turn()?;
         let gate = self.gates.alone(&key);
         let deleted_key = keys::deleted_container(account, container, version);
         let mut found = self.keyspaces.container(&self.db, &deleted_key)?;
@@ -344,6 +347,7 @@ impl BlobService {
         names::check_container_name(container)?;
         let condition = conditions.for_container_write()?;
         let key = keys::container(account, container);
+        self.wait_for_turn()?;
         let _gate = self.gates.alone(&key);
         let mut container = self.keyspaces.container(&self.db, &key)?;
         let before = Validators::from(&container);

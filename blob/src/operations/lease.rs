@@ -41,6 +41,7 @@ impl BlobService {
         names::check_container_name(container)?;
         let condition = conditions.for_container_write()?;
         let key = keys::container(account, container);
+        self.wait_for_turn()?;
         let _gate = self.gates.alone(&key);
         let mut container = self.keyspaces.container(&self.db, &key)?;
         condition.check(WriteKind::Change, Some(Validators::from(&container)))?;

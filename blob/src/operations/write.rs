@@ -65,6 +65,7 @@ impl BlobService {
         names::check_container_name(address.container)?;
         let name = names::blob_name(address.blob)?;
         let container_key = keys::container(address.account, address.container);
+        self.wait_for_turn()?;
         let gates = vec![self.gates.shared(&container_key)];
         let container = self.keyspaces.container(&self.db, &container_key)?;
         let lock = self.locks.lock(&keys::blob(container.id, &name));
@@ -90,6 +91,7 @@ impl BlobService {
         }
         let container_keys =
             both.map(|address| keys::container(address.account, address.container));
+        self.wait_for_turn()?;
         let gates = self
             .gates
             .shared_both([&container_keys[0], &container_keys[1]]);
@@ -119,6 +121,13 @@ impl BlobService {
         to._lock = Some(lock);
         to._gates = gates;
         Ok([from, to])
+    }
+
+    /// Waits for the store, if writers have to, before a lock is taken for which others would wait. Only then does a write under the lock
+    /// hardly ever wait. A store without space lets deletions through; what it takes beside them the write itself finds out.
+    pub(crate) fn wait_for_turn(&self) -> Result<()> {
+        drop(self.db.admit_deletion()?);
+        Ok(())
     }
 
     /// Reads the record and the clock. The caller holds the locks.
