@@ -223,10 +223,10 @@ fn a_writer_that_was_admitted_waits_for_no_late_sync() {
             while disk.held() == 0 || !db.makes_writers_wait() {
                 put(&db, &keyspace, 1).unwrap();
             }
-            thread::sleep(Duration::from_millis(50));
+            thread::park_timeout(Duration::from_millis(50));
             put(&db, &keyspace, 2).unwrap();
         });
-        thread::sleep(Duration::from_millis(300));
+        thread::park_timeout(Duration::from_millis(300));
         let is_waiting = !writer.is_finished();
         let (written, is_written) = std::sync::mpsc::channel();
         let (db, keyspace, admission) = (&db, &keyspace, &admission);

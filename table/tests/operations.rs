@@ -162,12 +162,12 @@ fn deleted_table_leaves_nothing_in_the_store() {
             .scan(&keyspace, KeyRange::all(), Direction::Forward);
         std::iter::from_fn(|| scan.advance().unwrap().then_some(())).count()
     };
-    assert_eq!((keys("table.catalog"), keys("table.entities")), (4, 1));
+    assert_eq!((keys("table.catalog"), keys("table.entities")), (5, 1));
     wait(service.delete_table(ACCOUNT, "people")).unwrap();
     assert_eq!(
         (keys("table.catalog"), keys("table.entities")),
-        (2, 0),
-        "but the next table id and the bound of Timestamps"
+        (3, 0),
+        "but the next table id and the bounds of Timestamps"
     );
 }
 

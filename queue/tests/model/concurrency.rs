@@ -173,3 +173,52 @@ fn queues_made_cleared_and_deleted_under_load_leave_no_message_behind() {
         "no row of a dead generation is left"
     );
 }
+
+#[test]
+fn peeks_and_counts_beside_writers_miss_no_message_that_stays() {
+    let store = Store::with_queue();
+    let rounds = scale("LAZURITE_QUEUE_MESSAGES", 2_000);
+    store.put_with("hidden", Some(604_800), Some(10)).unwrap();
+    let stays = store.put("stays");
+    let writing = AtomicU64::new(4);
+    std::thread::scope(|scope| {
+        let (store, writing, stays) = (&store, &writing, &stays);
+        for writer in 0..4 {
+            scope.spawn(move || {
+                for number in 0..rounds {
+                    tick(store);
+                    // Behind the one that stays, hidden or not, and gone by deletion or by expiry.
+                    let ttl = if number % 3 == 0 { 1 } else { 600 };
+                    let put = store
+                        .put_with("comes and goes", Some(ttl), Some(0))
+                        .unwrap();
+                    let (id, receipt) = (&put.message_id, &put.pop_receipt);
+                    // Refused if it expires before, or has expired.
+                    if let Ok(moved) = store.update(id, receipt, i64::from(number % 2 == 0), None) {
+                        let _ = store.delete(id, &moved.pop_receipt);
+                    }
+                    if writer == 0 {
+                        store.clock.advance(Duration::from_millis(20));
+                    }
+                }
+                writing.fetch_sub(1, Ordering::Release);
+            });
+        }
+        scope.spawn(move || {
+            while writing.load(Ordering::Acquire) > 0 {
+                drop(store.service.sweep().unwrap());
+            }
+        });
+        for _ in 0..2 {
+            scope.spawn(move || {
+                while writing.load(Ordering::Acquire) > 0 {
+                    let first = store.peek(1).remove(0);
+                    assert_eq!(first.message_id, stays.message_id);
+                    let count = store.count();
+                    assert!((2..300).contains(&count), "{count}");
+                }
+            });
+        }
+    });
+    store.check_rows();
+}

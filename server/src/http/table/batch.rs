@@ -220,6 +220,7 @@ async fn apply(
     {
         return failed(index, known::INVALID_INPUT.into());
     }
+    let db = request.app.db.clone();
     let outcome = cross(move || {
         let table = changes[0].table.clone();
         let (operations, rest): (Vec<_>, Vec<_>) = changes
@@ -268,7 +269,11 @@ async fn apply(
             ticket.await?;
             Ok(Ok(answers))
         }
-        Err(failed) => Ok(Err(failed)),
+        Err(failed) => {
+            // As `run::write` does with a refusal.
+            db.ticket().await?;
+            Ok(Err(failed))
+        }
     }
 }
 
