@@ -26,7 +26,7 @@
 //!             02 count id-bytes:1 touched:8 key-sha256:32                   encrypted with that key
 //!             03 count id-bytes:1 touched:8 scope:text                      encrypted in that scope
 //! Policy      01 versions:1 delete-days? permanent:1 container-days? rehydrate-seconds   (of an account)
-//! count       01 count                                                      how many records name a file
+//! count       01 count                                                      how many records name a file, or foreign references
 //! ```
 //!
 //! Read, and no longer written:

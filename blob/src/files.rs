@@ -3,6 +3,9 @@
 //! A file that only ever one record named has no row: the record's layer says so, and dropping the record drops the file. When
 //! a second one names it, both layers are marked as shared and a row counts them. Invariants: a file that is named more than
 //! once is never changed; its count is changed under the lock of the file, after those of the blobs.
+//!
+//! A container counts foreign references: those of its records to files of other containers, and those of foreign records to its
+//! files. Only a container without any can be dropped by range.
 
 use crate::codec;
 use crate::error::{Error, Result};
@@ -13,9 +16,10 @@ use lazurite_engine::{Batch, KeyGuard, KeyRange};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-/// What an operation does to the files that records name.
-#[derive(Debug, Default)]
+/// What an operation does to the files that records of one container name.
+#[derive(Debug)]
 pub(crate) struct FileChanges {
+    home: u128,
     shared: BTreeMap<File, FileChange>,
 }
 
@@ -31,6 +35,28 @@ struct FileChange {
 }
 
 impl FileChanges {
+    /// No changes yet, for records of this container.
+    pub(crate) fn new(home: u128) -> FileChanges {
+        FileChanges {
+            home,
+            shared: BTreeMap::new(),
+        }
+    }
+
+    /// How many foreign references each container gains or loses. Zeros are left out.
+    fn foreign_references(&self) -> BTreeMap<[u8; 16], i64> {
+        let mut foreign = BTreeMap::<_, i64>::new();
+        for (file, change) in &self.shared {
+            if file.home != self.home {
+                for id in [file.home, self.home] {
+                    *foreign.entry(id.to_be_bytes()).or_default() += change.records;
+                }
+            }
+        }
+        foreign.retain(|_, change| *change != 0);
+        foreign
+    }
+
     /// One record more names the layer's file, as of its epoch.
     pub(crate) fn add(&mut self, layer: &Layer) {
         self.name(layer, 1);
@@ -95,7 +121,10 @@ impl BlobService {
             return Ok(None);
         }
         let keys: Vec<Vec<u8>> = changes.shared.keys().map(File::references).collect();
-        let guard = self.file_locks.lock_all(keys.iter().map(|key| &key[..]));
+        let foreign = changes.foreign_references();
+        let containers = foreign.keys().map(|id| &id[..]);
+        let files = keys.iter().map(|key| &key[..]);
+        let guard = self.file_locks.lock_all(files.chain(containers));
         let references = &self.keyspaces.references;
         for ((file, change), key) in changes.shared.iter().zip(&keys) {
             let after = self.references_after(file, change.records)?;
@@ -109,7 +138,32 @@ impl BlobService {
             }
             self.settle_epochs(batch, *file, &change.epochs, change.counted, now)?;
         }
+        for (container_id, change) in foreign {
+            self.settle_foreign_references(batch, container_id, change)?;
+        }
         Ok(Some(guard))
+    }
+
+    /// Adds to `batch` the new count of a container's foreign references. An older store has an empty row, which says that there
+    /// may be any number of them: that one stays until the container goes. It has no row once the container is gone, although its
+    /// files may still be referred to; then there is nothing to count for.
+    fn settle_foreign_references(
+        &self,
+        batch: &mut Batch,
+        container_id: [u8; 16],
+        change: i64,
+    ) -> Result<()> {
+        let references = &self.keyspaces.references;
+        let before = match self.db.get(references, &container_id)? {
+            None => 0,
+            Some(value) if value.is_empty() => return Ok(()),
+            Some(value) => codec::decode_count(&value)?,
+        };
+        match before.checked_add_signed(change) {
+            None | Some(0) => batch.delete(references, &container_id),
+            Some(after) => batch.put(references, &container_id, &codec::encode_count(after)),
+        }
+        Ok(())
     }
 
     /// How many records name the file.
@@ -137,17 +191,21 @@ impl BlobService {
         Ok(layer.shared && self.references(&layer.file)? > 1)
     }
 
-    /// Whether files of the container are named by records of another, or the reverse.
-    pub(crate) fn is_entangled(&self, container_id: u128) -> Result<bool> {
+    /// Whether records of the container refer to files of others, or the reverse. `false` stays true while the caller holds the
+    /// container's gate alone: files that no foreign record refers to get such a reference only by a copy from the container.
+    pub(crate) fn has_foreign_references(&self, container_id: u128) -> Result<bool> {
         let key = container_id.to_be_bytes();
         Ok(self.db.get(&self.keyspaces.references, &key)?.is_some())
     }
 
-    /// Notes that files of the one container are named by records of the other.
-    pub(crate) fn entangle(&self, batch: &mut Batch, containers: [u128; 2]) {
-        for id in containers {
-            batch.put(&self.keyspaces.references, &id.to_be_bytes(), b"");
+    /// Drops the mark that an older store gave a container with foreign references. A count goes by itself, with the last reference.
+    pub(crate) fn drop_foreign_mark(&self, batch: &mut Batch, container_id: u128) -> Result<()> {
+        let key = container_id.to_be_bytes();
+        let value = self.db.get(&self.keyspaces.references, &key)?;
+        if value.is_some_and(|value| value.is_empty()) {
+            batch.delete(&self.keyspaces.references, &key);
         }
+        Ok(())
     }
 }
 

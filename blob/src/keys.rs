@@ -22,7 +22,9 @@
 //! blob.references   file                                   -> how many records name the file, if ever it was more than one
 //!                   file 00                                -> empty: of this file the epochs are counted as well
 //!                   file 01 epoch                          -> how many records name the file as of the epoch
-//!                   container-id                           -> empty: files of it are named elsewhere, or the reverse
+//!                   container-id                           -> how many foreign references: of its records to files of other
+//!                                                             containers, and of foreign records to its files. Empty in stores
+//!                                                             of before they were counted: any number
 //! blob.timers       due kind subject                       -> key of the container's row; `sweep.rs` says what is due
 //! blob.copies       key of a blob in blob.blobs            -> key of the container's row: a copy to it is under way
 //! blob.tags         container-id tag-name 00 01 tag-value 00 01 blob-name 00 01            -> empty: of the current one

@@ -279,7 +279,7 @@ impl BlobService {
     /// Nobody else comes to a container that is gone, but files of it may be named in others.
     fn sweep_purge(&self, due: Due) -> Result<()> {
         let home = keys::container_of(&due.subject).ok_or_else(unreadable)?;
-        let (mut batch, mut files) = (Batch::new(), FileChanges::default());
+        let (mut batch, mut files) = (Batch::new(), FileChanges::new(home));
         let keyspaces = &self.keyspaces;
         let mut rows = 0;
         for keyspace in [&keyspaces.blobs, &keyspaces.history] {
@@ -290,7 +290,7 @@ impl BlobService {
             Then::Again(self.now())
         } else {
             batch.delete_range(&keyspaces.tags, keys::all_of_container(home));
-            batch.delete(&keyspaces.references, &home.to_be_bytes());
+            self.drop_foreign_mark(&mut batch, home)?;
             Then::Done
         };
         self.end_timer(&mut batch, &due, then);

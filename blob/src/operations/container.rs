@@ -245,8 +245,7 @@ impl BlobService {
         }
     }
 
-    /// Drops what a container held, whose record is gone: by range, unless files of it are named in others or the reverse;
-    /// then the sweep lets go of them one by one.
+    /// Drops what a container held, whose record is gone: by range, or row by row in the sweep if it has foreign references.
     pub(crate) fn drop_container(
         &self,
         batch: &mut Batch,
@@ -255,7 +254,7 @@ impl BlobService {
     ) -> Result<()> {
         batch.delete_range(&self.keyspaces.copies, keys::all_of_container(container_id));
         batch.delete(&self.keyspaces.protected, &container_id.to_be_bytes());
-        if self.is_entangled(container_id)? {
+        if self.has_foreign_references(container_id)? {
             let subject = container_id.to_be_bytes();
             let timer = keys::timer(Moment::at(now), Timer::Purge, &subject);
             batch.put(&self.keyspaces.timers, &timer, b"");

@@ -264,19 +264,14 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// Marks the files of the source as named by more than one record, and the containers as entangled if there are two. Answers
-    /// the source as it is copied; if it is written to, that is not seen by the copy.
+    /// Marks the files of the source as named by more than one record. Answers the source as it is copied; if it is written to,
+    /// that is not seen by the copy.
     pub(super) fn share_source(
         &mut self,
         from: &mut BlobWrite<'_>,
         place: Place,
         mut source: Blob,
     ) -> Result<Blob> {
-        if from.home() != self.home() {
-            // Whatever files of third containers the source names, its own container is entangled with those already.
-            let homes = [from.home(), self.home()];
-            self.service.entangle(&mut self.batch, homes);
-        }
         let onto_itself = from.key == self.key && place == Place::Current;
         if onto_itself {
             // The record is about to be retired: what it names, the new one does.

@@ -158,7 +158,7 @@ impl BlobService {
             expired_snapshots: Vec::new(),
             uncommitted,
             batch: Batch::new(),
-            files: FileChanges::default(),
+            files: FileChanges::new(home),
             file_lock: None,
             _lock: None,
             _gates: Vec::new(),
