@@ -7,8 +7,11 @@ use axum::http::header::{CONNECTION, EXPECT, HeaderMap, HeaderValue};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, Incoming};
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 /// Most that a batch, or one entity with its envelope, may come to. Source: Performing Entity Group Transactions,
@@ -17,6 +20,9 @@ pub const DOCUMENT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Most that a document may come to whose parts are few by the rules of the protocol: policies, properties, tags, a key's times.
 pub const SMALL_DOCUMENT_BYTES_MAX: usize = 64 * 1024;
+
+/// Other requests of the connection thread get their turn each time that so many bytes were collected.
+const PAUSE_BYTES: usize = 256 << 10;
 
 /// What a client has to send or take in [`PACE_SECONDS`], unless that is the end: about a kilobyte a second, the slowest that the
 /// hosted service waits for.
@@ -158,6 +164,12 @@ async fn next_frame(
     pace: &mut Pace,
     bounds: Option<&Bounds>,
 ) -> Result<Option<Frame<Bytes>>> {
+    let early = |_| Failure::new(400, "IncompleteBody", "The request's body ended early.");
+    // What is here already needs no clock.
+    let arrived = poll_fn(|task| Poll::Ready(Pin::new(&mut *body).poll_frame(task))).await;
+    if let Poll::Ready(frame) = arrived {
+        return frame.transpose().map_err(early);
+    }
     let patience = match bounds {
         Some(bounds) => bounds.silence_max,
         None => pace.patience(),
@@ -170,7 +182,6 @@ async fn next_frame(
         Failure::new(408, "RequestTimeout", "The body stopped coming.")
             .with_header(CONNECTION, close)
     };
-    let early = |_| Failure::new(400, "IncompleteBody", "The request's body ended early.");
     frame.map_err(late)?.transpose().map_err(early)
 }
 
@@ -238,26 +249,37 @@ pub async fn collect(mut body: RequestBody, limit: usize) -> Result<Bytes> {
     if body.length_at_least() > limit as u64 {
         return Err(too_large());
     }
-    body.reserve(
-        body.length_at_most()
-            .map_or(limit, |length| length as usize),
-    )
-    .await?;
-    let mut first: Option<Bytes> = None;
-    let mut rest = BytesMut::new();
+    let length = body.length_at_most().map(|length| length as usize);
+    body.reserve(length.unwrap_or(limit)).await?;
+    let Some(first) = body.next_chunk().await? else {
+        return Ok(Bytes::new());
+    };
+    if first.len() > limit {
+        return Err(too_large());
+    }
+    let mut document = BytesMut::new();
+    let mut since_pause = 0;
     while let Some(chunk) = body.next_chunk().await? {
-        match &first {
-            None => first = Some(chunk),
-            Some(_) => rest.extend_from_slice(&chunk),
+        if document.is_empty() {
+            // Room for all of it: a buffer that grows is copied each time, and holds the thread.
+            document.reserve(length.unwrap_or(0));
+            document.extend_from_slice(&first);
         }
-        if first.as_ref().map_or(0, Bytes::len) + rest.len() > limit {
+        if document.len() + chunk.len() > limit {
             return Err(too_large());
         }
+        document.extend_from_slice(&chunk);
+        since_pause += chunk.len();
+        if since_pause >= PAUSE_BYTES {
+            since_pause = 0;
+            tokio::task::yield_now().await;
+        }
     }
-    match first {
-        Some(first) if !rest.is_empty() => Ok([&first[..], &rest[..]].concat().into()),
-        first => Ok(first.unwrap_or_default()),
-    }
+    Ok(if document.is_empty() {
+        first
+    } else {
+        document.freeze()
+    })
 }
 
 /// Collects a document and reads it, a long one on a thread that serves no connections.
