@@ -12,7 +12,7 @@ use crate::keys::{self, File, History};
 use crate::listing::unreadable;
 use crate::model::{Blob, BlobRecord};
 use crate::moment::Moment;
-use crate::operations::{BlobWrite, Place, check_unprotected};
+use crate::operations::{Action, BlobWrite, Place};
 use lazurite_engine::{Batch, Direction, KeyRange, Keyspace};
 use std::time::{Duration, SystemTime};
 
@@ -384,10 +384,10 @@ impl BlobWrite<'_> {
         if let Some(until) = until.filter(|until| *until > self.now) {
             return Ok(Then::Again(until));
         }
-        if check_unprotected(&blob, self.now).is_err() {
+        let Ok(permit) = self.permit(Action::Remove, place, Some(&blob)) else {
             return Ok(Then::Again(self.now + LATER));
-        }
-        self.remove(place);
+        };
+        self.remove(&permit);
         self.forget_past(place, &blob);
         Ok(Then::Done)
     }
@@ -413,7 +413,7 @@ impl BlobWrite<'_> {
             }
         }
         self.discard_staging(true)?;
-        self.put_without_staging();
+        self.put_without_staging()?;
         Ok(Then::Done)
     }
 
@@ -424,9 +424,10 @@ impl BlobWrite<'_> {
             .filter(|blob| blob.is_expired(self.now))
             .cloned()
         {
+            let permit = self.permit_current(Action::Remove)?;
             self.discard_staging(false)?;
             self.forget(&blob);
-            self.remove(Place::Current);
+            self.remove(&permit);
             self.end_current();
             self.end_all_snapshots()?;
         }

@@ -71,7 +71,7 @@ impl BlobService {
         write.check(condition, &request.conditions, WriteKind::Create)?;
         let key = request.conditions.customer_key.as_ref();
         let brought = write.brought(key, &request.conditions)?;
-        write.retire(Retired::Overwritten)?;
+        let permit = write.retire(Retired::Overwritten)?;
         let blob = write.new_blob(NewBlob {
             content: Content::Appends {
                 count: 0,
@@ -84,7 +84,7 @@ impl BlobService {
             settings,
             encryption: brought.encryption,
         })?;
-        write.put_current(&blob);
+        write.put(&permit, &blob);
         Ok((blob.written(), write.commit()?))
     }
 
@@ -110,7 +110,7 @@ impl BlobService {
         let mut write = self.begin_write(address)?;
         write.check_type(BlobType::AppendBlob)?;
         write.check(condition, &request.conditions, WriteKind::Change)?;
-        let mut blob = write.changeable()?;
+        let (permit, mut blob) = write.changeable()?;
         let brought = write.brought(body.key.as_ref(), &request.conditions)?;
         brought.check(&blob.encryption)?;
         let (offset, end) = (blob.length, blob.length.saturating_add(length));
@@ -143,7 +143,7 @@ impl BlobService {
             sealed: false,
         };
         let written = write.touch(&mut blob);
-        write.put_current(&blob);
+        write.put(&permit, &blob);
         let outcome = AppendBlockOutcome {
             written,
             checksums,
@@ -162,14 +162,14 @@ impl BlobService {
         conditions: &Conditions,
     ) -> Result<(Written, Ticket)> {
         let write = self.begin_change(address, Some(BlobType::AppendBlob), conditions)?;
-        let mut blob = write.changeable()?;
+        let (permit, mut blob) = write.changeable()?;
         check_position(&blob, append_position)?;
         let count = blob.committed_block_count().unwrap_or_default();
         blob.content = Content::Appends {
             count,
             sealed: true,
         };
-        write.commit_changed(blob)
+        write.commit_changed(&permit, blob)
     }
 }
 

@@ -1,8 +1,9 @@
 //! Operations on blobs of any type.
 
 use super::BlobRead;
-use super::checks::{check_online, check_unprotected};
+use super::checks::check_online;
 use super::history::{FIRST, HISTORY_STEP};
+use super::permit::Action;
 use super::write::{BlobWrite, Place, Retired};
 use crate::BlobService;
 use crate::conditions::{Conditions, Validators, WriteCondition, WriteKind};
@@ -111,10 +112,10 @@ impl BlobService {
         conditions: &Conditions,
     ) -> Result<(Written, Ticket)> {
         let write = self.begin_change(address, None, conditions)?;
-        let mut blob = write.changeable()?;
+        let (permit, mut blob) = write.changeable()?;
         blob.headers = headers;
         blob.copy = blob.copy.filter(|copy| copy.incremental);
-        write.commit_changed(blob)
+        write.commit_changed(&permit, blob)
     }
 
     /// Replaces the blob's metadata. If the account keeps versions, that makes one.
@@ -132,9 +133,9 @@ impl BlobService {
         if write.keeps_versions() {
             return self.set_metadata_of_new_version(write, metadata);
         }
-        let mut blob = write.changeable()?;
+        let (permit, mut blob) = write.changeable()?;
         blob.metadata = metadata;
-        write.commit_changed(blob)
+        write.commit_changed(&permit, blob)
     }
 
     /// The blob as it was becomes a version; it and the new current one share their content.
@@ -144,7 +145,7 @@ impl BlobService {
         metadata: Metadata,
     ) -> Result<(Written, Ticket)> {
         check_online(&write.existing()?, write.now)?;
-        write.check_not_pending()?;
+        let permit = write.permit_current(Action::Replace)?;
         write.share_layers(|_| true);
         let mut blob = write.existing()?;
         write.retire_blob(Retired::Overwritten)?;
@@ -154,7 +155,7 @@ impl BlobService {
         write.begin_epoch(&mut blob)?;
         // What protects a version does not pass on to the next.
         (blob.immutability, blob.legal_hold) = (None, false);
-        write.put_current(&blob);
+        write.put(&permit, &blob);
         Ok((blob.written(), write.commit()?))
     }
 
@@ -219,7 +220,7 @@ impl BlobWrite<'_> {
             return Err(Error::SnapshotsPresent);
         }
         if snapshots != Some(DeleteSnapshots::Only) {
-            self.check_replaceable()?;
+            let _ = self.permit_current(Action::Replace)?;
         }
         let is_whole = present.len() < HISTORY_STEP;
         if is_first && !is_whole {
@@ -237,8 +238,8 @@ impl BlobWrite<'_> {
             return Ok(Some(self.policy.delete_retention_days.is_none()));
         }
         let kept = self.keeps_retired();
-        self.retire(Retired::Deleted)?;
-        self.remove(Place::Current);
+        let permit = self.retire(Retired::Deleted)?;
+        self.remove(&permit);
         Ok(Some(!kept))
     }
 
@@ -257,13 +258,13 @@ impl BlobWrite<'_> {
                 reason: "a snapshot or version has no snapshots to delete",
             });
         }
-        check_unprotected(&blob, self.now)?;
-        self.remove(place);
+        let permit = self.permit(Action::Remove, place, Some(&blob))?;
+        self.remove(&permit);
         if let Place::Past(History::Version, moment) = place {
             self.index(&blob.tags, &Tags::new(), Some(moment));
         }
         match self.policy.delete_retention_days {
-            Some(_) => self.put_deleted(moment, blob),
+            Some(_) => self.put_deleted(moment, blob)?,
             None => self.forget_past(place, &blob),
         }
         Ok(self.policy.delete_retention_days.is_none())
@@ -291,8 +292,8 @@ impl BlobWrite<'_> {
         condition.check(WriteKind::Change, Some(Validators::from(&blob)))?;
         request.conditions.check_tags(&blob.tags)?;
         request.tier_changed.check(&blob, self.now)?;
-        check_unprotected(&blob, self.now)?;
-        self.remove(place);
+        let permit = self.permit(Action::Remove, place, Some(&blob))?;
+        self.remove(&permit);
         self.forget_past(place, &blob);
         Ok(())
     }

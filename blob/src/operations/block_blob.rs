@@ -1,6 +1,7 @@
 //! Operations on block blobs: a body put whole, or blocks put one by one and a list that makes them a blob.
 
 use super::new_blob::{BlobSettings, NewBlob};
+use super::permit::Action;
 use super::write::{BlobWrite, Retired};
 use crate::BlobService;
 use crate::block_list::{self, BlockChoice, BlockListType, COMMITTED_BLOCKS_MAX};
@@ -121,10 +122,11 @@ impl BlobService {
         let mut write = self.begin_write(address)?;
         write.check(condition, &request.conditions, WriteKind::Create)?;
         let brought = write.brought(body.key.as_ref(), &request.conditions)?;
+        let permit = write.permit_current(Action::Replace)?;
         let file = match write.replaceable_file()? {
             Some(file) if body.key.is_none() => file,
             _ => {
-                write.retire(Retired::Overwritten)?;
+                let _ = write.retire(Retired::Overwritten)?;
                 // An encrypted body is encrypted for this id.
                 write.file(body.content())
             }
@@ -149,7 +151,7 @@ impl BlobService {
             encryption: brought.encryption,
         })?;
         let written = blob.written();
-        write.put_current(&blob);
+        write.put(&permit, &blob);
         Ok((PutBlobOutcome { written, checksums }, write.commit()?))
     }
 
@@ -200,7 +202,7 @@ impl BlobService {
         let value = codec::encode_block(&block);
         batch.put(blocks, &file.uncommitted(block_id), &value);
         batch.put(blocks, &file.staging(), &codec::encode_staging(&staging));
-        write.note_staging(file);
+        write.note_staging(file)?;
         let outcome = PutBlockOutcome {
             checksums,
             encryption_scope: staging.encryption.scope().map(str::to_string),
@@ -231,6 +233,7 @@ impl BlobService {
         let key = request.conditions.customer_key.as_ref();
         let brought = write.brought(key, &request.conditions)?;
         write.check_online()?;
+        let permit = write.permit_current(Action::Replace)?;
         let (list, layers) = write.replace_blocks(&request.blocks, &brought)?;
         let blob = write.new_blob(NewBlob {
             content: Content::Blocks {
@@ -244,7 +247,7 @@ impl BlobService {
             encryption: brought.encryption,
         })?;
         let written = blob.written();
-        write.put_current(&blob);
+        write.put(&permit, &blob);
         Ok((written, write.commit()?))
     }
 

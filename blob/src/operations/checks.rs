@@ -1,12 +1,13 @@
 //! What a write may be refused for, once it has found what it writes to.
 
+use super::permit::{Action, Permit};
 use super::write::{BlobWrite, Place};
 use crate::BlobService;
 use crate::conditions::{Conditions, ETags, Validators, WriteCondition, WriteKind};
 use crate::error::{Error, Result};
 use crate::guid::Guid;
 use crate::lease::{Lease, Leased};
-use crate::model::{Blob, BlobAddress, BlobState, BlobType, CopyStatus, Tags};
+use crate::model::{Blob, BlobAddress, BlobState, BlobType, Tags};
 use std::time::SystemTime;
 
 impl BlobService {
@@ -48,7 +49,7 @@ impl BlobWrite<'_> {
         self.check_conditions(condition, conditions, kind)?;
         self.check_lease(conditions.lease_id)?;
         match kind {
-            WriteKind::Create => self.check_replaceable(),
+            WriteKind::Create => self.permit_current(Action::Replace).map(drop),
             WriteKind::Change => Ok(()),
         }
     }
@@ -67,7 +68,7 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// As [`BlobWrite::find_settled`], with the condition of a change. Errors: also those of a blob that is not there.
+    /// As [`BlobWrite::find`], with the condition of a change. Errors: also those of a blob that is not there.
     pub(crate) fn find_for_change(
         &self,
         state: BlobState,
@@ -79,19 +80,7 @@ impl BlobWrite<'_> {
         };
         let validators = found.as_ref().map(|(_, blob)| Validators::from(blob));
         condition.check(WriteKind::Change, validators)?;
-        self.settled(found.ok_or(Error::BlobNotFound)?)
-    }
-
-    /// As [`BlobWrite::find`], of what no copy is under way to. Error: also `PendingCopyOperation`.
-    pub(crate) fn find_settled(&self, state: BlobState) -> Result<(Place, Blob)> {
-        self.settled(self.find(state)?)
-    }
-
-    fn settled(&self, found: (Place, Blob)) -> Result<(Place, Blob)> {
-        if found.0 == Place::Current {
-            self.check_not_pending()?;
-        }
-        Ok(found)
+        found.ok_or(Error::BlobNotFound)
     }
 
     /// Holds the id that a write came with against the lease of the current blob.
@@ -102,37 +91,17 @@ impl BlobWrite<'_> {
         lease.check_write(given, self.now, Leased::Blob)
     }
 
-    /// Fails if a policy or a copy under way keeps the current blob where it is.
-    pub(crate) fn check_replaceable(&self) -> Result<()> {
-        self.check_not_pending()?;
-        match self.current() {
-            Some(blob) if !self.keeps_versions() => check_unprotected(blob, self.now),
-            _ => Ok(()),
-        }
-    }
-
-    /// Fails while the current blob is being copied to.
-    pub(crate) fn check_not_pending(&self) -> Result<()> {
-        let copy = self.current().and_then(|blob| blob.copy.as_ref());
-        match copy.map(|copy| copy.status) {
-            Some(CopyStatus::Pending) => Err(Error::PendingCopyOperation),
-            _ => Ok(()),
-        }
-    }
-
     /// The existing blob, for a change of its content, properties or metadata. Errors: `BlobNotFound`; `PendingCopyOperation`,
     /// `BlobArchived`, `BlobBeingRehydrated`, `BlobImmutableDueToPolicy`.
-    pub(crate) fn changeable(&self) -> Result<Blob> {
+    pub(crate) fn changeable(&self) -> Result<(Permit, Blob)> {
         let blob = self.existing()?;
-        self.check_not_pending()?;
-        check_online(&blob, self.now)?;
-        check_unprotected(&blob, self.now)?;
-        Ok(blob)
+        let permit = self.permit(Action::Change, Place::Current, Some(&blob))?;
+        Ok((permit, blob))
     }
 }
 
 /// Fails while a policy or a legal hold keeps the blob as it is.
-pub(crate) fn check_unprotected(blob: &Blob, now: SystemTime) -> Result<()> {
+pub(super) fn check_unprotected(blob: &Blob, now: SystemTime) -> Result<()> {
     if blob.is_protected(now) {
         Err(Error::BlobImmutableDueToPolicy)
     } else {

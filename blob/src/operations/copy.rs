@@ -4,14 +4,13 @@
 use super::BlobRead;
 use super::checks::check_online;
 use super::new_blob::{BlobSettings, NewBlob};
+use super::permit::Action;
 use super::write::{BlobWrite, Place, Retired};
 use crate::BlobService;
-use crate::codec;
 use crate::conditions::{Conditions, Validators, WriteKind};
 use crate::download::{ByteRange, Download};
 use crate::error::{Error, Result};
 use crate::guid::Guid;
-use crate::keys;
 use crate::lease::LeaseDuration;
 use crate::model::{
     Blob, BlobAddress, BlobState, BlobType, Content, CopyState, CopyStatus, Encryption, Metadata,
@@ -120,7 +119,7 @@ impl BlobService {
             // Of a copy onto itself, the record that is replaced has told how many name its files.
             to.name_layers(&found);
         }
-        to.retire(Retired::Overwritten)?;
+        let permit = to.retire(Retired::Overwritten)?;
         if request.copy_tags {
             settings.tags = found.tags.clone();
         }
@@ -142,7 +141,7 @@ impl BlobService {
         if from.key == to.key && place == Place::Current {
             to.begin_epoch(&mut blob)?;
         }
-        to.put_current(&blob);
+        to.put(&permit, &blob);
         let outcome = CopyOutcome {
             written: blob.written(),
             copy_id,
@@ -289,15 +288,8 @@ impl BlobWrite<'_> {
             self.begin_epoch(&mut source)?;
         }
         if source.layers != before {
-            let (keyspace, key) = match place {
-                Place::Current => (&self.service.keyspaces.blobs, from.key.clone()),
-                Place::Past(kind, moment) => {
-                    let key = keys::history(from.home(), kind, &from.name, moment);
-                    (&self.service.keyspaces.history, key)
-                }
-            };
-            let value = codec::encode_blob(&source, from.home());
-            self.batch.put(keyspace, &key, &value);
+            let permit = from.permit(Action::Refile, place, Some(&source))?;
+            from.put_into(&mut self.batch, &permit, &source);
         }
         Ok(copied)
     }

@@ -1,6 +1,7 @@
 //! Folding: an append blob gets a layer with each append that follows a snapshot or a copy, a page blob with each write that follows a
 //! copy. Small layers at its end are copied into one, so that records, reads and later snapshots cost the same however many there were.
 
+use super::permit::Action;
 use super::write::BlobWrite;
 use crate::BlobService;
 use crate::codec;
@@ -90,9 +91,10 @@ impl BlobService {
     pub(super) fn begin_page_write(&self, address: &BlobAddress<'_>) -> Result<BlobWrite<'_>> {
         let mut write = self.begin_write(address)?;
         match write.changeable() {
-            Ok(blob) if blob.layers.len() >= LAYERS_MIN => {
+            Ok((_, blob)) if blob.layers.len() >= LAYERS_MIN => {
                 if let Some(folded) = write.fold_pages(blob)? {
-                    write.put_current(&folded);
+                    let permit = write.permit_current(Action::Refile)?;
+                    write.put(&permit, &folded);
                     // Not waited for: without it the blob is what it was.
                     drop(write.commit()?);
                     return self.begin_write(address);

@@ -1,6 +1,6 @@
 //! What stands under a name beside its current blob, read a bounded number of rows at a time.
 
-use super::checks::check_unprotected;
+use super::permit::Action;
 use super::write::{BlobWrite, Place};
 use crate::codec;
 use crate::error::Result;
@@ -57,7 +57,8 @@ impl BlobWrite<'_> {
         let mut rows = snapshot.scan(&service.keyspaces.history, range, Direction::Forward);
         while rows.advance()? {
             if let BlobRecord::Committed(blob) = codec::decode_blob(&rows.value()?, home)? {
-                check_unprotected(&blob, self.now)?;
+                let place = Place::Past(History::Snapshot, moment(rows.key())?);
+                let _ = self.permit(Action::Remove, place, Some(&blob))?;
             }
         }
         Ok(())
@@ -71,9 +72,11 @@ impl BlobWrite<'_> {
         let mut any = false;
         for moment in present.into_iter().filter(|moment| *moment <= last) {
             let place = Place::Past(History::Snapshot, moment);
-            let blob = self.past(place)?;
-            if let Some(blob) = blob.filter(|blob| !blob.is_protected(self.now)) {
-                self.remove(place);
+            let Some(blob) = self.past(place)? else {
+                continue;
+            };
+            if let Ok(permit) = self.permit(Action::Remove, place, Some(&blob)) {
+                self.remove(&permit);
                 self.forget_past(place, &blob);
                 self.expired_snapshots.push(moment);
                 any = true;

@@ -3,6 +3,7 @@
 use super::copy::{CopyOutcome, check_needs_no_key, completed};
 use super::new_blob::{BlobSettings, NewBlob};
 use super::page_ranges::is_later;
+use super::permit::Action;
 use super::write::{BlobWrite, Place, Retired};
 use crate::BlobService;
 use crate::conditions::{Conditions, WriteKind};
@@ -39,7 +40,7 @@ impl BlobService {
         let brought = to.brought(None, conditions)?;
         let found = to.share_source(&mut from, place, found)?;
         to.name_layers(&found);
-        to.retire(Retired::Overwritten)?;
+        let permit = to.retire(Retired::Overwritten)?;
         let mut blob = to.new_blob(NewBlob {
             content: found.content,
             layers: found.layers.clone(),
@@ -56,8 +57,8 @@ impl BlobService {
             ..completed(copy_id, source_url, found.length, to.now)
         });
         to.name_layers(&blob);
-        to.put_snapshot(&blob, moment);
-        to.put_current(&blob);
+        to.put_snapshot(&blob, moment)?;
+        to.put(&permit, &blob);
         let outcome = CopyOutcome {
             written: blob.written(),
             copy_id,
@@ -83,13 +84,16 @@ impl BlobWrite<'_> {
         }
     }
 
-    fn put_snapshot(&mut self, blob: &Blob, moment: Moment) {
+    fn put_snapshot(&mut self, blob: &Blob, moment: Moment) -> Result<()> {
         let snapshot = Blob {
             snapshot: Some(moment),
             lease: Default::default(),
             staging: None,
             ..blob.clone()
         };
-        self.put(Place::Past(History::Snapshot, moment), &snapshot);
+        let place = Place::Past(History::Snapshot, moment);
+        let permit = self.permit(Action::Add, place, None)?;
+        self.put(&permit, &snapshot);
+        Ok(())
     }
 }

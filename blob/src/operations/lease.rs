@@ -1,5 +1,6 @@
 //! Lease Blob and Lease Container.
 
+use super::permit::Action;
 use crate::BlobService;
 use crate::conditions::{Conditions, Validators, WriteKind};
 use crate::error::Result;
@@ -23,9 +24,9 @@ impl BlobService {
         let mut write = self.begin_write(address)?;
         write.check_conditions(condition, conditions, WriteKind::Change)?;
         let mut blob = write.existing()?;
-        write.check_not_pending()?;
+        let permit = write.permit_current(Action::Set)?;
         let outcome = blob.lease.apply(action, write.now, || self.new_guid())?;
-        write.put_current(&blob);
+        write.put(&permit, &blob);
         Ok((outcome, blob.written(), write.commit()?))
     }
 

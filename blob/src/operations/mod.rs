@@ -43,6 +43,7 @@ mod page_blob_tests;
 mod page_cost_tests;
 mod page_ranges;
 mod pending_copy;
+mod permit;
 #[cfg(test)]
 mod read_cost_tests;
 mod service;
@@ -71,7 +72,6 @@ mod write;
 pub use append_blob::{AppendBlock, AppendBlockOutcome, PutAppendBlob};
 pub use blob::{BlobDeletion, DeleteBlob, DeleteSnapshots, TierChanged};
 pub use block_blob::{PutBlob, PutBlobOutcome, PutBlockList, PutBlockOutcome};
-pub(crate) use checks::check_unprotected;
 pub use container::ContainerSettings;
 pub use copy::{COPY_FROM_URL_BYTES_MAX, CopyBlob, CopyOutcome};
 pub use new_blob::BlobSettings;
@@ -81,6 +81,7 @@ pub use page_blob::{
 };
 pub use page_ranges::{GetPageRanges, PAGE_RANGES_MAX, PageRange, PageRanges};
 pub use pending_copy::FetchedCopy;
+pub(crate) use permit::Action;
 pub use state::{Expiry, TierOutcome};
 pub use tags::{FindBlobsByTags, FindBlobsByTagsPage, TaggedBlob};
 pub(crate) use write::{BlobWrite, Place};

@@ -141,7 +141,7 @@ impl BlobWrite<'_> {
             .is_some_and(|blob| blob.content == Content::Whole);
         if self.keeps_retired() {
             self.share_layers(|file| needed.contains(&file) && file != target);
-            self.retire_blob(Retired::Overwritten)?;
+            let _ = self.retire_blob(Retired::Overwritten)?;
         } else {
             if let Some(blob) = self.current().cloned() {
                 self.trim_later(History::Snapshot, LAST, &blob);

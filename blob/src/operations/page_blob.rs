@@ -1,6 +1,7 @@
 //! Operations on page blobs.
 
 use super::new_blob::{BlobSettings, NewBlob};
+use super::permit::Permit;
 use super::state::check_tier_holds;
 use super::write::{BlobWrite, Retired};
 use crate::BlobService;
@@ -115,7 +116,7 @@ impl BlobService {
         write.check(condition, &request.conditions, WriteKind::Create)?;
         let key = request.conditions.customer_key.as_ref();
         let brought = write.brought(key, &request.conditions)?;
-        write.retire(Retired::Overwritten)?;
+        let permit = write.retire(Retired::Overwritten)?;
         let blob = write.new_blob(NewBlob {
             content: Content::Pages {
                 sequence: request.sequence,
@@ -128,7 +129,7 @@ impl BlobService {
             settings,
             encryption: brought.encryption,
         })?;
-        write.put_current(&blob);
+        write.put(&permit, &blob);
         Ok((blob.written(), write.commit()?))
     }
 
@@ -159,7 +160,7 @@ impl BlobService {
         let mut write = self.begin_page_write(address)?;
         write.check_type(BlobType::PageBlob)?;
         write.check(condition, &request.conditions, WriteKind::Change)?;
-        let mut blob = write.changeable_pages()?;
+        let (permit, mut blob) = write.changeable_pages()?;
         // Clearing writes nothing that would be encrypted, but it is a change of what only the key's owner may change.
         let key = match &body {
             Some(body) => body.key.as_ref(),
@@ -178,7 +179,7 @@ impl BlobService {
             None => write.clear(&mut blob, range)?,
         }
         let written = write.touch(&mut blob);
-        write.put_current(&blob);
+        write.put(&permit, &blob);
         let outcome = PutPageOutcome {
             written,
             checksums,
@@ -202,7 +203,7 @@ impl BlobService {
     ) -> Result<(Written, u64, Ticket)> {
         length.map_or(Ok(()), check_length)?;
         let mut write = self.begin_change(address, Some(BlobType::PageBlob), conditions)?;
-        let mut blob = write.changeable_pages()?;
+        let (permit, mut blob) = write.changeable_pages()?;
         if let Some(length) = length {
             let brought = write.brought(conditions.customer_key.as_ref(), conditions)?;
             brought.check(&blob.encryption)?;
@@ -219,7 +220,7 @@ impl BlobService {
         }
         blob.copy = blob.copy.filter(|copy| copy.incremental);
         let written = write.touch(&mut blob);
-        write.put_current(&blob);
+        write.put(&permit, &blob);
         Ok((written, number, write.commit()?))
     }
 }
@@ -281,11 +282,11 @@ fn check_pages(range: &Range<u64>) -> Result<()> {
 }
 
 impl<'a> BlobWrite<'a> {
-    fn changeable_pages(&self) -> Result<Blob> {
-        let blob = self.changeable()?;
+    fn changeable_pages(&self) -> Result<(Permit, Blob)> {
+        let (permit, blob) = self.changeable()?;
         match &blob.copy {
             Some(copy) if copy.incremental => Err(Error::OperationNotAllowedOnIncrementalCopyBlob),
-            _ => Ok(blob),
+            _ => Ok((permit, blob)),
         }
     }
 

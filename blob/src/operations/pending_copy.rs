@@ -2,6 +2,7 @@
 
 use super::copy::{CopyBlob, CopyOutcome, completed};
 use super::new_blob::NewBlob;
+use super::permit::Action;
 use super::write::{BlobWrite, Retired};
 use crate::BlobService;
 use crate::account::AccountPolicy;
@@ -48,7 +49,7 @@ impl BlobService {
         to.check(condition, &request.conditions, WriteKind::Create)?;
         let brought = to.brought(None, &request.conditions)?;
         to.check_infinite_lease()?;
-        to.retire(Retired::Overwritten)?;
+        let permit = to.retire(Retired::Overwritten)?;
         let mut blob = to.new_blob(NewBlob {
             content: Content::Whole,
             layers: vec![Layer {
@@ -70,7 +71,7 @@ impl BlobService {
             completed_at: None,
             ..completed(copy_id, request.source_url, length, to.now)
         });
-        to.put_current(&blob);
+        to.put(&permit, &blob);
         to.batch
             .put(&self.keyspaces.copies, &to.key, &to.container_key);
         let outcome = CopyOutcome {
@@ -223,6 +224,7 @@ impl BlobWrite<'_> {
             }
         }
         self.batch.delete(&self.service.keyspaces.copies, &self.key);
-        self.commit_changed(blob)
+        let permit = self.permit_current(Action::EndCopy)?;
+        self.commit_changed(&permit, blob)
     }
 }

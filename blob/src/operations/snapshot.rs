@@ -1,6 +1,7 @@
 //! Snapshot Blob.
 
 use super::checks::check_online;
+use super::permit::Action;
 use super::write::{Place, Retired};
 use crate::BlobService;
 use crate::conditions::{Conditions, Validators, WriteKind};
@@ -32,7 +33,12 @@ impl BlobService {
         write.check_conditions(condition, conditions, WriteKind::Change)?;
         let lease = write.existing()?.lease;
         lease.check_read(conditions.lease_id, now, Leased::Blob)?;
-        write.check_not_pending()?;
+        // What becomes a version is replaced; else only its epoch changes.
+        let action = match write.policy.versioning {
+            true => Action::Replace,
+            false => Action::Set,
+        };
+        let permit = write.permit_current(action)?;
         check_online(&write.existing()?, now)?;
         let brought = write.brought(conditions.customer_key.as_ref(), conditions)?;
         brought.check(&write.existing()?.encryption)?;
@@ -50,17 +56,19 @@ impl BlobService {
             snapshot.last_modified = written.last_modified;
             snapshot.metadata = metadata;
         }
-        write.put(Place::Past(History::Snapshot, moment), &snapshot);
+        let place = Place::Past(History::Snapshot, moment);
+        let new = write.permit(Action::Add, place, None)?;
+        write.put(&new, &snapshot);
         if write.policy.versioning {
             write.share_layers(|_| true);
-            write.retire_blob(Retired::Overwritten)?;
+            let _ = write.retire_blob(Retired::Overwritten)?;
             let later = self.etags.next(now, Some(ETag(moment.0)));
             blob.version = Some(Moment(later.0));
             // What protects a version does not pass on to the next.
             (blob.immutability, blob.legal_hold) = (None, false);
         }
         write.begin_epoch(&mut blob)?;
-        write.put_current(&blob);
+        write.put(&permit, &blob);
         let written = Written {
             version: blob.version,
             ..snapshot.written()

@@ -2,6 +2,7 @@
 
 use super::Found;
 use super::encryption::Brought;
+use super::permit::Action;
 use super::write::BlobWrite;
 use crate::BlobService;
 use crate::block_list::UNCOMMITTED_BLOCKS_MAX;
@@ -66,16 +67,17 @@ impl BlobWrite<'_> {
     }
 
     /// Says in the record that there are uncommitted blocks, and sees to it that they go after a week.
-    pub(super) fn note_staging(&mut self, file: File) {
+    pub(super) fn note_staging(&mut self, file: File) -> Result<()> {
         if self.staging() == Some(file.id) {
-            return;
+            return Ok(());
         }
         let key = self.key.clone();
         self.set_timer(self.now + STAGING_LIFETIME, Timer::Staging, &key);
         match self.current().cloned() {
             Some(mut blob) => {
                 blob.staging = Some(file.id);
-                self.put_current(&blob);
+                let permit = self.permit_current(Action::Refile)?;
+                self.put(&permit, &blob);
             }
             None => {
                 let marker = keys::history_of(self.home(), History::Uncommitted, &self.name);
@@ -84,6 +86,7 @@ impl BlobWrite<'_> {
                     .put(&self.service.keyspaces.history, &marker, &value);
             }
         }
+        Ok(())
     }
 
     /// What is known of the uncommitted blocks once the one of this id is among them. Their ids have one length; those of committed

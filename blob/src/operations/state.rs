@@ -1,6 +1,6 @@
 //! What is set on a blob beside its content and properties: tier, expiry, immutability, legal hold.
 
-use super::checks::check_unprotected;
+use super::permit::Action;
 use super::write::{BlobWrite, Place};
 use crate::BlobService;
 use crate::conditions::{Conditions, WriteKind};
@@ -50,7 +50,8 @@ impl BlobService {
     ) -> Result<(TierOutcome, Ticket)> {
         let mut write = self.begin_any_write(address)?;
         let now = write.now;
-        let (place, mut blob) = write.find_settled(address.state)?;
+        let (place, mut blob) = write.find(address.state)?;
+        let permit = write.permit(Action::Set, place, Some(&blob))?;
         conditions.check_tags(&blob.tags)?;
         write.check_lease_at(place, &blob, conditions)?;
         check_tier(blob.blob_type(), tier)?;
@@ -76,7 +77,7 @@ impl BlobService {
                 TierOutcome::Set
             }
         };
-        write.put(place, &blob);
+        write.put(&permit, &blob);
         Ok((outcome, write.commit()?))
     }
 
@@ -95,8 +96,7 @@ impl BlobService {
         write.check(condition, conditions, WriteKind::Change)?;
         let mut blob = write.existing()?;
         let now = write.now;
-        write.check_not_pending()?;
-        check_unprotected(&blob, now)?;
+        let permit = write.permit_current(Action::SetExpiry)?;
         let after = |start: SystemTime, time: Duration| start.checked_add(time);
         let at = match expiry {
             Expiry::Never => None,
@@ -111,7 +111,7 @@ impl BlobService {
         });
         blob.expires_at = at.transpose()?;
         write.set_expiry_timer(&blob);
-        write.commit_changed(blob)
+        write.commit_changed(&permit, blob)
     }
 
     /// Set Blob Immutability Policy of a blob, snapshot or version. A locked one can only be extended. Of the conditions,
@@ -137,6 +137,7 @@ impl BlobService {
             });
         }
         let (place, mut blob) = write.find_for_change(address.state, condition)?;
+        let permit = write.permit(Action::Set, place, Some(&blob))?;
         if let Some(before) = blob.immutability
             && before.mode == ImmutabilityMode::Locked
             && (policy.until < before.until || policy.mode != ImmutabilityMode::Locked)
@@ -144,7 +145,7 @@ impl BlobService {
             return Err(Error::BlobImmutableDueToPolicy);
         }
         blob.immutability = Some(policy);
-        write.put(place, &blob);
+        write.put(&permit, &blob);
         Ok((policy, write.commit()?))
     }
 
@@ -152,13 +153,14 @@ impl BlobService {
     /// Errors: of the names; `ContainerNotFound`, `BlobNotFound`; `BlobImmutableDueToPolicy`.
     pub fn delete_blob_immutability_policy(&self, address: &BlobAddress<'_>) -> Result<Ticket> {
         let mut write = self.begin_any_write(address)?;
-        let (place, mut blob) = write.find_settled(address.state)?;
+        let (place, mut blob) = write.find(address.state)?;
+        let permit = write.permit(Action::Set, place, Some(&blob))?;
         let mode = blob.immutability.map(|policy| policy.mode);
         if mode == Some(ImmutabilityMode::Locked) {
             return Err(Error::BlobImmutableDueToPolicy);
         }
         blob.immutability = None;
-        write.put(place, &blob);
+        write.put(&permit, &blob);
         write.commit()
     }
 
@@ -169,9 +171,10 @@ impl BlobService {
         legal_hold: bool,
     ) -> Result<Ticket> {
         let mut write = self.begin_any_write(address)?;
-        let (place, mut blob) = write.find_settled(address.state)?;
+        let (place, mut blob) = write.find(address.state)?;
+        let permit = write.permit(Action::Set, place, Some(&blob))?;
         blob.legal_hold = legal_hold;
-        write.put(place, &blob);
+        write.put(&permit, &blob);
         write.commit()
     }
 }

@@ -1,5 +1,6 @@
 //! Get and Set Blob Tags, Find Blobs by Tags.
 
+use super::permit::Action;
 use super::write::Place;
 use crate::BlobService;
 use crate::codec;
@@ -85,6 +86,7 @@ impl BlobService {
         }
         let mut write = self.begin_any_write(address)?;
         let (place, mut blob) = write.find_for_change(address.state, condition)?;
+        let permit = write.permit(Action::Set, place, Some(&blob))?;
         conditions.check_tags(&blob.tags)?;
         blob.lease
             .check_write(conditions.lease_id, write.now, Leased::Blob)?;
@@ -92,7 +94,7 @@ impl BlobService {
             write.index(&blob.tags, &tags, Some(moment));
         }
         blob.tags = tags;
-        write.put(place, &blob);
+        write.put(&permit, &blob);
         write.commit()
     }
 

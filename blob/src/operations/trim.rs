@@ -2,6 +2,7 @@
 //! does not list goes.
 
 use super::new_list::listed_file;
+use super::permit::Action;
 use super::write::{BlobWrite, Place};
 use crate::error::Result;
 use crate::keys::{self, File, History};
@@ -96,7 +97,8 @@ impl BlobWrite<'_> {
             trimmed = true;
         }
         if trimmed {
-            self.put(place, &blob);
+            let permit = self.permit(Action::Refile, place, Some(&blob))?;
+            self.put(&permit, &blob);
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Undelete Blob.
 
 use super::history::{FIRST, HISTORY_STEP};
+use super::permit::Action;
 use super::write::{BlobWrite, Place};
 use crate::BlobService;
 use crate::error::{Error, Result};
@@ -82,8 +83,10 @@ impl BlobWrite<'_> {
                     continue;
                 }
             };
-            self.remove(place);
-            self.put(place_before, &blob);
+            let permit = self.permit(Action::Restore, place, Some(&blob))?;
+            self.remove(&permit);
+            let permit = self.permit(Action::Add, place_before, None)?;
+            self.put(&permit, &blob);
         }
         Ok(is_done)
     }
@@ -95,9 +98,10 @@ impl BlobWrite<'_> {
             _ => return self.put_older(last),
         };
         if let Some(mut blob) = self.past(place)? {
-            self.remove(place);
+            let permit = self.permit(Action::Restore, place, Some(&blob))?;
+            self.remove(&permit);
             blob.deleted = None;
-            self.put_back(blob);
+            self.put_back(blob)?;
         }
         Ok(())
     }
@@ -109,18 +113,23 @@ impl BlobWrite<'_> {
         };
         let place = Place::Past(History::Deleted, moment);
         if let Some(mut blob) = self.past(place)? {
-            self.remove(place);
+            let permit = self.permit(Action::Restore, place, Some(&blob))?;
+            self.remove(&permit);
             blob.deleted = None;
             blob.snapshot = Some(moment);
             blob.expires_at = None;
-            self.put(Place::Past(History::Snapshot, moment), &blob);
+            let place = Place::Past(History::Snapshot, moment);
+            let permit = self.permit(Action::Add, place, None)?;
+            self.put(&permit, &blob);
         }
         Ok(())
     }
 
-    fn put_back(&mut self, mut blob: Blob) {
+    fn put_back(&mut self, mut blob: Blob) -> Result<()> {
         blob.staging = self.staging();
         self.set_expiry_timer(&blob);
-        self.put_current(&blob);
+        let permit = self.permit_current(Action::Add)?;
+        self.put(&permit, &blob);
+        Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! BlobWrite: the one way to write to a blob. Begin, check, change, commit: one lock, one batch.
 
+use super::permit::{Action, Permit};
 use crate::BlobService;
 use crate::account::AccountPolicy;
 use crate::codec;
@@ -11,7 +12,8 @@ use crate::model::{Blob, BlobAddress, BlobRecord, BlobState, Container, Deleted,
 use crate::moment::Moment;
 use crate::names;
 use crate::sweep::Timer;
-use lazurite_engine::{Batch, KeyGuard, Ticket};
+use lazurite_engine::{Batch, KeyGuard, Keyspace, Ticket};
+use std::borrow::Cow;
 use std::sync::RwLockReadGuard;
 use std::time::{Duration, SystemTime};
 
@@ -282,49 +284,56 @@ impl<'a> BlobWrite<'a> {
         Ok(moment)
     }
 
-    /// Puts the record of the current blob, in place of whatever stands there.
-    pub(crate) fn put_current(&mut self, blob: &Blob) {
-        self.index_tags(&blob.tags);
-        let value = codec::encode_blob(blob, self.home());
-        let batch = &mut self.batch;
-        batch.put(&self.service.keyspaces.blobs, &self.key, &value);
-        if self.uncommitted.is_some() {
-            let marker = keys::history_of(self.container.id, History::Uncommitted, &self.name);
-            batch.delete(&self.service.keyspaces.history, &marker);
-        }
-    }
-
-    /// Puts the record of a state of the blob. A version is found by its tags from then on.
-    pub(crate) fn put(&mut self, place: Place, blob: &Blob) {
+    /// Puts a record, in place of whatever stands there. The current blob, and a version, are found by their tags from then on.
+    pub(crate) fn put(&mut self, permit: &Permit, blob: &Blob) {
         if blob.legal_hold || blob.immutability.is_some() {
             let home = self.home().to_be_bytes();
             let protected = &self.service.keyspaces.protected;
             self.batch.put(protected, &home, b"");
         }
-        match place {
-            Place::Current => self.put_current(blob),
-            Place::Past(kind, moment) => {
-                if kind == History::Version {
-                    self.index(&Tags::new(), &blob.tags, Some(moment));
+        match permit.place() {
+            Place::Current => {
+                self.index_tags(&blob.tags);
+                if self.uncommitted.is_some() {
+                    let marker = keys::history_of(self.home(), History::Uncommitted, &self.name);
+                    let history = &self.service.keyspaces.history;
+                    self.batch.delete(history, &marker);
                 }
-                let key = keys::history(self.home(), kind, &self.name, moment);
-                let value = codec::encode_blob(blob, self.home());
-                self.batch
-                    .put(&self.service.keyspaces.history, &key, &value);
             }
+            Place::Past(History::Version, moment) => {
+                self.index(&Tags::new(), &blob.tags, Some(moment));
+            }
+            Place::Past(..) => {}
         }
+        let mut batch = std::mem::take(&mut self.batch);
+        self.put_into(&mut batch, permit, blob);
+        self.batch = batch;
     }
 
-    /// Removes the record of a state of the blob, and nothing else.
-    pub(crate) fn remove(&mut self, place: Place) {
+    /// Puts the record and nothing else, into this batch or that of another write that is committed with this one.
+    pub(crate) fn put_into(&self, batch: &mut Batch, permit: &Permit, blob: &Blob) {
+        let (keyspace, key) = self.row(permit.place());
+        batch.put(keyspace, &key, &codec::encode_blob(blob, self.home()));
+    }
+
+    /// Removes a record, and nothing else.
+    pub(crate) fn remove(&mut self, permit: &Permit) {
+        if permit.place() == Place::Current {
+            self.index_tags(&Tags::new());
+        }
+        let (keyspace, key) = self.row(permit.place());
+        let key = key.into_owned();
+        self.batch.delete(keyspace, &key);
+    }
+
+    /// Where the record of a place lies.
+    fn row(&self, place: Place) -> (&'a Keyspace, Cow<'_, [u8]>) {
+        let keyspaces = &self.service.keyspaces;
         match place {
-            Place::Current => {
-                self.index_tags(&Tags::new());
-                self.batch.delete(&self.service.keyspaces.blobs, &self.key);
-            }
+            Place::Current => (&keyspaces.blobs, Cow::Borrowed(&self.key[..])),
             Place::Past(kind, moment) => {
                 let key = keys::history(self.home(), kind, &self.name, moment);
-                self.batch.delete(&self.service.keyspaces.history, &key);
+                (&keyspaces.history, Cow::Owned(key))
             }
         }
     }
@@ -353,13 +362,16 @@ impl<'a> BlobWrite<'a> {
 
     /// The current blob goes: into the history if the account keeps such, and else for good, with its uncommitted blocks in
     /// either case. Its record is left for the caller to replace or remove.
-    pub(crate) fn retire(&mut self, why: Retired) -> Result<()> {
+    pub(crate) fn retire(&mut self, why: Retired) -> Result<Permit> {
+        let permit = self.permit_current(Action::Replace)?;
         let kept = self.retire_blob(why)?;
-        self.discard_staging(kept)
+        self.discard_staging(kept)?;
+        Ok(permit)
     }
 
     /// As [`BlobWrite::retire`] without the uncommitted blocks. Answers whether the blob is kept.
     pub(crate) fn retire_blob(&mut self, why: Retired) -> Result<bool> {
+        let _ = self.permit_current(Action::Replace)?;
         let Some(mut blob) = self.current.clone() else {
             return Ok(false);
         };
@@ -369,7 +381,9 @@ impl<'a> BlobWrite<'a> {
             blob.expires_at = None;
             let moment = blob.version.unwrap_or(Moment(blob.etag.0));
             blob.version = Some(moment);
-            self.put(Place::Past(History::Version, moment), &blob);
+            let place = Place::Past(History::Version, moment);
+            let permit = self.permit(Action::Add, place, None)?;
+            self.put(&permit, &blob);
             return Ok(true);
         }
         if self.policy.delete_retention_days.is_some() {
@@ -378,7 +392,7 @@ impl<'a> BlobWrite<'a> {
                 blob.snapshot = Some(moment);
                 blob.expires_at = None;
             }
-            self.put_deleted(moment, blob);
+            self.put_deleted(moment, blob)?;
             return Ok(true);
         }
         self.trim_later(History::Snapshot, LAST, &blob);
@@ -400,16 +414,19 @@ impl<'a> BlobWrite<'a> {
     }
 
     /// Files a blob as deleted, for as long as the account says.
-    pub(crate) fn put_deleted(&mut self, moment: Moment, mut blob: Blob) {
+    pub(crate) fn put_deleted(&mut self, moment: Moment, mut blob: Blob) -> Result<()> {
         let days = self.policy.delete_retention_days.unwrap_or(1);
         let until = self.now + Duration::from_secs(u64::from(days) * 24 * 60 * 60);
         blob.deleted = Some(Deleted {
             at: self.now,
             until,
         });
-        self.put(Place::Past(History::Deleted, moment), &blob);
+        let place = Place::Past(History::Deleted, moment);
+        let permit = self.permit(Action::Add, place, None)?;
+        self.put(&permit, &blob);
         let key = keys::history(self.home(), History::Deleted, &self.name, moment);
         self.set_timer(until, Timer::Deleted, &key);
+        Ok(())
     }
 
     pub(crate) fn set_timer(&mut self, due: SystemTime, timer: Timer, subject: &[u8]) {
@@ -438,11 +455,12 @@ impl<'a> BlobWrite<'a> {
     }
 
     /// Says in the record that there are no uncommitted blocks; a name that had nothing else is gone.
-    pub(crate) fn put_without_staging(&mut self) {
+    pub(crate) fn put_without_staging(&mut self) -> Result<()> {
         match self.current.clone() {
             Some(mut blob) => {
                 blob.staging = None;
-                self.put_current(&blob);
+                let permit = self.permit_current(Action::Refile)?;
+                self.put(&permit, &blob);
             }
             None => {
                 let marker = keys::history_of(self.home(), History::Uncommitted, &self.name);
@@ -452,6 +470,7 @@ impl<'a> BlobWrite<'a> {
                 self.batch.delete(&keyspaces.blobs, &self.key);
             }
         }
+        Ok(())
     }
 
     /// The id of the file of the uncommitted blocks, if there are any.
@@ -463,9 +482,13 @@ impl<'a> BlobWrite<'a> {
     }
 
     /// Puts a changed blob with the validators of now, and writes it.
-    pub(crate) fn commit_changed(mut self, mut blob: Blob) -> Result<(Written, Ticket)> {
+    pub(crate) fn commit_changed(
+        mut self,
+        permit: &Permit,
+        mut blob: Blob,
+    ) -> Result<(Written, Ticket)> {
         let written = self.touch(&mut blob);
-        self.put_current(&blob);
+        self.put(permit, &blob);
         Ok((written, self.commit()?))
     }
 

@@ -5,6 +5,7 @@
 mod conditions;
 mod keys;
 mod leases;
+mod protections;
 mod scopes;
 
 use super::tests::*;
