@@ -33,6 +33,7 @@ mod moment;
 mod names;
 mod operations;
 mod page_write;
+mod pager;
 mod pages;
 mod parts;
 mod sweep;

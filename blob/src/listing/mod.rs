@@ -1,6 +1,5 @@
 //! Listings: one page at a time in byte order of names, by prefix, and by delimiter with a seek past each group.
 
-mod page;
 mod walk;
 
 use crate::Keyspaces;
@@ -9,13 +8,16 @@ use crate::error::{Error, Result};
 use crate::keys;
 use crate::model::{Blob, Container};
 use crate::names;
+use crate::pager::{Marker, Pager};
 use lazurite_engine::{Direction, KeyRange, Keyspace, Snapshot};
-use page::{Page, read_marker};
 use std::time::SystemTime;
-use walk::Walk;
+use walk::{Position, Step, Walk};
 
 /// Most entries of a page, and how many a page has when the request does not say. Source: List Blobs, `maxresults`.
 pub const PAGE_ENTRIES_MAX: u32 = 5000;
+
+/// Rows that one page looks at, listed or not.
+const ROWS_MAX: u64 = if cfg!(test) { 1000 } else { 50_000 };
 
 /// The request of List Containers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -123,15 +125,20 @@ impl ListContainers {
         let account_start = keys::account_start(account);
         let range = KeyRange::prefix(&keys::container(account, &self.prefix));
         let mut rows = snapshot.scan(containers, range, Direction::Forward);
-        match read_marker(self.marker.as_deref())? {
+        match Marker::read(self.marker.as_deref(), position)? {
             Some((name, None)) => rows.seek(&keys::container(account, &name)),
             Some((name, Some(at))) => rows.seek(&keys::deleted_container(account, &name, at)),
             None => {}
         }
-        let mut page = Page::new(self.max_results)?;
+        let mut page = Pager::new(self.max_results, PAGE_ENTRIES_MAX, ROWS_MAX)?;
         while rows.advance()? {
+            page.rows_examined += 1;
             let key = keys::container_name(rows.key(), &account_start);
             let (name, deleted) = key.ok_or_else(unreadable)?;
+            let marker = || Marker::Name(name.clone(), deleted);
+            if page.is_cut_short(marker) {
+                break;
+            }
             let hidden = names::is_system_container(&name) && !self.system;
             if hidden || (deleted.is_some() && !self.deleted) {
                 continue;
@@ -143,9 +150,8 @@ impl ListContainers {
             if !self.metadata {
                 container.metadata.clear();
             }
-            let position = (name.clone(), deleted);
-            let bytes = metadata_bytes(&container.metadata);
-            if !page.push((name, container), position, bytes) {
+            let bytes = name.len() + metadata_bytes(&container.metadata);
+            if !page.push((name.clone(), container), bytes, marker) {
                 break;
             }
         }
@@ -168,25 +174,33 @@ impl ListBlobs {
         let prefix = names::slashes(&self.prefix);
         let mut walk = Walk::new(self, (snapshot, keyspaces, container_id), &prefix, now);
         let start = (names::slashes(&self.start_from).into_owned(), None);
-        let marker = read_marker(self.marker.as_deref())?;
+        let marker = Marker::read(self.marker.as_deref(), position)?;
         for from in [Some(start), marker].into_iter().flatten() {
             if !from.0.is_empty() {
                 walk.seek(&from)?;
             }
         }
         let end = names::slashes(&self.end_before).into_owned();
-        let mut page = Page::new(self.max_results)?;
-        while let Some((entry, position)) = walk.next()? {
-            if !end.is_empty() && position.0 >= end {
+        let mut page = Pager::new(self.max_results, PAGE_ENTRIES_MAX, ROWS_MAX)?;
+        while let Some(((name, moment), step)) = walk.next()? {
+            page.rows_examined = walk.rows_examined;
+            if !end.is_empty() && name >= end {
                 break;
             }
+            let marker = || Marker::Name(name.clone(), moment);
+            if page.is_cut_short(marker) {
+                break;
+            }
+            let Step::Entry(entry) = step else {
+                continue;
+            };
             let bytes = match &entry {
                 BlobEntry::Blob(ListedBlob {
                     blob: Some(blob), ..
                 }) => metadata_bytes(&blob.metadata),
                 _ => 0,
             };
-            if !page.push(entry, position, bytes) {
+            if !page.push(entry, name.len() + bytes, marker) {
                 break;
             }
         }
@@ -195,6 +209,13 @@ impl ListBlobs {
             next_marker: page.next_marker,
             rows_examined: walk.rows_examined,
         })
+    }
+}
+
+fn position(marker: Marker) -> Option<Position> {
+    match marker {
+        Marker::Name(name, moment) => Some((name, moment)),
+        _ => None,
     }
 }
 

@@ -1,6 +1,5 @@
 //! The walk that a listing of blobs is made by: the rows of each kind that is asked for, merged by name and moment.
 
-use super::page::Position;
 use super::{BlobEntry, ListBlobs, ListedBlob, unreadable};
 use crate::Keyspaces;
 use crate::codec;
@@ -10,6 +9,20 @@ use crate::model::BlobRecord;
 use crate::moment::Moment;
 use lazurite_engine::{Direction, KeyRange, Scan, Snapshot};
 use std::time::SystemTime;
+
+/// Where in a listing something stands: by name, then by moment. Without a moment it is before all of that name.
+pub(super) type Position = (String, Option<Moment>);
+
+/// What the walk comes to.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "nearly all are entries: a box would cost more than it saves"
+)]
+pub(super) enum Step {
+    Entry(BlobEntry),
+    /// A row that is not listed.
+    Skipped,
+}
 
 /// Where among those of its name the blob itself stands: after its snapshots and versions.
 const LAST: Moment = Moment(u64::MAX);
@@ -175,34 +188,35 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// The next entry, and where it stands. After a prefix the walk stands beyond all names that begin with it, without having seen them.
-    pub(super) fn next(&mut self) -> Result<Option<(BlobEntry, Position)>> {
-        while let Some(at) = self.first()? {
-            let cursor = &mut self.cursors[at];
-            let position = cursor
-                .head
-                .take()
-                .expect("the first cursor stands on a row");
-            let kind = cursor.kind;
-            let record = match kind {
-                Some(History::Uncommitted) => None,
-                _ => {
-                    let value = cursor.rows.value_in_place()?;
-                    Some(codec::decode_blob(&value, cursor.container_id)?)
-                }
-            };
-            let Some(listed) = self.listed(kind, &position, record)? else {
-                continue;
-            };
-            let name = &position.0;
-            if let Some(group) = group_of(name, self.prefix_bytes, &self.request.delimiter) {
-                let group = group.to_string();
-                self.seek_past(&group);
-                return Ok(Some((BlobEntry::Prefix(group.clone()), (group, None))));
+    /// The next step, and where it stands. After a prefix the walk stands beyond all names that begin with it, without having seen them.
+    pub(super) fn next(&mut self) -> Result<Option<(Position, Step)>> {
+        let Some(at) = self.first()? else {
+            return Ok(None);
+        };
+        let cursor = &mut self.cursors[at];
+        let position = cursor
+            .head
+            .take()
+            .expect("the first cursor stands on a row");
+        let kind = cursor.kind;
+        let record = match kind {
+            Some(History::Uncommitted) => None,
+            _ => {
+                let value = cursor.rows.value_in_place()?;
+                Some(codec::decode_blob(&value, cursor.container_id)?)
             }
-            return Ok(Some((BlobEntry::Blob(listed), position)));
+        };
+        let Some(listed) = self.listed(kind, &position, record)? else {
+            return Ok(Some((position, Step::Skipped)));
+        };
+        let name = &position.0;
+        if let Some(group) = group_of(name, self.prefix_bytes, &self.request.delimiter) {
+            let group = group.to_string();
+            self.seek_past(&group);
+            let entry = BlobEntry::Prefix(group.clone());
+            return Ok(Some(((group, None), Step::Entry(entry))));
         }
-        Ok(None)
+        Ok(Some((position, Step::Entry(BlobEntry::Blob(listed)))))
     }
 
     /// The cursor that stands first.

@@ -314,3 +314,36 @@ fn service_properties_are_kept_by_account() {
     }
     assert_eq!(get("account2"), None);
 }
+
+/// Of names that are gone by themselves, a page looks at a bounded number.
+#[test]
+fn listing_looks_at_a_bounded_number_of_rows_a_page() {
+    let store = store();
+    let none = Conditions::default();
+    for number in 0..2500 {
+        let name = format!("{number:04}");
+        store.put(&name, b"").unwrap();
+        let expiry = Expiry::Absolute(at(5));
+        let set = store
+            .at(at(1))
+            .set_blob_expiry(&address(&name), expiry, &none);
+        set.unwrap().1.wait().unwrap();
+    }
+    store.put("last", b"").unwrap();
+    let mut request = ListBlobs::default();
+    let (mut pages, mut found) = (0, Vec::new());
+    loop {
+        let page = store
+            .at(at(10))
+            .list_blobs(ACCOUNT, CONTAINER, &request)
+            .unwrap();
+        assert!(page.rows_examined <= 1002);
+        pages += 1;
+        found.extend(page.entries);
+        request.marker = page.next_marker;
+        if request.marker.is_none() {
+            break;
+        }
+    }
+    assert_eq!((pages, found.len()), (3, 1));
+}

@@ -349,3 +349,27 @@ fn copies_to_and_fro_between_writes_leave_few_layers() {
     store.at(at(9)).sweep(10_000).unwrap();
     store.empty();
 }
+
+/// Also for who asks for no number: one page has a bounded number of ranges, and looks at a bounded number of stretches.
+#[test]
+fn page_ranges_are_bounded_whoever_asks() {
+    let store = store();
+    store.put_page_blob("pages", 64 << 20);
+    for i in 0..600 {
+        store
+            .put_page("pages", i * (64 << 10), &[1; 64 << 10])
+            .unwrap();
+    }
+    let mut request = GetPageRanges::default();
+    let mut ends = Vec::new();
+    loop {
+        let page = store.at(at(0)).get_page_ranges(&address("pages"), &request);
+        let page = page.unwrap();
+        ends.extend(page.ranges.iter().map(|range| range.range.end));
+        request.marker = page.next_marker;
+        if request.marker.is_none() {
+            break;
+        }
+    }
+    assert_eq!(ends, [500 * (64 << 10), 600 * (64 << 10)]);
+}

@@ -9,11 +9,15 @@ use crate::keys::{self, History};
 use crate::model::{Blob, BlobAddress, BlobState, BlobType, Layer};
 use crate::moment::Moment;
 use crate::names;
+use crate::pager::{Marker, Pager};
 use crate::pages::{self, Overlay};
 use std::ops::Range;
 
-/// Most ranges that a request can ask for. Source: Get Page Ranges, `maxresults`.
+/// Most ranges of a page, and how many a page has when the request does not say. Source: Get Page Ranges, `maxresults`.
 pub const PAGE_RANGES_MAX: u32 = 10_000;
+
+/// Stretches of up to 64 KiB that one page looks at, whose neighbours are one range.
+const STRETCHES_MAX: u64 = if cfg!(test) { 500 } else { 1_000_000 };
 
 /// The request of Get Page Ranges.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -24,8 +28,7 @@ pub struct GetPageRanges {
     pub previous: Option<Moment>,
     /// Where the page begins: the `next_marker` of the page before. Absent or empty: at the start.
     pub marker: Option<String>,
-    /// Most ranges of the answer, from 1; more than [`PAGE_RANGES_MAX`] count as that. `None` for all: clients that do not name a
-    /// number look for no marker.
+    /// Most ranges of the answer, from 1; more than [`PAGE_RANGES_MAX`], and `None`, count as that.
     pub max_results: Option<u32>,
     /// What must hold of the blob.
     pub conditions: Conditions,
@@ -86,11 +89,11 @@ impl BlobService {
         let range = request.range_in(blob.length)?;
         let keyspaces = &self.keyspaces;
         let overlay = Overlay::of_changes(keyspaces, &snapshot, &blob.layers, before, range);
-        let (ranges, next_marker) = request.collect(overlay)?;
+        let page = request.collect(overlay)?;
         Ok(PageRanges {
             blob,
-            ranges,
-            next_marker,
+            ranges: page.entries,
+            next_marker: page.next_marker,
         })
     }
 }
@@ -117,64 +120,53 @@ pub(crate) fn is_later(blob: &Blob, than: &Blob) -> bool {
     is_below && own.file == last.file && (own.end >= last.end || !own.windowed)
 }
 
-/// What a marker of page ranges begins with.
-const MARKER_VERSION: &str = "1!";
-
 impl GetPageRanges {
     fn range_in(&self, length: u64) -> Result<Range<u64>> {
-        if self.max_results == Some(0) {
-            return Err(Error::OutOfRangeQueryParameterValue {
-                parameter: "maxresults",
-                value: "0".to_string(),
-                minimum: 1,
-                maximum: u32::MAX.into(),
-            });
-        }
         let mut range = match self.range {
             Some(range) => range.within(length)?,
             None => 0..length,
         };
-        if let Some(marker) = self.marker.as_deref().filter(|marker| !marker.is_empty()) {
-            let offset = marker.strip_prefix(MARKER_VERSION);
-            let offset: u64 = offset.and_then(|text| text.parse().ok()).ok_or_else(|| {
-                Error::InvalidQueryParameterValue {
-                    parameter: "marker",
-                    value: marker.to_string(),
-                    reason: "it is not the NextMarker of a page",
-                }
-            })?;
+        let of_ranges = |marker| match marker {
+            Marker::Offset(offset) => Some(offset),
+            _ => None,
+        };
+        if let Some(offset) = Marker::read(self.marker.as_deref(), of_ranges)? {
             range.start = range.start.max(offset).min(range.end);
         }
         Ok(range)
     }
 
-    fn collect(&self, mut overlay: Overlay) -> Result<(Vec<PageRange>, Option<String>)> {
-        let ranges_max = self
-            .max_results
-            .map(|max| max.min(PAGE_RANGES_MAX) as usize);
-        let mut ranges: Vec<PageRange> = Vec::new();
+    fn collect(&self, mut overlay: Overlay) -> Result<Pager<PageRange>> {
+        let mut page: Pager<PageRange> =
+            Pager::new(self.max_results, PAGE_RANGES_MAX, STRETCHES_MAX)?;
         while let Some(segment) = overlay.next()? {
+            page.rows_examined += 1;
+            let range = segment.range;
+            let marker = || Marker::Offset(range.start);
+            if page.is_cut_short(marker) {
+                break;
+            }
             let cleared = match segment.what {
                 pages::Written::Never => continue,
                 pages::Written::Cleared if self.previous.is_none() => continue,
                 pages::Written::Cleared => true,
                 pages::Written::Pages(..) => false,
             };
-            let full = ranges_max.is_some_and(|max| ranges.len() >= max);
-            match ranges.last_mut() {
-                Some(last) if last.range.end == segment.range.start && last.cleared == cleared => {
-                    last.range.end = segment.range.end;
+            match page.entries.last_mut() {
+                Some(last) if last.range.end == range.start && last.cleared == cleared => {
+                    last.range.end = range.end;
                 }
-                _ if full => {
-                    let marker = format!("{MARKER_VERSION}{}", segment.range.start);
-                    return Ok((ranges, Some(marker)));
+                _ => {
+                    let entry = PageRange {
+                        range: range.clone(),
+                        cleared,
+                    };
+                    if !page.push(entry, 0, marker) {
+                        break;
+                    }
                 }
-                _ => ranges.push(PageRange {
-                    range: segment.range,
-                    cleared,
-                }),
             }
         }
-        Ok((ranges, None))
+        Ok(page)
     }
 }

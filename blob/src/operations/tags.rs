@@ -12,9 +12,8 @@ use crate::listing::{PAGE_ENTRIES_MAX, unreadable};
 use crate::model::{Blob, BlobAddress, BlobRecord, BlobState, Tags};
 use crate::moment::Moment;
 use crate::names;
+use crate::pager::{Marker, Pager};
 use crate::tags::{self, Operator, TagQuery};
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use lazurite_engine::{Direction, KeyRange, Scan, Snapshot, Ticket};
 use std::time::SystemTime;
 
@@ -135,7 +134,11 @@ impl BlobService {
                 }
             }
         }
-        Ok(search.page)
+        Ok(FindBlobsByTagsPage {
+            blobs: search.page.entries,
+            next_marker: search.page.next_marker,
+            rows_examined: search.page.rows_examined,
+        })
     }
 
     /// As [`BlobService::find_blobs_by_tags`], in one container. Error: `ContainerNotFound`.
@@ -152,8 +155,7 @@ impl BlobService {
     }
 }
 
-/// Rows of the index that one page looks at: where few blobs meet all comparisons, it is short or empty, and says where to go on. Source: Find
-/// Blobs by Tags, "Remarks": a page may be empty and have a NextMarker.
+/// Rows of the index that one page looks at.
 const ROWS_MAX: u64 = if cfg!(test) { 100 } else { 50_000 };
 
 /// A search under way.
@@ -162,60 +164,48 @@ struct Search<'a> {
     request: &'a FindBlobsByTags,
     snapshot: Snapshot,
     now: SystemTime,
-    /// The container, and the key in the index, at which the page begins.
-    from: Option<(String, Vec<u8>)>,
-    blobs_max: usize,
-    page: FindBlobsByTagsPage,
+    /// The container, and the row of the index, at which the page begins.
+    from: Option<(String, Row)>,
+    page: Pager<TaggedBlob>,
 }
 
 impl<'a> Search<'a> {
     fn new(service: &'a BlobService, request: &'a FindBlobsByTags) -> Result<Search<'a>> {
-        if request.max_results == Some(0) {
-            return Err(Error::OutOfRangeQueryParameterValue {
-                parameter: "maxresults",
-                value: "0".to_string(),
-                minimum: 1,
-                maximum: PAGE_ENTRIES_MAX.into(),
-            });
-        }
+        let page = Pager::new(request.max_results, PAGE_ENTRIES_MAX, ROWS_MAX)?;
+        let of_search = |marker| match marker {
+            Marker::Tag(container, key) => Some((container, Row::read(&key)?)),
+            _ => None,
+        };
         Ok(Search {
             service,
             request,
             snapshot: service.db.snapshot(),
             now: service.now(),
-            from: read_marker(request)?,
-            blobs_max: request
-                .max_results
-                .unwrap_or(u32::MAX)
-                .min(PAGE_ENTRIES_MAX) as usize,
-            page: FindBlobsByTagsPage::default(),
+            from: Marker::read(request.marker.as_deref(), of_search)?,
+            page,
         })
     }
 
     /// Adds what is found in the container; `false` once the page is full.
     fn container(&mut self, name: &str, home: u128) -> Result<bool> {
         let marked = self.from.take_if(|(container, _)| container == name);
-        let from = match marked {
-            Some((_, key)) => Some(Row::read(&key).ok_or_else(|| not_a_marker(self.request))?),
-            None => None,
-        };
+        let from = marked.map(|(_, row)| row);
         let mut cursors = vec![self.cursor(home, Tagged::Current, from.as_ref())];
         if self.request.versions {
             cursors.push(self.cursor(home, Tagged::Versions, from.as_ref()));
         }
         while let Some(row) = self.first(&mut cursors)? {
-            if self.page.rows_examined > ROWS_MAX {
-                self.page.next_marker = Some(write_marker(name, &row.key));
+            let marker = || Marker::Tag(name.to_string(), row.key.clone());
+            if self.page.is_cut_short(marker) {
                 return Ok(false);
             }
             let Some(found) = self.matching(name, home, &row)? else {
                 continue;
             };
-            if self.page.blobs.len() == self.blobs_max {
-                self.page.next_marker = Some(write_marker(name, &row.key));
+            let bytes = found.name.len() + found.container.len();
+            if !self.page.push(found, bytes, marker) {
                 return Ok(false);
             }
-            self.page.blobs.push(found);
         }
         Ok(true)
     }
@@ -345,36 +335,5 @@ impl Cursor {
         self.ended = upper.any(|one| !one.admits(&row.value));
         self.head = Some(row).filter(|_| !self.ended);
         Ok(true)
-    }
-}
-
-/// What a marker of a search begins with.
-const MARKER_VERSION: &str = "1!";
-
-fn write_marker(container: &str, key: &[u8]) -> String {
-    format!(
-        "{MARKER_VERSION}{container}!{}",
-        URL_SAFE_NO_PAD.encode(key)
-    )
-}
-
-fn read_marker(request: &FindBlobsByTags) -> Result<Option<(String, Vec<u8>)>> {
-    let marker = request.marker.as_deref();
-    let Some(marker) = marker.filter(|marker| !marker.is_empty()) else {
-        return Ok(None);
-    };
-    let parse = || {
-        let (container, key) = marker.strip_prefix(MARKER_VERSION)?.split_once('!')?;
-        let key = URL_SAFE_NO_PAD.decode(key).ok()?;
-        Some((container.to_string(), key))
-    };
-    parse().map(Some).ok_or_else(|| not_a_marker(request))
-}
-
-fn not_a_marker(request: &FindBlobsByTags) -> Error {
-    Error::InvalidQueryParameterValue {
-        parameter: "marker",
-        value: request.marker.clone().unwrap_or_default(),
-        reason: "it is not the NextMarker of a page",
     }
 }

@@ -1,0 +1,163 @@
+//! Pages of listings as they fill, bounded in entries, bytes and rows looked at, and the markers that say where the next page begins.
+
+use crate::error::{Error, Result};
+use crate::moment::Moment;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+/// A page ends early once its names and metadata have this many bytes: names and metadata can be long.
+const BYTES_MAX: usize = 8 << 20;
+
+/// A page as it fills.
+pub(crate) struct Pager<T> {
+    pub(crate) entries: Vec<T>,
+    entries_max: usize,
+    bytes: usize,
+    rows_max: u64,
+    /// Rows of the store that were looked at.
+    pub(crate) rows_examined: u64,
+    pub(crate) next_marker: Option<String>,
+}
+
+impl<T> Pager<T> {
+    /// `max_results` is what the request asks for; `entries_max` counts for more than that, and for none. Once `rows_max` rows were looked
+    /// at the page is short, or empty, and has a marker. Sources: List Blobs and Find Blobs by Tags, "Remarks".
+    /// Error: `OutOfRangeQueryParameterValue` for 0.
+    pub(crate) fn new(
+        max_results: Option<u32>,
+        entries_max: u32,
+        rows_max: u64,
+    ) -> Result<Pager<T>> {
+        let entries = max_results.unwrap_or(entries_max).min(entries_max);
+        if entries == 0 {
+            return Err(Error::OutOfRangeQueryParameterValue {
+                parameter: "maxresults",
+                value: "0".to_string(),
+                minimum: 1,
+                maximum: entries_max.into(),
+            });
+        }
+        Ok(Pager {
+            entries: Vec::new(),
+            entries_max: entries as usize,
+            bytes: 0,
+            rows_max,
+            rows_examined: 0,
+            next_marker: None,
+        })
+    }
+
+    /// Takes the entry of so many bytes, or if the page is full notes that the next one begins at `marker` and answers `false`.
+    pub(crate) fn push(&mut self, entry: T, bytes: usize, marker: impl FnOnce() -> Marker) -> bool {
+        if self.entries.len() == self.entries_max || self.bytes >= BYTES_MAX {
+            self.next_marker = Some(marker().text());
+            return false;
+        }
+        self.bytes += bytes;
+        self.entries.push(entry);
+        true
+    }
+
+    /// Whether enough rows were looked at: then the next page begins at `marker`.
+    pub(crate) fn is_cut_short(&mut self, marker: impl FnOnce() -> Marker) -> bool {
+        let is_cut = self.rows_examined > self.rows_max;
+        if is_cut {
+            self.next_marker = Some(marker().text());
+        }
+        is_cut
+    }
+}
+
+/// Where a page begins. In text it has a letter for its kind, `!`, and characters that need no escape in a URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Marker {
+    /// Names of containers and blobs: at this name, and at this moment among those of the name.
+    Name(String, Option<Moment>),
+    /// Searches for tags: in this container, at this key of the index.
+    Tag(String, Vec<u8>),
+    /// Ranges of pages: at this offset.
+    Offset(u64),
+}
+
+impl Marker {
+    fn text(&self) -> String {
+        match self {
+            Marker::Name(name, None) => format!("n!{}", URL_SAFE_NO_PAD.encode(name)),
+            Marker::Name(name, Some(moment)) => {
+                format!("m!{:016x}{}", moment.0, URL_SAFE_NO_PAD.encode(name))
+            }
+            Marker::Tag(container, key) => {
+                format!("t!{container}!{}", URL_SAFE_NO_PAD.encode(key))
+            }
+            Marker::Offset(offset) => format!("o!{offset}"),
+        }
+    }
+
+    fn parse(text: &str) -> Option<Marker> {
+        let name = |encoded| String::from_utf8(URL_SAFE_NO_PAD.decode(encoded).ok()?).ok();
+        Some(match text.split_once('!')? {
+            ("n", encoded) => Marker::Name(name(encoded)?, None),
+            ("m", rest) => {
+                let (ticks, encoded) = rest.split_at_checked(16)?;
+                let is_hex = ticks.bytes().all(|byte| byte.is_ascii_hexdigit());
+                let ticks = u64::from_str_radix(ticks, 16).ok().filter(|_| is_hex)?;
+                Marker::Name(name(encoded)?, Some(Moment(ticks)))
+            }
+            ("t", rest) => {
+                let (container, key) = rest.split_once('!')?;
+                Marker::Tag(container.to_string(), URL_SAFE_NO_PAD.decode(key).ok()?)
+            }
+            ("o", offset) => Marker::Offset(offset.parse().ok()?),
+            _ => return None,
+        })
+    }
+
+    /// What the marker of a request says, read by `of_kind`, which takes those of one kind of listing. `None` for a first page.
+    /// Error: `InvalidQueryParameterValue` for one that is no marker, or of another kind.
+    pub(crate) fn read<M>(
+        text: Option<&str>,
+        of_kind: impl FnOnce(Marker) -> Option<M>,
+    ) -> Result<Option<M>> {
+        let Some(text) = text.filter(|text| !text.is_empty()) else {
+            return Ok(None);
+        };
+        match Marker::parse(text).and_then(of_kind) {
+            Some(marker) => Ok(Some(marker)),
+            None => Err(Error::InvalidQueryParameterValue {
+                parameter: "marker",
+                value: text.to_string(),
+                reason: "it is not the NextMarker of a page",
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markers_are_read_as_they_were_written() {
+        let markers = [
+            Marker::Name("name/ö!".to_string(), None),
+            Marker::Name(String::new(), Some(Moment(u64::MAX))),
+            Marker::Tag("$root".to_string(), vec![0, 255, 33]),
+            Marker::Offset(u64::MAX),
+        ];
+        for marker in markers {
+            let read = Marker::read(Some(&marker.text()), Some).unwrap();
+            assert_eq!(read, Some(marker));
+        }
+        assert_eq!(Marker::read(Some(""), Some).unwrap(), None);
+        for broken in [
+            "name", "n!%%", "n!_w", "m!YQ", "t!con", "o!-1", "o!", "x!YQ", "!",
+        ] {
+            assert!(Marker::read(Some(broken), Some).is_err(), "{broken}");
+        }
+        let of_names = |marker| match marker {
+            Marker::Name(..) => Some(()),
+            _ => None,
+        };
+        assert!(Marker::read(Some("o!5"), of_names).is_err());
+    }
+}
