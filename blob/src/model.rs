@@ -235,6 +235,16 @@ impl Blob {
         }
     }
 
+    /// What it was before it was deleted.
+    pub(crate) fn was(&self) -> Was {
+        match (self.snapshot, self.version) {
+            // Also one of a version.
+            (Some(moment), _) => Was::Snapshot(moment),
+            (None, Some(moment)) => Was::Version(moment),
+            (None, None) => Was::Blob,
+        }
+    }
+
     /// The validators and what else a write answers.
     pub(crate) fn written(&self) -> Written {
         Written {
@@ -255,6 +265,17 @@ impl Blob {
         let until = self.immutability.map(|policy| policy.until);
         self.legal_hold || until.is_some_and(|until| until > now)
     }
+}
+
+/// What a record was before it was deleted. A blob that has a version becomes one, and is never deleted as what it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Was {
+    /// The blob of its name.
+    Blob,
+    /// The snapshot of this moment.
+    Snapshot(Moment),
+    /// The version of this moment.
+    Version(Moment),
 }
 
 /// One of the files that hold a blob's bytes.

@@ -5,7 +5,7 @@ use crate::Keyspaces;
 use crate::codec;
 use crate::error::Result;
 use crate::keys::{self, History};
-use crate::model::BlobRecord;
+use crate::model::{BlobRecord, Was};
 use crate::moment::Moment;
 use lazurite_engine::{Direction, KeyRange, Scan, Snapshot};
 use std::time::SystemTime;
@@ -266,11 +266,7 @@ impl<'a> Walk<'a> {
                 listed.has_versions_only = true;
             }
             // Another blob has the name since: now it is as if it had been a snapshot.
-            Some(History::Deleted)
-                if blob.snapshot.is_none()
-                    && blob.version.is_none()
-                    && self.has_current(name)? =>
-            {
+            Some(History::Deleted) if blob.was() == Was::Blob && self.has_current(name)? => {
                 blob.snapshot = position.1;
             }
             _ => {}

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::guid::Guid;
 use crate::keys::History;
 use crate::lease::{Lease, Leased};
-use crate::model::{Blob, BlobAddress};
+use crate::model::{Blob, BlobAddress, Was};
 use crate::moment::Moment;
 use lazurite_engine::Ticket;
 
@@ -74,10 +74,10 @@ impl BlobWrite<'_> {
             }
             undeletion.any = true;
             blob.deleted = None;
-            let place_before = match (blob.snapshot, blob.version) {
-                (Some(snapshot), _) => Place::Past(History::Snapshot, snapshot),
-                (None, Some(version)) => Place::Past(History::Version, version),
-                (None, None) => {
+            let place_before = match blob.was() {
+                Was::Snapshot(snapshot) => Place::Past(History::Snapshot, snapshot),
+                Was::Version(version) => Place::Past(History::Version, version),
+                Was::Blob => {
                     let older = undeletion.last.replace(moment);
                     self.put_older(older)?;
                     continue;
