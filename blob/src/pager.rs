@@ -71,8 +71,8 @@ impl<T> Pager<T> {
 /// Where a page begins. In text it has a letter for its kind, `!`, and characters that need no escape in a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Marker {
-    /// Names of containers and blobs: at this name, and at this moment among those of the name.
-    Name(String, Option<Moment>),
+    /// Names of containers and blobs: at this name, and among those of the name at this moment and kind.
+    Name(String, Option<(Moment, u8)>),
     /// Searches for tags: in this container, at this key of the index.
     Tag(String, Vec<u8>),
     /// Ranges of pages: at this offset.
@@ -83,8 +83,12 @@ impl Marker {
     fn text(&self) -> String {
         match self {
             Marker::Name(name, None) => format!("n!{}", URL_SAFE_NO_PAD.encode(name)),
-            Marker::Name(name, Some(moment)) => {
-                format!("m!{:016x}{}", moment.0, URL_SAFE_NO_PAD.encode(name))
+            Marker::Name(name, Some((moment, kind))) => {
+                format!(
+                    "m!{:016x}{kind:02x}{}",
+                    moment.0,
+                    URL_SAFE_NO_PAD.encode(name)
+                )
             }
             Marker::Tag(container, key) => {
                 format!("t!{container}!{}", URL_SAFE_NO_PAD.encode(key))
@@ -98,10 +102,12 @@ impl Marker {
         Some(match text.split_once('!')? {
             ("n", encoded) => Marker::Name(name(encoded)?, None),
             ("m", rest) => {
-                let (ticks, encoded) = rest.split_at_checked(16)?;
-                let is_hex = ticks.bytes().all(|byte| byte.is_ascii_hexdigit());
-                let ticks = u64::from_str_radix(ticks, 16).ok().filter(|_| is_hex)?;
-                Marker::Name(name(encoded)?, Some(Moment(ticks)))
+                let (digits, encoded) = rest.split_at_checked(18)?;
+                let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+                let (ticks, kind) = digits.split_at(16);
+                let moment = Moment(u64::from_str_radix(ticks, 16).ok().filter(|_| is_hex)?);
+                let kind = u8::from_str_radix(kind, 16).ok()?;
+                Marker::Name(name(encoded)?, Some((moment, kind)))
             }
             ("t", rest) => {
                 let (container, key) = rest.split_once('!')?;
@@ -140,7 +146,7 @@ mod tests {
     fn markers_are_read_as_they_were_written() {
         let markers = [
             Marker::Name("name/ö!".to_string(), None),
-            Marker::Name(String::new(), Some(Moment(u64::MAX))),
+            Marker::Name(String::new(), Some((Moment(u64::MAX), 255))),
             Marker::Tag("$root".to_string(), vec![0, 255, 33]),
             Marker::Offset(u64::MAX),
         ];

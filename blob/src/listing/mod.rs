@@ -127,7 +127,9 @@ impl ListContainers {
         let mut rows = snapshot.scan(containers, range, Direction::Forward);
         match Marker::read(self.marker.as_deref(), position)? {
             Some((name, None)) => rows.seek(&keys::container(account, &name)),
-            Some((name, Some(at))) => rows.seek(&keys::deleted_container(account, &name, at)),
+            Some((name, Some((at, _)))) => {
+                rows.seek(&keys::deleted_container(account, &name, at));
+            }
             None => {}
         }
         let mut page = Pager::new(self.max_results, PAGE_ENTRIES_MAX, ROWS_MAX)?;
@@ -135,7 +137,7 @@ impl ListContainers {
             page.rows_examined += 1;
             let key = keys::container_name(rows.key(), &account_start);
             let (name, deleted) = key.ok_or_else(unreadable)?;
-            let marker = || Marker::Name(name.clone(), deleted);
+            let marker = || Marker::Name(name.clone(), deleted.map(|at| (at, 0)));
             if page.is_cut_short(marker) {
                 break;
             }

@@ -10,8 +10,14 @@ use crate::moment::Moment;
 use lazurite_engine::{Direction, KeyRange, Scan, Snapshot};
 use std::time::SystemTime;
 
-/// Where in a listing something stands: by name, then by moment. Without a moment it is before all of that name.
-pub(super) type Position = (String, Option<Moment>);
+/// Where in a listing something stands: by name, then by moment and, where a clock that was set back has given one twice, by kind. Without a
+/// moment it is before all of that name.
+pub(super) type Position = (String, Option<(Moment, u8)>);
+
+/// Kinds of one moment in order: those of histories by their number, then the current blob.
+fn rank(kind: Option<History>) -> u8 {
+    kind.map_or(u8::MAX, |kind| kind as u8)
+}
 
 /// What the walk comes to.
 #[allow(
@@ -95,7 +101,7 @@ impl Cursor {
             None => keys::blob_name(self.rows.key()).map(|name| (name, None)),
         };
         let (name, moment) = position.ok_or_else(unreadable)?;
-        self.head = Some((name, moment.or(Some(LAST))));
+        self.head = Some((name, Some((moment.unwrap_or(LAST), rank(self.kind)))));
         Ok(())
     }
 
@@ -108,7 +114,13 @@ impl Cursor {
                 keys::history_start(self.container_id, History::Uncommitted, name)
             }
             (Some(kind), None) => keys::history_start(self.container_id, kind, name),
-            (Some(kind), Some(moment)) => keys::history(self.container_id, kind, name, *moment),
+            (Some(kind), Some((moment, from))) => {
+                let moment = match kind as u8 >= *from {
+                    true => *moment,
+                    false => moment.next(),
+                };
+                keys::history(self.container_id, kind, name, moment)
+            }
         };
         self.seek_key(&key);
     }
@@ -267,7 +279,7 @@ impl<'a> Walk<'a> {
             }
             // Another blob has the name since: now it is as if it had been a snapshot.
             Some(History::Deleted) if blob.was() == Was::Blob && self.has_current(name)? => {
-                blob.snapshot = position.1;
+                blob.snapshot = position.1.map(|(moment, _)| moment);
             }
             _ => {}
         }

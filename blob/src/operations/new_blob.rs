@@ -4,7 +4,6 @@ use super::state::check_tier;
 use super::write::BlobWrite;
 use crate::conditions::Validators;
 use crate::error::Result;
-use crate::keys::History;
 use crate::model::{
     Blob, BlobHeaders, BlobType, Content, Encryption, ImmutabilityPolicy, Layer, Metadata, Tags,
     Written,
@@ -84,11 +83,9 @@ impl BlobWrite<'_> {
         if !self.policy.versioning {
             return Ok(None);
         }
-        let made = Moment(written.etag.0);
-        // A snapshot makes a version that is later than the blob's ETag, and the clock may have been set back since the last one.
-        let current = self.current().and_then(|blob| blob.version);
-        let last = current.max(self.last_moment(History::Version)?);
-        Ok(Some(last.map_or(made, |last| made.max(last.next()))))
+        // A snapshot makes a version that is later than the blob's ETag, and the clock may have been set back since the last one, which may be
+        // deleted and come back.
+        self.after_all_moments(Moment(written.etag.0)).map(Some)
     }
 
     /// Gives the blob the validators of a change made now; a lease that holds no longer is forgotten.

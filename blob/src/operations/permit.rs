@@ -53,8 +53,12 @@ impl BlobWrite<'_> {
         place: Place,
         blob: Option<&Blob>,
     ) -> Result<Permit> {
-        if let Some(blob) = blob {
-            self.check_action(action, blob)?;
+        match blob {
+            Some(blob) => self.check_action(action, blob)?,
+            None => debug_assert!(
+                action != Action::Add || self.past(place)?.is_none(),
+                "something stands at {place:?}"
+            ),
         }
         Ok(Permit { place })
     }

@@ -14,6 +14,7 @@ use crate::names;
 use crate::sweep::Timer;
 use lazurite_engine::{Batch, KeyGuard, Keyspace, Ticket};
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::sync::RwLockReadGuard;
 use std::time::{Duration, SystemTime};
 
@@ -33,6 +34,8 @@ pub(crate) struct BlobWrite<'a> {
     current: Option<Blob>,
     /// The snapshots that `batch` lets go of with an expired blob.
     pub(crate) expired_snapshots: Vec<Moment>,
+    /// The last moment that this write gave to something.
+    given: Cell<Option<Moment>>,
     /// The file of the uncommitted blocks of a name without a blob.
     pub(crate) uncommitted: Option<u128>,
     pub(crate) batch: Batch,
@@ -158,6 +161,7 @@ impl BlobService {
             now: self.now(),
             current,
             expired_snapshots: Vec::new(),
+            given: Cell::new(None),
             uncommitted,
             batch: Batch::new(),
             files: FileChanges::new(home),
@@ -271,16 +275,22 @@ impl<'a> BlobWrite<'a> {
 
     /// A moment later than all that name something of this blob, whatever the clock did over a restart.
     pub(crate) fn new_moment(&self) -> Result<Moment> {
+        let etag = self.current.as_ref().map(|blob| blob.etag);
+        self.after_all_moments(Moment(self.service.etags.next(self.now, etag).0))
+    }
+
+    /// This moment, or if it is not later than all that name something of this blob, the first that is.
+    pub(crate) fn after_all_moments(&self, mut moment: Moment) -> Result<Moment> {
         let current = self.current.as_ref();
-        let etag = current.map(|blob| blob.etag);
-        let mut moment = Moment(self.service.etags.next(self.now, etag).0);
         let mut last = vec![current.and_then(|blob| blob.version)];
         for kind in [History::Snapshot, History::Version, History::Deleted] {
             last.push(self.last_moment(kind)?);
         }
+        last.push(self.given.get());
         for last in last.into_iter().flatten() {
             moment = moment.max(last.next());
         }
+        self.given.set(Some(moment));
         Ok(moment)
     }
 
@@ -379,7 +389,10 @@ impl<'a> BlobWrite<'a> {
         blob.staging = None;
         if self.keeps_versions() {
             blob.expires_at = None;
-            let moment = blob.version.unwrap_or(Moment(blob.etag.0));
+            let moment = match blob.version {
+                Some(moment) => moment,
+                None => self.moment_of_version(&blob)?,
+            };
             blob.version = Some(moment);
             let place = Place::Past(History::Version, moment);
             let permit = self.permit(Action::Add, place, None)?;
@@ -398,6 +411,18 @@ impl<'a> BlobWrite<'a> {
         self.trim_later(History::Snapshot, LAST, &blob);
         self.forget(&blob);
         Ok(false)
+    }
+
+    /// What names a blob that was written before the account kept versions: the moment of its write, unless a clock that was set back gave that
+    /// to a version before.
+    fn moment_of_version(&self, blob: &Blob) -> Result<Moment> {
+        let moment = Moment(blob.etag.0);
+        for kind in [History::Version, History::Deleted] {
+            if self.past(Place::Past(kind, moment))?.is_some() {
+                return self.new_moment();
+            }
+        }
+        Ok(moment)
     }
 
     /// Whether a blob that is overwritten or deleted now is kept.
@@ -421,6 +446,12 @@ impl<'a> BlobWrite<'a> {
             at: self.now,
             until,
         });
+        // A snapshot and a version can have one moment after a clock was set back.
+        let is_free = self.past(Place::Past(History::Deleted, moment))?.is_none();
+        let moment = match is_free {
+            true => moment,
+            false => self.new_moment()?,
+        };
         let place = Place::Past(History::Deleted, moment);
         let permit = self.permit(Action::Add, place, None)?;
         self.put(&permit, &blob);

@@ -212,12 +212,53 @@ impl Walk {
         let Some(old) = std::mem::replace(&mut name.current, known) else {
             return;
         };
-        if policy.versioning {
-            name.versions.insert(old.version.unwrap(), old);
+        if policy.versioning || old.version.is_some() {
+            self.keep_version(at, old);
         } else if policy.delete_retention_days.is_some() {
             let was = if deleted { Was::Current } else { Was::Snapshot };
             name.deleted
                 .push((now + DAY * RETENTION_DAYS.into(), was, old));
+        }
+    }
+
+    /// What was current is a version now. One that was written before the account kept versions gets its moment then, which only a listing
+    /// tells.
+    fn keep_version(&mut self, at: At, old: Known) {
+        let listed = self.listed(at).1;
+        let name = self.name(at);
+        let moment = old.version.unwrap_or_else(|| {
+            let new = listed
+                .iter()
+                .find(|moment| !name.versions.contains_key(moment));
+            *new.expect("the version is listed")
+        });
+        let version = Some(moment);
+        let before = name.versions.insert(moment, Known { version, ..old });
+        assert!(before.is_none(), "each version has a moment of its own");
+    }
+
+    /// Versions or deleted blobs are kept from now on, or no more.
+    fn change_policy(&mut self) {
+        self.policy.versioning = self.random.below(2) == 0;
+        self.policy.delete_retention_days = match self.random.below(2) {
+            0 => None,
+            _ => Some(RETENTION_DAYS),
+        };
+        let set = self
+            .at(self.now)
+            .set_account_policy(ACCOUNT, self.policy, None);
+        set.unwrap().wait().unwrap();
+    }
+
+    /// As [`Walk::step`], with policies that change, and a clock that is set back while the store is closed.
+    fn step_of_policies(&mut self) {
+        match self.random.below(40) {
+            0..2 => self.change_policy(),
+            2 => {
+                self.now -= Duration::from_secs(self.random.below(10_000) as u64);
+                self.interrupt();
+            }
+            _ => self.step(),
         }
     }
 
@@ -307,6 +348,17 @@ fn histories_with_versions_and_deleted_blobs_agree_with_plain_maps() {
         delete_retention_days: Some(RETENTION_DAYS),
         ..AccountPolicy::default()
     });
+}
+
+#[test]
+fn histories_over_changes_of_policies_and_clocks_agree_with_plain_maps() {
+    with_seeds(
+        6,
+        setting("LAZURITE_MODEL_STEPS", 700),
+        |seed| Walk::new(seed, AccountPolicy::default()),
+        Walk::step_of_policies,
+        Walk::leave_nothing,
+    );
 }
 
 #[test]

@@ -14,9 +14,10 @@ impl Walk {
             assert!(name.snapshots.insert(moment, known.clone()).is_none());
             if version != known.version {
                 // What the snapshot keeps has become a version as well.
-                name.versions.insert(known.version.unwrap(), known.clone());
+                let old = known.clone();
                 known.version = version;
                 name.current = Some(known);
+                self.keep_version(at, old);
             }
         }
     }
@@ -149,13 +150,15 @@ impl Walk {
         let (to, none) = (address(at, BlobState::Current), Conditions::default());
         let metadata = vec![("n".to_string(), "v".to_string())];
         let set = self.at(self.now).set_blob_metadata(&to, metadata, &none);
-        if let Some(written) = agree(expected, set)
-            && self.policy.versioning
-        {
-            let name = self.name(at);
-            let known = name.current.as_mut().unwrap();
-            name.versions.insert(known.version.unwrap(), known.clone());
+        let Some(written) = agree(expected, set) else {
+            return;
+        };
+        let versioning = self.policy.versioning;
+        let known = self.name(at).current.as_mut().unwrap();
+        let old = known.clone();
+        if versioning || old.version.is_some() {
             known.version = written.version;
+            self.keep_version(at, old);
         }
     }
 

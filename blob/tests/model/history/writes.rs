@@ -48,7 +48,8 @@ impl Walk {
             let now = self.now;
             let name = self.name(at);
             name.staged.insert(id, body);
-            name.staged_at = Some(now);
+            // The clock may have been set back since the first of them.
+            name.staged_at = name.staged_at.max(Some(now));
         }
     }
 
