@@ -25,6 +25,8 @@
 //!                   container-id                           -> how many foreign references: of its records to files of other
 //!                                                             containers, and of foreign records to its files. Empty in stores
 //!                                                             of before they were counted: any number
+//! blob.moved        container-id                           -> key of the container's row, if it was renamed: what rows that name another
+//!                                                             container's row mean
 //! blob.timers       due kind subject                       -> key of the container's row; `sweep.rs` says what is due
 //! blob.copies       key of a blob in blob.blobs            -> key of the container's row: a copy to it is under way
 //! blob.tags         container-id tag-name 00 01 tag-value 00 01 blob-name 00 01            -> empty: of the current one

@@ -45,6 +45,15 @@ impl ContainerGates {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// As [`ContainerGates::alone`] for two containers.
+    pub(crate) fn both_alone(&self, keys: [&[u8]; 2]) -> Vec<RwLockWriteGuard<'_, ()>> {
+        let mut gates = keys.map(|key| self.index(key));
+        gates.sort_unstable();
+        let distinct = if gates[0] == gates[1] { 1 } else { 2 };
+        let write = |&gate: &usize| self.0[gate].write().unwrap_or_else(PoisonError::into_inner);
+        gates[..distinct].iter().map(write).collect()
+    }
+
     fn gate(&self, container_key: &[u8]) -> &RwLock<()> {
         &self.0[self.index(container_key)]
     }

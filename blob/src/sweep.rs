@@ -157,8 +157,9 @@ impl BlobService {
         }
     }
 
-    fn sweep_blob(&self, due: Due) -> Result<()> {
+    fn sweep_blob(&self, mut due: Due) -> Result<()> {
         let home = keys::container_of(&due.subject).ok_or_else(unreadable)?;
+        due.container_key = self.current_key(home, due.container_key)?;
         let name = match due.timer {
             Timer::Deleted | Timer::Snapshots | Timer::Trim => {
                 keys::history_name(&due.subject).map(|(name, _)| name)
@@ -178,6 +179,12 @@ impl BlobService {
             // Deleted itself: whoever restores it finds it as it was, and what it held ends later.
             None => {
                 let then = match self.subject_is_there(&due)? {
+                    // Renamed in this moment.
+                    true if self.current_key(home, due.container_key.clone())?
+                        != due.container_key =>
+                    {
+                        Then::Again(self.now())
+                    }
                     true => Then::Again(self.now() + LATER),
                     false => Then::Done,
                 };

@@ -254,6 +254,7 @@ impl BlobService {
     ) -> Result<()> {
         batch.delete_range(&self.keyspaces.copies, keys::all_of_container(container_id));
         batch.delete(&self.keyspaces.protected, &container_id.to_be_bytes());
+        batch.delete(&self.keyspaces.moved, &container_id.to_be_bytes());
         if self.has_foreign_references(container_id)? {
             let subject = container_id.to_be_bytes();
             let timer = keys::timer(Moment::at(now), Timer::Purge, &subject);
@@ -304,6 +305,57 @@ impl BlobService {
         let description = "The container was deleted while the copy was under way.";
         self.fail_copies(keys::all_of_container(found.id), description)?;
         Ok((found.written(), ticket))
+    }
+
+    /// Gives the container another name, at once and whatever it holds. Copies that were under way to its blobs have failed: who fetches
+    /// them knows the old name.
+    /// Errors: of the names; `InvalidInput` for containers of the service; `ContainerNotFound`; those of leases;
+    /// `ContainerAlreadyExists`.
+    pub fn rename_container(
+        &self,
+        account: &str,
+        container: &str,
+        new_name: &str,
+        lease_id: Option<Guid>,
+    ) -> Result<(Written, Ticket)> {
+        for name in [container, new_name] {
+            names::check_container_name(name)?;
+            if name.starts_with('$') {
+                return Err(Error::InvalidInput {
+                    reason: "containers of the service keep their names",
+                });
+            }
+        }
+        let [old_key, key] = [container, new_name].map(|name| keys::container(account, name));
+        self.wait_for_turn()?;
+        let gates = self.gates.both_alone([&old_key, &key]);
+        let mut found = self.keyspaces.container(&self.db, &old_key)?;
+        let now = self.now();
+        found.lease.check_write(lease_id, now, Leased::Container)?;
+        if self.db.get(&self.keyspaces.containers, &key)?.is_some() {
+            return Err(Error::ContainerAlreadyExists);
+        }
+        let written = self.stamp(now, Some(Validators::from(&found)));
+        found.etag = written.etag;
+        found.last_modified = written.last_modified;
+        let mut batch = Batch::new();
+        batch.delete(&self.keyspaces.containers, &old_key);
+        let value = codec::encode_container(&found);
+        batch.put(&self.keyspaces.containers, &key, &value);
+        batch.put(&self.keyspaces.moved, &found.id.to_be_bytes(), &key);
+        let ticket = self.db.write(batch)?;
+        drop(gates);
+        let description = "The container was renamed while the copy was under way.";
+        self.fail_copies(keys::all_of_container(found.id), description)?;
+        Ok((written, ticket))
+    }
+
+    /// The key of the row of a container that may have been renamed since a row named it.
+    pub(crate) fn current_key(&self, container_id: u128, named: Vec<u8>) -> Result<Vec<u8>> {
+        let moved = self
+            .db
+            .get(&self.keyspaces.moved, &container_id.to_be_bytes())?;
+        Ok(moved.map_or(named, |key| key.to_vec()))
     }
 
     /// One page of the account's containers, in byte order of names.

@@ -347,3 +347,107 @@ fn listing_looks_at_a_bounded_number_of_rows_a_page() {
     }
     assert_eq!((pages, found.len()), (3, 1));
 }
+
+#[test]
+fn a_renamed_container_has_all_that_it_had() {
+    let store = keeping_days();
+    store.create("taken").unwrap();
+    let none = Conditions::default();
+    store.put("name", b"body").unwrap();
+    store.put("gone", b"body").unwrap();
+    let expiry = Expiry::Absolute(at(50));
+    let set = store
+        .at(at(1))
+        .set_blob_expiry(&address("name"), expiry, &none);
+    set.unwrap().1.wait().unwrap();
+    store.delete("gone").unwrap();
+    let request = CopyBlob {
+        source_url: "url".to_string(),
+        ..CopyBlob::default()
+    };
+    let pending = store.at(at(1)).start_copy(&address("copy"), request, 4);
+    pending.unwrap().1.wait().unwrap();
+    let before = store.service.get_container_properties(ACCOUNT, CONTAINER);
+    let before = before.unwrap();
+    let rename = |from: &str, to: &str| {
+        let renamed = store.at(at(10)).rename_container(ACCOUNT, from, to, None);
+        renamed.map(|(written, ticket)| {
+            ticket.wait().unwrap();
+            written
+        })
+    };
+    assert_err!(rename("absent", "new"), Error::ContainerNotFound);
+    assert_err!(rename(CONTAINER, "taken"), Error::ContainerAlreadyExists);
+    assert_err!(rename(CONTAINER, CONTAINER), Error::ContainerAlreadyExists);
+    assert_err!(rename("$root", "new"), Error::InvalidInput { .. });
+    let written = rename(CONTAINER, "new").unwrap();
+    let found = store.service.get_container_properties(ACCOUNT, "new");
+    let found = found.unwrap();
+    assert_eq!((found.id, found.etag), (before.id, written.etag));
+    assert!(found.etag != before.etag);
+    assert_err!(
+        store.service.get_container_properties(ACCOUNT, CONTAINER),
+        Error::ContainerNotFound
+    );
+    let copy = in_container("new", "copy");
+    let copy = store.at(at(11)).get_blob_properties(&copy, &none).unwrap();
+    assert_eq!(copy.copy.unwrap().status, CopyStatus::Failed);
+    // The old name is free, and nothing of the one is taken for the other's.
+    store.create(CONTAINER).unwrap();
+    store.put("name", b"other").unwrap();
+    rename("new", "newer").unwrap();
+    let moved = in_container("newer", "name");
+    let download = store.at(at(12)).get_blob(&moved, None, &none).unwrap();
+    assert_eq!(drain(download.body, 1000), b"body");
+    // What was due under the old name is done under the new one.
+    let swept = store.at(at(60)).sweep(100).unwrap();
+    assert_eq!(swept.failures, Vec::<String>::new());
+    assert_err!(
+        store.at(at(60)).get_blob(&moved, None, &none),
+        Error::BlobNotFound
+    );
+    let rows = store.rows(&store.service.keyspaces.timers);
+    store.at(at(10 * 24 * 60 * 60)).sweep(100).unwrap();
+    assert!(store.rows(&store.service.keyspaces.timers) < rows);
+    for container in [CONTAINER, "newer", "taken"] {
+        let deleted = store
+            .at(at(10 * 24 * 60 * 60))
+            .delete_container(ACCOUNT, container, &none);
+        deleted.unwrap().wait().unwrap();
+    }
+    store.at(at(99 * 24 * 60 * 60)).sweep(100).unwrap();
+    store.empty();
+    assert_eq!(store.rows(&store.service.keyspaces.moved), 0);
+}
+
+fn keeping_days() -> Store {
+    let store = store();
+    let policy = AccountPolicy {
+        delete_retention_days: Some(1),
+        ..AccountPolicy::default()
+    };
+    let set = store.service.set_account_policy(ACCOUNT, policy, None);
+    set.unwrap().wait().unwrap();
+    store
+}
+
+#[test]
+fn a_leased_container_is_renamed_by_who_has_the_lease() {
+    let store = store();
+    let action = LeaseAction::Acquire {
+        duration: LeaseDuration::Infinite,
+        proposed: Some(Guid(7)),
+    };
+    let none = Conditions::default();
+    let leased = store
+        .at(at(1))
+        .lease_container(ACCOUNT, CONTAINER, action, &none);
+    leased.unwrap().2.wait().unwrap();
+    let rename = |lease_id| {
+        let service = store.at(at(2));
+        service.rename_container(ACCOUNT, CONTAINER, "new", lease_id)
+    };
+    assert_err!(rename(None), Error::LeaseIdMissing);
+    let renamed = rename(Some(Guid(7)));
+    renamed.unwrap().1.wait().unwrap();
+}

@@ -152,6 +152,7 @@ impl BlobService {
         description: &str,
     ) -> Result<bool> {
         let home = keys::container_of(key).ok_or_else(unreadable)?;
+        let container_key = self.current_key(home, container_key)?;
         let name = keys::blob_name(key).ok_or_else(unreadable)?;
         let _gate = self.gates.shared(&container_key);
         let _lock = self.locks.lock(key);

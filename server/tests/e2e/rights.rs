@@ -915,3 +915,37 @@ fn a_token_opens_all_but_the_access_control_lists_of_tables() {
         }
     }
 }
+
+/// A container that is renamed is gone under its old name: who may not delete it may not rename it either.
+#[test]
+fn a_container_is_renamed_by_who_may_write_and_delete_it() {
+    let server = Server::fresh();
+    let container = |method: &str, name: &str| {
+        Request::new(Service::Blob, method, &format!("/{name}?restype=container"))
+    };
+    container("PUT", "old").send(&server).is(201);
+    Request::new(Service::Blob, "PUT", "/old/blob")
+        .header("x-ms-blob-type", "BlockBlob")
+        .body("body")
+        .send(&server)
+        .is(201);
+    let target = "/new?restype=container&comp=rename";
+    let rename = |sas: &str| {
+        with_sas("PUT", target, sas)
+            .header("x-ms-source-container-name", "old")
+            .send(&server)
+    };
+    for letters in ["w", "d", "rlacup"] {
+        assert_eq!(
+            rename(&account_sas(letters)).is(403).code(),
+            "AuthorizationPermissionMismatch"
+        );
+    }
+    let named_nothing = with_sas("PUT", target, &account_sas("wd")).send(&server);
+    assert_eq!(named_nothing.is(400).code(), "MissingRequiredHeader");
+    rename(&account_sas("wd")).is(200);
+    rename(&account_sas("wd")).is(404);
+    container("GET", "old").send(&server).is(404);
+    let blob = Request::new(Service::Blob, "GET", "/new/blob").send(&server);
+    assert_eq!(blob.is(200).text(), "body");
+}

@@ -5,7 +5,8 @@ use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, metadata, parse_policies, put, put_metadata, xml};
 use super::Request;
 use super::encryption;
-use super::lease::put_lease;
+
+use super::lease::{optional_id, put_lease};
 use crate::codec::date;
 use crate::codec::policies::{self, SignedIdentifier};
 use axum::body::Body;
@@ -131,6 +132,19 @@ pub async fn restore_container(request: Request) -> Result<Response<Body>> {
     let (written, ticket) = request.call(call).await?;
     ticket.await?;
     Ok(with_validators(empty(201), &written))
+}
+
+/// Rename Container. Source: the published OpenAPI document, `Container_Rename`.
+pub async fn rename_container(request: Request) -> Result<Response<Body>> {
+    let context = &request.context;
+    let source = context.required_header("x-ms-source-container-name")?;
+    let lease_id = optional_id(context, "x-ms-source-lease-id")?;
+    let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
+        blobs.rename_container(r.account(), &source, &r.container, lease_id)
+    };
+    let (written, ticket) = request.call(call).await?;
+    ticket.await?;
+    Ok(with_validators(empty(200), &written))
 }
 
 /// ETag and Last-Modified, version and encryption scope, as every write answers them.

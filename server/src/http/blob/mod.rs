@@ -198,6 +198,7 @@ fn begin<'a>(
         Operation::SetBlobLegalHold => Box::pin(protect::set_blob_legal_hold(request)),
         Operation::SetBlobExpiry => Box::pin(protect::set_blob_expiry(request)),
         Operation::RestoreContainer => Box::pin(container::restore_container(request)),
+        Operation::RenameContainer => Box::pin(container::rename_container(request)),
         Operation::UndeleteBlob => Box::pin(write::undelete_blob(request)),
         Operation::FindBlobsByTags => Box::pin(tags::find_blobs_by_tags(request)),
     }

@@ -73,6 +73,8 @@ fn needs_of_operation(operation: Operation, context: &Context) -> Needs {
         | Operation::DeleteBlobImmutabilityPolicy
         | Operation::SetBlobLegalHold => Needs::same("o", Any("i")),
         Operation::RestoreContainer => Needs::account_only("c", Any("w")),
+        // One name goes, another comes. No document says what it needs.
+        Operation::RenameContainer => Needs::account_only("c", Letters::All("wd")),
         Operation::GetBlobTags | Operation::SetBlobTags => Needs::same("o", Any("t")),
         Operation::FindBlobsByTags => Needs::same("oc", Any("f")),
         Operation::AppendBlock | Operation::AppendBlockFromUrl | Operation::AppendBlobSeal => {

@@ -62,6 +62,7 @@ pub enum Operation {
     SetBlobLegalHold,
     SetBlobExpiry,
     RestoreContainer,
+    RenameContainer,
 }
 
 /// Source: each operation's "Request" section.
@@ -214,11 +215,13 @@ fn route_container(method: &Method, comp: &str) -> Result<Operation> {
         (&Method::GET, "list") => Ok(Operation::ListBlobs),
         (&Method::PUT, "lease") => Ok(Operation::LeaseContainer),
         (&Method::PUT, "undelete") => Ok(Operation::RestoreContainer),
-        (_, "rename") => Err(Failure::unsupported("Rename Container")),
+        (&Method::PUT, "rename") => Ok(Operation::RenameContainer),
         (&Method::POST, "batch") => Ok(Operation::Batch),
         (_, "batch") => Err(known::UNSUPPORTED_HTTP_VERB.into()),
         (&Method::GET, "blobs") => Ok(Operation::FindBlobsByTags),
-        (_, "" | "metadata" | "acl" | "list" | "lease") => Err(known::UNSUPPORTED_HTTP_VERB.into()),
+        (_, "" | "metadata" | "acl" | "list" | "lease" | "rename") => {
+            Err(known::UNSUPPORTED_HTTP_VERB.into())
+        }
         _ => Err(Failure::parameter(
             "comp",
             comp,
