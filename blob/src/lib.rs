@@ -84,6 +84,7 @@ use etag::EtagClock;
 use lazurite_engine::{Db, IdSource, KeyLocks, Keyspace, KeyspaceOptions, WallClock};
 use locks::ContainerGates;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 /// The Blob service over one store. Shared by all threads; holds no state of its own but locks and the ETag clock.
 #[derive(Debug)]
@@ -99,6 +100,8 @@ pub struct BlobService {
     file_locks: KeyLocks,
     policies: AccountPolicies,
     etags: EtagClock,
+    /// Operations under way that hold locks for long.
+    long_work: AtomicUsize,
 }
 
 /// What the service owns in the store. `keys.rs` says what the keys of each look like.
@@ -148,6 +151,7 @@ impl BlobService {
             file_locks: KeyLocks::default(),
             policies: AccountPolicies::default(),
             etags: EtagClock::default(),
+            long_work: AtomicUsize::new(0),
         })
     }
 }

@@ -5,8 +5,9 @@ use crate::moment::Moment;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-/// A page ends early once its names and metadata have this many bytes: names and metadata can be long.
-const BYTES_MAX: usize = 8 << 20;
+/// A page ends early once its names and metadata have this many bytes: a document of them is up to six times as long, and is in memory
+/// until the client has taken it.
+const BYTES_MAX: usize = 1 << 20;
 
 /// A page as it fills.
 pub(crate) struct Pager<T> {

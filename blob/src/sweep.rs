@@ -167,6 +167,8 @@ impl BlobService {
             _ => keys::blob_name(&due.subject),
         };
         let name = name.ok_or_else(unreadable)?;
+        let is_long = matches!(due.timer, Timer::Trim | Timer::Snapshots);
+        let _long = is_long.then(|| self.begin_long_work());
         let _gate = self.gates.shared(&due.container_key);
         let _lock = self.locks.lock(&keys::blob(home, &name));
         let container = self
@@ -194,6 +196,7 @@ impl BlobService {
             Some(container) => {
                 let key = due.container_key.clone();
                 let mut write = self.open_write(key, container, policy, name)?;
+                write.is_deletion = true;
                 let then = match due.timer {
                     Timer::Deleted => write.end_deleted(&due)?,
                     Timer::Staging => write.end_staging()?,
@@ -219,7 +222,7 @@ impl BlobService {
 
     /// Nobody is told of a sweep, so nobody waits for it: one that a power cut undoes is done again.
     fn write_swept(&self, batch: Batch) -> Result<()> {
-        drop(self.db.write(batch)?);
+        drop(self.write_deletion(batch)?);
         Ok(())
     }
 

@@ -30,8 +30,9 @@ pub struct Batch {
     /// Keeps the segments of large values until the memtable refers to them.
     pub(crate) pins: Vec<Pin>,
     pub(crate) value_length_max: usize,
-    /// Whether anything is deleted: such a batch may give back more than it takes.
+    /// Whether anything is deleted, and whether anything is put: a batch that only deletes gives back more than it takes.
     pub(crate) deletes: bool,
+    pub(crate) puts: bool,
     /// Each keyspace named, once for each stretch of changes to it.
     pub(crate) keyspaces: Vec<Arc<Tree>>,
     key_length_max: usize,
@@ -47,6 +48,7 @@ impl Batch {
     /// Sets `key` to `value`. Values over the separation threshold go to the value log by themselves.
     pub fn put(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8]) {
         self.note(keyspace);
+        self.puts = true;
         self.value_length_max = self.value_length_max.max(value.len());
         // One allocation for the usual batch: a single change, or a few small ones.
         let bytes = key.len() + value.len() + 16;
@@ -60,6 +62,7 @@ impl Batch {
     /// Sets `key` to a value that a [`ValueWriter`](crate::ValueWriter) has streamed into the value log.
     pub fn put_large(&mut self, keyspace: &Keyspace, key: &[u8], value: LargeValue) {
         self.note(keyspace);
+        self.puts = true;
         self.push_pointer(keyspace.id(), key, value);
     }
 

@@ -62,7 +62,9 @@ impl KeyRange {
 /// Says that its holder has waited for its turn to write: see [`Db::admit`].
 #[derive(Debug)]
 #[must_use]
-pub struct Admission(());
+pub struct Admission {
+    is_deletion: bool,
+}
 
 /// How much the threads of the engine stand back for those of its callers, and compaction for flushes: on two cores they
 /// would take turns of milliseconds with a writer otherwise.
@@ -132,33 +134,39 @@ impl Db {
 
     /// Makes `batch` visible, whole, to every read that starts after the return; the ticket says when it is durable.
     /// A caller that holds a key lock may release it now and wait afterwards. Waits while flushes, compactions or
-    /// syncs lag far behind. Errors: `TooLarge`; `NoSpace`, after which the batch is not there and later ones may succeed, those that delete
-    /// something first of all (`Config::reserve_bytes`); `ReadOnly`; any other error leaves it open whether the batch will be
+    /// syncs lag far behind. Errors: `TooLarge`; `NoSpace`, after which the batch is not there and later ones may succeed, those that only
+    /// delete first of all (`Config::reserve_bytes`); `ReadOnly`; any other error leaves it open whether the batch will be
     /// there after a restart.
     pub fn write(&self, batch: Batch) -> Result<Ticket> {
         self.store().check_writable()?;
         if batch.is_empty() {
             return Ok(Ticket::ready());
         }
-        self.store().admit(batch.deletes)?;
-        self.write_admitted(batch, &Admission(()))
+        let is_deletion = batch.deletes && !batch.puts;
+        self.store().admit(is_deletion)?;
+        self.write_admitted(batch, &Admission { is_deletion })
     }
 
     /// Waits until a writer has to wait no longer: see [`Db::write_admitted`]. Errors: as [`Db::write`]; `NoSpace` if puts are
     /// refused.
     pub fn admit(&self) -> Result<Admission> {
-        self.store().admit(false).map(|()| Admission(()))
+        let is_deletion = false;
+        self.store().admit(is_deletion)?;
+        Ok(Admission { is_deletion })
     }
 
-    /// As [`Db::admit`], for a batch that deletes something: it is admitted while puts are refused for lack of space.
+    /// As [`Db::admit`], for an operation that deletes: it is admitted while puts are refused for lack of space, and what little it puts is
+    /// not refused either. What puts more than it deletes is no deletion.
     pub fn admit_deletion(&self) -> Result<Admission> {
-        self.store().admit(true).map(|()| Admission(()))
+        let is_deletion = true;
+        self.store().admit(is_deletion)?;
+        Ok(Admission { is_deletion })
     }
 
     /// As [`Db::write`], but does not wait for flushes, compactions or syncs: the caller did before it took the locks under which
     /// it writes. So the limits are exceeded by no more than what the holders of admissions write: write little with each, and
     /// soon.
-    pub fn write_admitted(&self, batch: Batch, _admission: &Admission) -> Result<Ticket> {
+    pub fn write_admitted(&self, batch: Batch, admission: &Admission) -> Result<Ticket> {
         let store = self.store();
         store.check_writable()?;
         if batch.is_empty() {
@@ -168,10 +176,10 @@ impl Db {
             store.check_keyspace(keyspace)?;
         }
         batch.check_keys()?;
-        let (threshold, deletes) = (store.config.value_bytes_separated, batch.deletes);
+        let threshold = store.config.value_bytes_separated;
         let batch = batch.separate_values(threshold, |value| store.write_value(value))?;
         batch.check()?;
-        if !deletes {
+        if !admission.is_deletion {
             store.room.take(batch.payload.len() as u64)?;
         }
         let sequence = store.commit(batch)?;

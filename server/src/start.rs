@@ -49,6 +49,9 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the threads that serve connections may take to end once their requests had their time.
 const THREADS_END_MAX: Duration = Duration::from_secs(1);
 
+/// How long the store may take to close.
+const CLOSE_MAX: Duration = Duration::from_secs(3);
+
 /// Serves until a signal comes. The error is a sentence for the person who started the program.
 pub fn run(cli: &Cli, services: &[ServiceKind]) -> Result<(), String> {
     cli.check()?;
@@ -126,15 +129,36 @@ async fn run_until_signal(
         reload(cli, &app.accounts, tls.as_ref());
     }
     sweeper.abort();
+    // Who asks again does not want to wait.
+    tokio::spawn(async move {
+        while let Asked::Reload = signals.wait().await {}
+        std::process::exit(1);
+    });
     announce::closing(services, "service is closing...", out);
     let _ = stop.send(true);
     while serving.join_next().await.is_some() {}
     if let Some(carriers) = Arc::into_inner(carriers) {
         carriers.close(THREADS_END_MAX).await;
     }
-    app.analytics.close().await;
-    let _ = logs.await;
-    db.close().map_err(|error| error.to_string())?;
+    let closing = async {
+        app.analytics.close().await;
+        let _ = logs.await;
+        let db = db.clone();
+        tokio::task::spawn_blocking(move || db.close()).await
+    };
+    match tokio::time::timeout(CLOSE_MAX, closing).await {
+        Ok(Ok(closed)) => closed.map_err(|error| error.to_string())?,
+        Ok(Err(panic)) => return Err(panic.to_string()),
+        Err(_) => {
+            tracing::error!(
+                "ended without the disk, which did not answer for {} s: a power cut now takes what was written last",
+                CLOSE_MAX.as_secs()
+            );
+            // Whatever is dropped here could wait for the disk again. The log gets the time to say this.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            std::process::exit(1);
+        }
+    }
     announce::closing(services, "service successfully closed", out);
     Ok(())
 }

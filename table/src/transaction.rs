@@ -51,7 +51,7 @@ impl TableService {
     ) -> Result<(Vec<Option<DateTime>>, Ticket), TransactionError> {
         check(operations)?;
         let is_deletion = |operation: &Operation| matches!(operation.write, Write::Delete(_));
-        let admission = match operations.iter().any(is_deletion) {
+        let admission = match operations.iter().all(is_deletion) {
             true => self.db.admit_deletion(),
             false => self.db.admit(),
         };

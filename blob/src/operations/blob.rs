@@ -11,6 +11,7 @@ use crate::download::{ByteRange, Download};
 use crate::error::{Error, Result};
 use crate::etag::whole_seconds;
 use crate::keys::History;
+use crate::listing::unreadable;
 use crate::model::{Blob, BlobAddress, BlobHeaders, BlobState, Metadata, Tags, Written};
 use crate::names;
 use lazurite_engine::Ticket;
@@ -170,40 +171,48 @@ impl BlobService {
         address: &BlobAddress<'_>,
         request: &DeleteBlob,
     ) -> Result<(BlobDeletion, Ticket)> {
-        let mut first = true;
-        loop {
-            if let Some(done) = self.delete_step(address, request, first)? {
-                return Ok(done);
-            }
-            first = false;
-        }
+        let deleted = self.delete_in_steps(address, request, u32::MAX)?;
+        deleted.ok_or_else(unreadable)
     }
 
-    /// One bounded step of a deletion; `None` if snapshots are left. Each step holds the locks anew and checks again. What a kill leaves
-    /// undone was not acknowledged, and is done by deleting again.
-    pub(super) fn delete_step(
+    /// As [`BlobService::delete_blob`], of at most so many steps; `None` if snapshots are left. Each step is a batch of bounded size. The locks
+    /// are held over all of them: a deletion that is refused has deleted nothing. What a kill leaves undone was not acknowledged, and is
+    /// done by deleting again.
+    pub(super) fn delete_in_steps(
         &self,
         address: &BlobAddress<'_>,
         request: &DeleteBlob,
-        is_first: bool,
+        steps_max: u32,
     ) -> Result<Option<(BlobDeletion, Ticket)>> {
+        let _long = request.snapshots.map(|_| self.begin_long_work());
         let condition = request.conditions.for_write()?;
         let mut write = self.begin_any_write(address)?;
+        write.is_deletion = true;
         let permanent = if request.permanent {
             write.delete_permanently(address.state, condition, request)?;
-            Some(true)
+            true
         } else if address.state != BlobState::Current {
             let (place, blob) = write.find_for_change(address.state, condition)?;
             request.conditions.check_tags(&blob.tags)?;
             request.tier_changed.check(&blob, write.now)?;
-            Some(write.delete_past(place, blob, request.snapshots)?)
+            write.delete_past(place, blob, request.snapshots)?
         } else {
             write.check(condition, &request.conditions, WriteKind::Change)?;
             request.tier_changed.check(&write.existing()?, write.now)?;
-            write.delete_current(request.snapshots, is_first)?
+            let mut steps = 0;
+            loop {
+                match write.delete_current(request.snapshots, steps == 0)? {
+                    Some(permanent) => break permanent,
+                    None => write.commit_step()?,
+                }
+                steps += 1;
+                if steps == steps_max {
+                    return Ok(None);
+                }
+            }
         };
         let ticket = write.commit()?;
-        Ok(permanent.map(|permanent| (BlobDeletion { permanent }, ticket)))
+        Ok(Some((BlobDeletion { permanent }, ticket)))
     }
 }
 

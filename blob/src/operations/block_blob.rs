@@ -69,6 +69,9 @@ pub struct PutBlockList {
     pub conditions: Conditions,
 }
 
+/// A list of so many blocks takes milliseconds to read and write.
+const LONG_LIST: usize = 500;
+
 impl BlobService {
     /// Begins a body, which the caller writes to the upload and then gives to the operation it is for. Nothing of it is
     /// visible before, and dropping it leaves nothing. `claimed` is what the request says of its body: `Content-MD5` or
@@ -234,6 +237,12 @@ impl BlobService {
         let brought = write.brought(key, &request.conditions)?;
         write.check_online()?;
         let permit = write.permit_current(Action::Replace)?;
+        let listed = write.current().map_or(0, |blob| match blob.content {
+            Content::Blocks { count } => count as usize,
+            _ => 0,
+        });
+        let is_long = listed.max(request.blocks.len()) > LONG_LIST;
+        let _long = is_long.then(|| self.begin_long_work());
         let (list, layers) = write.replace_blocks(&request.blocks, &brought)?;
         let blob = write.new_blob(NewBlob {
             content: Content::Blocks {

@@ -166,6 +166,7 @@ impl BlobService {
         let condition = conditions.for_container_write()?;
         let key = keys::container(account, container);
         self.wait_for_turn()?;
+        let _long = self.begin_long_work();
         let _gate = self.gates.alone(&key);
         let mut found = self.keyspaces.container(&self.db, &key)?;
         condition.check(WriteKind::Change, Some(Validators::from(&found)))?;
@@ -191,7 +192,7 @@ impl BlobService {
             }
             None => self.drop_container(&mut batch, found.id, now)?,
         }
-        Ok(self.db.write(batch)?)
+        self.write_deletion(batch)
     }
 
     /// Fails if something in the container has to stay. The caller keeps writers out.

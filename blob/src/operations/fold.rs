@@ -1,13 +1,14 @@
 //! Folding: an append blob gets a layer with each append that follows a snapshot or a copy, a page blob with each write that follows a
 //! copy. Small layers at its end are copied into one, so that records, reads and later snapshots cost the same however many there were.
 
+use super::page_ranges::is_later;
 use super::permit::Action;
-use super::write::BlobWrite;
+use super::write::{BlobWrite, Place};
 use crate::BlobService;
 use crate::codec;
 use crate::download::missing;
 use crate::error::Result;
-use crate::keys::{self, File};
+use crate::keys::{self, File, History};
 use crate::listing::unreadable;
 use crate::model::{Blob, BlobAddress, BlobBlock, Extent, Layer, Pages};
 use crate::page_write::{is_large, read_pages};
@@ -112,8 +113,12 @@ type Folded = BTreeMap<u64, Vec<Extent>>;
 impl BlobWrite<'_> {
     /// The blob with one layer in place of some at its end, if what these show is little.
     fn fold_pages(&mut self, mut blob: Blob) -> Result<Option<Blob>> {
+        let kept = self.layers_of_snapshots(&blob)?;
         for count in [LAYERS_MIN - 4, 4] {
             let first = blob.layers.len() - count;
+            if first < kept {
+                continue;
+            }
             let file = self.new_file();
             let Some(windows) = self.copy_pages(&blob.layers[first..], blob.length, file)? else {
                 continue;
@@ -136,6 +141,16 @@ impl BlobWrite<'_> {
             return Ok(Some(blob));
         }
         Ok(None)
+    }
+
+    /// How many layers the blob has in common with its snapshots at most. They tell what has changed since, and are not folded.
+    fn layers_of_snapshots(&self, blob: &Blob) -> Result<usize> {
+        let Some(moment) = self.last_moment(History::Snapshot)? else {
+            return Ok(0);
+        };
+        let newest = self.past(Place::Past(History::Snapshot, moment))?;
+        let newest = newest.filter(|newest| is_later(blob, newest));
+        Ok(newest.map_or(0, |newest| newest.layers.len()))
     }
 
     /// Copies what layers show to a file, where it keeps what it was encrypted for and how old it is. `None` if it is too much.

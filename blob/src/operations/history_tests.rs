@@ -66,7 +66,7 @@ fn a_deletion_that_was_cut_short_is_done_by_deleting_again() {
     let (store, _) = with_many_snapshots(AccountPolicy::default());
     let step = store
         .service
-        .delete_step(&address("name"), &include(), true)
+        .delete_in_steps(&address("name"), &include(), 1)
         .unwrap();
     assert!(step.is_none());
     assert_eq!(store.count("snapshot", at(6)), MANY - HISTORY_STEP);

@@ -373,3 +373,29 @@ fn page_ranges_are_bounded_whoever_asks() {
     }
     assert_eq!(ends, [500 * (64 << 10), 600 * (64 << 10)]);
 }
+
+/// However many layers a blob has: what has changed since a snapshot is told after the next write too.
+#[test]
+fn layers_are_not_folded_under_a_snapshot() {
+    for rounds in 14..30 {
+        let store = store();
+        for name in ["a", "b"] {
+            store.put_page_blob(name, 32 << 10);
+        }
+        for round in 0..rounds {
+            let (from, to) = [("a", "b"), ("b", "a")][round % 2];
+            store.put_page(from, round as u64 * 512, &[1; 512]).unwrap();
+            store.copy(from, to).unwrap();
+        }
+        let previous = Some(store.snapshot("a").unwrap());
+        let request = GetPageRanges {
+            previous,
+            ..GetPageRanges::default()
+        };
+        for (start, count) in [(31 << 10, 1), (30 << 10, 2)] {
+            store.put_page("a", start, &[2; 512]).unwrap();
+            let changed = store.at(at(0)).get_page_ranges(&address("a"), &request);
+            assert_eq!(changed.unwrap().ranges.len(), count, "{rounds}");
+        }
+    }
+}

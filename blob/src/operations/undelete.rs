@@ -25,6 +25,7 @@ impl BlobService {
         address: &BlobAddress<'_>,
         lease_id: Option<Guid>,
     ) -> Result<Ticket> {
+        let _long = self.begin_long_work();
         let mut undeletion = Undeletion {
             from: FIRST,
             last: None,

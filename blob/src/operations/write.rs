@@ -16,6 +16,7 @@ use lazurite_engine::{Batch, KeyGuard, Keyspace, Ticket};
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::sync::RwLockReadGuard;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 /// A write to the blobs of one name under way: nobody else changes them, or deletes their container, until it is committed or
@@ -40,6 +41,8 @@ pub(crate) struct BlobWrite<'a> {
     pub(crate) uncommitted: Option<u128>,
     pub(crate) batch: Batch,
     pub(crate) files: FileChanges,
+    /// Whether the operation deletes: a store without room takes it.
+    pub(crate) is_deletion: bool,
     // Dropped in this order, the reverse of taking them.
     pub(crate) file_lock: Option<KeyGuard<'a>>,
     _lock: Option<KeyGuard<'a>>,
@@ -135,6 +138,23 @@ impl BlobService {
         Ok(())
     }
 
+    /// Says until it is dropped that locks are held for long: see [`BlobService::has_long_work`].
+    pub(crate) fn begin_long_work(&self) -> LongWork<'_> {
+        self.long_work.fetch_add(1, Ordering::Relaxed);
+        LongWork(&self.long_work)
+    }
+
+    /// Whether an operation is under way that holds locks for more than a few milliseconds: a hint for those who must not block.
+    pub fn has_long_work(&self) -> bool {
+        self.long_work.load(Ordering::Relaxed) > 0
+    }
+
+    /// Writes the batch of an operation that deletes, which a store without room takes too.
+    pub(crate) fn write_deletion(&self, batch: Batch) -> Result<Ticket> {
+        let admission = self.db.admit_deletion()?;
+        Ok(self.db.write_admitted(batch, &admission)?)
+    }
+
     /// Reads the record and the clock. The caller holds the locks.
     pub(crate) fn open_write(
         &self,
@@ -165,6 +185,7 @@ impl BlobService {
             uncommitted,
             batch: Batch::new(),
             files: FileChanges::new(home),
+            is_deletion: false,
             file_lock: None,
             _lock: None,
             _gates: Vec::new(),
@@ -185,6 +206,15 @@ impl BlobService {
             }
         }
         Ok(())
+    }
+}
+
+/// Held by an operation that holds locks for long.
+pub(crate) struct LongWork<'a>(&'a AtomicUsize);
+
+impl Drop for LongWork<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -523,11 +553,28 @@ impl<'a> BlobWrite<'a> {
         Ok((written, self.commit()?))
     }
 
+    /// Writes what was put and removed, and goes on with the locks held. Not waited for: the last step's ticket is of a later write.
+    pub(crate) fn commit_step(&mut self) -> Result<()> {
+        let none = FileChanges::new(self.home());
+        let files = std::mem::replace(&mut self.files, none);
+        let service = self.service;
+        let _files = service.settle_files(&mut self.batch, &files, self.now)?;
+        let batch = std::mem::take(&mut self.batch);
+        drop(match self.is_deletion {
+            true => service.write_deletion(batch)?,
+            false => service.db.write(batch)?,
+        });
+        Ok(())
+    }
+
     /// Writes what was put and removed, and lets go of the blob.
     pub(crate) fn commit(mut self) -> Result<Ticket> {
         let service = self.service;
         let _files = service.settle_files(&mut self.batch, &self.files, self.now)?;
         let batch = std::mem::take(&mut self.batch);
-        Ok(service.db.write(batch)?)
+        match self.is_deletion {
+            true => service.write_deletion(batch),
+            false => Ok(service.db.write(batch)?),
+        }
     }
 }

@@ -164,7 +164,11 @@ impl QueueService {
         let seconds = visibility::visibility_seconds(request.visibility_seconds, 0)?;
         check_text(request.text.unwrap_or_default())?;
         let receipt = parse_receipt(request.pop_receipt)?;
-        let admission = self.db.admit_deletion()?;
+        // A new text may be longer than the old one.
+        let admission = match request.text {
+            Some(_) => self.db.admit()?,
+            None => self.db.admit_deletion()?,
+        };
         let lock = Live::lock_consumer;
         self.with_queue(account, queue, lock, &admission, |live, _consumer| {
             let now = self.now();

@@ -83,13 +83,15 @@ const PARAMETERS: [&str; 36] = [
     "srq", "tn", "spk", "srk", "epk", "erk", "rscc", "rscd", "rsce", "rscl", "rsct",
 ];
 
-/// The first parameter of a SAS that is given again.
-fn repeated(query: &Query) -> Option<&'static str> {
+/// The first parameter of a SAS, or that it covers, that is given again.
+fn repeated(query: &Query) -> Option<String> {
     let count = |name: &str| {
         let same = |pair: &&(String, String)| pair.0.eq_ignore_ascii_case(name);
         query.pairs().iter().filter(same).count()
     };
-    PARAMETERS.into_iter().find(|name| count(name) > 1)
+    let covered = query.get_literal("srq").unwrap_or_default();
+    let mut names = PARAMETERS.into_iter().chain(covered.split(','));
+    names.find(|name| count(name) > 1).map(str::to_string)
 }
 
 fn has_control(text: impl AsRef<str>) -> bool {
@@ -136,7 +138,8 @@ impl<'a> Sas<'a> {
     /// Refuses a SAS that is good for longer than the account lets it. Of one whose times stand in a stored access policy the owner of
     /// the account has decided. Source: Configure an expiration policy for shared access signatures.
     pub fn check_life(&self, longest: Option<Duration>) -> Result<()> {
-        let Some(longest) = longest.filter(|_| self.policy_name().is_none()) else {
+        let ends_with_policy = self.policy_name().is_some() && !self.query.has("se");
+        let Some(longest) = longest.filter(|_| !ends_with_policy) else {
             return Ok(());
         };
         let time = |name: &str| self.either_time(name, None);
@@ -149,9 +152,12 @@ impl<'a> Sas<'a> {
         }
     }
 
-    /// The stored access policy this SAS refers to.
+    /// The stored access policy this SAS refers to. Only a service SAS can: the signatures of others do not cover `si`.
     pub fn policy_name(&self) -> Option<String> {
-        self.optional("si")
+        match self.kind {
+            Kind::Service => self.optional("si"),
+            Kind::Account | Kind::UserDelegation => None,
+        }
     }
 
     /// The table that `tn` names, in lower case.

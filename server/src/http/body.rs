@@ -28,8 +28,9 @@ const PAUSE_BYTES: usize = 256 << 10;
 /// hosted service waits for.
 pub const PACE_BYTES: u64 = 32 << 10;
 const PACE_SECONDS: u64 = 30;
-/// How long a client may send nothing while memory is short.
+/// How long a client may send nothing while memory is short, and what it has to send a second to keep a share of the memory then.
 const SILENCE_IN_NEED_SECONDS: u64 = 5;
+const RATE_IN_NEED: u64 = 128 << 10;
 
 /// Most bytes of an unread body that are read and dropped so that the client gets its answer: closing at once would
 /// reset the connection, and the answer with it.
@@ -67,6 +68,8 @@ pub struct Bounds {
 struct Pace {
     bytes: u64,
     waited: Duration,
+    /// Since when the body has had a share of the budget, and what has come since.
+    held: Option<(Instant, u64)>,
 }
 
 impl RequestBody {
@@ -113,6 +116,7 @@ impl RequestBody {
     async fn reserve(&mut self, bytes: usize) -> Result<()> {
         if bytes > FREE_BYTES && self.share.is_none() {
             self.share = Some(budget::reserve(bytes).await?);
+            self.pace.held = Some((Instant::now(), 0));
         }
         Ok(())
     }
@@ -189,17 +193,24 @@ impl Pace {
     /// How long the next bytes are waited for.
     fn patience(&self) -> Duration {
         let left = Duration::from_secs(PACE_SECONDS).saturating_sub(self.waited);
-        if budget::is_short() {
-            left.min(Duration::from_secs(SILENCE_IN_NEED_SECONDS))
-        } else {
-            left
+        if !budget::is_short() {
+            return left;
         }
+        let silence = Duration::from_secs(SILENCE_IN_NEED_SECONDS);
+        let in_need = self.held.map_or(silence, |(since, bytes)| {
+            let time = silence + Duration::from_millis(bytes * 1000 / RATE_IN_NEED);
+            time.saturating_sub(since.elapsed()).min(silence)
+        });
+        left.min(in_need)
     }
 
     fn came(&mut self, bytes: u64) {
+        if let Some((_, held)) = &mut self.held {
+            *held += bytes;
+        }
         self.bytes += bytes;
         if self.bytes >= PACE_BYTES {
-            *self = Pace::default();
+            (self.bytes, self.waited) = (0, Duration::ZERO);
         }
     }
 }
@@ -250,23 +261,25 @@ pub async fn collect(mut body: RequestBody, limit: usize) -> Result<Bytes> {
         return Err(too_large());
     }
     let length = body.length_at_most().map(|length| length as usize);
-    body.reserve(length.unwrap_or(limit)).await?;
     let Some(first) = body.next_chunk().await? else {
         return Ok(Bytes::new());
     };
-    if first.len() > limit {
-        return Err(too_large());
+    if length == Some(first.len()) && first.len() <= FREE_BYTES {
+        return Ok(first);
     }
     let mut document = BytesMut::new();
     let mut since_pause = 0;
-    while let Some(chunk) = body.next_chunk().await? {
-        if document.is_empty() {
-            // Room for all of it: a buffer that grows is copied each time, and holds the thread.
-            document.reserve(length.unwrap_or(0));
-            document.extend_from_slice(&first);
-        }
-        if document.len() + chunk.len() > limit {
+    let mut next = Some(first);
+    while let Some(chunk) = next {
+        let came = document.len() + chunk.len();
+        if came > limit {
             return Err(too_large());
+        }
+        if came > FREE_BYTES && body.share.is_none() {
+            // What is only announced costs nothing. Room for all of it at once: a buffer that grows is copied each time, and holds
+            // the thread.
+            body.reserve(length.unwrap_or(limit)).await?;
+            document.reserve(length.map_or(0, |length| length.saturating_sub(document.len())));
         }
         document.extend_from_slice(&chunk);
         since_pause += chunk.len();
@@ -274,12 +287,9 @@ pub async fn collect(mut body: RequestBody, limit: usize) -> Result<Bytes> {
             since_pause = 0;
             tokio::task::yield_now().await;
         }
+        next = body.next_chunk().await?;
     }
-    Ok(if document.is_empty() {
-        first
-    } else {
-        document.freeze()
-    })
+    Ok(document.freeze())
 }
 
 /// Collects a document and reads it, a long one on a thread that serves no connections.

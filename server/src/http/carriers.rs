@@ -17,7 +17,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
 
 /// What takes long on one connection must leave room for what does on its neighbours, however many threads there are.
-const BLOCKING_THREADS_MIN: usize = 8;
+const BLOCKING_THREADS_MIN: usize = 16;
 
 /// The threads that serve connections. They end when this is dropped.
 #[derive(Debug)]

@@ -249,9 +249,7 @@ async fn respond(
         browser::check_page(&context.headers)?;
     }
     learned.entry = wanted_entry(&context, &caller, &properties);
-    if context.secondary && !matches!(context.method, Method::GET | Method::HEAD) {
-        return Err(known::WRITE_ON_SECONDARY.into());
-    }
+    check_location(&context)?;
     let token_would_do =
         matches!(caller, Caller::Anonymous) && app.takes_tokens && context.keeps_secrets();
     let begun = match arrival.service {
@@ -360,6 +358,14 @@ fn check_sizes(uri: &Uri, headers: &HeaderMap) -> Result<()> {
         return Err(Failure::new(431, "RequestHeaderFieldsTooLarge", message));
     }
     Ok(())
+}
+
+/// Refuses writes through the secondary location.
+fn check_location(context: &Context) -> Result<()> {
+    match context.secondary && !matches!(context.method, Method::GET | Method::HEAD) {
+        true => Err(known::WRITE_ON_SECONDARY.into()),
+        false => Ok(()),
+    }
 }
 
 /// Finds the caller. A stored access policy is fetched first: a SAS may draw its times and permissions from it.

@@ -8,6 +8,15 @@
 use super::error::{Result, known};
 use lazurite_engine::Db;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+
+/// Writers of one connection thread that wait on threads of their own at most: while a disk hangs, they leave threads to those who read.
+const WAITING_MAX: usize = 10;
+
+thread_local! {
+    static TURNS: Arc<Semaphore> = Arc::new(Semaphore::new(WAITING_MAX));
+}
 
 /// Runs work that may take long, or wait, on a thread that may; from now on, whether what is answered is awaited or not.
 pub fn cross<T: Send + 'static>(
@@ -20,6 +29,19 @@ pub fn cross<T: Send + 'static>(
             Err(known::INTERNAL_ERROR.into())
         })
     }
+}
+
+/// As [`cross`], for work that may wait for the store: not all threads are given to those who do.
+pub async fn cross_in_turn<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let turn = TURNS.with(Arc::clone).acquire_owned().await;
+    // Held by the work, which goes on if the client leaves.
+    let work = move || {
+        let _turn = turn;
+        work()
+    };
+    cross(work).await
 }
 
 /// Runs work that reads a bounded number of rows, here and now.
@@ -38,8 +60,17 @@ pub async fn write<T: Send + 'static>(
     db: &Db,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    let answer = match db.makes_writers_wait() {
-        true => cross(work).await,
+    write_beside(false, db, work).await
+}
+
+/// As [`write()`], beside work that may hold the locks of this one for long.
+pub async fn write_beside<T: Send + 'static>(
+    long_work: bool,
+    db: &Db,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let answer = match long_work || db.makes_writers_wait() {
+        true => cross_in_turn(work).await,
         false => read(work),
     };
     if answer.is_err() {
@@ -53,7 +84,6 @@ mod tests {
     use super::*;
     use lazurite_engine::fs::{FaultFs, MemoryFs, Operation};
     use lazurite_engine::{Batch, Config, Durability, Environment, KeyspaceOptions};
-    use std::sync::Arc;
 
     #[tokio::test]
     async fn refusals_wait_until_what_they_rest_on_is_on_disk() {

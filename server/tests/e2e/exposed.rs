@@ -175,6 +175,36 @@ fn what_an_account_switches_off_is_off() {
     assert!(sas("2026-01-01T00:00:00Z", "2099-01-01T00:00:00Z"));
     assert!(sas("", "2099-01-01T00:00:00Z"));
     assert!(!sas("2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"));
+    // A stored access policy decides only for a SAS that leaves its times to it, and for no account SAS, which does not sign the name.
+    Request::new(Service::Queue, "PUT", "/que")
+        .send(&server)
+        .is(201);
+    Request::new(Service::Queue, "PUT", "/que?comp=acl")
+        .body(
+            "<SignedIdentifiers><SignedIdentifier><Id>p</Id><AccessPolicy><Expiry>2098-01-01</Expiry></AccessPolicy>\
+             </SignedIdentifier></SignedIdentifiers>",
+        )
+        .send(&server)
+        .is(204);
+    let ask = |sas: &str| {
+        let asked = Request::new(Service::Queue, "GET", "/que?comp=metadata").credited(sas);
+        asked.send(&server).status
+    };
+    let named = |fields: &[(&'static str, &str)]| {
+        crate::rights::service_sas(Service::Queue, "que", fields).sign()
+    };
+    assert_eq!(ask(&named(&[("sp", "r"), ("si", "p"), ("se", "")])), 200);
+    assert_eq!(
+        ask(&named(&[
+            ("sp", "r"),
+            ("si", "p"),
+            ("se", "2097-01-01T00:00:00Z")
+        ])),
+        403
+    );
+    let of_account = crate::rights::account_sas("r");
+    assert_eq!(ask(&of_account), 403);
+    assert_eq!(ask(&format!("{of_account}&si=p")), 403);
 }
 
 /// Idle connections make room for one that has something to ask.
@@ -255,6 +285,18 @@ fn a_quota_is_answered_507_and_reads_go_on() {
     let message = "There is no space left for what this server stores.";
     refused.is_error(507, "InsufficientStorage", message);
     assert_eq!(send("GET", "/con/0", Vec::new()).is(200).body, body);
+    // What only replaces has no more room than what is new, though rows of it are deleted.
+    let replaced = (0..10_000).find_map(|number| {
+        let answer = Request::new(Service::Blob, "PUT", "/con/replaced")
+            .header("x-ms-blob-type", "BlockBlob")
+            .header("x-ms-tags", &format!("number={number}"))
+            .header("x-ms-meta-a", &"x".repeat(3000))
+            .body(&body[number..number + 3800])
+            .send(&server);
+        (answer.status != 201).then_some(answer)
+    });
+    let refused = replaced.expect("it is refused at some time");
+    refused.is_error(507, "InsufficientStorage", message);
     for number in 0..count {
         send("DELETE", &format!("/con/{number}"), Vec::new()).is(202);
     }
@@ -411,4 +453,32 @@ fn a_signal_ends_the_server_in_time_whatever_is_under_way() {
         assert!(took < Duration::from_secs(8), "{state}: {took:?}");
         drop(under_way);
     }
+}
+
+/// A disk that does not answer keeps the server for three seconds, not for ever.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_signal_ends_the_server_while_the_disk_hangs() {
+    let location = TempDir::new().unwrap();
+    let at = |name: &str| location.path().join(name);
+    // Syncs that wait while a file is there.
+    let source = "#include <stdlib.h>\n#include <unistd.h>\n\
+        static int held(void) { while (access(getenv(\"HELD\"), F_OK) == 0) usleep(10000); return 0; }\n\
+        int fsync(int file) { return held(); }\nint fdatasync(int file) { return held(); }\n";
+    std::fs::write(at("held.c"), source).unwrap();
+    let compiled = std::process::Command::new("cc")
+        .args(["-shared", "-fPIC", "-w", "-o"])
+        .args([at("held.so"), at("held.c")])
+        .status();
+    assert!(compiled.unwrap().success());
+    let server = launch(&at("data"), &[])
+        .environment("LD_PRELOAD", at("held.so").to_str().unwrap())
+        .environment("HELD", at("flag").to_str().unwrap())
+        .start();
+    std::fs::write(at("flag"), "").unwrap();
+    Request::new(Service::Blob, "PUT", "/con?restype=container")
+        .send(&server)
+        .is(201);
+    let (status, _) = server.signal("TERM");
+    assert_eq!(status.code(), Some(1));
 }

@@ -91,7 +91,7 @@ fn blob_sas(resource: &str, sr: &str, permissions: &str) -> String {
     service_sas(Service::Blob, resource, &[("sr", sr), ("sp", permissions)]).sign()
 }
 
-fn account_sas(permissions: &str) -> String {
+pub(crate) fn account_sas(permissions: &str) -> String {
     account_sas_with(permissions, &[])
 }
 
@@ -948,4 +948,104 @@ fn a_container_is_renamed_by_who_may_write_and_delete_it() {
     container("GET", "old").send(&server).is(404);
     let blob = Request::new(Service::Blob, "GET", "/new/blob").send(&server);
     assert_eq!(blob.is(200).text(), "body");
+}
+
+/// A page blob is brought up to date by who may write it, and not by who may only create it.
+#[test]
+fn who_may_create_blobs_brings_no_copy_up_to_date() {
+    let server = prepared();
+    blob("PUT", "/con/pages")
+        .header("x-ms-blob-type", "PageBlob")
+        .header("x-ms-blob-content-length", "512")
+        .send(&server)
+        .is(201);
+    let copy = |sas: &str| {
+        let taken = blob("PUT", "/con/pages?comp=snapshot").send(&server);
+        let moment = taken.header("x-ms-snapshot").unwrap().to_owned();
+        let source = format!(
+            "{}&{}",
+            url(&server, &format!("/con/pages?snapshot={moment}")),
+            account_sas("r")
+        );
+        with_sas("PUT", "/con/copy?comp=incrementalcopy", sas)
+            .header("x-ms-copy-source", &source)
+            .send(&server)
+    };
+    copy(&blob_sas("con", "c", "c")).is(202);
+    let refused = copy(&blob_sas("con", "c", "c"));
+    assert_eq!(refused.is(403).code(), "UnauthorizedBlobOverwrite");
+    copy(&blob_sas("con", "c", "w")).is(202);
+}
+
+/// Tags come along with a copy, and decide on one, for who may read those of the source and set those of the destination.
+#[test]
+fn the_tags_of_a_source_are_told_to_who_may_read_them() {
+    let server = prepared();
+    blob("PUT", "/con/victim?comp=tags")
+        .body("<Tags><TagSet><Tag><Key>secret</Key><Value>42</Value></Tag></TagSet></Tags>")
+        .send(&server)
+        .is(204);
+    let to = "/con/copy";
+    let copy = |of_source: &str, of_copy: &str, (name, value): (&str, &str), is_copy: bool| {
+        let source = format!("{}?{}", url(&server, "/con/victim"), account_sas(of_source));
+        let request =
+            with_sas("PUT", to, &account_sas(of_copy)).header("x-ms-copy-source", &source);
+        let request = match is_copy {
+            true => request.header("x-ms-requires-sync", "true"),
+            false => put(request),
+        };
+        request.header(name, value).send(&server)
+    };
+    let option = ("x-ms-copy-source-tag-option", "COPY");
+    let condition = ("x-ms-source-if-tags", "secret='42'");
+    for is_copy in [true, false] {
+        for header in [option, condition] {
+            let refused = copy("r", "wt", header, is_copy);
+            assert_eq!(refused.is(403).code(), "CannotVerifyCopySource");
+        }
+        let refused = copy("rt", "w", option, is_copy);
+        assert_eq!(refused.is(403).code(), "AuthorizationPermissionMismatch");
+        let copied = if is_copy { 202 } else { 201 };
+        copy("rt", "wt", option, is_copy).is(copied);
+        copy("rt", "w", condition, is_copy).is(copied);
+    }
+    // What a public container shows are no tags either.
+    blob("PUT", "/con?restype=container&comp=acl")
+        .header("x-ms-blob-public-access", "container")
+        .send(&server)
+        .is(200);
+    let open = |header: Option<(&str, &str)>| {
+        let request = with_sas("PUT", to, &account_sas("wt"))
+            .header("x-ms-copy-source", &url(&server, "/con/victim"))
+            .header("x-ms-requires-sync", "true");
+        let request = header.map_or(request.clone(), |(name, value)| request.header(name, value));
+        request.send(&server)
+    };
+    open(None).is(202);
+    for header in [option, condition] {
+        assert_eq!(open(Some(header)).code(), "CannotVerifyCopySource");
+    }
+}
+
+/// The part of a batch is refused what it would be refused alone.
+#[test]
+fn a_batch_writes_nothing_through_the_secondary_location() {
+    let server = prepared();
+    let batch = |location: &str| {
+        let part = format!(
+            "--b\r\nContent-Type: application/http\r\nContent-ID: 0\r\n\r\nDELETE /{location}/con/victim?{} HTTP/1.1\r\n\
+             Content-Length: 0\r\n\r\n--b--\r\n",
+            account_sas("d")
+        );
+        let sent = blob("POST", "/?comp=batch")
+            .header("Content-Type", "multipart/mixed; boundary=b")
+            .body(part)
+            .send(&server);
+        sent.is(202).text()
+    };
+    let answer = batch(&format!("{ACCOUNT}-secondary"));
+    assert!(answer.contains("403"), "{answer}");
+    blob("HEAD", "/con/victim").send(&server).is(200);
+    let answer = batch(ACCOUNT);
+    assert!(answer.contains("202"), "{answer}");
 }

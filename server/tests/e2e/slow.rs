@@ -109,6 +109,45 @@ fn stalled_clients_cost_little_and_are_given_up_within_a_minute() {
     assert_eq!(blob.is(200).body.len(), 32 * MIB);
 }
 
+/// Bodies that are announced and hardly come hold no memory that others need.
+#[test]
+fn slow_batches_leave_room_for_the_uploads_of_others() {
+    let server = Server::fresh();
+    Request::new(Service::Blob, "PUT", "/slow?restype=container")
+        .send(&server)
+        .is(201);
+    let batch = Request::new(Service::Blob, "POST", "/?comp=batch")
+        .header("Content-Type", "multipart/mixed; boundary=b")
+        .body(vec![b'x'; 4 * MIB])
+        .bytes();
+    let head = batch.len() - 4 * MIB;
+    let mut slow: Vec<TcpStream> = (0..16)
+        .map(|_| stall(&server, &batch[..head + (70 << 10)]))
+        .collect();
+    let began = Instant::now();
+    let uploading = std::thread::scope(|scope| {
+        let upload = scope.spawn(|| {
+            let upload = Request::new(Service::Blob, "PUT", "/slow/blob")
+                .header("x-ms-blob-type", "BlockBlob")
+                .body(vec![7; 300 << 10]);
+            upload.send(&server).status
+        });
+        while !upload.is_finished() {
+            for stream in &mut slow {
+                let _ = stream.write_all(&[b'x'; 2000]);
+            }
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        upload.join().unwrap()
+    });
+    assert_eq!(uploading, 201);
+    assert!(
+        began.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        began.elapsed()
+    );
+}
+
 /// Debug builds log each request that holds a connection thread for more than 10 ms of processor time.
 #[test]
 #[cfg(debug_assertions)]

@@ -5,7 +5,7 @@ use super::super::address::blob_names;
 use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_parsed};
 use super::super::error::{Dialect, Failure, Result, known, render};
 use super::super::headers::{empty, put};
-use super::super::{App, Echo, authenticate, check_sizes, wanted_entry};
+use super::super::{App, Echo, authenticate, check_location, check_sizes, wanted_entry};
 use super::route::{Operation, route};
 use super::{Request, handle};
 use crate::access_log::redact;
@@ -187,6 +187,7 @@ impl Inner {
         let caller = authenticate(app, &context)?;
         let properties = app.properties.get(context.service, &context.account);
         self.entry = wanted_entry(&context, &caller, &properties);
+        check_location(&context)?;
         handle(app, context, &caller, RequestBody::empty())?.await
     }
 

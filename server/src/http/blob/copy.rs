@@ -174,12 +174,15 @@ pub fn copied_answer(outcome: &CopyOutcome) -> Response<Body> {
 /// Incremental Copy Blob.
 pub async fn incremental_copy_blob(request: Request) -> Result<Response<Body>> {
     let source = source(&request, Credentials::Shared).await?;
-    let conditions = request.conditions()?;
+    let conditions = conditions_of_new_blob(&request)?;
     let call = move |blobs: &BlobService, r: &Request| {
         let url = source.url.clone();
         blobs.incremental_copy_blob(&source.address(), &r.address(), url, &conditions)
     };
-    let (outcome, ticket) = request.call(call).await.map_err(missing_source)?;
+    let create_only = request.create_only;
+    let copied = request.call(call).await;
+    let copied = copied.map_err(|failure| refuse_overwrite(failure, create_only));
+    let (outcome, ticket) = copied.map_err(missing_source)?;
     ticket.await?;
     Ok(copied_answer(&outcome))
 }

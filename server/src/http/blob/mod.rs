@@ -264,7 +264,9 @@ impl Request {
         call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T> + Send + 'static,
     ) -> Result<T> {
         let db = self.app.db.clone();
-        run::write(&db, move || Ok(call(&self.app.blobs, &self)?)).await
+        let long_work = self.app.blobs.has_long_work();
+        let work = move || Ok(call(&self.app.blobs, &self)?);
+        run::write_beside(long_work, &db, work).await
     }
 
     /// Runs a call of the service that may take long, on a thread that may.

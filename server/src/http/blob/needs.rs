@@ -21,7 +21,7 @@ pub fn needs(operation: Operation, context: &Context) -> Needs {
 fn letters_beside(operation: Operation, context: &Context) -> &'static str {
     let sent = |names: &[&str]| names.iter().any(|name| context.header(name).is_some());
     let lists_tags = operation == Operation::ListBlobs && includes(context, &["tags"]);
-    let tags = lists_tags || sent(&["x-ms-tags", "x-ms-if-tags", "x-ms-source-if-tags"]);
+    let tags = lists_tags || sent(&["x-ms-tags", "x-ms-if-tags"]) || copies_tags(context);
     let protects = makes_blob(operation) && sent(&[UNTIL, MODE, LEGAL_HOLD]);
     match (tags, protects) {
         (false, false) => "",
@@ -29,6 +29,17 @@ fn letters_beside(operation: Operation, context: &Context) -> &'static str {
         (false, true) => "i",
         (true, true) => "ti",
     }
+}
+
+/// Whether the tags of the source of a copy come with it. Source: Copy Blob From URL, "Request headers".
+fn copies_tags(context: &Context) -> bool {
+    let option = context.header("x-ms-copy-source-tag-option");
+    option.is_some_and(|option| option.eq_ignore_ascii_case("COPY"))
+}
+
+/// Whether a request learns something of the tags of its source.
+pub fn looks_at_tags_of_source(context: &Context) -> bool {
+    context.header("x-ms-source-if-tags").is_some() || copies_tags(context)
 }
 
 /// Whether `include` has one of these items.

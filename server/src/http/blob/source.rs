@@ -8,7 +8,7 @@ use super::Request;
 use super::conditions::{blob_state, conditions_named};
 use super::encryption::{OF_SOURCE, customer_key};
 use super::foreign::Foreign;
-use super::needs::{needs, public_access};
+use super::needs::{looks_at_tags_of_source, needs, public_access};
 use super::reach::is_this_machine;
 use super::route::Operation;
 use crate::auth::policy::authorize;
@@ -207,9 +207,16 @@ fn is_surely_ours(request: &Request, uri: &Uri) -> Result<bool> {
 
 fn check_readable(request: &Request, context: &Context, container: &str) -> Result<()> {
     let caller = authenticate(&request.app, context)?;
+    let tags = looks_at_tags_of_source(&request.context);
     if !matches!(caller, Caller::Anonymous) {
-        let needs = needs(Operation::GetBlob, context);
+        let mut needs = needs(Operation::GetBlob, context);
+        if tags {
+            needs.also = "t";
+        }
         return authorize(&caller, ServiceKind::Blob, &needs);
+    }
+    if tags {
+        return Err(bearer::wanted());
     }
     match public_access(&request.app, &context.account, container)? {
         PublicAccess::Container | PublicAccess::Blob => Ok(()),

@@ -16,7 +16,7 @@ use crate::codec::multipart::{self, Batch, SubRequest, SubResponse};
 use crate::codec::odata::{Frame, Level, entity_path, read_entity};
 use crate::http::context::text_of;
 use crate::http::query::Query;
-use crate::http::run::cross;
+use crate::http::run::{cross, cross_in_turn};
 use axum::body::Body;
 use axum::http::header::ACCEPT;
 use axum::http::{HeaderValue, Response};
@@ -221,7 +221,7 @@ async fn apply(
         return failed(index, known::INVALID_INPUT.into());
     }
     let db = request.app.db.clone();
-    let outcome = cross(move || {
+    let outcome = cross_in_turn(move || {
         let table = changes[0].table.clone();
         let (operations, rest): (Vec<_>, Vec<_>) = changes
             .into_iter()
