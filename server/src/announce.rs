@@ -6,6 +6,7 @@ use crate::cli::Cli;
 use crate::http::context::ServiceKind;
 use crate::output::LineWriter;
 use crate::private_files;
+use crate::program::Program;
 use lazurite_engine::Durability;
 use std::net::IpAddr;
 use tokio::net::TcpListener;
@@ -66,6 +67,7 @@ fn is_loopback(address: IpAddr) -> bool {
 /// The port file comes first: whoever has seen the lines may read it. The error is a sentence.
 pub fn ready(
     cli: &Cli,
+    program: &Program,
     accounts: &Accounts,
     addresses: &[Address],
     out: &LineWriter,
@@ -84,6 +86,12 @@ pub fn ready(
         for state in ["is starting", "is successfully listening"] {
             out.line(format!(
                 "Azurite {title} service {state} at {scheme}://{authority}"
+            ));
+        }
+        // azurite-blob, azurite-queue and azurite-table say it in other words than azurite: scripts wait for either.
+        if program.stands_alone() {
+            out.line(format!(
+                "Azurite {title} service successfully listens on {scheme}://{authority}"
             ));
         }
     }

@@ -4,6 +4,7 @@ use crate::cli::{Cli, LogFormat, LogLevel};
 use crate::output::{LineWriter, Output};
 use crate::private_files;
 use std::backtrace::Backtrace;
+use std::path::Path;
 use tracing_subscriber::EnvFilter;
 
 /// Starts the log, which is written until the output is closed. The error is a sentence.
@@ -16,7 +17,8 @@ pub fn start(cli: &Cli) -> Result<Output, String> {
         (_, LogLevel::Debug) => "debug",
         (_, LogLevel::Trace) => "trace",
     };
-    let file = cli.debug.as_ref().filter(|path| path.as_os_str() != "-");
+    let is_stderr = |path: &Path| path == Path::new("-") || path == Path::new("/dev/stderr");
+    let file = cli.debug.as_ref().filter(|path| !is_stderr(path));
     let output = match file {
         Some(path) => {
             let file = private_files::append_to(path)

@@ -9,15 +9,17 @@ mod auth;
 mod cli;
 mod codec;
 mod commands;
+mod data_directory;
 mod http;
 mod limits;
 mod log;
 mod output;
 mod private_files;
+mod program;
 mod start;
 mod tls;
 
-use clap::Parser;
+use program::Program;
 use std::process::ExitCode;
 
 /// Memory goes back to the system, and stays flat under whole-table scans, where the C library's allocator lets it grow.
@@ -25,12 +27,12 @@ use std::process::ExitCode;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
+    let program = Program::started_as();
+    let cli = program.parse();
     limits::raise_open_files();
-    let program = std::env::args().next().unwrap_or_default();
     let ended = match &cli.command {
         Some(command) => command.run(),
-        None => start::run(&cli, &cli::services_of(&program)).map(|()| ExitCode::SUCCESS),
+        None => start::run(cli, &program).map(|()| ExitCode::SUCCESS),
     };
     match ended {
         Ok(status) => status,

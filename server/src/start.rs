@@ -12,8 +12,9 @@ use crate::http::context::{RequestIds, ServiceKind};
 use crate::http::properties::PropertiesStore;
 use crate::http::{App, Carriers, Connections, Endpoint, Fetcher, Switches, cross, serve};
 use crate::output::{LineWriter, Output};
+use crate::program::Program;
 use crate::tls::Tls;
-use crate::{limits, log, private_files};
+use crate::{data_directory, limits, log, private_files};
 use lazurite_blob::{AccountPolicy, BlobService};
 use lazurite_engine::fs::MemoryFs;
 use lazurite_engine::{
@@ -25,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 /// Threads that wait for the disk on behalf of requests, of all connections together unless there are many processors; more
 /// requests than that wait for a thread.
@@ -50,8 +51,11 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 const THREADS_END_MAX: Duration = Duration::from_secs(1);
 
 /// Serves until a signal comes. The error is a sentence for the person who started the program.
-pub fn run(cli: &Cli, services: &[ServiceKind]) -> Result<(), String> {
+pub fn run(mut cli: Cli, program: &Program) -> Result<(), String> {
     cli.check()?;
+    settle_location(&mut cli);
+    note_database();
+    let cli = &cli;
     let tls = Tls::new(cli)?;
     let accounts = cli.accounts()?;
     let cannot_start = |error| format!("cannot start its threads: {error}");
@@ -63,7 +67,7 @@ pub fn run(cli: &Cli, services: &[ServiceKind]) -> Result<(), String> {
     let log = log::start(cli)?;
     let out = Output::stdout().map_err(cannot_start)?;
     let writer = out.writer();
-    let served = runtime.block_on(run_until_signal(cli, services, accounts, tls, &writer));
+    let served = runtime.block_on(run_until_signal(cli, program, accounts, tls, &writer));
     // What was said last, whoever reads it or not.
     out.close();
     log.close();
@@ -72,13 +76,34 @@ pub fn run(cli: &Cli, services: &[ServiceKind]) -> Result<(), String> {
     served
 }
 
+/// Puts the directory that holds the store in the place of the one that was named, and says so.
+fn settle_location(cli: &mut Cli) {
+    if !cli.in_memory {
+        let choice = data_directory::choose(&cli.location, cli.debug.as_deref());
+        if let Some(note) = choice.note {
+            eprintln!("lazurite: {note}");
+        }
+        cli.location = choice.path;
+    }
+}
+
+/// `AZURITE_DB` chooses a SQL database for Azurite. What is stored is the same without.
+fn note_database() {
+    if std::env::var_os("AZURITE_DB").is_some_and(|value| !value.is_empty()) {
+        eprintln!(
+            "lazurite: AZURITE_DB is ignored: data is kept in Lazurite's own engine, not in a SQL database"
+        );
+    }
+}
+
 async fn run_until_signal(
     cli: &Cli,
-    services: &[ServiceKind],
+    program: &Program,
     accounts: Accounts,
     tls: Option<Tls>,
     out: &LineWriter,
 ) -> Result<(), String> {
+    let services = &program.services;
     let mut listeners = Vec::new();
     for &service in services {
         listeners.push((service, listen(cli, service).await?));
@@ -96,8 +121,8 @@ async fn run_until_signal(
     };
     let app = Arc::new(App::open(cli, accounts, db.clone(), access_log)?);
     let (stop, stopped) = watch::channel(false);
-    let mut signals = Signals::watch()?;
-    announce::ready(cli, &app.accounts, &addresses, out)?;
+    let mut signals = Signals::watch(cli.until_stdin_ends)?;
+    announce::ready(cli, program, &app.accounts, &addresses, out)?;
     // Before the first request, which the account may want logged.
     let interval = Duration::from_secs(cli.log_interval.into());
     let logs = Analytics::start(&app, interval);
@@ -184,8 +209,12 @@ fn open_store(cli: &Cli) -> Result<Db, String> {
         private_files::check_directory(&cli.location)?;
         private_files::warn_if_shared(&cli.location);
     }
-    Db::open_with(&cli.location, config, environment)
-        .map_err(|error| format!("cannot open the store: {error}"))
+    let db = Db::open_with(&cli.location, config, environment)
+        .map_err(|error| format!("cannot open the store: {error}"))?;
+    if !cli.in_memory {
+        data_directory::hide_from_version_control(&cli.location);
+    }
+    Ok(db)
 }
 
 /// Bytes that a store in memory may hold: as the flag says, else half of the machine's.
@@ -330,25 +359,48 @@ struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
+    /// Completes when standard input ends, if that is to stop the program.
+    input_end: Option<oneshot::Receiver<()>>,
 }
 
 impl Signals {
     /// From here on a signal no longer kills the program.
-    fn watch() -> Result<Signals, String> {
+    fn watch(until_stdin_ends: bool) -> Result<Signals, String> {
         let handler =
             |kind| signal(kind).map_err(|error| format!("cannot watch for signals: {error}"));
         Ok(Signals {
             interrupt: handler(SignalKind::interrupt())?,
             terminate: handler(SignalKind::terminate())?,
             hangup: handler(SignalKind::hangup())?,
+            input_end: until_stdin_ends.then(input_end).transpose()?,
         })
     }
 
     async fn wait(&mut self) -> Asked {
+        let input_end = async {
+            match &mut self.input_end {
+                Some(end) => drop(end.await),
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
+            () = input_end => Asked::Stop,
             _ = self.interrupt.recv() => Asked::Stop,
             _ = self.terminate.recv() => Asked::Stop,
             _ = self.hangup.recv() => Asked::Reload,
         }
     }
+}
+
+/// Reads standard input to its end on a thread of its own, because no read of a terminal or a pipe can be cancelled.
+fn input_end() -> Result<oneshot::Receiver<()>, String> {
+    let (sender, receiver) = oneshot::channel();
+    std::thread::Builder::new()
+        .name("stdin".to_owned())
+        .spawn(move || {
+            let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+            let _ = sender.send(());
+        })
+        .map_err(|error| format!("cannot start its threads: {error}"))?;
+    Ok(receiver)
 }
