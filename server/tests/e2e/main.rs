@@ -19,6 +19,7 @@ mod errors;
 mod exposed;
 mod framing;
 mod nonsense;
+mod packages;
 mod process;
 mod queue;
 mod races;
