@@ -35,7 +35,7 @@ def _script_directories() -> "list[str]":
     """Where installers put programs: of this environment, of the user, and of `pip install --target` and `--prefix`."""
     package = Path(__file__).resolve().parent
     user_scheme = "nt_user" if os.name == "nt" else "posix_user"
-    if sys.platform == "darwin" and sys._framework:  # type: ignore[attr-defined]
+    if sys.platform == "darwin" and getattr(sys, "_framework", ""):
         user_scheme = "osx_framework_user"
     return [
         sysconfig.get_path("scripts"),
