@@ -67,7 +67,13 @@ pub fn run(mut cli: Cli, program: &Program) -> Result<(), String> {
     let log = log::start(cli)?;
     let out = Output::stdout().map_err(cannot_start)?;
     let writer = out.writer();
-    let served = runtime.block_on(run_until_signal(cli, program, accounts, tls, &writer));
+    let served = runtime.block_on(serve_until_stopped(
+        cli,
+        accounts,
+        tls,
+        &writer,
+        Host::Program(program),
+    ));
     // What was said last, whoever reads it or not.
     out.close();
     log.close();
@@ -96,16 +102,54 @@ fn note_database() {
     }
 }
 
-async fn run_until_signal(
+/// Serves in this process, on this thread, until it is asked to stop. Writes neither to standard output nor to a log. The error is a
+/// sentence.
+pub fn run_embedded(cli: &Cli, guest: Guest) -> Result<(), String> {
+    cli.check()?;
+    let accounts = cli.accounts()?;
+    let tls = Tls::new(cli)?;
+    let cannot_start = |error| format!("cannot start its threads: {error}");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS_MAX)
+        .build()
+        .map_err(cannot_start)?;
+    let out = Output::start("nothing", std::io::sink()).map_err(cannot_start)?;
+    let host = Host::Process(guest);
+    let served = runtime.block_on(serve_until_stopped(cli, accounts, tls, &out.writer(), host));
+    out.close();
+    runtime.shutdown_background();
+    served
+}
+
+/// What runs the server.
+enum Host<'a> {
+    /// A program of its own, which signals stop.
+    Program(&'a Program),
+    /// Another program, in its process.
+    Process(Guest),
+}
+
+/// How another program in this process learns that the server is ready, and stops it.
+pub struct Guest {
+    pub ready: std::sync::mpsc::Sender<Vec<Address>>,
+    /// Completes when the server is to stop, also when the other end is dropped.
+    pub stop: oneshot::Receiver<()>,
+}
+
+async fn serve_until_stopped(
     cli: &Cli,
-    program: &Program,
     accounts: Accounts,
     tls: Option<Tls>,
     out: &LineWriter,
+    host: Host<'_>,
 ) -> Result<(), String> {
-    let services = &program.services;
+    let services = match &host {
+        Host::Program(program) => program.services.clone(),
+        Host::Process(_) => ServiceKind::ALL.to_vec(),
+    };
     let mut listeners = Vec::new();
-    for &service in services {
+    for &service in &services {
         listeners.push((service, listen(cli, service).await?));
     }
     let addresses = listeners
@@ -121,8 +165,18 @@ async fn run_until_signal(
     };
     let app = Arc::new(App::open(cli, accounts, db.clone(), access_log)?);
     let (stop, stopped) = watch::channel(false);
-    let mut signals = Signals::watch(cli.until_stdin_ends)?;
-    announce::ready(cli, program, &app.accounts, &addresses, out)?;
+    let mut control = match host {
+        Host::Program(program) => {
+            let signals = Signals::watch(cli.until_stdin_ends)?;
+            announce::ready(cli, program, &app.accounts, &addresses, out)?;
+            Control::Signals(signals)
+        }
+        Host::Process(guest) => {
+            // The other end is gone if nobody waits for the start any more; the stop has completed then.
+            let _ = guest.ready.send(addresses);
+            Control::Guest(guest.stop)
+        }
+    };
     // Before the first request, which the account may want logged.
     let interval = Duration::from_secs(cli.log_interval.into());
     let logs = Analytics::start(&app, interval);
@@ -147,11 +201,11 @@ async fn run_until_signal(
         ));
     }
     let sweeper = tokio::spawn(sweep(app.clone()));
-    while let Asked::Reload = signals.wait().await {
+    while let Asked::Reload = control.wait().await {
         reload(cli, &app.accounts, tls.as_ref());
     }
     sweeper.abort();
-    announce::closing(services, "service is closing...", out);
+    announce::closing(&services, "service is closing...", out);
     let _ = stop.send(true);
     while serving.join_next().await.is_some() {}
     if let Some(carriers) = Arc::into_inner(carriers) {
@@ -160,7 +214,7 @@ async fn run_until_signal(
     app.analytics.close().await;
     let _ = logs.await;
     db.close().map_err(|error| error.to_string())?;
-    announce::closing(services, "service successfully closed", out);
+    announce::closing(&services, "service successfully closed", out);
     Ok(())
 }
 
@@ -352,6 +406,24 @@ async fn sweep(app: Arc<App>) {
 enum Asked {
     Stop,
     Reload,
+}
+
+/// Where the server is asked to do something beside serving.
+enum Control {
+    Signals(Signals),
+    Guest(oneshot::Receiver<()>),
+}
+
+impl Control {
+    async fn wait(&mut self) -> Asked {
+        match self {
+            Control::Signals(signals) => signals.wait().await,
+            Control::Guest(stop) => {
+                let _ = stop.await;
+                Asked::Stop
+            }
+        }
+    }
 }
 
 /// The signals that end the program in good order, and the one that has it read files again.
