@@ -83,11 +83,7 @@ pub fn ready(
     let scheme = cli.scheme();
     for address in addresses {
         let (title, authority) = (address.service.title(), address.authority());
-        for state in ["is starting", "is successfully listening"] {
-            out.line(format!(
-                "Azurite {title} service {state} at {scheme}://{authority}"
-            ));
-        }
+        listening(scheme, address.service, &authority, out);
         // azurite-blob, azurite-queue and azurite-table say it in other words than azurite: scripts wait for either.
         if program.stands_alone() {
             out.line(format!(
@@ -97,6 +93,16 @@ pub fn ready(
     }
     eprintln!("{}", banner(cli, accounts, addresses));
     Ok(())
+}
+
+/// The lines that scripts and tools wait for.
+pub fn listening(scheme: &str, service: ServiceKind, authority: &str, out: &LineWriter) {
+    let title = service.title();
+    for state in ["is starting", "is successfully listening"] {
+        out.line(format!(
+            "Azurite {title} service {state} at {scheme}://{authority}"
+        ));
+    }
 }
 
 /// A line for each service when it ends.

@@ -255,6 +255,11 @@ pub struct Cli {
     #[arg(short, long, help_heading = "Logs")]
     pub silent: bool,
 
+    /// If a Lazurite serves this directory on these ports already, say so and end with status 0. It runs as long as it would have
+    /// without. Under the name azurite this needs no flag
+    #[arg(long, help_heading = "Network")]
+    pub attach: bool,
+
     /// Stop when standard input ends: a program that starts the server keeps it open, so that the server never outlives it
     #[arg(long = "until-stdin-ends", help_heading = "Network")]
     pub until_stdin_ends: bool,

@@ -24,6 +24,7 @@ mod http;
 mod limits;
 mod log;
 mod output;
+mod port_holder;
 mod private_files;
 mod program;
 mod start;

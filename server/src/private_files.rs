@@ -55,6 +55,15 @@ pub fn check_directory(path: &Path) -> Result<(), String> {
     }
 }
 
+/// The process that has the store in a directory open, or the last that had. `None` if there is no store.
+pub fn lock_holder(directory: &Path) -> Option<u32> {
+    std::fs::read_to_string(directory.join("LOCK"))
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
+}
+
 /// Ours or the system's. Whoever is the system itself may use anybody's, as with directories that are mounted into a container.
 fn is_trusted(found: &Metadata) -> bool {
     let own = rustix::process::geteuid().as_raw();

@@ -14,7 +14,7 @@ use crate::http::{App, Carriers, Connections, Endpoint, Fetcher, Switches, cross
 use crate::output::{LineWriter, Output};
 use crate::program::Program;
 use crate::tls::Tls;
-use crate::{data_directory, limits, log, private_files};
+use crate::{data_directory, limits, log, port_holder, private_files};
 use lazurite_blob::{AccountPolicy, BlobService};
 use lazurite_engine::fs::MemoryFs;
 use lazurite_engine::{
@@ -150,7 +150,10 @@ async fn serve_until_stopped(
     };
     let mut listeners = Vec::new();
     for &service in &services {
-        listeners.push((service, listen(cli, service).await?));
+        match listen(cli, service).await {
+            Ok(listener) => listeners.push((service, listener)),
+            Err(refusal) => return attach(cli, &host, &services, refusal, out),
+        }
     }
     let addresses = listeners
         .iter()
@@ -232,7 +235,55 @@ fn reload(cli: &Cli, accounts: &Accounts, tls: Option<&Tls>) {
     tracing::warn!("keys and certificate were read again");
 }
 
-async fn listen(cli: &Cli, service: ServiceKind) -> Result<TcpListener, String> {
+/// Why a service cannot listen.
+struct Refusal {
+    /// The process that has the port, if that is the reason and the system says.
+    holder: Option<port_holder::Holder>,
+    sentence: String,
+}
+
+/// Ends well if all ports and the data directory belong to a server that runs already and the caller wants no more than that one
+/// runs. The error is a sentence.
+fn attach(
+    cli: &Cli,
+    host: &Host<'_>,
+    services: &[ServiceKind],
+    refusal: Refusal,
+    out: &LineWriter,
+) -> Result<(), String> {
+    let own = private_files::lock_holder(&cli.location).filter(|_| !cli.in_memory);
+    let is_running = |holder: &&port_holder::Holder| Some(holder.process_id) == own;
+    let Some(running) = refusal.holder.as_ref().filter(is_running) else {
+        return Err(refusal.sentence);
+    };
+    let sentence = format!(
+        "already running: process {} serves {}",
+        running.process_id,
+        cli.location.display()
+    );
+    let serves = |service: &ServiceKind| {
+        let holder = port_holder::of(cli.address(*service).1);
+        holder.is_some_and(|holder| Some(holder.process_id) == own)
+    };
+    let wants = match host {
+        Host::Program(program) => cli.attach || program.is_azurite,
+        Host::Process(_) => false,
+    };
+    if !wants || !services.iter().all(serves) {
+        return Err(format!(
+            "{sentence}. Use that one, stop it with `kill {}`, or start with --attach, which ends well in this case",
+            running.process_id
+        ));
+    }
+    for service in services {
+        let (host, port) = cli.address(*service);
+        announce::listening(cli.scheme(), *service, &format!("{host}:{port}"), out);
+    }
+    eprintln!("lazurite: {sentence}");
+    Ok(())
+}
+
+async fn listen(cli: &Cli, service: ServiceKind) -> Result<TcpListener, Refusal> {
     let (host, port) = cli.address(service);
     let title = service.title();
     let flag = service.label();
@@ -240,13 +291,29 @@ async fn listen(cli: &Cli, service: ServiceKind) -> Result<TcpListener, String> 
         .trim_start_matches('[')
         .trim_end_matches(']')
         .to_owned();
-    TcpListener::bind((host_text.as_str(), port)).await.map_err(|error| match error.kind() {
-        std::io::ErrorKind::AddrInUse => format!(
-            "cannot listen on {host}:{port} for the {title} service: the port is in use. Stop the program that has it, \
-             or choose another with --{flag}Port or --port"
+    let error = match TcpListener::bind((host_text.as_str(), port)).await {
+        Ok(listener) => return Ok(listener),
+        Err(error) => error,
+    };
+    let cannot = format!("cannot listen on {host}:{port} for the {title} service");
+    if error.kind() != std::io::ErrorKind::AddrInUse {
+        return Err(Refusal {
+            holder: None,
+            sentence: format!("{cannot}: {error}; see --{flag}Host and --{flag}Port"),
+        });
+    }
+    let holder = port_holder::of(port);
+    let who = match &holder {
+        Some(holder) => format!(
+            "the port is in use by {} (process {})",
+            holder.name, holder.process_id
         ),
-        _ => format!("cannot listen on {host}:{port} for the {title} service: {error}; see --{flag}Host and --{flag}Port"),
-    })
+        None => "the port is in use".to_owned(),
+    };
+    let sentence = format!(
+        "{cannot}: {who}. Stop the program that has it, or choose another with --{flag}Port or --port"
+    );
+    Err(Refusal { holder, sentence })
 }
 
 fn open_store(cli: &Cli) -> Result<Db, String> {

@@ -444,3 +444,54 @@ fn the_commands_of_azurite_are_made_and_removed() {
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 }
+
+/// An editor, `func` and a compose file each start "their" emulator.
+#[test]
+fn a_second_start_ends_well_beside_a_server_of_the_same_directory() {
+    let scratch = scratch();
+    let first = launch("azurite -l /data --silent", scratch.path()).start();
+    let ports = first.ports;
+    let port_flags = format!(
+        "--blobPort={} --queuePort={} --tablePort={}",
+        ports.blob, ports.queue, ports.table
+    );
+    let again = |program: &str, directory: &str, flags: &str| {
+        let directory = scratch.path().join(directory);
+        let mut command = Command::new(bin(scratch.path()).join(program));
+        command.arg("-l").arg(directory).args(port_flags.split(' '));
+        let output = command.args(flags.split_whitespace()).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stdout).unwrap(),
+            said,
+        )
+    };
+    let pid = first.pid().to_string();
+    for (program, flags) in [("azurite", ""), ("lazurite", "--attach")] {
+        let (status, printed, said) = again(program, "data", flags);
+        assert_eq!(status, Some(0), "{said}");
+        assert_eq!(
+            printed.matches("is successfully listening at ").count(),
+            3,
+            "{printed}"
+        );
+        assert!(
+            said.contains("already running") && said.contains(&pid),
+            "{said}"
+        );
+    }
+    let (status, _, said) = again("lazurite", "data", "");
+    assert_eq!(status, Some(1), "{said}");
+    assert!(
+        said.contains("already running") && said.contains("--attach"),
+        "{said}"
+    );
+    let (status, _, said) = again("azurite", "other", "");
+    assert_eq!(status, Some(1), "{said}");
+    assert!(
+        said.contains(&format!("in use by azurite (process {pid})")),
+        "{said}"
+    );
+    use_service(&first, Service::Blob);
+}
