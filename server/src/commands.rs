@@ -1,6 +1,7 @@
 //! What the program does instead of serving: it looks at a store without changing it, asks a server for its health, and makes the
 //! names of Azurite.
 
+mod doctor;
 mod health;
 mod shim;
 
@@ -38,6 +39,15 @@ pub enum Command {
         #[arg(value_name = "PORT")]
         ports: Vec<u16>,
     },
+    /// Find out why a client cannot use a connection string
+    ///
+    /// Looks for the known mistakes: a name that leads nowhere, nothing that listens, one service missing, the wrong scheme, another
+    /// program on the port, a wrong account or key, clocks that differ, a proxy. One line each; the exit status is 0 only if there is none.
+    Doctor {
+        /// The connection string (default: the one in AZURE_STORAGE_CONNECTION_STRING or AzureWebJobsStorage, else UseDevelopmentStorage=true)
+        #[arg(value_name = "CONNECTION STRING")]
+        connection_string: Option<String>,
+    },
     /// Make or remove the commands azurite, azurite-blob, azurite-queue and azurite-table
     ///
     /// They are links to this program. A file that is not such a link stays as it is, and the command fails.
@@ -71,6 +81,7 @@ impl Command {
             Command::Verify { directory } => verify(directory),
             Command::Dump { file } => dump(file),
             Command::Health { ports } => health::run(ports),
+            Command::Doctor { connection_string } => doctor::run(connection_string.as_deref()),
             Command::Shim { action } => match action {
                 ShimAction::Install { directory } => shim::install(directory.as_deref()),
                 ShimAction::Remove { directory } => shim::remove(directory.as_deref()),

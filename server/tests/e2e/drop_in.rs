@@ -495,3 +495,76 @@ fn a_second_start_ends_well_beside_a_server_of_the_same_directory() {
     );
     use_service(&first, Service::Blob);
 }
+
+#[test]
+fn the_doctor_finds_the_known_mistakes() {
+    let server = Server::fresh();
+    let secure = Server::fresh_secure(&[]);
+    let sound = server.connection_string();
+    let doctor = |text: &str, proxy: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lazurite"));
+        command
+            .args(["doctor", text])
+            .env_remove("NO_PROXY")
+            .env_remove("no_proxy");
+        for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {
+            command.env_remove(name);
+        }
+        let output = command.env("HTTP_PROXY", proxy).output().unwrap();
+        (
+            output.status.code(),
+            String::from_utf8([output.stdout, output.stderr].concat()).unwrap(),
+        )
+    };
+    let (status, text) = doctor(&sound, "");
+    assert_eq!(status, Some(0), "{text}");
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let closed = other.local_addr().unwrap().port().to_string();
+    drop(other);
+    let [blob, table] =
+        [Service::Blob, Service::Table].map(|service| server.ports.of(service).to_string());
+    let of = |from: &str, to: &str| sound.replace(from, to);
+    let cases = [
+        (
+            of(&format!(":{blob}/"), &format!(":{closed}/")),
+            "other services do answer",
+        ),
+        (of("127.0.0.1", "azurite.invalid"), "leads nowhere"),
+        (
+            of(
+                &format!("http://127.0.0.1:{table}"),
+                &format!("https://127.0.0.1:{table}"),
+            ),
+            "speaks http, the connection string says https",
+        ),
+        (
+            secure.connection_string().replace("https://", "http://"),
+            "speaks https, the connection string says http",
+        ),
+        (
+            of("devstoreaccount1", "otheraccount"),
+            "has no account otheraccount",
+        ),
+        (
+            of("AccountKey=Eby8", "AccountKey=AAAA"),
+            "AccountKey is not a key of devstoreaccount1",
+        ),
+        (of("/devstoreaccount1;", "/;"), "the URL names no account"),
+        (
+            "AccountName=a;AccountKey=AAAA".to_owned(),
+            "names no endpoint",
+        ),
+    ];
+    for (text, word) in cases {
+        let (status, said) = doctor(&text, "");
+        assert_eq!(status, Some(1), "{said}");
+        assert!(said.contains(word), "{word}: {said}");
+        assert!(!said.contains("Eby8"), "{said}");
+    }
+    let (status, said) = doctor(&sound, "http://user:password@proxy.example:3128");
+    assert_eq!(status, Some(1), "{said}");
+    assert!(
+        said.contains("the proxy proxy.example:3128") && !said.contains("password"),
+        "{said}"
+    );
+}
