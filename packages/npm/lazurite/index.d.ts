@@ -35,7 +35,7 @@ export class Lazurite extends Store {
   readonly accounts: string[];
   /** The store of one account. Throws if the server has no such account. */
   account(name: string): Store;
-  /** Stops the server in good order. Does nothing if it has ended. */
+  /** Stops the server. A store in a directory is closed; one in memory is just gone. Does nothing if it has ended. */
   stop(): Promise<void>;
 }
 

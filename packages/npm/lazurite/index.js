@@ -34,11 +34,13 @@ class Store {
 class Lazurite extends Store {
   #child;
   #stores;
+  #keepsNothing;
 
-  constructor(child, keys, ports, scheme) {
+  constructor(child, keys, ports, scheme, keepsNothing) {
     const [[name, key]] = keys;
     super(name, key, ports, scheme);
     this.#child = child;
+    this.#keepsNothing = keepsNothing;
     this.#stores = new Map([...keys].map(([account, secret]) => [account, new Store(account, secret, ports, scheme)]));
   }
 
@@ -58,7 +60,7 @@ class Lazurite extends Store {
       child.stdin.unref();
       child.stderr.unref();
       const scheme = args.some((word) => word === "--cert" || word.startsWith("--cert=")) ? "https" : "http";
-      return new Lazurite(child, keys, ports, scheme);
+      return new Lazurite(child, keys, ports, scheme, location === undefined && args.length === 0);
     } finally {
       await fs.rm(scratch, { recursive: true, force: true });
     }
@@ -76,12 +78,14 @@ class Lazurite extends Store {
     return store;
   }
 
-  /** Stops the server in good order: what is kept in a directory is complete. */
+  /** Stops the server. A store in a directory is closed; one in memory is just gone. */
   async stop() {
     const child = this.#child;
     if (child.exitCode !== null || child.signalCode !== null) return;
     child.ref();
     const ended = new Promise((resolve) => child.once("exit", resolve));
+    // Nothing outlives a server in memory, so it need not wait for idle connections of clients.
+    if (this.#keepsNothing) child.kill("SIGKILL");
     child.stdin.end();
     const late = setTimeout(() => child.kill("SIGKILL"), STOP_MILLISECONDS);
     await ended;

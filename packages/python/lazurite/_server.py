@@ -112,12 +112,15 @@ class Lazurite:
         return self
 
     def stop(self) -> None:
-        """Stops the server, in good order: what is kept in a directory is complete. Does nothing if it does not run."""
+        """Stops the server. A store in a directory is closed; one in memory is just gone. Does nothing if it does not run."""
         process, self._process = self._process, None
         self._stores = {}
         if process is None:
             return
         assert process.stdin is not None
+        if self._location is None and not self._arguments:
+            # Nothing outlives it, so it need not wait for idle connections of clients.
+            process.kill()
         process.stdin.close()
         try:
             process.wait(_STOP_SECONDS)
