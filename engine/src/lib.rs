@@ -62,6 +62,7 @@ pub use id::{CountingIds, IdSource, RandomIds};
 pub use iter::{Direction, Scan};
 pub use keyspace::Keyspace;
 pub use lock::{KeyGuard, KeyLocks};
+pub use recovery::foreign_file;
 pub use snapshot::Snapshot;
 pub use sstable::Compression;
 pub use stats::Stats;

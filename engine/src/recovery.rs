@@ -5,7 +5,7 @@
 use crate::cache::Cache;
 use crate::config::{Config, Environment};
 use crate::files::{Directory, FileKind, FileName, HEADER_BYTES};
-use crate::fs::{Lock, LockGuard};
+use crate::fs::{Fs, Lock, LockGuard};
 use crate::health::Health;
 use crate::keyspace::Tree;
 use crate::manifest::{self, Manifest};
@@ -16,6 +16,7 @@ use crate::verify::Verified;
 use crate::version::{LiveFile, State, Version};
 use crate::wal;
 use crate::{Error, Result};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -117,8 +118,7 @@ impl Found {
         for name in listed {
             match FileName::parse(&name) {
                 Some(name) => names.push(name),
-                // A volume of its own has this directory at its top.
-                None if name == "lost+found" => {}
+                None if is_passed_over(&name) => {}
                 None => foreign.push(name),
             }
         }
@@ -148,6 +148,40 @@ impl Found {
     fn last_number(&self) -> u64 {
         self.numbered().map(|(_, number)| number).max().unwrap_or(0)
     }
+}
+
+/// The first file in a directory without a store that keeps one from being created there. `None` if a store can be opened or
+/// created, or if the directory does not exist. Blocks. Errors: `Io`.
+pub fn foreign_file(fs: &Arc<dyn Fs>, directory: &Path) -> Result<Option<String>> {
+    let listed = match fs.list(directory) {
+        Ok(listed) => listed,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::io("list", directory, error)),
+    };
+    if listed
+        .iter()
+        .any(|name| FileName::parse(name) == Some(FileName::Current))
+    {
+        return Ok(None);
+    }
+    let is_foreign = |name: &String| FileName::parse(name).is_none() && !is_passed_over(name);
+    Ok(listed.into_iter().filter(is_foreign).min())
+}
+
+/// Whether a file of others may lie beside a new store: what version control, desktops, file systems and containers leave in empty
+/// directories, certificates, and logs.
+fn is_passed_over(name: &str) -> bool {
+    let names = [
+        "lost+found",
+        ".gitkeep",
+        ".gitignore",
+        ".keep",
+        ".DS_Store",
+        "Thumbs.db",
+        "desktop.ini",
+    ];
+    let endings = [".log", ".pem", ".crt", ".cer", ".key", ".pfx", ".p12"];
+    names.contains(&name) || endings.iter().any(|ending| name.ends_with(ending))
 }
 
 fn take_lock(directory: &Directory) -> Result<Box<dyn LockGuard>> {

@@ -469,6 +469,33 @@ fn a_directory_of_others_is_refused() {
 }
 
 #[test]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the files of others are not ours to write through `Fs`"
+)]
+fn a_store_is_created_beside_files_that_mean_no_harm() {
+    let directory = tempfile::tempdir().unwrap();
+    let fs = lazurite_engine::Environment::system(Durability::Process).fs;
+    let foreign = || lazurite_engine::foreign_file(&fs, directory.path()).unwrap();
+    for name in [".gitkeep", ".DS_Store", "debug.log", "127.0.0.1-key.pem"] {
+        std::fs::write(directory.path().join(name), "theirs").unwrap();
+    }
+    assert_eq!(foreign(), None);
+    drop(Db::open(directory.path(), config(Durability::Process)).unwrap());
+    let log = std::fs::read_to_string(directory.path().join("debug.log"));
+    assert_eq!(log.unwrap(), "theirs");
+    // A store that is there stays usable whatever is put beside it.
+    std::fs::write(directory.path().join("package.json"), "{}").unwrap();
+    assert_eq!(foreign(), None);
+    let other = tempfile::tempdir().unwrap();
+    std::fs::write(other.path().join("package.json"), "{}").unwrap();
+    let found = lazurite_engine::foreign_file(&fs, other.path()).unwrap();
+    assert_eq!(found.as_deref(), Some("package.json"));
+    let absent = lazurite_engine::foreign_file(&fs, &other.path().join("absent"));
+    assert_eq!(absent.unwrap(), None);
+}
+
+#[test]
 fn an_idle_store_uses_no_time() {
     let directory = tempfile::tempdir().unwrap();
     let db = Db::open(directory.path(), Config::default()).unwrap();

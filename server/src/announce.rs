@@ -6,6 +6,7 @@ use crate::cli::Cli;
 use crate::http::context::ServiceKind;
 use crate::output::LineWriter;
 use crate::private_files;
+use crate::program::Program;
 use lazurite_engine::Durability;
 use std::net::IpAddr;
 use tokio::net::TcpListener;
@@ -66,6 +67,7 @@ fn is_loopback(address: IpAddr) -> bool {
 /// The port file comes first: whoever has seen the lines may read it. The error is a sentence.
 pub fn ready(
     cli: &Cli,
+    program: &Program,
     accounts: &Accounts,
     addresses: &[Address],
     out: &LineWriter,
@@ -81,14 +83,26 @@ pub fn ready(
     let scheme = cli.scheme();
     for address in addresses {
         let (title, authority) = (address.service.title(), address.authority());
-        for state in ["is starting", "is successfully listening"] {
+        listening(scheme, address.service, &authority, out);
+        // azurite-blob, azurite-queue and azurite-table say it in other words than azurite: scripts wait for either.
+        if program.stands_alone() {
             out.line(format!(
-                "Azurite {title} service {state} at {scheme}://{authority}"
+                "Azurite {title} service successfully listens on {scheme}://{authority}"
             ));
         }
     }
     eprintln!("{}", banner(cli, accounts, addresses));
     Ok(())
+}
+
+/// The lines that scripts and tools wait for.
+pub fn listening(scheme: &str, service: ServiceKind, authority: &str, out: &LineWriter) {
+    let title = service.title();
+    for state in ["is starting", "is successfully listening"] {
+        out.line(format!(
+            "Azurite {title} service {state} at {scheme}://{authority}"
+        ));
+    }
 }
 
 /// A line for each service when it ends.

@@ -3,7 +3,7 @@
 use crate::accounts::Accounts;
 use crate::commands::Command;
 use crate::http::context::ServiceKind;
-use clap::{Parser, ValueEnum};
+use clap::{ArgAction, Parser, ValueEnum};
 use lazurite_engine::Durability;
 use std::path::PathBuf;
 
@@ -12,10 +12,14 @@ use std::path::PathBuf;
 #[command(
     name = "lazurite",
     version,
+    disable_version_flag = true,
+    args_override_self = true,
     args_conflicts_with_subcommands = true,
     disable_help_subcommand = true,
-    after_help = "Started under the name azurite, azurite-blob, azurite-queue or azurite-table (a symbolic link is \
-                  enough), it serves what that name says.\n\nExamples:\n  lazurite                              all three \
+    after_help = "Started under the name azurite, azurite-blob, azurite-queue or azurite-table (`lazurite shim install` makes \
+                  these), it serves what that name says.\n\nEvery flag can be set in the environment: --blobPort as \
+                  LAZURITE_BLOB_PORT or AZURITE_BLOB_PORT, --silent as LAZURITE_SILENT=1. A flag on the command line counts more; \
+                  of a flag given twice, the last counts.\n\nExamples:\n  lazurite                              all three \
                   services, data in ./.lazurite\n  lazurite --port 20000                 ports 20000, 20001, 20002\n  lazurite \
                   --port 0 --port-file ports.json   free ports, written to a file: for tests\n  lazurite \
                   --inMemoryPersistence         nothing is kept"
@@ -23,6 +27,10 @@ use std::path::PathBuf;
 pub struct Cli {
     #[command(subcommand)]
     pub command: Option<Command>,
+
+    /// Print the version. Under the name azurite, the version of Azurite whose flags and lines are served comes first
+    #[arg(short = 'v', short_alias = 'V', long, action = ArgAction::Version)]
+    version: Option<bool>,
 
     /// Directory that holds everything; created if absent
     #[arg(
@@ -64,19 +72,12 @@ pub struct Cli {
     pub memory_limit: Option<f64>,
 
     /// Accounts and keys, as name:key1[:key2];name2:key1 (instead of devstoreaccount1)
-    #[arg(
-        long,
-        env = "AZURITE_ACCOUNTS",
-        hide_env_values = true,
-        value_name = "LIST",
-        help_heading = "Storage"
-    )]
+    #[arg(long, value_name = "LIST", help_heading = "Storage")]
     pub accounts: Option<String>,
 
     /// The same from a file, one or several accounts a line, # for comments, so that no key stands on a command line; read again on SIGHUP
     #[arg(
         long = "accounts-file",
-        env = "LAZURITE_ACCOUNTS_FILE",
         value_name = "FILE",
         conflicts_with = "accounts",
         help_heading = "Storage"
@@ -111,6 +112,7 @@ pub struct Cli {
     #[arg(
         long = "allow-copy-from",
         value_name = "HOST",
+        value_delimiter = ',',
         help_heading = "Network"
     )]
     pub copy_hosts: Vec<String>,
@@ -191,8 +193,14 @@ pub struct Cli {
     #[arg(long = "disableProductStyleUrl", help_heading = "Network")]
     pub path_style_only: bool,
 
-    /// A host name, beside localhost and IP addresses, under which requests may come; can be repeated
-    #[arg(long = "allowed-host", value_name = "HOST", help_heading = "Network")]
+    /// A host name under which web browsers may come, beside localhost and IP addresses, and which copies know as this server's
+    /// (repeatable). Clients other than browsers may use any name
+    #[arg(
+        long = "allowed-host",
+        value_name = "HOST",
+        value_delimiter = ',',
+        help_heading = "Network"
+    )]
     pub allowed_hosts: Vec<String>,
 
     /// Most connections at a time (default: three quarters of the open files that the system allows, 65536 at most)
@@ -208,15 +216,11 @@ pub struct Cli {
     pub request_timeout: Option<u64>,
 
     /// Listen where other machines may reach it although the key of the account is the one that everybody knows
-    #[arg(long = "i-know", env = "LAZURITE_I_KNOW", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_missing_value = "true", require_equals = true, default_value = "false", hide_env_values = true, help_heading = "Rights")]
+    #[arg(long = "i-know", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_missing_value = "true", require_equals = true, default_value = "false", help_heading = "Rights")]
     pub i_know: bool,
 
     /// Take bearer tokens (--oauth basic) from other machines too, although anybody can write one
-    #[arg(
-        long = "accept-forged-tokens",
-        requires = "oauth",
-        help_heading = "Rights"
-    )]
+    #[arg(long = "accept-forged-tokens", help_heading = "Rights")]
     pub accept_forged_tokens: bool,
 
     /// No container shows anything to callers without credentials, whatever its own settings say
@@ -236,18 +240,31 @@ pub struct Cli {
     pub loose: bool,
 
     /// Accepted for Azurite's sake: there is nothing to skip, any well-formed version is served
-    #[arg(long = "skipApiVersionCheck", env = "AZURITE_SKIP_API_VERSION_CHECK", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_missing_value = "true", require_equals = true, default_value = "false", hide_env_values = true, help_heading = "Protocol")]
+    #[arg(long = "skipApiVersionCheck", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_missing_value = "true", require_equals = true, default_value = "false", help_heading = "Protocol")]
     pub skip_api_version_check: bool,
 
     /// Accepted for Azurite's sake: there is no telemetry
-    #[arg(long = "disableTelemetry", help_heading = "Protocol")]
+    #[arg(
+        long = "disableTelemetry",
+        alias = "azurite.disableTelemetry",
+        help_heading = "Protocol"
+    )]
     pub disable_telemetry: bool,
 
     /// No access log on standard output
     #[arg(short, long, help_heading = "Logs")]
     pub silent: bool,
 
-    /// Write a log with what the services and the engine do to this file (- is standard error)
+    /// If a Lazurite serves this directory on these ports already, say so and end with status 0. It runs as long as it would have
+    /// without. Under the name azurite this needs no flag
+    #[arg(long, help_heading = "Network")]
+    pub attach: bool,
+
+    /// Stop when standard input ends: a program that starts the server keeps it open, so that the server never outlives it
+    #[arg(long = "until-stdin-ends", help_heading = "Network")]
+    pub until_stdin_ends: bool,
+
+    /// Write a log with what the services and the engine do to this file (- is standard error); directories on its way are made
     #[arg(short, long, value_name = "FILE", help_heading = "Logs")]
     pub debug: Option<PathBuf>,
 
@@ -352,11 +369,6 @@ impl Cli {
         if self.cert.is_none() && protected {
             return Err("--key and --pwd belong to a certificate: name it with --cert".to_owned());
         }
-        if std::env::var_os("AZURITE_DB").is_some_and(|value| !value.is_empty()) {
-            return Err("AZURITE_DB is set, but Lazurite keeps its data in its own engine and speaks to no SQL database; \
-                        unset the variable"
-                .to_owned());
-        }
         Ok(())
     }
 
@@ -420,23 +432,6 @@ impl Cli {
     }
 }
 
-/// The services that the name of the program asks for.
-pub fn services_of(program: &str) -> Vec<ServiceKind> {
-    let name = std::path::Path::new(program)
-        .file_stem()
-        .and_then(|name| name.to_str())
-        .unwrap_or_default();
-    match name
-        .strip_prefix("azurite-")
-        .or_else(|| name.strip_prefix("lazurite-"))
-    {
-        Some("blob") => vec![ServiceKind::Blob],
-        Some("queue") => vec![ServiceKind::Queue],
-        Some("table") => vec![ServiceKind::Table],
-        _ => ServiceKind::ALL.to_vec(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -495,12 +490,5 @@ mod tests {
             let sentence = cli(&[flag, "x"]).check().unwrap_err();
             assert!(sentence.contains("--cert"), "{sentence}");
         }
-    }
-
-    #[test]
-    fn the_name_of_the_program_chooses_the_services() {
-        assert_eq!(services_of("/usr/bin/azurite-queue"), [ServiceKind::Queue]);
-        assert_eq!(services_of("azurite"), ServiceKind::ALL);
-        assert_eq!(services_of("target/release/lazurite"), ServiceKind::ALL);
     }
 }

@@ -1,4 +1,9 @@
-//! `lazurite verify` and `lazurite dump`: looks at a store without serving it, and without changing it.
+//! What the program does instead of serving: it looks at a store without changing it, asks a server for its health, and makes the
+//! names of Azurite.
+
+mod doctor;
+mod health;
+mod shim;
 
 use clap::Subcommand;
 use lazurite_engine::{Config, Db, Durability, Environment, dump_file};
@@ -26,6 +31,47 @@ pub enum Command {
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
+    /// Ask a server on this machine whether it serves requests: for health checks of containers
+    ///
+    /// Prints one line for each service. The exit status is 0 only if all of them answer.
+    Health {
+        /// Ports to ask (default: those in the file that LAZURITE_PORT_FILE names, else 10000)
+        #[arg(value_name = "PORT")]
+        ports: Vec<u16>,
+    },
+    /// Find out why a client cannot use a connection string
+    ///
+    /// Looks for the known mistakes: a name that leads nowhere, nothing that listens, one service missing, the wrong scheme, another
+    /// program on the port, a wrong account or key, clocks that differ, a proxy. One line each; the exit status is 0 only if there is none.
+    Doctor {
+        /// The connection string (default: the one in AZURE_STORAGE_CONNECTION_STRING or AzureWebJobsStorage, else UseDevelopmentStorage=true)
+        #[arg(value_name = "CONNECTION STRING")]
+        connection_string: Option<String>,
+    },
+    /// Make or remove the commands azurite, azurite-blob, azurite-queue and azurite-table
+    ///
+    /// They are links to this program. A file that is not such a link stays as it is, and the command fails.
+    Shim {
+        #[command(subcommand)]
+        action: ShimAction,
+    },
+}
+
+/// What `lazurite shim` does.
+#[derive(Debug, Clone, Subcommand)]
+pub enum ShimAction {
+    /// Make the four commands
+    Install {
+        /// Where (default: beside this program)
+        #[arg(value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
+    /// Remove them
+    Remove {
+        /// Where (default: beside this program)
+        #[arg(value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
 }
 
 impl Command {
@@ -34,6 +80,12 @@ impl Command {
         match self {
             Command::Verify { directory } => verify(directory),
             Command::Dump { file } => dump(file),
+            Command::Health { ports } => health::run(ports),
+            Command::Doctor { connection_string } => doctor::run(connection_string.as_deref()),
+            Command::Shim { action } => match action {
+                ShimAction::Install { directory } => shim::install(directory.as_deref()),
+                ShimAction::Remove { directory } => shim::remove(directory.as_deref()),
+            },
         }
     }
 }

@@ -4,19 +4,23 @@ use crate::cli::{Cli, LogFormat, LogLevel};
 use crate::output::{LineWriter, Output};
 use crate::private_files;
 use std::backtrace::Backtrace;
-use tracing_subscriber::EnvFilter;
+use std::path::Path;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// Starts the log, which is written until the output is closed. The error is a sentence.
 pub fn start(cli: &Cli) -> Result<Output, String> {
     let level = match (&cli.debug, cli.log_level) {
-        (None, _) => "warn",
-        (_, LogLevel::Error) => "error",
-        (_, LogLevel::Warn) => "warn",
-        (_, LogLevel::Info) => "info",
-        (_, LogLevel::Debug) => "debug",
-        (_, LogLevel::Trace) => "trace",
+        (None, _) => LevelFilter::WARN,
+        (_, LogLevel::Error) => LevelFilter::ERROR,
+        (_, LogLevel::Warn) => LevelFilter::WARN,
+        (_, LogLevel::Info) => LevelFilter::INFO,
+        (_, LogLevel::Debug) => LevelFilter::DEBUG,
+        (_, LogLevel::Trace) => LevelFilter::TRACE,
     };
-    let file = cli.debug.as_ref().filter(|path| path.as_os_str() != "-");
+    let is_stderr = |path: &Path| path == Path::new("-") || path == Path::new("/dev/stderr");
+    let file = cli.debug.as_ref().filter(|path| !is_stderr(path));
     let output = match file {
         Some(path) => {
             let file = private_files::append_to(path)
@@ -27,15 +31,15 @@ pub fn start(cli: &Cli) -> Result<Output, String> {
     };
     let output = output.map_err(|error| format!("cannot start the log: {error}"))?;
     let writer = output.writer();
-    let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::new(format!(
-            "off,lazurite={level},lazurite_engine={level}"
-        )))
+    // Names begin with it in all crates of ours.
+    let ours = Targets::new().with_target("lazurite", level);
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(move || -> LineWriter { writer.clone() })
         .with_ansi(false);
+    let subscriber = tracing_subscriber::registry().with(ours);
     match cli.log_format {
-        LogFormat::Text => subscriber.init(),
-        LogFormat::Json => subscriber.json().init(),
+        LogFormat::Text => subscriber.with(lines).init(),
+        LogFormat::Json => subscriber.with(lines.json()).init(),
     }
     log_panics();
     Ok(output)

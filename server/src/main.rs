@@ -1,23 +1,5 @@
-//! Lazurite: Blob, Queue and Table storage on your own machine, on one log-structured engine.
-//! Flags, store, listeners, the wait for a signal, the close.
+//! The program `lazurite`: the library with an allocator of its own.
 
-mod access_log;
-mod accounts;
-mod analytics;
-mod announce;
-mod auth;
-mod cli;
-mod codec;
-mod commands;
-mod http;
-mod limits;
-mod log;
-mod output;
-mod private_files;
-mod start;
-mod tls;
-
-use clap::Parser;
 use std::process::ExitCode;
 
 /// Memory goes back to the system, and stays flat under whole-table scans, where the C library's allocator lets it grow.
@@ -25,18 +7,5 @@ use std::process::ExitCode;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
-    limits::raise_open_files();
-    let program = std::env::args().next().unwrap_or_default();
-    let ended = match &cli.command {
-        Some(command) => command.run(),
-        None => start::run(&cli, &cli::services_of(&program)).map(|()| ExitCode::SUCCESS),
-    };
-    match ended {
-        Ok(status) => status,
-        Err(sentence) => {
-            eprintln!("lazurite: {sentence}");
-            ExitCode::FAILURE
-        }
-    }
+    lazurite::run_program()
 }

@@ -1,11 +1,11 @@
 //! Files that are nobody else's to read, and that nobody else can have prepared.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Error, ErrorKind, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Opens a file to append to it; one that is not there is made with mode 0600. A link is followed only if it is ours or the system's, as
+/// Opens a file to append to it; one that is not there is made with mode 0600, directories on its way with mode 0700. A link is followed only if it is ours or the system's, as
 /// `/dev/stderr` is.
 pub fn append_to(path: &Path) -> io::Result<File> {
     if let Ok(found) = path.symlink_metadata()
@@ -14,6 +14,12 @@ pub fn append_to(path: &Path) -> io::Result<File> {
     {
         let message = "it is a link that belongs to another user";
         return Err(Error::new(ErrorKind::PermissionDenied, message));
+    }
+    if let Some(parent) = path.parent() {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(parent)?;
     }
     OpenOptions::new()
         .create(true)
@@ -47,6 +53,15 @@ pub fn check_directory(path: &Path) -> Result<(), String> {
         // One that is not there is made; other errors come up when it is opened.
         Ok(_) | Err(_) => Ok(()),
     }
+}
+
+/// The process that has the store in a directory open, or the last that had. `None` if there is no store.
+pub fn lock_holder(directory: &Path) -> Option<u32> {
+    std::fs::read_to_string(directory.join("LOCK"))
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
 }
 
 /// Ours or the system's. Whoever is the system itself may use anybody's, as with directories that are mounted into a container.
@@ -95,8 +110,10 @@ mod tests {
     #[test]
     fn a_log_is_for_its_owner_alone() {
         let directory = tempfile::TempDir::new().unwrap();
-        let path = directory.path().join("log");
+        let path = directory.path().join("logs/of today/log");
         append_to(&path).unwrap().write_all(b"line").unwrap();
         assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
+        let parent = path.parent().unwrap().metadata().unwrap();
+        assert_eq!(parent.mode() & 0o777, 0o700);
     }
 }

@@ -12,8 +12,9 @@ use crate::http::context::{RequestIds, ServiceKind};
 use crate::http::properties::PropertiesStore;
 use crate::http::{App, Carriers, Connections, Endpoint, Fetcher, Switches, cross, serve};
 use crate::output::{LineWriter, Output};
+use crate::program::Program;
 use crate::tls::Tls;
-use crate::{limits, log, private_files};
+use crate::{data_directory, limits, log, port_holder, private_files};
 use lazurite_blob::{AccountPolicy, BlobService};
 use lazurite_engine::fs::MemoryFs;
 use lazurite_engine::{
@@ -25,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 /// Threads that wait for the disk on behalf of requests, of all connections together unless there are many processors; more
 /// requests than that wait for a thread.
@@ -53,8 +54,11 @@ const THREADS_END_MAX: Duration = Duration::from_secs(1);
 const CLOSE_MAX: Duration = Duration::from_secs(3);
 
 /// Serves until a signal comes. The error is a sentence for the person who started the program.
-pub fn run(cli: &Cli, services: &[ServiceKind]) -> Result<(), String> {
+pub fn run(mut cli: Cli, program: &Program) -> Result<(), String> {
     cli.check()?;
+    settle_location(&mut cli);
+    note_database();
+    let cli = &cli;
     let tls = Tls::new(cli)?;
     let accounts = cli.accounts()?;
     let cannot_start = |error| format!("cannot start its threads: {error}");
@@ -66,7 +70,13 @@ pub fn run(cli: &Cli, services: &[ServiceKind]) -> Result<(), String> {
     let log = log::start(cli)?;
     let out = Output::stdout().map_err(cannot_start)?;
     let writer = out.writer();
-    let served = runtime.block_on(run_until_signal(cli, services, accounts, tls, &writer));
+    let served = runtime.block_on(serve_until_stopped(
+        cli,
+        accounts,
+        tls,
+        &writer,
+        Host::Program(program),
+    ));
     // What was said last, whoever reads it or not.
     out.close();
     log.close();
@@ -75,16 +85,78 @@ pub fn run(cli: &Cli, services: &[ServiceKind]) -> Result<(), String> {
     served
 }
 
-async fn run_until_signal(
+/// Puts the directory that holds the store in the place of the one that was named, and says so.
+fn settle_location(cli: &mut Cli) {
+    if !cli.in_memory {
+        let choice = data_directory::choose(&cli.location, cli.debug.as_deref());
+        if let Some(note) = choice.note {
+            eprintln!("lazurite: {note}");
+        }
+        cli.location = choice.path;
+    }
+}
+
+/// `AZURITE_DB` chooses a SQL database for Azurite. What is stored is the same without.
+fn note_database() {
+    if std::env::var_os("AZURITE_DB").is_some_and(|value| !value.is_empty()) {
+        eprintln!(
+            "lazurite: AZURITE_DB is ignored: data is kept in Lazurite's own engine, not in a SQL database"
+        );
+    }
+}
+
+/// Serves in this process, on this thread, until it is asked to stop. Writes neither to standard output nor to a log. The error is a
+/// sentence.
+pub fn run_embedded(cli: &Cli, guest: Guest) -> Result<(), String> {
+    cli.check()?;
+    let accounts = cli.accounts()?;
+    let tls = Tls::new(cli)?;
+    let cannot_start = |error| format!("cannot start its threads: {error}");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS_MAX)
+        .build()
+        .map_err(cannot_start)?;
+    let out = Output::start("nothing", std::io::sink()).map_err(cannot_start)?;
+    let host = Host::Process(guest);
+    let served = runtime.block_on(serve_until_stopped(cli, accounts, tls, &out.writer(), host));
+    out.close();
+    runtime.shutdown_background();
+    served
+}
+
+/// What runs the server.
+enum Host<'a> {
+    /// A program of its own, which signals stop.
+    Program(&'a Program),
+    /// Another program, in its process.
+    Process(Guest),
+}
+
+/// How another program in this process learns that the server is ready, and stops it.
+pub struct Guest {
+    pub ready: std::sync::mpsc::Sender<Vec<Address>>,
+    /// Completes when the server is to stop, also when the other end is dropped.
+    pub stop: oneshot::Receiver<()>,
+}
+
+async fn serve_until_stopped(
     cli: &Cli,
-    services: &[ServiceKind],
     accounts: Accounts,
     tls: Option<Tls>,
     out: &LineWriter,
+    host: Host<'_>,
 ) -> Result<(), String> {
+    let services = match &host {
+        Host::Program(program) => program.services.clone(),
+        Host::Process(_) => ServiceKind::ALL.to_vec(),
+    };
     let mut listeners = Vec::new();
-    for &service in services {
-        listeners.push((service, listen(cli, service).await?));
+    for &service in &services {
+        match listen(cli, service).await {
+            Ok(listener) => listeners.push((service, listener)),
+            Err(refusal) => return attach(cli, &host, &services, refusal, out),
+        }
     }
     let addresses = listeners
         .iter()
@@ -99,8 +171,18 @@ async fn run_until_signal(
     };
     let app = Arc::new(App::open(cli, accounts, db.clone(), access_log)?);
     let (stop, stopped) = watch::channel(false);
-    let mut signals = Signals::watch()?;
-    announce::ready(cli, &app.accounts, &addresses, out)?;
+    let mut control = match host {
+        Host::Program(program) => {
+            let signals = Signals::watch(cli.until_stdin_ends)?;
+            announce::ready(cli, program, &app.accounts, &addresses, out)?;
+            Control::Signals(signals)
+        }
+        Host::Process(guest) => {
+            // The other end is gone if nobody waits for the start any more; the stop has completed then.
+            let _ = guest.ready.send(addresses);
+            Control::Guest(guest.stop)
+        }
+    };
     // Before the first request, which the account may want logged.
     let interval = Duration::from_secs(cli.log_interval.into());
     let logs = Analytics::start(&app, interval);
@@ -125,16 +207,19 @@ async fn run_until_signal(
         ));
     }
     let sweeper = tokio::spawn(sweep(app.clone()));
-    while let Asked::Reload = signals.wait().await {
+    while let Asked::Reload = control.wait().await {
         reload(cli, &app.accounts, tls.as_ref());
     }
     sweeper.abort();
-    // Who asks again does not want to wait.
-    tokio::spawn(async move {
-        while let Asked::Reload = signals.wait().await {}
-        std::process::exit(1);
-    });
-    announce::closing(services, "service is closing...", out);
+    if let Control::Signals(mut signals) = control {
+        // Who asks again does not want to wait.
+        signals.input_end = None;
+        tokio::spawn(async move {
+            while let Asked::Reload = signals.wait().await {}
+            std::process::exit(1);
+        });
+    }
+    announce::closing(&services, "service is closing...", out);
     let _ = stop.send(true);
     while serving.join_next().await.is_some() {}
     if let Some(carriers) = Arc::into_inner(carriers) {
@@ -150,16 +235,15 @@ async fn run_until_signal(
         Ok(Ok(closed)) => closed.map_err(|error| error.to_string())?,
         Ok(Err(panic)) => return Err(panic.to_string()),
         Err(_) => {
-            tracing::error!(
+            // To drop these would be to wait for the disk.
+            std::mem::forget((app, db));
+            return Err(format!(
                 "ended without the disk, which did not answer for {} s: a power cut now takes what was written last",
                 CLOSE_MAX.as_secs()
-            );
-            // Whatever is dropped here could wait for the disk again. The log gets the time to say this.
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            std::process::exit(1);
+            ));
         }
     }
-    announce::closing(services, "service successfully closed", out);
+    announce::closing(&services, "service successfully closed", out);
     Ok(())
 }
 
@@ -177,7 +261,55 @@ fn reload(cli: &Cli, accounts: &Accounts, tls: Option<&Tls>) {
     tracing::warn!("keys and certificate were read again");
 }
 
-async fn listen(cli: &Cli, service: ServiceKind) -> Result<TcpListener, String> {
+/// Why a service cannot listen.
+struct Refusal {
+    /// The process that has the port, if that is the reason and the system says.
+    holder: Option<port_holder::Holder>,
+    sentence: String,
+}
+
+/// Ends well if all ports and the data directory belong to a server that runs already and the caller wants no more than that one
+/// runs. The error is a sentence.
+fn attach(
+    cli: &Cli,
+    host: &Host<'_>,
+    services: &[ServiceKind],
+    refusal: Refusal,
+    out: &LineWriter,
+) -> Result<(), String> {
+    let own = private_files::lock_holder(&cli.location).filter(|_| !cli.in_memory);
+    let is_running = |holder: &&port_holder::Holder| Some(holder.process_id) == own;
+    let Some(running) = refusal.holder.as_ref().filter(is_running) else {
+        return Err(refusal.sentence);
+    };
+    let sentence = format!(
+        "already running: process {} serves {}",
+        running.process_id,
+        cli.location.display()
+    );
+    let serves = |service: &ServiceKind| {
+        let holder = port_holder::of(cli.address(*service).1);
+        holder.is_some_and(|holder| Some(holder.process_id) == own)
+    };
+    let wants = match host {
+        Host::Program(program) => cli.attach || program.is_azurite,
+        Host::Process(_) => false,
+    };
+    if !wants || !services.iter().all(serves) {
+        return Err(format!(
+            "{sentence}. Use that one, stop it with `kill {}`, or start with --attach, which ends well in this case",
+            running.process_id
+        ));
+    }
+    for service in services {
+        let (host, port) = cli.address(*service);
+        announce::listening(cli.scheme(), *service, &format!("{host}:{port}"), out);
+    }
+    eprintln!("lazurite: {sentence}");
+    Ok(())
+}
+
+async fn listen(cli: &Cli, service: ServiceKind) -> Result<TcpListener, Refusal> {
     let (host, port) = cli.address(service);
     let title = service.title();
     let flag = service.label();
@@ -185,13 +317,29 @@ async fn listen(cli: &Cli, service: ServiceKind) -> Result<TcpListener, String> 
         .trim_start_matches('[')
         .trim_end_matches(']')
         .to_owned();
-    TcpListener::bind((host_text.as_str(), port)).await.map_err(|error| match error.kind() {
-        std::io::ErrorKind::AddrInUse => format!(
-            "cannot listen on {host}:{port} for the {title} service: the port is in use. Stop the program that has it, \
-             or choose another with --{flag}Port or --port"
+    let error = match TcpListener::bind((host_text.as_str(), port)).await {
+        Ok(listener) => return Ok(listener),
+        Err(error) => error,
+    };
+    let cannot = format!("cannot listen on {host}:{port} for the {title} service");
+    if error.kind() != std::io::ErrorKind::AddrInUse {
+        return Err(Refusal {
+            holder: None,
+            sentence: format!("{cannot}: {error}; see --{flag}Host and --{flag}Port"),
+        });
+    }
+    let holder = port_holder::of(port);
+    let who = match &holder {
+        Some(holder) => format!(
+            "the port is in use by {} (process {})",
+            holder.name, holder.process_id
         ),
-        _ => format!("cannot listen on {host}:{port} for the {title} service: {error}; see --{flag}Host and --{flag}Port"),
-    })
+        None => "the port is in use".to_owned(),
+    };
+    let sentence = format!(
+        "{cannot}: {who}. Stop the program that has it, or choose another with --{flag}Port or --port"
+    );
+    Err(Refusal { holder, sentence })
 }
 
 fn open_store(cli: &Cli) -> Result<Db, String> {
@@ -208,8 +356,12 @@ fn open_store(cli: &Cli) -> Result<Db, String> {
         private_files::check_directory(&cli.location)?;
         private_files::warn_if_shared(&cli.location);
     }
-    Db::open_with(&cli.location, config, environment)
-        .map_err(|error| format!("cannot open the store: {error}"))
+    let db = Db::open_with(&cli.location, config, environment)
+        .map_err(|error| format!("cannot open the store: {error}"))?;
+    if !cli.in_memory {
+        data_directory::hide_from_version_control(&cli.location);
+    }
+    Ok(db)
 }
 
 /// Bytes that a store in memory may hold: as the flag says, else half of the machine's.
@@ -349,30 +501,71 @@ enum Asked {
     Reload,
 }
 
+/// Where the server is asked to do something beside serving.
+enum Control {
+    Signals(Signals),
+    Guest(oneshot::Receiver<()>),
+}
+
+impl Control {
+    async fn wait(&mut self) -> Asked {
+        match self {
+            Control::Signals(signals) => signals.wait().await,
+            Control::Guest(stop) => {
+                let _ = stop.await;
+                Asked::Stop
+            }
+        }
+    }
+}
+
 /// The signals that end the program in good order, and the one that has it read files again.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
+    /// Completes when standard input ends, if that is to stop the program.
+    input_end: Option<oneshot::Receiver<()>>,
 }
 
 impl Signals {
     /// From here on a signal no longer kills the program.
-    fn watch() -> Result<Signals, String> {
+    fn watch(until_stdin_ends: bool) -> Result<Signals, String> {
         let handler =
             |kind| signal(kind).map_err(|error| format!("cannot watch for signals: {error}"));
         Ok(Signals {
             interrupt: handler(SignalKind::interrupt())?,
             terminate: handler(SignalKind::terminate())?,
             hangup: handler(SignalKind::hangup())?,
+            input_end: until_stdin_ends.then(input_end).transpose()?,
         })
     }
 
     async fn wait(&mut self) -> Asked {
+        let input_end = async {
+            match &mut self.input_end {
+                Some(end) => drop(end.await),
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
+            () = input_end => Asked::Stop,
             _ = self.interrupt.recv() => Asked::Stop,
             _ = self.terminate.recv() => Asked::Stop,
             _ = self.hangup.recv() => Asked::Reload,
         }
     }
+}
+
+/// Reads standard input to its end on a thread of its own, because no read of a terminal or a pipe can be cancelled.
+fn input_end() -> Result<oneshot::Receiver<()>, String> {
+    let (sender, receiver) = oneshot::channel();
+    std::thread::Builder::new()
+        .name("stdin".to_owned())
+        .spawn(move || {
+            let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+            let _ = sender.send(());
+        })
+        .map_err(|error| format!("cannot start its threads: {error}"))?;
+    Ok(receiver)
 }

@@ -61,8 +61,7 @@ fn address_of(accounts: &Accounts, host: &str, raw_path: &str) -> Result<Address
         });
     }
     let label = host.split(['.', ':']).next().unwrap_or("");
-    if !accounts.path_style_only
-        && host.contains('.')
+    if names_account(accounts, host)
         && let Some((account, secondary)) = accounts.find(label)
     {
         let account_as_sent = label.to_owned();
@@ -87,6 +86,12 @@ fn address_of(accounts: &Accounts, host: &str, raw_path: &str) -> Result<Address
          AZURITE_ACCOUNTS=\"name:key\"."
     );
     Err(Failure::new(404, "ResourceNotFound", message))
+}
+
+/// Whether the first label of a host name is an account.
+fn names_account(accounts: &Accounts, host: &str) -> bool {
+    let label = host.split(['.', ':']).next().unwrap_or("");
+    !accounts.path_style_only && host.contains('.') && accounts.find(label).is_some()
 }
 
 /// Container and blob of a request to Blob, decoded; both are empty for the account. One segment without `restype` is a blob of

@@ -3,28 +3,44 @@
 
 use super::error::{Failure, Result};
 use axum::http::Uri;
-use axum::http::header::{ACCEPT_LANGUAGE, HeaderMap, ORIGIN, REFERER};
+use axum::http::header::{ACCEPT_LANGUAGE, HeaderMap, ORIGIN, REFERER, USER_AGENT};
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 use std::sync::LazyLock;
 
-/// Refuses a host name that could be anybody's (DNS rebinding), and what is no host name.
-pub fn check_host(host: &str, allowed_hosts: &[String]) -> Result<()> {
+/// Refuses text that is no host name. A web browser is also refused a host name that could be anybody's (DNS rebinding); other
+/// clients use whatever name their network has for this machine.
+pub fn check_host(host: &str, headers: &HeaderMap, allowed_hosts: &[String]) -> Result<()> {
     let Some(name) = name_of(host) else {
         return Err(Failure::header("Host", host));
     };
-    if !(leads_here(name)
-        || allowed_hosts
-            .iter()
-            .any(|allowed| allowed.eq_ignore_ascii_case(name)))
+    if is_from_browser(headers)
+        && !(leads_here(name)
+            || allowed_hosts
+                .iter()
+                .any(|allowed| allowed.eq_ignore_ascii_case(name)))
     {
         let message = format!(
-            "Requests for the host name {name} are refused: a web page could point such a name at this machine. Start \
-             Lazurite with --allowed-host {name} if it is yours."
+            "Requests of web browsers for the host name {name} are refused: a web page could point such a name at this machine. \
+             Start Lazurite with --allowed-host {name} if it is yours."
         );
         return Err(Failure::new(403, "AuthorizationFailure", message));
     }
     Ok(())
+}
+
+/// Whether a web browser may have sent the request. A page cannot keep its browser from sending `Accept-Language`, which few other
+/// programs send; the other marks are for browsers that send less.
+fn is_from_browser(headers: &HeaderMap) -> bool {
+    let has_mark = |name: &str| headers.contains_key(name);
+    let agent = headers.get(USER_AGENT).map(|agent| agent.as_bytes());
+    has_mark("accept-language")
+        || has_mark("origin")
+        || has_mark("referer")
+        || headers
+            .keys()
+            .any(|name| name.as_str().starts_with("sec-fetch-"))
+        || agent.is_some_and(|agent| agent.starts_with(b"Mozilla/"))
 }
 
 /// Refuses a request that a page of another machine makes with the key that everybody knows: any page could have signed it. Pages of
@@ -143,10 +159,48 @@ fn is_cross_site(headers: &HeaderMap, host: &str) -> bool {
 mod tests {
     use super::*;
 
+    /// What a browser is answered for a host name.
     fn status_of_host(host: &str) -> Option<u16> {
+        status_of_sender(host, "accept-language", "en")
+    }
+
+    fn status_of_sender(host: &str, name: &'static str, value: &'static str) -> Option<u16> {
         let allowed = ["storage.example".to_owned()];
-        let failure = check_host(host, &allowed).err()?;
+        let headers = HeaderMap::from_iter([(
+            axum::http::HeaderName::from_static(name),
+            axum::http::HeaderValue::from_static(value),
+        )]);
+        let failure = check_host(host, &headers, &allowed).err()?;
         Some(failure.status.as_u16())
+    }
+
+    #[test]
+    fn browsers_alone_are_held_to_the_names_of_this_machine() {
+        let host = "devstoreaccount1.blob.azure:10000";
+        for (name, value) in [
+            ("accept-language", ""),
+            ("accept-language", "*"),
+            ("origin", "null"),
+            ("referer", "http://evil.example/"),
+            ("sec-fetch-mode", "cors"),
+            ("user-agent", "Mozilla/5.0 (X11; Linux x86_64)"),
+        ] {
+            assert_eq!(status_of_sender(host, name, value), Some(403), "{name}");
+        }
+        for host in [
+            host,
+            "storage:10000",
+            "azurite.local",
+            "azurite.default.svc.cluster.local:10000",
+            "host.docker.internal:10000",
+            "storage-secondary.example:10000",
+            "a_b.internal",
+        ] {
+            let agent = "azsdk-python-storage-blob/12.27.0 Python/3.11.7";
+            assert_eq!(status_of_sender(host, "user-agent", agent), None, "{host}");
+        }
+        let status = status_of_sender("x:y@evil.example", "user-agent", "curl/8");
+        assert_eq!(status, Some(400));
     }
 
     #[test]

@@ -145,7 +145,7 @@ proptest! {
             let _ = (query.joined("include"), query.get("sig"));
         });
         let _ = redact(&format!("{target}?{query}"));
-        let _ = browser::check_host(&host, &[]);
+        let _ = browser::check_host(&host, &browser_headers(), &[]);
         let _ = blob::website::account_of(&host, &accounts());
         let headers = [
             ("authorization".to_owned(), authorization),
@@ -208,4 +208,10 @@ fn credentials_cost_little_whatever_is_sent() {
     assert!(auth::authenticate(&context, &keys, None, None, false).is_err());
     let hashed = auth::hashed_bytes() - before;
     assert!(hashed < 512 * 1024, "{hashed}");
+}
+
+/// Marks a request as a browser's, so that its host name is looked at.
+fn browser_headers() -> axum::http::HeaderMap {
+    let language = axum::http::HeaderValue::from_static("en");
+    axum::http::HeaderMap::from_iter([(axum::http::header::ACCEPT_LANGUAGE, language)])
 }

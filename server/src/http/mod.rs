@@ -221,7 +221,7 @@ async fn respond(
     let (parts, body) = request.into_parts();
     let body = RequestBody::new(body, &parts.headers, learned.must_close.clone());
     let host = context::host(&parts)?;
-    browser::check_host(&host, &app.allowed_hosts)?;
+    browser::check_host(&host, &parts.headers, &app.allowed_hosts)?;
     if let (ServiceKind::Blob, Some(account)) = (
         arrival.service,
         blob::website::account_of(&host, &app.accounts),

@@ -176,7 +176,7 @@ pub(crate) fn run(mut command: Command, script: &str, server: &Server) {
 }
 
 /// The virtual environment with the Python clients.
-fn python() -> PathBuf {
+pub(crate) fn python() -> PathBuf {
     let version = finish(
         Command::new("python3").arg("--version"),
         INSTALL_TIME_MAX,

@@ -381,15 +381,6 @@ fn a_location_that_cannot_be_is_refused() {
 }
 
 #[test]
-fn a_database_server_is_refused() {
-    let location = TempDir::new().unwrap();
-    let refused = Launch::on(location.path())
-        .environment("AZURITE_DB", "mysql://localhost/azurite")
-        .refused();
-    is_refusal(refused, &["AZURITE_DB"]);
-}
-
-#[test]
 fn a_name_of_one_service_starts_that_service() {
     let directory = TempDir::new().unwrap();
     let program = directory.path().join("azurite-queue");

@@ -74,6 +74,9 @@ pub(crate) struct Launch {
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
     program: PathBuf,
+    /// The working directory of a line that is started as it was typed.
+    typed_in: Option<PathBuf>,
+    stdin: fn() -> Stdio,
 }
 
 impl Launch {
@@ -84,7 +87,25 @@ impl Launch {
             arguments: Vec::new(),
             environment: Vec::new(),
             program: PathBuf::from(env!("CARGO_BIN_EXE_lazurite")),
+            typed_in: None,
+            stdin: Stdio::null,
         }
+    }
+
+    /// These words, in this working directory, without the flags that other tests need.
+    pub(crate) fn exactly(program: &Path, words: &[String], work: &Path) -> Launch {
+        let launch = Launch::on(work).program(program);
+        Launch {
+            arguments: words.to_vec(),
+            typed_in: Some(work.to_path_buf()),
+            ..launch
+        }
+    }
+
+    /// Standard input stays open until [`Server::end_stdin`].
+    pub(crate) fn keep_stdin_open(mut self) -> Launch {
+        self.stdin = Stdio::piped;
+        self
     }
 
     pub(crate) fn ports(mut self, ports: Ports) -> Launch {
@@ -110,6 +131,11 @@ impl Launch {
 
     fn command(&self, port_file: &Path) -> Command {
         let mut command = Command::new(&self.program);
+        if let Some(work) = &self.typed_in {
+            command.current_dir(work).args(&self.arguments);
+            command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+            return command;
+        }
         command
             .arg("--location")
             .arg(&self.location)
@@ -135,7 +161,7 @@ impl Launch {
         let port_file = scratch.path().join(PORTS);
         let mut child = self
             .command(&port_file)
-            .stdin(Stdio::null())
+            .stdin((self.stdin)())
             .stdout(Stdio::piped())
             .stderr(std::fs::File::create(scratch.path().join(STDERR)).unwrap())
             .spawn()
@@ -338,6 +364,14 @@ impl Server {
             self.child.wait().unwrap(),
             std::mem::take(&mut self.printed),
         )
+    }
+
+    /// Closes standard input and waits for the exit: every line standard output ever held.
+    pub(crate) fn end_stdin(mut self) -> Vec<String> {
+        drop(self.child.stdin.take());
+        while self.read_line() {}
+        assert!(self.child.wait().unwrap().success());
+        std::mem::take(&mut self.printed)
     }
 
     /// Waits for a line of standard output that holds `part`.

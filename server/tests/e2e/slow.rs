@@ -124,13 +124,14 @@ fn slow_batches_leave_room_for_the_uploads_of_others() {
     let mut slow: Vec<TcpStream> = (0..16)
         .map(|_| stall(&server, &batch[..head + (70 << 10)]))
         .collect();
+    let mut neighbour = Connection::open(&server, Service::Blob).unwrap();
     let began = Instant::now();
     let uploading = std::thread::scope(|scope| {
-        let upload = scope.spawn(|| {
+        let upload = scope.spawn(move || {
             let upload = Request::new(Service::Blob, "PUT", "/slow/blob")
                 .header("x-ms-blob-type", "BlockBlob")
                 .body(vec![7; 300 << 10]);
-            upload.send(&server).status
+            neighbour.send(&upload).unwrap().status
         });
         while !upload.is_finished() {
             for stream in &mut slow {

@@ -1,0 +1,141 @@
+"use strict";
+// Starts and stops a server, and names the stores that it serves.
+
+const { spawn } = require("node:child_process");
+const { randomBytes } = require("node:crypto");
+const fs = require("node:fs/promises");
+const os = require("node:os");
+const path = require("node:path");
+const { programPath } = require("./program.js");
+
+const DEVELOPMENT_ACCOUNT = "devstoreaccount1";
+// Public by design: every client library knows it.
+const DEVELOPMENT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+const POLL_MILLISECONDS = 5;
+const STOP_MILLISECONDS = 10_000;
+
+/** An account of a running server. */
+class Store {
+  constructor(accountName, accountKey, ports, scheme) {
+    const host = scheme === "https" ? "localhost" : "127.0.0.1";
+    const endpoint = (port) => `${scheme}://${host}:${port}/${accountName}`;
+    this.accountName = accountName;
+    this.accountKey = accountKey;
+    this.blobEndpoint = endpoint(ports.blob);
+    this.queueEndpoint = endpoint(ports.queue);
+    this.tableEndpoint = endpoint(ports.table);
+    this.connectionString =
+      `DefaultEndpointsProtocol=${scheme};AccountName=${accountName};AccountKey=${accountKey};` +
+      `BlobEndpoint=${this.blobEndpoint};QueueEndpoint=${this.queueEndpoint};TableEndpoint=${this.tableEndpoint};`;
+  }
+}
+
+/** A running server. Its own properties are those of its first account. */
+class Lazurite extends Store {
+  #child;
+  #stores;
+  #keepsNothing;
+
+  constructor(child, keys, ports, scheme, keepsNothing) {
+    const [[name, key]] = keys;
+    super(name, key, ports, scheme);
+    this.#child = child;
+    this.#keepsNothing = keepsNothing;
+    this.#stores = new Map([...keys].map(([account, secret]) => [account, new Store(account, secret, ports, scheme)]));
+  }
+
+  /** Starts a server; the promise is fulfilled once it serves requests, and rejected with what the server said if it does not. */
+  static async start(options = {}) {
+    const { location, port = 0, accounts, args = [], program = programPath(), timeout = 30_000 } = options;
+    const keys = keysOf(accounts);
+    const scratch = await fs.mkdtemp(path.join(os.tmpdir(), "lazurite-"));
+    try {
+      const portFile = path.join(scratch, "ports.json");
+      const words = ["--port", String(port), "--port-file", portFile, "--silent", "--until-stdin-ends"];
+      words.push(...(location === undefined ? ["--inMemoryPersistence"] : ["--location", location]), ...args);
+      const child = spawn(program, words, { stdio: ["pipe", "ignore", "pipe"], env: environment(accounts, keys) });
+      const ports = await ready(child, portFile, timeout);
+      // Neither a server nor its pipes keep this process alive; the server ends when the process does.
+      child.unref();
+      child.stdin.unref();
+      child.stderr.unref();
+      const scheme = args.some((word) => word === "--cert" || word.startsWith("--cert=")) ? "https" : "http";
+      return new Lazurite(child, keys, ports, scheme, location === undefined && args.length === 0);
+    } finally {
+      await fs.rm(scratch, { recursive: true, force: true });
+    }
+  }
+
+  /** The names of the accounts, in the order in which they were given. */
+  get accounts() {
+    return [...this.#stores.keys()];
+  }
+
+  /** The store of one account. */
+  account(name) {
+    const store = this.#stores.get(name);
+    if (store === undefined) throw new Error(`the server has no account ${name}; it has ${this.accounts.join(", ")}`);
+    return store;
+  }
+
+  /** Stops the server. A store in a directory is closed; one in memory is just gone. */
+  async stop() {
+    const child = this.#child;
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    child.ref();
+    const ended = new Promise((resolve) => child.once("exit", resolve));
+    // Nothing outlives a server in memory, so it need not wait for idle connections of clients.
+    if (this.#keepsNothing) child.kill("SIGKILL");
+    child.stdin.end();
+    const late = setTimeout(() => child.kill("SIGKILL"), STOP_MILLISECONDS);
+    await ended;
+    clearTimeout(late);
+  }
+
+  async [Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose")]() {
+    await this.stop();
+  }
+}
+
+function keysOf(accounts) {
+  if (accounts === undefined) return new Map([[DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY]]);
+  const keys = Array.isArray(accounts)
+    ? new Map(accounts.map((name) => [name, randomBytes(64).toString("base64")]))
+    : new Map(Object.entries(accounts));
+  if (keys.size === 0) throw new Error("a server needs at least one account");
+  return keys;
+}
+
+/** This process's environment, without settings of other servers. */
+function environment(accounts, keys) {
+  const others = Object.entries(process.env).filter(([name]) => !/^(LAZURITE|AZURITE)_/.test(name));
+  const result = Object.fromEntries(others);
+  if (accounts !== undefined) result.AZURITE_ACCOUNTS = [...keys].map((pair) => pair.join(":")).join(";");
+  return result;
+}
+
+async function ready(child, portFile, timeout) {
+  let said = "";
+  let failure;
+  child.stderr.on("data", (chunk) => (said = (said + chunk).slice(-16_384)));
+  child.on("error", (error) => (failure = error.message));
+  // A server that ends by itself closes its side of the pipe.
+  child.stdin.on("error", () => {});
+  child.on("close", (code, signal) => (failure ??= `it ended with ${signal ?? `status ${code}`}`));
+  const deadline = Date.now() + timeout;
+  for (;;) {
+    try {
+      return JSON.parse(await fs.readFile(portFile, "utf8"));
+    } catch (error) {
+      if (error.code !== "ENOENT") throw error;
+    }
+    if (failure === undefined && Date.now() > deadline) {
+      child.kill("SIGKILL");
+      failure = `it was not ready after ${timeout} ms`;
+    }
+    if (failure !== undefined) throw new Error(`Lazurite did not start: ${failure}\n${said.trim()}`);
+    await new Promise((resolve) => setTimeout(resolve, POLL_MILLISECONDS));
+  }
+}
+
+module.exports = { Lazurite, Store, programPath };

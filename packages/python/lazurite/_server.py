@@ -1,0 +1,224 @@
+"""A server as a context manager, and the stores that it serves."""
+
+import base64
+import json
+import os
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Dict, List, Optional, Sequence, Type, Union
+
+from ._program import find_program
+
+DEVELOPMENT_ACCOUNT = "devstoreaccount1"
+#: Public by design: every client library knows it.
+DEVELOPMENT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+
+_POLL_SECONDS = 0.005
+_STOP_SECONDS = 10.0
+
+
+class LazuriteError(RuntimeError):
+    """The server did not start. The text holds what it wrote to standard error."""
+
+
+class Store:
+    """An account of a running server: names, key, endpoints."""
+
+    def __init__(self, account_name: str, account_key: str, host: str, ports: Dict[str, int], scheme: str) -> None:
+        self.account_name = account_name
+        self.account_key = account_key
+        self.blob_endpoint = f"{scheme}://{host}:{ports['blob']}/{account_name}"
+        self.queue_endpoint = f"{scheme}://{host}:{ports['queue']}/{account_name}"
+        self.table_endpoint = f"{scheme}://{host}:{ports['table']}/{account_name}"
+        self._scheme = scheme
+
+    @property
+    def connection_string(self) -> str:
+        """What `from_connection_string` of every client library takes."""
+        return (
+            f"DefaultEndpointsProtocol={self._scheme};AccountName={self.account_name};AccountKey={self.account_key};"
+            f"BlobEndpoint={self.blob_endpoint};QueueEndpoint={self.queue_endpoint};TableEndpoint={self.table_endpoint};"
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.blob_endpoint}>"
+
+
+class Lazurite:
+    """A server that runs from `start` to `stop`, or as long as a `with` block.
+
+    The properties of its first account are there on the server itself.
+    """
+
+    def __init__(
+        self,
+        location: Union[str, "os.PathLike[str]", None] = None,
+        *,
+        port: int = 0,
+        accounts: Union[Sequence[str], Dict[str, str], None] = None,
+        arguments: Sequence[str] = (),
+        program: Optional[str] = None,
+        timeout: float = 30.0,
+    ) -> None:
+        """Settles what `start` will start.
+
+        location: the data directory. None keeps everything in memory.
+        port: the first of three consecutive ports. 0 takes any free ones.
+        accounts: names, each of which gets a random key, or names with their keys in base64. None serves `devstoreaccount1` with its
+            well-known key.
+        arguments: further flags of the program.
+        program: the path of the program. None takes the one that is installed with this package.
+        timeout: the longest wait for the start, in seconds.
+        """
+        self._location = location
+        self._port = port
+        if accounts is None:
+            self._keys = {DEVELOPMENT_ACCOUNT: DEVELOPMENT_KEY}
+        elif isinstance(accounts, dict):
+            self._keys = dict(accounts)
+        else:
+            self._keys = {name: _random_key() for name in accounts}
+        if not self._keys:
+            raise ValueError("a server needs at least one account")
+        self._is_development = accounts is None
+        self._arguments = list(arguments)
+        self._program = program
+        self._timeout = timeout
+        self._process: Optional["subprocess.Popen[bytes]"] = None
+        self._stores: Dict[str, Store] = {}
+
+    def start(self) -> "Lazurite":
+        """Starts the server and returns once it serves requests. Raises LazuriteError if it does not."""
+        if self._process is not None:
+            raise LazuriteError("the server runs already")
+        with tempfile.TemporaryDirectory(prefix="lazurite-") as scratch:
+            ports_path, errors_path = Path(scratch, "ports.json"), Path(scratch, "stderr.txt")
+            with open(errors_path, "wb") as errors:
+                self._process = subprocess.Popen(
+                    self._command(ports_path),
+                    # The server ends when this process does, because the pipe is closed then.
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL,
+                    stderr=errors,
+                    env=self._environment(),
+                )
+            ports = self._wait_until_ready(ports_path, errors_path)
+        scheme = "https" if "--cert" in " ".join(self._arguments) else "http"
+        host = "localhost" if scheme == "https" else "127.0.0.1"
+        self._stores = {name: Store(name, key, host, ports, scheme) for name, key in self._keys.items()}
+        return self
+
+    def stop(self) -> None:
+        """Stops the server. A store in a directory is closed; one in memory is just gone. Does nothing if it does not run."""
+        process, self._process = self._process, None
+        self._stores = {}
+        if process is None:
+            return
+        assert process.stdin is not None
+        if self._location is None and not self._arguments:
+            # Nothing outlives it, so it need not wait for idle connections of clients.
+            process.kill()
+        process.stdin.close()
+        try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def account(self, name: str) -> Store:
+        """Returns the store of one account. Raises KeyError if the server has no such account or does not run."""
+        return self._stores[name]
+
+    @property
+    def accounts(self) -> List[str]:
+        """The names of the accounts, in the order in which they were given."""
+        return list(self._keys)
+
+    @property
+    def connection_string(self) -> str:
+        """Of the first account."""
+        return self._first.connection_string
+
+    @property
+    def account_name(self) -> str:
+        """Of the first account."""
+        return self._first.account_name
+
+    @property
+    def account_key(self) -> str:
+        """Of the first account, in base64."""
+        return self._first.account_key
+
+    @property
+    def blob_endpoint(self) -> str:
+        """Of the first account."""
+        return self._first.blob_endpoint
+
+    @property
+    def queue_endpoint(self) -> str:
+        """Of the first account."""
+        return self._first.queue_endpoint
+
+    @property
+    def table_endpoint(self) -> str:
+        """Of the first account."""
+        return self._first.table_endpoint
+
+    def __enter__(self) -> "Lazurite":
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> None:
+        self.stop()
+
+    @property
+    def _first(self) -> Store:
+        if not self._stores:
+            raise LazuriteError("the server does not run: use it in a with block, or call start()")
+        return next(iter(self._stores.values()))
+
+    def _command(self, ports_path: Path) -> List[str]:
+        command = [self._program or find_program(), "--port", str(self._port), "--port-file", str(ports_path)]
+        command += ["--silent", "--until-stdin-ends"]
+        if self._location is None:
+            command.append("--inMemoryPersistence")
+        else:
+            command += ["--location", os.fspath(self._location)]
+        return command + self._arguments
+
+    def _environment(self) -> Dict[str, str]:
+        """This process's, without settings of other servers."""
+        ours = ("LAZURITE_", "AZURITE_")
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+        if not self._is_development:
+            environment["AZURITE_ACCOUNTS"] = ";".join(f"{name}:{key}" for name, key in self._keys.items())
+        return environment
+
+    def _wait_until_ready(self, ports_path: Path, errors_path: Path) -> Dict[str, int]:
+        assert self._process is not None
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                ports: Dict[str, int] = json.loads(ports_path.read_text("utf-8"))
+                return ports
+            except FileNotFoundError:
+                pass
+            status = self._process.poll()
+            if status is None and time.monotonic() < deadline:
+                time.sleep(_POLL_SECONDS)
+                continue
+            said = errors_path.read_text("utf-8", "replace").strip()
+            reason = f"it ended with status {status}" if status is not None else f"it was not ready after {self._timeout} s"
+            self.stop()
+            raise LazuriteError(f"Lazurite did not start: {reason}\n{said}")
+
+
+def _random_key() -> str:
+    return base64.b64encode(os.urandom(64)).decode("ascii")

@@ -1,0 +1,107 @@
+"""The installed package: the program, the API, the fixtures. Run by `cargo test` and by `.ci/package test`."""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+from azure.core.exceptions import HttpResponseError
+from azure.data.tables import TableServiceClient
+from azure.storage.blob import BlobServiceClient
+from azure.storage.queue import QueueServiceClient
+
+from lazurite import Lazurite, LazuriteError, find_program
+
+
+def create_everything(connection_string: str) -> None:
+    """Fails if the names are taken: each caller has a store of its own."""
+    BlobServiceClient.from_connection_string(connection_string).create_container("same")
+    QueueServiceClient.from_connection_string(connection_string).create_queue("same")
+    TableServiceClient.from_connection_string(connection_string).create_table("same")
+
+
+def containers(connection_string: str) -> "list[str]":
+    service = BlobServiceClient.from_connection_string(connection_string)
+    return [container.name for container in service.list_containers()]
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_every_test_has_an_empty_store(number: int, lazurite, lazurite_connection_string: str) -> None:
+    assert lazurite.connection_string == lazurite_connection_string
+    create_everything(lazurite_connection_string)
+
+
+def test_a_store_is_not_open_to_the_key_of_another(lazurite, lazurite_server: Lazurite) -> None:
+    other = next(name for name in lazurite_server.accounts if name != lazurite.account_name)
+    stolen = lazurite.connection_string.replace(lazurite.account_key, lazurite_server.account(other).account_key)
+    with pytest.raises(HttpResponseError):
+        containers(stolen)
+
+
+def test_isolation_by_server_gives_the_well_known_account(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        from test_package import create_everything
+
+        @pytest.mark.parametrize("number", range(2))
+        def test_store(number, lazurite, lazurite_connection_string):
+            assert lazurite.account_name == "devstoreaccount1"
+            create_everything(lazurite_connection_string)
+        """
+    )
+    monkeypatch.setenv("PYTHONPATH", os.path.dirname(__file__))
+    result = pytester.runpytest_subprocess("-o", "lazurite_isolation=server", "-p", "no:cacheprovider")
+    result.assert_outcomes(passed=2)
+
+
+def test_a_server_in_memory_serves_all_services() -> None:
+    with Lazurite() as store:
+        assert store.account_name == "devstoreaccount1"
+        create_everything(store.connection_string)
+        assert containers(store.connection_string) == ["same"]
+    with pytest.raises(LazuriteError, match="does not run"):
+        store.connection_string
+
+
+def test_a_directory_keeps_what_it_was_given(tmp_path) -> None:
+    for expected in [[], ["same"]]:
+        with Lazurite(location=tmp_path / "data") as store:
+            assert containers(store.connection_string) == expected
+            if not expected:
+                create_everything(store.connection_string)
+
+
+def test_accounts_are_served_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURITE_ACCOUNTS", "settings:of another server")
+    with Lazurite(accounts=["one", "two"]) as server:
+        create_everything(server.account("two").connection_string)
+        assert containers(server.connection_string) == []
+        assert server.accounts == ["one", "two"]
+
+
+def test_a_server_that_cannot_start_says_why() -> None:
+    with pytest.raises(LazuriteError, match="--nonsense"):
+        Lazurite(arguments=["--nonsense"]).start()
+
+
+def test_a_server_ends_with_the_process_that_started_it() -> None:
+    code = "import os, lazurite; s = lazurite.Lazurite().start(); print(s._process.pid, flush=True); os._exit(9)"
+    pid = int(subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE).stdout)
+    deadline = time.monotonic() + 20
+    while os.path.exists(f"/proc/{pid}/exe") and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not os.path.exists(f"/proc/{pid}/exe")
+
+
+def test_the_program_is_on_path_and_makes_the_commands_of_azurite(tmp_path) -> None:
+    program = find_program()
+    assert os.path.dirname(program) == os.path.dirname(sys.executable)
+    subprocess.run([program, "shim", "install", tmp_path], check=True, stdout=subprocess.DEVNULL)
+    version = subprocess.check_output([tmp_path / "azurite", "--version"], text=True)
+    assert version.startswith("3.")
+    own = subprocess.check_output([sys.executable, "-m", "lazurite", "--version"], text=True)
+    assert own.startswith("lazurite 0.")

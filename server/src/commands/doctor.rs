@@ -1,0 +1,436 @@
+//! `lazurite doctor`: which of the known mistakes keeps a client from a connection string's services.
+//!
+//! It asks as a client would: name, port, scheme, account, key, clock. Each finding is one line: what was found, why, what to do.
+
+use crate::accounts::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+use crate::codec::date;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+const PATIENCE: Duration = Duration::from_secs(5);
+const ANSWER_BYTES_MAX: u64 = 64 * 1024;
+/// The first byte of an answer over TLS to a request that was not: an alert.
+const TLS_ALERT: u8 = 21;
+/// Signed requests may be this old or this early.
+/// Source: Authorize with Shared Key, "Specifying the Date header".
+const CLOCK_SKEW_MAX: Duration = Duration::from_secs(15 * 60);
+/// Where programs keep their connection string, in the order in which it is looked for.
+const VARIABLES: [&str; 3] = [
+    "AZURE_STORAGE_CONNECTION_STRING",
+    "AzureWebJobsStorage",
+    "STORAGE_CONNECTION_STRING",
+];
+const SERVICES: [(&str, u16); 3] = [("Blob", 10000), ("Queue", 10001), ("Table", 10002)];
+
+/// Examines a connection string, or the one in the environment. The error is a sentence.
+pub fn run(text: Option<&str>) -> Result<ExitCode, String> {
+    let found = VARIABLES.iter().find_map(|name| {
+        let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;
+        Some((*name, value))
+    });
+    let (origin, text) = match (text, found) {
+        (Some(text), _) => ("the command line", text.to_owned()),
+        (None, Some(found)) => found,
+        (None, None) => (
+            "no connection string: the default",
+            "UseDevelopmentStorage=true".to_owned(),
+        ),
+    };
+    println!("examining: {origin}");
+    let target = Target::read(&text)?;
+    let mut findings = target.examine();
+    findings.extend(proxy(&target));
+    for finding in &findings {
+        println!("{finding}");
+    }
+    if findings.is_empty() {
+        println!("nothing found: all services answer, and take the account and its key");
+        return Ok(ExitCode::SUCCESS);
+    }
+    Ok(ExitCode::FAILURE)
+}
+
+/// What a connection string says.
+#[derive(Debug, PartialEq, Eq)]
+struct Target {
+    account: String,
+    key: String,
+    /// By title of the service.
+    endpoints: Vec<(&'static str, Endpoint)>,
+}
+
+/// The parts of an endpoint's URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Endpoint {
+    is_secure: bool,
+    host: String,
+    port: u16,
+    /// Without slashes at its ends.
+    path: String,
+}
+
+impl Target {
+    fn read(text: &str) -> Result<Target, String> {
+        let text = text.trim().trim_matches(['"', '\'']);
+        let pairs: BTreeMap<String, &str> = text
+            .split(';')
+            .filter_map(|pair| pair.split_once('='))
+            .map(|(name, value)| (name.trim().to_ascii_lowercase(), value.trim()))
+            .collect();
+        let is_development = pairs
+            .get("usedevelopmentstorage")
+            .is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        let value = |name: &str| pairs.get(name).map(|value| (*value).to_owned());
+        let (account, key) = if is_development {
+            (DEVELOPMENT_ACCOUNT.to_owned(), DEVELOPMENT_KEY.to_owned())
+        } else {
+            let account = value("accountname").ok_or("the connection string has no AccountName: it is name=value pairs with ; between them, without line breaks")?;
+            let key = value("accountkey").ok_or("the connection string has no AccountKey; one with a SharedAccessSignature is not examined")?;
+            (account, key)
+        };
+        let proxy =
+            value("developmentstorageproxyuri").unwrap_or_else(|| "http://127.0.0.1".to_owned());
+        let mut endpoints = Vec::new();
+        for (title, port) in SERVICES {
+            let named = value(&format!("{}endpoint", title.to_ascii_lowercase()));
+            let url = match named {
+                Some(url) => url,
+                None if is_development => {
+                    format!("{}:{port}/{account}", proxy.trim_end_matches('/'))
+                }
+                None => continue,
+            };
+            endpoints.push((title, Endpoint::read(&url)?));
+        }
+        if endpoints.is_empty() {
+            return Err("the connection string names no endpoint, so clients go to Azure: add BlobEndpoint=http://127.0.0.1:10000/ACCOUNT; \
+                        and the others, or use UseDevelopmentStorage=true"
+                .to_owned());
+        }
+        Ok(Target {
+            account,
+            key,
+            endpoints,
+        })
+    }
+
+    /// The findings of all services.
+    fn examine(&self) -> Vec<String> {
+        let answers: Vec<(&str, &Endpoint, Result<Answer, String>)> = self
+            .endpoints
+            .iter()
+            .map(|(title, endpoint)| (*title, endpoint, endpoint.ask("/_lazurite/health", "")))
+            .collect();
+        let some_answer = answers.iter().any(|(_, _, answer)| answer.is_ok());
+        let mut findings = Vec::new();
+        for (title, endpoint, answer) in answers {
+            let found = match answer {
+                Err(reason) => Some(endpoint.explain_silence(&reason, some_answer)),
+                Ok(answer) => self.examine_service(title, endpoint, &answer),
+            };
+            findings.extend(found.map(|found| format!("{title}: {found}")));
+        }
+        findings
+    }
+
+    /// What is wrong with a service that answers.
+    fn examine_service(&self, title: &str, endpoint: &Endpoint, health: &Answer) -> Option<String> {
+        let authority = endpoint.authority();
+        if health.is_alert != endpoint.is_secure {
+            let (spoken, named) = if health.is_alert {
+                ("https", "http")
+            } else {
+                ("http", "https")
+            };
+            return Some(format!(
+                "{authority} speaks {spoken}, the connection string says {named}. Write {spoken}://{authority}, or start Lazurite {} --cert",
+                if health.is_alert { "without" } else { "with" }
+            ));
+        }
+        if health.is_alert {
+            return Some(format!(
+                "{authority} speaks HTTPS, which is as it should be; certificate, account and key are not examined behind it"
+            ));
+        }
+        let server = health.header("server").unwrap_or_default();
+        if !["Lazurite", "Azurite"]
+            .iter()
+            .any(|name| server.starts_with(name))
+        {
+            return Some(format!(
+                "another program answers on {authority} (server: {server:?}). Stop it, or start Lazurite on other ports with --port"
+            ));
+        }
+        if !endpoint.names(&self.account) {
+            return Some(format!(
+                "the URL names no account {}: the account is the first part of the path. Write http://{authority}/{}",
+                self.account, self.account
+            ));
+        }
+        if let Some(finding) = clock(health) {
+            return Some(finding);
+        }
+        self.examine_account(title, endpoint)
+    }
+
+    /// Asks without a signature, which only a server that has the account refuses for that reason, and then with one.
+    fn examine_account(&self, title: &str, endpoint: &Endpoint) -> Option<String> {
+        let (path, query) = match title {
+            "Table" => ("/Tables", ""),
+            _ => ("/", "comp=list"),
+        };
+        let target = format!("/{}{path}", endpoint.path);
+        let target = target.replace("//", "/");
+        let url = if query.is_empty() {
+            target.clone()
+        } else {
+            format!("{target}?{query}")
+        };
+        let unsigned = endpoint.ask(&url, "").ok()?;
+        if unsigned.status != 403 {
+            return Some(format!(
+                "the server has no account {} (status {}). Start Lazurite with AZURITE_ACCOUNTS=\"{}:KEY\", or use its own account",
+                self.account, unsigned.status, self.account
+            ));
+        }
+        let Ok(key) = STANDARD.decode(&self.key) else {
+            return Some(
+                "AccountKey is not base64: it was cut or changed when it was copied".to_owned(),
+            );
+        };
+        let now = date::rfc1123(SystemTime::now());
+        let resource = format!("/{}{target}", self.account);
+        let text = if title == "Table" {
+            format!("{now}\n{resource}")
+        } else {
+            format!("GET\n\n\n\nx-ms-date:{now}\nx-ms-version:2021-12-02\n{resource}?{query}")
+        };
+        let mut mac = Hmac::<Sha256>::new_from_slice(&key).ok()?;
+        mac.update(text.as_bytes());
+        let signature = STANDARD.encode(mac.finalize().into_bytes());
+        let headers = format!(
+            "x-ms-date: {now}\r\nAuthorization: SharedKeyLite {}:{signature}\r\n",
+            self.account
+        );
+        let signed = endpoint.ask(&url, &headers).ok()?;
+        (signed.status != 200).then(|| {
+            format!(
+                "AccountKey is not a key of {} on this server (status {}). Take the one from the line that Lazurite prints at start, or \
+                 from AZURITE_ACCOUNTS",
+                self.account, signed.status
+            )
+        })
+    }
+}
+
+impl Endpoint {
+    fn read(url: &str) -> Result<Endpoint, String> {
+        let wrong = || format!("{url:?} is no URL of a service: http://HOST:PORT/ACCOUNT");
+        let (scheme, rest) = url.split_once("://").ok_or_else(wrong)?;
+        let is_secure = match scheme.to_ascii_lowercase().as_str() {
+            "http" => false,
+            "https" => true,
+            _ => return Err(wrong()),
+        };
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (host, port) = match authority.rsplit_once(':') {
+            Some((host, port)) if !port.contains(']') => (host, port.parse().map_err(|_| wrong())?),
+            _ => (authority, if is_secure { 443 } else { 80 }),
+        };
+        let host = host.trim_matches(['[', ']']).to_owned();
+        let path = path
+            .split(['?', '#'])
+            .next()
+            .unwrap_or_default()
+            .trim_matches('/')
+            .to_owned();
+        if host.is_empty() {
+            Err(wrong())
+        } else {
+            Ok(Endpoint {
+                is_secure,
+                host,
+                port,
+                path,
+            })
+        }
+    }
+
+    fn authority(&self) -> String {
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+
+    /// In its path, or in the first label of its host name.
+    fn names(&self, account: &str) -> bool {
+        let label = self
+            .host
+            .split('.')
+            .next()
+            .filter(|_| self.host.contains('.'));
+        let first = self.path.split('/').next();
+        [label, first].iter().flatten().any(|name| *name == account)
+    }
+
+    fn explain_silence(&self, reason: &str, some_answer: bool) -> String {
+        let authority = self.authority();
+        if (self.host.as_str(), self.port).to_socket_addrs().is_err() {
+            return format!(
+                "the name {} leads nowhere. Names of a compose file are known inside its network only: from this machine use 127.0.0.1 and the \
+                 published port",
+                self.host
+            );
+        }
+        let usual = SERVICES.iter().any(|(_, port)| *port == self.port);
+        let advice = if some_answer {
+            "other services do answer: start all of them (`lazurite`, not `azurite-blob`), or publish this port too (docker run -p 10001:10001)"
+        } else if usual {
+            "start Lazurite; in a container, publish its ports and let it listen on 0.0.0.0"
+        } else {
+            "start Lazurite on this port, or write the port that it prints (10000, 10001 and 10002 unless a flag says otherwise)"
+        };
+        format!("nothing answers on {authority} ({reason}): {advice}")
+    }
+
+    /// One request without TLS.
+    fn ask(&self, target: &str, headers: &str) -> Result<Answer, String> {
+        let text = |error: std::io::Error| error.to_string();
+        let mut addresses = (self.host.as_str(), self.port)
+            .to_socket_addrs()
+            .map_err(text)?;
+        let address = addresses.next().ok_or("no address")?;
+        let mut stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(text)?;
+        stream.set_read_timeout(Some(PATIENCE)).map_err(text)?;
+        stream.set_write_timeout(Some(PATIENCE)).map_err(text)?;
+        let host = self.authority();
+        let request = format!(
+            "GET {target} HTTP/1.1\r\nHost: {host}\r\nx-ms-version: 2021-12-02\r\nAccept: application/json, application/xml\r\n{headers}\
+             Connection: close\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).map_err(text)?;
+        let mut bytes = Vec::new();
+        let read = stream.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes);
+        if bytes.is_empty() {
+            read.map_err(text)?;
+        }
+        Ok(Answer::read(&bytes))
+    }
+}
+
+/// The head of an answer.
+#[derive(Debug)]
+struct Answer {
+    is_alert: bool,
+    /// 0 if it is not HTTP.
+    status: u16,
+    head: String,
+}
+
+impl Answer {
+    fn read(bytes: &[u8]) -> Answer {
+        let text = String::from_utf8_lossy(bytes);
+        let head = text.split("\r\n\r\n").next().unwrap_or_default().to_owned();
+        let status = head
+            .strip_prefix("HTTP/1.")
+            .and_then(|rest| rest.split(' ').nth(1));
+        Answer {
+            is_alert: bytes.first() == Some(&TLS_ALERT),
+            status: status.and_then(|status| status.parse().ok()).unwrap_or(0),
+            head,
+        }
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(':'));
+        lines
+            .find(|(found, _)| found.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.trim())
+    }
+}
+
+/// Signed requests are refused when the clocks of client and server differ too much.
+fn clock(answer: &Answer) -> Option<String> {
+    let theirs = date::parse_http(answer.header("date")?)?;
+    let now = SystemTime::now();
+    let skew = now
+        .duration_since(theirs)
+        .or_else(|_| theirs.duration_since(now))
+        .ok()?;
+    (skew > CLOCK_SKEW_MAX).then(|| {
+        format!(
+            "the clocks differ by {} minutes, and signatures are good for 15: set the clock of this machine or of the container's",
+            skew.as_secs() / 60
+        )
+    })
+}
+
+/// A proxy in the environment takes requests for names that it is not told to leave alone.
+fn proxy(target: &Target) -> Option<String> {
+    let value = |name: &str| {
+        let names = [name.to_owned(), name.to_ascii_lowercase()];
+        names
+            .iter()
+            .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+    };
+    let proxy = value("HTTP_PROXY").or_else(|| value("ALL_PROXY"))?;
+    let exempt = value("NO_PROXY").unwrap_or_default();
+    let host = &target.endpoints.first()?.1.host;
+    let is_exempt = exempt
+        .split(',')
+        .map(str::trim)
+        .any(|name| name == "*" || name == host);
+    (!is_exempt).then(|| {
+        let place = proxy.rsplit('@').next().unwrap_or_default();
+        format!(
+            "proxy: clients may send requests for {host} to the proxy {place}: add it to NO_PROXY"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connection_strings_are_read_as_clients_do() {
+        let target =
+            Target::read("UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://127.0.0.1")
+                .unwrap();
+        assert_eq!(target.account, DEVELOPMENT_ACCOUNT);
+        let ports: Vec<u16> = target
+            .endpoints
+            .iter()
+            .map(|(_, endpoint)| endpoint.port)
+            .collect();
+        assert_eq!(ports, [10000, 10001, 10002]);
+        let text = "\"AccountName=one; AccountKey=AAA=;BlobEndpoint=https://one.blob.localhost:10000/;QueueEndpoint=http://[::1]:1/one\"";
+        let target = Target::read(text).unwrap();
+        assert_eq!((target.key.as_str(), target.endpoints.len()), ("AAA=", 2));
+        let (_, blob) = &target.endpoints[0];
+        assert!(blob.is_secure && blob.names("one") && !blob.names("two"));
+        let (_, queue) = &target.endpoints[1];
+        assert!(queue.names("one") && queue.authority() == "[::1]:1");
+        for (text, word) in [
+            ("AccountName=a;AccountKey=b", "endpoint"),
+            ("AccountName=a", "AccountKey"),
+            ("nonsense", "AccountName"),
+            (
+                "AccountName=a;AccountKey=b;BlobEndpoint=127.0.0.1:10000",
+                "URL",
+            ),
+        ] {
+            let refused = Target::read(text).unwrap_err();
+            assert!(refused.contains(word), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Which directory holds the store: the one that `--location` names, or `.lazurite` inside it if other files are kept there.
+
+use crate::private_files;
+use lazurite_engine::{Durability, Environment, foreign_file};
+use std::path::{Path, PathBuf};
+
+/// The directory that Lazurite makes by itself.
+const OWN_NAME: &str = ".lazurite";
+/// A file of every store.
+const STORE_MARK: &str = "CURRENT";
+
+/// A data directory, and what is said about it when it is not the one that was named.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Choice {
+    pub path: PathBuf,
+    pub note: Option<String>,
+}
+
+/// Chooses the same directory at every start, as long as the store stays in it. `log` is the file of `--debug`, which may not exist
+/// yet. Reads the directory; changes nothing.
+pub fn choose(location: &Path, log: Option<&Path>) -> Choice {
+    let named = || Choice {
+        path: location.to_path_buf(),
+        note: None,
+    };
+    if location.join(STORE_MARK).exists() {
+        return named();
+    }
+    let fs = Environment::system(Durability::Process).fs;
+    let inner = location.join(OWN_NAME);
+    // An error comes up again, with its reason, when the store is opened.
+    let foreign = foreign_file(&fs, location).unwrap_or_default();
+    let log = log.filter(|log| {
+        log.parent() == Some(location) && log.extension().is_none_or(|end| end != "log")
+    });
+    let log = log.and_then(|log| log.file_name()?.to_str().map(str::to_owned));
+    let Some(found) = foreign.or(log) else {
+        return if inner.join(STORE_MARK).exists() {
+            chosen(inner, location, "a store in a directory of its own")
+        } else {
+            named()
+        };
+    };
+    let what = if found.starts_with("__azurite_db_") || found.ends_with("storage__") {
+        "data of Azurite, which Lazurite does not read".to_owned()
+    } else {
+        format!("other files ({found})")
+    };
+    chosen(inner, location, &what)
+}
+
+fn chosen(path: PathBuf, location: &Path, what: &str) -> Choice {
+    let note = format!(
+        "{} holds {what}: the store is in {}",
+        location.display(),
+        path.display()
+    );
+    Choice {
+        path,
+        note: Some(note),
+    }
+}
+
+/// Keeps a directory that Lazurite has made by itself out of version control. A failure changes nothing for the store.
+pub fn hide_from_version_control(path: &Path) {
+    let ignore = path.join(".gitignore");
+    if path.file_name().is_some_and(|name| name == OWN_NAME) && !ignore.exists() {
+        let _ = private_files::write_whole(&ignore, "*\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{create_dir, write};
+
+    #[test]
+    fn a_store_moves_into_a_directory_of_its_own_beside_other_files() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        let inner = path.join(OWN_NAME);
+        let chosen = |log: Option<&str>| choose(path, log.map(|log| path.join(log)).as_deref());
+        assert_eq!(chosen(None).path, path);
+        assert_eq!(chosen(Some("debug.log")).path, path);
+        assert_eq!(chosen(Some("debug")).path, inner);
+        write(path.join("package.json"), "{}").unwrap();
+        assert_eq!(chosen(None).path, inner);
+        assert!(chosen(None).note.unwrap().contains("package.json"));
+        write(path.join("__azurite_db_blob__.json"), "{}").unwrap();
+        assert!(chosen(None).note.unwrap().contains("data of Azurite"));
+        // Once a store is there, it is found again.
+        write(path.join(STORE_MARK), "").unwrap();
+        assert_eq!(
+            chosen(Some("debug")),
+            Choice {
+                path: path.to_owned(),
+                note: None
+            }
+        );
+    }
+
+    #[test]
+    fn a_store_beside_other_files_is_found_when_they_are_gone() {
+        let directory = tempfile::tempdir().unwrap();
+        let inner = directory.path().join(OWN_NAME);
+        create_dir(&inner).unwrap();
+        write(inner.join(STORE_MARK), "").unwrap();
+        assert_eq!(choose(directory.path(), None).path, inner);
+        hide_from_version_control(&inner);
+        assert_eq!(
+            std::fs::read_to_string(inner.join(".gitignore")).unwrap(),
+            "*\n"
+        );
+        hide_from_version_control(directory.path());
+        assert!(!directory.path().join(".gitignore").exists());
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_is_taken_as_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let absent = directory.path().join("absent");
+        assert_eq!(
+            choose(&absent, None),
+            Choice {
+                path: absent.clone(),
+                note: None
+            }
+        );
+    }
+}

@@ -1,0 +1,268 @@
+//! The server in the process of a test: settings, start, endpoints, stop.
+
+use crate::announce::Address;
+use crate::cli::Cli;
+use crate::start::{Guest, run_embedded};
+use clap::Parser;
+use std::fmt;
+use std::path::Path;
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+use tokio::sync::oneshot;
+
+/// A server that is not started yet: by default with `devstoreaccount1`, on free ports of this machine.
+#[derive(Debug, Clone)]
+pub struct Lazurite {
+    flags: Vec<String>,
+    accounts: Vec<String>,
+}
+
+impl Lazurite {
+    /// Keeps everything in memory; it is gone when the store stops.
+    pub fn in_memory() -> Lazurite {
+        Lazurite::with_flags(["--inMemoryPersistence".to_owned()])
+    }
+
+    /// Keeps its data in a directory, which is created if absent. Starting fails while another server has it open.
+    pub fn at(directory: impl AsRef<Path>) -> Lazurite {
+        let directory = directory.as_ref().display();
+        Lazurite::with_flags([format!("--location={directory}")])
+    }
+
+    fn with_flags(flags: impl IntoIterator<Item = String>) -> Lazurite {
+        Lazurite {
+            flags: flags.into_iter().collect(),
+            accounts: Vec::new(),
+        }
+    }
+
+    /// Listens on this port and the two behind it. Without a call, or with 0, on any free ones.
+    pub fn port(self, port: u16) -> Lazurite {
+        self.flag(format!("--port={port}"))
+    }
+
+    /// Serves this account, with a key in base64, beside others that are named; `devstoreaccount1` is there only if it is named.
+    pub fn account(mut self, name: &str, key: &str) -> Lazurite {
+        self.accounts.push(format!("{name}:{key}"));
+        self
+    }
+
+    /// Adds a flag of the program, with its value behind `=`: `--blob-versioning`, `--oauth=basic`. Flags for output and logs have no
+    /// effect, and the environment sets nothing.
+    pub fn flag(mut self, flag: impl Into<String>) -> Lazurite {
+        self.flags.push(flag.into());
+        self
+    }
+
+    /// Starts the server on a thread of its own and returns once it serves requests.
+    pub fn start(self) -> Result<Store, Error> {
+        let cli = self.cli()?;
+        let accounts = cli.accounts().map_err(Error)?;
+        let (name, key) = accounts.first();
+        let (account, scheme) = (name.to_owned(), cli.scheme());
+        let (ready, listening) = channel();
+        let (stop, stopped) = oneshot::channel();
+        let guest = Guest {
+            ready,
+            stop: stopped,
+        };
+        let thread = std::thread::Builder::new()
+            .name("lazurite".to_owned())
+            .spawn(move || run_embedded(&cli, guest))
+            .map_err(|error| Error(format!("cannot start its threads: {error}")))?;
+        let Ok(addresses) = listening.recv() else {
+            let ended = thread.join().unwrap_or(Ok(()));
+            let reason = ended
+                .err()
+                .unwrap_or_else(|| "its thread panicked".to_owned());
+            return Err(Error(reason));
+        };
+        Ok(Store {
+            endpoints: endpoints(scheme, &account, &addresses),
+            scheme,
+            account,
+            key,
+            running: Some(Running { stop, thread }),
+        })
+    }
+
+    fn cli(self) -> Result<Cli, Error> {
+        let mut words = vec!["lazurite".to_owned(), "--port=0".to_owned()];
+        words.extend(self.flags);
+        if !self.accounts.is_empty() {
+            words.push(format!("--accounts={}", self.accounts.join(";")));
+        }
+        let cli = Cli::try_parse_from(words).map_err(|error| Error(error.to_string()))?;
+        if cli.command.is_some() {
+            return Err(Error("a command is no flag".to_owned()));
+        }
+        Ok(cli)
+    }
+}
+
+/// Blob, queue and table, in this order.
+fn endpoints(scheme: &str, account: &str, addresses: &[Address]) -> [String; 3] {
+    let endpoint = |index: usize| {
+        let address = &addresses[index];
+        let socket = std::net::SocketAddr::new(address.ip, address.port);
+        format!("{scheme}://{socket}/{account}")
+    };
+    [endpoint(0), endpoint(1), endpoint(2)]
+}
+
+/// A running server, seen as its first account by name. Stops when it is dropped.
+pub struct Store {
+    endpoints: [String; 3],
+    scheme: &'static str,
+    account: String,
+    key: String,
+    running: Option<Running>,
+}
+
+/// The server's thread, and what asks it to end.
+struct Running {
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<Result<(), String>>,
+}
+
+impl Store {
+    /// What every client library takes.
+    pub fn connection_string(&self) -> String {
+        let [blob, queue, table] = &self.endpoints;
+        let (scheme, account, key) = (self.scheme, &self.account, &self.key);
+        format!(
+            "DefaultEndpointsProtocol={scheme};AccountName={account};AccountKey={key};BlobEndpoint={blob};QueueEndpoint={queue};\
+             TableEndpoint={table};"
+        )
+    }
+
+    /// The name of the account.
+    pub fn account_name(&self) -> &str {
+        &self.account
+    }
+
+    /// The key of the account, in base64.
+    pub fn account_key(&self) -> &str {
+        &self.key
+    }
+
+    /// `http://127.0.0.1:PORT/ACCOUNT` of Blob.
+    pub fn blob_endpoint(&self) -> &str {
+        &self.endpoints[0]
+    }
+
+    /// The same of Queue.
+    pub fn queue_endpoint(&self) -> &str {
+        &self.endpoints[1]
+    }
+
+    /// The same of Table.
+    pub fn table_endpoint(&self) -> &str {
+        &self.endpoints[2]
+    }
+
+    /// Stops the server: requests under way are finished, and the store is closed. The error is the first that closing met.
+    pub fn stop(mut self) -> Result<(), Error> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), Error> {
+        let Some(Running { stop, thread }) = self.running.take() else {
+            return Ok(());
+        };
+        let _ = stop.send(());
+        match thread.join() {
+            Ok(ended) => ended.map_err(Error),
+            Err(_) => Err(Error("its thread panicked".to_owned())),
+        }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
+
+/// Without the key.
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store")
+            .field("endpoints", &self.endpoints)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a server did not start, or did not stop in good order: a sentence.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{0}")]
+pub struct Error(String);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    const KEY: &str = "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=";
+
+    fn health(endpoint: &str) -> std::io::Result<String> {
+        let authority = endpoint.split('/').nth(2).unwrap();
+        let mut stream = TcpStream::connect(authority)?;
+        let request =
+            "GET /_lazurite/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        stream.write_all(request.as_bytes())?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        Ok(text)
+    }
+
+    #[test]
+    fn servers_run_beside_each_other_in_one_process_until_they_are_dropped() {
+        let first = Lazurite::in_memory().start().unwrap();
+        let second = Lazurite::in_memory().account("one", KEY).start().unwrap();
+        assert_eq!(first.account_name(), "devstoreaccount1");
+        assert!(
+            second
+                .connection_string()
+                .contains(&format!("AccountName=one;AccountKey={KEY};"))
+        );
+        for endpoint in [
+            first.blob_endpoint(),
+            first.queue_endpoint(),
+            second.table_endpoint(),
+        ] {
+            assert!(
+                health(endpoint).unwrap().contains("\"ready\""),
+                "{endpoint}"
+            );
+        }
+        let endpoint = first.blob_endpoint().to_owned();
+        drop(first);
+        assert!(health(&endpoint).is_err());
+        second.stop().unwrap();
+    }
+
+    #[test]
+    fn a_directory_has_one_server_at_a_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Lazurite::at(directory.path()).start().unwrap();
+        let refused = Lazurite::at(directory.path()).start().unwrap_err();
+        assert!(refused.to_string().contains("in use"), "{refused}");
+        store.stop().unwrap();
+        Lazurite::at(directory.path()).start().unwrap();
+    }
+
+    #[test]
+    fn settings_that_cannot_be_are_refused() {
+        for (server, word) in [
+            (Lazurite::in_memory().flag("--nonsense"), "--nonsense"),
+            (Lazurite::in_memory().account("one", "?"), "base64"),
+            (Lazurite::in_memory().flag("--host=0.0.0.0"), "--i-know"),
+            (Lazurite::in_memory().flag("verify"), "command"),
+        ] {
+            let refused = server.start().unwrap_err().to_string();
+            assert!(refused.contains(word), "{refused}");
+        }
+    }
+}

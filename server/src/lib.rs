@@ -1,0 +1,55 @@
+//! Lazurite: Blob, Queue and Table storage on your own machine, on one log-structured engine.
+//!
+//! This is the server, for tests in the same process:
+//!
+//! ```
+//! let store = lazurite::Lazurite::in_memory().start()?;
+//! assert!(store.connection_string().contains("AccountName=devstoreaccount1"));
+//! # Ok::<(), lazurite::Error>(())
+//! ```
+//!
+//! The store ends when it is dropped. The program `lazurite` is the same server with flags, signals and lines on standard output.
+
+mod access_log;
+mod accounts;
+mod analytics;
+mod announce;
+mod auth;
+mod cli;
+mod codec;
+mod commands;
+mod data_directory;
+mod embedded;
+mod http;
+mod limits;
+mod log;
+mod output;
+mod port_holder;
+mod private_files;
+mod program;
+mod start;
+mod tls;
+
+pub use embedded::{Error, Lazurite, Store};
+
+use program::Program;
+use std::process::ExitCode;
+
+/// What the program does, from its command line to its exit status.
+#[doc(hidden)]
+pub fn run_program() -> ExitCode {
+    let program = Program::started_as();
+    let cli = program.parse();
+    limits::raise_open_files();
+    let ended = match &cli.command {
+        Some(command) => command.run(),
+        None => start::run(cli, &program).map(|()| ExitCode::SUCCESS),
+    };
+    match ended {
+        Ok(status) => status,
+        Err(sentence) => {
+            eprintln!("lazurite: {sentence}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The name the program was started under, its version text, and flags from the environment.
+//!
+//! Scripts, images and tools start Azurite by four names and set it up by `AZURITE_*`. Under these names the program does what
+//! they expect of it; what the flags mean is the same under every name.
+
+use crate::cli::Cli;
+use crate::http::context::ServiceKind;
+use clap::builder::BoolishValueParser;
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, CommandFactory, FromArgMatches};
+use std::path::Path;
+
+/// The version of Azurite whose flags, lines and addresses are served.
+pub const AZURITE_VERSION: &str = "3.37.0";
+
+/// The names beside `lazurite`; each is the program itself, under a link or as a copy.
+pub const SHIM_NAMES: [&str; 4] = ["azurite", "azurite-blob", "azurite-queue", "azurite-table"];
+
+/// What the name of the program asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Program {
+    pub services: Vec<ServiceKind>,
+    /// Started as one of [`SHIM_NAMES`].
+    pub is_azurite: bool,
+}
+
+impl Program {
+    /// From the first word of the command line.
+    pub fn started_as() -> Program {
+        Program::named(
+            &std::env::args_os()
+                .next()
+                .unwrap_or_default()
+                .to_string_lossy(),
+        )
+    }
+
+    fn named(path: &str) -> Program {
+        let name = Path::new(path)
+            .file_stem()
+            .and_then(|name| name.to_str())
+            .unwrap_or_default();
+        let service = name
+            .strip_prefix("azurite-")
+            .or_else(|| name.strip_prefix("lazurite-"));
+        let services = match service {
+            Some("blob") => vec![ServiceKind::Blob],
+            Some("queue") => vec![ServiceKind::Queue],
+            Some("table") => vec![ServiceKind::Table],
+            _ => ServiceKind::ALL.to_vec(),
+        };
+        Program {
+            services,
+            is_azurite: SHIM_NAMES.contains(&name),
+        }
+    }
+
+    /// Whether it is one of the programs that serve a single service, which print a line of their own when they are ready.
+    pub fn stands_alone(&self) -> bool {
+        self.services.len() == 1
+    }
+
+    /// Reads command line and environment. Ends the program after help, version and mistakes.
+    pub fn parse(&self) -> Cli {
+        let command = with_environment(Cli::command(), |name| {
+            std::env::var_os(name).is_some_and(|value| !value.is_empty())
+        });
+        let parsed = command
+            .try_get_matches()
+            .and_then(|matches| Cli::from_arg_matches(&matches));
+        match parsed {
+            Ok(cli) => cli,
+            Err(error) if error.kind() == ErrorKind::DisplayVersion => {
+                println!("{}", self.version());
+                std::process::exit(0)
+            }
+            Err(error) => error.exit(),
+        }
+    }
+
+    /// Tools read the version of Azurite from the start of the text, as in `3.37.0`.
+    fn version(&self) -> String {
+        let own = env!("CARGO_PKG_VERSION");
+        if self.is_azurite {
+            format!("{AZURITE_VERSION} (Lazurite {own})")
+        } else {
+            format!("lazurite {own}")
+        }
+    }
+}
+
+/// Lets every flag be set in the environment, by the first of `LAZURITE_NAME` and `AZURITE_NAME` that `is_set`. An empty variable
+/// counts as none: workflows write such for what they leave out.
+fn with_environment(command: clap::Command, is_set: impl Fn(&str) -> bool) -> clap::Command {
+    command.mut_args(|arg| {
+        let Some(flag) = arg.get_long().filter(|flag| *flag != "version") else {
+            return arg;
+        };
+        let own = variable(flag);
+        let found = [own.clone(), own.replacen("LAZURITE", "AZURITE", 1)]
+            .into_iter()
+            .find(|name| is_set(name));
+        match found {
+            // The parser keeps the name as long as the program runs.
+            Some(name) => as_boolish(arg).env(&*name.leak()).hide_env(true),
+            None => arg,
+        }
+    })
+}
+
+/// `--silent` is on or off; in the environment it is `1`, `true`, `yes`, or the opposite.
+fn as_boolish(arg: Arg) -> Arg {
+    if matches!(arg.get_action(), ArgAction::SetTrue) {
+        arg.value_parser(BoolishValueParser::new())
+    } else {
+        arg
+    }
+}
+
+/// `LAZURITE_BLOB_PORT` for `blobPort`.
+fn variable(flag: &str) -> String {
+    let mut name = String::from("LAZURITE_");
+    for letter in flag.chars() {
+        match letter {
+            '-' | '.' => name.push('_'),
+            letter if letter.is_ascii_uppercase() => {
+                name.push('_');
+                name.push(letter);
+            }
+            letter => name.push(letter.to_ascii_uppercase()),
+        }
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_the_program_chooses_the_services() {
+        let queue = Program::named("/usr/bin/azurite-queue");
+        assert_eq!(queue.services, [ServiceKind::Queue]);
+        assert!(queue.stands_alone() && queue.is_azurite);
+        let all = Program::named("azurite.exe");
+        assert_eq!(all.services, ServiceKind::ALL);
+        assert!(all.is_azurite && !all.stands_alone());
+        let own = Program::named("target/release/lazurite");
+        assert_eq!(own.services, ServiceKind::ALL);
+        assert!(!own.is_azurite);
+    }
+
+    #[test]
+    fn tools_find_the_version_of_azurite_first() {
+        let version = Program::named("azurite").version();
+        assert!(version.starts_with("3.37.0 "), "{version}");
+        let version = Program::named("lazurite").version();
+        assert!(version.starts_with("lazurite 0."), "{version}");
+    }
+
+    #[test]
+    fn variables_are_named_after_flags() {
+        for (flag, name) in [
+            ("blobPort", "LAZURITE_BLOB_PORT"),
+            ("skipApiVersionCheck", "LAZURITE_SKIP_API_VERSION_CHECK"),
+            ("inMemoryPersistence", "LAZURITE_IN_MEMORY_PERSISTENCE"),
+            ("accounts-file", "LAZURITE_ACCOUNTS_FILE"),
+            ("location", "LAZURITE_LOCATION"),
+        ] {
+            assert_eq!(variable(flag), name);
+        }
+    }
+
+    #[test]
+    fn every_flag_can_be_set_in_the_environment() {
+        let command = with_environment(Cli::command(), |_| true);
+        for arg in command.get_arguments() {
+            let flag = arg.get_long().unwrap_or("version");
+            let is_set = arg.get_env().is_some();
+            assert_eq!(is_set, flag != "version", "--{flag}");
+        }
+        let command = with_environment(Cli::command(), |name| name.starts_with("AZURITE_"));
+        let host = command
+            .get_arguments()
+            .find(|arg| arg.get_long() == Some("blobHost"));
+        assert_eq!(host.unwrap().get_env().unwrap(), "AZURITE_BLOB_HOST");
+    }
+
+    #[test]
+    fn of_a_flag_given_twice_the_last_counts() {
+        let command = with_environment(Cli::command(), |_| false);
+        let words = "lazurite --blobHost ::1 -s --silent --blobHost 127.0.0.1 --azurite.disableTelemetry \
+                     --allowed-host a --allowed-host b,c -l x --location=y --skipApiVersionCheck --skipApiVersionCheck";
+        let matches = command
+            .try_get_matches_from(words.split_whitespace())
+            .unwrap();
+        let cli = Cli::from_arg_matches(&matches).unwrap();
+        assert_eq!(cli.address(ServiceKind::Blob).0, "127.0.0.1");
+        assert!(cli.silent && cli.disable_telemetry && cli.skip_api_version_check);
+        assert_eq!(cli.allowed_hosts, ["a", "b", "c"]);
+        assert_eq!(cli.location, Path::new("y"));
+    }
+}

@@ -1,0 +1,570 @@
+//! Command lines that start Azurite in the wild start Lazurite unchanged: from scripts, images, test containers, editors and tools.
+//!
+//! Each row is a line as published. Two things are replaced so that tests run beside each other and write where they may: port
+//! numbers by 0, and the first part of absolute paths by a scratch directory. A line without ports takes free ones from the
+//! environment. Lines of containers run with the environment that the image sets.
+
+use std::net::TcpStream;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::http::Request;
+use crate::server::{Launch, Server, Service};
+
+const CONTAINERFILE: &str = include_str!("../../../packages/docker/Containerfile");
+const NAMES: [&str; 4] = ["azurite", "azurite-blob", "azurite-queue", "azurite-table"];
+const KEY: &str = "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=";
+
+/// Lines that run on a machine: npm, shells, editors, build files, `func`.
+const HOST_LINES: &[&str] = &[
+    "azurite",
+    "azurite --silent --location c:\\azurite --debug c:\\azurite\\debug.log",
+    "azurite -s -l c:\\azurite -d c:\\azurite\\debug.log",
+    "azurite -s -l /azurite -d /azurite/debug.log",
+    "azurite -L",
+    "azurite --location c:\\azurite --debug C:\\azurite\\debug.log --loose --skipApiVersionCheck --disableProductStyleUrl --disableTelemetry",
+    "azurite --location /azurite --oauth basic --cert /cert.pem --key /key.pem --skipApiVersionCheck -d /azurite/debug.log",
+    "azurite --blobPort 0 --queuePort 0 --tablePort 0",
+    "azurite --inMemoryPersistence --silent --skipApiVersionCheck",
+    "azurite --inMemoryPersistence",
+    "azurite --silent --skipApiVersionCheck --location ./azurite --debug ./azurite/debug.log",
+    "azurite --location /Temp/Azurite --debug /Temp/Azurite/debug.log",
+    "azurite --silent --blobPort 10000 --queuePort 10001 --tablePort 10002",
+    "azurite -l /data --blobHost 127.0.0.1 --queueHost 127.0.0.1 --tableHost 127.0.0.1 --blobPort 10000 --queuePort 10001 --tablePort 10002 --disableProductStyleUrl --skipApiVersionCheck --disableTelemetry --silent --debug /logs/azurite.log",
+    "azurite --oauth basic --cert /cert.pem --key /key.pem --silent --location data --debug data\\debug.log",
+    "azurite --silent --azurite.disableTelemetry",
+    "azurite-blob --blobHost 127.0.0.1 --blobHost 127.0.0.1 --blobPort 10000 --blobPort 10000",
+    "azurite-queue -l .",
+    "azurite-table --tablePort=10002 --tableKeepAliveTimeout=5",
+];
+
+/// Lines that run in a container: `docker run`, compose files, Testcontainers, Aspire. The first is the image's own command.
+const CONTAINER_LINES: &[&str] = &[
+    "",
+    "azurite-blob --blobHost 0.0.0.0",
+    "azurite -l /workspace -d /workspace/debug.log --blobPort 7777 --blobHost 0.0.0.0 --blobKeepAliveTimeout 5 --queuePort 8888 --queueHost 0.0.0.0 --queueKeepAliveTimeout 5 --tablePort 9999 --tableHost 0.0.0.0 --tableKeepAliveTimeout 5 --loose --skipApiVersionCheck --disableProductStyleUrl",
+    "azurite --skipApiVersionCheck --blobHost 0.0.0.0 --queueHost 0.0.0.0 --tableHost 0.0.0.0",
+    "azurite --blobPort 10000 --blobHost 0.0.0.0 --queuePort 10001 --queueHost 0.0.0.0 --loose",
+    "azurite --skipApiVersionCheck",
+    "azurite --oauth basic --cert /cert.pem --key /key.pem",
+    "azurite --location /data --blobHost 0.0.0.0 --queueHost 0.0.0.0 --tableHost 0.0.0.0 --skipApiVersionCheck",
+    "azurite-blob --blobHost=0.0.0.0",
+    "azurite -l /data --blobHost 0.0.0.0 --queueHost 0.0.0.0 --tableHost 0.0.0.0 --skipApiVersionCheck",
+    "azurite --blobHost 0.0.0.0 --queueHost 0.0.0.0 --loose -l /data",
+    "azurite-blob --loose --blobHost 0.0.0.0",
+    "azurite-blob --blobHost 0.0.0.0 --blobPort 10000 --loose --skipApiVersionCheck",
+    "azurite --debug /dev/stderr -l /data --blobHost 0.0.0.0 --blobKeepAliveTimeout 600 --disableTelemetry --skipApiVersionCheck",
+    "azurite --blobHost 0.0.0.0 --blobPort 10000 --disableProductStyleUrl --loose",
+    "azurite --blobHost 0.0.0.0 --blobPort 10000 --disableProductStyleUrl --loose --inMemoryPersistence",
+    "azurite --blobHost 0.0.0.0 --queueHost 0.0.0.0 --tableHost 0.0.0.0 --inMemoryPersistence --extentMemoryLimit 64",
+    "azurite --blobHost 0.0.0.0",
+    "azurite --blobHost 0.0.0.0 --queueHost 0.0.0.0 --tableHost 0.0.0.0 --cert /cert.pem --key /key.pem",
+    "lazurite",
+];
+
+fn bin(scratch: &Path) -> std::path::PathBuf {
+    scratch.join("bin")
+}
+
+/// A directory with the four commands in it, a certificate, and room for data.
+fn scratch() -> TempDir {
+    let scratch = TempDir::new().unwrap();
+    std::fs::create_dir(bin(scratch.path())).unwrap();
+    for name in NAMES.iter().chain(&["lazurite"]) {
+        symlink(
+            env!("CARGO_BIN_EXE_lazurite"),
+            bin(scratch.path()).join(name),
+        )
+        .unwrap();
+    }
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    std::fs::write(scratch.path().join("cert.pem"), made.cert.pem()).unwrap();
+    std::fs::write(
+        scratch.path().join("key.pem"),
+        made.signing_key.serialize_pem(),
+    )
+    .unwrap();
+    scratch
+}
+
+/// The line's words in `scratch`: other ports, other absolute paths.
+fn words(line: &str, scratch: &Path) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in line.split_whitespace() {
+        let is_port = words.last().is_some_and(|before| before.ends_with("Port"));
+        words.push(match word.split_once('=') {
+            _ if is_port => "0".to_owned(),
+            Some((flag, _)) if flag.ends_with("Port") => format!("{flag}=0"),
+            _ if word.starts_with('/') && !word.starts_with("/dev/") => {
+                format!("{}{word}", scratch.display())
+            }
+            _ => word.to_owned(),
+        });
+    }
+    words
+}
+
+/// Starts a line in a working directory of its own.
+fn launch(line: &str, scratch: &Path) -> Launch {
+    let words = words(line, scratch);
+    let work = scratch.join("work");
+    std::fs::create_dir_all(&work).unwrap();
+    let launch = Launch::exactly(&bin(scratch).join(&words[0]), &words[1..], &work);
+    launch.environment("LAZURITE_PORT", "0")
+}
+
+/// What the image sets with `ENV`, its paths below `scratch`.
+fn in_image(launch: Launch, scratch: &Path) -> Launch {
+    let text = CONTAINERFILE.replace("\\\n", " ");
+    let set = text.lines().find_map(|line| line.strip_prefix("ENV "));
+    let pairs = set
+        .unwrap()
+        .split_whitespace()
+        .map(|pair| pair.split_once('=').unwrap());
+    pairs.fold(launch, |launch, (name, value)| {
+        match value.strip_prefix('/') {
+            Some(path) => {
+                let path = scratch.join(path);
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                launch.environment(name, path.to_str().unwrap())
+            }
+            None => launch.environment(name, value),
+        }
+    })
+}
+
+/// The image's `CMD`.
+fn command_of_image() -> String {
+    let command = CONTAINERFILE
+        .lines()
+        .find_map(|line| line.strip_prefix("CMD "));
+    let words: Vec<String> = serde_json::from_str(command.unwrap()).unwrap();
+    words.join(" ")
+}
+
+fn services_of(line: &str) -> Vec<Service> {
+    match line.split_whitespace().next() {
+        Some("azurite-blob") => vec![Service::Blob],
+        Some("azurite-queue") => vec![Service::Queue],
+        Some("azurite-table") => vec![Service::Table],
+        _ => Service::ALL.to_vec(),
+    }
+}
+
+/// Starts the line, uses every service it promises, and ends it in good order.
+fn is_served(line: &str, launch: Launch) {
+    let services = services_of(line);
+    let mut server = launch.start_services(services.len());
+    for service in &services {
+        server.wait_for_line(&format!(
+            "Azurite {service:?} service is successfully listening at "
+        ));
+        if services.len() == 1 {
+            server.wait_for_line(&format!(
+                "Azurite {service:?} service successfully listens on http"
+            ));
+        }
+        TcpStream::connect(("127.0.0.1", server.ports.of(*service))).unwrap();
+        if !line.contains("--cert") {
+            use_service(&server, *service);
+        }
+    }
+    let (status, printed) = server.signal("TERM");
+    assert_eq!(status.code(), Some(0), "{line}: {printed:#?}");
+}
+
+fn use_service(server: &Server, service: Service) {
+    let (request, status) = match service {
+        Service::Blob => (Request::new(service, "PUT", "/con?restype=container"), 201),
+        Service::Queue => (Request::new(service, "PUT", "/que"), 201),
+        Service::Table => (Request::new(service, "GET", "/Tables"), 200),
+    };
+    request.send(server).is(status);
+    probe(server, service);
+}
+
+/// What `func start` asks without a signature, and how it knows an emulator by the answer.
+fn probe(server: &Server, service: Service) {
+    let target = match service {
+        Service::Blob | Service::Queue => "/devstoreaccount1?comp=list",
+        Service::Table => "/devstoreaccount1/Tables",
+    };
+    let probe = Request::exactly(service, "GET", target).unsigned();
+    let answer = probe.header("x-ms-version", "2021-12-02").send(server);
+    assert!(answer.header("x-ms-request-id").is_some());
+    assert!(answer.header("x-ms-error-code").is_some());
+}
+
+#[test]
+fn lines_for_a_machine_start_unchanged() {
+    for line in HOST_LINES {
+        let scratch = scratch();
+        is_served(line, launch(line, scratch.path()));
+        // The log is where it was asked for, also in a directory that was not there.
+        if line.contains("/azurite/debug.log") {
+            let log = scratch.path().join("azurite/debug.log");
+            let log = if line.contains("./azurite") {
+                scratch.path().join("work/azurite/debug.log")
+            } else {
+                log
+            };
+            assert!(log.metadata().is_ok_and(|log| log.len() > 0), "{line}");
+        }
+    }
+}
+
+#[test]
+fn lines_for_a_container_start_unchanged() {
+    for line in CONTAINER_LINES {
+        let line = if line.is_empty() {
+            command_of_image()
+        } else {
+            (*line).to_owned()
+        };
+        let scratch = scratch();
+        is_served(
+            &line,
+            in_image(launch(&line, scratch.path()), scratch.path()),
+        );
+    }
+}
+
+#[test]
+fn a_data_directory_may_hold_a_debug_log_and_other_files() {
+    let line = "azurite -s -l /azurite -d /azurite/debug.log";
+    let scratch = scratch();
+    let data = scratch.path().join("azurite");
+    for round in 0..2 {
+        let server = launch(line, scratch.path()).start();
+        let create = Request::new(Service::Queue, "PUT", "/lasting").send(&server);
+        create.is(if round == 0 { 201 } else { 204 });
+        server.signal("TERM");
+        assert!(data.join("CURRENT").exists());
+    }
+    // In a directory of a project, and in one of Azurite, nothing is mixed with what is there.
+    let project = scratch.path().join("work");
+    std::fs::write(project.join("__azurite_db_blob__.json"), "{}").unwrap();
+    let server = launch("azurite -l .", scratch.path()).start();
+    assert!(
+        server
+            .log()
+            .contains("data of Azurite, which Lazurite does not read"),
+        "{}",
+        server.log()
+    );
+    server.signal("TERM");
+    assert!(project.join(".lazurite/CURRENT").exists());
+    assert_eq!(
+        std::fs::read_to_string(project.join(".lazurite/.gitignore")).unwrap(),
+        "*\n"
+    );
+}
+
+#[test]
+fn settings_come_from_the_environment() {
+    let scratch = scratch();
+    let accounts = format!("\"customaccount1:{KEY};other:Zm9v\"");
+    let database = "mysql://root:secret@localhost/azurite";
+    let server = launch("azurite", scratch.path())
+        .environment("AZURITE_ACCOUNTS", &accounts)
+        .environment("AZURITE_DB", database)
+        .environment("AZURITE_SKIP_API_VERSION_CHECK", "true")
+        .environment("AZURITE_IN_MEMORY_PERSISTENCE", "1")
+        .environment("AZURITE_BLOB_HOST", "")
+        .environment("LAZURITE_SILENT", "yes")
+        .start();
+    let list = Request::exactly(Service::Blob, "GET", "/other?comp=list").unsigned();
+    list.send(&server).is(403);
+    let log = server.log();
+    assert_eq!(log.matches("AZURITE_DB is ignored").count(), 1, "{log}");
+    assert!(!log.contains("secret"), "{log}");
+    let (_, printed) = server.signal("TERM");
+    assert!(
+        printed.iter().all(|line| line.starts_with("Azurite ")),
+        "{printed:#?}"
+    );
+    assert!(!scratch.path().join("work/.lazurite").exists());
+}
+
+#[test]
+fn versions_begin_with_that_of_azurite() {
+    let scratch = scratch();
+    for flag in ["--version", "-v"] {
+        for name in NAMES {
+            let output = Command::new(bin(scratch.path()).join(name))
+                .arg(flag)
+                .output()
+                .unwrap();
+            let text = String::from_utf8(output.stdout).unwrap();
+            assert!(
+                output.status.success() && text.starts_with("3.37.0 "),
+                "{name} {flag}: {text}"
+            );
+        }
+    }
+    let own = Command::new(bin(scratch.path()).join("lazurite"))
+        .arg("-v")
+        .output()
+        .unwrap();
+    assert!(own.stdout.starts_with(b"lazurite "));
+}
+
+/// `nc -z`, a request without an account, and our own. That on the secondary location is among the tests of credentials.
+#[test]
+fn health_checks_of_containers_pass() {
+    let scratch = scratch();
+    let line = command_of_image();
+    let server = in_image(launch(&line, scratch.path()), scratch.path()).start();
+    // As Azurite: a probe of the root is answered, and refused. `curl -f` takes that for a failure with either.
+    for service in Service::ALL {
+        let root = Request::exactly(service, "GET", "/").unsigned();
+        root.send(&server).is(400);
+    }
+    let health = |port_file: &Path| {
+        let mut command = Command::new(bin(scratch.path()).join("lazurite"));
+        let output = command
+            .arg("health")
+            .env("LAZURITE_PORT_FILE", port_file)
+            .output()
+            .unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stdout).unwrap(),
+        )
+    };
+    let port_file = scratch.path().join("tmp/lazurite-ports.json");
+    let (status, text) = health(&port_file);
+    assert_eq!(
+        (status, text.matches("\"ready\"").count()),
+        (Some(0), 3),
+        "{text}"
+    );
+    server.signal("TERM");
+    let (status, text) = health(&port_file);
+    assert_eq!(
+        (status, text.matches("nothing answers").count()),
+        (Some(1), 3),
+        "{text}"
+    );
+}
+
+#[test]
+fn any_host_name_leads_to_the_account_but_for_browsers() {
+    let server = Server::fresh();
+    for host in [
+        "azurite",
+        "storage.internal:10000",
+        "azurite.default.svc.cluster.local",
+        "host.docker.internal:1",
+        "172.17.0.2",
+        "[::1]:10000",
+    ] {
+        let list = Request::exactly(Service::Blob, "GET", "/devstoreaccount1?comp=list")
+            .without("Host")
+            .header("Host", host)
+            .unsigned();
+        assert_eq!(
+            list.send(&server).is(403).code(),
+            "AuthenticationFailed",
+            "{host}"
+        );
+    }
+    for host in [
+        "devstoreaccount1.blob.azure:10000",
+        "devstoreaccount1.blob.localhost",
+        "devstoreaccount1-secondary.blob.localhost",
+    ] {
+        let list = Request::exactly(Service::Blob, "GET", "/?comp=list")
+            .without("Host")
+            .header("Host", host)
+            .unsigned();
+        assert_eq!(
+            list.send(&server).is(403).code(),
+            "AuthenticationFailed",
+            "{host}"
+        );
+    }
+    let rebound = Request::exactly(Service::Blob, "GET", "/devstoreaccount1?comp=list")
+        .without("Host")
+        .header("Host", "evil.example")
+        .header("Accept-Language", "en");
+    assert_eq!(
+        rebound.unsigned().send(&server).is(403).code(),
+        "AuthorizationFailure"
+    );
+}
+
+#[test]
+fn a_server_ends_with_the_program_that_started_it() {
+    let scratch = scratch();
+    let line = "lazurite --inMemoryPersistence --until-stdin-ends";
+    let server = launch(line, scratch.path()).keep_stdin_open().start();
+    use_service(&server, Service::Queue);
+    let printed = server.end_stdin();
+    assert!(
+        printed
+            .iter()
+            .any(|line| line == "Azurite Blob service successfully closed"),
+        "{printed:#?}"
+    );
+}
+
+#[test]
+fn the_commands_of_azurite_are_made_and_removed() {
+    let directory = TempDir::new().unwrap();
+    let shim = |action: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lazurite"));
+        command
+            .args(["shim", action])
+            .arg(directory.path())
+            .output()
+            .unwrap()
+    };
+    for _ in 0..2 {
+        assert!(shim("install").status.success());
+    }
+    let version = Command::new(directory.path().join("azurite-table"))
+        .arg("-v")
+        .output()
+        .unwrap();
+    assert!(version.stdout.starts_with(b"3."));
+    assert!(shim("remove").status.success());
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    std::fs::write(directory.path().join("azurite-blob"), "another program").unwrap();
+    for action in ["install", "remove"] {
+        let refused = shim(action);
+        let text = String::from_utf8(refused.stderr).unwrap();
+        assert!(
+            !refused.status.success() && text.contains("azurite-blob"),
+            "{text}"
+        );
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+}
+
+/// An editor, `func` and a compose file each start "their" emulator.
+#[test]
+fn a_second_start_ends_well_beside_a_server_of_the_same_directory() {
+    let scratch = scratch();
+    let first = launch("azurite -l /data --silent", scratch.path()).start();
+    let ports = first.ports;
+    let port_flags = format!(
+        "--blobPort={} --queuePort={} --tablePort={}",
+        ports.blob, ports.queue, ports.table
+    );
+    let again = |program: &str, directory: &str, flags: &str| {
+        let directory = scratch.path().join(directory);
+        let mut command = Command::new(bin(scratch.path()).join(program));
+        command.arg("-l").arg(directory).args(port_flags.split(' '));
+        let output = command.args(flags.split_whitespace()).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stdout).unwrap(),
+            said,
+        )
+    };
+    let pid = first.pid().to_string();
+    for (program, flags) in [("azurite", ""), ("lazurite", "--attach")] {
+        let (status, printed, said) = again(program, "data", flags);
+        assert_eq!(status, Some(0), "{said}");
+        assert_eq!(
+            printed.matches("is successfully listening at ").count(),
+            3,
+            "{printed}"
+        );
+        assert!(
+            said.contains("already running") && said.contains(&pid),
+            "{said}"
+        );
+    }
+    let (status, _, said) = again("lazurite", "data", "");
+    assert_eq!(status, Some(1), "{said}");
+    assert!(
+        said.contains("already running") && said.contains("--attach"),
+        "{said}"
+    );
+    let (status, _, said) = again("azurite", "other", "");
+    assert_eq!(status, Some(1), "{said}");
+    assert!(
+        said.contains(&format!("in use by azurite (process {pid})")),
+        "{said}"
+    );
+    use_service(&first, Service::Blob);
+}
+
+#[test]
+fn the_doctor_finds_the_known_mistakes() {
+    let server = Server::fresh();
+    let secure = Server::fresh_secure(&[]);
+    let sound = server.connection_string();
+    let doctor = |text: &str, proxy: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lazurite"));
+        command
+            .args(["doctor", text])
+            .env_remove("NO_PROXY")
+            .env_remove("no_proxy");
+        for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {
+            command.env_remove(name);
+        }
+        let output = command.env("HTTP_PROXY", proxy).output().unwrap();
+        (
+            output.status.code(),
+            String::from_utf8([output.stdout, output.stderr].concat()).unwrap(),
+        )
+    };
+    let (status, text) = doctor(&sound, "");
+    assert_eq!(status, Some(0), "{text}");
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let closed = other.local_addr().unwrap().port().to_string();
+    drop(other);
+    let [blob, table] =
+        [Service::Blob, Service::Table].map(|service| server.ports.of(service).to_string());
+    let of = |from: &str, to: &str| sound.replace(from, to);
+    let cases = [
+        (
+            of(&format!(":{blob}/"), &format!(":{closed}/")),
+            "other services do answer",
+        ),
+        (of("127.0.0.1", "azurite.invalid"), "leads nowhere"),
+        (
+            of(
+                &format!("http://127.0.0.1:{table}"),
+                &format!("https://127.0.0.1:{table}"),
+            ),
+            "speaks http, the connection string says https",
+        ),
+        (
+            secure.connection_string().replace("https://", "http://"),
+            "speaks https, the connection string says http",
+        ),
+        (
+            of("devstoreaccount1", "otheraccount"),
+            "has no account otheraccount",
+        ),
+        (
+            of("AccountKey=Eby8", "AccountKey=AAAA"),
+            "AccountKey is not a key of devstoreaccount1",
+        ),
+        (of("/devstoreaccount1;", "/;"), "the URL names no account"),
+        (
+            "AccountName=a;AccountKey=AAAA".to_owned(),
+            "names no endpoint",
+        ),
+    ];
+    for (text, word) in cases {
+        let (status, said) = doctor(&text, "");
+        assert_eq!(status, Some(1), "{said}");
+        assert!(said.contains(word), "{word}: {said}");
+        assert!(!said.contains("Eby8"), "{said}");
+    }
+    let (status, said) = doctor(&sound, "http://user:password@proxy.example:3128");
+    assert_eq!(status, Some(1), "{said}");
+    assert!(
+        said.contains("the proxy proxy.example:3128") && !said.contains("password"),
+        "{said}"
+    );
+}

@@ -1,0 +1,186 @@
+//! The packages, made by `.ci/package` around the program under test, installed by their own tools into empty directories, and used by
+//! what their READMEs show. The official clients come from the lists of the other tests.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use tempfile::TempDir;
+
+use crate::clients::{SCRIPT_TIME_MAX, finish, node, python, text};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+const MISSING: &str =
+    "The tests of the packages need Python 3.11 or newer and Node.js 20 or newer with npm.";
+
+#[test]
+fn the_wheel_serves_a_test_suite() {
+    let clients = python();
+    let scratch = TempDir::new().unwrap();
+    let environment = scratch.path().join("venv");
+    run(Command::new("python3")
+        .args(["-m", "venv", "--without-pip"])
+        .arg(&environment));
+    let interpreter = environment.join("bin/python");
+    let mut install = Command::new(clients.join("bin/python"));
+    install.args(["-m", "pip", "--disable-pip-version-check", "--python"]);
+    install
+        .arg(&interpreter)
+        .args(["install", "--quiet", "--no-index"]);
+    run(install.arg(made("lazurite_storage-", ".whl")));
+    let library = |environment: &Path| {
+        let versions = fs::read_dir(environment.join("lib")).unwrap();
+        versions
+            .map(|entry| entry.unwrap().path().join("site-packages"))
+            .next()
+            .unwrap()
+    };
+    let link = library(&environment).join("clients.pth");
+    fs::write(link, library(&clients).to_str().unwrap()).unwrap();
+    let tests = scratch.path().join("tests");
+    copy_files("packages/python/tests", &tests);
+    fs::write(
+        tests.join("test_readme.py"),
+        example("packages/python/README.md", "python", "def test_upload"),
+    )
+    .unwrap();
+    let mut pytest = Command::new(interpreter);
+    pytest.args(["-B", "-m", "pytest", "-q", "-p", "no:cacheprovider"]);
+    let output = run(pytest.current_dir(&tests));
+    assert!(text(&output).contains(" passed"), "{}", text(&output));
+}
+
+#[test]
+fn the_npm_packages_serve_a_test_suite() {
+    let clients = node();
+    let scratch = TempDir::new().unwrap();
+    let project = scratch.path();
+    fs::write(project.join("package.json"), "{}").unwrap();
+    let mut install = Command::new("npm");
+    install.args([
+        "install",
+        "--offline",
+        "--ignore-scripts",
+        "--no-audit",
+        "--no-fund",
+        "--loglevel=error",
+    ]);
+    for package in ["lazurite-linux-", "lazurite-0", "lazurite-azurite-"] {
+        install.arg(made(package, ".tgz"));
+    }
+    run(install.current_dir(project));
+    copy_files("packages/npm/tests", &project.join("tests"));
+    let readme = example(
+        "packages/npm/lazurite/README.md",
+        "js",
+        "lazurite/node-test",
+    );
+    fs::write(project.join("tests/readme.test.js"), readme).unwrap();
+    let mut tests = Command::new("node");
+    tests
+        .arg("--test")
+        .env("NODE_PATH", clients.join("node_modules"));
+    for file in ["package.test.js", "readme.test.js"] {
+        tests.arg(Path::new("tests").join(file));
+    }
+    let output = run(tests.current_dir(project));
+    assert!(text(&output).contains("# fail 0"), "{}", text(&output));
+}
+
+#[test]
+fn the_debian_package_installs_into_an_empty_root() {
+    if Command::new("dpkg-deb").arg("--version").output().is_err() {
+        eprintln!("not tested: dpkg-deb is not there, so no package for Debian was made");
+        return;
+    }
+    let root = TempDir::new().unwrap();
+    let package = made("lazurite_0", ".deb");
+    run(Command::new("dpkg-deb")
+        .arg("--extract")
+        .arg(&package)
+        .arg(root.path()));
+    let version = run(Command::new(root.path().join("usr/bin/lazurite")).arg("--version"));
+    assert!(
+        text(&version).starts_with("lazurite 0."),
+        "{}",
+        text(&version)
+    );
+    let control = text(&run(Command::new("dpkg-deb").arg("--field").arg(&package)));
+    for field in ["Package: lazurite\n", "Depends: libc6 (>= 2."] {
+        assert!(control.contains(field), "{control}");
+    }
+    let settings = fs::read_to_string(root.path().join("etc/default/lazurite")).unwrap();
+    assert!(settings.contains("LAZURITE_HOST"));
+    let completion = root
+        .path()
+        .join("usr/share/bash-completion/completions/lazurite");
+    let mut bash = Command::new("bash");
+    bash.arg("-c").arg(format!(
+        ". {}; COMP_WORDS=(lazurite --blobP); COMP_CWORD=1; _lazurite; echo \"${{COMPREPLY[@]}}\"; \
+         COMP_WORDS=(lazurite hea); _lazurite; echo \"${{COMPREPLY[@]}}\"",
+        completion.display()
+    ));
+    assert_eq!(text(&run(&mut bash)), "--blobPort\nhealth\n");
+}
+
+/// The package of this name, made around the program under test when the first test asks.
+fn made(start: &str, end: &str) -> PathBuf {
+    static MADE: OnceLock<PathBuf> = OnceLock::new();
+    let directory = MADE.get_or_init(|| {
+        let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("packages");
+        let _ = fs::remove_dir_all(&out);
+        let mut command = Command::new("python3");
+        command.arg(Path::new(ROOT).join(".ci/package"));
+        command.args([
+            "wheel",
+            "npm",
+            "deb",
+            "--quick",
+            "--binary",
+            env!("CARGO_BIN_EXE_lazurite"),
+            "--out",
+        ]);
+        run(command.arg(&out));
+        out
+    });
+    let mut names = fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let name = names.find(|name| name.starts_with(start) && name.ends_with(end));
+    directory.join(name.unwrap_or_else(|| panic!("no package {start}*{end} was made")))
+}
+
+/// The fenced block of a README that holds `part`.
+fn example(readme: &str, language: &str, part: &str) -> String {
+    let text = fs::read_to_string(Path::new(ROOT).join(readme)).unwrap();
+    let fence = format!("```{language}\n");
+    let mut blocks = text
+        .split(&fence)
+        .skip(1)
+        .map(|block| block.split("```").next().unwrap());
+    let found = blocks.find(|block| block.contains(part));
+    found
+        .unwrap_or_else(|| panic!("no example with {part} in {readme}"))
+        .to_owned()
+}
+
+fn copy_files(from: &str, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(Path::new(ROOT).join(from)).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
+        }
+    }
+}
+
+fn run(command: &mut Command) -> Output {
+    let output = finish(command, SCRIPT_TIME_MAX, MISSING);
+    assert!(
+        output.status.success(),
+        "{command:?} failed:\n{}",
+        text(&output)
+    );
+    output
+}
