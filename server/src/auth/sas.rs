@@ -138,7 +138,7 @@ impl<'a> Sas<'a> {
     /// Refuses a SAS that is good for longer than the account lets it. Of one whose times stand in a stored access policy the owner of
     /// the account has decided. Source: Configure an expiration policy for shared access signatures.
     pub fn check_life(&self, longest: Option<Duration>) -> Result<()> {
-        let ends_with_policy = self.policy_name().is_some() && !self.query.has("se");
+        let ends_with_policy = self.policy_name().is_some() && self.optional("se").is_none();
         let Some(longest) = longest.filter(|_| !ends_with_policy) else {
             return Ok(());
         };

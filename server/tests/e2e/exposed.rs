@@ -475,10 +475,14 @@ fn a_signal_ends_the_server_while_the_disk_hangs() {
         .environment("LD_PRELOAD", at("held.so").to_str().unwrap())
         .environment("HELD", at("flag").to_str().unwrap())
         .start();
+    let create = |name: &str| {
+        let target = format!("/{name}?restype=container");
+        Request::new(Service::Blob, "PUT", &target)
+    };
+    create("before").send(&server).is(201);
     std::fs::write(at("flag"), "").unwrap();
-    Request::new(Service::Blob, "PUT", "/con?restype=container")
-        .send(&server)
-        .is(201);
+    let mut connection = Connection::open(&server, Service::Blob).unwrap();
+    connection.write(&create("meanwhile").bytes()).unwrap();
     let (status, _) = server.signal("TERM");
     assert_eq!(status.code(), Some(1));
 }
