@@ -119,21 +119,20 @@ impl Write for LineWriter {
 
 fn write_all(name: &str, sink: impl Write, messages: &Receiver<Message>, dropped: &AtomicU64) {
     let mut out = io::BufWriter::new(sink);
-    while let Ok(mut message) = messages.recv() {
+    let mut ended = false;
+    while !ended && let Ok(first) = messages.recv() {
         std::thread::sleep(GATHER);
-        loop {
+        let mut next = Some(first);
+        while let Some(message) = next {
             match message {
                 // The output may be closed, or its disk full: requests are served all the same.
                 Message::Text(text) => drop(out.write_all(&text)),
                 Message::End => {
-                    let _ = out.flush();
-                    return;
+                    ended = true;
+                    break;
                 }
             }
-            match messages.try_recv() {
-                Ok(next) => message = next,
-                Err(_) => break,
-            }
+            next = messages.try_recv().ok();
         }
         let lost = dropped.swap(0, Ordering::Relaxed);
         if lost > 0 {
@@ -191,6 +190,22 @@ mod tests {
             std::thread::sleep(CLOSE_STEP);
         }
         assert!(text().lines().count() < count);
+    }
+
+    /// The end of the output may find room behind the last line although lines before it were dropped.
+    #[test]
+    fn dropped_lines_are_told_before_the_output_ends() {
+        let (messages, received) = sync_channel(LINES_WAITING_MAX);
+        messages
+            .send(Message::Text(b"the last line\n".to_vec()))
+            .unwrap();
+        messages.send(Message::End).unwrap();
+        let mut written = Vec::new();
+        write_all("a test", &mut written, &received, &AtomicU64::new(3));
+        assert_eq!(
+            String::from_utf8(written).unwrap(),
+            "the last line\n(3 lines were dropped: a test is too slow)\n"
+        );
     }
 
     #[test]

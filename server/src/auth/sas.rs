@@ -230,7 +230,7 @@ impl<'a> Sas<'a> {
 
     /// What a user delegation SAS must keep to beside what every SAS does: its key's service and life, and its user.
     fn check_delegation(&self, context: &Context, bearer: Option<&Bearer>) -> Result<()> {
-        if self.policy_name().is_some() {
+        if self.optional("si").is_some() {
             return Err(failed(
                 "A user delegation SAS cannot name a stored access policy.",
             ));
