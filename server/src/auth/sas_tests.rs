@@ -393,6 +393,11 @@ fn a_parameter_that_is_given_twice_is_refused() {
         assert_eq!(failure.code, "AuthenticationFailed", "{again}");
         assert!(detail(failure).contains("more than once"), "{again}");
     }
+    // What a SAS covers by name is signed once, too.
+    let covered = format!("{once}&srq=versionid,comp&versionid=1&comp=tags");
+    assert!(parsed(&covered).is_ok());
+    let failure = parsed(&format!("{covered}&comp=list")).unwrap_err();
+    assert!(detail(failure).contains("comp is given more than once"));
 }
 
 #[test]

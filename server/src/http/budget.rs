@@ -5,7 +5,8 @@
 //!
 //! - A response takes from the budget what it reads ahead ([`grant`]). When the budget is used up, it goes on with
 //!   [`PIECE_BYTES`] at a time, which costs reading but no memory.
-//! - A request waits for room before it holds more ([`reserve`]).
+//! - A request waits for room before it holds more ([`reserve`]), and before an answer of many parts is made for it
+//!   ([`super::documents`]).
 //! - While the budget is short ([`is_short`]), clients that make no progress are cut off sooner.
 
 use super::error::{Failure, Result};
@@ -32,7 +33,24 @@ static BUDGET: LazyLock<Arc<Semaphore>> =
 
 /// Part of the budget. Given back when it is dropped.
 #[derive(Debug)]
-pub struct Share(#[expect(dead_code, reason = "held for its drop")] OwnedSemaphorePermit);
+pub struct Share(OwnedSemaphorePermit);
+
+impl Share {
+    /// Less, or as much more as there is.
+    pub fn resized(mut self, bytes: usize) -> Share {
+        let (units, held) = (units(bytes) as usize, self.0.num_permits());
+        if units < held {
+            drop(self.0.split(held - units));
+        } else {
+            let more = (units - held).min(BUDGET.available_permits());
+            let more = BUDGET.clone().try_acquire_many_owned(more as u32);
+            if let Ok(more) = more {
+                self.0.merge(more);
+            }
+        }
+        self
+    }
+}
 
 /// Room for bytes that a response reads ahead: at most [`READ_AHEAD_BYTES`], half of that when the budget is short, `None` when it is
 /// used up.
@@ -46,7 +64,7 @@ pub fn grant() -> Option<(usize, Share)> {
     Some((bytes, Share(permit)))
 }
 
-/// Room for bytes of a request's body. Waits for it. Error: `ServerBusy` after half a minute.
+/// Room for bytes of a request's body or of its answer. Waits for it. Error: `ServerBusy` after half a minute.
 pub async fn reserve(bytes: usize) -> Result<Share> {
     let bytes = bytes.min(BUDGET_BYTES);
     let permit = BUDGET.clone().acquire_many_owned(units(bytes));
@@ -55,7 +73,7 @@ pub async fn reserve(bytes: usize) -> Result<Share> {
         _ => Err(Failure::new(
             503,
             "ServerBusy",
-            "Too many large bodies are under way. Try again later.",
+            "Too many large requests and answers are under way. Try again later.",
         )),
     }
 }
@@ -67,4 +85,17 @@ pub fn is_short() -> bool {
 
 fn units(bytes: usize) -> u32 {
     u32::try_from(bytes.div_ceil(UNIT)).expect("the budget has fewer units than that")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_share_is_given_back_as_far_as_it_is_not_needed() {
+        let share = reserve(512 << 10).await.unwrap();
+        assert_eq!(share.resized(100 << 10).0.num_permits(), 100);
+        let share = reserve(512 << 10).await.unwrap();
+        assert_eq!(share.resized(700 << 10).0.num_permits(), 700);
+    }
 }

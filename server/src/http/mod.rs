@@ -8,6 +8,7 @@ mod budget;
 mod carriers;
 mod connections;
 pub mod context;
+mod documents;
 mod echo;
 pub mod error;
 mod framing;
@@ -43,6 +44,7 @@ use axum::http::header::{ACCEPT, CONNECTION, HeaderMap, HeaderValue, ORIGIN};
 use axum::http::{Method, Request, Response, StatusCode, Uri};
 pub use blob::Fetcher;
 use body::RequestBody;
+use budget::Share;
 use context::{ApiVersion, Arrival, Context, RequestIds, ServiceKind};
 use echo::Echo;
 use error::{Dialect, Failure, Result, known};
@@ -168,6 +170,9 @@ async fn answer(
             )
         }
     };
+    if let Some(room) = learned.room {
+        response = documents::hold(room, response);
+    }
     if learned.must_close.load(Ordering::Relaxed) {
         response
             .headers_mut()
@@ -208,6 +213,8 @@ struct Learned {
     properties: Option<Arc<ServiceProperties>>,
     /// For the account's log and figures, if it wants such requests in them.
     entry: Option<Entry>,
+    /// Room for an answer that may be long.
+    room: Option<Share>,
 }
 
 async fn respond(
@@ -250,6 +257,7 @@ async fn respond(
     }
     learned.entry = wanted_entry(&context, &caller, &properties);
     check_location(&context)?;
+    learned.room = documents::reserve(&context).await?;
     let token_would_do =
         matches!(caller, Caller::Anonymous) && app.takes_tokens && context.keeps_secrets();
     let begun = match arrival.service {

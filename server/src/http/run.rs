@@ -31,17 +31,24 @@ pub fn cross<T: Send + 'static>(
     }
 }
 
-/// As [`cross`], for work that may wait for the store: not all threads are given to those who do.
+/// As [`cross`], for work that may wait for the store: not all threads are given to those who do. The first wait is for a turn, the
+/// second for the work.
+pub async fn begin_in_turn<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> impl Future<Output = Result<T>> {
+    let turn = TURNS.with(Arc::clone).acquire_owned().await;
+    // Held by the work, which goes on if the client leaves.
+    cross(move || {
+        let _turn = turn;
+        work()
+    })
+}
+
+/// As [`begin_in_turn`], until the work is done.
 pub async fn cross_in_turn<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    let turn = TURNS.with(Arc::clone).acquire_owned().await;
-    // Held by the work, which goes on if the client leaves.
-    let work = move || {
-        let _turn = turn;
-        work()
-    };
-    cross(work).await
+    begin_in_turn(work).await.await
 }
 
 /// Runs work that reads a bounded number of rows, here and now.
@@ -83,11 +90,9 @@ pub async fn write_beside<T: Send + 'static>(
 mod tests {
     use super::*;
     use lazurite_engine::fs::{FaultFs, MemoryFs, Operation};
-    use lazurite_engine::{Batch, Config, Durability, Environment, KeyspaceOptions};
+    use lazurite_engine::{Batch, Config, Durability, Environment, Keyspace, KeyspaceOptions};
 
-    #[tokio::test]
-    async fn refusals_wait_until_what_they_rest_on_is_on_disk() {
-        let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
+    fn open(disk: &FaultFs) -> (Db, Keyspace) {
         let environment = Environment {
             fs: Arc::new(disk.clone()),
             ..Environment::system(Durability::Disk)
@@ -98,6 +103,53 @@ mod tests {
         };
         let db = Db::open_with("data".as_ref(), config, environment).unwrap();
         let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+        (db, keyspace)
+    }
+
+    #[tokio::test]
+    async fn work_beside_what_holds_locks_for_long_leaves_the_connection_thread() {
+        let (db, _) = open(&FaultFs::new(Arc::new(MemoryFs::volatile())));
+        let here = std::thread::current().id();
+        let carried_out = || Ok(std::thread::current().id());
+        assert_eq!(write_beside(false, &db, carried_out).await.unwrap(), here);
+        assert_ne!(write_beside(true, &db, carried_out).await.unwrap(), here);
+    }
+
+    #[test]
+    fn writers_that_wait_leave_threads_to_others() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(WAITING_MAX + 2)
+            .build()
+            .unwrap();
+        let (done, wait) = std::sync::mpsc::channel::<()>();
+        let wait = Arc::new(std::sync::Mutex::new(wait));
+        runtime.block_on(async {
+            let writers: Vec<_> = (0..4 * WAITING_MAX)
+                .map(|_| {
+                    let wait = wait.clone();
+                    tokio::spawn(cross_in_turn(move || {
+                        // Ends when the sender is dropped, as a wait for the disk does when it goes on.
+                        let _ = wait.lock().unwrap().recv();
+                        Ok(())
+                    }))
+                })
+                .collect();
+            tokio::task::yield_now().await;
+            let patience = std::time::Duration::from_secs(10);
+            let read = tokio::time::timeout(patience, cross(|| Ok(7))).await;
+            assert_eq!(read.unwrap().unwrap(), 7);
+            drop(done);
+            for writer in writers {
+                writer.await.unwrap().unwrap();
+            }
+        });
+    }
+
+    #[tokio::test]
+    async fn refusals_wait_until_what_they_rest_on_is_on_disk() {
+        let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
+        let (db, keyspace) = open(&disk);
         let put = || {
             let mut batch = Batch::new();
             batch.put(&keyspace, b"key", b"value");

@@ -62,26 +62,28 @@ impl Room {
     }
 }
 
-/// A body of `length` bytes: `first`, which was read into `room`, then what `source` has. Chunks are read while those before them
-/// are sent, so a slow client holds a few chunks and no thread.
+/// A body of `length` bytes: `first`, which was read into `room`, then what `source` has. What there is room for is read here and now: a
+/// hop to another thread costs as much. After that, chunks are read while those before them are sent, so a slow client holds a few
+/// chunks and no thread.
 pub fn streamed<S: ChunkSource>(first: Bytes, room: Room, source: S, length: u64) -> Body {
-    body(first, room, source, Some(length))
+    let read = read_ahead(source, room, Some(first), Some(length));
+    body(read, Some(length))
 }
 
-/// As [`streamed`], of as many bytes as `source` turns out to have.
+/// As [`streamed`], of as many bytes as `source` turns out to have, each of which may take long to make.
 pub fn streamed_to_end<S: ChunkSource>(first: Bytes, source: S) -> Body {
-    body(first, Room::take(), source, None)
+    let room = Room {
+        bytes: 0,
+        ..Room::take()
+    };
+    body(read_ahead(source, room, Some(first), None), None)
 }
 
-fn body<S: ChunkSource>(first: Bytes, room: Room, mut source: S, remaining: Option<u64>) -> Body {
-    let first = room.hold(first);
-    if room.share.is_none() {
-        source.release();
-    }
+fn body<S: ChunkSource>(read: Read<S>, remaining: Option<u64>) -> Body {
     Body::new(Streamed {
-        ready: VecDeque::from([first]),
-        share: room.share,
-        state: State::Idle(source),
+        ready: read.chunks,
+        share: read.share,
+        state: read.next,
         remaining,
         unsent: Arc::default(),
     })
@@ -111,33 +113,39 @@ struct Read<S> {
     next: State<S>,
 }
 
-/// Reads as much as there is room for.
-fn read_ahead<S: ChunkSource>(mut source: S, room: Room) -> Read<S> {
-    let mut chunks = VecDeque::new();
-    let mut left = room.bytes;
+/// Reads as much as there is room for, and a short rest. `first` is in that room already; `length` is what is left of the body, if that
+/// is known.
+fn read_ahead<S: ChunkSource>(
+    mut source: S,
+    room: Room,
+    first: Option<Bytes>,
+    length: Option<u64>,
+) -> Read<S> {
+    let (mut chunks, mut bytes) = (VecDeque::new(), 0);
+    let mut next = first;
     let next = loop {
-        // A rest that is small beside a chunk of the store would cost reading a whole one.
-        if left == 0 || (left < PIECE_BYTES && !chunks.is_empty()) {
+        if let Some(chunk) = next {
+            bytes += chunk.len();
+            chunks.push_back(room.hold(chunk));
+        }
+        let left = room.bytes.saturating_sub(bytes);
+        // A rest that is small beside a chunk of the store would cost reading a whole one, unless it is the last.
+        let is_last = length.is_some_and(|length| length <= (bytes + PIECE_BYTES) as u64);
+        let is_full = left < PIECE_BYTES && !is_last && !chunks.is_empty();
+        if is_full || source.is_urgent() && !chunks.is_empty() {
             if room.share.is_none() {
                 source.release();
             }
             break State::Idle(source);
         }
-        match source.next_chunk(left) {
-            Ok(Some(chunk)) => {
-                left = left.saturating_sub(chunk.len());
-                chunks.push_back(room.hold(chunk));
-                if source.is_urgent() {
-                    left = 0;
-                }
-            }
+        next = match source.next_chunk(left.max(PIECE_BYTES)) {
+            Ok(Some(chunk)) => Some(chunk),
             ended => break State::Ended(ended.map(|_| ())),
-        }
+        };
     };
-    let share = room.share;
     Read {
         chunks,
-        share,
+        share: room.share,
         next,
     }
 }
@@ -200,7 +208,7 @@ impl Drop for Outgoing {
 impl<S: ChunkSource> Streamed<S> {
     /// Begins to read if there is more to come than what is ready, and room for it.
     fn begin_to_read(&mut self, task: &Context<'_>) {
-        let ready = self.ready.iter().map(|chunk| chunk.len() as u64).sum();
+        let ready: u64 = self.ready.iter().map(|chunk| chunk.len() as u64).sum();
         let is_all = self.remaining.is_some_and(|remaining| remaining <= ready);
         if is_all || !matches!(self.state, State::Idle(_)) {
             return;
@@ -211,9 +219,10 @@ impl<S: ChunkSource> Streamed<S> {
         if waits {
             return;
         }
+        let left = self.remaining.map(|remaining| remaining - ready);
         self.state = match std::mem::replace(&mut self.state, State::Ended(Ok(()))) {
             State::Idle(source) => State::Reading(tokio::task::spawn_blocking(move || {
-                read_ahead(source, room)
+                read_ahead(source, room, None, left)
             })),
             state => state,
         };

@@ -16,7 +16,11 @@ const CLIENTS: usize = 150;
 
 /// A connection on which something was begun and not ended.
 fn stall(server: &Server, bytes: &[u8]) -> TcpStream {
-    let mut stream = TcpStream::connect(("127.0.0.1", server.ports.of(Service::Blob))).unwrap();
+    stall_on(server, Service::Blob, bytes)
+}
+
+fn stall_on(server: &Server, service: Service, bytes: &[u8]) -> TcpStream {
+    let mut stream = TcpStream::connect(("127.0.0.1", server.ports.of(service))).unwrap();
     stream
         .set_write_timeout(Some(Duration::from_millis(200)))
         .unwrap();
@@ -107,6 +111,46 @@ fn stalled_clients_cost_little_and_are_given_up_within_a_minute() {
     // The server can be asked for large bodies as before.
     let blob = request("GET", "/slow/large").send(&server);
     assert_eq!(blob.is(200).body.len(), 32 * MIB);
+}
+
+/// Pages are made whole: those that no client takes have room, or are not made.
+#[test]
+fn pages_that_are_not_taken_cost_little() {
+    let server = Server::fresh();
+    let request = |method, target: &str| Request::new(Service::Table, method, target);
+    request("POST", "/Tables")
+        .header("Content-Type", "application/json")
+        .body(r#"{"TableName":"Slow"}"#)
+        .send(&server)
+        .is(201);
+    let text = "a".repeat(30_000);
+    for row in 0..40 {
+        let entity = format!(r#"{{"PartitionKey":"p","RowKey":"{row}","Text":"{text}"}}"#);
+        request("POST", "/Slow")
+            .header("Content-Type", "application/json")
+            .body(entity)
+            .send(&server)
+            .is(201);
+    }
+    let page = request("GET", "/Slow()");
+    assert!(page.send(&server).is(200).body.len() > MIB / 2);
+    let before = anonymous_bytes(&server);
+    let asked = page.bytes();
+    let mut readers: Vec<TcpStream> = (0..400)
+        .map(|_| stall_on(&server, Service::Table, &asked))
+        .collect();
+    std::thread::sleep(Duration::from_secs(1));
+    let held = anonymous_bytes(&server).saturating_sub(before);
+    assert!(held < 160 * MIB, "{} MiB", held / MIB);
+    // Others wait until those have been given up.
+    let began = Instant::now();
+    page.send(&server).is(200);
+    assert!(
+        began.elapsed() < Duration::from_secs(60),
+        "{:?}",
+        began.elapsed()
+    );
+    readers.clear();
 }
 
 /// Bodies that are announced and hardly come hold no memory that others need.

@@ -3,7 +3,7 @@
 use super::super::body::RequestBody;
 use super::super::error::{Failure, Result, known};
 use super::super::headers::put;
-use super::super::{cross, run};
+use super::super::run;
 use super::encryption::{OWN, customer_key};
 use super::settle::settle;
 use super::write::claimed;
@@ -53,15 +53,16 @@ pub async fn drain(
                 content.advance(run::read(|| Ok(upload.fill(&content)?))?);
                 if upload.is_full() {
                     written(&mut upload, &mut writing).await?;
-                    let part = upload.take_part();
-                    writing = part.map(|part| cross(move || Ok(part.write()?)));
+                    if let Some(part) = upload.take_part() {
+                        writing = Some(run::begin_in_turn(move || Ok(part.write()?)).await);
+                    }
                 }
             }
         }
     }
     written(&mut upload, &mut writing).await?;
     if let Some(part) = upload.take_part() {
-        upload.add(cross(move || Ok(part.write()?)).await?);
+        upload.add(run::cross_in_turn(move || Ok(part.write()?)).await?);
     }
     Ok(upload)
 }
