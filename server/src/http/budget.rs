@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Bytes of bodies in memory, of all connections.
-const BUDGET_BYTES: usize = 64 << 20;
+const BUDGET_BYTES: usize = 40 << 20;
 /// Most that one response reads ahead.
 pub const READ_AHEAD_BYTES: usize = 512 << 10;
 /// What a response reads at a time when the budget is used up. It does not come out of the budget.

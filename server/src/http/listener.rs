@@ -82,7 +82,8 @@ pub async fn serve(
                 carriers.carry(socket, move |socket| async move {
                     match tls {
                         None => connection(app, client, socket, stop).await,
-                        Some(tls) => encrypted(app, client, socket, tls, stop).await,
+                        // Apart, so that plain connections do not have room for it too.
+                        Some(tls) => Box::pin(encrypted(app, client, socket, tls, stop)).await,
                     }
                     drop((open, admitted));
                 });

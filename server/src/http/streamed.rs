@@ -12,6 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use tokio::task::JoinHandle;
 
+/// The store hands out no more at a time than this, and some bytes.
+const CHUNK_BYTES: usize = 255 << 10;
+
 /// Reads the next chunk of a response; `None` at its end. Blocks for the disk.
 pub trait ChunkSource: Send + Unpin + 'static {
     /// At most `bytes_max` bytes where the source can choose.
@@ -129,9 +132,9 @@ fn read_ahead<S: ChunkSource>(
             chunks.push_back(room.hold(chunk));
         }
         let left = room.bytes.saturating_sub(bytes);
-        // A rest that is small beside a chunk of the store would cost reading a whole one, unless it is the last.
+        // Part of a chunk of the store would keep all of it in memory. A short rest is read all the same.
         let is_last = length.is_some_and(|length| length <= (bytes + PIECE_BYTES) as u64);
-        let is_full = left < PIECE_BYTES && !is_last && !chunks.is_empty();
+        let is_full = left < CHUNK_BYTES && !is_last && !chunks.is_empty();
         if is_full || source.is_urgent() && !chunks.is_empty() {
             if room.share.is_none() {
                 source.release();
