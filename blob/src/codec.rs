@@ -10,7 +10,8 @@
 //!                extras: 1 staging-file:16, 2 tags, 3 lease, 4 tiering, 5 copy, 6 expires:8, 7 snapshot:8, 8 version:8,
 //!                        9 deleted, 10 policy until:8 mode:1, 11 (legal hold), 12 key-sha256:32, 13 scope:text
 //! layers      count, then per layer: bits:1 (0 shared, 1 foreign, 2 windowed) file-id:16 [home:16 if foreign] end
-//! headers     present:1 (bits 0 to 5), then those present: type encoding language cache disposition:text md5:16
+//! headers     present:1 (bits 0 to 5, or 6 for 5), then those present: type encoding language cache disposition:text
+//!             md5:16 (bit 5) or length:varint md5 (bit 6, since 0.1.0)
 //! extras      count, then per extra: number:1 length fields; those of their default value are left out
 //! lease       id:16 seconds until:8? broken:8?        seconds 0 is infinite
 //! tiering     tier? changed:8? rehydration?           tier 0 to 4 Hot Cool Cold Archive Smart, else premium + 100

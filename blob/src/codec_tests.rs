@@ -90,7 +90,11 @@ fn container() -> impl Strategy<Value = Container> {
 fn headers() -> impl Strategy<Value = BlobHeaders> {
     let text = || option::of(".{0,150}");
     let texts = (text(), text(), text(), text(), text());
-    (texts, any::<Option<[u8; 16]>>()).prop_map(|(texts, md5)| BlobHeaders {
+    let md5 = option::of(prop_oneof![
+        prop::collection::vec(any::<u8>(), 16..=16),
+        prop::collection::vec(any::<u8>(), 0..300),
+    ]);
+    (texts, md5).prop_map(|(texts, md5)| BlobHeaders {
         content_type: texts.0,
         content_encoding: texts.1,
         content_language: texts.2,

@@ -116,6 +116,10 @@ pub enum Error {
         "The blob is not encrypted with customer specified encryption, but it was provided in the request."
     )]
     BlobDoesNotUseCustomerSpecifiedEncryption,
+    #[error(
+        "This operation is not permitted as the blob is immutable due to one or more legal holds."
+    )]
+    BlobImmutableDueToLegalHold,
     #[error("This operation is not permitted as the blob is immutable due to a policy.")]
     BlobImmutableDueToPolicy,
     #[error(

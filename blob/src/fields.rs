@@ -224,7 +224,11 @@ impl Writer {
             &headers.cache_control,
             &headers.content_disposition,
         ];
-        let mut present = u8::from(headers.content_md5.is_some()) << texts.len();
+        let md5_bit = headers.content_md5.as_ref().map(|md5| match md5.len() {
+            16 => MD5_BIT,
+            _ => ODD_MD5_BIT,
+        });
+        let mut present = md5_bit.map_or(0, |bit| 1 << bit);
         for (bit, text) in texts.iter().enumerate() {
             present |= u8::from(text.is_some()) << bit;
         }
@@ -233,10 +237,17 @@ impl Writer {
             self.text(text);
         }
         if let Some(md5) = &headers.content_md5 {
+            if md5_bit == Some(ODD_MD5_BIT) {
+                self.varint(md5.len() as u64);
+            }
             self.0.extend_from_slice(md5);
         }
     }
 }
+
+/// What says among the headers of a blob that it has an MD5, of sixteen bytes or of another length.
+const MD5_BIT: u8 = 5;
+const ODD_MD5_BIT: u8 = 6;
 
 /// Takes fields off the front of a value; `None` where they are not what the format says.
 pub(crate) struct Reader<'a>(&'a [u8]);
@@ -447,7 +458,7 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn headers(&mut self) -> Option<BlobHeaders> {
         let present = self.byte()?;
-        if present >= 1 << 6 {
+        if present >> MD5_BIT > 1 << (ODD_MD5_BIT - MD5_BIT) {
             return None;
         }
         let mut text = |bit: u8| match present >> bit & 1 {
@@ -462,9 +473,14 @@ impl<'a> Reader<'a> {
             content_disposition: text(4)?,
             content_md5: None,
         };
-        if present >> 5 == 1 {
-            headers.content_md5 = Some(self.array()?);
-        }
+        headers.content_md5 = match present >> MD5_BIT {
+            0 => None,
+            1 => Some(self.array::<16>()?.to_vec()),
+            _ => {
+                let length = usize::try_from(self.varint()?).ok()?;
+                Some(self.take(length)?.to_vec())
+            }
+        };
         Some(headers)
     }
 }

@@ -150,8 +150,8 @@ pub struct BlobHeaders {
     pub cache_control: Option<String>,
     /// `x-ms-blob-content-disposition`.
     pub content_disposition: Option<String>,
-    /// `x-ms-blob-content-md5`: a property of the blob, not a promise of the server.
-    pub content_md5: Option<Md5>,
+    /// `x-ms-blob-content-md5`: a property of the blob, not a promise of the server. Sixteen bytes, unless Set Blob Properties set others.
+    pub content_md5: Option<Vec<u8>>,
 }
 
 /// A blob without its content.

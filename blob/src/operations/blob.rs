@@ -229,7 +229,7 @@ impl BlobWrite<'_> {
             return Err(Error::SnapshotsPresent);
         }
         if snapshots != Some(DeleteSnapshots::Only) {
-            let _ = self.permit_current(Action::Replace)?;
+            let _ = self.permit_current(Action::Delete)?;
         }
         let is_whole = present.len() < HISTORY_STEP;
         if is_first && !is_whole {

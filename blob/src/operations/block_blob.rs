@@ -116,11 +116,15 @@ impl BlobService {
         names::check_metadata(&request.metadata)?;
         let settings = request.settings.checked(BlobType::BlockBlob)?;
         let mut headers = request.headers;
-        let body = request
-            .upload
-            .finish(UploadKind::PutBlob, headers.content_md5)?;
+        let given = headers.content_md5.as_deref();
+        let given = given.map(crate::Md5::try_from).transpose();
+        let given = given.map_err(|_| Error::InvalidHeaderValue {
+            header: "x-ms-blob-content-md5",
+            value: "not sixteen bytes".to_owned(),
+        })?;
+        let body = request.upload.finish(UploadKind::PutBlob, given)?;
         let (length, checksums) = (body.length, body.checksums);
-        headers.content_md5 = checksums.md5;
+        headers.content_md5 = checksums.md5.map(Vec::from);
 
         let mut write = self.begin_write(address)?;
         write.check(condition, &request.conditions, WriteKind::Create)?;

@@ -131,11 +131,11 @@ fn block_list_replaces_properties_and_does_not_verify_its_md5() {
     let blob = store.properties("name").unwrap();
     assert_eq!((blob.headers.content_md5, blob.metadata.len()), (None, 0));
     let mut list = latest(&["a"]);
-    list.headers.content_md5 = Some([7; 16]);
+    list.headers.content_md5 = Some(vec![7; 16]);
     store.commit("name", list).unwrap();
     assert_eq!(
         store.properties("name").unwrap().headers.content_md5,
-        Some([7; 16])
+        Some(vec![7; 16])
     );
 }
 

@@ -102,7 +102,9 @@ impl BlobWrite<'_> {
 
 /// Fails while a policy or a legal hold keeps the blob as it is.
 pub(super) fn check_unprotected(blob: &Blob, now: SystemTime) -> Result<()> {
-    if blob.is_protected(now) {
+    if blob.legal_hold {
+        Err(Error::BlobImmutableDueToLegalHold)
+    } else if blob.is_protected(now) {
         Err(Error::BlobImmutableDueToPolicy)
     } else {
         Ok(())

@@ -90,7 +90,7 @@ fn old_blobs_are_read_and_listed() {
         (blob.etag, blob.last_modified, blob.created_at),
         (ETag(0x8DF), at(1), at(0))
     );
-    assert_eq!(blob.headers.content_md5, Some([7; 16]));
+    assert_eq!(blob.headers.content_md5, Some(vec![7; 16]));
     assert_eq!(blob.metadata, pairs(&[("n", "v")]));
     for (uncommitted, count) in [(false, 2), (true, 3)] {
         let request = ListBlobs {

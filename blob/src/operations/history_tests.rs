@@ -87,7 +87,7 @@ fn a_snapshot_that_has_to_stay_keeps_all_of_them() {
     let held = store.service.set_blob_legal_hold(&last, true);
     held.unwrap().wait().unwrap();
     let refused = store.delete_with("name", BlobState::Current, include());
-    assert_err!(refused, Error::BlobImmutableDueToPolicy);
+    assert_err!(refused, Error::BlobImmutableDueToLegalHold);
     assert_eq!(store.count("snapshot", at(6)), MANY);
 }
 

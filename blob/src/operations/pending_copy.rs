@@ -108,7 +108,8 @@ impl BlobService {
         }];
         blob.length = length;
         blob.headers = fetched.headers;
-        blob.headers.content_md5 = blob.headers.content_md5.or(checksums.md5);
+        let computed = checksums.md5.map(Vec::from);
+        blob.headers.content_md5 = blob.headers.content_md5.or(computed);
         if blob.metadata.is_empty() {
             blob.metadata = fetched.metadata;
         }

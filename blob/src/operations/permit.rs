@@ -17,8 +17,10 @@ pub(crate) enum Action {
     SetExpiry,
     /// What stands beside content and properties is set: tags, tier, lease, policy, legal hold.
     Set,
-    /// Another blob takes the place of the current one, or none does.
+    /// Another blob takes the place of the current one.
     Replace,
+    /// The current blob is deleted.
+    Delete,
     /// A snapshot, a version or what is deleted already is deleted; a blob is gone by itself.
     Remove,
     /// What is deleted comes back.
@@ -46,7 +48,8 @@ impl Permit {
 
 impl BlobWrite<'_> {
     /// Whether the action is allowed with what stands at the place now. `blob` is that record, if there is one.
-    /// Errors: `PendingCopyOperation`; `BlobArchived`, `BlobBeingRehydrated`; `BlobImmutableDueToPolicy`.
+    /// Errors: `PendingCopyOperation`; `BlobArchived`, `BlobBeingRehydrated`; `BlobImmutableDueToPolicy`,
+    /// `BlobImmutableDueToLegalHold`.
     pub(crate) fn permit(
         &self,
         action: Action,
@@ -80,8 +83,11 @@ impl BlobWrite<'_> {
                 check_unprotected(blob, self.now)
             }
             Action::Set => check_not_pending(blob),
-            Action::Replace => {
+            Action::Replace | Action::Delete => {
                 check_not_pending(blob)?;
+                if action == Action::Delete && blob.legal_hold {
+                    return Err(Error::BlobImmutableDueToLegalHold);
+                }
                 // What becomes a version is kept.
                 match self.keeps_versions() {
                     true => Ok(()),

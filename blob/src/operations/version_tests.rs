@@ -211,3 +211,26 @@ fn search_for_tags_finds_versions_when_asked() {
     deleted.unwrap();
     assert_eq!(find("kind = 'pond'", true).0, []);
 }
+
+/// Source: recorded answers of the hosted service.
+#[test]
+fn a_legal_hold_keeps_a_blob_from_deletion_also_where_versions_are_kept() {
+    let store = keeping(versions());
+    put_first(&store);
+    let hold = |holds| {
+        let set = store
+            .at(at(1))
+            .set_blob_legal_hold(&address("name"), holds)
+            .unwrap();
+        set.wait().unwrap();
+    };
+    hold(true);
+    let delete = || store.delete_with("name", BlobState::Current, DeleteBlob::default());
+    assert_err!(delete(), Error::BlobImmutableDueToLegalHold);
+    assert_eq!(
+        store.read_state("name", BlobState::Current).unwrap(),
+        b"first"
+    );
+    hold(false);
+    delete().unwrap();
+}

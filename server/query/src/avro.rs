@@ -62,9 +62,12 @@ impl Container {
         if is_fatal {
             self.flush();
         }
-        if !self.has_records {
-            // Nor is it ready for an error before it has seen anything else.
-            self.put_progress(0, 0);
+        // Nor is it ready for an error before it has seen anything else: of one that ends the query the hosted service sends an
+        // empty piece of the result first, as its recorded answers show.
+        match (self.has_records, is_fatal) {
+            (true, _) => {}
+            (false, true) => self.block(Kind::ResultData, &[0]),
+            (false, false) => self.put_progress(0, 0),
         }
         let mut record = vec![u8::from(is_fatal)];
         put_bytes(&mut record, name.as_bytes());
@@ -154,6 +157,19 @@ mod tests {
     }
 
     #[test]
+    fn an_error_that_ends_a_query_stands_behind_a_piece_of_the_result() {
+        for (is_fatal, first) in [(true, &[0u8, 0][..]), (false, &[4, 0, 0])] {
+            let mut container = Container::new(0);
+            let header = container.take().len();
+            assert!(header > 0);
+            container.error(is_fatal, "Name", "", 0);
+            let out = container.take();
+            assert_eq!(out[..2], [2, 2 * first.len() as u8]);
+            assert_eq!(&out[2..2 + first.len()], first);
+        }
+    }
+
+    #[test]
     fn records_stand_in_blocks_between_marks() {
         let mut container = Container::new(7);
         let header = container.take();
@@ -174,7 +190,7 @@ mod tests {
         container.take();
         container.error(true, "A", "b", 3);
         let out = container.take();
-        assert_eq!(out[..5], [2, 6, 4, 0, 0]);
-        assert_eq!(out[21..30], [2, 14, 2, 1, 2, b'A', 2, b'b', 6]);
+        assert_eq!(out[..4], [2, 4, 0, 0]);
+        assert_eq!(out[20..29], [2, 14, 2, 1, 2, b'A', 2, b'b', 6]);
     }
 }

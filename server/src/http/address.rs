@@ -120,9 +120,32 @@ pub fn blob_names_as_sent(context: &Context) -> Result<(String, String)> {
 }
 
 fn addresses_container(context: &Context) -> bool {
-    let signed_for_container =
-        context.query.get("sr").as_deref() == Some("c") && context.comp() == "list";
+    let signed_for_container = context.query.get("sr").as_deref() == Some("c")
+        && (context.comp() == "list" || context.restype() == "account");
     context.restype() == "container"
         || signed_for_container
         || decode(&context.resource).starts_with('$')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::context::tests::request;
+
+    #[test]
+    fn a_sas_of_a_container_may_ask_for_the_account_by_the_container_s_name() {
+        for (target, names) in [
+            ("/cont?restype=account&comp=properties&sr=c", ("cont", "")),
+            ("/cont?restype=account&comp=properties", ("$root", "cont")),
+            ("/cont?comp=list&sr=c", ("cont", "")),
+            (
+                "/cont/blob?restype=account&comp=properties&sr=b",
+                ("cont", "blob"),
+            ),
+        ] {
+            let context = request(ServiceKind::Blob, "GET", target, "myaccount", &[]);
+            let (container, blob) = blob_names(&context).unwrap();
+            assert_eq!((&*container, &*blob), names, "{target}");
+        }
+    }
 }

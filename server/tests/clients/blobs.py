@@ -1101,7 +1101,7 @@ class Protection(BlobTest):
         self.assertTrue(blob.set_legal_hold(True)["legal_hold"])
         self.assertTrue(blob.get_blob_properties().has_legal_hold)
         for refused in (blob.delete_blob, lambda: blob.upload_blob(b"2", overwrite=True)):
-            with self.fails(409, "BlobImmutableDueToPolicy"):
+            with self.fails(409, "BlobImmutableDueToLegalHold"):
                 refused()
         blob.set_legal_hold(False)
         blob.delete_blob()
@@ -1111,7 +1111,7 @@ class Protection(BlobTest):
         until = datetime.now(timezone.utc).replace(microsecond=0) + timedelta(days=1)
         blob.set_immutability_policy(ImmutabilityPolicy(expiry_time=until, policy_mode="Unlocked"))
         found = blob.get_blob_properties().immutability_policy
-        self.assertEqual((found.expiry_time, found.policy_mode), (until, "Unlocked"))
+        self.assertEqual((found.expiry_time, found.policy_mode), (until, "unlocked"))
         with self.fails(409, "BlobImmutableDueToPolicy"):
             blob.delete_blob()
         blob.delete_immutability_policy()

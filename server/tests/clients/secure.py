@@ -203,6 +203,10 @@ class Keys(harness.Test):
             self.assertEqual(blob.download_blob(cpk=key).readall(), content)
             self.assertEqual(blob.download_blob(3, 2, cpk=key).readall(), content[3:5])
             self.assertEqual(blob.get_blob_properties(cpk=key).encryption_key_sha256, key.key_hash)
+            blob.set_blob_metadata({"kind": "secret"}, cpk=key)
+            [listed] = container.list_blobs(name_starts_with=blob.blob_name, include=["metadata"])
+            self.assertTrue(listed.encrypted_metadata)
+            self.assertFalse(listed.metadata)
             with self.fails(409, "BlobUsesCustomerSpecifiedEncryption"):
                 blob.download_blob()
             with self.fails(409, "BlobCustomerSpecifiedEncryptionMismatch"):

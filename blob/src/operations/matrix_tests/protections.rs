@@ -211,6 +211,9 @@ fn every_operation_is_told_what_keeps_a_blob_as_its_table_says() {
             let expected = match state {
                 State::Pending => pending,
                 State::Archived => archived,
+                State::Hold | State::MadeWithHold if protected != "ok" => {
+                    "BlobImmutableDueToLegalHold"
+                }
                 _ => protected,
             };
             let before = store.properties(&cell).unwrap();

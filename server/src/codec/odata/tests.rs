@@ -211,3 +211,12 @@ fn every_type_comes_back_from_its_own_json() {
     );
     assert_eq!(read_back.partition_key.as_deref(), Some("p'k"));
 }
+
+/// The JavaScript client takes braces in an answer of a batch for an error document.
+#[test]
+fn a_path_of_an_entity_has_no_braces() {
+    assert_eq!(
+        entity_path("T", "{guid}", "a|b^c"),
+        "T(PartitionKey='%7Bguid%7D',RowKey='a%7Cb%5Ec')"
+    );
+}

@@ -232,7 +232,12 @@ const IN_KEYS: &AsciiSet = &CONTROLS
     .add(b'+')
     .add(b'&')
     .add(b'/')
-    .add(b'\\');
+    .add(b'\\')
+    // The JavaScript client takes braces in an answer of a batch for an error document.
+    .add(b'{')
+    .add(b'|')
+    .add(b'}')
+    .add(b'^');
 
 /// The answer about one table. Source: Create Table, "Response body".
 pub fn table_single(level: Level, base_url: &str, account: &str, table: &str) -> String {

@@ -68,10 +68,11 @@ pub fn blob_state(context: &Context) -> Result<BlobState> {
         (None, None) => Ok(BlobState::Current),
         (Some(snapshot), None) => Ok(BlobState::Snapshot(snapshot)),
         (None, Some(version)) => Ok(BlobState::Version(version)),
-        (Some(_), Some(version)) => Err(Failure::parameter(
-            "versionid",
-            version.to_string(),
-            "A blob is either a snapshot or a version.",
+        // Source: recorded answers of the hosted service.
+        (Some(_), Some(_)) => Err(Failure::new(
+            400,
+            "MutuallyExclusiveQueryParameters",
+            "snapshot and versionid are mutually exclusive query parameters. Only one of these should be present.",
         )),
     }
 }

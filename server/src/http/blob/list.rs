@@ -19,7 +19,8 @@ use axum::http::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazurite_blob::{
-    Blob, BlobEntry, BlobService, Container, Lease, ListBlobs, ListContainers, ListedBlob, Moment,
+    Blob, BlobEntry, BlobService, Container, Encryption, Lease, ListBlobs, ListContainers,
+    ListedBlob, Moment,
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::time::SystemTime;
@@ -306,7 +307,10 @@ fn write_blob(document: &mut Writer, listed: &ListedBlob, shown: Shown, now: Sys
     write_properties(document, listed, shown, now);
     document.close("Properties");
     if let Some(blob) = &listed.blob {
-        if shown.metadata {
+        if shown.metadata && hides_metadata(blob) {
+            document.open_with("Metadata", &[("Encrypted", "true")]);
+            document.close("Metadata");
+        } else if shown.metadata {
             write_metadata(document, &blob.metadata);
         }
         if shown.tags && !blob.tags.is_empty() {
@@ -314,6 +318,12 @@ fn write_blob(document: &mut Writer, listed: &ListedBlob, shown: Shown, now: Sys
         }
     }
     document.close("Blob");
+}
+
+/// Whether metadata is encrypted with a key that its reader has to bring, and so is not listed. Source: recorded answers of the hosted
+/// service.
+pub fn hides_metadata(blob: &Blob) -> bool {
+    matches!(blob.encryption, Encryption::CustomerKey(_)) && !blob.metadata.is_empty()
 }
 
 /// Which state of a blob is listed.
@@ -385,6 +395,7 @@ fn write_blob_properties(
         "Content-MD5",
         &headers
             .content_md5
+            .as_ref()
             .map_or(String::new(), |md5| STANDARD.encode(md5)),
     );
     document.element(

@@ -3,7 +3,7 @@
 
 use super::super::headers::put;
 use super::Request;
-use super::list::{Properties, Shown, write_properties, write_state};
+use super::list::{Properties, Shown, hides_metadata, write_properties, write_state};
 use crate::codec::date;
 use arrow_array::builder::{
     BooleanBuilder, MapBuilder, StringBuilder, TimestampSecondBuilder, UInt64Builder,
@@ -162,7 +162,7 @@ impl Table {
         let Some(blob) = &listed.blob else {
             return;
         };
-        if shown.metadata {
+        if shown.metadata && !hides_metadata(blob) {
             let pairs = blob.metadata.iter();
             self.put_map(
                 "Metadata",

@@ -75,8 +75,8 @@ pub fn legal_hold(context: &Context) -> Result<bool> {
 
 fn mode_text(mode: ImmutabilityMode) -> &'static str {
     match mode {
-        ImmutabilityMode::Unlocked => "Unlocked",
-        ImmutabilityMode::Locked => "Locked",
+        ImmutabilityMode::Unlocked => "unlocked",
+        ImmutabilityMode::Locked => "locked",
     }
 }
 

@@ -81,7 +81,7 @@ pub async fn query_blob_contents(request: Request, body: RequestBody) -> Result<
         response.headers_mut().remove(name);
     }
     put(&mut response, CONTENT_TYPE, "avro/binary");
-    if let Some(md5) = blob.headers.content_md5 {
+    if let Some(md5) = &blob.headers.content_md5 {
         put(&mut response, "x-ms-blob-content-md5", STANDARD.encode(md5));
     }
     let body = streamed_to_end(first, answering).map_frame(move |frame| {

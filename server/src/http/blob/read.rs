@@ -151,7 +151,7 @@ pub async fn get_blob_properties(request: Request) -> Result<Response<Body>> {
     let blob = request.read(call)?;
     let mut response = empty(200);
     put_blob_headers(&mut response, &blob, now);
-    if let Some(md5) = blob.headers.content_md5 {
+    if let Some(md5) = &blob.headers.content_md5 {
         put(&mut response, CONTENT_MD5, STANDARD.encode(md5));
     }
     for (name, value) in overrides {
@@ -413,6 +413,7 @@ fn put_checksums(response: &mut Response<Body>, begun: &Begun, wanted: Option<Ra
         .blob
         .headers
         .content_md5
+        .as_ref()
         .map(|md5| STANDARD.encode(md5));
     match (&begun.range, stored) {
         (None, Some(md5)) => put(response, CONTENT_MD5, md5),

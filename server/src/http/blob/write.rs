@@ -14,9 +14,11 @@ use axum::http::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazurite_blob::{
-    BlobHeaders, BlobService, BlobSettings, Checksums, DeleteBlob, DeleteSnapshots, Md5, Tags,
-    TierChanged,
+    BlobHeaders, BlobService, BlobSettings, BlobState, Checksums, DeleteBlob, DeleteSnapshots, Md5,
+    Tags, TierChanged,
 };
+
+const CONTENT_MD5_OF_BLOB: &str = "x-ms-blob-content-md5";
 
 pub async fn set_blob_properties(request: Request) -> Result<Response<Body>> {
     let (headers, conditions) = (replaced_headers(&request)?, request.conditions()?);
@@ -49,6 +51,14 @@ pub async fn delete_blob(request: Request) -> Result<Response<Body>> {
         Some("only") => Some(DeleteSnapshots::Only),
         Some(other) => return Err(Failure::header("x-ms-delete-snapshots", other)),
     };
+    if let (BlobState::Version(version), Some(_)) = (request.state, snapshots) {
+        // Source: recorded answers of the hosted service.
+        return Err(Failure::parameter(
+            "versionid",
+            version.to_string(),
+            "This operation is only allowed on the root blob. Version id should not be provided.",
+        ));
+    }
     let permanent = match context.query.get("deletetype").as_deref() {
         None | Some("") => false,
         Some(text) if text.eq_ignore_ascii_case("permanent") => true,
@@ -110,24 +120,43 @@ pub async fn snapshot_blob(request: Request) -> Result<Response<Body>> {
 
 /// The six headers a writer gives a blob. Source: Set Blob Properties, "Request headers".
 pub fn blob_headers(request: &Request) -> Result<BlobHeaders> {
-    let header = |name: &str| request.context.header(name);
     Ok(BlobHeaders {
+        content_md5: md5(request, CONTENT_MD5_OF_BLOB)?.map(Vec::from),
+        ..texts(request)
+    })
+}
+
+/// Those of the headers that are texts.
+fn texts(request: &Request) -> BlobHeaders {
+    let header = |name: &str| request.context.header(name);
+    BlobHeaders {
         content_type: header("x-ms-blob-content-type"),
         content_encoding: header("x-ms-blob-content-encoding"),
         content_language: header("x-ms-blob-content-language"),
         cache_control: header("x-ms-blob-cache-control"),
         content_disposition: header("x-ms-blob-content-disposition"),
-        content_md5: md5(request, "x-ms-blob-content-md5")?,
-    })
+        content_md5: None,
+    }
 }
 
 /// The headers that Set Blob Properties leaves: those not given are cleared. A blob that has had no type yet is read as a stream
 /// of bytes, but one whose type was cleared has none, which is stored as an empty one.
-/// Source: Set Blob Properties, "Request headers", `x-ms-blob-content-type`.
+/// An MD5 of any length is kept as it is given. Source: Set Blob Properties, "Request headers", `x-ms-blob-content-type`; recorded
+/// answers of the hosted service.
 pub fn replaced_headers(request: &Request) -> Result<BlobHeaders> {
-    let mut headers = blob_headers(request)?;
+    let content_md5 = match request.context.header(CONTENT_MD5_OF_BLOB) {
+        None => None,
+        Some(text) => match STANDARD.decode(&text) {
+            Ok(bytes) => Some(bytes),
+            Err(_) => return Err(no_md5(CONTENT_MD5_OF_BLOB, text)),
+        },
+    };
+    let mut headers = texts(request);
     headers.content_type.get_or_insert_default();
-    Ok(headers)
+    Ok(BlobHeaders {
+        content_md5,
+        ..headers
+    })
 }
 
 /// What a new blob is made with beside headers and metadata.
@@ -196,9 +225,11 @@ fn md5(request: &Request, name: &str) -> Result<Option<Md5>> {
         .decode(&text)
         .ok()
         .and_then(|bytes| Md5::try_from(bytes).ok());
-    bytes.map(Some).ok_or_else(|| {
-        known::INVALID_MD5
-            .with("HeaderName", name)
-            .with("HeaderValue", text)
-    })
+    bytes.map(Some).ok_or_else(|| no_md5(name, text))
+}
+
+fn no_md5(name: &str, text: String) -> Failure {
+    known::INVALID_MD5
+        .with("HeaderName", name)
+        .with("HeaderValue", text)
 }

@@ -263,6 +263,7 @@ impl From<lazurite_blob::Error> for Failure {
             Error::BlobDoesNotUseCustomerSpecifiedEncryption => {
                 answer(409, "BlobDoesNotUseCustomerSpecifiedEncryption")
             }
+            Error::BlobImmutableDueToLegalHold => answer(409, "BlobImmutableDueToLegalHold"),
             Error::BlobImmutableDueToPolicy => answer(409, "BlobImmutableDueToPolicy"),
             Error::BlobIsSealed => answer(409, "BlobIsSealed"),
             Error::BlobOverwritten => answer(409, "BlobOverwritten"),

@@ -585,10 +585,26 @@ fn each_row_about_tiers_and_protection() {
                 tier("back", "Hot"),
             ),
             (
-                "BlobImmutableDueToPolicy",
+                "BlobImmutableDueToLegalHold",
                 409,
-                "This operation is not permitted as the blob is immutable due to a policy.",
+                "This operation is not permitted as the blob is immutable due to one or more legal holds.",
                 request("DELETE", "/con/kept"),
+            ),
+            (
+                "MutuallyExclusiveQueryParameters",
+                400,
+                "snapshot and versionid are mutually exclusive query parameters. Only one of these should be present.",
+                request(
+                    "GET",
+                    "/con/b?snapshot=2024-03-01T00:00:00.0000000Z&versionid=2024-03-01T00:00:00.0000000Z",
+                ),
+            ),
+            (
+                "InvalidQueryParameterValue",
+                400,
+                "Value for one of the query parameters specified in the request URI is invalid.",
+                request("DELETE", "/con/b?versionid=2024-03-01T00:00:00.0000000Z")
+                    .header("x-ms-delete-snapshots", "include"),
             ),
             (
                 "BlobTierInadequateForContentLength",
