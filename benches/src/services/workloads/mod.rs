@@ -49,6 +49,8 @@ pub(crate) enum Workload {
     QueueGet32,
     /// Messages got and deleted with 100 to 10 million waiting, and after a million were consumed.
     QueueDeep,
+    /// Messages that live for a second, put into 640 queues.
+    QueueExpiry,
     /// Blobs of 1 KiB, 4 KiB and 1 MiB put and got.
     BlobSmall,
     /// Blobs of 64 MiB: put in blocks, got, read by ranges.
@@ -104,6 +106,7 @@ impl Workload {
             Workload::QueueUpdate => queue::update(bench),
             Workload::QueueGet32 => queue::get_32(bench),
             Workload::QueueDeep => queue::deep(bench),
+            Workload::QueueExpiry => queue::expiry(bench),
             Workload::BlobSmall => blob::small(bench),
             Workload::BlobLarge => blob::large(bench),
             Workload::BlobAppend => blob::append(bench),
@@ -130,7 +133,8 @@ impl Workload {
             | Workload::QueuePeek
             | Workload::QueueUpdate
             | Workload::QueueGet32
-            | Workload::QueueDeep => Part::Queue,
+            | Workload::QueueDeep
+            | Workload::QueueExpiry => Part::Queue,
             Workload::BlobSmall
             | Workload::BlobLarge
             | Workload::BlobAppend

@@ -1,6 +1,8 @@
 //! Workloads on queues.
 
-use super::queue_loads::{Consume, Cycle, GetMany, Message, Peek, Put, QUEUE, Step, Update};
+use super::queue_loads::{
+    Consume, Cycle, GetMany, Message, Peek, Put, PutShortLived, QUEUE, Step, Update, queue_name,
+};
 use super::{DEPTHS, depth};
 use crate::client::Service;
 use crate::load::Limit;
@@ -17,6 +19,8 @@ const CONSUMED: f64 = 1e6;
 /// Requests for 32 messages that are sent, at scale 1.
 const GETS_OF_32: f64 = 6000.0;
 const STORES: &[Peer] = &[Peer::Lazurite, Peer::Azurite];
+/// Queues that messages expire in.
+const QUEUES: u64 = 640;
 
 pub(super) fn put(bench: &mut Bench) -> Outcome<()> {
     bench.compare(&Plan::new(
@@ -150,6 +154,20 @@ fn azurite_with_10k(bench: &mut Bench) -> Outcome<()> {
         fill(peer, Message::small(), count)?;
     }
     get_and_delete(bench, "of 10k", &peers)
+}
+
+/// What is put is soon to be removed: the time of the processor counts both.
+pub(super) fn expiry(bench: &mut Bench) -> Outcome<()> {
+    let plan = Plan::new(
+        "queue put, gone in 1 s",
+        Service::Queue,
+        |peer| {
+            let client = peer.client();
+            (0..QUEUES).try_for_each(|number| Ok(client.create_queue(&queue_name(number))?))
+        },
+        |scene| PutShortLived::new(scene.account, QUEUES),
+    );
+    bench.compare(&plan.at(&[16]).on(STORES))
 }
 
 fn create_queue(peer: &Running) -> Outcome<()> {

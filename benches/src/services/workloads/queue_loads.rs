@@ -112,6 +112,45 @@ impl Load for Put {
     }
 }
 
+/// The name of one of many queues.
+pub(super) fn queue_name(number: u64) -> String {
+    format!("{QUEUE}-{number}")
+}
+
+/// Puts messages that live for a second, into one queue after the other.
+pub(super) struct PutShortLived {
+    template: Template,
+    message: Message,
+    queues: u64,
+    count: u64,
+}
+
+impl PutShortLived {
+    pub(super) fn new(account: &Account, queues: u64) -> PutShortLived {
+        let path = format!("/{}/messages", Template::mark(0));
+        let put = Request::new(Service::Queue, "POST", path)
+            .query("messagettl", 1)
+            .header("accept", "application/xml")
+            .header("content-type", "application/xml")
+            .header("user-agent", "lazurite-bench");
+        PutShortLived {
+            template: Template::new(account, put),
+            message: Message::small(),
+            queues,
+            count: 0,
+        }
+    }
+}
+
+impl Load for PutShortLived {
+    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
+        let queue = queue_name(self.count % self.queues);
+        self.count += 1;
+        self.template.write(out, &[&queue], &self.message.0);
+        Some(Expected::status(201))
+    }
+}
+
 /// So many messages a connection consumes before it puts as many. Sixteen connections leave some of a hundred.
 const CONSUMED_AT_A_TIME: usize = 4;
 
