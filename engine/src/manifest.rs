@@ -128,7 +128,8 @@ impl Manifest {
         let before = self.state.clone();
         apply(&mut self.state, edit);
         if let Err(error) = self.write_new() {
-            // CURRENT was not switched: the old manifest is in force, and the new one an orphan whose number is skipped.
+            // If the disk is full CURRENT was not switched: the old manifest is in force, and the new one an orphan whose number is
+            // skipped. After any other failure it may have been, and the caller stops writing.
             let next_file = self.state.next_file;
             self.state = State {
                 next_file,

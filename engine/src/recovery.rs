@@ -26,6 +26,7 @@ static INSTANCES: AtomicU64 = AtomicU64::new(1);
 
 /// Opens the store in `path`, creating it if absent.
 pub(crate) fn open(path: &Path, config: Config, environment: Environment) -> Result<Store> {
+    config.check()?;
     let started = environment.clock.now();
     let directory = Directory::new(environment.fs.clone(), path);
     directory.make()?;
@@ -230,6 +231,12 @@ fn adopt_segments(
     Ok(())
 }
 
+/// The error for an SSTable that overlaps another one of its level.
+pub(crate) fn overlap(directory: &Directory, number: u64) -> Error {
+    let path = directory.path_of(FileName::Numbered(FileKind::Sstable, number));
+    Error::corrupt(&path, 0, "the file overlaps another one of its level")
+}
+
 struct Recovery {
     config: Config,
     environment: Environment,
@@ -275,6 +282,7 @@ impl Recovery {
                 ));
             }
             let version = Version::default().with(&[], files);
+            let version = version.map_err(|number| overlap(&directory, number))?;
             trees.push(Arc::new(Tree::new(
                 instance,
                 id,

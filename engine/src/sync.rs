@@ -21,7 +21,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
+use std::thread::{Thread, ThreadId};
 use std::time::Duration;
 
 /// How long a sync waits for writers that are expected: less than it takes itself.
@@ -302,17 +302,26 @@ impl Store {
             if let Some(failure) = self.failure() {
                 return Err(failure.clone());
             }
-            if progress.running {
+            // One that was unparked by something else is registered still.
+            let me = std::thread::current().id();
+            let registered = progress
+                .waiters
+                .iter()
+                .position(|waiter| waiter.thread == Some(me));
+            if !progress.running {
+                registered.map(|index| progress.waiters.swap_remove(index));
+                self.lead_sync(progress)?;
+                continue;
+            }
+            if registered.is_none() {
                 progress.waiters.push(Waiter {
                     sequence,
                     waker: UNPARK_ME.with(Waker::clone),
-                    is_thread: true,
+                    thread: Some(me),
                 });
-                drop(progress);
-                std::thread::park();
-            } else {
-                self.lead_sync(progress)?;
             }
+            drop(progress);
+            std::thread::park();
         }
         Ok(())
     }
@@ -447,7 +456,7 @@ impl Store {
         progress.waiters.push(Waiter {
             sequence,
             waker: waker.clone(),
-            is_thread: false,
+            thread: None,
         });
         self.sync.changed.notify_all();
         Poll::Pending
@@ -486,8 +495,8 @@ fn wait<'a>(
 struct Waiter {
     sequence: SequenceNumber,
     waker: Waker,
-    /// A thread can lead the next sync; for tasks the sync thread does.
-    is_thread: bool,
+    /// A thread can lead the next sync; for tasks, which have none, the sync thread does.
+    thread: Option<ThreadId>,
 }
 
 /// Unparks the thread that it was made for.
@@ -510,7 +519,11 @@ impl Progress {
         let is_ready = |waiter: &Waiter| all || waiter.sequence <= durable;
         let (mut ready, waiting): (Vec<_>, Vec<_>) = self.waiters.drain(..).partition(is_ready);
         self.waiters = waiting;
-        if let Some(next) = self.waiters.iter().position(|waiter| waiter.is_thread) {
+        if let Some(next) = self
+            .waiters
+            .iter()
+            .position(|waiter| waiter.thread.is_some())
+        {
             ready.insert(0, self.waiters.swap_remove(next));
         }
         ready
@@ -552,5 +565,52 @@ impl Future for Ticket {
             None => Poll::Ready(Ok(())),
             Some((store, sequence)) => store.poll_sync(*sequence, context.waker()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::{FaultFs, MemoryFs, Operation};
+    use crate::{Batch, Config, Db, Environment, KeyspaceOptions};
+
+    #[test]
+    fn a_thread_that_waits_for_a_sync_is_registered_once() {
+        let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
+        let config = Config {
+            durability: Durability::Disk,
+            ..Config::default()
+        };
+        let environment = Environment::stepped(Arc::new(disk.clone()));
+        let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
+        let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+        let put = || {
+            let mut batch = Batch::new();
+            batch.put(&keyspace, b"key", b"value");
+            db.write(batch)?.wait()
+        };
+        put().unwrap();
+        disk.hold(Some(Operation::Sync));
+        std::thread::scope(|scope| {
+            scope.spawn(|| put().unwrap());
+            while disk.held() == 0 {
+                std::thread::yield_now();
+            }
+            let waiting = scope.spawn(|| put().unwrap());
+            let waiters = || lock(&db.store().sync.progress).waiters.len();
+            while waiters() == 0 {
+                std::thread::yield_now();
+            }
+            let mut most = 0;
+            for _ in 0..100 {
+                // As anything may that the thread waited for before.
+                waiting.thread().unpark();
+                std::thread::park_timeout(Duration::from_micros(100));
+                most = most.max(waiters());
+            }
+            disk.hold(None);
+            assert_eq!(most, 1);
+        });
+        assert!(lock(&db.store().sync.progress).waiters.is_empty());
     }
 }

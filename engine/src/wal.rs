@@ -197,7 +197,7 @@ impl WalWriter {
         let offset = self.end + group.len() as u64;
         let distance = u32::try_from(first - durable).unwrap_or(FAR);
         let delta = u32::try_from(first - self.base);
-        let delta = delta.expect("a segment ends long before 2^32 changes");
+        let delta = delta.expect("a segment is ended before 2^32 sequence numbers");
         let head = (FRAME_BATCH, delta, distance);
         encode_frame(group, self.number, offset, head, payload);
     }
@@ -483,7 +483,7 @@ fn find_frames(
     mut found: impl FnMut(Frame),
 ) {
     let least = (last - base) as u32;
-    let most = least.saturating_add((bytes.len() - offset) as u32);
+    let most = least.saturating_add(u32::try_from(bytes.len() - offset).unwrap_or(u32::MAX));
     let mut next = offset + 1;
     while next + FRAME_HEADER_BYTES < bytes.len() {
         let rest = &bytes[next..];

@@ -20,6 +20,7 @@ fn config() -> Config {
         wal_segment_bytes: 8 << 10,
         sstable_bytes: 2 << 10,
         level0_files_max: 100,
+        level0_files_stop: 200,
         value_bytes_separated: 200,
         value_chunk_bytes: 100,
         value_segment_bytes: 500,

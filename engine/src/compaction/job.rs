@@ -9,6 +9,7 @@ use crate::stats::count;
 use crate::store::{Store, lock};
 use crate::version::{Field, FileMeta, LiveFile, VersionEdit};
 use crate::{Config, Error, Result};
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -23,9 +24,12 @@ impl Store {
     pub(crate) fn compact_one(&self) -> Result<bool> {
         let retention = Retention::new(self.snapshots.boundaries());
         let mut trees = self.trees();
-        // Each time another keyspace is asked first, so that a busy one does not starve the rest.
+        // The fullest keyspace first: its writers may be waiting. Of several that are in shape another one is asked first each time.
         let first = self.compactions.fetch_add(1, Ordering::Relaxed) % trees.len().max(1);
         trees.rotate_left(first);
+        trees.sort_by_cached_key(|tree| {
+            Reverse(picker::fullness(&tree.view().version, &self.config))
+        });
         for tree in trees {
             if let Some(plan) = self.pick(&tree, &retention)? {
                 self.run_plan(&tree, plan, &[])?;
@@ -167,7 +171,7 @@ impl Store {
     }
 
     fn merge(&self, tree: &Tree, spec: &MergeSpec<'_>) -> Result<Vec<FileMeta>> {
-        let outputs = Merge::new(self, tree, spec).run()?;
+        let (outputs, _pins) = Merge::new(self, tree, spec).run()?;
         let runs = spec.runs.iter().flatten();
         let inputs: Vec<Arc<LiveFile>> = runs.chain(spec.below).cloned().collect();
         let added = outputs.iter().map(|meta| (spec.level, meta.clone()));
@@ -215,8 +219,8 @@ impl Store {
         };
         fields.extend(added.iter().map(add));
         let mut manifest = lock(&self.manifest);
+        let version = self.next_version(tree, &numbers, added)?;
         self.append_or_remove(&mut manifest, VersionEdit { fields }, &new)?;
-        let version = tree.view().version.with(&numbers, added);
         tree.install(version, None);
         Ok(())
     }
@@ -236,6 +240,47 @@ impl Store {
     pub(crate) fn note_failure(&self, error: &Error) {
         if !matches!(error, Error::NoSpace { .. } | Error::Closed) {
             self.fail(error);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fs::{ManualClock, MemoryFs};
+    use crate::store::Job;
+    use crate::{Batch, Config, Db, Environment, Keyspace, KeyspaceOptions};
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    #[test]
+    fn the_keyspace_that_is_fullest_is_compacted_first() {
+        for urgent in [0, 1] {
+            let clock = Arc::new(ManualClock::default());
+            let environment = Environment {
+                clock: clock.clone(),
+                ..Environment::stepped(Arc::new(MemoryFs::volatile()))
+            };
+            let config = Config {
+                level0_files_max: 4,
+                ..Config::default()
+            };
+            let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
+            let open = |name| db.keyspace(name, KeyspaceOptions::default()).unwrap();
+            let keyspaces = ["a", "b"].map(open);
+            for (index, keyspace) in keyspaces.iter().enumerate() {
+                for _ in 0..if index == urgent { 4 } else { 2 } {
+                    let mut batch = Batch::new();
+                    batch.put(keyspace, b"key", b"value");
+                    drop(db.write(batch).unwrap());
+                    db.flush(keyspace).unwrap();
+                }
+            }
+            // At rest the other one is joined too, but later.
+            clock.advance(Duration::from_secs(1));
+            assert_eq!(db.step().unwrap(), Some(Job::Compaction));
+            let files = |keyspace: &Keyspace| keyspace.tree().view().version.levels[0].len();
+            assert_eq!(files(&keyspaces[urgent]), 0, "keyspace {urgent}");
+            assert_eq!(files(&keyspaces[1 - urgent]), 2, "keyspace {urgent}");
         }
     }
 }

@@ -183,7 +183,7 @@ impl Memtable {
         let mut bytes = 0;
         for (sequence, change) in changes {
             rows.first_sequence.get_or_insert(sequence);
-            debug_assert!(
+            assert!(
                 rows.last_sequence < sequence,
                 "changes are applied in order"
             );

@@ -278,7 +278,7 @@ impl ValueLog {
         ValueLog {
             directory,
             store,
-            chunk_bytes: config.value_chunk_bytes.clamp(1, CHUNK_BYTES_MAX as usize),
+            chunk_bytes: config.value_chunk_bytes,
             buffers: ArrayQueue::new(BUFFERS_MAX),
             segment_bytes: config.value_segment_bytes,
             cache,
@@ -296,6 +296,12 @@ impl ValueLog {
             collect: Arc::new(AtomicBool::new(true)),
             written: AtomicU64::new(0),
         }
+    }
+
+    /// Whether all of these keep segments of this open log.
+    pub(crate) fn owns(&self, pins: &[Pin]) -> bool {
+        let is_ours = |pin: &Pin| Arc::ptr_eq(&pin.collect, &self.collect);
+        pins.iter().all(is_ours)
     }
 
     /// Bytes written since the store was opened.
