@@ -84,7 +84,8 @@ struct Handle {
 }
 
 impl Db {
-    /// Opens the store in `directory`, creating it if absent. Blocks while the log is replayed. Errors: `InvalidOption`, if a
+    /// Opens the store in `directory`, creating it if absent. Blocks while the log is replayed. On a full disk a store that is there opens
+    /// too, and is read-only until there is space: writes answer `NoSpace`. Errors: `InvalidOption`, if a
     /// setting is out of its bounds.
     pub fn open(directory: &Path, config: Config) -> Result<Db> {
         let environment = Environment::system(config.durability);

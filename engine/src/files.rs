@@ -170,6 +170,18 @@ impl Directory {
         made.map_err(|error| Error::io("create", &self.path, error))
     }
 
+    /// Makes the name of the directory durable, and those of the directories that it lies in: `make` may have created them. One
+    /// that may not be opened, or cannot be synced, is not of our making.
+    pub(crate) fn sync_ancestors(&self) -> Result<()> {
+        for ancestor in self.path.ancestors().skip(1) {
+            match self.fs.sync_directory(ancestor) {
+                Err(error) if is_not_ours(&error) => {}
+                synced => synced.map_err(|error| Error::sync(ancestor, error))?,
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn list(&self) -> Result<Vec<String>> {
         let listed = self.fs.list(&self.path);
         listed.map_err(|error| Error::io("list", &self.path, error))
@@ -275,6 +287,17 @@ impl Directory {
         let locked = self.fs.lock(&path);
         locked.map_err(|error| Error::io("lock", &path, error))
     }
+}
+
+fn is_not_ours(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem, Unsupported};
+    let kinds = [
+        InvalidInput,
+        PermissionDenied,
+        ReadOnlyFilesystem,
+        Unsupported,
+    ];
+    kinds.contains(&error.kind())
 }
 
 /// An open file that knows its path.

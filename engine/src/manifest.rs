@@ -27,7 +27,7 @@ pub(crate) struct Manifest {
     directory: Directory,
     store: u128,
     number: u64,
-    /// `None` until the first is written: recovery reads everything before it writes anything.
+    /// `None` until the first is written: recovery reads everything before it writes anything, and may find no room to write it.
     file: Option<OpenFile>,
     length: u64,
     first_length: u64,
@@ -101,13 +101,9 @@ impl Manifest {
         let record = encode_record(self.number, self.length, &edit);
         let too_long = self.length + record.len() as u64
             > (self.first_length * REWRITE_RATIO).max(self.bytes_min);
-        if too_long {
+        let Some(file) = self.file.as_ref().filter(|_| !too_long) else {
             return self.rewrite(&edit);
-        }
-        let file = self
-            .file
-            .as_ref()
-            .expect("recovery writes a manifest before anything is changed");
+        };
         if let Err(error) = file.write(&record, self.length) {
             // The torn record must be gone before anything it names may be removed.
             if matches!(error, Error::NoSpace { .. }) {

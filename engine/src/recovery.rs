@@ -1,6 +1,7 @@
 //! Recovery: directory -> Store: lock, manifest, then WAL, then removal of orphan files.
 //!
-//! Nothing is removed before all has been read and found whole, so an open that fails leaves the directory as it was.
+//! Nothing is removed before all has been read and found whole, so an open that fails leaves the directory as it was. A full disk
+//! does not keep a store from being read: the manifest that an open begins with is then written by the first edit that finds room.
 
 use crate::cache::Cache;
 use crate::config::{Config, Environment};
@@ -34,6 +35,9 @@ pub(crate) fn open(path: &Path, config: Config, environment: Environment) -> Res
     let lock_guard = take_lock(&directory)?;
     // Listed again, because an owner before us may have been at work until now.
     let found = Found::list(&directory)?;
+    if !found.has_current {
+        directory.sync_ancestors()?;
+    }
     let (store_id, mut state) = match found.has_current {
         true => manifest::read(&directory)?,
         false => (environment.ids.next_id(), State::default()),
@@ -54,8 +58,7 @@ pub(crate) fn open(path: &Path, config: Config, environment: Environment) -> Res
     first(store.missing_files(&found))?;
     let replayed = store.replay()?;
     first(store.missing_segments())?;
-    lock(&store.manifest).write_new()?;
-    store.remove_orphans(&found);
+    store.begin_manifest(&found)?;
     tracing::info!(
         batches = replayed.batches,
         bytes = replayed.bytes,
@@ -349,8 +352,34 @@ impl Store {
         missing.collect()
     }
 
-    /// Removes files that nothing refers to. One that cannot be removed is left for the next time.
-    fn remove_orphans(&self, found: &Found) {
+    /// Writes the manifest of this process, and removes what neither it nor the one before it refers to. Where there is no room
+    /// for it the one before it stays in force, with all that it refers to.
+    fn begin_manifest(&self, found: &Found) -> Result<()> {
+        let write = || lock(&self.manifest).write_new();
+        let is_full = |written: &Result<()>| {
+            found.has_current && matches!(written, Err(Error::NoSpace { .. }))
+        };
+        let mut written = write();
+        if is_full(&written) {
+            // An SSTable that was never installed may be all that is in the way.
+            let is_sstable =
+                |name: &FileName| matches!(name, FileName::Numbered(FileKind::Sstable, _));
+            self.remove_orphans(found, is_sstable);
+            written = write();
+        }
+        if is_full(&written) {
+            tracing::warn!(
+                "the disk is full: the store can be read, and written to once there is space"
+            );
+            return Ok(());
+        }
+        written?;
+        self.remove_orphans(found, |_| true);
+        Ok(())
+    }
+
+    /// Removes those of the files that nothing refers to. One that cannot be removed is left for the next time.
+    fn remove_orphans(&self, found: &Found, which: impl Fn(&FileName) -> bool) {
         let manifest = lock(&self.manifest);
         let state = &manifest.state;
         let is_live = |name: &FileName| match name {
@@ -364,7 +393,8 @@ impl Store {
             FileName::CurrentNew => false,
             FileName::Current | FileName::Lock => true,
         };
-        for name in found.names.iter().filter(|name| !is_live(name)) {
+        let orphans = found.names.iter().filter(|name| !is_live(name));
+        for name in orphans.filter(|name| which(name)) {
             let _ = self.directory.remove(*name);
         }
     }

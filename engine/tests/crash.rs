@@ -376,3 +376,43 @@ fn a_full_disk_loses_nothing_and_passes() {
         }
     }
 }
+
+#[test]
+fn a_store_on_a_full_disk_opens_for_reading_and_takes_writes_once_there_is_space() {
+    for seed in seeds() {
+        let mut script = Script::new(seed, Durability::Disk);
+        let store = script.run(40).unwrap();
+        std::mem::forget(store);
+        script.memory = script.memory.crash(seed, Keep::Nothing);
+        script.faults = FaultFs::new(Arc::new(script.memory.clone()));
+        let full = |operation| fault(Some(operation), ErrorKind::StorageFull, true);
+        for operation in [Operation::Write, Operation::Create] {
+            script.faults.set(Some(full(operation)));
+            let store = script.open().unwrap();
+            let found = store.dump().unwrap();
+            assert!(script.explains(&found, script.history.len()), "{seed}");
+            let put = [Change::Put(0, b"key".to_vec(), b"value".to_vec())];
+            let refused = store.write(&put);
+            assert!(
+                matches!(refused, Err(Error::NoSpace { .. })),
+                "{seed}: {refused:?}"
+            );
+            let _ = store.db.step();
+            assert!(store.db.failure().is_none(), "{:?}", store.db.failure());
+            // The process ends, and nothing has changed for the next one.
+            std::mem::forget(store);
+            script.check_after_crash("full", Keep::Everything, seed);
+            script.memory = script.memory.crash(seed, Keep::Everything);
+            script.faults = FaultFs::new(Arc::new(script.memory.clone()));
+        }
+        script.faults.set(Some(full(Operation::Write)));
+        let store = script.open().unwrap();
+        script.faults.set(None);
+        for _ in 0..20 {
+            script.write(&store);
+            store.db.step().unwrap();
+        }
+        std::mem::forget(store);
+        script.check_after_crash("with space again", Keep::Nothing, seed);
+    }
+}

@@ -310,3 +310,57 @@ fn a_failed_sync_of_a_new_value_log_segment_reaches_everyone_who_waits_for_the_l
     });
     assert!(db.failure().is_some());
 }
+
+#[test]
+fn a_checkpoint_links_no_file_that_the_store_goes_on_writing() {
+    let writer: Arc<Mutex<Option<Db>>> = Arc::default();
+    let hook = {
+        let writer = writer.clone();
+        move |operation, path: &Path| {
+            // Once, in the middle of the checkpoint: others begin to write a value.
+            if operation == Operation::Sync
+                && is_log(path)
+                && let Some(db) = writer.lock().unwrap().take()
+            {
+                drop(db.write_value(&[1; 100]).unwrap());
+            }
+            Ok(())
+        }
+    };
+    let disk = MemoryFs::crashable();
+    let fs = HookFs::new(disk.clone(), hook);
+    let db = Db::open_with(
+        Path::new(DIRECTORY),
+        Config::default(),
+        environment(Arc::new(fs)),
+    )
+    .unwrap();
+    let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+    let mut batch = Batch::new();
+    let value = db.write_value(&[2; 100]).unwrap();
+    batch.put_large(&keyspace, b"large", value);
+    db.write(batch).unwrap().wait().unwrap();
+    *writer.lock().unwrap() = Some(db.clone());
+    db.checkpoint(Path::new("/copy")).unwrap();
+    assert!(writer.lock().unwrap().is_none(), "the hook was called");
+    let copied = || {
+        let files = disk.files().into_iter();
+        files
+            .filter(|(path, _)| path.starts_with("/copy"))
+            .collect::<Vec<_>>()
+    };
+    let before = copied();
+    drop(db.write_value(&[3; 100]).unwrap());
+    put(&db, &keyspace, 1).unwrap();
+    db.flush(&keyspace).unwrap();
+    assert!(copied() == before);
+    let copy = Db::open_with(
+        Path::new("/copy"),
+        Config::default(),
+        environment(Arc::new(disk)),
+    );
+    let copy = copy.unwrap();
+    let keyspace = copy.keyspace("a", KeyspaceOptions::default()).unwrap();
+    let read = copy.get(&keyspace, b"large").unwrap();
+    assert_eq!(read.unwrap(), [2; 100][..]);
+}

@@ -86,6 +86,9 @@ impl Fs for DiskFs {
 
     #[cfg(unix)]
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        // Where a relative path begins.
+        let is_here = path.as_os_str().is_empty();
+        let path = if is_here { Path::new(".") } else { path };
         patiently(|| fs::File::open(path))?.sync_all()
     }
 
@@ -123,9 +126,11 @@ impl Fs for DiskFs {
         let mut file = open_lock(path)?;
         match file.try_lock() {
             Ok(()) => {
-                file.set_len(0)?;
-                file.seek(SeekFrom::Start(0))?;
-                writeln!(file, "{}", std::process::id())?;
+                match note_owner(&mut file) {
+                    // Whose it is helps a person; the lock is taken all the same.
+                    Err(error) if is_out_of_space(&error) => {}
+                    noted => noted?,
+                }
                 Ok(Lock::Taken(Box::new(DiskLock { _file: file })))
             }
             Err(TryLockError::WouldBlock) => {
@@ -145,6 +150,17 @@ struct DiskLock {
 }
 
 impl LockGuard for DiskLock {}
+
+fn note_owner(file: &mut fs::File) -> io::Result<()> {
+    file.set_len(0)?;
+    file.seek(SeekFrom::Start(0))?;
+    writeln!(file, "{}", std::process::id())
+}
+
+fn is_out_of_space(error: &io::Error) -> bool {
+    let kinds = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+    kinds.contains(&error.kind())
+}
 
 /// For reading and writing, creating what is absent, for the owner alone.
 fn writable() -> OpenOptions {

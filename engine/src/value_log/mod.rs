@@ -481,15 +481,6 @@ impl ValueLog {
             .collect()
     }
 
-    /// The files of all segments.
-    pub(crate) fn names(&self) -> Vec<FileName> {
-        let segments = lock(&self.segments);
-        let numbers = segments.pins.keys();
-        numbers
-            .map(|&number| FileName::Numbered(FileKind::ValueLog, number))
-            .collect()
-    }
-
     /// The next value begins a new segment.
     pub(crate) fn retire(&self) {
         lock(&self.segments).retire(|_| true);
@@ -556,6 +547,29 @@ impl ValueLog {
         let mut segments = lock(&self.segments);
         segments.closed = true;
         segments.retire(|_| true);
+    }
+
+    /// Enters all segments that have values in them into the manifest: the next value begins a new one. Waits for those who are
+    /// writing.
+    pub(crate) fn seal_all(&self) -> Result<()> {
+        let numbers = |segments: &Segments| -> Vec<u64> {
+            let retiring = segments.retiring.iter();
+            retiring.map(|segment| segment.number).collect()
+        };
+        let ending = {
+            let mut segments = lock(&self.segments);
+            segments.retire(|_| true);
+            numbers(&segments)
+        };
+        self.seal_retired()?;
+        while numbers(&lock(&self.segments))
+            .iter()
+            .any(|number| ending.contains(number))
+        {
+            std::thread::yield_now();
+            self.seal_retired()?;
+        }
+        Ok(())
     }
 
     /// Enters full segments into the manifest. Answers whether there were any.
