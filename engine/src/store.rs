@@ -352,6 +352,7 @@ impl Store {
     pub(crate) fn run_maintenance(&self) -> Result<Option<Job>> {
         let _guard = lock(&self.compacting);
         let compacted = self.compact_one();
+        self.cache.remove_obsolete();
         if matches!(compacted, Ok(false) | Err(Error::NoSpace { .. })) {
             // Where there is no space to merge, collecting may make some.
             let collected = self.note(Job::Collection, self.collect())?;

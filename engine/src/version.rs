@@ -5,7 +5,7 @@
 use crate::cache::Cache;
 use crate::codec::{Decoder, put_bytes, put_optional, put_varint};
 use crate::dump::{End, Escaped};
-use crate::files::{FileKind, FileName, NUMBER_MAX};
+use crate::files::NUMBER_MAX;
 use crate::key::{SEQUENCE_MAX, SequenceNumber, is_before_end};
 use crate::sstable::SstableReader;
 use crate::{KeyRange, Result};
@@ -53,7 +53,7 @@ impl FileMeta {
     }
 }
 
-/// A live SSTable. Marked obsolete, its file goes with the last reader.
+/// A live SSTable. Marked obsolete, its file is discarded with the last reference.
 #[derive(Debug)]
 pub(crate) struct LiveFile {
     pub(crate) meta: FileMeta,
@@ -108,10 +108,7 @@ impl Drop for LiveFile {
             self.cache.unpin(reader.pinned_bytes());
         }
         if self.obsolete.load(Ordering::Acquire) {
-            self.cache.forget(self.meta.number);
-            // A file that cannot be removed now is an orphan that the next open removes.
-            let name = FileName::Numbered(FileKind::Sstable, self.meta.number);
-            let _ = self.cache.directory().remove(name);
+            self.cache.discard(self.meta.number);
         }
     }
 }

@@ -42,12 +42,12 @@ impl Store {
     /// Merges all SSTables of the keyspace into one run.
     pub(crate) fn compact_all(&self, tree: &Tree) -> Result<()> {
         let _guard = lock(&self.compacting);
-        match picker::everything(&tree.view().version) {
-            Some(plan) => self
-                .run_plan(tree, plan, &[])
-                .inspect_err(|error| self.note_failure(error)),
-            None => Ok(()),
-        }
+        let Some(plan) = picker::everything(&tree.view().version) else {
+            return Ok(());
+        };
+        let done = self.run_plan(tree, plan, &[]);
+        self.cache.remove_obsolete();
+        done.inspect_err(|error| self.note_failure(error))
     }
 
     fn pick(&self, tree: &Tree, retention: &Retention) -> Result<Option<Plan>> {
@@ -179,7 +179,7 @@ impl Store {
         Ok(outputs)
     }
 
-    /// Replaces `removed` by `added`, in the manifest and then for readers; the removed files go with their last reader.
+    /// Replaces `removed` by `added`, in the manifest and then for readers; the removed files are discarded with their last reader.
     fn install(
         &self,
         tree: &Tree,
@@ -249,8 +249,37 @@ mod tests {
     use crate::fs::{ManualClock, MemoryFs};
     use crate::store::Job;
     use crate::{Batch, Config, Db, Environment, Keyspace, KeyspaceOptions};
+    use std::path::Path;
     use std::sync::Arc;
     use std::time::Duration;
+
+    #[test]
+    fn a_reader_that_is_the_last_to_use_a_file_does_not_remove_it() {
+        let fs = MemoryFs::volatile();
+        let environment = Environment::stepped(Arc::new(fs.clone()));
+        let db = Db::open_with("/data".as_ref(), Config::default(), environment).unwrap();
+        let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+        let put_and_flush = || {
+            let mut batch = Batch::new();
+            batch.put(&keyspace, b"key", b"value");
+            drop(db.write(batch).unwrap());
+            db.flush(&keyspace).unwrap();
+        };
+        let is_sstable = |path: &Path| path.extension().is_some_and(|kind| kind == "sst");
+        let sstables = || {
+            let files = fs.files().into_iter();
+            files.filter(|(path, _)| is_sstable(path)).count()
+        };
+        put_and_flush();
+        let view = keyspace.tree().view();
+        put_and_flush();
+        db.compact(&keyspace).unwrap();
+        assert_eq!(sstables(), 2, "the old one is in use");
+        drop(view);
+        assert_eq!(sstables(), 2);
+        db.step().unwrap();
+        assert_eq!(sstables(), 1);
+    }
 
     #[test]
     fn the_keyspace_that_is_fullest_is_compacted_first() {

@@ -5,6 +5,11 @@
     reason = "this is the seam that the rest of the engine goes through"
 )]
 
+#[cfg(not(unix))]
+compile_error!(
+    "Windows is not supported: files and the lock of a directory are used as Unix knows them"
+);
+
 #[cfg(target_os = "linux")]
 use super::Space;
 use super::{Clock, File, Fs, Lock, LockGuard, LogWrites};
@@ -28,7 +33,6 @@ pub struct DiskFs {
 impl Fs for DiskFs {
     fn create_directory(&self, path: &Path) -> io::Result<()> {
         let mut builder = fs::DirBuilder::new();
-        #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.recursive(true).create(path)
     }
@@ -84,18 +88,11 @@ impl Fs for DiskFs {
         fs::remove_file(path)
     }
 
-    #[cfg(unix)]
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
         // Where a relative path begins.
         let is_here = path.as_os_str().is_empty();
         let path = if is_here { Path::new(".") } else { path };
         patiently(|| fs::File::open(path))?.sync_all()
-    }
-
-    /// Windows keeps directory entries durable by itself and has no call for it.
-    #[cfg(not(unix))]
-    fn sync_directory(&self, _: &Path) -> io::Result<()> {
-        Ok(())
     }
 
     #[cfg(target_os = "linux")]
@@ -108,7 +105,6 @@ impl Fs for DiskFs {
     }
 
     /// What is allocated, which a log is ahead of its contents, or will be: some file systems allocate late.
-    #[cfg(unix)]
     fn used(&self, path: &Path) -> io::Result<u64> {
         use std::os::unix::fs::MetadataExt;
         const BLOCK_BYTES: u64 = 512;
@@ -166,7 +162,6 @@ fn is_out_of_space(error: &io::Error) -> bool {
 fn writable() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true);
-    #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options
 }
@@ -195,16 +190,10 @@ fn patiently<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     }
 }
 
-#[cfg(unix)]
 fn is_out_of_descriptors(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let errors = [Errno::MFILE, Errno::NFILE].map(|error| Some(error.raw_os_error()));
     errors.contains(&error.raw_os_error())
-}
-
-#[cfg(not(unix))]
-fn is_out_of_descriptors(_: &io::Error) -> bool {
-    false
 }
 
 /// Opens the lock file, whose contents are about to be replaced: never those of another file that a symbolic link leads to.
@@ -247,7 +236,6 @@ fn open(path: &Path) -> io::Result<fs::File> {
 #[derive(Debug)]
 pub(super) struct DiskFile {
     pub(super) file: fs::File,
-    #[cfg_attr(windows, allow(dead_code, reason = "one call takes all there"))]
     write_bytes: usize,
 }
 
@@ -270,7 +258,6 @@ const LONG_WRITE_BYTES: usize = 256 << 10;
 #[cfg(target_os = "linux")]
 const LOG_WRITE_BYTES: usize = 16 << 10;
 
-#[cfg(unix)]
 impl File for DiskFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         std::os::unix::fs::FileExt::read_at(&self.file, buffer, offset)
@@ -307,34 +294,6 @@ impl File for DiskFile {
             .zip(bytes.chunks(self.write_bytes));
         for (offset, piece) in pieces {
             std::os::unix::fs::FileExt::write_all_at(&self.file, piece, offset)?;
-        }
-        Ok(())
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
-    }
-
-    fn length(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len())
-    }
-
-    fn set_length(&self, length: u64) -> io::Result<()> {
-        self.file.set_len(length)
-    }
-}
-
-#[cfg(windows)]
-impl File for DiskFile {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        std::os::windows::fs::FileExt::seek_read(&self.file, buffer, offset)
-    }
-
-    fn write_at(&self, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
-        while !bytes.is_empty() {
-            let written = std::os::windows::fs::FileExt::seek_write(&self.file, bytes, offset)?;
-            bytes = &bytes[written..];
-            offset += written as u64;
         }
         Ok(())
     }
