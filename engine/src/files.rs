@@ -5,7 +5,7 @@
 //! | --- | --- | --- |
 //! | 0 | 8 | magic `LAZURITE` |
 //! | 8 | 4 | kind: 1 WAL, 2 SSTable, 3 manifest, 4 value log |
-//! | 12 | 4 | format version: 3; 2 is read too |
+//! | 12 | 4 | format version: 4; 2 and 3 are read too |
 //! | 16 | 16 | store id |
 //! | 32 | 8 | file number |
 //! | 40 | 8 | checksum of bytes 0..40, keyed by the file number and offset 0 |
@@ -25,7 +25,7 @@ pub(crate) const HEADER_BYTES: u64 = 48;
 pub(crate) const NUMBER_MAX: u64 = 1 << 56;
 const MAGIC: &[u8; 8] = b"LAZURITE";
 /// What is written.
-pub(crate) const FORMAT_VERSION: u32 = 3;
+pub(crate) const FORMAT_VERSION: u32 = 4;
 /// The oldest version that is read.
 const FORMAT_VERSION_MIN: u32 = 2;
 
@@ -130,6 +130,12 @@ pub(crate) fn check_header(bytes: &[u8], kind: FileKind, number: u64, path: &Pat
         return Err(corrupt("the header belongs to another file"));
     }
     Ok(store)
+}
+
+/// The format version and the store id that a header names, whether it is whole or not.
+pub(crate) fn named_in_header(bytes: &[u8]) -> Option<(u32, u128)> {
+    let mut decoder = Decoder::new(bytes.get(12..)?);
+    Some((decoder.u32()?, decoder.u128()?))
 }
 
 /// Refuses a format version that this program does not read.

@@ -42,7 +42,7 @@ pub(crate) fn open(path: &Path, config: Config, environment: Environment) -> Res
         true => manifest::read(&directory)?,
         false => (environment.ids.next_id(), State::default()),
     };
-    refuse_unknown_wals(&directory, &found, &state)?;
+    refuse_unknown_wals(&directory, store_id, &found, &state)?;
     state.next_file = state.next_file.max(found.last_number() + 1);
     adopt_segments(&directory, store_id, &found, &mut state)?;
     let recovery = Recovery {
@@ -78,7 +78,7 @@ pub(crate) fn verify(path: &Path, config: Config, environment: Environment) -> R
     let lock = take_lock(&directory)?;
     let found = Found::list(&directory)?;
     let (store_id, mut state) = manifest::read(&directory)?;
-    let log = refuse_unknown_wals(&directory, &found, &state);
+    let log = refuse_unknown_wals(&directory, store_id, &found, &state);
     for (kind, number) in found.numbered() {
         if kind == FileKind::ValueLog && !state.segments.contains_key(&number) {
             let file = directory.open(FileName::Numbered(kind, number))?;
@@ -200,12 +200,17 @@ fn take_lock(directory: &Directory) -> Result<Box<dyn LockGuard>> {
 
 /// A log segment of a later time than the manifest, with records in it, means that the manifest has been cut short: records
 /// are written only after the manifest lists their segment.
-fn refuse_unknown_wals(directory: &Directory, found: &Found, state: &State) -> Result<()> {
+fn refuse_unknown_wals(
+    directory: &Directory,
+    store: u128,
+    found: &Found,
+    state: &State,
+) -> Result<()> {
     for (kind, number) in found.numbered() {
         let unknown = kind == FileKind::Wal && number >= state.next_file;
         if unknown && !state.wals.contains_key(&number) {
             let file = directory.open(FileName::Numbered(kind, number))?;
-            if wal::is_in_use(&file, number)? {
+            if wal::is_in_use(&file, store, number)? {
                 return Err(file.corrupt(
                     HEADER_BYTES,
                     "the manifest does not list this segment, which holds records",
