@@ -364,3 +364,33 @@ fn a_checkpoint_links_no_file_that_the_store_goes_on_writing() {
     let read = copy.get(&keyspace, b"large").unwrap();
     assert_eq!(read.unwrap(), [2; 100][..]);
 }
+
+#[test]
+fn a_reader_of_a_large_value_does_not_wait_for_the_sync_of_a_new_segment() {
+    let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
+    let config = Config {
+        // Each value begins a segment.
+        value_segment_bytes: 1,
+        ..Config::default()
+    };
+    let environment = environment(Arc::new(disk.clone()));
+    let db = Db::open_with(Path::new(DIRECTORY), config, environment).unwrap();
+    let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+    let mut batch = Batch::new();
+    let value = db.write_value(&[7; 100_000]).unwrap();
+    batch.put_large(&keyspace, b"large", value);
+    db.write(batch).unwrap().wait().unwrap();
+    disk.hold(Some(Operation::Sync));
+    thread::scope(|scope| {
+        let (db, keyspace) = (&db, &keyspace);
+        scope.spawn(|| drop(db.write_value(&[8; 100]).unwrap()));
+        while disk.held() == 0 {
+            thread::yield_now();
+        }
+        let (answer, answered) = std::sync::mpsc::channel();
+        scope.spawn(move || answer.send(db.get(keyspace, b"large").unwrap()).unwrap());
+        let read = answered.recv_timeout(Duration::from_secs(10));
+        disk.hold(None);
+        assert_eq!(read.unwrap().unwrap().len(), 100_000);
+    });
+}
