@@ -435,7 +435,12 @@ impl Store {
         progress
     }
 
-    fn poll_sync(&self, sequence: SequenceNumber, waker: &Waker) -> Poll<Result<()>> {
+    fn poll_sync(
+        &self,
+        registered: &mut Option<Waker>,
+        sequence: SequenceNumber,
+        waker: &Waker,
+    ) -> Poll<Result<()>> {
         if self.sync.durable() >= sequence {
             return Poll::Ready(Ok(()));
         }
@@ -453,12 +458,19 @@ impl Store {
             drop(progress);
             return Poll::Ready(self.sync_through(sequence));
         }
-        progress.waiters.push(Waiter {
-            sequence,
-            waker: waker.clone(),
-            thread: None,
-        });
-        self.sync.changed.notify_all();
+        // It stays registered until the sync that it waits for has ended, however often it is polled.
+        if !registered
+            .as_ref()
+            .is_some_and(|known| known.will_wake(waker))
+        {
+            *registered = Some(waker.clone());
+            progress.waiters.push(Waiter {
+                sequence,
+                waker: waker.clone(),
+                thread: None,
+            });
+            self.sync.changed.notify_all();
+        }
         Poll::Pending
     }
 
@@ -466,7 +478,11 @@ impl Store {
     pub(crate) fn ticket(self: &Arc<Self>, sequence: SequenceNumber) -> Ticket {
         match self.config.durability {
             Durability::Memory | Durability::Process => Ticket::ready(),
-            Durability::Disk => Ticket(Some((self.clone(), sequence))),
+            Durability::Disk => Ticket(Some(Awaited {
+                store: self.clone(),
+                sequence,
+                registered: None,
+            })),
         }
     }
 }
@@ -532,7 +548,15 @@ impl Progress {
 
 /// Completes when a write has reached its durability level. Wait on it (a thread) or await it (a task).
 #[must_use = "a write is acknowledged only once its ticket has completed"]
-pub struct Ticket(Option<(Arc<Store>, SequenceNumber)>);
+pub struct Ticket(Option<Awaited>);
+
+/// What a ticket waits for.
+struct Awaited {
+    store: Arc<Store>,
+    sequence: SequenceNumber,
+    /// What wakes the task that is registered for it.
+    registered: Option<Waker>,
+}
 
 impl fmt::Debug for Ticket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -552,7 +576,7 @@ impl Ticket {
     pub fn wait(self) -> Result<()> {
         match self.0 {
             None => Ok(()),
-            Some((store, sequence)) => store.sync_through(sequence),
+            Some(awaited) => awaited.store.sync_through(awaited.sequence),
         }
     }
 }
@@ -561,9 +585,16 @@ impl Future for Ticket {
     type Output = Result<()>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        match &self.0 {
+        match &mut self.get_mut().0 {
             None => Poll::Ready(Ok(())),
-            Some((store, sequence)) => store.poll_sync(*sequence, context.waker()),
+            Some(awaited) => {
+                let Awaited {
+                    store,
+                    sequence,
+                    registered,
+                } = awaited;
+                store.poll_sync(registered, *sequence, context.waker())
+            }
         }
     }
 }
@@ -573,6 +604,36 @@ mod tests {
     use super::*;
     use crate::fs::{FaultFs, MemoryFs, Operation};
     use crate::{Batch, Config, Db, Environment, KeyspaceOptions};
+
+    #[test]
+    fn a_task_that_is_polled_again_is_registered_once() {
+        let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
+        let config = Config {
+            durability: Durability::Disk,
+            ..Config::default()
+        };
+        let environment = Environment {
+            background: Background::Threads,
+            ..Environment::stepped(Arc::new(disk.clone()))
+        };
+        let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
+        let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+        let put = || {
+            let mut batch = Batch::new();
+            batch.put(&keyspace, b"key", b"value");
+            db.write(batch).unwrap()
+        };
+        put().wait().unwrap();
+        let mut ticket = put();
+        disk.hold(Some(Operation::Sync));
+        let mut context = Context::from_waker(Waker::noop());
+        for _ in 0..3 {
+            assert!(Pin::new(&mut ticket).poll(&mut context).is_pending());
+        }
+        assert_eq!(lock(&db.store().sync.progress).waiters.len(), 1);
+        disk.hold(None);
+        ticket.wait().unwrap();
+    }
 
     #[test]
     fn a_thread_that_waits_for_a_sync_is_registered_once() {
