@@ -444,7 +444,7 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fs::{FaultFs, MemoryFs, Operation};
+    use crate::fs::{Failure, Fault, FaultFs, MemoryFs, Operation};
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
@@ -533,6 +533,29 @@ mod tests {
             right.add(chunk);
         }
         assert_eq!(right.finish().unwrap().length(), 160);
+    }
+
+    #[test]
+    fn a_checkpoint_does_not_wait_for_a_writer_that_panicked() {
+        let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
+        let (db, keyspace) = open(Arc::new(disk.clone()));
+        put_large(&db, &keyspace, db.write_value(&[2; 50]).unwrap()).unwrap();
+        disk.set(Some(Fault {
+            operation: Some(Operation::Write),
+            path: ".vlog".into(),
+            nth: 1,
+            failure: Failure::Panic,
+            sticky: false,
+        }));
+        let write = || db.write_value(&[3; 50]);
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(write)).is_err());
+        let (made, is_made) = channel();
+        let other = db.clone();
+        std::thread::spawn(move || made.send(other.checkpoint("/copy".as_ref())).unwrap());
+        let made = is_made.recv_timeout(Duration::from_secs(10));
+        made.expect("it does not wait").unwrap();
+        let damages = db.verify().unwrap().damages;
+        assert!(damages.is_empty(), "{damages:?}");
     }
 
     #[test]

@@ -127,6 +127,27 @@ struct Place {
     /// Bytes before `offset` to be filled, so that it is where a page begins.
     filler: u64,
     pin: Pin,
+    _writing: Writing,
+}
+
+/// Counts as a writer of its segment until dropped, after what it wrote was settled.
+#[derive(Debug)]
+struct Writing(Arc<Writable>);
+
+impl Writing {
+    fn new(segment: &Arc<Writable>) -> Writing {
+        segment.writing.fetch_add(1, Ordering::SeqCst);
+        Writing(segment.clone())
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.note_hole();
+        }
+        self.0.writing.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// A segment that takes appends, or took them a moment ago.
@@ -149,6 +170,12 @@ struct Writable {
 }
 
 impl Writable {
+    fn note_hole(&self) {
+        self.has_hole.store(true, Ordering::Relaxed);
+        // What was written of it is to be synced too: the length of the file is about to go into the manifest.
+        self.written.fetch_add(1, Ordering::Release);
+    }
+
     fn sync(&self) -> Result<()> {
         let mut synced = lock(&self.synced);
         let written = self.written.load(Ordering::Acquire);
@@ -319,7 +346,7 @@ impl ValueLog {
         let end = active.end.load(Ordering::Relaxed);
         let filler = if in_pages { filler_bytes(end) } else { 0 };
         self.written.fetch_add(filler + length, Ordering::Relaxed);
-        active.writing.fetch_add(1, Ordering::SeqCst);
+        let writing = Writing::new(&active);
         active.end.store(end + filler + length, Ordering::Relaxed);
         let pin = Pin::new(&segments.pins[&active.number], &self.collect);
         Ok(Place {
@@ -328,6 +355,7 @@ impl ValueLog {
             length,
             filler,
             pin,
+            _writing: writing,
         })
     }
 
@@ -489,9 +517,7 @@ impl ValueLog {
     /// A chunk could not be written to the segment. It is ended, so that what is garbage in it can be collected: on a full disk
     /// nothing else may make room.
     fn note_hole(&self, segment: &Arc<Writable>) {
-        segment.has_hole.store(true, Ordering::Relaxed);
-        // What was written of it is to be synced too: the length of the file is about to go into the manifest.
-        segment.written.fetch_add(1, Ordering::Release);
+        segment.note_hole();
         lock(&self.segments).retire(|active| Arc::ptr_eq(active, segment));
         self.request_collection();
     }

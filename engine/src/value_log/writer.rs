@@ -350,7 +350,6 @@ impl ValueLog {
             }
             Err(_) => self.note_hole(segment),
         }
-        segment.writing.fetch_sub(1, Ordering::SeqCst);
         written.map(|_| ())
     }
 
