@@ -218,7 +218,7 @@ fn every_call_may_fail_once() {
             Durability::Disk,
             &fault(None, ErrorKind::Other, false),
             |script, ended, context| {
-                if let Ok(store) = ended {
+                if let Ok(store) = &ended {
                     let found = store
                         .dump()
                         .unwrap_or_else(|error| panic!("{context}: reads stop: {error}"));
@@ -226,7 +226,6 @@ fn every_call_may_fail_once() {
                         script.explains(&found, script.history.len()),
                         "{context}: wrong before a restart"
                     );
-                    std::mem::forget(store);
                 }
                 script.check_after_crash(context, Keep::Nothing, 1);
                 script.check_after_crash(context, Keep::Everything, 1);
@@ -304,7 +303,7 @@ fn every_sync_may_fail_and_is_not_tried_again() {
             Durability::Disk,
             &fault(Some(Operation::Sync), error, false),
             |script, ended, context| {
-                if let Ok(store) = ended {
+                if let Ok(store) = &ended {
                     store
                         .dump()
                         .unwrap_or_else(|error| panic!("{context}: reads stop: {error}"));
@@ -316,7 +315,6 @@ fn every_sync_may_fail_and_is_not_tried_again() {
                             "{context}: {refused:?}"
                         );
                     }
-                    std::mem::forget(store);
                 }
                 script.check_after_crash(context, Keep::Nothing, 1);
                 script.check_after_crash(context, Keep::Prefix, 1);
@@ -369,7 +367,6 @@ fn a_full_disk_loses_nothing_and_passes() {
                         script.explains(&found, script.history.len()),
                         "{context}: wrong after it was full"
                     );
-                    std::mem::forget(store);
                     script.check_after_crash(context, Keep::Nothing, 1);
                 },
             );
