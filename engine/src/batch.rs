@@ -36,7 +36,8 @@ pub struct Batch {
     /// Each keyspace named, once for each stretch of changes to it.
     pub(crate) keyspaces: Vec<Arc<Tree>>,
     key_length_max: usize,
-    bound_length_max: usize,
+    /// Of the ranges deleted; `None` if none is.
+    bound_length_max: Option<usize>,
 }
 
 impl Batch {
@@ -82,7 +83,7 @@ impl Batch {
         self.deletes = true;
         let end_length = range.end.as_ref().map_or(0, Vec::len);
         let length = range.start.len().max(end_length);
-        self.bound_length_max = self.bound_length_max.max(length);
+        self.bound_length_max = self.bound_length_max.max(Some(length));
         self.push(DELETE_RANGE, keyspace.id(), &range.start);
         put_optional(&mut self.payload, range.end.as_deref());
     }
@@ -96,6 +97,10 @@ impl Batch {
         {
             self.keyspaces.push(tree.clone());
         }
+    }
+
+    pub(crate) fn has_range_deletion(&self) -> bool {
+        self.bound_length_max.is_some()
     }
 
     /// Whether nothing would change.
@@ -125,7 +130,8 @@ impl Batch {
     pub(crate) fn check_keys(&self) -> Result<()> {
         check("key", self.key_length_max, KEY_BYTES_MAX)?;
         // One more byte, so that the range which holds the longest key alone can be deleted.
-        check("bound of a range", self.bound_length_max, KEY_BYTES_MAX + 1)
+        let bound_length_max = self.bound_length_max.unwrap_or(0);
+        check("bound of a range", bound_length_max, KEY_BYTES_MAX + 1)
     }
 
     /// Refuses keys and batches over the limits.
@@ -146,6 +152,7 @@ impl Batch {
         let payload = self.payload;
         let mut batch = Batch {
             pins: self.pins,
+            bound_length_max: self.bound_length_max,
             ..Batch::default()
         };
         for change in Changes::new(&payload) {

@@ -4,11 +4,12 @@
 
 use crate::Result;
 use crate::files::{Directory, FileKind, FileName, OpenFile};
+use crate::store::lock;
 use bytes::Bytes;
 use quick_cache::Weighter;
 use std::path::PathBuf;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 /// What an entry costs beside its bytes.
 const ENTRY_BYTES: u64 = 64;
@@ -36,9 +37,18 @@ pub(crate) struct Cache {
     /// How many may be; none if the SSTables belong to another cache.
     pinned_max: u64,
     reads: AtomicU64,
+    /// SSTables that nobody refers to any more, to be removed by background work: a removal takes milliseconds, and the last
+    /// reference may be a reader's.
+    obsolete: Mutex<Vec<u64>>,
     /// There was no room for more once; from then on blocks have to be missed twice.
     is_full: AtomicBool,
     missed: OnceLock<Missed>,
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        self.remove_obsolete();
+    }
 }
 
 /// What was missed lately: the marks of four blocks, the newest last, in each place that the hash of a block names.
@@ -109,6 +119,7 @@ impl Cache {
             pinned: AtomicU64::new(0),
             pinned_max: bytes_max as u64 / 2,
             reads: AtomicU64::new(0),
+            obsolete: Mutex::default(),
             is_full: AtomicBool::new(false),
             missed: OnceLock::new(),
         }
@@ -117,10 +128,9 @@ impl Cache {
     /// A small one of the same files, for a merge.
     pub(crate) fn for_merge(&self) -> Cache {
         let directory = self.directory.clone();
-        Cache {
-            pinned_max: 0,
-            ..Cache::new(directory, self.store, MERGE_BYTES, MERGE_FILES)
-        }
+        let mut cache = Cache::new(directory, self.store, MERGE_BYTES, MERGE_FILES);
+        cache.pinned_max = 0;
+        cache
     }
 
     pub(crate) fn directory(&self) -> &Directory {
@@ -179,9 +189,20 @@ impl Cache {
         Ok(file)
     }
 
-    /// Closes a file that is about to go.
-    pub(crate) fn forget(&self, number: u64) {
+    /// Closes an SSTable that nobody refers to any more, for [`Cache::remove_obsolete`].
+    pub(crate) fn discard(&self, number: u64) {
         self.files.remove(&number);
+        lock(&self.obsolete).push(number);
+    }
+
+    /// Removes the SSTables that were discarded.
+    pub(crate) fn remove_obsolete(&self) {
+        let obsolete = std::mem::take(&mut *lock(&self.obsolete));
+        for number in obsolete {
+            // A file that cannot be removed now is an orphan that the next open removes.
+            let name = FileName::Numbered(FileKind::Sstable, number);
+            let _ = self.directory.remove(name);
+        }
     }
 
     /// Sets `bytes` aside for what shall stay in memory; `false` if that would leave less than half for blocks.

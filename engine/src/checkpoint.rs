@@ -1,8 +1,8 @@
 //! Checkpoint: a directory of hard links that is a store of its own.
 //!
 //! SSTables, sealed value-log segments and full log segments are never written again, so a link to them is as good as a copy. The
-//! log and the value log each begin a new segment first, so that those in use fall under this too; log segments that are
-//! linked are not used again. Files are removed only by background work, which stands still meanwhile.
+//! log and the value log each begin a new segment first, and those that were in use are linked once their last writers are done; log
+//! segments that are linked are not used again. Files are removed only by background work, which stands still meanwhile.
 
 use crate::Result;
 use crate::error::Error;
@@ -26,14 +26,15 @@ impl Store {
         // A merge may take seconds, and flushes are not to wait for it.
         let _compacting = lock(&self.compacting);
         let _flushing = lock(&self.flushing);
-        self.value_log.retire();
+        let mut state = self.cut();
         self.value_log
-            .seal_retired()
+            .seal_all()
             .inspect_err(|error| self.note_failure(error))?;
-        let state = self.cut();
+        state.segments = lock(&self.manifest).state.segments.clone();
         self.sync_all()?;
-        let made = self
-            .link(&state, &target)
+        let made = target
+            .sync_ancestors()
+            .and_then(|()| self.link(&state, &target))
             .and_then(|()| Manifest::draft(&target, self.store_id, 0, state).write_new());
         if made.is_err() {
             clear(&target);
@@ -62,6 +63,11 @@ impl Store {
             .keyspaces
             .values()
             .flat_map(|keyspace| keyspace.files.keys());
+        // What was begun since the cut has nothing that the copy refers to, and is being written.
+        let segments = state
+            .segments
+            .keys()
+            .map(|&number| FileName::Numbered(FileKind::ValueLog, number));
         let names = sstables
             .map(|&number| FileName::Numbered(FileKind::Sstable, number))
             .chain(
@@ -70,7 +76,7 @@ impl Store {
                     .keys()
                     .map(|&number| FileName::Numbered(FileKind::Wal, number)),
             )
-            .chain(self.value_log.names());
+            .chain(segments);
         for name in names {
             self.directory.link(name, target)?;
         }

@@ -4,6 +4,9 @@
 //! to the WAL in one write, applies them to the memtables, publishes the last sequence number, and wakes the others, whose
 //! batches are done. Whoever waits for the disk as well does so in `sync.rs`.
 //!
+//! A memtable is sealed between groups only: before one is applied, or after it was published. So what a memtable holds becomes visible
+//! whole, whichever memtables a reader looks at first.
+//!
 //! Invariant: what is published has been handed to the operating system (unless the store lives in memory, or the sync that
 //! its writers wait for does so), in the order of the sequence numbers; after a failed write or sync of the log nothing is
 //! written any more.
@@ -39,6 +42,7 @@ struct Request {
     payload: Vec<u8>,
     count: u64,
     put_bytes: u64,
+    has_range_deletion: bool,
     /// Kept until the memtable refers to the values.
     _pins: Vec<Pin>,
     outcome: OnceLock<Result<SequenceNumber>>,
@@ -78,6 +82,7 @@ impl Store {
     pub(crate) fn commit(&self, batch: Batch) -> Result<SequenceNumber> {
         let request = Arc::new(Request {
             put_bytes: batch.put_bytes,
+            has_range_deletion: batch.has_range_deletion(),
             payload: batch.payload,
             count: batch.count,
             _pins: batch.pins,
@@ -160,13 +165,24 @@ impl Store {
                 .for_each(|request| answer(request, Err(error.clone())));
             return;
         }
+        group
+            .iter()
+            .filter(|request| request.has_range_deletion)
+            .for_each(|request| self.seal_covered(request));
         let mut next = first;
+        let mut full = Vec::new();
         for request in group {
-            self.apply(request, next);
+            full.extend(self.apply(request, next));
             next += request.count;
             count(&self.counters.put_bytes, request.put_bytes);
         }
         self.snapshots.publish(next - 1);
+        if !full.is_empty() {
+            for tree in full {
+                tree.seal(self.clock.now());
+            }
+            self.notify();
+        }
         for request in group {
             answer(request, Ok(next - 1));
         }
@@ -208,46 +224,51 @@ impl Store {
         Ok(())
     }
 
-    fn apply(&self, request: &Request, first: SequenceNumber) {
-        let changes = Changes::new(&request.payload);
-        let changes = changes.map(|change| change.expect("the payload was encoded by a batch"));
-        let last = first + request.count - 1;
-        self.apply_changes((first..).zip(changes), last, Applied::Now);
+    /// Seals the memtables of which a batch deletes a span with many rows: a scan would have to visit each row.
+    fn seal_covered(&self, request: &Request) {
+        for change in request.changes() {
+            if let Change::DeleteRange {
+                keyspace,
+                start,
+                end,
+            } = change
+            {
+                let tree = self.tree(keyspace).expect("the batch was checked");
+                if tree.glance().active.covers_many(start, end) {
+                    tree.seal(self.clock.now());
+                }
+            }
+        }
     }
 
-    /// Applies numbered changes, up to `last`, to the memtables, runs of one keyspace at a time. The caller holds the log.
+    fn apply(&self, request: &Request, first: SequenceNumber) -> Vec<Arc<Tree>> {
+        let last = first + request.count - 1;
+        self.apply_changes((first..).zip(request.changes()), last, Applied::Now)
+    }
+
+    /// Applies numbered changes, up to `last`, to the memtables, runs of one keyspace at a time. Answers the keyspaces whose
+    /// memtable has grown to its limit. The caller holds the log.
     pub(crate) fn apply_changes<'a>(
         &self,
         changes: impl Iterator<Item = (SequenceNumber, Change<'a>)>,
         last: SequenceNumber,
         when: Applied,
-    ) {
+    ) -> Vec<Arc<Tree>> {
+        let mut full = Vec::new();
         let mut changes = changes.peekable();
         while let Some(&(_, first)) = changes.peek() {
             let tree = self.tree(first.keyspace()).expect("the batch was checked");
-            if let Change::DeleteRange { start, end, .. } = first
-                && when == Applied::Now
-                && tree.glance().active.covers_many(start, end)
-            {
-                tree.seal(self.clock.now());
-            }
-            // A deletion of a range is always the first of its run, so that it is looked at here.
-            let mut begun = false;
-            let mut belongs = |(_, change): &(SequenceNumber, Change<'_>)| {
-                let is_first = !std::mem::replace(&mut begun, true);
-                let is_range = matches!(change, Change::DeleteRange { .. });
-                is_first || (change.keyspace() == tree.id && !is_range)
-            };
-            let run = std::iter::from_fn(|| changes.next_if(&mut belongs));
+            let belongs = |(_, change): &(SequenceNumber, Change<'_>)| change.keyspace() == tree.id;
+            let run = std::iter::from_fn(|| changes.next_if(belongs));
             tree.gaps.begin_puts(last);
             let view = tree.glance();
             self.apply_run(&tree, &view.active, run, when);
-            if when == Applied::Now && view.active.bytes() >= tree.memtable_bytes_max(&self.config)
-            {
-                tree.seal(self.clock.now());
-                self.notify();
+            if view.active.bytes() >= tree.memtable_bytes_max(&self.config) {
+                drop(view);
+                full.push(tree);
             }
         }
+        full
     }
 
     fn apply_run<'a>(
@@ -292,10 +313,89 @@ impl Store {
     }
 }
 
+impl Request {
+    fn changes(&self) -> impl Iterator<Item = Change<'_>> {
+        let changes = Changes::new(&self.payload);
+        changes.map(|change| change.expect("the payload was encoded by a batch"))
+    }
+}
+
 fn answer(request: &Request, outcome: Result<SequenceNumber>) {
     request
         .outcome
         .set(outcome)
         .expect("a batch is in one group");
     request.writer.unpark();
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fs::MemoryFs;
+    use crate::key::Kind;
+    use crate::{Batch, Config, Db, Durability, Environment, KeyRange, Keyspace, KeyspaceOptions};
+    use std::cell::Cell;
+    use std::sync::Arc;
+
+    /// What a lookup of `k` finds in a store with a tiny memtable, if the batch becomes visible during the lookup, after `before`
+    /// questions for the sequence number to read at.
+    fn found_during(batch: impl FnOnce(&mut Batch, [&Keyspace; 2]), before: u32) -> Option<Kind> {
+        let config = Config {
+            durability: Durability::Memory,
+            memtable_bytes_max: 8 << 10,
+            ..Config::default()
+        };
+        let environment = Environment::stepped(Arc::new(MemoryFs::volatile()));
+        let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
+        let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+        let other = db.keyspace("b", KeyspaceOptions::default()).unwrap();
+        let store = db.store();
+        let old = store.snapshots.published();
+        let mut changes = Batch::new();
+        batch(&mut changes, [&keyspace, &other]);
+        drop(db.write(changes).unwrap());
+        let asked = Cell::new(0);
+        let at = || {
+            asked.set(asked.get() + 1);
+            if asked.get() > before {
+                store.snapshots.published()
+            } else {
+                old
+            }
+        };
+        let found = keyspace.tree().find(&store.cache, b"k", at).unwrap();
+        found.map(|entry| entry.kind)
+    }
+
+    #[test]
+    fn a_lookup_never_finds_a_value_that_its_own_batch_replaced() {
+        for before in 0..8 {
+            let found = found_during(
+                |batch, [keyspace, other]| {
+                    batch.put(keyspace, b"k", b"never visible");
+                    (0..24u8).for_each(|row| batch.put(keyspace, &[b'r', row], &[0; 1400]));
+                    batch.put(other, b"k", b"ends the run of changes to one keyspace");
+                    batch.delete(keyspace, b"k");
+                },
+                before,
+            );
+            assert_ne!(found, Some(Kind::Put), "visible after {before} questions");
+        }
+    }
+
+    #[test]
+    fn a_lookup_never_finds_a_value_whose_range_its_own_batch_deleted() {
+        for before in 0..8 {
+            let found = found_during(
+                |batch, [keyspace, _]| {
+                    batch.put(keyspace, b"k", b"never visible");
+                    (0..300u16).for_each(|row| {
+                        batch.put(keyspace, &[b"k", &row.to_be_bytes()[..]].concat(), b"");
+                    });
+                    batch.delete_range(keyspace, KeyRange::prefix(b"k"));
+                },
+                before,
+            );
+            assert_eq!(found, None, "visible after {before} questions");
+        }
+    }
 }

@@ -2,7 +2,9 @@
 
 use crate::fs::{Clock, DiskFs, Fs, MemoryFs, SystemClock};
 use crate::sstable::Compression;
-use crate::{IdSource, RandomIds};
+use crate::value_log::CHUNK_BYTES_MAX;
+use crate::{Error, IdSource, RandomIds, Result};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// Longest key the engine takes, in bytes.
@@ -10,6 +12,18 @@ pub const KEY_BYTES_MAX: usize = 32 * 1024;
 
 /// Largest batch the engine takes, in encoded bytes, values under the separation threshold included.
 pub const BATCH_BYTES_MAX: usize = 64 << 20;
+
+/// Largest memtable, in bytes: its rows are counted in 32 bits.
+const MEMTABLE_BYTES_MAX: u64 = 64 << 30;
+
+/// Largest WAL segment, in bytes: recovery holds a few in memory.
+const WAL_SEGMENT_BYTES_MAX: u64 = 1 << 30;
+
+/// Largest data block, in bytes.
+const BLOCK_BYTES_MAX: u64 = 1 << 20;
+
+/// Largest SSTable and value-log segment, in bytes: offsets in them stay below 2^48.
+const FILE_BYTES_MAX: u64 = 1 << 40;
 
 /// What an acknowledged write survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +73,7 @@ pub struct Config {
     /// SSTables in level 0 at which they are compacted while much is written; at rest two suffice. Default: 8. Raised: slower
     /// reads, less write amplification.
     pub level0_files_max: usize,
-    /// SSTables in level 0 at which writers wait for compaction. Default: 24.
+    /// SSTables in level 0 at which writers wait for compaction; more than `level0_files_max`. Default: 24.
     pub level0_files_stop: usize,
     /// Values of at least this many bytes go to the value log. Default: 32 KiB. Raised: more is rewritten by compaction.
     pub value_bytes_separated: usize,
@@ -110,6 +124,83 @@ impl Default for Config {
             memtable_seconds_max: 10,
         }
     }
+}
+
+impl Config {
+    /// Refuses settings that cannot work: sizes of nothing, sizes beyond what the formats hold, and limits that would make
+    /// writers wait for ever. [`crate::Db::open`] asks it first. Errors: `InvalidOption`.
+    pub fn check(&self) -> Result<()> {
+        let files_max = self.level0_files_max as u64;
+        let any = 1..=u64::MAX;
+        check_memtable(self.memtable_bytes_max)?;
+        check_block(self.block_bytes)?;
+        check_sstable(self.sstable_bytes)?;
+        for (option, value, bounds) in [
+            (
+                "memory_bytes_max",
+                self.memory_bytes_max as u64,
+                any.clone(),
+            ),
+            (
+                "wal_segment_bytes",
+                self.wal_segment_bytes as u64,
+                1..=WAL_SEGMENT_BYTES_MAX,
+            ),
+            ("level_bytes_base", self.level_bytes_base, any.clone()),
+            ("level_ratio", self.level_ratio, 2..=u64::MAX),
+            ("level0_files_max", files_max, any.clone()),
+            (
+                "value_chunk_bytes",
+                self.value_chunk_bytes as u64,
+                1..=CHUNK_BYTES_MAX,
+            ),
+            (
+                "value_segment_bytes",
+                self.value_segment_bytes,
+                1..=FILE_BYTES_MAX,
+            ),
+            ("sync_milliseconds", self.sync_milliseconds, any),
+        ] {
+            check_bounds(option, value, bounds)?;
+        }
+        if self.level0_files_stop > self.level0_files_max {
+            return Ok(());
+        }
+        Err(Error::InvalidOption {
+            option: "level0_files_stop",
+            value: self.level0_files_stop as u64,
+            reason: format!(
+                "it must be more than level0_files_max ({files_max}), or writers would wait for a compaction that never begins"
+            ),
+        })
+    }
+}
+
+fn check_memtable(bytes: usize) -> Result<()> {
+    check_bounds("memtable_bytes_max", bytes as u64, 1..=MEMTABLE_BYTES_MAX)
+}
+
+fn check_block(bytes: usize) -> Result<()> {
+    check_bounds("block_bytes", bytes as u64, 1..=BLOCK_BYTES_MAX)
+}
+
+fn check_sstable(bytes: u64) -> Result<()> {
+    check_bounds("sstable_bytes", bytes, 1..=FILE_BYTES_MAX)
+}
+
+fn check_bounds(option: &'static str, value: u64, bounds: RangeInclusive<u64>) -> Result<()> {
+    if bounds.contains(&value) {
+        return Ok(());
+    }
+    let reason = match *bounds.end() {
+        u64::MAX => format!("it must be at least {}", bounds.start()),
+        end => format!("it must be from {} to {end}", bounds.start()),
+    };
+    Err(Error::InvalidOption {
+        option,
+        value,
+        reason,
+    })
 }
 
 /// Who runs flushes, compactions, collections and syncs.
@@ -169,4 +260,92 @@ pub struct KeyspaceOptions {
     /// that, and zstd when SSTables are merged. [`Compression::Lz4`] for both, for what is deleted soon after it was written, or
     /// often read from outside the cache: merges and such reads take less of the processor, and the files are larger.
     pub compression: Option<Compression>,
+}
+
+#[cfg(test)]
+impl Environment {
+    /// For unit tests: no thread of its own, and time stands still.
+    pub(crate) fn stepped(fs: Arc<dyn Fs>) -> Environment {
+        Environment {
+            fs,
+            clock: Arc::new(crate::fs::ManualClock::default()),
+            ids: Arc::new(crate::CountingIds::default()),
+            background: Background::Stepped,
+        }
+    }
+}
+
+impl KeyspaceOptions {
+    /// As [`Config::check`].
+    pub(crate) fn check(&self) -> Result<()> {
+        self.memtable_bytes_max.map_or(Ok(()), check_memtable)?;
+        self.block_bytes.map_or(Ok(()), check_block)?;
+        self.sstable_bytes.map_or(Ok(()), check_sstable)?;
+        self.tombstone_percent_max.map_or(Ok(()), |percent| {
+            check_bounds("tombstone_percent_max", percent, 1..=100)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_that_cannot_work_are_refused_by_name() {
+        Config::default().check().unwrap();
+        type Change = fn(&mut Config);
+        let wrong: [(&str, Change); 12] = [
+            ("memtable_bytes_max", |config| config.memtable_bytes_max = 0),
+            ("memtable_bytes_max", |config| {
+                config.memtable_bytes_max = usize::MAX;
+            }),
+            ("wal_segment_bytes", |config| {
+                config.wal_segment_bytes = (1 << 30) + 1;
+            }),
+            ("block_bytes", |config| config.block_bytes = 2 << 20),
+            ("sstable_bytes", |config| config.sstable_bytes = 0),
+            ("level_ratio", |config| config.level_ratio = 1),
+            ("level0_files_max", |config| config.level0_files_max = 0),
+            ("level0_files_stop", |config| config.level0_files_stop = 8),
+            ("value_chunk_bytes", |config| {
+                config.value_chunk_bytes = (16 << 20) + 1;
+            }),
+            ("value_segment_bytes", |config| {
+                config.value_segment_bytes = 1 << 48;
+            }),
+            ("sync_milliseconds", |config| config.sync_milliseconds = 0),
+            ("memory_bytes_max", |config| config.memory_bytes_max = 0),
+        ];
+        for (expected, change) in wrong {
+            let mut config = Config {
+                durability: Durability::Memory,
+                ..Config::default()
+            };
+            change(&mut config);
+            let refused = crate::Db::open("/data".as_ref(), config);
+            assert!(
+                matches!(&refused, Err(Error::InvalidOption { option, .. }) if *option == expected),
+                "{expected}: {refused:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn options_of_a_keyspace_that_cannot_work_are_refused() {
+        let config = Config {
+            durability: Durability::Memory,
+            ..Config::default()
+        };
+        let db = crate::Db::open("/data".as_ref(), config).unwrap();
+        let options = KeyspaceOptions {
+            block_bytes: Some(0),
+            ..KeyspaceOptions::default()
+        };
+        let refused = db.keyspace("a", options).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "block_bytes cannot be 0: it must be from 1 to 1048576"
+        );
+    }
 }

@@ -79,10 +79,14 @@ pub struct Db(Arc<Handle>);
 struct Handle {
     store: Arc<Store>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// How the first close ended. Held while it goes on, so that a second one waits for it.
+    closed: Mutex<Option<Result<()>>>,
 }
 
 impl Db {
-    /// Opens the store in `directory`, creating it if absent. Blocks while the log is replayed.
+    /// Opens the store in `directory`, creating it if absent. Blocks while the log is replayed. On a full disk a store that is there opens
+    /// too, and is read-only until there is space: writes answer `NoSpace`. Errors: `InvalidOption`, if a
+    /// setting is out of its bounds.
     pub fn open(directory: &Path, config: Config) -> Result<Db> {
         let environment = Environment::system(config.durability);
         Db::open_with(directory, config, environment)
@@ -93,17 +97,19 @@ impl Db {
         let store = Arc::new(recovery::open(directory, config, environment)?);
         store.note_versions();
         let handle = Handle {
-            threads: Mutex::new(Vec::new()),
+            threads: Mutex::default(),
+            closed: Mutex::default(),
             store,
         };
-        handle.start_threads();
+        handle.start_threads()?;
         Ok(Db(Arc::new(handle)))
     }
 
-    /// Opens the keyspace of that name, creating it if absent; durable on return.
+    /// Opens the keyspace of that name, creating it if absent; durable on return. Errors: `InvalidOption`.
     pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         let store = self.store();
         store.check_open()?;
+        options.check()?;
         let mut manifest = lock(&store.manifest);
         let trees = store.trees();
         if let Some(tree) = trees.iter().find(|tree| *tree.name == *name) {
@@ -135,7 +141,8 @@ impl Db {
     /// Makes `batch` visible, whole, to every read that starts after the return; the ticket says when it is durable.
     /// A caller that holds a key lock may release it now and wait afterwards. Waits while flushes, compactions or
     /// syncs lag far behind. Errors: `TooLarge`; `NoSpace`, after which the batch is not there and later ones may succeed, those that only
-    /// delete first of all (`Config::reserve_bytes`); `ReadOnly`; any other error leaves it open whether the batch will be
+    /// delete first of all (`Config::reserve_bytes`); `ReadOnly`; `UnknownKeyspace` and `UnknownValue` for handles of
+    /// another store, and then too the batch is not there; any other error leaves it open whether the batch will be
     /// there after a restart.
     pub fn write(&self, batch: Batch) -> Result<Ticket> {
         self.store().check_writable()?;
@@ -175,6 +182,9 @@ impl Db {
         for keyspace in &batch.keyspaces {
             store.check_keyspace(keyspace)?;
         }
+        if !store.value_log.owns(&batch.pins) {
+            return Err(Error::UnknownValue);
+        }
         batch.check_keys()?;
         let threshold = store.config.value_bytes_separated;
         let batch = batch.separate_values(threshold, |value| store.write_value(value))?;
@@ -198,7 +208,8 @@ impl Db {
         self.store().ticket(self.store().snapshots.published())
     }
 
-    /// The newest value of `key`. Never waits for writers. A large value is read whole: see [`Snapshot::open_value`].
+    /// The newest value of `key`. Never waits for writers: at [`Durability::Disk`] too a value can be read before it is durable, and a
+    /// power cut may take it; wait for [`Db::ticket`] before an answer that must not be taken back. A large value is read whole: see [`Snapshot::open_value`].
     pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Bytes>> {
         let store = self.store();
         store.check_open()?;
@@ -244,7 +255,8 @@ impl Db {
         store.value_log.write_together(values)
     }
 
-    /// Flushes, marks the directory as cleanly closed and releases it. Later calls answer [`Error::Closed`].
+    /// Flushes, marks the directory as cleanly closed and releases it. Later calls answer [`Error::Closed`]; a second
+    /// close waits for the first and answers the same.
     pub fn close(&self) -> Result<()> {
         self.0.close()
     }
@@ -256,7 +268,7 @@ impl Db {
 
     /// `Some` while background work fails for lack of space; it is tried again every second.
     pub fn space_failure(&self) -> Option<Error> {
-        lock(&self.store().no_space).clone()
+        self.store().shortage()
     }
 
     /// What an acknowledged write survives here.
@@ -316,8 +328,8 @@ impl Db {
 
     /// Makes `directory`, which must be on the same file system and not exist or be empty, a store of its own with everything
     /// that is visible now: hard links, made while the store is in use, and durable on return. Later writes to either do
-    /// not show in the other. Background work waits meanwhile, writers do not but for a moment. After an error `directory` holds
-    /// a part of the links and is no store: remove it.
+    /// not show in the other. Background work waits meanwhile, writers do not but for a moment. After an error the
+    /// links made so far are removed again, as far as they can be.
     pub fn checkpoint(&self, directory: &Path) -> Result<()> {
         self.store().check_writable()?;
         self.store().checkpoint(directory)
@@ -328,15 +340,15 @@ impl Db {
         self.store().stats()
     }
 
-    fn store(&self) -> &Arc<Store> {
+    pub(crate) fn store(&self) -> &Arc<Store> {
         &self.0.store
     }
 }
 
 impl Handle {
-    fn start_threads(&self) {
+    fn start_threads(&self) -> Result<()> {
         if self.store.background == Background::Stepped {
-            return;
+            return Ok(());
         }
         let mut loops = vec![
             ("flush", FLUSH_NICE, Store::flush_loop as fn(&Store)),
@@ -354,14 +366,20 @@ impl Handle {
                 let _guard = PanicGuard::new(&store, name);
                 run(&store);
             });
-            lock(&self.threads).push(started.expect("the operating system starts a thread"));
+            let path = self.store.directory.path();
+            let started = started.map_err(|error| Error::io("start a thread for", path, error))?;
+            lock(&self.threads).push(started);
         }
+        Ok(())
     }
 
     fn close(&self) -> Result<()> {
-        if !self.store.mark_closed() {
-            return Ok(());
-        }
+        let mut closed = lock(&self.closed);
+        closed.get_or_insert_with(|| self.shut_down()).clone()
+    }
+
+    fn shut_down(&self) -> Result<()> {
+        self.store.mark_closed();
         self.store.sync.close();
         for thread in lock(&self.threads).drain(..) {
             // A thread that panicked has nothing left to stop.
@@ -420,5 +438,147 @@ impl Store {
         self.remove_wals(&wals);
         self.remove_spare_wals();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::{Failure, Fault, FaultFs, MemoryFs, Operation};
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    fn open(fs: Arc<dyn crate::fs::Fs>) -> (Db, Keyspace) {
+        let config = Config {
+            durability: Durability::Disk,
+            value_chunk_bytes: 100,
+            ..Config::default()
+        };
+        let environment = Environment::stepped(fs);
+        let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
+        let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+        (db, keyspace)
+    }
+
+    fn put_large(db: &Db, keyspace: &Keyspace, value: LargeValue) -> Result<()> {
+        let mut batch = Batch::new();
+        batch.put_large(keyspace, b"key", value);
+        db.write(batch)?.wait()
+    }
+
+    #[test]
+    fn a_large_value_of_another_store_is_refused_and_the_store_opens_again() {
+        let fs = MemoryFs::crashable();
+        let (db, keyspace) = open(Arc::new(fs.clone()));
+        let (other, _) = open(Arc::new(MemoryFs::volatile()));
+        // Its segment has a number that the store does not have.
+        for _ in 0..10 {
+            drop(other.write_value(&[1; 50]).unwrap());
+            other.store().value_log.retire();
+        }
+        let foreign = other.write_value(&[1; 50]).unwrap();
+        let refused = put_large(&db, &keyspace, foreign);
+        assert!(matches!(refused, Err(Error::UnknownValue)), "{refused:?}");
+        put_large(&db, &keyspace, db.write_value(&[2; 50]).unwrap()).unwrap();
+        db.close().unwrap();
+        drop((db, keyspace));
+        let (db, keyspace) = open(Arc::new(fs));
+        assert_eq!(db.get(&keyspace, b"key").unwrap().unwrap(), [2; 50][..]);
+    }
+
+    #[test]
+    fn a_large_value_from_before_a_reopening_is_refused() {
+        let fs = MemoryFs::crashable();
+        let (db, keyspace) = open(Arc::new(fs.clone()));
+        let old = db.write_value(&[1; 50]).unwrap();
+        db.close().unwrap();
+        drop((db, keyspace));
+        let (db, keyspace) = open(Arc::new(fs));
+        let refused = put_large(&db, &keyspace, old);
+        assert!(matches!(refused, Err(Error::UnknownValue)), "{refused:?}");
+    }
+
+    #[test]
+    fn a_value_is_refused_whose_chunks_are_not_all_its_own_in_their_order() {
+        let (db, _keyspace) = open(Arc::new(MemoryFs::volatile()));
+        let chunk = |writer: &mut ValueWriter, bytes: usize| {
+            assert_eq!(writer.fill(&vec![7; bytes]), bytes);
+            writer.take_chunk().unwrap().write().unwrap()
+        };
+        let refused = |writer: ValueWriter| {
+            let finished = writer.finish();
+            assert!(matches!(finished, Err(Error::UnknownValue)), "{finished:?}");
+        };
+        let mut lost = db.value_writer().unwrap();
+        drop(chunk(&mut lost, 100));
+        refused(lost);
+        let (mut first, mut second) = (db.value_writer().unwrap(), db.value_writer().unwrap());
+        let foreign = chunk(&mut first, 100);
+        second.add(foreign);
+        refused(second);
+        let mut swapped = db.value_writer().unwrap();
+        let (one, two) = (chunk(&mut swapped, 100), chunk(&mut swapped, 100));
+        swapped.add(two);
+        swapped.add(one);
+        refused(swapped);
+        let mut short = db.value_writer().unwrap();
+        for bytes in [60, 100] {
+            let chunk = chunk(&mut short, bytes);
+            short.add(chunk);
+        }
+        refused(short);
+        let mut right = db.value_writer().unwrap();
+        for bytes in [100, 60] {
+            let chunk = chunk(&mut right, bytes);
+            right.add(chunk);
+        }
+        assert_eq!(right.finish().unwrap().length(), 160);
+    }
+
+    #[test]
+    fn a_checkpoint_does_not_wait_for_a_writer_that_panicked() {
+        let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
+        let (db, keyspace) = open(Arc::new(disk.clone()));
+        put_large(&db, &keyspace, db.write_value(&[2; 50]).unwrap()).unwrap();
+        disk.set(Some(Fault {
+            operation: Some(Operation::Write),
+            path: ".vlog".into(),
+            nth: 1,
+            failure: Failure::Panic,
+            sticky: false,
+        }));
+        let write = || db.write_value(&[3; 50]);
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(write)).is_err());
+        let (made, is_made) = channel();
+        let other = db.clone();
+        std::thread::spawn(move || made.send(other.checkpoint("/copy".as_ref())).unwrap());
+        let made = is_made.recv_timeout(Duration::from_secs(10));
+        made.expect("it does not wait").unwrap();
+        let damages = db.verify().unwrap().damages;
+        assert!(damages.is_empty(), "{damages:?}");
+    }
+
+    #[test]
+    fn a_second_close_waits_for_the_first() {
+        let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
+        let (db, keyspace) = open(Arc::new(disk.clone()));
+        let mut batch = Batch::new();
+        batch.put(&keyspace, b"key", b"value");
+        drop(db.write(batch).unwrap());
+        disk.hold(Some(Operation::Sync));
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| db.close());
+            while disk.held() == 0 {
+                std::thread::yield_now();
+            }
+            let (closed, is_closed) = channel();
+            let db = &db;
+            scope.spawn(move || closed.send(db.close()).unwrap());
+            let early = is_closed.recv_timeout(Duration::from_millis(50));
+            disk.hold(None);
+            assert!(early.is_err(), "the first close goes on");
+            first.join().unwrap().unwrap();
+            is_closed.recv().unwrap().unwrap();
+        });
     }
 }

@@ -80,6 +80,22 @@ pub enum Error {
         /// Its name there.
         name: String,
     },
+    /// A large value, or a chunk of one, was handed to another store, to this one after it was reopened, or to another value. Write
+    /// it through the `Db` and the `ValueWriter` that take it.
+    #[error(
+        "a large value belongs to another store, or one of its chunks is missing, out of order or of another value"
+    )]
+    UnknownValue,
+    /// An option of [`Config`](crate::Config) or [`KeyspaceOptions`](crate::KeyspaceOptions) is out of its bounds.
+    #[error("{option} cannot be {value}: {reason}")]
+    InvalidOption {
+        /// Its name.
+        option: &'static str,
+        /// What it was set to.
+        value: u64,
+        /// What it has to be, and why.
+        reason: String,
+    },
     /// The `Db` was closed.
     #[error("the store is closed")]
     Closed,

@@ -5,7 +5,7 @@
 //! | --- | --- | --- |
 //! | 0 | 8 | magic `LAZURITE` |
 //! | 8 | 4 | kind: 1 WAL, 2 SSTable, 3 manifest, 4 value log |
-//! | 12 | 4 | format version: 3; 2 is read too |
+//! | 12 | 4 | format version: 4; 2 and 3 are read too |
 //! | 16 | 16 | store id |
 //! | 32 | 8 | file number |
 //! | 40 | 8 | checksum of bytes 0..40, keyed by the file number and offset 0 |
@@ -25,7 +25,7 @@ pub(crate) const HEADER_BYTES: u64 = 48;
 pub(crate) const NUMBER_MAX: u64 = 1 << 56;
 const MAGIC: &[u8; 8] = b"LAZURITE";
 /// What is written.
-pub(crate) const FORMAT_VERSION: u32 = 3;
+pub(crate) const FORMAT_VERSION: u32 = 4;
 /// The oldest version that is read.
 const FORMAT_VERSION_MIN: u32 = 2;
 
@@ -132,6 +132,12 @@ pub(crate) fn check_header(bytes: &[u8], kind: FileKind, number: u64, path: &Pat
     Ok(store)
 }
 
+/// The format version and the store id that a header names, whether it is whole or not.
+pub(crate) fn named_in_header(bytes: &[u8]) -> Option<(u32, u128)> {
+    let mut decoder = Decoder::new(bytes.get(12..)?);
+    Some((decoder.u32()?, decoder.u128()?))
+}
+
 /// Refuses a format version that this program does not read.
 pub(crate) fn check_version(path: &Path, version: u32) -> Result<()> {
     if (FORMAT_VERSION_MIN..=FORMAT_VERSION).contains(&version) {
@@ -168,6 +174,18 @@ impl Directory {
     pub(crate) fn make(&self) -> Result<()> {
         let made = self.fs.create_directory(&self.path);
         made.map_err(|error| Error::io("create", &self.path, error))
+    }
+
+    /// Makes the name of the directory durable, and those of the directories that it lies in: `make` may have created them. One
+    /// that may not be opened, or cannot be synced, is not of our making.
+    pub(crate) fn sync_ancestors(&self) -> Result<()> {
+        for ancestor in self.path.ancestors().skip(1) {
+            match self.fs.sync_directory(ancestor) {
+                Err(error) if is_not_ours(&error) => {}
+                synced => synced.map_err(|error| Error::sync(ancestor, error))?,
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn list(&self) -> Result<Vec<String>> {
@@ -275,6 +293,17 @@ impl Directory {
         let locked = self.fs.lock(&path);
         locked.map_err(|error| Error::io("lock", &path, error))
     }
+}
+
+fn is_not_ours(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem, Unsupported};
+    let kinds = [
+        InvalidInput,
+        PermissionDenied,
+        ReadOnlyFilesystem,
+        Unsupported,
+    ];
+    kinds.contains(&error.kind())
 }
 
 /// An open file that knows its path.

@@ -9,10 +9,11 @@ use crate::keyspace::{Tree, View};
 use crate::manifest::Manifest;
 use crate::memtable::Memtable;
 use crate::range_tombstones::Fragment;
+use crate::recovery::overlap;
 use crate::sstable::{Compression, SstableOptions, SstableWriter};
 use crate::stats::count;
 use crate::store::{Store, lock};
-use crate::version::{Field, FileMeta, LiveFile, VersionEdit};
+use crate::version::{Field, FileMeta, LiveFile, Version, VersionEdit};
 use crate::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -167,12 +168,23 @@ impl Store {
             Field::LastSequence(self.sync.durable().max(summary.last_sequence)),
         ];
         fields.extend(unneeded.iter().map(|&wal| Field::RemoveWal(wal)));
+        let version = self.next_version(tree, &[], vec![(0, file)])?;
         self.append_or_remove(&mut manifest, VersionEdit { fields }, &[number])?;
-        let version = tree.view().version.with(&[], vec![(0, file)]);
         tree.install(version, Some(memtable));
         drop(manifest);
         self.release_wals(&unneeded);
         Ok(())
+    }
+
+    /// What the keyspace consists of once an edit is in the manifest. The caller holds the lock of the manifest.
+    pub(crate) fn next_version(
+        &self,
+        tree: &Tree,
+        removed: &[u64],
+        added: Vec<(usize, Arc<LiveFile>)>,
+    ) -> Result<Version> {
+        let next = tree.view().version.with(removed, added);
+        next.map_err(|number| overlap(&self.directory, number))
     }
 
     /// Appends an edit that adds the SSTables `added`. If the disk is full the edit is certainly not there, and neither

@@ -72,7 +72,7 @@ impl Tree {
 
     pub(crate) fn block_bytes(&self, config: &Config) -> usize {
         let chosen = self.options.get().and_then(|options| options.block_bytes);
-        chosen.unwrap_or(config.block_bytes).clamp(1, 1 << 20)
+        chosen.unwrap_or(config.block_bytes)
     }
 
     pub(crate) fn sstable_bytes(&self, config: &Config) -> u64 {
@@ -90,7 +90,7 @@ impl Tree {
             .options
             .get()
             .and_then(|options| options.tombstone_percent_max);
-        chosen.unwrap_or(TOMBSTONE_PERCENT_MAX).clamp(1, 100)
+        chosen.unwrap_or(TOMBSTONE_PERCENT_MAX)
     }
 
     /// The present view, to be kept.
@@ -142,7 +142,8 @@ impl Tree {
     }
 
     /// The newest version of `key` at the sequence number that `at` answers, searched from the newest source down. A
-    /// tombstone ends the search too.
+    /// tombstone ends the search too. That `at` may have grown from one source to the next is harmless: only the active memtable
+    /// can hold changes that were not visible when the view was loaded, and it holds their batches whole.
     pub(crate) fn find(
         &self,
         cache: &Cache,

@@ -4,7 +4,7 @@
 //! offset; then the edit. The first makes the whole state. Each edit is synced before the next begins, so at most the last
 //! record can be torn, and a bad record before a good one is corruption.
 //!
-//! CURRENT is the line `lazurite 3 MANIFEST-000007 <length> <checksum>`: the bytes of the manifest when CURRENT was switched,
+//! CURRENT is the line `lazurite 4 MANIFEST-000007 <length> <checksum>`: the bytes of the manifest when CURRENT was switched,
 //! and the checksum, in 16 hex digits, of all before it. Invariant: it names a manifest that was whole and durable then.
 
 use crate::codec::{Decoder, checksum};
@@ -27,7 +27,7 @@ pub(crate) struct Manifest {
     directory: Directory,
     store: u128,
     number: u64,
-    /// `None` until the first is written: recovery reads everything before it writes anything.
+    /// `None` until the first is written: recovery reads everything before it writes anything, and may find no room to write it.
     file: Option<OpenFile>,
     length: u64,
     first_length: u64,
@@ -101,13 +101,9 @@ impl Manifest {
         let record = encode_record(self.number, self.length, &edit);
         let too_long = self.length + record.len() as u64
             > (self.first_length * REWRITE_RATIO).max(self.bytes_min);
-        if too_long {
+        let Some(file) = self.file.as_ref().filter(|_| !too_long) else {
             return self.rewrite(&edit);
-        }
-        let file = self
-            .file
-            .as_ref()
-            .expect("recovery writes a manifest before anything is changed");
+        };
         if let Err(error) = file.write(&record, self.length) {
             // The torn record must be gone before anything it names may be removed.
             if matches!(error, Error::NoSpace { .. }) {
@@ -128,7 +124,8 @@ impl Manifest {
         let before = self.state.clone();
         apply(&mut self.state, edit);
         if let Err(error) = self.write_new() {
-            // CURRENT was not switched: the old manifest is in force, and the new one an orphan whose number is skipped.
+            // If the disk is full CURRENT was not switched: the old manifest is in force, and the new one an orphan whose number is
+            // skipped. After any other failure it may have been, and the caller stops writing.
             let next_file = self.state.next_file;
             self.state = State {
                 next_file,
@@ -179,6 +176,24 @@ fn record_at(bytes: &[u8], number: u64, offset: usize) -> Option<&[u8]> {
         .then_some(payload)
 }
 
+/// Where the first whole record stands, from `offset` on. Every place is looked at: what is bad may be a length.
+fn next_record(bytes: &[u8], number: u64, offset: usize) -> Option<usize> {
+    (offset..bytes.len())
+        .find(|&at| is_plausible(bytes, at) && record_at(bytes, number, at).is_some())
+}
+
+/// Whether the bytes at `offset` could be a record: its edit decodes. Cheaper than a checksum over a length that may be anything, and
+/// true of hardly any place that is no record: a damaged manifest of megabytes would take hours otherwise.
+fn is_plausible(bytes: &[u8], offset: usize) -> bool {
+    let mut decoder = Decoder::new(&bytes[offset..]);
+    let mut payload = || {
+        let length = decoder.u32()?;
+        let _sum = decoder.u64()?;
+        decoder.take(length as usize)
+    };
+    payload().is_some_and(|payload| !payload.is_empty() && VersionEdit::decode(payload).is_some())
+}
+
 fn write_current(directory: &Directory, manifest: FileName, length: u64) -> Result<()> {
     let mut line = format!("lazurite {FORMAT_VERSION} {manifest} {length} ");
     line += &format!("{:016x}\n", checksum(0, 0, &[line.as_bytes()]));
@@ -219,8 +234,7 @@ fn replay(bytes: &[u8], number: u64, path: &Path) -> Result<State> {
         offset += RECORD_HEADER_BYTES + payload.len();
     }
     let torn_first = offset == HEADER_BYTES as usize;
-    let followed = (offset + 1..bytes.len()).any(|later| record_at(bytes, number, later).is_some());
-    if torn_first || followed {
+    if torn_first || next_record(bytes, number, offset + 1).is_some() {
         return Err(Error::corrupt(
             path,
             offset as u64,
@@ -244,8 +258,7 @@ pub(crate) fn dump(dump: &mut Dump<'_>, number: u64) -> Result<()> {
     let mut offset = HEADER_BYTES as usize;
     while offset < bytes.len() {
         let Some(payload) = record_at(&bytes, number, offset) else {
-            let is_good = |later: &usize| record_at(&bytes, number, *later).is_some();
-            let next = (offset + 1..bytes.len()).find(is_good);
+            let next = next_record(&bytes, number, offset + 1);
             let lost = next.unwrap_or(bytes.len()) - offset;
             dump.damage(offset as u64, format_args!("{lost} bytes that are no edit"))?;
             offset += lost;
@@ -287,5 +300,44 @@ fn read_current(directory: &Directory) -> Result<(u64, u64)> {
     match (FileName::parse(name), length.parse()) {
         (Some(FileName::Numbered(FileKind::Manifest, number)), Ok(length)) => Ok((number, length)),
         _ => Err(corrupt()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::KeyRange;
+    use crate::version::{Field, FileMeta};
+
+    /// An edit that adds a file, as a flush makes it.
+    fn edit(number: u64) -> VersionEdit {
+        let meta = FileMeta {
+            number,
+            size: 1 << 20,
+            checksum: number.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            range: KeyRange::prefix(format!("accounts/{number}/rows").as_bytes()),
+            sequence_min: number,
+            sequence_max: number + 1000,
+            entries: 1000,
+            tombstones: 0,
+            range_tombstones: 0,
+            references: vec![(number, 1 << 20)],
+        };
+        let fields = vec![Field::AddFile(0, 1, meta), Field::NextFile(number + 1)];
+        VersionEdit { fields }
+    }
+
+    #[test]
+    fn a_search_behind_damage_takes_few_places_for_records() {
+        let mut bytes = Vec::new();
+        let mut starts = Vec::new();
+        for number in 0..20_000 {
+            starts.push(bytes.len());
+            bytes.extend(encode_record(7, bytes.len() as u64, &edit(number)));
+        }
+        let plausible = (0..bytes.len()).filter(|&at| is_plausible(&bytes, at));
+        assert_eq!(plausible.count(), starts.len());
+        assert_eq!(next_record(&bytes, 7, starts[5] + 1), Some(starts[6]));
+        assert_eq!(next_record(&bytes, 8, 0), None);
     }
 }

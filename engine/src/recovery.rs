@@ -1,6 +1,7 @@
 //! Recovery: directory -> Store: lock, manifest, then WAL, then removal of orphan files.
 //!
-//! Nothing is removed before all has been read and found whole, so an open that fails leaves the directory as it was.
+//! Nothing is removed before all has been read and found whole, so an open that fails leaves the directory as it was. A full disk
+//! does not keep a store from being read: the manifest that an open begins with is then written by the first edit that finds room.
 
 use crate::cache::Cache;
 use crate::config::{Config, Environment};
@@ -26,6 +27,7 @@ static INSTANCES: AtomicU64 = AtomicU64::new(1);
 
 /// Opens the store in `path`, creating it if absent.
 pub(crate) fn open(path: &Path, config: Config, environment: Environment) -> Result<Store> {
+    config.check()?;
     let started = environment.clock.now();
     let directory = Directory::new(environment.fs.clone(), path);
     directory.make()?;
@@ -33,11 +35,14 @@ pub(crate) fn open(path: &Path, config: Config, environment: Environment) -> Res
     let lock_guard = take_lock(&directory)?;
     // Listed again, because an owner before us may have been at work until now.
     let found = Found::list(&directory)?;
+    if !found.has_current {
+        directory.sync_ancestors()?;
+    }
     let (store_id, mut state) = match found.has_current {
         true => manifest::read(&directory)?,
         false => (environment.ids.next_id(), State::default()),
     };
-    refuse_unknown_wals(&directory, &found, &state)?;
+    refuse_unknown_wals(&directory, store_id, &found, &state)?;
     state.next_file = state.next_file.max(found.last_number() + 1);
     adopt_segments(&directory, store_id, &found, &mut state)?;
     let recovery = Recovery {
@@ -53,8 +58,7 @@ pub(crate) fn open(path: &Path, config: Config, environment: Environment) -> Res
     first(store.missing_files(&found))?;
     let replayed = store.replay()?;
     first(store.missing_segments())?;
-    lock(&store.manifest).write_new()?;
-    store.remove_orphans(&found);
+    store.begin_manifest(&found)?;
     tracing::info!(
         batches = replayed.batches,
         bytes = replayed.bytes,
@@ -74,7 +78,7 @@ pub(crate) fn verify(path: &Path, config: Config, environment: Environment) -> R
     let lock = take_lock(&directory)?;
     let found = Found::list(&directory)?;
     let (store_id, mut state) = manifest::read(&directory)?;
-    let log = refuse_unknown_wals(&directory, &found, &state);
+    let log = refuse_unknown_wals(&directory, store_id, &found, &state);
     for (kind, number) in found.numbered() {
         if kind == FileKind::ValueLog && !state.segments.contains_key(&number) {
             let file = directory.open(FileName::Numbered(kind, number))?;
@@ -196,12 +200,17 @@ fn take_lock(directory: &Directory) -> Result<Box<dyn LockGuard>> {
 
 /// A log segment of a later time than the manifest, with records in it, means that the manifest has been cut short: records
 /// are written only after the manifest lists their segment.
-fn refuse_unknown_wals(directory: &Directory, found: &Found, state: &State) -> Result<()> {
+fn refuse_unknown_wals(
+    directory: &Directory,
+    store: u128,
+    found: &Found,
+    state: &State,
+) -> Result<()> {
     for (kind, number) in found.numbered() {
         let unknown = kind == FileKind::Wal && number >= state.next_file;
         if unknown && !state.wals.contains_key(&number) {
             let file = directory.open(FileName::Numbered(kind, number))?;
-            if wal::is_in_use(&file, number)? {
+            if wal::is_in_use(&file, store, number)? {
                 return Err(file.corrupt(
                     HEADER_BYTES,
                     "the manifest does not list this segment, which holds records",
@@ -228,6 +237,12 @@ fn adopt_segments(
         }
     }
     Ok(())
+}
+
+/// The error for an SSTable that overlaps another one of its level.
+pub(crate) fn overlap(directory: &Directory, number: u64) -> Error {
+    let path = directory.path_of(FileName::Numbered(FileKind::Sstable, number));
+    Error::corrupt(&path, 0, "the file overlaps another one of its level")
 }
 
 struct Recovery {
@@ -275,6 +290,7 @@ impl Recovery {
                 ));
             }
             let version = Version::default().with(&[], files);
+            let version = version.map_err(|number| overlap(&directory, number))?;
             trees.push(Arc::new(Tree::new(
                 instance,
                 id,
@@ -341,8 +357,34 @@ impl Store {
         missing.collect()
     }
 
-    /// Removes files that nothing refers to. One that cannot be removed is left for the next time.
-    fn remove_orphans(&self, found: &Found) {
+    /// Writes the manifest of this process, and removes what neither it nor the one before it refers to. Where there is no room
+    /// for it the one before it stays in force, with all that it refers to.
+    fn begin_manifest(&self, found: &Found) -> Result<()> {
+        let write = || lock(&self.manifest).write_new();
+        let is_full = |written: &Result<()>| {
+            found.has_current && matches!(written, Err(Error::NoSpace { .. }))
+        };
+        let mut written = write();
+        if is_full(&written) {
+            // An SSTable that was never installed may be all that is in the way.
+            let is_sstable =
+                |name: &FileName| matches!(name, FileName::Numbered(FileKind::Sstable, _));
+            self.remove_orphans(found, is_sstable);
+            written = write();
+        }
+        if is_full(&written) {
+            tracing::warn!(
+                "the disk is full: the store can be read, and written to once there is space"
+            );
+            return Ok(());
+        }
+        written?;
+        self.remove_orphans(found, |_| true);
+        Ok(())
+    }
+
+    /// Removes those of the files that nothing refers to. One that cannot be removed is left for the next time.
+    fn remove_orphans(&self, found: &Found, which: impl Fn(&FileName) -> bool) {
         let manifest = lock(&self.manifest);
         let state = &manifest.state;
         let is_live = |name: &FileName| match name {
@@ -356,7 +398,8 @@ impl Store {
             FileName::CurrentNew => false,
             FileName::Current | FileName::Lock => true,
         };
-        for name in found.names.iter().filter(|name| !is_live(name)) {
+        let orphans = found.names.iter().filter(|name| !is_live(name));
+        for name in orphans.filter(|name| which(name)) {
             let _ = self.directory.remove(*name);
         }
     }

@@ -283,7 +283,8 @@ impl<'a> Replay<'a> {
         let unflushed =
             changes.filter(|(sequence, change)| *sequence > flushed[change.keyspace() as usize]);
         let upto = segment.last_sequence;
-        self.store.apply_changes(unflushed, upto, Applied::Again);
+        // Those that are full are sealed at the end.
+        let _full = self.store.apply_changes(unflushed, upto, Applied::Again);
         self.last = last;
     }
 

@@ -53,8 +53,8 @@ pub(crate) struct Store {
     pub(crate) compactions: AtomicUsize,
     pub(crate) counters: Counters,
     health: Arc<Health>,
-    /// The background work that failed for lack of space, until it succeeds.
-    pub(crate) no_space: Mutex<Option<Error>>,
+    /// By [`Job`]: why it failed for lack of space, until it succeeds.
+    shortages: Mutex<[Option<Error>; JOBS]>,
     closed: AtomicBool,
     signal: Arc<Signal>,
     pace: Mutex<Pace>,
@@ -160,7 +160,7 @@ impl Store {
             compacting: Mutex::default(),
             compactions: AtomicUsize::new(0),
             counters: Counters::default(),
-            no_space: Mutex::default(),
+            shortages: Mutex::default(),
             closed: AtomicBool::new(false),
             signal: parts.health.signal.clone(),
             health: parts.health,
@@ -223,11 +223,9 @@ impl Store {
         self.health.fail(error);
     }
 
-    /// Marks the store closed; `false` if it was.
-    pub(crate) fn mark_closed(&self) -> bool {
-        let first = !self.closed.swap(true, Ordering::AcqRel);
+    pub(crate) fn mark_closed(&self) {
+        self.closed.store(true, Ordering::Release);
         self.notify();
-        first
     }
 
     pub(crate) fn notify(&self) {
@@ -334,12 +332,15 @@ pub enum Job {
     Collection,
 }
 
+/// How many kinds of [`Job`] there are.
+const JOBS: usize = 3;
+
 impl Store {
     /// Runs one pending flush. Answers whether there was one.
     pub(crate) fn run_flush(&self) -> Result<bool> {
         let _guard = lock(&self.flushing);
         self.seal_aged();
-        let ran = self.note(self.flush_one());
+        let ran = self.note(Job::Flush, self.flush_one());
         // Only what changed something is told: a round without work would wake the threads for another one.
         if matches!(ran, Ok(true)) {
             self.notify();
@@ -351,14 +352,15 @@ impl Store {
     pub(crate) fn run_maintenance(&self) -> Result<Option<Job>> {
         let _guard = lock(&self.compacting);
         let compacted = self.compact_one();
+        self.cache.remove_obsolete();
         if matches!(compacted, Ok(false) | Err(Error::NoSpace { .. })) {
             // Where there is no space to merge, collecting may make some.
-            let collected = self.note(self.collect())?;
+            let collected = self.note(Job::Collection, self.collect())?;
             if collected {
                 return Ok(Some(Job::Collection));
             }
         }
-        let compacted = self.note(compacted)?;
+        let compacted = self.note(Job::Compaction, compacted)?;
         if compacted {
             self.notify();
         }
@@ -375,17 +377,22 @@ impl Store {
     }
 
     /// A lack of space passes; any other failure of background work stops writing.
-    fn note<T>(&self, result: Result<T>) -> Result<T> {
+    fn note<T>(&self, job: Job, result: Result<T>) -> Result<T> {
         match &result {
-            Ok(_) => *lock(&self.no_space) = None,
+            Ok(_) => lock(&self.shortages)[job as usize] = None,
             Err(error @ Error::NoSpace { .. }) => {
-                *lock(&self.no_space) = Some(error.clone());
+                lock(&self.shortages)[job as usize] = Some(error.clone());
                 self.notify();
             }
             Err(Error::Closed) => {}
             Err(error) => self.fail(error),
         }
         result
+    }
+
+    /// Why background work last failed for lack of space, if it still does.
+    pub(crate) fn shortage(&self) -> Option<Error> {
+        lock(&self.shortages).iter().flatten().next().cloned()
     }
 
     /// Removes value-log segments that nothing refers to.
@@ -525,7 +532,12 @@ impl Store {
             if !self.is_over_limit() {
                 break;
             }
-            if let Some(error) = lock(&self.no_space).clone() {
+            let awaited = if self.is_over_memory_limit() {
+                Job::Flush
+            } else {
+                Job::Compaction
+            };
+            if let Some(error) = lock(&self.shortages)[awaited as usize].clone() {
                 // In production the threads try again; who steps the jobs finds out by trying.
                 if self.background == Background::Threads {
                     return Err(error);
@@ -558,13 +570,16 @@ impl Store {
     }
 
     fn is_over_limit(&self) -> bool {
+        self.is_over_memory_limit() || self.level0_files_most() >= self.config.level0_files_stop
+    }
+
+    fn is_over_memory_limit(&self) -> bool {
         self.room.memtable_bytes.load(Ordering::Relaxed) > self.config.memory_bytes_max
-            || self.level0_files_most() >= self.config.level0_files_stop
     }
 
     pub(crate) fn is_near_limit(&self) -> bool {
         self.room.memtable_bytes.load(Ordering::Relaxed) > self.config.memory_bytes_max / 4 * 3
-            || self.level0_files_most() > self.config.level0_files_stop / 4 * 3
+            || self.level0_files_most() > self.config.level0_files_stop.saturating_mul(3) / 4
     }
 
     /// Lets threads run that wait for this processor, unless compaction lags behind: then they would wait for it the longer.
@@ -589,5 +604,45 @@ impl Store {
             .level0_files_most
             .store(most.unwrap_or(0), Ordering::Relaxed);
         self.value_log.request_collection();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::{Failure, Fault, FaultFs, MemoryFs, Operation};
+    use crate::{Batch, Db, Environment, KeyspaceOptions};
+    use std::io::ErrorKind;
+
+    #[test]
+    fn a_flush_with_nothing_to_do_does_not_hide_that_compaction_lacks_space() {
+        let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
+        let config = Config {
+            level0_files_max: 2,
+            ..Config::default()
+        };
+        let environment = Environment::stepped(Arc::new(disk.clone()));
+        let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
+        let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+        for _ in 0..2 {
+            let mut batch = Batch::new();
+            batch.put(&keyspace, b"key", b"value");
+            drop(db.write(batch).unwrap());
+            db.flush(&keyspace).unwrap();
+        }
+        disk.set(Some(Fault {
+            operation: Some(Operation::Create),
+            path: ".sst".into(),
+            nth: 1,
+            failure: Failure::Error(ErrorKind::StorageFull),
+            sticky: true,
+        }));
+        assert!(db.store().run_maintenance().is_err());
+        assert!(db.space_failure().is_some());
+        assert!(!db.store().run_flush().unwrap());
+        assert!(db.space_failure().is_some(), "it lacks space still");
+        disk.set(None);
+        assert_eq!(db.step().unwrap(), Some(Job::Compaction));
+        assert!(db.space_failure().is_none());
     }
 }

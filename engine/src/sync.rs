@@ -21,7 +21,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
+use std::thread::{Thread, ThreadId};
 use std::time::Duration;
 
 /// How long a sync waits for writers that are expected: less than it takes itself.
@@ -302,17 +302,26 @@ impl Store {
             if let Some(failure) = self.failure() {
                 return Err(failure.clone());
             }
-            if progress.running {
+            // One that was unparked by something else is registered still.
+            let me = std::thread::current().id();
+            let registered = progress
+                .waiters
+                .iter()
+                .position(|waiter| waiter.thread == Some(me));
+            if !progress.running {
+                registered.map(|index| progress.waiters.swap_remove(index));
+                self.lead_sync(progress)?;
+                continue;
+            }
+            if registered.is_none() {
                 progress.waiters.push(Waiter {
                     sequence,
                     waker: UNPARK_ME.with(Waker::clone),
-                    is_thread: true,
+                    thread: Some(me),
                 });
-                drop(progress);
-                std::thread::park();
-            } else {
-                self.lead_sync(progress)?;
             }
+            drop(progress);
+            std::thread::park();
         }
         Ok(())
     }
@@ -426,7 +435,12 @@ impl Store {
         progress
     }
 
-    fn poll_sync(&self, sequence: SequenceNumber, waker: &Waker) -> Poll<Result<()>> {
+    fn poll_sync(
+        &self,
+        registered: &mut Option<Waker>,
+        sequence: SequenceNumber,
+        waker: &Waker,
+    ) -> Poll<Result<()>> {
         if self.sync.durable() >= sequence {
             return Poll::Ready(Ok(()));
         }
@@ -444,12 +458,19 @@ impl Store {
             drop(progress);
             return Poll::Ready(self.sync_through(sequence));
         }
-        progress.waiters.push(Waiter {
-            sequence,
-            waker: waker.clone(),
-            is_thread: false,
-        });
-        self.sync.changed.notify_all();
+        // It stays registered until the sync that it waits for has ended, however often it is polled.
+        if !registered
+            .as_ref()
+            .is_some_and(|known| known.will_wake(waker))
+        {
+            *registered = Some(waker.clone());
+            progress.waiters.push(Waiter {
+                sequence,
+                waker: waker.clone(),
+                thread: None,
+            });
+            self.sync.changed.notify_all();
+        }
         Poll::Pending
     }
 
@@ -457,7 +478,11 @@ impl Store {
     pub(crate) fn ticket(self: &Arc<Self>, sequence: SequenceNumber) -> Ticket {
         match self.config.durability {
             Durability::Memory | Durability::Process => Ticket::ready(),
-            Durability::Disk => Ticket(Some((self.clone(), sequence))),
+            Durability::Disk => Ticket(Some(Awaited {
+                store: self.clone(),
+                sequence,
+                registered: None,
+            })),
         }
     }
 }
@@ -486,8 +511,8 @@ fn wait<'a>(
 struct Waiter {
     sequence: SequenceNumber,
     waker: Waker,
-    /// A thread can lead the next sync; for tasks the sync thread does.
-    is_thread: bool,
+    /// A thread can lead the next sync; for tasks, which have none, the sync thread does.
+    thread: Option<ThreadId>,
 }
 
 /// Unparks the thread that it was made for.
@@ -510,7 +535,11 @@ impl Progress {
         let is_ready = |waiter: &Waiter| all || waiter.sequence <= durable;
         let (mut ready, waiting): (Vec<_>, Vec<_>) = self.waiters.drain(..).partition(is_ready);
         self.waiters = waiting;
-        if let Some(next) = self.waiters.iter().position(|waiter| waiter.is_thread) {
+        if let Some(next) = self
+            .waiters
+            .iter()
+            .position(|waiter| waiter.thread.is_some())
+        {
             ready.insert(0, self.waiters.swap_remove(next));
         }
         ready
@@ -519,7 +548,15 @@ impl Progress {
 
 /// Completes when a write has reached its durability level. Wait on it (a thread) or await it (a task).
 #[must_use = "a write is acknowledged only once its ticket has completed"]
-pub struct Ticket(Option<(Arc<Store>, SequenceNumber)>);
+pub struct Ticket(Option<Awaited>);
+
+/// What a ticket waits for.
+struct Awaited {
+    store: Arc<Store>,
+    sequence: SequenceNumber,
+    /// What wakes the task that is registered for it.
+    registered: Option<Waker>,
+}
 
 impl fmt::Debug for Ticket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -539,7 +576,7 @@ impl Ticket {
     pub fn wait(self) -> Result<()> {
         match self.0 {
             None => Ok(()),
-            Some((store, sequence)) => store.sync_through(sequence),
+            Some(awaited) => awaited.store.sync_through(awaited.sequence),
         }
     }
 }
@@ -548,9 +585,93 @@ impl Future for Ticket {
     type Output = Result<()>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        match &self.0 {
+        match &mut self.get_mut().0 {
             None => Poll::Ready(Ok(())),
-            Some((store, sequence)) => store.poll_sync(*sequence, context.waker()),
+            Some(awaited) => {
+                let Awaited {
+                    store,
+                    sequence,
+                    registered,
+                } = awaited;
+                store.poll_sync(registered, *sequence, context.waker())
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::{FaultFs, MemoryFs, Operation};
+    use crate::{Batch, Config, Db, Environment, KeyspaceOptions};
+
+    #[test]
+    fn a_task_that_is_polled_again_is_registered_once() {
+        let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
+        let config = Config {
+            durability: Durability::Disk,
+            ..Config::default()
+        };
+        let environment = Environment {
+            background: Background::Threads,
+            ..Environment::stepped(Arc::new(disk.clone()))
+        };
+        let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
+        let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+        let put = || {
+            let mut batch = Batch::new();
+            batch.put(&keyspace, b"key", b"value");
+            db.write(batch).unwrap()
+        };
+        put().wait().unwrap();
+        let mut ticket = put();
+        disk.hold(Some(Operation::Sync));
+        let mut context = Context::from_waker(Waker::noop());
+        for _ in 0..3 {
+            assert!(Pin::new(&mut ticket).poll(&mut context).is_pending());
+        }
+        assert_eq!(lock(&db.store().sync.progress).waiters.len(), 1);
+        disk.hold(None);
+        ticket.wait().unwrap();
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_a_sync_is_registered_once() {
+        let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
+        let config = Config {
+            durability: Durability::Disk,
+            ..Config::default()
+        };
+        let environment = Environment::stepped(Arc::new(disk.clone()));
+        let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
+        let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+        let put = || {
+            let mut batch = Batch::new();
+            batch.put(&keyspace, b"key", b"value");
+            db.write(batch)?.wait()
+        };
+        put().unwrap();
+        disk.hold(Some(Operation::Sync));
+        std::thread::scope(|scope| {
+            scope.spawn(|| put().unwrap());
+            while disk.held() == 0 {
+                std::thread::yield_now();
+            }
+            let waiting = scope.spawn(|| put().unwrap());
+            let waiters = || lock(&db.store().sync.progress).waiters.len();
+            while waiters() == 0 {
+                std::thread::yield_now();
+            }
+            let mut most = 0;
+            for _ in 0..100 {
+                // As anything may that the thread waited for before.
+                waiting.thread().unpark();
+                std::thread::park_timeout(Duration::from_micros(100));
+                most = most.max(waiters());
+            }
+            disk.hold(None);
+            assert_eq!(most, 1);
+        });
+        assert!(lock(&db.store().sync.progress).waiters.is_empty());
     }
 }

@@ -5,7 +5,7 @@
 use crate::cache::Cache;
 use crate::codec::{Decoder, put_bytes, put_optional, put_varint};
 use crate::dump::{End, Escaped};
-use crate::files::{FileKind, FileName, NUMBER_MAX};
+use crate::files::NUMBER_MAX;
 use crate::key::{SEQUENCE_MAX, SequenceNumber, is_before_end};
 use crate::sstable::SstableReader;
 use crate::{KeyRange, Result};
@@ -53,7 +53,7 @@ impl FileMeta {
     }
 }
 
-/// A live SSTable. Marked obsolete, its file goes with the last reader.
+/// A live SSTable. Marked obsolete, its file is discarded with the last reference.
 #[derive(Debug)]
 pub(crate) struct LiveFile {
     pub(crate) meta: FileMeta,
@@ -82,8 +82,13 @@ impl LiveFile {
         if let Some(reader) = self.reader.get() {
             return Ok(reader);
         }
-        let reader = Arc::new(SstableReader::open(&self.cache, &self.meta)?);
-        Ok(self.reader.get_or_init(|| reader))
+        let opened = Arc::new(SstableReader::open(&self.cache, &self.meta)?);
+        let reader = self.reader.get_or_init(|| opened.clone());
+        if !Arc::ptr_eq(reader, &opened) {
+            // Another thread was faster, and what it has set aside in the cache suffices.
+            self.cache.unpin(opened.pinned_bytes());
+        }
+        Ok(reader)
     }
 }
 
@@ -103,10 +108,7 @@ impl Drop for LiveFile {
             self.cache.unpin(reader.pinned_bytes());
         }
         if self.obsolete.load(Ordering::Acquire) {
-            self.cache.forget(self.meta.number);
-            // A file that cannot be removed now is an orphan that the next open removes.
-            let name = FileName::Numbered(FileKind::Sstable, self.meta.number);
-            let _ = self.cache.directory().remove(name);
+            self.cache.discard(self.meta.number);
         }
     }
 }
@@ -126,8 +128,13 @@ impl Default for Version {
 }
 
 impl Version {
-    /// The version with `removed` (by number) out and `added` in.
-    pub(crate) fn with(&self, removed: &[u64], added: Vec<(usize, Arc<LiveFile>)>) -> Version {
+    /// The version with `removed` (by number) out and `added` in. `Err` names a file that overlaps another one of its level, which
+    /// only level 0 allows: lookups would miss what it holds.
+    pub(crate) fn with(
+        &self,
+        removed: &[u64],
+        added: Vec<(usize, Arc<LiveFile>)>,
+    ) -> std::result::Result<Version, u64> {
         let mut version = self.clone();
         for level in &mut version.levels {
             level.retain(|file| !removed.contains(&file.meta.number));
@@ -135,22 +142,23 @@ impl Version {
         for (level, file) in added {
             version.levels[level].push(file);
         }
-        version.sort();
-        version
+        version.sort()?;
+        Ok(version)
     }
 
-    fn sort(&mut self) {
+    fn sort(&mut self) -> std::result::Result<(), u64> {
         self.levels[0]
             .sort_by_key(|file| std::cmp::Reverse((file.meta.sequence_max, file.meta.number)));
         for level in &mut self.levels[1..] {
             level.sort_by(|a, b| a.meta.range.start.cmp(&b.meta.range.start));
-            debug_assert!(
-                level
-                    .windows(2)
-                    .all(|pair| !pair[0].meta.overlaps(&pair[1].meta.range)),
-                "SSTables of one level overlap"
-            );
+            let overlap = level
+                .windows(2)
+                .find(|pair| pair[0].meta.overlaps(&pair[1].meta.range));
+            if let Some(pair) = overlap {
+                return Err(pair[1].meta.number);
+            }
         }
+        Ok(())
     }
 
     pub(crate) fn files(&self) -> impl Iterator<Item = (usize, &Arc<LiveFile>)> {
@@ -548,10 +556,60 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::Directory;
+    use crate::fs::{FaultFs, MemoryFs, Operation};
+    use crate::{Batch, Config, Db, Environment, KeyspaceOptions};
     use proptest::prelude::*;
 
-    fn example() -> State {
-        let meta = FileMeta {
+    #[test]
+    fn files_of_one_level_must_not_overlap() {
+        let fs = Arc::new(MemoryFs::volatile());
+        let directory = Directory::new(fs, "/data".as_ref());
+        let cache = Arc::new(Cache::new(directory, 1, 1 << 20, 4));
+        let file = |number| {
+            let meta = FileMeta {
+                number,
+                ..example_file()
+            };
+            Arc::new(LiveFile::new(meta, cache.clone()))
+        };
+        let version = Version::default();
+        let in_level_0 = version.with(&[], vec![(0, file(7)), (0, file(8))]);
+        assert!(in_level_0.is_ok());
+        let in_level_1 = version.with(&[], vec![(1, file(7)), (1, file(8))]);
+        assert_eq!(in_level_1.unwrap_err(), 8);
+    }
+
+    #[test]
+    fn two_threads_that_open_a_file_at_once_take_no_memory_for_good() {
+        let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
+        let environment = Environment::stepped(Arc::new(disk.clone()));
+        let db = Db::open_with("/data".as_ref(), Config::default(), environment).unwrap();
+        let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+        let mut batch = Batch::new();
+        batch.put(&keyspace, b"key", b"value");
+        drop(db.write(batch).unwrap());
+        db.flush(&keyspace).unwrap();
+        let meta = keyspace.tree().view().version.levels[0][0].meta.clone();
+        let cache = &db.store().cache;
+        let before = cache.figures().0;
+        let file = LiveFile::new(meta, cache.clone());
+        disk.hold(Some(Operation::Read));
+        std::thread::scope(|scope| {
+            (0..2).for_each(|_| drop(scope.spawn(|| file.reader().unwrap())));
+            while disk.held() < 2 {
+                std::thread::yield_now();
+            }
+            disk.hold(None);
+        });
+        let pinned = file.reader().unwrap().pinned_bytes();
+        assert_eq!(cache.figures().0, before + pinned);
+        drop(file);
+        assert_eq!(cache.figures().0, before);
+    }
+
+    fn example_file() -> FileMeta {
+        FileMeta {
             number: 7,
             size: 4096,
             checksum: 99,
@@ -565,7 +623,11 @@ mod tests {
             tombstones: 1,
             range_tombstones: 2,
             references: vec![(4, 70_000)],
-        };
+        }
+    }
+
+    fn example() -> State {
+        let meta = example_file();
         let fields = vec![
             Field::NextFile(12),
             Field::LastSequence(300),

@@ -6,7 +6,7 @@
 //!
 //! | offset | bytes | field |
 //! | --- | --- | --- |
-//! | 0 | 4 | low half of the checksum of the rest of the frame, keyed by file number and offset |
+//! | 0 | 4 | low half of the checksum of the rest of the frame, keyed by [`frame_key`] and offset |
 //! | 4 | 4 | bytes of the payload x 4 + type |
 //! | 8 | 4 | sequence number of the first change − base |
 //! | 12 | 4 | how far behind the first change the last one is that was known to be durable then; 2^32 − 1 for further |
@@ -21,7 +21,8 @@ use crate::codec::{Decoder, checksum};
 use crate::config::BATCH_BYTES_MAX;
 use crate::dump::Dump;
 use crate::files::{
-    Directory, FileKind, FileName, HEADER_BYTES, OpenFile, check_header, encode_header,
+    Directory, FORMAT_VERSION, FileKind, FileName, HEADER_BYTES, OpenFile, check_header,
+    encode_header, named_in_header,
 };
 use crate::fs::LogWrites;
 use crate::key::{SEQUENCE_MAX, SequenceNumber};
@@ -78,6 +79,7 @@ impl Beginning {
 #[derive(Debug)]
 pub(crate) struct Prepared {
     number: u64,
+    key: u64,
     file: OpenFile,
     length: u64,
     writes: LogWrites,
@@ -102,6 +104,7 @@ impl Prepared {
         file.sync()?;
         Ok(Prepared {
             number,
+            key: frame_key(FORMAT_VERSION, store, number),
             file,
             length,
             writes,
@@ -112,6 +115,7 @@ impl Prepared {
     pub(crate) fn begin(self, beginning: Beginning) -> Result<WalWriter> {
         let mut writer = WalWriter {
             number: self.number,
+            key: self.key,
             file: self.file,
             length: self.length,
             base: beginning.base,
@@ -122,7 +126,7 @@ impl Prepared {
         let head = (FRAME_BEGINNING, 0, FAR);
         encode_frame(
             &mut frame,
-            self.number,
+            self.key,
             HEADER_BYTES,
             head,
             &beginning.encode(),
@@ -132,9 +136,25 @@ impl Prepared {
     }
 }
 
+/// What the checksums of the frames of a segment are keyed by beside their offsets. Since version 4 the id of the store is part of it,
+/// which nobody outside knows: a value that looks like a frame for the place where it will lie could be taken for one behind a torn
+/// frame, and would say that the torn one was durable.
+fn frame_key(version: u32, store: u128, number: u64) -> u64 {
+    if version < 4 {
+        return number;
+    }
+    number ^ (store as u64) ^ (store >> 64) as u64
+}
+
+/// The same for the segment that begins with these bytes.
+fn key_named_in(bytes: &[u8], number: u64) -> u64 {
+    let named = named_in_header(bytes);
+    named.map_or(number, |(version, store)| frame_key(version, store, number))
+}
+
 fn encode_frame(
     out: &mut Vec<u8>,
-    number: u64,
+    key: u64,
     offset: u64,
     (kind, first, durable): (u32, u32, u32),
     payload: &[u8],
@@ -145,7 +165,7 @@ fn encode_frame(
         out.extend_from_slice(&field.to_le_bytes());
     }
     out.extend_from_slice(payload);
-    let sum = checksum(number, offset, &[&out[start + 4..]]) as u32;
+    let sum = checksum(key, offset, &[&out[start + 4..]]) as u32;
     out[start..start + 4].copy_from_slice(&sum.to_le_bytes());
 }
 
@@ -153,6 +173,7 @@ fn encode_frame(
 #[derive(Debug)]
 pub(crate) struct WalWriter {
     number: u64,
+    key: u64,
     file: OpenFile,
     length: u64,
     base: SequenceNumber,
@@ -197,9 +218,9 @@ impl WalWriter {
         let offset = self.end + group.len() as u64;
         let distance = u32::try_from(first - durable).unwrap_or(FAR);
         let delta = u32::try_from(first - self.base);
-        let delta = delta.expect("a segment ends long before 2^32 changes");
+        let delta = delta.expect("a segment is ended before 2^32 sequence numbers");
         let head = (FRAME_BATCH, delta, distance);
-        encode_frame(group, self.number, offset, head, payload);
+        encode_frame(group, self.key, offset, head, payload);
     }
 
     /// Appends a group of frames in one write. After a failure the end has not moved.
@@ -272,9 +293,10 @@ pub(crate) fn read(
     if check_header(header, FileKind::Wal, number, file.path())? != store {
         return Err(file.corrupt(16, "the segment belongs to another store"));
     }
-    let Some(beginning) = beginning_of(&bytes, number) else {
+    let key = key_named_in(header, number);
+    let Some(beginning) = beginning_of(&bytes, key) else {
         // Whether frames of a segment without a beginning say that it had one which was durable.
-        let behind = frames_behind(&bytes, number, 0, HEADER_BYTES as usize, 0);
+        let behind = frames_behind(&bytes, key, 0, HEADER_BYTES as usize, 0);
         if behind.durable > 0 {
             return Err(file.corrupt(HEADER_BYTES, BEGINNING_DAMAGED));
         }
@@ -290,7 +312,7 @@ pub(crate) fn read(
     let mut frames: Vec<Frame> = Vec::new();
     let mut offset = FIRST_BATCH;
     let mut last = beginning.base;
-    while let Some(frame) = frame_at(&bytes, number, beginning.base, offset, last) {
+    while let Some(frame) = frame_at(&bytes, key, beginning.base, offset, last) {
         offset = frame.end;
         last = frame.first;
         frames.push(frame);
@@ -299,7 +321,7 @@ pub(crate) fn read(
     let last_sequence =
         last_frame.map(|frame| frame.first + count_changes(payload_of(&bytes, frame)) - 1);
     let durable = frames.iter().map(|frame| frame.durable).max();
-    let behind = frames_behind(&bytes, number, beginning.base, offset, last);
+    let behind = frames_behind(&bytes, key, beginning.base, offset, last);
     let torn = torn_at(&bytes, offset, &behind);
     Ok(Some(Segment {
         number,
@@ -317,11 +339,14 @@ pub(crate) fn read(
     }))
 }
 
-/// Whether segment `number` has been taken into use.
-pub(crate) fn is_in_use(file: &OpenFile, number: u64) -> Result<bool> {
+/// Whether segment `number` of the store has been taken into use. Its header may be damaged.
+pub(crate) fn is_in_use(file: &OpenFile, store: u128, number: u64) -> Result<bool> {
     let length = file.length()?.min(FIRST_BATCH as u64);
     let bytes = file.read_exact(0, length as usize)?;
-    Ok(beginning_of(&bytes, number).is_some())
+    let mut keys = [3, FORMAT_VERSION]
+        .map(|version| frame_key(version, store, number))
+        .into_iter();
+    Ok(keys.any(|key| beginning_of(&bytes, key).is_some()))
 }
 
 fn payload_of<'a>(bytes: &'a [u8], frame: &Frame) -> &'a [u8] {
@@ -404,7 +429,7 @@ fn count_changes(payload: &[u8]) -> u64 {
     (crate::batch::Changes::new(payload).count() as u64).max(1)
 }
 
-fn payload_at(bytes: &[u8], number: u64, offset: usize, kind: u32) -> Option<(u32, u32, &[u8])> {
+fn payload_at(bytes: &[u8], key: u64, offset: usize, kind: u32) -> Option<(u32, u32, &[u8])> {
     let mut decoder = Decoder::new(bytes.get(offset..)?);
     let sum = decoder.u32()?;
     let tag = decoder.u32()?;
@@ -415,24 +440,24 @@ fn payload_at(bytes: &[u8], number: u64, offset: usize, kind: u32) -> Option<(u3
     }
     let payload = decoder.take(length)?;
     let summed = &bytes[offset + 4..offset + FRAME_HEADER_BYTES + length];
-    let right = sum == checksum(number, offset as u64, &[summed]) as u32;
+    let right = sum == checksum(key, offset as u64, &[summed]) as u32;
     right.then_some((first, durable, payload))
 }
 
-fn beginning_of(bytes: &[u8], number: u64) -> Option<Beginning> {
-    let (_, _, payload) = payload_at(bytes, number, HEADER_BYTES as usize, FRAME_BEGINNING)?;
+fn beginning_of(bytes: &[u8], key: u64) -> Option<Beginning> {
+    let (_, _, payload) = payload_at(bytes, key, HEADER_BYTES as usize, FRAME_BEGINNING)?;
     Beginning::decode(payload)
 }
 
 /// The frame at `offset`, if a whole and unharmed one with a sequence number behind `last` stands there.
 fn frame_at(
     bytes: &[u8],
-    number: u64,
+    key: u64,
     base: SequenceNumber,
     offset: usize,
     last: SequenceNumber,
 ) -> Option<Frame> {
-    let (first, distance, payload) = payload_at(bytes, number, offset, FRAME_BATCH)?;
+    let (first, distance, payload) = payload_at(bytes, key, offset, FRAME_BATCH)?;
     let first = base + u64::from(first);
     let durable = match distance {
         FAR => 0,
@@ -459,13 +484,13 @@ struct Behind {
 
 fn frames_behind(
     bytes: &[u8],
-    number: u64,
+    key: u64,
     base: SequenceNumber,
     offset: usize,
     last: SequenceNumber,
 ) -> Behind {
     let mut found = Behind::default();
-    find_frames(bytes, number, base, offset, last, |frame| {
+    find_frames(bytes, key, base, offset, last, |frame| {
         found.batches += 1;
         found.end = frame.end;
         found.durable = found.durable.max(frame.durable);
@@ -476,14 +501,14 @@ fn frames_behind(
 /// Looks for good frames behind the bad one at `offset`. Every offset is looked at: what is bad may be a length.
 fn find_frames(
     bytes: &[u8],
-    number: u64,
+    key: u64,
     base: SequenceNumber,
     offset: usize,
     last: SequenceNumber,
     mut found: impl FnMut(Frame),
 ) {
     let least = (last - base) as u32;
-    let most = least.saturating_add((bytes.len() - offset) as u32);
+    let most = least.saturating_add(u32::try_from(bytes.len() - offset).unwrap_or(u32::MAX));
     let mut next = offset + 1;
     while next + FRAME_HEADER_BYTES < bytes.len() {
         let rest = &bytes[next..];
@@ -499,7 +524,7 @@ fn find_frames(
             if first > least
                 && first <= most
                 && is_plausible(bytes, next + index)
-                && let Some(frame) = frame_at(bytes, number, base, next + index, last)
+                && let Some(frame) = frame_at(bytes, key, base, next + index, last)
             {
                 found(frame);
             }
@@ -511,7 +536,8 @@ fn find_frames(
 /// Shows the frames of a segment.
 pub(crate) fn dump(dump: &mut Dump<'_>, number: u64) -> Result<()> {
     let bytes = dump.whole()?;
-    let beginning = beginning_of(&bytes, number);
+    let key = key_named_in(&bytes, number);
+    let beginning = beginning_of(&bytes, key);
     match beginning {
         Some(Beginning {
             base,
@@ -528,14 +554,12 @@ pub(crate) fn dump(dump: &mut Dump<'_>, number: u64) -> Result<()> {
     }
     let base = beginning.unwrap_or_default().base;
     let (mut offset, mut last) = (FIRST_BATCH, base);
-    while let Some(frame) = frame_at(&bytes, number, base, offset, last) {
+    while let Some(frame) = frame_at(&bytes, key, base, offset, last) {
         show_frame(dump, &bytes, &frame)?;
         (offset, last) = (frame.end, frame.first);
     }
     let mut later = Vec::new();
-    find_frames(&bytes, number, base, offset, last, |frame| {
-        later.push(frame)
-    });
+    find_frames(&bytes, key, base, offset, last, |frame| later.push(frame));
     if later.is_empty() && is_zero(&bytes, offset) {
         return dump.line(format_args!("{offset:>10}  end of the frames"));
     }
@@ -581,4 +605,65 @@ fn is_plausible(bytes: &[u8], offset: usize) -> bool {
     };
     payload()
         .is_some_and(|payload| crate::batch::Changes::new(payload).all(|change| change.is_ok()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::{Fs, Keep, MemoryFs};
+    use crate::{Batch, Config, Db, Environment, Keyspace, KeyspaceOptions};
+    use std::sync::Arc;
+
+    fn open(fs: &MemoryFs) -> (Db, Keyspace) {
+        let environment = Environment::stepped(Arc::new(fs.clone()));
+        let db = Db::open_with("/data".as_ref(), Config::default(), environment).unwrap();
+        let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+        (db, keyspace)
+    }
+
+    fn put(db: &Db, keyspace: &Keyspace, key: &[u8], value: &[u8]) {
+        let mut batch = Batch::new();
+        batch.put(keyspace, key, value);
+        drop(db.write(batch).unwrap());
+    }
+
+    #[test]
+    fn a_value_that_looks_like_a_frame_does_not_make_a_torn_tail_damage() {
+        let fs = MemoryFs::crashable();
+        let (db, keyspace) = open(&fs);
+        put(&db, &keyspace, b"first", b"value");
+        let log_end = || {
+            db.store().with_log(|log| {
+                log.wal
+                    .as_ref()
+                    .map(|wal| (wal.number(), wal.end()))
+                    .unwrap()
+            })
+        };
+        let (number, torn) = log_end();
+        put(&db, &keyspace, b"torn", b"value");
+        let (_, end) = log_end();
+        // Behind the head of its frame, tag, keyspace, key and length of the value the value lies here.
+        let offset = end + FRAME_HEADER_BYTES as u64 + 2 + 4 + 1;
+        let mut fake = Vec::new();
+        let mut payload = Batch::new();
+        payload.put(&keyspace, b"fake", b"");
+        let (sequence, everything_before) = (9, 1);
+        let head = (FRAME_BATCH, sequence, everything_before);
+        encode_frame(&mut fake, number, offset, head, &payload.payload);
+        put(&db, &keyspace, b"bad", &fake);
+        std::mem::forget((db, keyspace));
+
+        let fs = fs.crash(1, Keep::Everything);
+        let path = format!("/data/{}", FileName::Numbered(FileKind::Wal, number));
+        let log = fs.open_log(path.as_ref(), 0, LogWrites::AtOnce).unwrap();
+        let bytes = vec![0xee; (end - torn) as usize + FRAME_HEADER_BYTES];
+        log.write_at(&bytes, torn).unwrap();
+        let mut found = [0; 8];
+        log.read_at(&mut found, offset).unwrap();
+        assert_eq!(found, fake[..8], "the value lies where it was meant to");
+        let (db, keyspace) = open(&fs);
+        assert!(db.get(&keyspace, b"first").unwrap().is_some());
+        assert!(db.get(&keyspace, b"torn").unwrap().is_none());
+    }
 }

@@ -25,6 +25,10 @@ const OVERLONG: u64 = 4;
 /// bounded by how many there are; beyond this the next one makes the segment itself.
 const OVERLONG_ADMITTED: u64 = 64;
 
+/// How many sequence numbers a segment may be used for: its frames count from its base in 32 bits. They are used up by writes that
+/// fail for lack of space too.
+const SEQUENCES_MAX: u64 = 1 << 31;
+
 /// How many segments are kept to be used again while the store is written to.
 const SPARE_MAX: usize = 8;
 
@@ -121,7 +125,9 @@ impl Store {
             let awaits =
                 || self.background == Background::Threads && !self.commit.segments.has_next();
             let (end, length) = (wal.end(), wal.length());
-            if end < length || (end < length.saturating_mul(OVERLONG_ADMITTED) && awaits()) {
+            let has_room =
+                end < length || (end < length.saturating_mul(OVERLONG_ADMITTED) && awaits());
+            if has_room && log.last_sequence - wal.base() < SEQUENCES_MAX {
                 return Ok(());
             }
         }
@@ -265,6 +271,37 @@ impl Store {
             // A file that cannot be removed now is an orphan that the next open removes.
             let name = FileName::Numbered(FileKind::Wal, number);
             let _ = self.directory.remove(name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fs::{Keep, MemoryFs};
+    use crate::{Batch, Config, Db, Environment, KeyspaceOptions};
+    use std::sync::Arc;
+
+    #[test]
+    fn a_segment_ends_before_its_sequence_numbers_exceed_32_bits() {
+        let fs = MemoryFs::crashable();
+        let open = |fs| {
+            let environment = Environment::stepped(Arc::new(fs));
+            let db = Db::open_with("/data".as_ref(), Config::default(), environment).unwrap();
+            let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+            (db, keyspace)
+        };
+        let (db, keyspace) = open(fs.clone());
+        for key in 0..4u8 {
+            let mut batch = Batch::new();
+            batch.put(&keyspace, &[key], b"value");
+            drop(db.write(batch).unwrap());
+            // As many writes do that fail for lack of space.
+            db.store().with_log(|log| log.last_sequence += 3 << 30);
+        }
+        std::mem::forget((db, keyspace));
+        let (db, keyspace) = open(fs.crash(1, Keep::Everything));
+        for key in 0..4u8 {
+            assert!(db.get(&keyspace, &[key]).unwrap().is_some(), "{key}");
         }
     }
 }

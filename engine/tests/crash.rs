@@ -218,7 +218,7 @@ fn every_call_may_fail_once() {
             Durability::Disk,
             &fault(None, ErrorKind::Other, false),
             |script, ended, context| {
-                if let Ok(store) = ended {
+                if let Ok(store) = &ended {
                     let found = store
                         .dump()
                         .unwrap_or_else(|error| panic!("{context}: reads stop: {error}"));
@@ -226,7 +226,6 @@ fn every_call_may_fail_once() {
                         script.explains(&found, script.history.len()),
                         "{context}: wrong before a restart"
                     );
-                    std::mem::forget(store);
                 }
                 script.check_after_crash(context, Keep::Nothing, 1);
                 script.check_after_crash(context, Keep::Everything, 1);
@@ -304,7 +303,7 @@ fn every_sync_may_fail_and_is_not_tried_again() {
             Durability::Disk,
             &fault(Some(Operation::Sync), error, false),
             |script, ended, context| {
-                if let Ok(store) = ended {
+                if let Ok(store) = &ended {
                     store
                         .dump()
                         .unwrap_or_else(|error| panic!("{context}: reads stop: {error}"));
@@ -316,7 +315,6 @@ fn every_sync_may_fail_and_is_not_tried_again() {
                             "{context}: {refused:?}"
                         );
                     }
-                    std::mem::forget(store);
                 }
                 script.check_after_crash(context, Keep::Nothing, 1);
                 script.check_after_crash(context, Keep::Prefix, 1);
@@ -369,10 +367,49 @@ fn a_full_disk_loses_nothing_and_passes() {
                         script.explains(&found, script.history.len()),
                         "{context}: wrong after it was full"
                     );
-                    std::mem::forget(store);
                     script.check_after_crash(context, Keep::Nothing, 1);
                 },
             );
         }
+    }
+}
+
+#[test]
+fn a_store_on_a_full_disk_opens_for_reading_and_takes_writes_once_there_is_space() {
+    for seed in seeds() {
+        let mut script = Script::new(seed, Durability::Disk);
+        let store = script.run(40).unwrap();
+        std::mem::forget(store);
+        script.memory = script.memory.crash(seed, Keep::Nothing);
+        script.faults = FaultFs::new(Arc::new(script.memory.clone()));
+        let full = |operation| fault(Some(operation), ErrorKind::StorageFull, true);
+        for operation in [Operation::Write, Operation::Create] {
+            script.faults.set(Some(full(operation)));
+            let store = script.open().unwrap();
+            let found = store.dump().unwrap();
+            assert!(script.explains(&found, script.history.len()), "{seed}");
+            let put = [Change::Put(0, b"key".to_vec(), b"value".to_vec())];
+            let refused = store.write(&put);
+            assert!(
+                matches!(refused, Err(Error::NoSpace { .. })),
+                "{seed}: {refused:?}"
+            );
+            let _ = store.db.step();
+            assert!(store.db.failure().is_none(), "{:?}", store.db.failure());
+            // The process ends, and nothing has changed for the next one.
+            std::mem::forget(store);
+            script.check_after_crash("full", Keep::Everything, seed);
+            script.memory = script.memory.crash(seed, Keep::Everything);
+            script.faults = FaultFs::new(Arc::new(script.memory.clone()));
+        }
+        script.faults.set(Some(full(Operation::Write)));
+        let store = script.open().unwrap();
+        script.faults.set(None);
+        for _ in 0..20 {
+            script.write(&store);
+            store.db.step().unwrap();
+        }
+        std::mem::forget(store);
+        script.check_after_crash("with space again", Keep::Nothing, seed);
     }
 }

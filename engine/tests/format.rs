@@ -20,6 +20,7 @@ fn config() -> Config {
         wal_segment_bytes: 8 << 10,
         sstable_bytes: 2 << 10,
         level0_files_max: 100,
+        level0_files_stop: 200,
         value_bytes_separated: 200,
         value_chunk_bytes: 100,
         value_segment_bytes: 500,
@@ -370,7 +371,7 @@ fn a_dump_shows_every_unit_of_a_file_and_goes_on_behind_damage() {
         }
     }
     for unit in [
-        "header: Wal, version 3, store 00000000000000000000000000000001",
+        "header: Wal, version 4, store 00000000000000000000000000000001",
         "beginning: 32 bytes, base #0, durable #0",
         "put \"last\", 5 bytes",
         "delete range \"row/01\" to \"row/02\"",
@@ -381,7 +382,7 @@ fn a_dump_shows_every_unit_of_a_file_and_goes_on_behind_damage() {
         "data block: ",
         "filter: 64 bytes, 64 before compression, checksum ok",
         "chunk: 100 bytes, checksum ok",
-        "lazurite 3 MANIFEST-",
+        "lazurite 4 MANIFEST-",
     ] {
         assert!(shown.contains(unit), "{unit} in {shown}");
     }
@@ -537,7 +538,14 @@ fn read_golden(name: &str) -> Files {
 #[test]
 fn golden_files_of_every_version_open() {
     let (.., models) = examples();
-    for name in ["v2-closed", "v2-killed", "v3-closed", "v3-killed"] {
+    for name in [
+        "v2-closed",
+        "v2-killed",
+        "v3-closed",
+        "v3-killed",
+        "v4-closed",
+        "v4-killed",
+    ] {
         let files = read_golden(name);
         read(&files, &models[models.len() - 1..], "whole")
             .unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -554,7 +562,7 @@ fn golden_files_of_every_version_open() {
 fn write_golden_files() {
     let (clean, ..) = examples();
     let (killed, _) = killed_at_rest(Durability::Disk);
-    for (name, files) in [("v3-closed", clean), ("v3-killed", killed)] {
+    for (name, files) in [("v4-closed", clean), ("v4-killed", killed)] {
         std::fs::create_dir_all(golden(name)).unwrap();
         for (path, bytes) in files.iter().filter(|(path, _)| !path.ends_with("LOCK")) {
             std::fs::write(golden(name).join(path.file_name().unwrap()), bytes).unwrap();

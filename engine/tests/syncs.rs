@@ -319,3 +319,87 @@ fn a_failed_sync_of_a_new_value_log_segment_reaches_everyone_who_waits_for_the_l
     });
     assert!(db.failure().is_some());
 }
+
+#[test]
+fn a_checkpoint_links_no_file_that_the_store_goes_on_writing() {
+    let writer: Arc<Mutex<Option<Db>>> = Arc::default();
+    let hook = {
+        let writer = writer.clone();
+        move |operation, path: &Path| {
+            // Once, in the middle of the checkpoint: others begin to write a value.
+            if operation == Operation::Sync
+                && is_log(path)
+                && let Some(db) = writer.lock().unwrap().take()
+            {
+                drop(db.write_value(&[1; 100]).unwrap());
+            }
+            Ok(())
+        }
+    };
+    let disk = MemoryFs::crashable();
+    let fs = HookFs::new(disk.clone(), hook);
+    let db = Db::open_with(
+        Path::new(DIRECTORY),
+        Config::default(),
+        environment(Arc::new(fs)),
+    )
+    .unwrap();
+    let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+    let mut batch = Batch::new();
+    let value = db.write_value(&[2; 100]).unwrap();
+    batch.put_large(&keyspace, b"large", value);
+    db.write(batch).unwrap().wait().unwrap();
+    *writer.lock().unwrap() = Some(db.clone());
+    db.checkpoint(Path::new("/copy")).unwrap();
+    assert!(writer.lock().unwrap().is_none(), "the hook was called");
+    let copied = || {
+        let files = disk.files().into_iter();
+        files
+            .filter(|(path, _)| path.starts_with("/copy"))
+            .collect::<Vec<_>>()
+    };
+    let before = copied();
+    drop(db.write_value(&[3; 100]).unwrap());
+    put(&db, &keyspace, 1).unwrap();
+    db.flush(&keyspace).unwrap();
+    assert!(copied() == before);
+    let copy = Db::open_with(
+        Path::new("/copy"),
+        Config::default(),
+        environment(Arc::new(disk)),
+    );
+    let copy = copy.unwrap();
+    let keyspace = copy.keyspace("a", KeyspaceOptions::default()).unwrap();
+    let read = copy.get(&keyspace, b"large").unwrap();
+    assert_eq!(read.unwrap(), [2; 100][..]);
+}
+
+#[test]
+fn a_reader_of_a_large_value_does_not_wait_for_the_sync_of_a_new_segment() {
+    let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
+    let config = Config {
+        // Each value begins a segment.
+        value_segment_bytes: 1,
+        ..Config::default()
+    };
+    let environment = environment(Arc::new(disk.clone()));
+    let db = Db::open_with(Path::new(DIRECTORY), config, environment).unwrap();
+    let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+    let mut batch = Batch::new();
+    let value = db.write_value(&[7; 100_000]).unwrap();
+    batch.put_large(&keyspace, b"large", value);
+    db.write(batch).unwrap().wait().unwrap();
+    disk.hold(Some(Operation::Sync));
+    thread::scope(|scope| {
+        let (db, keyspace) = (&db, &keyspace);
+        scope.spawn(|| drop(db.write_value(&[8; 100]).unwrap()));
+        while disk.held() == 0 {
+            thread::yield_now();
+        }
+        let (answer, answered) = std::sync::mpsc::channel();
+        scope.spawn(move || answer.send(db.get(keyspace, b"large").unwrap()).unwrap());
+        let read = answered.recv_timeout(Duration::from_secs(10));
+        disk.hold(None);
+        assert_eq!(read.unwrap().unwrap().len(), 100_000);
+    });
+}

@@ -9,6 +9,7 @@ use crate::stats::count;
 use crate::store::{Store, lock};
 use crate::version::{Field, FileMeta, LiveFile, VersionEdit};
 use crate::{Config, Error, Result};
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -23,9 +24,12 @@ impl Store {
     pub(crate) fn compact_one(&self) -> Result<bool> {
         let retention = Retention::new(self.snapshots.boundaries());
         let mut trees = self.trees();
-        // Each time another keyspace is asked first, so that a busy one does not starve the rest.
+        // The fullest keyspace first: its writers may be waiting. Of several that are in shape another one is asked first each time.
         let first = self.compactions.fetch_add(1, Ordering::Relaxed) % trees.len().max(1);
         trees.rotate_left(first);
+        trees.sort_by_cached_key(|tree| {
+            Reverse(picker::fullness(&tree.view().version, &self.config))
+        });
         for tree in trees {
             if let Some(plan) = self.pick(&tree, &retention)? {
                 self.run_plan(&tree, plan, &[])?;
@@ -38,12 +42,12 @@ impl Store {
     /// Merges all SSTables of the keyspace into one run.
     pub(crate) fn compact_all(&self, tree: &Tree) -> Result<()> {
         let _guard = lock(&self.compacting);
-        match picker::everything(&tree.view().version) {
-            Some(plan) => self
-                .run_plan(tree, plan, &[])
-                .inspect_err(|error| self.note_failure(error)),
-            None => Ok(()),
-        }
+        let Some(plan) = picker::everything(&tree.view().version) else {
+            return Ok(());
+        };
+        let done = self.run_plan(tree, plan, &[]);
+        self.cache.remove_obsolete();
+        done.inspect_err(|error| self.note_failure(error))
     }
 
     fn pick(&self, tree: &Tree, retention: &Retention) -> Result<Option<Plan>> {
@@ -167,7 +171,7 @@ impl Store {
     }
 
     fn merge(&self, tree: &Tree, spec: &MergeSpec<'_>) -> Result<Vec<FileMeta>> {
-        let outputs = Merge::new(self, tree, spec).run()?;
+        let (outputs, _pins) = Merge::new(self, tree, spec).run()?;
         let runs = spec.runs.iter().flatten();
         let inputs: Vec<Arc<LiveFile>> = runs.chain(spec.below).cloned().collect();
         let added = outputs.iter().map(|meta| (spec.level, meta.clone()));
@@ -175,7 +179,7 @@ impl Store {
         Ok(outputs)
     }
 
-    /// Replaces `removed` by `added`, in the manifest and then for readers; the removed files go with their last reader.
+    /// Replaces `removed` by `added`, in the manifest and then for readers; the removed files are discarded with their last reader.
     fn install(
         &self,
         tree: &Tree,
@@ -215,8 +219,8 @@ impl Store {
         };
         fields.extend(added.iter().map(add));
         let mut manifest = lock(&self.manifest);
+        let version = self.next_version(tree, &numbers, added)?;
         self.append_or_remove(&mut manifest, VersionEdit { fields }, &new)?;
-        let version = tree.view().version.with(&numbers, added);
         tree.install(version, None);
         Ok(())
     }
@@ -236,6 +240,76 @@ impl Store {
     pub(crate) fn note_failure(&self, error: &Error) {
         if !matches!(error, Error::NoSpace { .. } | Error::Closed) {
             self.fail(error);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fs::{ManualClock, MemoryFs};
+    use crate::store::Job;
+    use crate::{Batch, Config, Db, Environment, Keyspace, KeyspaceOptions};
+    use std::path::Path;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    #[test]
+    fn a_reader_that_is_the_last_to_use_a_file_does_not_remove_it() {
+        let fs = MemoryFs::volatile();
+        let environment = Environment::stepped(Arc::new(fs.clone()));
+        let db = Db::open_with("/data".as_ref(), Config::default(), environment).unwrap();
+        let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+        let put_and_flush = || {
+            let mut batch = Batch::new();
+            batch.put(&keyspace, b"key", b"value");
+            drop(db.write(batch).unwrap());
+            db.flush(&keyspace).unwrap();
+        };
+        let is_sstable = |path: &Path| path.extension().is_some_and(|kind| kind == "sst");
+        let sstables = || {
+            let files = fs.files().into_iter();
+            files.filter(|(path, _)| is_sstable(path)).count()
+        };
+        put_and_flush();
+        let view = keyspace.tree().view();
+        put_and_flush();
+        db.compact(&keyspace).unwrap();
+        assert_eq!(sstables(), 2, "the old one is in use");
+        drop(view);
+        assert_eq!(sstables(), 2);
+        db.step().unwrap();
+        assert_eq!(sstables(), 1);
+    }
+
+    #[test]
+    fn the_keyspace_that_is_fullest_is_compacted_first() {
+        for urgent in [0, 1] {
+            let clock = Arc::new(ManualClock::default());
+            let environment = Environment {
+                clock: clock.clone(),
+                ..Environment::stepped(Arc::new(MemoryFs::volatile()))
+            };
+            let config = Config {
+                level0_files_max: 4,
+                ..Config::default()
+            };
+            let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
+            let open = |name| db.keyspace(name, KeyspaceOptions::default()).unwrap();
+            let keyspaces = ["a", "b"].map(open);
+            for (index, keyspace) in keyspaces.iter().enumerate() {
+                for _ in 0..if index == urgent { 4 } else { 2 } {
+                    let mut batch = Batch::new();
+                    batch.put(keyspace, b"key", b"value");
+                    drop(db.write(batch).unwrap());
+                    db.flush(keyspace).unwrap();
+                }
+            }
+            // At rest the other one is joined too, but later.
+            clock.advance(Duration::from_secs(1));
+            assert_eq!(db.step().unwrap(), Some(Job::Compaction));
+            let files = |keyspace: &Keyspace| keyspace.tree().view().version.levels[0].len();
+            assert_eq!(files(&keyspaces[urgent]), 0, "keyspace {urgent}");
+            assert_eq!(files(&keyspaces[1 - urgent]), 2, "keyspace {urgent}");
         }
     }
 }

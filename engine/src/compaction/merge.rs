@@ -96,10 +96,11 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// Answers what was written; of a merge that fails nothing is left.
-    pub(crate) fn run(mut self) -> Result<Vec<FileMeta>> {
+    /// Answers what was written, and what keeps the values that it alone refers to: to be held until it is installed. Of a merge
+    /// that fails nothing is left.
+    pub(crate) fn run(mut self) -> Result<(Vec<FileMeta>, Vec<Pin>)> {
         match self.merge() {
-            Ok(()) => Ok(self.outputs),
+            Ok(()) => Ok((self.outputs, self.pins)),
             Err(error) => {
                 let numbers = self.numbers.iter();
                 numbers.for_each(|&number| self.store.remove_sstable(number));

@@ -126,7 +126,7 @@ fn fullness_of_level0(version: &Version, config: &Config) -> Option<u128> {
     let files = &version.levels[0];
     let values: u64 = files.iter().map(|file| file.meta.value_bytes()).sum();
     let heavy = files.len() > 1 && values > config.level_bytes_base;
-    let files_max = config.level0_files_max.max(1);
+    let files_max = config.level0_files_max;
     let many = files.len() >= files_max;
     let fullness = share(files.len() as u64, files_max as u64);
     (many || heavy).then(|| fullness.max(share(values, config.level_bytes_base)))
@@ -214,6 +214,19 @@ fn weight(file: &File) -> u64 {
 /// Takes something off the level that is most over what it may hold. If it was always the first of them, the next one would
 /// grow for as long as much is written, and with it every merge into it.
 fn full_level(version: &Version, config: &Config) -> Option<Plan> {
+    match fullest_level(version, config)?.1 {
+        0 => Some(down_from_level0(version, config)),
+        level => cheapest_down(version, level, config),
+    }
+}
+
+/// How full the fullest level is that is to be relieved, in thousandths; 0 if all are in shape.
+pub(crate) fn fullness(version: &Version, config: &Config) -> u128 {
+    fullest_level(version, config).map_or(0, |(fullness, _)| fullness)
+}
+
+/// The level that is most over what it may hold, and how full it is; of two that are equally full the upper one.
+fn fullest_level(version: &Version, config: &Config) -> Option<(u128, usize)> {
     let limits = level_limits(version, config);
     let fullness = |level: usize| {
         let weights: u64 = version.levels[level].iter().map(weight).sum();
@@ -224,11 +237,8 @@ fn full_level(version: &Version, config: &Config) -> Option<Plan> {
     };
     let full = (0..LEVELS - 1)
         .rev()
-        .filter(|&level| fullness(level).is_some());
-    match full.max_by_key(|&level| fullness(level))? {
-        0 => Some(down_from_level0(version, config)),
-        level => cheapest_down(version, level, config),
-    }
+        .filter_map(|level| Some((fullness(level)?, level)));
+    full.max_by_key(|&(fullness, _)| fullness)
 }
 
 /// Takes the file down that is cheapest to merge for what it takes off the level.
@@ -245,7 +255,7 @@ fn cheapest_down(version: &Version, level: usize, config: &Config) -> Option<Pla
 /// the size of level 1 if that is more: so nearly all stands in the deepest level, and what it overwrites takes little
 /// space, however much the deepest level itself holds of what it may.
 fn level_limits(version: &Version, config: &Config) -> [u64; LEVELS] {
-    let ratio = config.level_ratio.max(2);
+    let ratio = config.level_ratio;
     let base = config.level_bytes_base;
     let deepest = (1..LEVELS)
         .rev()
@@ -492,7 +502,7 @@ mod tests {
                 added.push((level, Arc::new(LiveFile::new(meta, cache.clone()))));
             }
         }
-        Version::default().with(&[], added)
+        Version::default().with(&[], added).unwrap()
     }
 
     #[test]

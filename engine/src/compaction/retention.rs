@@ -14,7 +14,7 @@ pub(crate) struct Retention {
 
 impl Retention {
     pub(crate) fn new(boundaries: Vec<SequenceNumber>) -> Retention {
-        debug_assert!(boundaries.is_sorted(), "boundaries ascend");
+        assert!(boundaries.is_sorted(), "boundaries ascend");
         Retention { boundaries }
     }
 

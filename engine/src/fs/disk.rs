@@ -5,6 +5,11 @@
     reason = "this is the seam that the rest of the engine goes through"
 )]
 
+#[cfg(not(unix))]
+compile_error!(
+    "Windows is not supported: files and the lock of a directory are used as Unix knows them"
+);
+
 #[cfg(target_os = "linux")]
 use super::Space;
 use super::{Clock, File, Fs, Lock, LockGuard, LogWrites};
@@ -28,7 +33,6 @@ pub struct DiskFs {
 impl Fs for DiskFs {
     fn create_directory(&self, path: &Path) -> io::Result<()> {
         let mut builder = fs::DirBuilder::new();
-        #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.recursive(true).create(path)
     }
@@ -84,15 +88,11 @@ impl Fs for DiskFs {
         fs::remove_file(path)
     }
 
-    #[cfg(unix)]
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        // Where a relative path begins.
+        let is_here = path.as_os_str().is_empty();
+        let path = if is_here { Path::new(".") } else { path };
         patiently(|| fs::File::open(path))?.sync_all()
-    }
-
-    /// Windows keeps directory entries durable by itself and has no call for it.
-    #[cfg(not(unix))]
-    fn sync_directory(&self, _: &Path) -> io::Result<()> {
-        Ok(())
     }
 
     #[cfg(target_os = "linux")]
@@ -105,7 +105,6 @@ impl Fs for DiskFs {
     }
 
     /// What is allocated, which a log is ahead of its contents, or will be: some file systems allocate late.
-    #[cfg(unix)]
     fn used(&self, path: &Path) -> io::Result<u64> {
         use std::os::unix::fs::MetadataExt;
         const BLOCK_BYTES: u64 = 512;
@@ -123,9 +122,11 @@ impl Fs for DiskFs {
         let mut file = open_lock(path)?;
         match file.try_lock() {
             Ok(()) => {
-                file.set_len(0)?;
-                file.seek(SeekFrom::Start(0))?;
-                writeln!(file, "{}", std::process::id())?;
+                match note_owner(&mut file) {
+                    // Whose it is helps a person; the lock is taken all the same.
+                    Err(error) if is_out_of_space(&error) => {}
+                    noted => noted?,
+                }
                 Ok(Lock::Taken(Box::new(DiskLock { _file: file })))
             }
             Err(TryLockError::WouldBlock) => {
@@ -146,11 +147,21 @@ struct DiskLock {
 
 impl LockGuard for DiskLock {}
 
+fn note_owner(file: &mut fs::File) -> io::Result<()> {
+    file.set_len(0)?;
+    file.seek(SeekFrom::Start(0))?;
+    writeln!(file, "{}", std::process::id())
+}
+
+fn is_out_of_space(error: &io::Error) -> bool {
+    let kinds = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+    kinds.contains(&error.kind())
+}
+
 /// For reading and writing, creating what is absent, for the owner alone.
 fn writable() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true);
-    #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options
 }
@@ -179,16 +190,10 @@ fn patiently<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     }
 }
 
-#[cfg(unix)]
 fn is_out_of_descriptors(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let errors = [Errno::MFILE, Errno::NFILE].map(|error| Some(error.raw_os_error()));
     errors.contains(&error.raw_os_error())
-}
-
-#[cfg(not(unix))]
-fn is_out_of_descriptors(_: &io::Error) -> bool {
-    false
 }
 
 /// Opens the lock file, whose contents are about to be replaced: never those of another file that a symbolic link leads to.
@@ -231,7 +236,6 @@ fn open(path: &Path) -> io::Result<fs::File> {
 #[derive(Debug)]
 pub(super) struct DiskFile {
     pub(super) file: fs::File,
-    #[cfg_attr(windows, allow(dead_code, reason = "one call takes all there"))]
     write_bytes: usize,
 }
 
@@ -254,7 +258,6 @@ const LONG_WRITE_BYTES: usize = 256 << 10;
 #[cfg(target_os = "linux")]
 const LOG_WRITE_BYTES: usize = 16 << 10;
 
-#[cfg(unix)]
 impl File for DiskFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         std::os::unix::fs::FileExt::read_at(&self.file, buffer, offset)
@@ -291,34 +294,6 @@ impl File for DiskFile {
             .zip(bytes.chunks(self.write_bytes));
         for (offset, piece) in pieces {
             std::os::unix::fs::FileExt::write_all_at(&self.file, piece, offset)?;
-        }
-        Ok(())
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
-    }
-
-    fn length(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len())
-    }
-
-    fn set_length(&self, length: u64) -> io::Result<()> {
-        self.file.set_len(length)
-    }
-}
-
-#[cfg(windows)]
-impl File for DiskFile {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        std::os::windows::fs::FileExt::seek_read(&self.file, buffer, offset)
-    }
-
-    fn write_at(&self, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
-        while !bytes.is_empty() {
-            let written = std::os::windows::fs::FileExt::seek_write(&self.file, bytes, offset)?;
-            bytes = &bytes[written..];
-            offset += written as u64;
         }
         Ok(())
     }

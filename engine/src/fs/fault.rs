@@ -2,6 +2,7 @@
 
 use super::{File, Fs, Lock, LogWrites, Space, lock};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -187,6 +188,11 @@ impl Fs for FaultFs {
         Ok(self.wrap(path, self.inner.create(path)?))
     }
 
+    fn create_large(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        self.check(Operation::Create, path)?;
+        Ok(self.wrap(path, self.inner.create_large(path)?))
+    }
+
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         self.check(Operation::Open, path)?;
         Ok(self.wrap(path, self.inner.open(path)?))
@@ -252,6 +258,25 @@ impl File for FaultFile {
         self.file.write_at(bytes, offset)
     }
 
+    fn read_around_at(
+        &self,
+        buffer: &mut [u8],
+        offset: u64,
+        around: &dyn Fn() -> Option<Range<u64>>,
+    ) -> io::Result<usize> {
+        self.fs.check(Operation::Read, &self.path)?;
+        self.file.read_around_at(buffer, offset, around)
+    }
+
+    fn write_large_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        if let Err(error) = self.fs.check(Operation::Write, &self.path) {
+            self.file
+                .write_large_at(&bytes[..bytes.len() / 2], offset)?;
+            return Err(error);
+        }
+        self.file.write_large_at(bytes, offset)
+    }
+
     fn sync(&self) -> io::Result<()> {
         self.fs.check(Operation::Sync, &self.path)?;
         self.file.sync()
@@ -265,5 +290,41 @@ impl File for FaultFile {
     fn set_length(&self, length: u64) -> io::Result<()> {
         self.fs.check(Operation::SetLength, &self.path)?;
         self.file.set_length(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::DiskFs;
+
+    #[test]
+    fn large_writes_and_wide_reads_of_the_disk_fail_on_cue() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("large");
+        let disk = FaultFs::new(Arc::new(DiskFs::default()));
+        let fail = |operation| {
+            disk.set(Some(Fault {
+                operation: Some(operation),
+                path: String::new(),
+                nth: 1,
+                failure: Failure::Error(io::ErrorKind::StorageFull),
+                sticky: false,
+            }));
+        };
+        fail(Operation::Create);
+        assert!(disk.create_large(&path).is_err() && !path.exists());
+        let file = disk.create_large(&path).unwrap();
+        file.write_large_at(&[1; 8192], 0).unwrap();
+        fail(Operation::Write);
+        file.write_large_at(&[2; 8192], 8192).unwrap_err();
+        assert_eq!(file.length().unwrap(), 8192 + 4096, "half is written");
+        fail(Operation::Read);
+        let nothing_around = || None;
+        let mut bytes = [0; 10];
+        let read = file.read_around_at(&mut bytes, 0, &nothing_around);
+        assert!(read.is_err());
+        file.read_around_at(&mut bytes, 0, &nothing_around).unwrap();
+        assert_eq!(bytes, [1; 10]);
     }
 }

@@ -1,8 +1,8 @@
 //! Memtable: a sorted map of the newest writes; active, then sealed, then flushed.
 //!
 //! `arena.rs` holds rows and bytes, `index.rs` the order of the keys, `hash_index.rs` where each of them is, `filter.rs` which
-//! are not there. One writer (the leader of a commit) applies changes; readers hold the lock for a lookup or for a handful of
-//! rows. Per key the versions are linked newest first. A version is unlinked as soon as no reader can see it any more: when a
+//! are not there. One writer (the leader of a commit) applies changes; readers hold the lock for a lookup or for a bounded
+//! number of rows. Per key the versions are linked newest first. A version is unlinked as soon as no reader can see it any more: when a
 //! newer one exists at or below `floor`, the oldest sequence number at which anyone reads.
 
 mod arena;
@@ -36,6 +36,9 @@ const GROWN_ROWS_MIN: usize = 4096;
 /// Rows covered by a range deletion above which the memtable is better sealed first: a scan can seek past a span of an
 /// older memtable, but has to visit the rows of the memtable that holds the tombstone.
 const COVERED_ROWS_MAX: usize = 256;
+
+/// Rows that a fetch visits under one hold of the lock: hardly any may be visible to an old snapshot, and the writer waits meanwhile.
+const VISITED_MAX: usize = 1024;
 
 /// Rows that a walk over all of them touches before it visits them: neighbours in the order of keys lie anywhere, and so the
 /// processor fetches them all at once instead of one after the other.
@@ -183,7 +186,7 @@ impl Memtable {
         let mut bytes = 0;
         for (sequence, change) in changes {
             rows.first_sequence.get_or_insert(sequence);
-            debug_assert!(
+            assert!(
                 rows.last_sequence < sequence,
                 "changes are applied in order"
             );
@@ -244,7 +247,23 @@ impl Memtable {
         count: usize,
         out: &mut Kept,
     ) {
+        let mut visited = self.fetch_some(from, direction, at, count, out);
+        while let Some(key) = visited {
+            visited = self.fetch_some(From::Behind(&key), direction, at, count, out);
+        }
+    }
+
+    /// As `fetch`, but visits a bounded number of rows. Answers the key of the last one if that was not enough.
+    fn fetch_some(
+        &self,
+        from: From<'_>,
+        direction: Direction,
+        at: SequenceNumber,
+        count: usize,
+        out: &mut Kept,
+    ) -> Option<Vec<u8>> {
         let rows = self.read();
+        let mut visited = 0;
         let mut position = rows.begin(from, direction);
         let mut few = [NO_ROW; TOUCHED_ROWS];
         while out.len() < count {
@@ -262,13 +281,18 @@ impl Memtable {
                 };
             }
             if found == 0 {
-                return;
+                return None;
             }
+            visited += found;
             let few = &few[..found];
             few.iter().for_each(|&row| rows.arena.touch_start(row));
             let visible = few.iter().filter_map(|&row| rows.version_at(row, at));
             visible.for_each(|row| rows.arena.keep(row, out));
+            if visited >= VISITED_MAX && out.len() < count {
+                return Some(rows.arena.key(few[found - 1]).to_vec());
+            }
         }
+        None
     }
 
     /// Hands every key, in order, with all its versions, newest first, to `visit`. Holds the lock: for sealed memtables,
@@ -504,6 +528,35 @@ mod tests {
 
     fn key(number: u64) -> [u8; 8] {
         number.to_be_bytes()
+    }
+
+    #[test]
+    fn a_fetch_for_an_old_snapshot_does_not_hold_the_lock_over_all_newer_rows() {
+        let memtable = Memtable::new(Duration::ZERO);
+        let last = 10 * VISITED_MAX as u64;
+        set(&memtable, 1, Kind::Put);
+        (2..last).for_each(|sequence| set(&memtable, sequence, Kind::Put));
+        for (direction, from) in [
+            (Direction::Forward, key(2)),
+            (Direction::Backward, key(last)),
+        ] {
+            let mut out = Kept::default();
+            let from = From::Key(&from);
+            let visited = memtable.fetch_some(from, direction, 1, 10, &mut out);
+            let visited = u64::from_be_bytes(visited.unwrap().try_into().unwrap());
+            let count = match direction {
+                Direction::Forward => visited - 1,
+                Direction::Backward => last - visited,
+            };
+            assert!(count < 2 * VISITED_MAX as u64 && out.len() == 0, "{count}");
+            memtable.fetch(from, direction, 1, 10, &mut out);
+            let found = if direction == Direction::Forward {
+                0
+            } else {
+                1
+            };
+            assert_eq!(out.len(), found);
+        }
     }
 
     #[test]

@@ -136,6 +136,11 @@ impl SstableReader {
         pinned
     }
 
+    fn unpin(&self, cache: &Cache, bytes: u64) {
+        self.pinned.fetch_sub(bytes, Ordering::Relaxed);
+        cache.unpin(bytes);
+    }
+
     pub(crate) fn pinned_bytes(&self) -> u64 {
         self.pinned.load(Ordering::Relaxed)
     }
@@ -261,8 +266,14 @@ impl SstableReader {
             return Ok(filter::may_contain(filter, hash));
         }
         let filter = if self.pin(cache, handle.length) {
-            let read = self.read_block(&cache.file(self.number)?, handle)?;
-            self.filter.get_or_init(|| read).clone()
+            let read = cache
+                .file(self.number)
+                .and_then(|file| self.read_block(&file, handle));
+            let is_kept = matches!(&read, Ok(read) if self.filter.set(read.clone()).is_ok());
+            if !is_kept {
+                self.unpin(cache, handle.length);
+            }
+            read?
         } else {
             self.block(cache, handle)?
         };

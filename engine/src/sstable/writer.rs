@@ -91,14 +91,15 @@ impl SstableWriter {
         kind: Kind,
         value: &[u8],
     ) -> Result<()> {
-        debug_assert!(
-            self.entries == 0 || *self.last_key <= *key,
-            "versions are added in order"
-        );
         if let Some((last, handle)) = self.pending.take() {
             self.add_to_index(&separator(&last, key), handle)?;
         }
-        if self.entries == 0 || self.last_key != key {
+        let order = self.last_key[..].cmp(key);
+        assert!(
+            self.entries == 0 || order.is_le(),
+            "versions are added in order"
+        );
+        if self.entries == 0 || order.is_ne() {
             self.hashes.push(hash(key));
             self.last_key.clear();
             self.last_key.extend_from_slice(key);

@@ -127,6 +127,27 @@ struct Place {
     /// Bytes before `offset` to be filled, so that it is where a page begins.
     filler: u64,
     pin: Pin,
+    _writing: Writing,
+}
+
+/// Counts as a writer of its segment until dropped, after what it wrote was settled.
+#[derive(Debug)]
+struct Writing(Arc<Writable>);
+
+impl Writing {
+    fn new(segment: &Arc<Writable>) -> Writing {
+        segment.writing.fetch_add(1, Ordering::SeqCst);
+        Writing(segment.clone())
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.note_hole();
+        }
+        self.0.writing.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// A segment that takes appends, or took them a moment ago.
@@ -149,6 +170,12 @@ struct Writable {
 }
 
 impl Writable {
+    fn note_hole(&self) {
+        self.has_hole.store(true, Ordering::Relaxed);
+        // What was written of it is to be synced too: the length of the file is about to go into the manifest.
+        self.written.fetch_add(1, Ordering::Release);
+    }
+
     fn sync(&self) -> Result<()> {
         let mut synced = lock(&self.synced);
         let written = self.written.load(Ordering::Acquire);
@@ -278,7 +305,7 @@ impl ValueLog {
         ValueLog {
             directory,
             store,
-            chunk_bytes: config.value_chunk_bytes.clamp(1, CHUNK_BYTES_MAX as usize),
+            chunk_bytes: config.value_chunk_bytes,
             buffers: ArrayQueue::new(BUFFERS_MAX),
             segment_bytes: config.value_segment_bytes,
             cache,
@@ -298,6 +325,12 @@ impl ValueLog {
         }
     }
 
+    /// Whether all of these keep segments of this open log.
+    pub(crate) fn owns(&self, pins: &[Pin]) -> bool {
+        let is_ours = |pin: &Pin| Arc::ptr_eq(&pin.collect, &self.collect);
+        pins.iter().all(is_ours)
+    }
+
     /// Bytes written since the store was opened.
     pub(crate) fn written_bytes(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
@@ -313,7 +346,7 @@ impl ValueLog {
         let end = active.end.load(Ordering::Relaxed);
         let filler = if in_pages { filler_bytes(end) } else { 0 };
         self.written.fetch_add(filler + length, Ordering::Relaxed);
-        active.writing.fetch_add(1, Ordering::SeqCst);
+        let writing = Writing::new(&active);
         active.end.store(end + filler + length, Ordering::Relaxed);
         let pin = Pin::new(&segments.pins[&active.number], &self.collect);
         Ok(Place {
@@ -322,6 +355,7 @@ impl ValueLog {
             length,
             filler,
             pin,
+            _writing: writing,
         })
     }
 
@@ -475,15 +509,6 @@ impl ValueLog {
             .collect()
     }
 
-    /// The files of all segments.
-    pub(crate) fn names(&self) -> Vec<FileName> {
-        let segments = lock(&self.segments);
-        let numbers = segments.pins.keys();
-        numbers
-            .map(|&number| FileName::Numbered(FileKind::ValueLog, number))
-            .collect()
-    }
-
     /// The next value begins a new segment.
     pub(crate) fn retire(&self) {
         lock(&self.segments).retire(|_| true);
@@ -492,9 +517,7 @@ impl ValueLog {
     /// A chunk could not be written to the segment. It is ended, so that what is garbage in it can be collected: on a full disk
     /// nothing else may make room.
     fn note_hole(&self, segment: &Arc<Writable>) {
-        segment.has_hole.store(true, Ordering::Relaxed);
-        // What was written of it is to be synced too: the length of the file is about to go into the manifest.
-        segment.written.fetch_add(1, Ordering::Release);
+        segment.note_hole();
         lock(&self.segments).retire(|active| Arc::ptr_eq(active, segment));
         self.request_collection();
     }
@@ -550,6 +573,29 @@ impl ValueLog {
         let mut segments = lock(&self.segments);
         segments.closed = true;
         segments.retire(|_| true);
+    }
+
+    /// Enters all segments that have values in them into the manifest: the next value begins a new one. Waits for those who are
+    /// writing.
+    pub(crate) fn seal_all(&self) -> Result<()> {
+        let numbers = |segments: &Segments| -> Vec<u64> {
+            let retiring = segments.retiring.iter();
+            retiring.map(|segment| segment.number).collect()
+        };
+        let ending = {
+            let mut segments = lock(&self.segments);
+            segments.retire(|_| true);
+            numbers(&segments)
+        };
+        self.seal_retired()?;
+        while numbers(&lock(&self.segments))
+            .iter()
+            .any(|number| ending.contains(number))
+        {
+            std::thread::yield_now();
+            self.seal_retired()?;
+        }
+        Ok(())
     }
 
     /// Enters full segments into the manifest. Answers whether there were any.

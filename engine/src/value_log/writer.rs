@@ -1,12 +1,12 @@
 //! ValueWriter: streams a value into the value log, a chunk at a time.
 
 use super::{CHUNK_HEADER_BYTES, Extent, Pin, Place, ValueLog, ValuePointer, filler_bytes};
-use crate::Result;
 use crate::codec::checksum;
 use crate::fs::{PAGE_BYTES, PageBuffer};
 use crate::room::Room;
+use crate::{Error, Result};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Values up to here, when they are at hand as a whole, are one chunk: to verify any part of them is to read them all.
 const WHOLE_BYTES_MAX: usize = 4 << 20;
@@ -22,6 +22,9 @@ const TOGETHER_BYTES_MAX: u64 = 96 << 10;
 /// the host first. What fills the pages before and behind them is a sixth of them at most.
 const IN_PAGES_BYTES_MIN: u64 = 48 << 10;
 
+/// Tells the values apart that this process has streamed.
+static WRITERS: AtomicU64 = AtomicU64::new(1);
+
 /// Streams a value of any size into the value log in bounded memory. Dropped unfinished, or never put in a batch, its
 /// bytes are garbage and collected.
 ///
@@ -36,6 +39,18 @@ pub struct ValueWriter {
     record: Option<PageBuffer>,
     pointer: ValuePointer,
     pins: Vec<Pin>,
+    number: u64,
+    /// Bytes of the value that were taken out to be written.
+    taken: u64,
+    /// Whether a chunk was added that is not the next one of this value.
+    is_misled: bool,
+}
+
+/// Which part of which value a chunk is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ChunkSlot {
+    writer: u64,
+    start: u64,
 }
 
 /// A chunk of a value, to be written where waiting for the disk holds up nobody.
@@ -45,6 +60,7 @@ pub struct UnwrittenChunk {
     room: Option<Arc<Room>>,
     record: PageBuffer,
     preferred: Option<u64>,
+    slot: ChunkSlot,
 }
 
 /// A chunk that lies in the value log, to be added to its value.
@@ -52,6 +68,7 @@ pub struct UnwrittenChunk {
 pub struct WrittenChunk {
     extent: Extent,
     pin: Pin,
+    slot: ChunkSlot,
 }
 
 /// A value that lies in the value log and waits for the one batch that refers to it.
@@ -93,6 +110,9 @@ impl ValueWriter {
                 extents: Vec::new(),
             },
             pins: Vec::new(),
+            number: WRITERS.fetch_add(1, Ordering::Relaxed),
+            taken: 0,
+            is_misled: false,
         }
     }
 
@@ -134,22 +154,41 @@ impl ValueWriter {
     /// and added before another one is taken.
     pub fn take_chunk(&mut self) -> Option<UnwrittenChunk> {
         let is_begun = |record: &mut PageBuffer| record.len() > CHUNK_HEADER_BYTES;
+        let record = self.record.take_if(is_begun)?;
+        let start = self.taken;
+        self.taken += (record.len() - CHUNK_HEADER_BYTES) as u64;
         Some(UnwrittenChunk {
-            record: self.record.take_if(is_begun)?,
+            record,
+            slot: ChunkSlot {
+                writer: self.number,
+                start,
+            },
             log: self.log.clone(),
             room: self.room.clone(),
             preferred: self.pointer.extents.last().map(|last| last.segment),
         })
     }
 
-    /// Appends a chunk that was taken out of this value. All but the last are full.
+    /// Appends a chunk that was taken out of this value. All but the last are full; any other chunk makes `finish` fail.
     pub fn add(&mut self, chunk: WrittenChunk) {
-        self.add_extent(chunk.extent, chunk.pin);
+        let next = ChunkSlot {
+            writer: self.number,
+            start: self.pointer.length,
+        };
+        let is_behind_full = next.start.is_multiple_of(self.pointer.chunk_bytes);
+        if chunk.slot == next && is_behind_full {
+            self.add_extent(chunk.extent, chunk.pin);
+        } else {
+            self.is_misled = true;
+        }
     }
 
-    /// Ends the value. It is with the operating system on return; the batch that names it makes it as durable as itself.
+    /// Ends the value. Errors: `UnknownValue` if a chunk that was taken out was not added, or if one was added that was not the next. It is with the operating system on return; the batch that names it makes it as durable as itself.
     pub fn finish(mut self) -> Result<LargeValue> {
         self.write_chunk()?;
+        if self.is_misled || self.taken != self.pointer.length {
+            return Err(Error::UnknownValue);
+        }
         Ok(LargeValue {
             pointer: self.pointer,
             pins: self.pins,
@@ -193,7 +232,8 @@ impl UnwrittenChunk {
         }
         let written = self.log.append_record(&mut self.record, self.preferred);
         self.log.put_back(self.record);
-        written
+        let slot = self.slot;
+        written.map(|(extent, pin)| WrittenChunk { extent, pin, slot })
     }
 }
 
@@ -281,17 +321,14 @@ impl ValueLog {
         &self,
         record: &mut PageBuffer,
         preferred: Option<u64>,
-    ) -> Result<WrittenChunk> {
+    ) -> Result<(Extent, Pin)> {
         let payload = record.len() - CHUNK_HEADER_BYTES;
         let is_whole = payload == self.chunk_bytes;
         let in_pages = is_whole && record.len().is_multiple_of(PAGE_BYTES);
         let place = self.reserve(record.len() as u64, preferred, in_pages)?;
         let written = place.write_record(record, is_whole);
         self.settle(&place, written)?;
-        Ok(WrittenChunk {
-            extent: place.extent(payload),
-            pin: place.pin,
-        })
+        Ok((place.extent(payload), place.pin))
     }
 
     /// Appends a chunk.
@@ -313,7 +350,6 @@ impl ValueLog {
             }
             Err(_) => self.note_hole(segment),
         }
-        segment.writing.fetch_sub(1, Ordering::SeqCst);
         written.map(|_| ())
     }
 

@@ -41,7 +41,18 @@ impl MemoryFs {
         let state = lock(&self.state);
         let mut copies = HashMap::new();
         let mut directories = BTreeMap::new();
+        // In their order those above come first.
         for (path, directory) in &state.directories {
+            let is_kept = directory.is_durable
+                || match keep {
+                    Keep::Nothing => false,
+                    Keep::Everything => true,
+                    Keep::Prefix | Keep::Sectors => choices.below(2) == 0,
+                };
+            let is_reachable = |parent| directories.contains_key(parent);
+            if !is_kept || !path.parent().is_none_or(is_reachable) {
+                continue;
+            }
             let names = surviving_names(directory, keep, &mut choices);
             let names: Names = names
                 .into_iter()
@@ -53,6 +64,7 @@ impl MemoryFs {
                 })
                 .collect();
             let copy = Directory {
+                is_durable: true,
                 now: names.clone(),
                 durable: names,
                 unsynced: Vec::new(),
@@ -146,6 +158,7 @@ mod tests {
     fn fs_with_file(path: &Path) -> (MemoryFs, Arc<dyn File>) {
         let fs = MemoryFs::crashable();
         fs.create_directory(Path::new("/d")).unwrap();
+        fs.sync_directory(Path::new("/")).unwrap();
         let file = fs.create(path).unwrap();
         (fs, file)
     }
@@ -174,6 +187,20 @@ mod tests {
             contents(&fs.crash(1, Keep::Everything), path).unwrap(),
             b"syncedlost"
         );
+    }
+
+    #[test]
+    fn a_power_cut_takes_a_directory_whose_name_was_not_synced_and_all_in_it() {
+        let fs = MemoryFs::crashable();
+        let (outer, inner) = (Path::new("/a"), Path::new("/a/b"));
+        fs.create_directory(inner).unwrap();
+        let file = fs.create(&inner.join("f")).unwrap();
+        file.sync().unwrap();
+        fs.sync_directory(inner).unwrap();
+        fs.sync_directory(outer).unwrap();
+        assert!(fs.crash(1, Keep::Nothing).list(inner).is_err());
+        fs.sync_directory(Path::new("/")).unwrap();
+        assert_eq!(fs.crash(1, Keep::Nothing).list(inner).unwrap(), ["f"]);
     }
 
     #[test]

@@ -1,14 +1,17 @@
 //! A file system in memory: the store of `Durability::Memory`, and the disk whose power a test can cut.
 //!
-//! The crashable kind keeps, for each file and directory, what is durable and the ordered operations since its last sync;
+//! The crashable kind keeps, for each file and directory, what is durable and the ordered operations since its last sync; a directory
+//! itself is durable once the one above it was synced; a log that is written at syncs is in memory of the process until then.
 //! [`MemoryFs::crash`] answers a copy as a power cut would leave it. The volatile kind keeps only what is there now.
 
 mod crash;
+mod gathered;
 mod image;
 
 pub use crash::Keep;
 
 use super::{File, Fs, Lock, LockGuard, LogWrites, Space, lock};
+use gathered::GatheredLog;
 use image::Image;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -50,6 +53,8 @@ type Names = BTreeMap<String, Arc<Node>>;
 
 #[derive(Debug, Default, Clone)]
 struct Directory {
+    /// Whether its own name is.
+    is_durable: bool,
     now: Names,
     durable: Names,
     unsynced: Vec<NameChange>,
@@ -141,6 +146,28 @@ impl MemoryFs {
     }
 }
 
+impl MemoryFs {
+    fn node(&self, path: &Path) -> io::Result<Arc<Node>> {
+        self.with_parent(path, |directory, name| {
+            let node = directory.now.get(&name);
+            node.cloned().ok_or(io::ErrorKind::NotFound.into())
+        })
+    }
+
+    fn create_node(&self, path: &Path) -> io::Result<Arc<Node>> {
+        let node = Arc::new(Node {
+            crashable: self.crashable,
+            room: self.room.clone(),
+            contents: Mutex::default(),
+        });
+        self.with_parent(path, |directory, name| {
+            directory.change(self.crashable, NameChange::Link(name, node.clone()));
+            Ok(())
+        })?;
+        Ok(node)
+    }
+}
+
 fn apply_name(names: &mut Names, change: &NameChange) {
     match change {
         NameChange::Link(name, node) => {
@@ -160,7 +187,10 @@ fn apply_name(names: &mut Names, change: &NameChange) {
 impl Fs for MemoryFs {
     fn create_directory(&self, path: &Path) -> io::Result<()> {
         let mut state = lock(&self.state);
-        state.directories.entry(path.to_path_buf()).or_default();
+        for path in path.ancestors() {
+            let directory = state.directories.entry(path.to_path_buf()).or_default();
+            directory.is_durable |= path.parent().is_none();
+        }
         Ok(())
     }
 
@@ -172,38 +202,29 @@ impl Fs for MemoryFs {
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        let node = Arc::new(Node {
-            crashable: self.crashable,
-            room: self.room.clone(),
-            contents: Mutex::default(),
-        });
-        let crashable = self.crashable;
-        self.with_parent(path, |directory, name| {
-            directory.change(crashable, NameChange::Link(name, node.clone()));
-            Ok(())
-        })?;
-        Ok(Arc::new(MemoryFile(node)))
+        Ok(Arc::new(MemoryFile(self.create_node(path)?)))
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        self.with_parent(path, |directory, name| {
-            let node = directory.now.get(&name).ok_or(io::ErrorKind::NotFound)?;
-            Ok(Arc::new(MemoryFile(node.clone())) as Arc<dyn File>)
-        })
+        Ok(Arc::new(MemoryFile(self.node(path)?)))
     }
 
-    fn open_log(&self, path: &Path, length: u64, _: LogWrites) -> io::Result<Arc<dyn File>> {
-        let file = match self.open(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => self.create(path)?,
-            opened => opened?,
+    fn open_log(&self, path: &Path, length: u64, writes: LogWrites) -> io::Result<Arc<dyn File>> {
+        let node = match self.node(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.create_node(path)?,
+            found => found?,
         };
+        let file = MemoryFile(node);
         let present = file.length()?;
         if present < length && self.crashable {
             file.set_length(length)?;
         } else if present < length {
             file.write_at(&vec![0; (length - present) as usize], present)?;
         }
-        Ok(file)
+        if self.crashable && writes == LogWrites::AtSync {
+            return Ok(Arc::new(GatheredLog::new(file, length)));
+        }
+        Ok(Arc::new(file))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -221,10 +242,7 @@ impl Fs for MemoryFs {
 
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         let crashable = self.crashable;
-        let node = self.with_parent(from, |directory, name| {
-            let node = directory.now.get(&name);
-            node.cloned().ok_or(io::ErrorKind::NotFound.into())
-        })?;
+        let node = self.node(from)?;
         self.with_parent(to, |directory, name| {
             if directory.now.contains_key(&name) {
                 return Err(io::ErrorKind::AlreadyExists.into());
@@ -247,6 +265,9 @@ impl Fs for MemoryFs {
 
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
         let mut state = lock(&self.state);
+        for (inner, directory) in &mut state.directories {
+            directory.is_durable |= inner.parent() == Some(path);
+        }
         let directory = state.directories.get_mut(path);
         let directory = directory.ok_or(io::ErrorKind::NotFound)?;
         if self.crashable {

@@ -108,7 +108,9 @@ impl From<lazurite_engine::Error> for Failure {
             Error::Io { .. }
             | Error::Corrupt { .. }
             | Error::UnknownFormat { .. }
-            | Error::UnknownKeyspace { .. } => {
+            | Error::UnknownKeyspace { .. }
+            | Error::UnknownValue
+            | Error::InvalidOption { .. } => {
                 tracing::error!(%error, "the store failed");
                 known::INTERNAL_ERROR.into()
             }

@@ -1,0 +1,116 @@
+//! A log whose writes reach the file at syncs only, as `fs/gathered.rs` writes them to a disk: the crash tests of
+//! [`LogWrites::AtSync`](crate::fs::LogWrites).
+
+use super::{File, MemoryFile, lock};
+use crate::fs::PAGE_BYTES;
+use std::io;
+use std::sync::Mutex;
+
+/// What was not written yet goes with the process.
+#[derive(Debug)]
+pub(super) struct GatheredLog {
+    file: MemoryFile,
+    /// Bytes that are allocated. What lies behind the last whole page of them goes to the file at once.
+    length: u64,
+    pending: Mutex<Pending>,
+}
+
+/// What is to be written, in one piece.
+#[derive(Debug, Default)]
+struct Pending {
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl GatheredLog {
+    pub(super) fn new(file: MemoryFile, length: u64) -> GatheredLog {
+        GatheredLog {
+            file,
+            length,
+            pending: Mutex::default(),
+        }
+    }
+
+    /// Writes whole pages: what stood behind the bytes becomes zeros, to the end of the page.
+    fn write_out(&self, pending: &mut Pending) -> io::Result<()> {
+        if pending.bytes.is_empty() {
+            return Ok(());
+        }
+        let Pending { start, mut bytes } = std::mem::take(pending);
+        let end = (start + bytes.len() as u64).next_multiple_of(PAGE_BYTES as u64);
+        bytes.resize((end - start) as usize, 0);
+        self.file.write_at(&bytes, start)
+    }
+}
+
+impl File for GatheredLog {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.write_out(&mut lock(&self.pending))?;
+        self.file.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let mut pending = lock(&self.pending);
+        let end = pending.start + pending.bytes.len() as u64;
+        let whole_pages = self.length / PAGE_BYTES as u64 * PAGE_BYTES as u64;
+        let is_behind = offset + bytes.len() as u64 > whole_pages;
+        if is_behind || end != offset {
+            self.write_out(&mut pending)?;
+        }
+        if is_behind {
+            return self.file.write_at(bytes, offset);
+        }
+        if pending.bytes.is_empty() {
+            pending.start = offset;
+        }
+        pending.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.write_out(&mut lock(&self.pending))?;
+        self.file.sync()
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        self.file.length()
+    }
+
+    fn set_length(&self, length: u64) -> io::Result<()> {
+        self.write_out(&mut lock(&self.pending))?;
+        self.file.set_length(length.max(self.length))
+    }
+}
+
+impl Drop for GatheredLog {
+    fn drop(&mut self) {
+        let _ = self.write_out(&mut lock(&self.pending));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fs::{Fs, Keep, LogWrites, MemoryFs};
+    use std::path::Path;
+
+    #[test]
+    fn the_death_of_the_process_takes_what_was_not_synced_and_a_sync_clears_the_page() {
+        let path = Path::new("/d/log");
+        let fs = MemoryFs::crashable();
+        fs.create_directory(Path::new("/d")).unwrap();
+        fs.create(path).unwrap().write_at(&[9; 8192], 0).unwrap();
+        let log = fs.open_log(path, 8192, LogWrites::AtSync).unwrap();
+        log.write_at(b"one", 0).unwrap();
+        let left = |fs: &MemoryFs| fs.crash(1, Keep::Everything).files().remove(0).1;
+        assert_eq!(left(&fs), [9; 8192]);
+        log.sync().unwrap();
+        log.write_at(b"two", 3).unwrap();
+        let mut expected = vec![0; 4096];
+        expected[..3].copy_from_slice(b"one");
+        expected.extend([9; 4096]);
+        assert_eq!(left(&fs), expected);
+        drop(log);
+        expected[3..6].copy_from_slice(b"two");
+        assert_eq!(left(&fs), expected);
+    }
+}
