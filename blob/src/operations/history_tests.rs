@@ -92,6 +92,54 @@ fn a_snapshot_that_has_to_stay_keeps_all_of_them() {
 }
 
 #[test]
+fn a_refused_deletion_of_many_snapshots_deletes_none() {
+    for snapshots in [DeleteSnapshots::Include, DeleteSnapshots::Only] {
+        let (store, _) = with_many_snapshots(AccountPolicy::default());
+        let acquire = LeaseAction::Acquire {
+            duration: LeaseDuration::Infinite,
+            proposed: Some(Guid(1)),
+        };
+        store.lease("name", acquire, at(6)).unwrap();
+        let delete = || store.delete_with("name", BlobState::Current, with_snapshots(snapshots));
+        assert_err!(delete(), Error::LeaseIdMissing);
+        assert_eq!(store.count("snapshot", at(6)), MANY);
+        assert_eq!(store.read("name").unwrap(), b"body");
+    }
+    let (store, _) = with_many_snapshots(AccountPolicy::default());
+    let held = store.service.set_blob_legal_hold(&address("name"), true);
+    held.unwrap().wait().unwrap();
+    let refused = store.delete_with("name", BlobState::Current, include());
+    assert_err!(refused, Error::BlobImmutableDueToPolicy);
+    assert_eq!(store.count("snapshot", at(6)), MANY);
+}
+
+/// The writer starts once it has seen that the first snapshot is gone, when the last one may still be there.
+#[test]
+fn a_writer_between_the_steps_of_a_deletion_waits_for_the_last() {
+    for _ in 0..4 {
+        let (store, snapshots) = with_many_snapshots(AccountPolicy::default());
+        let service = &store.service;
+        let [first, last] = [0, MANY - 1].map(|index| BlobAddress {
+            state: BlobState::Snapshot(snapshots[index]),
+            ..address("name")
+        });
+        std::thread::scope(|scope| {
+            let hold = scope.spawn(|| {
+                let none = Conditions::default();
+                while service.get_blob_properties(&first, &none).is_ok() {
+                    std::hint::spin_loop();
+                }
+                service.set_blob_legal_hold(&last, true).map(|_| ())
+            });
+            let deleted = service.delete_blob(&address("name"), &include());
+            deleted.unwrap().1.wait().unwrap();
+            assert_err!(hold.join().unwrap(), Error::BlobNotFound);
+        });
+        store.empty();
+    }
+}
+
+#[test]
 fn deletions_of_one_name_come_back_in_any_number() {
     let store = keeping(soft_delete(3));
     for number in 0..MANY {

@@ -277,6 +277,16 @@ fn diff_has_what_was_written_and_cleared_since() {
 }
 
 #[test]
+fn pages_written_next_to_each_other_are_one_range() {
+    let store = store();
+    store.put_page_blob("pages", 100 * 512);
+    for start in [1024, 0, 512, 4096, 1536] {
+        store.put_page("pages", start, &[1; 512]).unwrap();
+    }
+    assert_eq!(store.written(), [(0, 2048), (4096, 4608)]);
+}
+
+#[test]
 fn page_ranges_come_page_by_page() {
     let store = store();
     store.put_page_blob("pages", 100 * 512);
