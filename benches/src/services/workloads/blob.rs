@@ -1,7 +1,10 @@
 //! Workloads on blobs, but for listing.
 
+use std::io::Read;
+
 use super::blob_loads::{
-    Append, AppendAndSnapshot, Blocks, CONTAINER, DeleteAndPut, Get, GetRange, Names, Put, noise,
+    Append, AppendAndSnapshot, Blocks, CONTAINER, DeleteAndPut, Get, GetRange, InParts, Names,
+    PartKind, Put, WritePages, noise,
 };
 use crate::client::Service;
 use crate::load::{Limit, Load};
@@ -22,6 +25,11 @@ const BLOCK_BYTES: f64 = (8 * MIB) as f64;
 const RANGE_BYTES: usize = 64 * KIB;
 /// What is written to find out how fast the disk is.
 const DISK_MIB: f64 = 2048.0;
+/// Parts of a blob that is written in small ones, and their size: one page.
+const PARTS: f64 = 50_000.0;
+const PART_BYTES: usize = 512;
+/// Size of the writes that fill a page blob.
+const FILL_BYTES: usize = 64 * KIB;
 /// Uploads at once where the memory that they take is looked at.
 const UPLOADS: usize = 64;
 
@@ -124,6 +132,90 @@ pub(super) fn history(bench: &mut Bench) -> Outcome<()> {
         |scene| AppendAndSnapshot::new(scene, &block),
     );
     bench.compare(&plan.at(&[1, 16]).kinds(&["append", "create", "snapshot"]))
+}
+
+/// A blob in 50,000 parts of 512 bytes got beside the same bytes put at once. Pages are written in no order.
+pub(super) fn parts(bench: &mut Bench) -> Outcome<()> {
+    let content = noise(bench.scaled(PARTS, 20) as usize * PART_BYTES);
+    let kinds = [
+        ("flat", None),
+        ("appends", Some(PartKind::Appends)),
+        ("blocks", Some(PartKind::Blocks)),
+        ("pages", Some(PartKind::Pages)),
+    ];
+    let peers = bench.start(&[Peer::Lazurite])?;
+    for peer in &peers {
+        create_container(peer)?;
+    }
+    for (number, (name, kind)) in (0..).zip(kinds) {
+        let names = Names::new(number, 1);
+        for peer in &peers {
+            let account = peer.account();
+            match kind {
+                None => peer.fill(Service::Blob, 1, &mut Put::new(account, names, &content))?,
+                Some(kind) => {
+                    let mut load = InParts::new(account, kind, names, &content, PART_BYTES);
+                    peer.fill(Service::Blob, 1, &mut load)?;
+                }
+            }
+            check_content(peer, names, &content)?;
+        }
+        let name = format!("blob get 25 MB {name}");
+        let get = Plan::new(
+            name,
+            Service::Blob,
+            |_| Ok(()),
+            |scene| Get::new(scene, names, content.len()),
+        );
+        bench.repeat(&get.at(&[1]), &peers)?;
+    }
+    Ok(())
+}
+
+/// Errors unless the first of the blobs is `content`.
+fn check_content(peer: &Running, names: Names, content: &[u8]) -> Outcome<()> {
+    let mut found = Vec::new();
+    let body = peer.client().get_blob(CONTAINER, &names.name(0))?;
+    body.ok_or("the blob is not there")?
+        .read_to_end(&mut found)?;
+    match found == content {
+        true => Ok(()),
+        false => Err("the blob is not what was written".into()),
+    }
+}
+
+/// Writes of 4 KiB at random to a page blob that is full, alone and beside a reader of another blob.
+pub(super) fn pages(bench: &mut Bench) -> Outcome<()> {
+    let bytes = bench.scaled(LARGE_BYTES, 256 << 10) as usize;
+    let content = noise(bytes / FILL_BYTES * FILL_BYTES);
+    let (page, small) = (noise(4 * KIB), noise(4 * KIB));
+    let [written, read] = [0, 1].map(|data| Names::new(data, 1));
+    let prepare = |peer: &Running| {
+        fill(peer, &mut Put::new(peer.account(), read, &small))?;
+        let mut load = InParts::new(
+            peer.account(),
+            PartKind::Pages,
+            written,
+            &content,
+            FILL_BYTES,
+        );
+        peer.fill(Service::Blob, 1, &mut load)
+    };
+    let alone = Plan::new("blob page write 4 KiB", Service::Blob, prepare, |scene| {
+        WritePages::new(scene, written, content.len(), &page, None)
+    });
+    bench.compare(&alone.at(&[1, 64]).on(&[Peer::Lazurite]))?;
+    let beside = Plan::new(
+        "blob page write beside a reader",
+        Service::Blob,
+        prepare,
+        |scene| {
+            let reader = Some((read, small.len()));
+            WritePages::new(scene, written, content.len(), &page, reader)
+        },
+    );
+    let beside = beside.at(&[2, 65]).kinds(&["write", "get"]);
+    bench.compare(&beside.on(&[Peer::Lazurite]))
 }
 
 /// What is deleted is put again, so that as many are there.

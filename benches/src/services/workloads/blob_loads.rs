@@ -35,7 +35,7 @@ impl Names {
         Names { data, count }
     }
 
-    fn name(&self, number: u64) -> String {
+    pub(super) fn name(&self, number: u64) -> String {
         format!("d{:04}/b{number:09}", self.data)
     }
 
@@ -195,12 +195,13 @@ impl Blocks {
             next: scene.connections as u64,
         }
     }
+}
 
-    fn list_body() -> String {
-        let items = (0..BLOCKS).map(|index| format!("<Latest>{}</Latest>", block_id(index)));
-        let items: String = items.collect();
-        format!("<?xml version=\"1.0\" encoding=\"utf-8\"?><BlockList>{items}</BlockList>")
-    }
+/// The body of Put Block List for the blocks 0 to `count`, not included.
+fn list_body(count: usize) -> String {
+    let items = (0..count).map(|index| format!("<Latest>{}</Latest>", block_id(index)));
+    let items: String = items.collect();
+    format!("<?xml version=\"1.0\" encoding=\"utf-8\"?><BlockList>{items}</BlockList>")
 }
 
 /// All ids of a blob must have the same length. Source: Put Block, "URI parameters", `blockid`.
@@ -219,8 +220,7 @@ impl Load for Blocks {
             *block += 1;
             return Some(Expected::status(201));
         }
-        self.list
-            .write(out, &[&name], Blocks::list_body().as_bytes());
+        self.list.write(out, &[&name], list_body(BLOCKS).as_bytes());
         (*number, *block) = (self.next, 0);
         self.next += 1;
         Some(Expected::status(201).kind(1))
@@ -302,6 +302,169 @@ impl Load for AppendAndSnapshot {
         let expected = self.append.next(connection, out)?;
         self.is_due[connection] = expected.kind == 0;
         Some(expected)
+    }
+}
+
+/// What a blob is made of that is written in small parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PartKind {
+    Appends,
+    Blocks,
+    Pages,
+}
+
+/// Pages are written in the order of the multiples of this prime, so that neighbours are written at different times.
+const PAGE_STRIDE: usize = 7919;
+
+/// Writes one blob in parts of one size, on one connection.
+pub(super) struct InParts {
+    kind: PartKind,
+    create: Template,
+    part: Template,
+    list: Template,
+    name: String,
+    content: Arc<Vec<u8>>,
+    part_bytes: usize,
+    /// Requests so far. The first creates the blob, the last writes the block list, where there is one.
+    sent: usize,
+}
+
+impl InParts {
+    pub(super) fn new(
+        account: &Account,
+        kind: PartKind,
+        names: Names,
+        content: &Arc<Vec<u8>>,
+        part_bytes: usize,
+    ) -> InParts {
+        let put = |comp| {
+            request("PUT")
+                .query("comp", comp)
+                .header("content-type", "application/octet-stream")
+        };
+        let part = match kind {
+            PartKind::Appends => put("appendblock"),
+            PartKind::Blocks => put("block").query("blockid", Template::mark(1)),
+            PartKind::Pages => put_page(),
+        };
+        let create = match kind {
+            PartKind::Pages => create_page_blob(content.len()),
+            _ => request("PUT").header("x-ms-blob-type", "AppendBlob"),
+        };
+        InParts {
+            kind,
+            create: Template::new(account, create),
+            part: Template::new(account, part),
+            list: Template::new(account, put("blocklist")),
+            name: names.name(0),
+            content: content.clone(),
+            part_bytes,
+            sent: 0,
+        }
+    }
+}
+
+impl Load for InParts {
+    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
+        let count = self.content.len() / self.part_bytes;
+        let is_list = self.kind == PartKind::Blocks;
+        // A list of blocks needs no blob before.
+        let sent = self.sent.max(usize::from(is_list));
+        self.sent = sent + 1;
+        match sent.checked_sub(1) {
+            None => self.create.write(out, &[&self.name], b""),
+            Some(index) if index < count => {
+                let place = match self.kind {
+                    PartKind::Pages => index * PAGE_STRIDE % count,
+                    _ => index,
+                };
+                let range = place * self.part_bytes..(place + 1) * self.part_bytes;
+                let second = match self.kind {
+                    PartKind::Blocks => block_id(index),
+                    _ => range.start.to_string(),
+                };
+                let last = (range.end - 1).to_string();
+                let values = [&*self.name, &second, &last];
+                self.part.write_long(out, &values, &self.content, range);
+            }
+            Some(index) if index == count && is_list => {
+                let body = list_body(count);
+                self.list.write(out, &[&self.name], body.as_bytes());
+            }
+            Some(_) => return None,
+        }
+        Some(Expected::status(201))
+    }
+}
+
+fn create_page_blob(bytes: usize) -> Request<'static> {
+    request("PUT")
+        .header("x-ms-blob-type", "PageBlob")
+        .header("x-ms-blob-content-length", bytes)
+}
+
+/// Put Page of the bytes from the value 1 to the value 2, included.
+fn put_page() -> Request<'static> {
+    let range = format!("bytes={}-{}", Template::mark(1), Template::mark(2));
+    request("PUT")
+        .query("comp", "page")
+        .header("content-type", "application/octet-stream")
+        .header("x-ms-page-write", "update")
+        .header("x-ms-range", range)
+}
+
+/// Writes pages at random to one blob; with a reader, the last connection gets another blob meanwhile.
+pub(super) struct WritePages {
+    write: Template,
+    random: Random,
+    name: String,
+    content: Arc<Vec<u8>>,
+    blob_bytes: u64,
+    /// The reader's connection and what it does.
+    reader: Option<(usize, Get)>,
+}
+
+impl WritePages {
+    pub(super) fn new(
+        scene: &Scene,
+        names: Names,
+        blob_bytes: usize,
+        content: &Arc<Vec<u8>>,
+        read: Option<(Names, usize)>,
+    ) -> WritePages {
+        let reader = read.map(|(names, bytes)| Get::new(scene, names, bytes));
+        WritePages {
+            write: Template::new(scene.account, put_page()),
+            random: Random::new(scene.serial),
+            name: names.name(0),
+            content: content.clone(),
+            blob_bytes: blob_bytes as u64,
+            reader: reader.map(|get| (scene.connections - 1, get)),
+        }
+    }
+}
+
+impl Load for WritePages {
+    fn next(&mut self, connection: usize, out: &mut Outgoing) -> Option<Expected> {
+        if let Some((reader, get)) = &mut self.reader
+            && *reader == connection
+        {
+            return get.next(connection, out).map(|expected| expected.kind(1));
+        }
+        let length = self.content.len() as u64;
+        let first = self.random.below(self.blob_bytes / length) * length;
+        let [from, to] = [first, first + length - 1].map(|at| at.to_string());
+        let whole = 0..self.content.len();
+        let values = [&*self.name, &from, &to];
+        self.write.write_long(out, &values, &self.content, whole);
+        Some(Expected::status(201))
+    }
+
+    fn answered(&mut self, connection: usize, answer: &Answer) -> Result<(), String> {
+        match &mut self.reader {
+            Some((reader, get)) if *reader == connection => get.answered(connection, answer),
+            _ => Ok(()),
+        }
     }
 }
 

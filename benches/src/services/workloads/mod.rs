@@ -31,6 +31,8 @@ pub(crate) enum Workload {
     TableRange,
     /// A partition of 10,000 entities, filtered by a property.
     TableScan,
+    /// Entities of ten partitions by RowKey alone.
+    TableRowKey,
     /// Transactions of a hundred inserts.
     TableTransaction,
     /// 100,000 upserts, each into a partition of its own.
@@ -59,6 +61,10 @@ pub(crate) enum Workload {
     BlobAppend,
     /// Blocks of 1 KiB appended, with a snapshot after each.
     BlobHistory,
+    /// A blob in 50,000 small parts got, beside the same bytes put at once.
+    BlobParts,
+    /// Pages of 4 KiB written at random, alone and beside a reader of another blob.
+    BlobPages,
     /// Blobs among 10 thousand, 100 thousand and a million listed.
     BlobList,
     /// Blobs among 10,000 deleted.
@@ -97,6 +103,7 @@ impl Workload {
             Workload::TableGet => table::get(bench),
             Workload::TableRange => table::range(bench),
             Workload::TableScan => table::scan(bench),
+            Workload::TableRowKey => table::row_key(bench),
             Workload::TableTransaction => table::transaction(bench),
             Workload::TablePartitions => table::partitions(bench),
             Workload::TableDeep => table::deep(bench),
@@ -111,6 +118,8 @@ impl Workload {
             Workload::BlobLarge => blob::large(bench),
             Workload::BlobAppend => blob::append(bench),
             Workload::BlobHistory => blob::history(bench),
+            Workload::BlobParts => blob::parts(bench),
+            Workload::BlobPages => blob::pages(bench),
             Workload::BlobList => list::run(bench),
             Workload::BlobDelete => blob::delete(bench),
             Workload::BlobUploads => blob::uploads(bench),
@@ -125,6 +134,7 @@ impl Workload {
             | Workload::TableGet
             | Workload::TableRange
             | Workload::TableScan
+            | Workload::TableRowKey
             | Workload::TableTransaction
             | Workload::TablePartitions
             | Workload::TableDeep => Part::Table,
@@ -139,6 +149,8 @@ impl Workload {
             | Workload::BlobLarge
             | Workload::BlobAppend
             | Workload::BlobHistory
+            | Workload::BlobParts
+            | Workload::BlobPages
             | Workload::BlobList
             | Workload::BlobDelete
             | Workload::BlobUploads => Part::Blob,

@@ -1,7 +1,7 @@
 //! Workloads on tables.
 
 use super::table_loads::{
-    Get, Insert, Merge, Partitions, Range, Rows, Scan, TABLE, Transactions, Upsert,
+    ByRowKey, Get, Insert, Merge, Partitions, Range, Rows, Scan, TABLE, Transactions, Upsert,
 };
 use super::{DEPTHS, depth};
 use crate::client::Service;
@@ -76,6 +76,23 @@ pub(super) fn scan(bench: &mut Bench) -> Outcome<()> {
         |scene| Scan::new(scene, one_partition(), count),
     );
     bench.compare(&plan.at(&[1, 16]).items(count as f64))
+}
+
+/// Ten partitions, and conditions on RowKey that name none of them.
+pub(super) fn row_key(bench: &mut Bench) -> Outcome<()> {
+    let partition_rows = bench.scaled(ROWS, 100).next_multiple_of(100);
+    let count = 10 * partition_rows;
+    let rows = || Rows::small(0).in_partitions_of(partition_rows);
+    for (name, is_range) in [("table RowKey eq", false), ("table RowKey lt", true)] {
+        let plan = Plan::new(
+            name,
+            Service::Table,
+            |peer| fill(peer, &rows(), 0..count),
+            |scene| ByRowKey::new(scene, rows(), count, is_range),
+        );
+        bench.compare(&plan.at(&[1, 16]).on(&[Peer::Lazurite]))?;
+    }
+    Ok(())
 }
 
 pub(super) fn transaction(bench: &mut Bench) -> Outcome<()> {

@@ -61,6 +61,14 @@ impl Rows {
         }
     }
 
+    /// The same, so many with one PartitionKey.
+    pub(super) fn in_partitions_of(self, partition_rows: u64) -> Rows {
+        Rows {
+            partition_rows,
+            ..self
+        }
+    }
+
     fn partition(&self, row: u64) -> String {
         format!("p{:04}-{:06}", self.data, row / self.partition_rows)
     }
@@ -360,6 +368,54 @@ impl Load for Scan {
 
     fn answered(&mut self, _connection: usize, answer: &Answer) -> Result<(), String> {
         self.rows.check(answer, (self.count / ONE_OF).max(1))
+    }
+}
+
+/// Entities that a range of RowKeys over several partitions has.
+const FEW: u64 = 5;
+
+/// Asks for an entity by its RowKey alone, or for the few of several partitions whose RowKey is below one.
+pub(super) struct ByRowKey {
+    template: Template,
+    rows: Rows,
+    random: Random,
+    count: u64,
+    is_range: bool,
+}
+
+impl ByRowKey {
+    pub(super) fn new(scene: &Scene, rows: Rows, count: u64, is_range: bool) -> ByRowKey {
+        let mark = Template::mark(0);
+        let filter = if is_range {
+            let [first, last] = [0, count - 1].map(|row| rows.partition(row));
+            format!("PartitionKey gt '{first}' and PartitionKey lt '{last}' and RowKey lt '{mark}'")
+        } else {
+            format!("RowKey eq '{mark}'")
+        };
+        let request = request("GET", format!("/{TABLE}()")).query("$filter", filter);
+        ByRowKey {
+            template: Template::new(scene.account, request),
+            rows,
+            random: Random::new(scene.serial),
+            count,
+            is_range,
+        }
+    }
+}
+
+impl Load for ByRowKey {
+    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
+        // RowKeys rise from one partition to the next: only the second has some below this.
+        let row = match self.is_range {
+            true => self.rows.partition_rows + FEW,
+            false => self.random.below(self.count),
+        };
+        self.template.write(out, &[&Rows::row_key(row)], b"");
+        Some(Expected::status(200))
+    }
+
+    fn answered(&mut self, _connection: usize, answer: &Answer) -> Result<(), String> {
+        self.rows.check(answer, if self.is_range { FEW } else { 1 })
     }
 }
 
