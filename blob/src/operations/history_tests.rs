@@ -109,7 +109,7 @@ fn a_refused_deletion_of_many_snapshots_deletes_none() {
     let held = store.service.set_blob_legal_hold(&address("name"), true);
     held.unwrap().wait().unwrap();
     let refused = store.delete_with("name", BlobState::Current, include());
-    assert_err!(refused, Error::BlobImmutableDueToPolicy);
+    assert_err!(refused, Error::BlobImmutableDueToLegalHold);
     assert_eq!(store.count("snapshot", at(6)), MANY);
 }
 
