@@ -36,6 +36,11 @@ pub(crate) enum Command {
     /// Sixteen connections get a blob of a kibibyte: alone, then while the others are there, then alone again. A quarter of the hostile ones
     /// send a head byte by byte, a quarter a body; a quarter ask for 64 MiB and never read; the rest send 60 KB without a right every second.
     Crowd(CrowdArgs),
+    /// What ordinary clients notice of one that sends the heaviest requests there are
+    ///
+    /// Sixteen connections get a blob of a kibibyte: alone, then beside each of the heavy requests in turn, such as a list of 50,000
+    /// blocks or a filter over 10,000 entities, one after the other with a tenth of a second between them.
+    Neighbours(NeighboursArgs),
     /// The three services on a disk and a clock that misbehave, with a ledger of what was acknowledged.
     ///
     /// Runs in this process. Every two seconds something happens: the system's clock is set by up to two minutes, back or forth; syncs hang
@@ -165,6 +170,16 @@ pub(crate) struct CrowdArgs {
     pub(crate) hostile: usize,
     /// How long the honest ones are measured alone, and beside the others
     #[arg(long, default_value_t = 60)]
+    pub(crate) seconds: u64,
+}
+
+#[derive(Args)]
+pub(crate) struct NeighboursArgs {
+    /// The server binary
+    #[arg(long, value_name = "BINARY")]
+    pub(crate) spawn: PathBuf,
+    /// How long the ordinary ones are measured beside each
+    #[arg(long, default_value_t = 10)]
     pub(crate) seconds: u64,
 }
 

@@ -8,18 +8,13 @@ use std::time::{Duration, Instant};
 
 use crate::cli::CrowdArgs;
 use crate::client::{Account, Client, Outgoing, Request, Service, Template};
-use crate::load::{Driver, Expected, Limit, Load, Met};
-use crate::random::Random;
+use crate::honest::{self, CONTAINER, SMALL, address, noise, rate};
+use crate::load::Met;
 use crate::report::{Outcome, Report};
 use crate::server::Server;
 
-const CONTAINER: &str = "crowd";
-const SMALL: &str = "small";
 const LARGE: &str = "large";
-const SMALL_BYTES: usize = 1 << 10;
 const LARGE_BYTES: usize = 64 << 20;
-/// Honest clients.
-const HONEST: usize = 16;
 /// How often every connection of the crowd does what it does.
 const BEAT: Duration = Duration::from_secs(1);
 /// A request that takes much to refuse: its length in bytes.
@@ -54,8 +49,7 @@ pub(crate) fn run(args: &CrowdArgs) -> Outcome<Report> {
     let scratch = tempfile::tempdir()?;
     let server = Server::start(&args.spawn, &scratch.path().join("data"))?;
     let client = Client::new(server.account());
-    client.create_container(CONTAINER)?;
-    client.put_blob(CONTAINER, SMALL, &noise(SMALL_BYTES))?;
+    honest::store(&client)?;
     client.put_blob(CONTAINER, LARGE, &noise(LARGE_BYTES))?;
 
     let mut report = Report::default();
@@ -65,7 +59,7 @@ pub(crate) fn run(args: &CrowdArgs) -> Outcome<Report> {
     ));
     let watch = Watch::default();
     let alone =
-        thread::scope(|scope| watch.during(scope, &server, || honest(&server, args.time())))?;
+        thread::scope(|scope| watch.during(scope, &server, || honest::get(&server, args.time())))?;
     report.remark(line("alone", &alone, &server, &watch));
 
     let crowd = Crowd {
@@ -79,7 +73,7 @@ pub(crate) fn run(args: &CrowdArgs) -> Outcome<Report> {
     let beside = thread::scope(|scope| {
         scope.spawn(|| crowd.act(args.idle, args.hostile));
         crowd.wait_for_beat();
-        let beside = watch.during(scope, &server, || honest(&server, args.time()));
+        let beside = watch.during(scope, &server, || honest::get(&server, args.time()));
         crowd.is_over.store(true, Ordering::Relaxed);
         beside
     })?;
@@ -91,10 +85,10 @@ pub(crate) fn run(args: &CrowdArgs) -> Outcome<Report> {
         crowd.open.load(Ordering::Relaxed)
     ));
 
-    let after = honest(&server, args.time().min(Duration::from_secs(10)))?;
+    let after = honest::get(&server, args.time().min(Duration::from_secs(10)))?;
     report.remark(line("afterwards", &after, &server, &watch));
     // What could not be opened or written would have made the store refuse writes.
-    client.put_blob(CONTAINER, SMALL, &noise(SMALL_BYTES))?;
+    client.put_blob(CONTAINER, "afterwards", b"")?;
     client.create_table("Afterwards")?;
     client.create_queue("afterwards")?;
     let rate = rate(&beside) / rate(&alone);
@@ -115,23 +109,6 @@ impl CrowdArgs {
     fn time(&self) -> Duration {
         Duration::from_secs(self.seconds)
     }
-}
-
-fn noise(bytes: usize) -> Vec<u8> {
-    let mut content = vec![0; bytes];
-    Random::new(1).fill(&mut content);
-    content
-}
-
-fn address(account: &Account) -> Outcome<SocketAddr> {
-    let endpoint = account.endpoint(Service::Blob);
-    let rest = endpoint.strip_prefix("http://").unwrap_or(endpoint);
-    let host = rest.split('/').next().unwrap_or_default();
-    Ok(host.parse()?)
-}
-
-fn rate(met: &Met) -> f64 {
-    met.count(0) as f64 / met.elapsed.as_secs_f64().max(1e-3)
 }
 
 /// The most memory that the server had, looked at every 50 ms. Pages of mapped files do not count: the system takes them back when it
@@ -177,29 +154,6 @@ fn line(name: &str, met: &Met, server: &Server, watch: &Watch) -> String {
         server.memory().anonymous_kib >> 10,
         watch.most_kib.load(Ordering::Relaxed) >> 10
     )
-}
-
-/// Gets a blob of a kibibyte on each of the honest connections, one after the other.
-fn honest(server: &Server, time: Duration) -> Outcome<Met> {
-    let account = server.account();
-    let address = address(&account)?.to_string();
-    let mut driver = Driver::connect(&address, HONEST)?;
-    let get = Request::new(Service::Blob, "GET", format!("/{CONTAINER}/{SMALL}"));
-    let mut load = Get(Template::new(&account, get));
-    let met = driver.run(&mut load, Limit::time(time))?;
-    for wrong in &met.wrong {
-        eprintln!("  mismatch: {wrong}");
-    }
-    Ok(met)
-}
-
-struct Get(Template);
-
-impl Load for Get {
-    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
-        self.0.write(out, &[], b"");
-        Some(Expected::status(200))
-    }
 }
 
 /// What the crowd sends.

@@ -5,11 +5,13 @@ mod client;
 mod crowd;
 mod engine;
 mod gigabyte;
+mod honest;
 mod installed;
 mod job;
 mod kills;
 mod ledger;
 mod load;
+mod neighbours;
 mod process;
 mod random;
 mod report;
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
         Command::Job(args) => job::run(&args).map(shown),
         Command::Gigabyte(args) => gigabyte::run(&args).map(shown),
         Command::Crowd(args) => crowd::run(&args).map(shown),
+        Command::Neighbours(args) => neighbours::run(&args).map(shown),
         Command::Soak(args) => soak::run(&args).map(shown),
         Command::Start(args) => start::run(&args).map(shown),
         Command::Engine(args) => engine::run(&args),

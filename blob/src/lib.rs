@@ -83,8 +83,8 @@ use account::AccountPolicies;
 use etag::EtagClock;
 use lazurite_engine::{Db, IdSource, KeyLocks, Keyspace, KeyspaceOptions, WallClock};
 use locks::ContainerGates;
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex};
 
 /// The Blob service over one store. Shared by all threads; holds no state of its own but locks and the ETag clock.
 #[derive(Debug)]
@@ -98,6 +98,8 @@ pub struct BlobService {
     locks: KeyLocks,
     /// Held across a change of how many records name a file; taken after those of blobs.
     file_locks: KeyLocks,
+    /// Held by a sweep, so that no two of them drop the same records.
+    sweeping: Mutex<()>,
     policies: AccountPolicies,
     etags: EtagClock,
     /// Operations under way that hold locks for long.
@@ -149,6 +151,7 @@ impl BlobService {
             gates: ContainerGates::default(),
             locks: KeyLocks::default(),
             file_locks: KeyLocks::default(),
+            sweeping: Mutex::default(),
             policies: AccountPolicies::default(),
             etags: EtagClock::default(),
             long_work: AtomicUsize::new(0),

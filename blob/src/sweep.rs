@@ -14,6 +14,7 @@ use crate::model::{Blob, BlobRecord};
 use crate::moment::Moment;
 use crate::operations::{Action, BlobWrite, Place};
 use lazurite_engine::{Batch, Direction, KeyRange, Keyspace};
+use std::sync::PoisonError;
 use std::time::{Duration, SystemTime};
 
 /// How long uncommitted blocks stay after the last of them was put. Source: Put Block, "Remarks".
@@ -89,8 +90,9 @@ impl BlobService {
     /// Does what is due: drops uncommitted blocks after a week, what was deleted after its retention, what has expired. At most
     /// `steps_max` steps of bounded size, so that a caller can pace it. Errors: those of the engine, `InternalError`.
     ///
-    /// What cannot be done is put off and told in [`Swept::failures`]; the rest goes on.
+    /// What cannot be done is put off and told in [`Swept::failures`]; the rest goes on. A second sweep waits for the first.
     pub fn sweep(&self, steps_max: u32) -> Result<Swept> {
+        let _alone = self.sweeping.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut steps, mut failures) = (0, Vec::new());
         loop {
             let next = self.next_timer()?;
