@@ -1,8 +1,6 @@
 //! Entity group transactions. Source: Performing Entity Group Transactions.
 
-use super::super::body::{
-    DOCUMENT_BYTES_MAX, RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect_parsed,
-};
+use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
 use super::super::error::{Failure, Result, known, table_json_body};
 use super::super::headers::{empty, put};
 use super::address::Address;
@@ -20,7 +18,9 @@ use crate::http::run::{cross, cross_in_turn};
 use axum::body::Body;
 use axum::http::header::ACCEPT;
 use axum::http::{HeaderValue, Response};
+use bytes::Bytes;
 use http_body_util::BodyExt;
+use lazurite_engine::Ticket;
 use lazurite_table::{DateTime, ETag, Entity, Write, check_table_name};
 
 /// One operation of a changeset, read and allowed.
@@ -38,27 +38,59 @@ struct FailedChange {
     level: Level,
 }
 
+/// The answers of all operations, or the one of the first that failed.
+type Applied = std::result::Result<(Vec<SubResponse>, Ticket), FailedChange>;
+
+/// What became of a batch on the thread that read it.
+enum Outcome {
+    /// It is one read, which is still to be answered.
+    Query(Box<Request>, SubRequest),
+    /// The store makes writers wait, which they do in turn.
+    Waiting(Box<Request>, Vec<Change>),
+    Applied(Applied),
+}
+
 pub async fn execute(
     request: Request,
     caller: &Caller,
     body: RequestBody,
 ) -> Result<Response<Body>> {
     let media_type = request.context.required_header("content-type")?;
-    let read = move |document: &[u8]| {
-        multipart::read(&media_type, document).map_err(|error| {
-            let message = format!("The batch cannot be read: {error}.");
-            Failure::new(400, "InvalidInput", message)
-        })
+    let (id, now, db) = (
+        request.context.request_id.clone(),
+        request.context.now,
+        request.app.db.clone(),
+    );
+    let document = collect(body, DOCUMENT_BYTES_MAX).await?;
+    let changes_caller = caller.clone();
+    // A batch is read where it is applied: one hop, and a long one holds no connection thread.
+    let outcome = cross(move || read_and_apply(request, &changes_caller, &media_type, document));
+    let applied = match outcome.await? {
+        Outcome::Query(request, query) => {
+            let answer = answer_query(*request, caller, query).await?;
+            return Ok(answer_batch(&id, &[answer], false));
+        }
+        Outcome::Waiting(request, changes) => {
+            cross_in_turn(move || apply(&request, changes)).await?
+        }
+        Outcome::Applied(applied) => applied,
     };
-    let batch = collect_parsed(body, DOCUMENT_BYTES_MAX, read).await?;
-    let id = request.context.request_id.clone();
-    let (responses, changeset) = match batch {
-        Batch::Query(query) => (vec![answer_query(request, caller, query).await?], false),
-        Batch::Changeset(operations) => {
-            (answer_changeset(request, caller, operations).await?, true)
+    let responses = match applied {
+        Ok((answers, ticket)) => {
+            ticket.await?;
+            answers
+        }
+        Err(failed) => {
+            // As `run::write` does with a refusal.
+            db.ticket().await?;
+            vec![failed.answer(&id, now)]
         }
     };
-    let (boundary, body) = multipart::write(&id, &responses, changeset);
+    Ok(answer_batch(&id, &responses, true))
+}
+
+fn answer_batch(id: &str, responses: &[SubResponse], changeset: bool) -> Response<Body> {
+    let (boundary, body) = multipart::write(id, responses, changeset);
     let mut response = empty(202);
     *response.body_mut() = Body::from(body);
     put(
@@ -67,33 +99,30 @@ pub async fn execute(
         format!("multipart/mixed; boundary={boundary}"),
     );
     put(&mut response, "x-content-type-options", "nosniff");
-    Ok(uncached(response))
+    uncached(response)
 }
 
-/// The answers of all operations, or the one of the first that failed.
-async fn answer_changeset(
+fn read_and_apply(
     request: Request,
     caller: &Caller,
-    operations: Vec<SubRequest>,
-) -> Result<Vec<SubResponse>> {
-    let (context_id, now) = (request.context.request_id.clone(), request.context.now);
-    let length: usize = operations.iter().map(|sub| sub.body.len()).sum();
-    let (request, changes) = if length > SMALL_DOCUMENT_BYTES_MAX {
-        let caller = caller.clone();
-        cross(move || {
-            let changes = read_changes(&request, &caller, operations);
-            Ok((request, changes))
-        })
-        .await?
-    } else {
-        let changes = read_changes(&request, caller, operations);
-        (request, changes)
-    };
-    let applied = match changes {
-        Ok(changes) => apply(request, changes).await?,
-        Err(failed) => Err(failed),
-    };
-    Ok(applied.unwrap_or_else(|failed| vec![failed.answer(&context_id, now)]))
+    media_type: &str,
+    document: Bytes,
+) -> Result<Outcome> {
+    let batch = multipart::read(media_type, &document).map_err(|error| {
+        let message = format!("The batch cannot be read: {error}.");
+        Failure::new(400, "InvalidInput", message)
+    })?;
+    drop(document);
+    match batch {
+        Batch::Query(query) => Ok(Outcome::Query(Box::new(request), query)),
+        Batch::Changeset(operations) => match read_changes(&request, caller, operations) {
+            Ok(changes) if request.app.db.makes_writers_wait() => {
+                Ok(Outcome::Waiting(Box::new(request), changes))
+            }
+            Ok(changes) => apply(&request, changes).map(Outcome::Applied),
+            Err(failed) => Ok(Outcome::Applied(Err(failed))),
+        },
+    }
 }
 
 /// Reads all operations, or as many as there are before the first that is wrong, which is returned.
@@ -195,84 +224,51 @@ fn address(target: &str) -> Result<Address> {
     Address::parse(&path[resource_start..])
 }
 
-async fn apply(
-    request: Request,
-    changes: Vec<Change>,
-) -> Result<std::result::Result<Vec<SubResponse>, FailedChange>> {
-    let level = |index: usize| {
-        changes
-            .get(index)
-            .map_or(Level::Minimal, |change| change.level)
-    };
-    let failed = |index, failure| {
+/// Applies the operations of one table, all or none. Blocks while the store makes writers wait.
+fn apply(request: &Request, changes: Vec<Change>) -> Result<Applied> {
+    let refused = |index: usize, level, failure| {
         Ok(Err(FailedChange {
             index,
             failure,
-            level: level(index),
+            level,
         }))
     };
     let Some(first) = changes.first() else {
-        return failed(0, known::INVALID_INPUT.into());
+        return refused(0, Level::Minimal, known::INVALID_INPUT.into());
     };
-    if let Some(index) = changes
-        .iter()
-        .position(|change| !change.table.eq_ignore_ascii_case(&first.table))
-    {
-        return failed(index, known::INVALID_INPUT.into());
+    let table = first.table.clone();
+    let other = |change: &Change| !change.table.eq_ignore_ascii_case(&table);
+    if let Some(index) = changes.iter().position(other) {
+        return refused(index, changes[index].level, known::INVALID_INPUT.into());
     }
-    let db = request.app.db.clone();
-    let outcome = cross_in_turn(move || {
-        let table = changes[0].table.clone();
-        let (operations, rest): (Vec<_>, Vec<_>) = changes
-            .into_iter()
-            .map(|change| (change.operation, (change.prefer, change.level)))
-            .unzip();
-        match request
-            .app
-            .tables
-            .execute_transaction(request.account(), &table, &operations)
-        {
-            Ok((timestamps, ticket)) => {
-                let answers = operations.into_iter().zip(rest).zip(timestamps);
-                let answers = answers.map(|((operation, (prefer, level)), timestamp)| {
-                    let frame = Frame {
-                        level,
-                        base_url: &request.context.base_url,
-                        account: request.account(),
-                        table: &table,
-                        select: None,
-                    };
-                    answer_change(&frame, operation, prefer, timestamp)
-                });
-                Ok(Ok((answers.collect::<Result<Vec<_>>>()?, ticket)))
-            }
-            Err(error) => {
-                let failure = Failure::from(error.error);
-                if failure.status.is_server_error() {
-                    // No fault of any operation, so none is named.
-                    return Err(failure);
-                }
-                let level = rest
-                    .get(error.index)
-                    .map_or(Level::Minimal, |(_, level)| *level);
-                Ok(Err(FailedChange {
-                    index: error.index,
-                    failure,
+    let (operations, rest): (Vec<_>, Vec<_>) = changes
+        .into_iter()
+        .map(|change| (change.operation, (change.prefer, change.level)))
+        .unzip();
+    let tables = &request.app.tables;
+    match tables.execute_transaction(request.account(), &table, &operations) {
+        Ok((timestamps, ticket)) => {
+            let answers = operations.into_iter().zip(rest).zip(timestamps);
+            let answers = answers.map(|((operation, (prefer, level)), timestamp)| {
+                let frame = Frame {
                     level,
-                }))
+                    base_url: &request.context.base_url,
+                    account: request.account(),
+                    table: &table,
+                    select: None,
+                };
+                answer_change(&frame, operation, prefer, timestamp)
+            });
+            Ok(Ok((answers.collect::<Result<_>>()?, ticket)))
+        }
+        Err(error) => {
+            let failure = Failure::from(error.error);
+            if failure.status.is_server_error() {
+                // No fault of any operation, so none is named.
+                return Err(failure);
             }
-        }
-    })
-    .await?;
-    match outcome {
-        Ok((answers, ticket)) => {
-            ticket.await?;
-            Ok(Ok(answers))
-        }
-        Err(failed) => {
-            // As `run::write` does with a refusal.
-            db.ticket().await?;
-            Ok(Err(failed))
+            let level = rest.get(error.index).map(|(_, level)| *level);
+            refused(error.index, level.unwrap_or(Level::Minimal), failure)
         }
     }
 }
