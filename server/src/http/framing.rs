@@ -102,19 +102,27 @@ impl FramingReader {
         let kept = LINE_BYTES_KEPT
             .saturating_sub(self.line.len())
             .min(part.len());
-        self.line.extend_from_slice(&part[..kept]);
+        let part = &part[..kept];
         let Some(end) = end else {
+            self.line.extend_from_slice(part);
             return &[];
         };
-        let line = std::mem::take(&mut self.line);
-        self.place = self.end_line(line.strip_suffix(b"\r").unwrap_or(&line));
-        // The next line is read into the same memory.
-        self.line = line;
-        self.line.clear();
+        // Most lines come whole, and are read where they lie.
+        if self.line.is_empty() {
+            self.place = self.end_line(part);
+        } else {
+            let mut line = std::mem::take(&mut self.line);
+            line.extend_from_slice(part);
+            self.place = self.end_line(&line);
+            // The next line is read into the same memory.
+            self.line = line;
+            self.line.clear();
+        }
         &bytes[end + 1..]
     }
 
     fn end_line(&mut self, line: &[u8]) -> Place {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
         match self.place {
             Place::Start if line.is_empty() => Place::Start,
             Place::HeaderLine if line.is_empty() => self.end_head(),
@@ -133,6 +141,15 @@ impl FramingReader {
     }
 
     fn header(&mut self, line: &[u8]) -> Place {
+        let may_matter = match line.first() {
+            Some(b'x' | b'X') => is_metadata(line),
+            Some(b'c' | b'C' | b't' | b'T') => true,
+            Some(first) => first.is_ascii_whitespace(),
+            None => false,
+        };
+        if !may_matter {
+            return Place::HeaderLine;
+        }
         let (name, value) = line.split_at(memchr::memchr(b':', line).unwrap_or(line.len()));
         let name = name.trim_ascii();
         let value = value.strip_prefix(b":").unwrap_or_default().trim_ascii();
