@@ -193,26 +193,17 @@ impl Piece {
     ) -> Result<Piece> {
         let value = snapshot.open_value(content, key)?;
         let value = value.ok_or_else(|| missing("a blob refers to content that is not there"))?;
-        Ok(Piece::new(value, offset))
-    }
-
-    pub(crate) fn new(value: ValueReader, offset: u64) -> Piece {
-        Piece {
+        Ok(Piece {
             value,
             offset,
             sealed: None,
-        }
+        })
     }
 
     /// Decrypts what is read; the byte at offset 0 was encrypted as that of `content` at `offset`.
     pub(crate) fn sealed(self, key: Key, content: u128, offset: u64) -> Piece {
         let sealed = key.map(|key| (key, content, offset));
         Piece { sealed, ..self }
-    }
-
-    /// Where in the value the next byte is.
-    pub(crate) fn offset(&self) -> u64 {
-        self.offset
     }
 
     /// Empty at the end of the value.

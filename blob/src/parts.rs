@@ -4,14 +4,16 @@
 //! after another stand next to each other, so most lookups are one step of a scan.
 
 use crate::Keyspaces;
+use crate::cipher::CustomerKey;
 use crate::codec;
-use crate::download::{Key, Piece, missing};
+use crate::download::{Key, missing};
 use crate::error::{Error, Result};
 use crate::keys;
 use crate::model::Layer;
 use crate::pages::{Overlay, Written};
 use bytes::Bytes;
 use lazurite_engine::{Direction, KeyRange, Keyspace, Scan, Snapshot, ValueReader};
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 /// Parts are looked up together until they have this many bytes, or are this many.
@@ -31,10 +33,10 @@ pub(crate) struct Parts {
     contents: Contents,
     key: Key,
     ahead: Ahead,
-    /// Parts that were looked up and not read to their end, and what is left of them; without a piece those of zeros.
-    open: VecDeque<(Part, Option<Piece>)>,
-    /// Parts behind those, which were looked up and are to be once more.
-    released: VecDeque<Part>,
+    /// Parts that are named and not read to their end.
+    named: VecDeque<Part>,
+    /// How many of them, from the front, have their values.
+    looked_up: usize,
 }
 
 /// Where the next parts are named.
@@ -56,10 +58,12 @@ struct Part {
 #[derive(Debug)]
 struct Content {
     row: Vec<u8>,
-    /// Bytes of the content before those of the part.
+    /// Bytes of the content before those of the part that are left.
     skipped: u64,
     /// The content and the offset that the first byte of the row's content was encrypted at.
     sealed_as: (u128, u64),
+    /// Once it was looked up.
+    value: Option<ValueReader>,
 }
 
 impl Parts {
@@ -100,75 +104,76 @@ impl Parts {
             },
             key,
             ahead,
-            open: VecDeque::new(),
-            released: VecDeque::new(),
+            named: VecDeque::new(),
+            looked_up: 0,
         }
     }
 
     /// Some of the next bytes, of one part; empty at the end.
     pub(crate) fn next(&mut self, bytes_max: usize) -> Result<Bytes> {
-        while self.open.front().is_some_and(|(part, _)| part.length == 0) {
-            self.open.pop_front();
-        }
-        if self.open.is_empty() {
+        if self.looked_up == 0 {
             self.look_ahead(bytes_max as u64)?;
         }
-        let Some((part, piece)) = self.open.front_mut() else {
+        let Some(part) = self.named.front_mut() else {
             return Ok(Bytes::new());
         };
         let wanted = (bytes_max as u64).min(part.length) as usize;
-        let chunk = match piece {
-            Some(piece) => piece.next(wanted)?,
+        let chunk = match &mut part.content {
+            Some(content) => content.next(wanted, self.key.as_ref())?,
             None => Bytes::from_static(&ZEROS[..wanted.min(ZEROS.len())]),
         };
         part.length -= chunk.len() as u64;
+        if part.length == 0 {
+            self.named.pop_front();
+            self.looked_up -= 1;
+        }
         Ok(chunk)
     }
 
     /// Forgets the contents that were looked up and not read to their end.
     pub(crate) fn release(&mut self) {
         self.contents.rows = None;
-        for (mut part, piece) in self.open.drain(..).rev() {
-            if let (Some(content), Some(piece)) = (&mut part.content, piece) {
-                content.skipped = piece.offset();
-            }
-            if part.length > 0 {
-                self.released.push_front(part);
-            }
-        }
-    }
-
-    fn next_part(&mut self) -> Result<Option<Part>> {
-        match self.released.pop_front() {
-            Some(part) => Ok(Some(part)),
-            None => self.ahead.next(),
+        self.looked_up = 0;
+        for content in self.named.iter_mut().flat_map(|part| &mut part.content) {
+            content.value = None;
         }
     }
 
     /// Looks up parts of `bytes` or a little more.
     fn look_ahead(&mut self, bytes: u64) -> Result<()> {
-        let (mut parts, mut left) = (Vec::new(), bytes.min(BYTES_AT_ONCE));
-        while left > 0 && parts.len() < PARTS_AT_ONCE {
-            let Some(part) = self.next_part()? else {
-                break;
-            };
-            left = left.saturating_sub(part.length);
-            parts.push(part);
+        let mut left = bytes.min(BYTES_AT_ONCE);
+        let mut count = 0;
+        while left > 0 && count < PARTS_AT_ONCE {
+            if count == self.named.len() {
+                let Some(part) = self.ahead.next()? else {
+                    break;
+                };
+                self.named.push_back(part);
+            }
+            left = left.saturating_sub(self.named[count].length);
+            count += 1;
         }
-        let rows: Vec<&[u8]> = parts
-            .iter()
-            .filter_map(|part| Some(&part.content.as_ref()?.row[..]))
-            .collect();
-        let mut values = self.contents.open(&rows)?.into_iter();
-        for part in parts {
-            let piece = part.content.as_ref().map(|content| {
-                let value = values.next().expect("each row has a value");
-                let (sealed_as, offset) = content.sealed_as;
-                Piece::new(value, content.skipped).sealed(self.key, sealed_as, offset)
-            });
-            self.open.push_back((part, piece));
-        }
+        let parts = self.named.range_mut(..count);
+        let contents = parts.filter_map(|part| part.content.as_mut());
+        self.contents.open(contents.collect())?;
+        self.looked_up = count;
         Ok(())
+    }
+}
+
+impl Content {
+    /// Some of the bytes that are left. It was looked up.
+    fn next(&mut self, bytes_max: usize, key: Option<&CustomerKey>) -> Result<Bytes> {
+        let value = self.value.as_ref().ok_or_else(absent)?;
+        let mut chunk = value.read_at(self.skipped, bytes_max)?;
+        if let Some(key) = key {
+            let (content, offset) = self.sealed_as;
+            let mut plain = chunk.to_vec();
+            key.apply(content, offset + self.skipped, &mut plain);
+            chunk = plain.into();
+        }
+        self.skipped += chunk.len() as u64;
+        Ok(chunk)
     }
 }
 
@@ -182,60 +187,57 @@ struct Contents {
 }
 
 impl Contents {
-    /// The contents of these rows, in their order. Error: `InternalError` if one is missing.
-    fn open(&mut self, rows: &[&[u8]]) -> Result<Vec<ValueReader>> {
-        if rows.len() < SCANNED_MIN {
-            let open = |row: &&[u8]| {
-                let value = self.snapshot.open_value(&self.keyspace, row)?;
-                value.ok_or_else(absent)
-            };
-            return rows.iter().map(open).collect();
+    /// Looks up the values of all. Error: `InternalError` if one is missing.
+    fn open(&mut self, mut contents: Vec<&mut Content>) -> Result<()> {
+        if contents.len() < SCANNED_MIN {
+            for content in contents {
+                let value = self.snapshot.open_value(&self.keyspace, &content.row)?;
+                content.value = Some(value.ok_or_else(absent)?);
+            }
+            return Ok(());
         }
-        let mut order: Vec<usize> = (0..rows.len()).collect();
-        order.sort_unstable_by_key(|&at| rows[at]);
-        let mut values: Vec<Option<ValueReader>> = vec![None; rows.len()];
-        let mut last: Option<usize> = None;
-        for at in order {
+        // Most were written in the order in which they are read.
+        if !contents.is_sorted_by(|a, b| a.row <= b.row) {
+            contents.sort_unstable_by(|a, b| a.row.cmp(&b.row));
+        }
+        let mut last: Option<&Content> = None;
+        for content in contents {
             // Several extents may have parts of one content.
-            let same = last.filter(|&last| rows[last] == rows[at]);
-            values[at] = match same {
-                Some(last) => values[last].clone(),
-                None => Some(self.scan_to(rows[at])?),
+            content.value = match last.filter(|last| last.row == content.row) {
+                Some(last) => last.value.clone(),
+                None => Some(self.scan_to(&content.row)?),
             };
-            last = Some(at);
+            last = Some(content);
         }
-        Ok(values.into_iter().flatten().collect())
+        Ok(())
     }
 
     fn scan_to(&mut self, row: &[u8]) -> Result<ValueReader> {
         let mut passed = 0;
-        if let Some(rows) = &mut self.rows {
-            while rows.key() < row && passed < PASSED_MAX {
-                passed += 1;
-                if !rows.advance()? {
-                    self.rows = None;
-                    return Err(absent());
+        while let Some(rows) = &mut self.rows
+            && passed < PASSED_MAX
+        {
+            match rows.key().cmp(row) {
+                Ordering::Less => {
+                    passed += 1;
+                    if !rows.advance()? {
+                        self.rows = None;
+                    }
                 }
+                Ordering::Equal => return Ok(rows.open_value()?),
+                Ordering::Greater => break,
             }
         }
-        let mut rows = match self.rows.take() {
-            Some(rows) => rows,
-            None => {
-                let all = KeyRange::all();
-                let mut rows = self.snapshot.scan(&self.keyspace, all, Direction::Forward);
-                rows.seek(row);
-                advanced(rows)?
-            }
-        };
-        if rows.key() != row {
-            rows.seek(row);
-            rows = advanced(rows)?;
+        let rows = self.rows.get_or_insert_with(|| {
+            self.snapshot
+                .scan(&self.keyspace, KeyRange::all(), Direction::Forward)
+        });
+        rows.seek(row);
+        if rows.advance()? && rows.key() == row {
+            return Ok(rows.open_value()?);
         }
-        let rows = self.rows.insert(rows);
-        if rows.key() != row {
-            return Err(absent());
-        }
-        Ok(rows.open_value()?)
+        self.rows = None;
+        Err(absent())
     }
 }
 
@@ -281,6 +283,7 @@ impl Blocks {
                 row: file.block_content(block.content),
                 skipped,
                 sealed_as: (block.content, 0),
+                value: None,
             }),
         }))
     }
@@ -315,6 +318,7 @@ fn next_pages(overlay: &mut Overlay) -> Result<Option<Part>> {
             row: stored.content_key(),
             skipped: stored.pages.skipped,
             sealed_as: stored.pages.sealed_as.unwrap_or((stored.pages.content, 0)),
+            value: None,
         }),
         Written::Never | Written::Cleared => None,
     };
@@ -322,14 +326,6 @@ fn next_pages(overlay: &mut Overlay) -> Result<Option<Part>> {
         length: segment.range.end - segment.range.start,
         content,
     }))
-}
-
-fn advanced(mut rows: Scan) -> Result<Scan> {
-    if rows.advance()? {
-        Ok(rows)
-    } else {
-        Err(absent())
-    }
 }
 
 fn absent() -> Error {
