@@ -255,17 +255,22 @@ impl Drop for RequestBody {
 }
 
 /// Reads a document whole. What is too long is refused by its declared length, or as soon as it has grown past `limit`.
-pub async fn collect(mut body: RequestBody, limit: usize) -> Result<Bytes> {
+pub async fn collect(body: RequestBody, limit: usize) -> Result<Bytes> {
+    Ok(collect_held(body, limit).await?.0)
+}
+
+/// As [`collect`]; with the room in memory that the document has, unless it is small.
+pub async fn collect_held(mut body: RequestBody, limit: usize) -> Result<(Bytes, Option<Share>)> {
     let too_large = || known::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit.to_string());
     if body.length_at_least() > limit as u64 {
         return Err(too_large());
     }
     let length = body.length_at_most().map(|length| length as usize);
     let Some(first) = body.next_chunk().await? else {
-        return Ok(Bytes::new());
+        return Ok((Bytes::new(), None));
     };
     if length == Some(first.len()) && first.len() <= FREE_BYTES {
-        return Ok(first);
+        return Ok((first, None));
     }
     let mut document = BytesMut::new();
     let mut since_pause = 0;
@@ -289,7 +294,7 @@ pub async fn collect(mut body: RequestBody, limit: usize) -> Result<Bytes> {
         }
         next = body.next_chunk().await?;
     }
-    Ok(document.freeze())
+    Ok((document.freeze(), body.share.take()))
 }
 
 /// Collects a document and reads it, a long one on a thread that serves no connections.

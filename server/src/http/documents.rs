@@ -16,11 +16,20 @@ use std::sync::Arc;
 /// What is reserved before the length of a document is known: that of a whole page.
 const EXPECTED_BYTES: usize = 1 << 20;
 
-/// Waits until there is room for the answer to a request, if that may be a long document. Error: `ServerBusy` after half a minute.
+/// Waits until there is room for the answer to a read, if that may be a long document. Error: `ServerBusy` after half a minute.
 pub async fn reserve(context: &Context) -> Result<Option<Share>> {
     match may_be_long(context) {
         true => Ok(Some(budget::reserve(EXPECTED_BYTES).await?)),
         false => Ok(None),
+    }
+}
+
+/// Room for the answer to a batch: that of its body, if that has any. A request that waited for more while it holds some could wait for
+/// others that do the same. Error: as of [`reserve`].
+pub async fn beside_body(share: Option<Share>) -> Result<Share> {
+    match share {
+        Some(share) => Ok(share),
+        None => budget::reserve(EXPECTED_BYTES).await,
     }
 }
 
@@ -57,20 +66,15 @@ impl AsRef<[u8]> for Held {
 }
 
 fn may_be_long(context: &Context) -> bool {
+    if context.method != Method::GET {
+        return false;
+    }
     let comp = context.query.get("comp").unwrap_or_default();
     let comp = |names: &[&str]| names.iter().any(|name| comp.eq_ignore_ascii_case(name));
-    let is_get = context.method == Method::GET;
     match context.service {
-        ServiceKind::Blob => {
-            comp(&["batch"]) || is_get && comp(&["list", "blobs", "blocklist", "pagelist"])
-        }
+        ServiceKind::Blob => comp(&["list", "blobs", "blocklist", "pagelist"]),
         // One message alone is short.
-        ServiceKind::Queue => {
-            is_get && (comp(&["list"]) || context.query.get("numofmessages").is_some())
-        }
-        ServiceKind::Table => match context.method {
-            Method::GET => !context.resource.contains("PartitionKey="),
-            _ => context.resource.ends_with("$batch"),
-        },
+        ServiceKind::Queue => comp(&["list"]) || context.query.get("numofmessages").is_some(),
+        ServiceKind::Table => !context.resource.contains("PartitionKey="),
     }
 }

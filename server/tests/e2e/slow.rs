@@ -193,6 +193,33 @@ fn slow_batches_leave_room_for_the_uploads_of_others() {
     );
 }
 
+/// More of them than there is memory for at once: each has room for its body or waits for it, and none waits for more while it has some.
+#[test]
+fn batches_that_come_together_do_not_wait_for_each_other() {
+    let server = Server::fresh();
+    let batch = Request::new(Service::Blob, "POST", "/?comp=batch")
+        .header("Content-Type", "multipart/mixed; boundary=b")
+        .body(vec![b'x'; MIB])
+        .bytes();
+    let begun = batch.len() - MIB + (10 << 10);
+    let streams: Vec<TcpStream> = (0..60).map(|_| stall(&server, &batch[..begun])).collect();
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        for mut stream in streams {
+            let rest = &batch[begun..];
+            scope.spawn(move || {
+                stream.set_write_timeout(None).unwrap();
+                stream.write_all(rest).unwrap();
+                let mut answer = [0; 12];
+                stream.read_exact(&mut answer).unwrap();
+                assert_eq!(&answer, b"HTTP/1.1 400");
+            });
+        }
+    });
+    let elapsed = began.elapsed();
+    assert!(elapsed < Duration::from_secs(20), "{elapsed:?}");
+}
+
 /// Debug builds log each request that holds a connection thread for more than 10 ms of processor time.
 #[test]
 #[cfg(debug_assertions)]

@@ -2,7 +2,8 @@
 //! Source: Blob Batch.
 
 use super::super::address::blob_names;
-use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_parsed};
+use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_held, parsed};
+use super::super::documents;
 use super::super::error::{Dialect, Failure, Result, known, render};
 use super::super::headers::{empty, put};
 use super::super::{App, Echo, authenticate, check_location, check_sizes, wanted_entry};
@@ -27,7 +28,8 @@ pub async fn batch(request: Request, body: RequestBody) -> Result<Response<Body>
     let read = move |document: &[u8]| {
         multipart::read_each(&media_type, document).map_err(|error| refused(error.to_string()))
     };
-    let requests = collect_parsed(body, DOCUMENT_BYTES_MAX, read).await?;
+    let (document, share) = collect_held(body, DOCUMENT_BYTES_MAX).await?;
+    let requests = parsed(document, read).await?;
     if requests.len() > REQUESTS_MAX {
         return Err(refused(format!(
             "A batch holds at most {REQUESTS_MAX} requests."
@@ -50,6 +52,7 @@ pub async fn batch(request: Request, body: RequestBody) -> Result<Response<Body>
         }
         read.push((id, context));
     }
+    let share = documents::beside_body(share).await?;
     let mut answers = Vec::new();
     for (id, context) in read {
         answers.push((id, answer(&request, context).await));
@@ -64,7 +67,7 @@ pub async fn batch(request: Request, body: RequestBody) -> Result<Response<Body>
         "content-type",
         format!("multipart/mixed; boundary={boundary}"),
     );
-    Ok(response)
+    Ok(documents::hold(share, response))
 }
 
 fn refused(detail: String) -> Failure {

@@ -1,6 +1,7 @@
 //! Entity group transactions. Source: Performing Entity Group Transactions.
 
-use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
+use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_held};
+use super::super::documents;
 use super::super::error::{Failure, Result, known, table_json_body};
 use super::super::headers::{empty, put};
 use super::address::Address;
@@ -61,14 +62,15 @@ pub async fn execute(
         request.context.now,
         request.app.db.clone(),
     );
-    let document = collect(body, DOCUMENT_BYTES_MAX).await?;
+    let (document, share) = collect_held(body, DOCUMENT_BYTES_MAX).await?;
+    let share = documents::beside_body(share).await?;
     let changes_caller = caller.clone();
     // A batch is read where it is applied: one hop, and a long one holds no connection thread.
     let outcome = cross(move || read_and_apply(request, &changes_caller, &media_type, document));
     let applied = match outcome.await? {
         Outcome::Query(request, query) => {
             let answer = answer_query(*request, caller, query).await?;
-            return Ok(answer_batch(&id, &[answer], false));
+            return Ok(documents::hold(share, answer_batch(&id, &[answer], false)));
         }
         Outcome::Waiting(request, changes) => {
             cross_in_turn(move || apply(&request, changes)).await?
@@ -86,7 +88,7 @@ pub async fn execute(
             vec![failed.answer(&id, now)]
         }
     };
-    Ok(answer_batch(&id, &responses, true))
+    Ok(documents::hold(share, answer_batch(&id, &responses, true)))
 }
 
 fn answer_batch(id: &str, responses: &[SubResponse], changeset: bool) -> Response<Body> {
