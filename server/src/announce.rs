@@ -12,6 +12,7 @@ use std::net::IpAddr;
 use tokio::net::TcpListener;
 
 /// A service and where it listens.
+#[derive(Clone, Copy)]
 pub struct Address {
     pub service: ServiceKind,
     pub ip: IpAddr,

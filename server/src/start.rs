@@ -163,6 +163,7 @@ async fn serve_until_stopped(
         .map(|(service, listener)| Address::of(*service, listener));
     let addresses = addresses.collect::<Result<Vec<_>, _>>()?;
     announce::check_exposure(cli, &accounts, &addresses)?;
+    let listening = addresses.clone();
     let db = open_store(cli)?;
     let access_log = if cli.silent {
         AccessLog::silent()
@@ -208,7 +209,7 @@ async fn serve_until_stopped(
     }
     let sweeper = tokio::spawn(sweep(app.clone()));
     while let Asked::Reload = control.wait().await {
-        reload(cli, &app.accounts, tls.as_ref());
+        reload(cli, &app.accounts, &listening, tls.as_ref());
     }
     sweeper.abort();
     if let Control::Signals(mut signals) = control {
@@ -247,18 +248,21 @@ async fn serve_until_stopped(
     Ok(())
 }
 
-/// Takes keys and certificate as their files are now. What cannot be read changes nothing.
-fn reload(cli: &Cli, accounts: &Accounts, tls: Option<&Tls>) {
-    let keys = cli
-        .accounts()
-        .and_then(|newer| accounts.replace_keys(&newer));
-    let certificate = tls.map_or(Ok(()), |tls| tls.reload(cli));
-    for reloaded in [keys, certificate] {
-        if let Err(sentence) = reloaded {
-            tracing::error!("not reloaded: {sentence}");
+/// Takes keys and certificate as their files are now. What cannot be read changes nothing, nor do keys that the server would not have
+/// started with on these addresses.
+fn reload(cli: &Cli, accounts: &Accounts, addresses: &[Address], tls: Option<&Tls>) {
+    let keys = cli.accounts().and_then(|newer| {
+        announce::check_exposure(cli, &newer, addresses)?;
+        accounts.replace_keys(&newer)
+    });
+    let certificate = tls.map(|tls| tls.reload(cli));
+    for (what, reloaded) in [("accounts", Some(keys)), ("certificate", certificate)] {
+        match reloaded {
+            Some(Ok(())) => tracing::warn!("reloaded: {what}"),
+            Some(Err(sentence)) => tracing::error!("not reloaded: {what}: {sentence}"),
+            None => {}
         }
     }
-    tracing::warn!("keys and certificate were read again");
 }
 
 /// Why a service cannot listen.

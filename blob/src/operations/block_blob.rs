@@ -8,7 +8,7 @@ use crate::block_list::{self, BlockChoice, BlockListType, COMMITTED_BLOCKS_MAX};
 use crate::checksum::Checksums;
 use crate::cipher::CustomerKey;
 use crate::codec;
-use crate::conditions::{Conditions, Validators, WriteKind};
+use crate::conditions::{Conditions, ETags, Validators, WriteKind};
 use crate::error::{Error, Result};
 use crate::keys::File;
 use crate::lease::Leased;
@@ -165,10 +165,10 @@ impl BlobService {
     /// Puts an uncommitted block, in place of the uncommitted one of that id. The blob itself stays as it is; if there is
     /// none there is none afterwards, but Get Block List knows the name. `upload` was begun as [`UploadKind::PutBlock`].
     /// Of the conditions the lease and the encryption scope count: the first of the uncommitted blocks chooses the key or the
-    /// scope of all.
+    /// scope of all. `If-None-Match: *` demands that there is neither a blob nor an uncommitted block of this id.
     /// Errors: of the names; `InvalidBlockId`, `OutOfRangeInput` for an id over 64 bytes, `InvalidBlobOrBlock` for one of
     /// another length than the blob's others; `InvalidHeaderValue` for an empty body; `Md5Mismatch`, `Crc64Mismatch`;
-    /// `BlockCountExceedsLimit`; `ContainerNotFound`; `InvalidBlobType`; those of leases;
+    /// `BlockCountExceedsLimit`; `ContainerNotFound`; `InvalidBlobType`; `BlobAlreadyExists`; those of leases;
     /// `BlobUsesCustomerSpecifiedEncryption` and its like; `RequestForbiddenByContainerEncryptionPolicy`.
     pub fn put_block(
         &self,
@@ -193,6 +193,10 @@ impl BlobService {
         let brought = write.brought(body.key.as_ref(), conditions)?;
         let file = write.staging_file()?;
         let replaced = self.uncommitted_block(&file, block_id)?;
+        let must_be_new = conditions.if_none_match == Some(ETags::Any);
+        if must_be_new && (write.current().is_some() || replaced.is_some()) {
+            return Err(Error::BlobAlreadyExists);
+        }
         let staging = write.staging_with(&file, block_id, replaced.is_some(), brought)?;
         let block = BlobBlock {
             id: block_id.to_vec(),

@@ -121,6 +121,29 @@ fn block_put_again_replaces_the_uncommitted_one() {
 }
 
 #[test]
+fn block_that_must_be_new_is_put_where_there_is_neither_blob_nor_block() {
+    let store = store();
+    let put_new = |name: &str, id: &str| {
+        let upload = store.upload(UploadKind::PutBlock, b"new");
+        let conditions = Conditions {
+            if_none_match: Some(ETags::Any),
+            ..Conditions::default()
+        };
+        let put = store.at(at(0));
+        let put = put.put_block(&address(name), id.as_bytes(), upload, &conditions);
+        put.map(|(_, ticket)| ticket.wait().unwrap())
+    };
+    put_new("name", "a").unwrap();
+    put_new("name", "b").unwrap();
+    assert_err!(put_new("name", "a"), Error::BlobAlreadyExists);
+    store.put_block("name", "a", b"old").unwrap();
+    assert_err!(put_new("name", "a"), Error::BlobAlreadyExists);
+    store.commit("name", latest(&["a"])).unwrap();
+    assert_err!(put_new("name", "c"), Error::BlobAlreadyExists);
+    assert_eq!(store.read("name").unwrap(), b"old");
+}
+
+#[test]
 fn block_list_replaces_properties_and_does_not_verify_its_md5() {
     let store = store();
     let mut request = store.put_request(b"old");

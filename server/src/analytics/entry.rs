@@ -532,4 +532,32 @@ mod tests {
         let expected = ["CopyBlob", "CopyBlobSource", "CopyBlobDestination"];
         assert_eq!(names.collect::<Vec<_>>(), expected);
     }
+
+    #[test]
+    fn a_token_writes_its_ids_into_their_fields_and_nowhere_else() {
+        let forged = "a\nb;c;\"d";
+        let access = Access::Bearer {
+            object_id: forged.to_owned(),
+            tenant_id: "72f988bf-86f1-41af-91ab-2d7cd011db47".to_owned(),
+        };
+        let text = text(&entry("PUT", "/c/b", &[], access), LogVersion::Two);
+        assert_eq!(text.lines().count(), 1);
+        let tenant = ";\"a&#10;b;c;&quot;d\";72f988bf-86f1-41af-91ab-2d7cd011db47;";
+        assert!(text.contains(tenant), "{text}");
+    }
+
+    #[test]
+    fn passwords_and_signatures_of_other_urls_are_not_kept() {
+        let headers = [
+            ("x-ms-copy-source", "http://user:s3cret@x/a?sig=s3cret&b=c"),
+            ("referer", "https://user:s3cret@x/a?sig=s3cret#sig=s3cret"),
+        ];
+        let mut entry = entry("PUT", "/c/b", &headers, Access::Authenticated);
+        entry.operation = Logged::new("Blob", "CopyBlob");
+        let text = text(&entry, LogVersion::Two);
+        assert!(!text.contains("s3cret") && !text.contains("user"), "{text}");
+        for kept in ["http://x/a?sig=REDACTED&amp;b=c", "https://x/a?sig=XXXXX"] {
+            assert!(text.contains(kept), "{text}");
+        }
+    }
 }

@@ -68,8 +68,13 @@ pub fn verify(keys: &[Vec<u8>], text: &[u8], signature: &str) -> bool {
     keys.iter().fold(false, |found, key| found | matches(key))
 }
 
-/// `AuthenticationFailed` with the sentence that tells a person what to look at.
+/// Longest detail of a refusal, in bytes. Details repeat the string to sign, which is as long as the request.
+const DETAIL_BYTES_MAX: usize = 8 * 1024;
+
+/// `AuthenticationFailed` with the sentence that tells a person what to look at, cut at [`DETAIL_BYTES_MAX`].
 pub fn failed(detail: impl Into<String>) -> Failure {
+    let mut detail = detail.into();
+    detail.truncate(detail.floor_char_boundary(DETAIL_BYTES_MAX));
     known::AUTHENTICATION_FAILED.with("AuthenticationErrorDetail", detail)
 }
 
@@ -101,6 +106,10 @@ pub fn authenticate(
         None => None,
     };
     match (sas, bearer, authorization) {
+        // Keys of this kind are given to bearers of tokens. Where none are taken, an older one must not outlive that decision.
+        (Some(sas), _, _) if sas.kind == sas::Kind::UserDelegation && !takes_tokens => Err(failed(
+            "A user delegation SAS is taken by a server that was started with --oauth basic.",
+        )),
         (Some(sas), bearer, _) => {
             let grant = sas.verify(context, keys, policy, bearer.as_ref())?;
             Ok(Caller::Sas(Box::new(grant)))

@@ -83,7 +83,10 @@ const PARAMETERS: [&str; 36] = [
     "srq", "tn", "spk", "srk", "epk", "erk", "rscc", "rscd", "rsce", "rscl", "rsct",
 ];
 
-/// The first parameter of a SAS, or that it covers, that is given again.
+/// Most names in `srh` or `srq`. Each is looked up and copied before the signature is known to be good.
+const SIGNED_NAMES_MAX: usize = 32;
+
+/// The first parameter of a SAS, or that it covers, that is given again. The list of covered names is short by now.
 fn repeated(query: &Query) -> Option<String> {
     let count = |name: &str| {
         let same = |pair: &&(String, String)| pair.0.eq_ignore_ascii_case(name);
@@ -92,6 +95,37 @@ fn repeated(query: &Query) -> Option<String> {
     let covered = query.get_literal("srq").unwrap_or_default();
     let mut names = PARAMETERS.into_iter().chain(covered.split(','));
     names.find(|name| count(name) > 1).map(str::to_string)
+}
+
+/// Checks that the values of the names in `srh` and `srq` can be told apart in the string to sign, and that each name is listed once:
+/// values are copied into that string for every mention.
+fn check_signed_names(query: &Query) -> Result<()> {
+    let is_name = |name: &str| {
+        let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.$".contains(&byte);
+        name.bytes().all(is_legal)
+    };
+    for list in ["srh", "srq"] {
+        let names = query.get_literal(list).unwrap_or_default();
+        if names.split(',').count() > SIGNED_NAMES_MAX {
+            return Err(failed(format!(
+                "{list} has more than {SIGNED_NAMES_MAX} names."
+            )));
+        }
+        if !names.split(',').all(is_name) {
+            return Err(failed(format!("{list} '{names}' is not a list of names.")));
+        }
+        let mut sorted: Vec<_> = names.split(',').map(str::to_ascii_lowercase).collect();
+        sorted.sort_unstable();
+        if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(failed(format!("{list} lists a name more than once.")));
+        }
+    }
+    let parameters = query.get_literal("srq").unwrap_or_default();
+    let mut parameters = parameters.split(',');
+    match parameters.find(|name| query.get_literal(name).is_some_and(has_control)) {
+        Some(name) => Err(failed(format!("{name} has a control character."))),
+        None => Ok(()),
+    }
 }
 
 fn has_control(text: impl AsRef<str>) -> bool {
@@ -105,6 +139,7 @@ impl<'a> Sas<'a> {
         if !query.has("sig") {
             return Ok(None);
         }
+        check_signed_names(query)?;
         if let Some(name) = repeated(query) {
             return Err(failed(format!("{name} is given more than once.")));
         }
@@ -175,7 +210,6 @@ impl<'a> Sas<'a> {
     ) -> Result<Grant> {
         let names = Names::of(context)?;
         self.check_resource(context, &names)?;
-        self.check_signed_names(context)?;
         let signed = |names: &Names| {
             self.string_to_sign(context, &self.canonicalized_resource(context, names))
         };
@@ -190,7 +224,8 @@ impl<'a> Sas<'a> {
             Kind::Account | Kind::Service => keys.into(),
         };
         let is_good = |text: &str| signature_is_good(&keys, text.as_bytes(), &signature);
-        if !is_good(&text) && !is_good(&signed(&Names::as_sent(context)?)) {
+        let as_sent = Names::as_sent(context)?;
+        if !is_good(&text) && (as_sent == names || !is_good(&signed(&as_sent))) {
             return Err(failed(format!(
                 "Signature did not match. String to sign used was {text}"
             )));
@@ -341,25 +376,6 @@ impl<'a> Sas<'a> {
             let detail =
                 format!("The request is for more, or for something else, than sr '{sr}' names.");
             Err(failed(detail))
-        }
-    }
-
-    /// Whether what `srh` and `srq` name can be told apart in the string to sign.
-    fn check_signed_names(&self, context: &Context) -> Result<()> {
-        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.$".contains(&byte);
-        for list in ["srh", "srq"] {
-            let names = self.field(list);
-            if !names.split(',').all(|name| name.bytes().all(is_name)) {
-                return Err(failed(format!("{list} '{names}' is not a list of names.")));
-            }
-        }
-        let parameters = self.field("srq");
-        match parameters
-            .split(',')
-            .find(|name| context.query.get_literal(name).is_some_and(has_control))
-        {
-            Some(name) => Err(failed(format!("{name} has a control character."))),
-            None => Ok(()),
         }
     }
 
@@ -569,6 +585,7 @@ impl<'a> Sas<'a> {
 }
 
 /// The names that a service SAS is bound to. Queues have theirs in `container`.
+#[derive(PartialEq, Eq)]
 struct Names {
     container: String,
     blob: String,

@@ -159,7 +159,7 @@ fn forms(context: &Context) -> impl Iterator<Item = Form> {
         alternate(&mut forms, sent("x-ms-date") && sent("date"), |form| {
             form.date_written = true
         });
-        alternate(&mut forms, names_repeat(values), |form| {
+        alternate(&mut forms, values_repeat(values), |form| {
             form.one_value_per_name = true
         });
     }
@@ -192,10 +192,17 @@ fn alternate(forms: &mut Vec<Form>, applies: bool, change: impl Fn(&mut Form)) {
     }
 }
 
-fn names_repeat(pairs: &[(String, String)]) -> bool {
-    let mut names: Vec<_> = pairs.iter().map(|(name, _)| name.to_lowercase()).collect();
-    names.sort();
-    names.windows(2).any(|pair| pair[0] == pair[1])
+/// Whether a parameter is given again, and each only with one value: a signature over one of two values is none over the other.
+fn values_repeat(pairs: &[(String, String)]) -> bool {
+    let lower = |(name, value): &(String, String)| (name.to_lowercase(), value.clone());
+    let mut pairs: Vec<_> = pairs.iter().map(lower).collect();
+    pairs.sort_unstable();
+    let mut same_names = pairs.windows(2).filter(|pair| pair[0].0 == pair[1].0);
+    let mut repeats = false;
+    same_names.all(|pair| {
+        repeats = true;
+        pair[0].1 == pair[1].1
+    }) && repeats
 }
 
 fn path_forms(context: &Context) -> Vec<PathForm> {

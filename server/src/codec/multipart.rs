@@ -5,6 +5,7 @@
 
 use axum::http::Response;
 use bytes::Bytes;
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// What a batch asks for.
@@ -16,21 +17,26 @@ pub enum Batch {
     Query(SubRequest),
 }
 
-/// A request inside a batch.
+/// A request inside a batch. Headers and body stay where they are in the batch: a part of many short headers would take many times the
+/// memory of its text.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct SubRequest {
     pub method: String,
     /// Absolute or relative; host and scheme do not matter.
     pub target: String,
-    /// Names in lower case.
-    pub headers: Vec<(String, String)>,
-    pub body: Vec<u8>,
+    head: Bytes,
+    pub body: Bytes,
 }
 
 impl SubRequest {
-    /// The first header of that lower-case name.
-    pub fn header(&self, name: &str) -> Option<&str> {
-        find(&self.headers, name)
+    /// The first header of that name.
+    pub fn header(&self, name: &str) -> Option<Cow<'_, str>> {
+        find(&self.head, name)
+    }
+
+    /// Names and values, in the order sent.
+    pub fn headers(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
+        headers(&self.head)
     }
 }
 
@@ -40,7 +46,7 @@ impl SubRequest {
 pub struct Malformed(&'static str);
 
 /// Reads a batch. Errors: what is not multipart, nests otherwise than a batch does, or mixes a read with changes.
-pub fn read(content_type: &str, body: &[u8]) -> Result<Batch, Malformed> {
+pub fn read(content_type: &str, body: &Bytes) -> Result<Batch, Malformed> {
     let boundary = boundary(content_type).ok_or(Malformed(
         "its Content-Type is not multipart/mixed with a boundary",
     ))?;
@@ -49,19 +55,19 @@ pub fn read(content_type: &str, body: &[u8]) -> Result<Batch, Malformed> {
     if parts.next().is_some() {
         return Err(Malformed("it holds more than one changeset or query"));
     }
-    let (headers, content) = head(part)?;
-    let inner = find(&headers, "content-type").unwrap_or("");
+    let (head, content) = split_head(part)?;
+    let inner = find(head, "content-type").unwrap_or_default();
     if !inner.to_ascii_lowercase().starts_with("multipart/") {
-        let request = sub_request(content)?;
+        let request = sub_request(body, content)?;
         return match request.method.as_str() {
             "GET" => Ok(Batch::Query(request)),
             _ => Err(Malformed("changes stand in a changeset")),
         };
     }
-    let boundary = self::boundary(inner).ok_or(Malformed("the changeset has no boundary"))?;
+    let boundary = self::boundary(&inner).ok_or(Malformed("the changeset has no boundary"))?;
     let operations = split(content, &boundary)?
         .into_iter()
-        .map(|part| sub_request(head(part)?.1));
+        .map(|part| sub_request(body, split_head(part)?.1));
     let operations = operations.collect::<Result<Vec<_>, _>>()?;
     if operations.iter().any(|operation| operation.method == "GET") {
         return Err(Malformed("a changeset holds no reads"));
@@ -71,15 +77,15 @@ pub fn read(content_type: &str, body: &[u8]) -> Result<Batch, Malformed> {
 
 /// Reads a batch of requests that stand alone: each with its `Content-ID`, or its place if it has none.
 /// Source: Blob Batch, "Request body".
-pub fn read_each(content_type: &str, body: &[u8]) -> Result<Vec<(String, SubRequest)>, Malformed> {
+pub fn read_each(content_type: &str, body: &Bytes) -> Result<Vec<(String, SubRequest)>, Malformed> {
     let boundary = boundary(content_type).ok_or(Malformed(
         "its Content-Type is not multipart/mixed with a boundary",
     ))?;
     let parts = split(body, &boundary)?.into_iter().enumerate();
     let requests = parts.map(|(place, part)| {
-        let (headers, content) = head(part)?;
-        let id = find(&headers, "content-id").map_or(place.to_string(), str::to_owned);
-        Ok((id, sub_request(content)?))
+        let (head, content) = split_head(part)?;
+        let id = find(head, "content-id").map_or(place.to_string(), Cow::into_owned);
+        Ok((id, sub_request(body, content)?))
     });
     requests.collect()
 }
@@ -101,11 +107,8 @@ fn boundary(content_type: &str) -> Option<String> {
 
 /// Most headers of a part, or of the request in it. The documented ones come to a dozen.
 const HEADERS_MAX: usize = 100;
-/// Most parts that are looked at. The largest batch has 256.
-const PARTS_MAX: usize = 1000;
-
-/// Headers, with names in lower case, and what follows them.
-type Head<'a> = (Vec<(String, String)>, &'a [u8]);
+/// Most parts that are looked at. The largest batch has 256; one that is a little larger is refused as the service does it.
+const PARTS_MAX: usize = 300;
 
 /// The parts between boundary lines. A closing boundary may be missing at the very end.
 fn split<'a>(body: &'a [u8], boundary: &str) -> Result<Vec<&'a [u8]>, Malformed> {
@@ -124,7 +127,7 @@ fn split<'a>(body: &'a [u8], boundary: &str) -> Result<Vec<&'a [u8]>, Malformed>
         {
             parts.extend(part_start.map(|start| &body[start..at]));
             if parts.len() > PARTS_MAX {
-                return Err(Malformed("it has more than 1,000 parts"));
+                return Err(Malformed("it has more than 300 parts"));
             }
             part_start = rest.is_empty().then_some(line_end);
             if rest == b"--" {
@@ -143,29 +146,43 @@ fn split<'a>(body: &'a [u8], boundary: &str) -> Result<Vec<&'a [u8]>, Malformed>
     }
 }
 
-/// Header lines up to the first blank one, and what follows.
-fn head(part: &[u8]) -> Result<Head<'_>, Malformed> {
-    let mut headers = Vec::new();
-    let mut rest = part;
-    while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
-        let line = String::from_utf8_lossy(&rest[..end]).trim().to_owned();
-        rest = &rest[end + 1..];
-        match line.split_once(':') {
-            Some(_) if headers.len() == HEADERS_MAX => {
-                return Err(Malformed("a part has more than 100 headers"));
-            }
-            Some((name, value)) => {
-                headers.push((name.trim().to_ascii_lowercase(), value.trim().to_owned()))
-            }
-            None if line.is_empty() => return Ok((headers, rest)),
-            None => {}
+/// Header lines up to the first blank one, and what follows that.
+fn split_head(part: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
+    let (mut count, mut at) = (0, 0);
+    while let Some(length) = part[at..].iter().position(|&byte| byte == b'\n') {
+        let line = part[at..at + length].trim_ascii();
+        let line_at = at;
+        at += length + 1;
+        if line.is_empty() {
+            return Ok((&part[..line_at], &part[at..]));
+        }
+        count += usize::from(line.contains(&b':'));
+        if count > HEADERS_MAX {
+            return Err(Malformed("a part has more than 100 headers"));
         }
     }
-    Ok((headers, rest))
+    Ok((&part[..at], &part[at..]))
 }
 
-/// An HTTP request in a part: blank lines, request line, headers, blank line, body.
-fn sub_request(content: &[u8]) -> Result<SubRequest, Malformed> {
+/// Names and values in header lines. Lines that are none are passed over.
+fn headers(head: &[u8]) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
+    fn text(bytes: &[u8]) -> Cow<'_, str> {
+        String::from_utf8_lossy(bytes.trim_ascii())
+    }
+    head.split(|&byte| byte == b'\n').filter_map(|line| {
+        let colon = line.iter().position(|&byte| byte == b':')?;
+        Some((text(&line[..colon]), text(&line[colon + 1..])))
+    })
+}
+
+fn find<'a>(head: &'a [u8], name: &str) -> Option<Cow<'a, str>> {
+    headers(head)
+        .find(|(known, _)| known.eq_ignore_ascii_case(name))
+        .map(|(_, value)| value)
+}
+
+/// An HTTP request in a part of `batch`: blank lines, request line, headers, blank line, body.
+fn sub_request(batch: &Bytes, content: &[u8]) -> Result<SubRequest, Malformed> {
     let content = content.trim_ascii_start();
     let line_end = content
         .iter()
@@ -184,20 +201,22 @@ fn sub_request(content: &[u8]) -> Result<SubRequest, Malformed> {
     let target = target
         .ok_or(Malformed("a request line does not end in HTTP/1.1"))?
         .trim();
-    let (headers, body) = head(content.get(line_end + 1..).unwrap_or_default())?;
+    let (head, body) = split_head(content.get(line_end + 1..).unwrap_or_default())?;
     Ok(SubRequest {
         method: method.to_ascii_uppercase(),
         target: target.to_owned(),
-        headers,
-        body: body.trim_ascii().to_vec(),
+        head: slice_of(batch, head),
+        body: slice_of(batch, body.trim_ascii()),
     })
 }
 
-fn find<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
-    headers
-        .iter()
-        .find(|(known, _)| known == name)
-        .map(|(_, value)| value.as_str())
+/// `part`, which lies in `batch`, without a copy. An empty slice may lie anywhere.
+fn slice_of(batch: &Bytes, part: &[u8]) -> Bytes {
+    if part.is_empty() {
+        Bytes::new()
+    } else {
+        batch.slice_ref(part)
+    }
 }
 
 /// An answer inside a batch.
@@ -319,15 +338,18 @@ mod tests {
             text.replace("\r\n", "\n"),
             format!("preamble\r\n{text}\r\nepilogue"),
         ] {
-            let Batch::Changeset(operations) = read(TYPE, form.as_bytes()).unwrap() else {
+            let Batch::Changeset(operations) = read(TYPE, &Bytes::from(form)).unwrap() else {
                 panic!("a changeset")
             };
             assert_eq!(operations.len(), 2);
             assert_eq!(
-                operations[0].body,
+                &*operations[0].body,
                 b"{\"PartitionKey\":\"p\",\"RowKey\":\"--changeset_2 x\"}"
             );
-            assert_eq!(operations[0].header("prefer"), Some("return-no-content"));
+            assert_eq!(
+                operations[0].header("prefer").as_deref(),
+                Some("return-no-content")
+            );
             assert!(
                 operations[1]
                     .target
@@ -335,8 +357,8 @@ mod tests {
             );
             assert_eq!(
                 (
-                    operations[1].header("if-match"),
-                    operations[1].body.as_slice()
+                    operations[1].header("if-match").as_deref(),
+                    &*operations[1].body
                 ),
                 (Some("*"), &b""[..])
             );
@@ -345,15 +367,15 @@ mod tests {
             .strip_suffix("\r\n--changeset_2--\r\n--batch_1--")
             .unwrap();
         assert!(
-            matches!(read(TYPE, unclosed.as_bytes()), Ok(Batch::Changeset(operations)) if operations.len() == 2)
+            matches!(read(TYPE, &Bytes::from(unclosed.to_owned())), Ok(Batch::Changeset(operations)) if operations.len() == 2)
         );
-        assert!(read("multipart/mixed; Boundary=\"batch_1\"", text.as_bytes()).is_ok());
+        assert!(read("multipart/mixed; Boundary=\"batch_1\"", &Bytes::from(text)).is_ok());
     }
 
     #[test]
     fn a_single_read_stands_outside_a_changeset_and_alone() {
         let query = "--batch_1\r\nContent-Type: application/http\r\n\r\nGET /T(PartitionKey='p',RowKey='r') HTTP/1.1\r\n\r\n";
-        let read_query = |text: &str| read(TYPE, text.as_bytes());
+        let read_query = |text: &str| read(TYPE, &Bytes::from(text.to_owned()));
         assert!(matches!(
             read_query(&format!("{query}--batch_1--")),
             Ok(Batch::Query(_))
@@ -375,7 +397,7 @@ mod tests {
             (TYPE, javascript().replace(" HTTP/1.1", "")),
         ] {
             assert!(
-                read(content_type, body.as_bytes()).is_err(),
+                read(content_type, &Bytes::from(body.clone())).is_err(),
                 "{content_type} {body}"
             );
         }

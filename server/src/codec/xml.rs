@@ -7,8 +7,9 @@ use quick_xml::events::{BytesRef, Event};
 
 /// Deeper nesting than any document of the protocol has.
 const DEPTH_MAX: usize = 16;
-/// More elements than any document of the protocol has that is read as a tree: a tree takes many times the memory of its text.
-const ELEMENTS_MAX: usize = 10_000;
+/// More elements than any document of the protocol has that is read as a tree, which are at most dozens: a tree takes many times the
+/// memory of its text, and this bounds it to some 100 KiB.
+const ELEMENTS_MAX: usize = 1000;
 
 /// Why a document was not read, for a person.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use crate::accounts::Accounts;
 use crate::auth;
 use crate::codec::{date, multipart};
 use axum::http::{HeaderName, HeaderValue, Request};
+use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -177,10 +178,13 @@ proptest! {
     #[test]
     fn dates_versions_and_batches_of_any_kind_are_read(text in text(), bytes in vec(any::<u8>(), 0..300)) {
         let _ = (date::parse_http(&text), date::parse_iso8601(&text), ApiVersion::parse(&text));
-        let _ = multipart::read_each(&text, &bytes);
+        let _ = multipart::read_each(&text, &Bytes::from(bytes));
         let batch = format!("--b\r\n{text}\r\n\r\nPUT {text} HTTP/1.1\r\n{text}\r\n\r\n--b--");
-        let _ = multipart::read_each("multipart/mixed; boundary=b", batch.as_bytes());
-        let _ = multipart::read("multipart/mixed; boundary=b", batch.as_bytes());
+        let batch = Bytes::from(batch);
+        for part in multipart::read_each("multipart/mixed; boundary=b", &batch).into_iter().flatten() {
+            let _ = (part.1.header("a"), part.1.headers().count());
+        }
+        let _ = multipart::read("multipart/mixed; boundary=b", &batch);
     }
 }
 

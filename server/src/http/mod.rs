@@ -252,7 +252,8 @@ async fn respond(
         browser::check_origin(&context.headers, &host)?;
     }
     let caller = authenticate(app, &context)?;
-    if !is_covered && caller.has_key() && app.accounts.is_well_known(&context.account) {
+    let has_credentials = !matches!(caller, Caller::Anonymous);
+    if !is_covered && has_credentials && app.accounts.is_well_known(&context.account) {
         browser::check_page(&context.headers)?;
     }
     learned.entry = wanted_entry(&context, &caller, &properties);

@@ -108,11 +108,6 @@ fn accounts_come_from_a_file_that_is_read_again() {
     let server = launch(&data, &["--accounts-file", path]).start();
     list(Service::Queue).send(&server).is(403);
     std::fs::write(&file, format!("{ACCOUNT}:{other}:{KEY}\n")).unwrap();
-    let hang_up = |server: &Server| {
-        let pid = server.pid().to_string();
-        let sent = Command::new("kill").args(["-HUP", &pid]).status();
-        assert!(sent.unwrap().success());
-    };
     hang_up(&server);
     let deadline = Instant::now() + Duration::from_secs(30);
     while list(Service::Queue).send(&server).status != 200 {
@@ -122,11 +117,49 @@ fn accounts_come_from_a_file_that_is_read_again() {
     // What cannot be read changes nothing.
     std::fs::write(&file, "broken").unwrap();
     hang_up(&server);
-    while !server.log().contains("not reloaded") {
+    wait_for_log(&server, "not reloaded: accounts");
+    list(Service::Queue).send(&server).is(200);
+}
+
+fn hang_up(server: &Server) {
+    let pid = server.pid().to_string();
+    let sent = Command::new("kill").args(["-HUP", &pid]).status();
+    assert!(sent.unwrap().success());
+}
+
+fn wait_for_log(server: &Server, text: &str) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !server.log().contains(text) {
         assert!(Instant::now() < deadline, "{}", server.log());
         std::thread::sleep(Duration::from_millis(20));
     }
-    list(Service::Queue).send(&server).is(200);
+}
+
+/// A server on a network does not take by signal what it would not have started with.
+#[test]
+fn the_well_known_key_is_not_reloaded_on_a_network() {
+    let location = TempDir::new().unwrap();
+    let (file, data) = (
+        location.path().join("accounts"),
+        location.path().join("data"),
+    );
+    let other = "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=";
+    std::fs::write(&file, format!("{ACCOUNT}:{other}\n")).unwrap();
+    let path = file.to_str().unwrap();
+    let server = launch(&data, &["--host", "0.0.0.0", "--accounts-file", path]).start();
+    list(Service::Blob).send(&server).is(403);
+    std::fs::write(&file, format!("{ACCOUNT}:{other}:{KEY}\n")).unwrap();
+    hang_up(&server);
+    wait_for_log(&server, "not reloaded: accounts");
+    list(Service::Blob).send(&server).is(403);
+    assert!(
+        !server.log().contains("reloaded: accounts\n"),
+        "{}",
+        server.log()
+    );
+    std::fs::write(&file, format!("{ACCOUNT}:{other}:{other}\n")).unwrap();
+    hang_up(&server);
+    wait_for_log(&server, " reloaded: accounts\n");
 }
 
 #[test]

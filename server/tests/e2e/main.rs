@@ -14,6 +14,7 @@ mod auth;
 mod blob;
 mod cors;
 mod crash;
+mod credentials;
 mod drop_in;
 mod errors;
 mod exposed;

@@ -144,11 +144,14 @@ fn who_may_create_blobs_overwrites_none_whatever_the_conditions_of_the_request()
         .send(&server)
         .is(201);
     let source = format!("{}?{}", url(&server, "/con/from"), account_sas("r"));
-    for sas in [blob_sas("con", "c", "c"), account_sas("c")] {
-        let onto = |target: &str| with_sas("PUT", target, &sas);
-        let ways = [
+    // A version whose `c` covers block lists.
+    let fields = [("sr", "c"), ("sp", "c"), ("sv", "2026-06-06")];
+    let newer = service_sas(Service::Blob, "con", &fields).sign();
+    let with_lists = [newer.as_str()];
+    for sas in [&blob_sas("con", "c", "c"), &account_sas("c"), &newer] {
+        let onto = |target: &str| with_sas("PUT", target, sas);
+        let mut ways = vec![
             put(onto("/con/victim")).body("new"),
-            onto("/con/victim?comp=blocklist").body("<BlockList/>"),
             onto("/con/victim").header("x-ms-blob-type", "AppendBlob"),
             onto("/con/victim")
                 .header("x-ms-blob-type", "PageBlob")
@@ -159,6 +162,9 @@ fn who_may_create_blobs_overwrites_none_whatever_the_conditions_of_the_request()
                 .header("x-ms-requires-sync", "true"),
             put(onto("/con/victim").header("x-ms-copy-source", &source)),
         ];
+        if with_lists.contains(&sas.as_str()) {
+            ways.push(onto("/con/victim?comp=blocklist").body("<BlockList/>"));
+        }
         let etag = blob("HEAD", "/con/victim").send(&server);
         let etag = etag.header("ETag").unwrap().to_owned();
         for (index, way) in ways.into_iter().enumerate() {
@@ -615,13 +621,13 @@ fn blob_rows() -> Vec<Row> {
             copy(of("PUT", "?comp=incrementalcopy")),
             "cw",
         ),
-        of_blob("Put Block", of("PUT", "?comp=block&blockid=AAAA"), "cw"),
+        of_blob("Put Block", of("PUT", "?comp=block&blockid=AAAA"), "w"),
         of_blob(
             "Put Block From URL",
             copy(of("PUT", "?comp=block&blockid=AAAA")),
-            "cw",
+            "w",
         ),
-        of_blob("Put Block List", of("PUT", "?comp=blocklist"), "cw"),
+        of_blob("Put Block List", of("PUT", "?comp=blocklist"), "w"),
         of_blob("Snapshot Blob", of("PUT", "?comp=snapshot"), "cw"),
         public(of_blob("Get Block List", of("GET", "?comp=blocklist"), "r")),
         of_blob(

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazurite_table::{DateTime, DateTimeError, Error, Guid, InvalidInput, OutOfRangeInput, Value};
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
@@ -29,6 +29,9 @@ pub fn read_entity(bytes: &[u8]) -> Result<EntityBody, Error> {
         .deserialize_map(Members)
         .and_then(|members| reader.end().map(|()| members));
     let members = members.map_err(|_| invalid())?;
+    if members.len() > MEMBERS_MAX {
+        return Err(Error::TooManyProperties);
+    }
     let annotations = Annotations::of(&members)?;
     let mut body = EntityBody {
         properties: Vec::with_capacity(members.len()),
@@ -108,7 +111,11 @@ fn set_key(key: &mut Option<String>, raw: &RawValue) -> Result<(), Error> {
     }
 }
 
-/// The members of an object in order, repeated ones too.
+/// Most members of an entity: all its properties, each with the four annotations that clients know, come to about as many. A member
+/// takes many times the memory of a short text.
+const MEMBERS_MAX: usize = 5 * 255;
+
+/// The members of an object in order, repeated ones too; of one with too many, one more than [`MEMBERS_MAX`].
 struct Members;
 
 impl<'de> Visitor<'de> for Members {
@@ -122,6 +129,9 @@ impl<'de> Visitor<'de> for Members {
         let mut members = Vec::with_capacity(32);
         while let Some((Text(name), value)) = map.next_entry()? {
             members.push((name, value));
+            if members.len() > MEMBERS_MAX {
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+            }
         }
         Ok(members)
     }

@@ -25,24 +25,23 @@ const REQUESTS_MAX: usize = 256;
 
 pub async fn batch(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let media_type = request.context.required_header("content-type")?;
-    let read = move |document: &[u8]| {
-        multipart::read_each(&media_type, document).map_err(|error| refused(error.to_string()))
-    };
     let (document, share) = collect_held(body, DOCUMENT_BYTES_MAX).await?;
+    let whole = document.clone();
+    let read = move |_: &[u8]| {
+        multipart::read_each(&media_type, &whole).map_err(|error| refused(error.to_string()))
+    };
     let requests = parsed(document, read).await?;
     if requests.len() > REQUESTS_MAX {
         return Err(refused(format!(
             "A batch holds at most {REQUESTS_MAX} requests."
         )));
     }
-    let (mut read, mut kind) = (Vec::new(), None);
-    for (id, sub) in requests {
-        let context = read_one(&request, &sub);
-        let operation = context
-            .as_ref()
-            .ok()
-            .and_then(|context| operation_of(context).ok());
-        if let Some(operation) = operation {
+    let mut kind = None;
+    for (_, sub) in &requests {
+        // Read twice, so that only one is in memory at a time.
+        let context = read_one(&request, sub);
+        let operation = context.and_then(|context| operation_of(&context));
+        if let Ok(operation) = operation {
             let served = matches!(operation, Operation::DeleteBlob | Operation::SetBlobTier);
             if !served || *kind.get_or_insert(operation) != operation {
                 let detail =
@@ -50,11 +49,11 @@ pub async fn batch(request: Request, body: RequestBody) -> Result<Response<Body>
                 return Err(refused(detail.to_owned()));
             }
         }
-        read.push((id, context));
     }
     let share = documents::beside_body(share).await?;
     let mut answers = Vec::new();
-    for (id, context) in read {
+    for (id, sub) in requests {
+        let context = read_one(&request, &sub);
         answers.push((id, answer(&request, context).await));
         // Each costs what a request of its own does: its neighbours on the thread get their turn in between.
         tokio::task::yield_now().await;
@@ -113,8 +112,10 @@ fn parts_of(outer: &Request, sub: &SubRequest) -> Result<Parts> {
     let mut request = HttpRequest::builder()
         .method(sub.method.as_str())
         .uri(target);
-    for (name, value) in sub.headers.iter().filter(|(name, _)| name != "host") {
-        request = request.header(name, value);
+    for (name, value) in sub.headers() {
+        if !name.eq_ignore_ascii_case("host") {
+            request = request.header(&*name, &*value);
+        }
     }
     let host = outer.context.headers.get("host");
     if let Some(host) = host {

@@ -11,7 +11,6 @@ use super::lease::optional_id;
 use super::upload::{is_structured, put_structure, receive};
 use super::write::{blob_headers, claimed, put_checksums, settings};
 use crate::codec::xml::{self as xml_codec, Writer};
-use crate::http::context::Context;
 use axum::body::Body;
 use axum::http::Response;
 use base64::Engine as _;
@@ -24,6 +23,9 @@ use lazurite_blob::{
 
 /// A list of 50,000 ids of 64 bytes, with its markup and room to spare.
 const BLOCK_LIST_BYTES_MAX: usize = 8 << 20;
+
+/// The shortest element of a list with an id.
+const CHOICE_BYTES_MIN: usize = "<Latest>AA==</Latest>".len();
 
 pub async fn put_blob(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let (headers, conditions) = (
@@ -129,13 +131,14 @@ fn overwrite_refused() -> Failure {
 
 pub async fn put_block(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let id = block_id(&request.context.required_parameter("blockid")?)?;
-    let conditions = conditions_of_block(&request.context)?;
+    let (conditions, create_only) = (conditions_of_block(&request)?, request.create_only);
     let structured = is_structured(&request);
     let upload = receive(&request, body, UploadKind::PutBlock).await?;
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.put_block(&r.address(), &id, upload, &conditions)
     };
-    let (outcome, ticket) = request.write(call).await?;
+    let outcome = request.write(call).await;
+    let (outcome, ticket) = outcome.map_err(|failure| refuse_overwrite(failure, create_only))?;
     ticket.await?;
     let mut response = staged(outcome);
     put_structure(&mut response, structured);
@@ -152,9 +155,12 @@ pub fn staged(outcome: PutBlockOutcome) -> Response<Body> {
     response
 }
 
-/// Source: Put Block, "Request headers": no conditional headers.
-pub fn conditions_of_block(context: &Context) -> Result<Conditions> {
+/// Source: Put Block, "Request headers": no conditional headers. Who may only create stages no block that the commit of another could
+/// take for its own.
+pub fn conditions_of_block(request: &Request) -> Result<Conditions> {
+    let context = &request.context;
     Ok(Conditions {
+        if_none_match: request.create_only.then_some(ETags::Any),
         lease_id: optional_id(context, "x-ms-lease-id")?,
         encryption_scope: encryption::scope(context)?,
         ..Conditions::default()
@@ -201,7 +207,9 @@ pub fn check_document(claimed: &lazurite_blob::Checksums, document: &[u8]) -> Re
 }
 /// Elements in document order: their order is that of the content. Source: Put Block List, "Request body".
 fn block_choices(document: &[u8]) -> Result<Vec<BlockChoice>> {
-    let mut choices = Vec::new();
+    // Room for all at once: a vector that grows takes three times as much.
+    let room = COMMITTED_BLOCKS_MAX.min(document.len() / CHOICE_BYTES_MIN);
+    let mut choices = Vec::with_capacity(room);
     xml_codec::read_list(document, "BlockList", |name, text| -> Result<()> {
         let source = match name {
             "Committed" => BlockSource::Committed,
@@ -215,7 +223,9 @@ fn block_choices(document: &[u8]) -> Result<Vec<BlockChoice>> {
         }
         let id = STANDARD
             .decode(text.trim())
-            .map_err(|_| Failure::from(lazurite_blob::Error::InvalidBlockList))?;
+            .ok()
+            .filter(|id| !id.is_empty())
+            .ok_or(Failure::from(lazurite_blob::Error::InvalidBlockList))?;
         choices.push(BlockChoice { source, id });
         Ok(())
     })?;

@@ -327,13 +327,14 @@ fn filled(given: BlobHeaders, source: BlobHeaders) -> BlobHeaders {
 /// Put Block From URL.
 pub async fn put_block_from_url(request: Request) -> Result<Response<Body>> {
     let id = block_id(&request.context.required_parameter("blockid")?)?;
-    let conditions = conditions_of_block(&request.context)?;
+    let (conditions, create_only) = (conditions_of_block(&request)?, request.create_only);
     let range = source_range(&request.context)?;
     let upload = fetch(&request, UploadKind::PutBlock, range).await?.upload;
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.put_block(&r.address(), &id, upload, &conditions)
     };
-    let (outcome, ticket) = request.call(call).await?;
+    let outcome = request.call(call).await;
+    let (outcome, ticket) = outcome.map_err(|failure| refuse_overwrite(failure, create_only))?;
     ticket.await?;
     Ok(staged(outcome))
 }

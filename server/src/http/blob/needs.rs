@@ -1,6 +1,6 @@
 //! Who may call which operation: what each asks of a shared access signature, and what anybody may read.
 
-use super::super::context::Context;
+use super::super::context::{ApiVersion, Context};
 use super::super::error::{Result, known};
 use super::super::{App, run};
 use super::protect::{LEGAL_HOLD, MODE, UNTIL};
@@ -73,13 +73,17 @@ fn needs_of_operation(operation: Operation, context: &Context) -> Needs {
         | Operation::PutAppendBlob
         | Operation::PutPageBlob
         | Operation::PutBlobFromUrl
-        // Blocks since version 2026-06-06. Source: changes of azure-storage-blob 12.30 for Python.
-        | Operation::PutBlock
-        | Operation::PutBlockFromUrl
-        | Operation::PutBlockList
         | Operation::CopyBlob
         | Operation::CopyBlobFromUrl
         | Operation::IncrementalCopyBlob => Needs::same("o", Any("cw")),
+        Operation::PutBlock | Operation::PutBlockFromUrl | Operation::PutBlockList => {
+            let letters = if creates_by_blocks(context) {
+                "cw"
+            } else {
+                "w"
+            };
+            Needs::same("o", Any(letters))
+        }
         Operation::SetBlobImmutabilityPolicy
         | Operation::DeleteBlobImmutabilityPolicy
         | Operation::SetBlobLegalHold => Needs::same("o", Any("i")),
@@ -120,9 +124,25 @@ fn needs_of_operation(operation: Operation, context: &Context) -> Needs {
     }
 }
 
+/// Whether the version of the SAS lets its holder make a new blob of blocks with the letter `c`; in older ones only `w` does.
+/// Source: azure-sdk-for-python, pull request 44920 ("Put Block, Put Block from URL, and Put Block List with UDS create permission");
+/// before: Create an account SAS, "Account SAS permissions by operation"; azure-storage-node, issue 485.
+fn creates_by_blocks(context: &Context) -> bool {
+    let version = context.query.get_literal("sv");
+    let version = version.and_then(|text| ApiVersion::parse(&text));
+    version.is_some_and(|version| version.is_at_least("2026-06-06"))
+}
+
 fn breaks_lease(context: &Context) -> bool {
     let action = context.header("x-ms-lease-action");
     action.is_some_and(|action| action.eq_ignore_ascii_case("break"))
+}
+
+/// Whether a request is for one version of a blob. Containers show anybody their blobs and the snapshots that somebody took, not what
+/// was overwritten: it may have been overwritten because it was never meant to be seen.
+pub fn names_version(context: &Context) -> bool {
+    let version = context.query.get("versionid");
+    version.is_some_and(|version| !version.is_empty())
 }
 
 /// Whether a request tells more than what a public container shows: blobs as they are, and blocks that are part of one.
@@ -134,6 +154,9 @@ fn is_more_than_public(operation: Operation, context: &Context) -> bool {
         "deletedwithversions",
         "versions",
     ];
+    if names_version(context) {
+        return true;
+    }
     let blocks = context.query.get("blocklisttype").unwrap_or_default();
     match operation {
         Operation::ListBlobs => {

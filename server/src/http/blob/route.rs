@@ -97,16 +97,23 @@ pub fn makes_blob(operation: Operation) -> bool {
 pub fn logged(context: &Context) -> Option<Logged> {
     let (container, blob) = blob_names(context).ok()?;
     let operation = route(context, &container, &blob).ok()?;
-    let action = context.header("x-ms-lease-action").unwrap_or_default();
     let lease = |subject: &str| {
-        let (first, rest) = action.split_at_checked(1).unwrap_or_default();
-        let (first, rest) = (first.to_ascii_uppercase(), rest.to_ascii_lowercase());
-        Logged(format!("{first}{rest}{subject}"))
+        let action = context.header("x-ms-lease-action")?.to_ascii_lowercase();
+        // Only the known ones: a header is any text, and the name of an operation stands in a log as it is.
+        let action = match &*action {
+            "acquire" => "Acquire",
+            "renew" => "Renew",
+            "change" => "Change",
+            "release" => "Release",
+            "break" => "Break",
+            _ => return None,
+        };
+        Some(Logged(format!("{action}{subject}")))
     };
     let is_metadata = context.comp() == "metadata";
     Some(match operation {
-        Operation::LeaseBlob => lease("BlobLease"),
-        Operation::LeaseContainer => lease("ContainerLease"),
+        Operation::LeaseBlob => lease("BlobLease")?,
+        Operation::LeaseContainer => lease("ContainerLease")?,
         Operation::GetBlobProperties if is_metadata => Logged("GetBlobMetadata".to_owned()),
         Operation::GetContainerProperties if is_metadata => {
             Logged("GetContainerMetadata".to_owned())
@@ -308,5 +315,33 @@ fn route_put(context: &Context) -> Result<Operation> {
         "appendblob" => Ok(Operation::PutAppendBlob),
         "pageblob" => Ok(Operation::PutPageBlob),
         other => Err(Failure::header("x-ms-blob-type", other)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::context::ServiceKind;
+    use crate::http::context::tests::request;
+
+    #[test]
+    fn a_lease_is_logged_by_a_known_action_and_by_no_other_text() {
+        let name = |action: &str| {
+            let target = "/c/b?comp=lease";
+            let headers = [("x-ms-lease-action", action)];
+            let context = request(
+                ServiceKind::Blob,
+                "PUT",
+                target,
+                "devstoreaccount1",
+                &headers,
+            );
+            logged(&context).map(|Logged(name)| name)
+        };
+        assert_eq!(name("ACQUIRE").as_deref(), Some("AcquireBlobLease"));
+        assert_eq!(name("break").as_deref(), Some("BreakBlobLease"));
+        for other in ["x;Success;200;1;1;authenticated;forged", "", "é", "steal"] {
+            assert_eq!(name(other), None, "{other}");
+        }
     }
 }

@@ -8,7 +8,7 @@ use super::Request;
 use super::conditions::{blob_state, conditions_named};
 use super::encryption::{OF_SOURCE, customer_key};
 use super::foreign::Foreign;
-use super::needs::{looks_at_tags_of_source, needs, public_access};
+use super::needs::{looks_at_tags_of_source, names_version, needs, public_access};
 use super::reach::is_this_machine;
 use super::route::Operation;
 use crate::auth::policy::authorize;
@@ -215,7 +215,7 @@ fn check_readable(request: &Request, context: &Context, container: &str) -> Resu
         }
         return authorize(&caller, ServiceKind::Blob, &needs);
     }
-    if tags {
+    if tags || names_version(context) {
         return Err(bearer::wanted());
     }
     match public_access(&request.app, &context.account, container)? {

@@ -23,6 +23,7 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use lazurite_engine::Ticket;
 use lazurite_table::{DateTime, ETag, Entity, Write, check_table_name};
+use std::borrow::Cow;
 
 /// One operation of a changeset, read and allowed.
 struct Change {
@@ -114,7 +115,6 @@ fn read_and_apply(
         let message = format!("The batch cannot be read: {error}.");
         Failure::new(400, "InvalidInput", message)
     })?;
-    drop(document);
     match batch {
         Batch::Query(query) => Ok(Outcome::Query(Box::new(request), query)),
         Batch::Changeset(operations) => match read_changes(&request, caller, operations) {
@@ -138,7 +138,7 @@ fn read_changes(
         .enumerate()
         .map(|(index, sub)| {
             let level =
-                level_of(sub.header("accept").unwrap_or_default()).unwrap_or(Level::Minimal);
+                level_of(&sub.header("accept").unwrap_or_default()).unwrap_or(Level::Minimal);
             read_change(request, caller, sub, level).map_err(|failure| FailedChange {
                 index,
                 failure,
@@ -154,7 +154,7 @@ fn read_change(
     sub: SubRequest,
     level: Level,
 ) -> Result<Change> {
-    let header = |name: &str| sub.header(name).map(str::to_owned);
+    let header = |name: &str| sub.header(name).map(Cow::into_owned);
     let (table, operation) = match address(&sub.target)? {
         Address::Table(table) if sub.method == "POST" => match header("x-http-method") {
             None => (table, Operation::InsertEntity),
@@ -204,7 +204,7 @@ fn read_change(
         row_key: entity.row_key.clone(),
     };
     check_range(request.range.as_ref(), &keys)?;
-    let prefer = Prefer::parse(sub.header("prefer"));
+    let prefer = Prefer::parse(sub.header("prefer").as_deref());
     Ok(Change {
         table,
         operation: lazurite_table::Operation { write, entity },
@@ -367,7 +367,8 @@ async fn answer_query(
     sub: SubRequest,
 ) -> Result<SubResponse> {
     let (request_id, now) = (request.context.request_id.clone(), request.context.now);
-    let accept = sub.header("accept").map(HeaderValue::from_str);
+    let accept = sub.header("accept");
+    let accept = accept.map(|accept| HeaderValue::from_str(&accept));
     let accept = accept.and_then(|accept| accept.ok());
     request.context.headers.set(ACCEPT, accept);
     let query = sub.target.split_once('?').map_or("", |(_, query)| query);

@@ -1,0 +1,341 @@
+//! User delegation SAS, names that a signature covers, blocks staged with the letter `c`, and what anonymous callers may read.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use hmac::{Hmac, KeyInit, Mac};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use sha2::Sha256;
+use tempfile::TempDir;
+
+use crate::auth::bearer;
+use crate::http::{Request, Response};
+use crate::rights::service_sas;
+use crate::server::{ACCOUNT, Launch, Server, Service};
+
+/// A version with user delegation SAS in all services, and with `srh` and `srq`.
+const VERSION: &str = "2026-04-06";
+/// The first version whose `c` covers blocks.
+const BLOCKS_VERSION: &str = "2026-06-06";
+const EXPIRY: &str = "2099-01-01T00:00:00Z";
+
+/// A user delegation key of one service.
+pub(crate) struct DelegationKey {
+    service: Service,
+    /// `skoid`, `sktid`, `skt`, `ske`, `sks`, `skv`.
+    fields: Vec<(&'static str, String)>,
+    value: Vec<u8>,
+}
+
+impl DelegationKey {
+    /// Asks a server that was started with `--oauth basic` for a key.
+    pub(crate) fn from(server: &Server, service: Service) -> DelegationKey {
+        let now = std::time::SystemTime::now();
+        let tomorrow = now + std::time::Duration::from_secs(24 * 60 * 60);
+        let expiry = httpdate::HttpDate::from(tomorrow).to_string();
+        let expiry = iso8601(&expiry);
+        let target = "/?restype=service&comp=userdelegationkey";
+        let asked = Request::new(service, "POST", target)
+            .header("Authorization", &bearer())
+            .header("x-ms-version", VERSION)
+            .body(format!("<KeyInfo><Expiry>{expiry}</Expiry></KeyInfo>"));
+        let answer = asked.send(server);
+        let element = |name: &str| answer.is(200).element(name).unwrap();
+        let fields = [
+            ("skoid", "SignedOid"),
+            ("sktid", "SignedTid"),
+            ("skt", "SignedStart"),
+            ("ske", "SignedExpiry"),
+            ("sks", "SignedService"),
+            ("skv", "SignedVersion"),
+        ];
+        DelegationKey {
+            service,
+            fields: fields.map(|(field, name)| (field, element(name))).to_vec(),
+            value: BASE64.decode(element("Value")).unwrap(),
+        }
+    }
+
+    fn expiry(&self) -> &str {
+        &self.fields[3].1
+    }
+
+    /// A SAS by this key. Source: Create a user delegation SAS, "Specify the string-to-sign".
+    pub(crate) fn sas(&self, resource: &str, fields: &[(&'static str, &str)]) -> String {
+        let get = |name: &str| {
+            let field = fields.iter().find(|(known, _)| *known == name);
+            let own = self.fields.iter().find(|(known, _)| *known == name);
+            let own = own.map_or("", |(_, value)| value);
+            field.map_or(own, |(_, value)| value)
+        };
+        let label = format!("{:?}", self.service).to_lowercase();
+        let resource = format!("/{label}/{ACCOUNT}/{resource}");
+        let expiry = self.expiry();
+        let mut lines = vec![get("sp"), "", expiry, &resource];
+        lines.extend(["skoid", "sktid", "skt", "ske", "sks", "skv"].map(get));
+        let is_blob = self.service == Service::Blob;
+        if is_blob {
+            lines.extend(["saoid", "suoid", "scid"].map(get));
+        }
+        lines.extend(["skdutid", "sduoid", "sip", "spr"].map(get));
+        lines.push(VERSION);
+        if self.service == Service::Table {
+            lines.extend(["spk", "srk", "epk", "erk"].map(get));
+        }
+        if is_blob {
+            lines.extend([get("sr"), "", "", "", ""]);
+            lines.extend(["rscc", "rscd", "rsce", "rscl", "rsct"].map(get));
+        }
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.value).unwrap();
+        mac.update(lines.join("\n").as_bytes());
+        let signature = BASE64.encode(mac.finalize().into_bytes());
+        let own = self
+            .fields
+            .iter()
+            .map(|(name, value)| (*name, value.as_str()));
+        let all = own.chain(fields.iter().copied());
+        let all = all.chain([("sv", VERSION), ("se", expiry), ("sig", &*signature)]);
+        let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+        all.map(|(name, value)| format!("{name}={}", encoded(value)))
+            .collect::<Vec<_>>()
+            .join("&")
+    }
+}
+
+/// `Sat, 01 Jan 2028 00:00:00 GMT` as `2028-01-01T00:00:00Z`.
+fn iso8601(date: &str) -> String {
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
+    let (day, month, year, clock) = (&date[5..7], &date[8..11], &date[12..16], &date[17..25]);
+    let month = MONTHS.iter().position(|name| *name == month).unwrap() + 1;
+    format!("{year}-{month:02}-{day}T{clock}Z")
+}
+
+/// A server that takes tokens.
+pub(crate) fn with_tokens(location: &TempDir) -> Server {
+    Launch::on(location.path())
+        .argument("--oauth=basic")
+        .start()
+}
+
+fn blob(method: &str, target: &str) -> Request {
+    Request::new(Service::Blob, method, target)
+}
+
+fn put(request: Request) -> Request {
+    request.header("x-ms-blob-type", "BlockBlob")
+}
+
+fn detail(answer: &Response) -> String {
+    answer
+        .is(403)
+        .element("AuthenticationErrorDetail")
+        .unwrap_or_default()
+}
+
+/// A name that was listed a thousand times copied its header into the string to sign a thousand times, before the signature was known.
+#[test]
+fn a_name_that_a_signature_covers_is_listed_once() {
+    let location = TempDir::new().unwrap();
+    let server = with_tokens(&location);
+    let ask = |list: &str| {
+        let sas = format!(
+            "sv={VERSION}&sr=b&sp=r&se={EXPIRY}&skoid=a&sktid=b&skt=2020-01-01&ske=2099-01-01&sks=b&skv={VERSION}&sig=AAAA&{list}"
+        );
+        let request = blob("GET", "/con/victim").credited(&sas);
+        request.header("a", &"x".repeat(28_000)).send(&server)
+    };
+    let many = |name: &str, count: usize| vec![name; count].join(",");
+    for list in ["srh", "srq"] {
+        for names in ["a,a", "A,b,a", ",,"] {
+            let told = detail(&ask(&format!("{list}={names}")));
+            assert_eq!(told, format!("{list} lists a name more than once."));
+        }
+        let told = detail(&ask(&format!("{list}={}", many("a", 14_000))));
+        assert_eq!(told, format!("{list} has more than 32 names."));
+    }
+    // One mention is answered with no more than the start of the string to sign.
+    let refused = ask("srh=a");
+    assert!(detail(&refused).starts_with("Signature did not match."));
+    assert!(refused.body.len() < 10_000, "{}", refused.body.len());
+}
+
+/// The key of the account is known to every page, and with it every user delegation key.
+#[test]
+fn pages_of_other_machines_read_nothing_with_a_user_delegation_sas_or_a_token() {
+    let location = TempDir::new().unwrap();
+    let server = with_tokens(&location);
+    blob("PUT", "/con?restype=container").send(&server).is(201);
+    put(blob("PUT", "/con/b")).body("x").send(&server).is(201);
+    Request::new(Service::Queue, "PUT", "/que")
+        .send(&server)
+        .is(201);
+    Request::new(Service::Table, "POST", "/Tables")
+        .json(r#"{"TableName":"Tab"}"#)
+        .send(&server)
+        .is(201);
+    for (service, target, resource, fields) in [
+        (Service::Blob, "/con/b", "con/b", [("sr", "b"), ("sp", "r")]),
+        (
+            Service::Queue,
+            "/que/messages?peekonly=true",
+            "que",
+            [("sr", ""), ("sp", "r")],
+        ),
+        (
+            Service::Table,
+            "/Tab()",
+            "tab",
+            [("tn", "Tab"), ("sp", "r")],
+        ),
+    ] {
+        let sas = DelegationKey::from(&server, service).sas(resource, &fields);
+        let by_sas = Request::new(service, "GET", target).credited(&sas);
+        let by_token = Request::new(service, "GET", target).header("Authorization", &bearer());
+        for request in [by_sas, by_token] {
+            request.clone().send(&server).is(200);
+            let from = |page: &str| {
+                let request = request.clone().header("Sec-Fetch-Site", "cross-site");
+                request.header("Referer", page).send(&server)
+            };
+            let refused = from("https://evil.example/");
+            assert_eq!(
+                (refused.status, &*refused.code()),
+                (403, "AuthorizationFailure")
+            );
+            from("http://localhost:3000/").is(200);
+        }
+    }
+}
+
+#[test]
+fn a_user_delegation_sas_is_taken_where_tokens_are() {
+    let location = TempDir::new().unwrap();
+    let server = with_tokens(&location);
+    blob("PUT", "/con?restype=container").send(&server).is(201);
+    put(blob("PUT", "/con/b")).body("x").send(&server).is(201);
+    let key = DelegationKey::from(&server, Service::Blob);
+    let sas = key.sas("con/b", &[("sr", "b"), ("sp", "r")]);
+    let get = |server: &Server| blob("GET", "/con/b").credited(&sas).send(server);
+    get(&server).is(200);
+    server.signal("TERM");
+    let server = Launch::on(location.path()).start();
+    assert!(detail(&get(&server)).contains("--oauth basic"));
+}
+
+#[test]
+fn blocks_are_staged_with_c_from_the_version_on_that_says_so() {
+    let server = Server::fresh();
+    blob("PUT", "/con?restype=container").send(&server).is(201);
+    put(blob("PUT", "/con/from"))
+        .body("other")
+        .send(&server)
+        .is(201);
+    let sas = |version: &str, permissions: &str| {
+        let fields = [("sr", "c"), ("sp", permissions), ("sv", version)];
+        service_sas(Service::Blob, "con", &fields).sign()
+    };
+    let source = format!("{}/con/from?{}", server.endpoint(Service::Blob), {
+        sas("2022-11-02", "r")
+    });
+    let stage = |sas: &str, name: &str, id: &str, from_url: bool| {
+        let target = format!("/con/{name}?comp=block&blockid={id}");
+        let request = blob("PUT", &target).credited(sas);
+        let request = if from_url {
+            request.header("x-ms-copy-source", &source)
+        } else {
+            request.body("attack")
+        };
+        request.send(&server)
+    };
+    let commit = |sas: &str, name: &str, ids: &[&str]| {
+        let blocks = ids.iter().map(|id| format!("<Latest>{id}</Latest>"));
+        let list = format!("<BlockList>{}</BlockList>", blocks.collect::<String>());
+        let target = format!("/con/{name}?comp=blocklist");
+        let request = blob("PUT", &target).credited(sas).body(list);
+        request.send(&server)
+    };
+    let old = sas("2022-11-02", "c");
+    let mismatch = "AuthorizationPermissionMismatch";
+    for from_url in [false, true] {
+        assert_eq!(
+            stage(&old, "new", "AAAA", from_url).is(403).code(),
+            mismatch
+        );
+    }
+    assert_eq!(commit(&old, "new", &[]).is(403).code(), mismatch);
+    stage(&sas("2022-11-02", "w"), "old", "AAAA", false).is(201);
+
+    let create_only = sas(BLOCKS_VERSION, "c");
+    let overwrite = "UnauthorizedBlobOverwrite";
+    for (name, from_url) in [("one", false), ("two", true)] {
+        // A blob of one's own.
+        stage(&create_only, name, "AAAA", from_url).is(201);
+        stage(&create_only, name, "BBBB", from_url).is(201);
+        commit(&create_only, name, &["AAAA", "BBBB"]).is(201);
+        // A blob that is there gets no blocks that its next commit could take.
+        let refused = stage(&create_only, name, "CCCC", from_url);
+        assert_eq!(refused.is(403).code(), overwrite);
+        assert_eq!(commit(&create_only, name, &["AAAA"]).code(), overwrite);
+        // Blocks that others have staged stay theirs.
+        let upload = format!("upload-{name}");
+        let target = format!("/con/{upload}?comp=block&blockid=AAAA");
+        blob("PUT", &target).body("owner").send(&server).is(201);
+        let refused = stage(&create_only, &upload, "AAAA", from_url);
+        assert_eq!(refused.is(403).code(), overwrite);
+        commit(&sas(BLOCKS_VERSION, "w"), &upload, &["AAAA"]).is(201);
+        let stored = blob("GET", &format!("/con/{upload}")).send(&server);
+        assert_eq!(stored.is(200).text(), "owner");
+    }
+}
+
+/// What was overwritten may have been overwritten because it was never meant to be seen.
+#[test]
+fn anybody_reads_snapshots_of_a_public_container_and_no_older_version() {
+    let location = TempDir::new().unwrap();
+    let server = Launch::on(location.path())
+        .argument("--blob-versioning")
+        .start();
+    blob("PUT", "/open?restype=container")
+        .header("x-ms-blob-public-access", "container")
+        .send(&server)
+        .is(201);
+    let write = |content: &str| {
+        let written = put(blob("PUT", "/open/b")).body(content).send(&server);
+        written
+            .is(201)
+            .header("x-ms-version-id")
+            .unwrap()
+            .to_owned()
+    };
+    let old = write("secret");
+    let current = write("public");
+    let taken = blob("PUT", "/open/b?comp=snapshot").send(&server);
+    let moment = taken.is(201).header("x-ms-snapshot").unwrap().to_owned();
+    for version in [&old, &current] {
+        for (method, query) in [
+            ("GET", ""),
+            ("HEAD", ""),
+            ("GET", "&comp=metadata"),
+            ("GET", "&comp=blocklist"),
+        ] {
+            let target = format!("/open/b?versionid={version}{query}");
+            let asked = blob(method, &target).unsigned().send(&server);
+            assert_eq!(asked.status, 403, "{method} {target}");
+        }
+        let source = format!(
+            "{}/open/b?versionid={version}",
+            server.endpoint(Service::Blob)
+        );
+        let copy = blob("PUT", "/open/copy").header("x-ms-copy-source", &source);
+        let copied = copy.header("x-ms-requires-sync", "true").send(&server);
+        assert_eq!(copied.code(), "CannotVerifyCopySource");
+        blob("GET", &format!("/open/b?versionid={version}"))
+            .send(&server)
+            .is(200);
+    }
+    for target in ["/open/b".to_owned(), format!("/open/b?snapshot={moment}")] {
+        let read = blob("GET", &target).unsigned().send(&server);
+        assert_eq!(read.is(200).text(), "public");
+    }
+}
