@@ -65,7 +65,7 @@ impl AsRef<[u8]> for Held {
     }
 }
 
-fn may_be_long(context: &Context) -> bool {
+pub fn may_be_long(context: &Context) -> bool {
     if context.method != Method::GET {
         return false;
     }

@@ -4,7 +4,6 @@ use super::context::ApiVersion;
 use axum::body::Body;
 use axum::http::header::{HeaderName, HeaderValue, SERVER};
 use axum::http::{Request, Response};
-use hyper::body::Incoming;
 
 const VERSION: HeaderName = HeaderName::from_static("x-ms-version");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
@@ -20,7 +19,7 @@ pub struct Echo {
 impl Echo {
     /// Source: Versioning for the Azure Storage services; List Blobs, "Response headers", `x-ms-client-request-id`: at most
     /// 1,024 visible characters.
-    pub fn of(request: &Request<Incoming>) -> Echo {
+    pub fn of<B>(request: &Request<B>) -> Echo {
         let header = |name: &HeaderName| request.headers().get(name).cloned();
         let visible = |value: &HeaderValue| {
             value.len() <= 1024 && value.as_bytes().iter().all(u8::is_ascii_graphic)

@@ -464,6 +464,8 @@ fn dialect(service: ServiceKind, target: &Uri, accept: Option<&HeaderValue>) -> 
 #[cfg(test)]
 mod hostile_tests;
 #[cfg(test)]
+mod matrix_tests;
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -59,8 +59,18 @@ impl DelegationKey {
         &self.fields[3].1
     }
 
-    /// A SAS by this key. Source: Create a user delegation SAS, "Specify the string-to-sign".
-    pub(crate) fn sas(&self, resource: &str, fields: &[(&'static str, &str)]) -> String {
+    fn sas(&self, resource: &str, fields: &[(&'static str, &str)]) -> String {
+        self.sas_at(resource, fields, "")
+    }
+
+    /// A SAS by this key; `moment` is that of a snapshot or version. Source: Create a user delegation SAS, "Specify the
+    /// string-to-sign".
+    pub(crate) fn sas_at(
+        &self,
+        resource: &str,
+        fields: &[(&'static str, &str)],
+        moment: &str,
+    ) -> String {
         let get = |name: &str| {
             let field = fields.iter().find(|(known, _)| *known == name);
             let own = self.fields.iter().find(|(known, _)| *known == name);
@@ -82,7 +92,7 @@ impl DelegationKey {
             lines.extend(["spk", "srk", "epk", "erk"].map(get));
         }
         if is_blob {
-            lines.extend([get("sr"), "", "", "", ""]);
+            lines.extend([get("sr"), moment, "", "", ""]);
             lines.extend(["rscc", "rscd", "rsce", "rscl", "rsct"].map(get));
         }
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.value).unwrap();

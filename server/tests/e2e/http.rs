@@ -83,6 +83,12 @@ impl Request {
         self.unsigned()
     }
 
+    /// The same with part of its target replaced.
+    pub(crate) fn retarget(mut self, part: &str, by: &str) -> Request {
+        self.target = self.target.replacen(part, by, 1);
+        self
+    }
+
     /// The whole target as it goes over the wire.
     pub(crate) fn target(&self) -> &str {
         &self.target

@@ -76,7 +76,7 @@ pub async fn serve(
 }
 
 /// The blob that stands for a path: the path itself, or what a directory shows.
-fn document_of(website: &StaticWebsite, path: &str) -> String {
+pub fn document_of(website: &StaticWebsite, path: &str) -> String {
     let path = path.strip_prefix('/').unwrap_or(path);
     let is_directory = path.is_empty() || path.ends_with('/');
     match (
