@@ -141,7 +141,8 @@ impl Reference {
         }
     }
 
-    fn name(self) -> String {
+    /// What the table calls it.
+    pub fn name(self) -> String {
         match self {
             Peers(peers) | FigureOfPeers(peers, _) => peers.join(", "),
             OwnFigure(name) => format!("our {name}"),

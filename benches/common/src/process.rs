@@ -79,7 +79,11 @@ pub fn wait_until_idle(windows: usize, limit: Duration, mut is_idle: impl FnMut(
 
 /// Runs `work` and returns its result with the highest anonymous memory of `process` meanwhile, in KiB, sampled at `interval`.
 /// Pages of mapped files do not count: the system takes them back when it needs them.
-pub fn watching_memory<T>(process: Process, interval: Duration, work: impl FnOnce() -> T) -> (T, u64) {
+pub fn watching_memory<T>(
+    process: Process,
+    interval: Duration,
+    work: impl FnOnce() -> T,
+) -> (T, u64) {
     let (is_over, highest_kib) = (AtomicBool::new(false), AtomicU64::new(0));
     let done = thread::scope(|scope| {
         let watcher = scope.spawn(|| {

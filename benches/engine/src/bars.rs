@@ -75,7 +75,11 @@ mod tests {
             if let TimesAtLeast(_, reference) | TimesAtMost(_, reference) = bar.expectation
                 && let Peers(peers) | FigureOfPeers(peers, _) = reference
             {
-                assert!(peers.iter().all(|peer| ["fjall", "redb", "rocksdb"].contains(peer)));
+                assert!(
+                    peers
+                        .iter()
+                        .all(|peer| ["fjall", "redb", "rocksdb"].contains(peer))
+                );
             }
         }
     }

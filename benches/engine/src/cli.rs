@@ -15,7 +15,11 @@ use crate::workloads::{Step, WORKLOADS, Workload, steps};
 /// tables show the figures of each engine, the last one the bars for our engine. RocksDB takes part if this program was built with
 /// --features rocksdb. The exit status is 0 only if every answer was right.
 #[derive(Parser)]
-#[command(name = "lazurite-engine-bench", version, args_conflicts_with_subcommands = true)]
+#[command(
+    name = "lazurite-engine-bench",
+    version,
+    args_conflicts_with_subcommands = true
+)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,

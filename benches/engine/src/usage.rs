@@ -11,7 +11,6 @@ use rustix::time::{ClockId, clock_gettime};
 use lazurite_bench_common::Outcome;
 use lazurite_bench_common::process::{self, Process, Written, machine_busy};
 
-
 /// Background work is over after this many idle windows in a row.
 const IDLE_WINDOWS: usize = 10;
 /// CPU time and bytes of an idle window: those of the measurement itself, and of timers.

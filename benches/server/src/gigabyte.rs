@@ -6,11 +6,12 @@ use std::thread;
 
 use sha2::{Digest, Sha256};
 
-use crate::cli::GigabyteArgs;
+use lazurite_bench_common::{Outcome, Random};
+
 use crate::client::{Account, Client, Error};
-use crate::random::Random;
-use crate::report::{Outcome, Phase, Report};
+use crate::report::{Phase, Report};
 use crate::server::Server;
+use crate::target::Target;
 
 /// The server's memory must stay below this whatever the size of the blob.
 const PEAK_GOAL_MB: f64 = 150.0;
@@ -67,6 +68,21 @@ impl Read for ContentReader<'_> {
         self.read += count;
         Ok(count)
     }
+}
+
+#[derive(clap::Args)]
+pub(crate) struct GigabyteArgs {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Size of the blob in MiB
+    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=4000))]
+    pub(crate) mib: u64,
+    /// Size of one block in MiB
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=100))]
+    pub(crate) block_mib: u64,
+    /// Connections that upload blocks at a time
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) connections: u16,
 }
 
 /// Runs the round trips as `args` say.

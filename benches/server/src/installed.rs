@@ -1,10 +1,10 @@
 //! What is installed once under cargo's target directory, by other programs.
 
+use lazurite_bench_common::Outcome;
+
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-
-use crate::report::Outcome;
 
 /// The directory cargo builds into, if this program was started from there; otherwise `target` below the current directory.
 pub(crate) fn target_directory() -> PathBuf {

@@ -1,24 +1,22 @@
-//! `lazurite-bench`: real work against a running server, measured and checked. See `README.md` beside this crate.
+//! `lazurite-bench`: real work against a running server, measured and checked. See `README.md` of the benches.
 
+mod checked_clients;
 mod cli;
 mod client;
-mod crowd;
-mod engine;
 mod gigabyte;
-mod honest;
 mod installed;
 mod job;
 mod kills;
 mod ledger;
 mod load;
+mod many_clients;
 mod neighbours;
-mod process;
-mod random;
 mod report;
 mod server;
 mod services;
 mod soak;
 mod start;
+mod target;
 
 use std::process::ExitCode;
 
@@ -31,14 +29,12 @@ fn main() -> ExitCode {
     let mismatches = match Cli::parse().command {
         Command::Job(args) => job::run(&args).map(shown),
         Command::Gigabyte(args) => gigabyte::run(&args).map(shown),
-        Command::Crowd(args) => crowd::run(&args).map(shown),
+        Command::ManyClients(args) => many_clients::run(&args).map(shown),
         Command::Neighbours(args) => neighbours::run(&args).map(shown),
         Command::Soak(args) => soak::run(&args).map(shown),
         Command::Start(args) => start::run(&args).map(shown),
-        Command::Engine(args) => engine::run(&args),
-        Command::EngineStep(args) => engine::run_step(&args),
         Command::Services(args) => services::run(&args),
-        Command::Floor => services::run_floor(),
+        Command::MinimalHandler => services::run_minimal_handler(),
     };
     match mismatches {
         Ok(mismatches) => ExitCode::from(u8::from(mismatches > 0)),
@@ -49,7 +45,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints the report and answers how many answers were wrong.
+/// Prints the report and returns how many answers were wrong.
 fn shown(report: Report) -> usize {
     report.print();
     report.mismatches()

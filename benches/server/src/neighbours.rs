@@ -1,17 +1,19 @@
 //! One client that sends the largest documents and the dearest queries there are, beside ordinary ones: what those notice of it.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use base64::prelude::*;
 
-use crate::cli::NeighboursArgs;
+use lazurite_bench_common::Outcome;
+
+use crate::checked_clients::{self, CONTAINER, SMALL, rate};
 use crate::client::{Account, Client, Error, Request, Service};
-use crate::honest::{self, CONTAINER, SMALL, rate};
-use crate::load::Met;
-use crate::report::{Outcome, Report};
+use crate::load::Observations;
+use crate::report::Report;
 use crate::server::Server;
 
 const TABLE: &str = "Neighbours";
@@ -30,6 +32,16 @@ struct Heavy {
     body: Vec<u8>,
     /// The status of its answer, or 0 for the end of the connection.
     status: u16,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct NeighboursArgs {
+    /// The server binary
+    #[arg(long, value_name = "BINARY")]
+    pub(crate) spawn: PathBuf,
+    /// How long the ordinary ones are measured beside each
+    #[arg(long, default_value_t = 10)]
+    pub(crate) seconds: u64,
 }
 
 /// Measures the ordinary clients alone, and beside each of the heavy requests in turn.
@@ -52,14 +64,14 @@ pub(crate) fn run(args: &NeighboursArgs) -> Outcome<Report> {
         "max us",
         "p99"
     ));
-    let alone = honest::get(&server, time)?;
+    let alone = checked_clients::get(&server, time)?;
     report.remark(line("nothing", None, &alone, &alone));
     let mut mismatches = alone.mismatches;
     for heavy in &heavy {
         let is_over = AtomicBool::new(false);
         let (beside, took) = thread::scope(|scope| {
             let sending = scope.spawn(|| heavy.send_until(&client, &is_over));
-            let beside = honest::get(&server, time);
+            let beside = checked_clients::get(&server, time);
             is_over.store(true, Ordering::Relaxed);
             (beside, sending.join().expect("it does not panic"))
         });
@@ -76,19 +88,26 @@ pub(crate) fn run(args: &NeighboursArgs) -> Outcome<Report> {
     }
 }
 
-fn line(name: &str, took: Option<Duration>, met: &Met, alone: &Met) -> String {
-    let micros = |met: &Met, quantile| met.latencies[0].value_at_quantile(quantile) / 1000;
+fn line(
+    name: &str,
+    took: Option<Duration>,
+    observed: &Observations,
+    alone: &Observations,
+) -> String {
+    let micros = |observed: &Observations, quantile| {
+        observed.latencies[0].value_at_quantile(quantile) / 1000
+    };
     format!(
         "{name:38} {:>8} {:>9.0} {:>8} {:>8} {:>8} {:>7.2}x",
         took.map_or(String::new(), |took| format!(
             "{:.1}",
             took.as_secs_f64() * 1e3
         )),
-        rate(met),
-        micros(met, 0.5),
-        micros(met, 0.99),
-        met.latencies[0].max() / 1000,
-        micros(met, 0.99) as f64 / micros(alone, 0.99).max(1) as f64
+        rate(observed),
+        micros(observed, 0.5),
+        micros(observed, 0.99),
+        observed.latencies[0].max() / 1000,
+        micros(observed, 0.99) as f64 / micros(alone, 0.99).max(1) as f64
     )
 }
 
@@ -117,7 +136,7 @@ impl Heavy {
 }
 
 fn store(client: &Client) -> Result<(), Error> {
-    honest::store(client)?;
+    checked_clients::store(client)?;
     client.create_queue(QUEUE)?;
     client.create_table(TABLE)?;
     client.put_blob(CONTAINER, LINE, &vec![b'a'; 1 << 20])?;

@@ -1,16 +1,14 @@
-//! What is measured: phases with their counts, latencies and mismatches, shown while they run and in a table at the end.
+//! Phases of a run with their counts, latencies and mismatches: progress bars while they run, a table at the end.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use lazurite_bench_common::thousands;
 
 /// Mismatches of one phase that are printed in words; beyond that they are only counted.
 const MISMATCHES_SHOWN_MAX: usize = 5;
-
-/// A result of the whole program, its error ready to be printed.
-pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// One phase while it runs. Threads share it.
 pub(crate) struct Phase {
@@ -65,7 +63,7 @@ impl Phase {
         answer
     }
 
-    /// Records that the server's answer is not what it must be.
+    /// Records a wrong answer of the server.
     pub(crate) fn mismatch(&self, what: impl Into<String>) {
         self.mismatches.lock().unwrap().push(what.into());
     }
@@ -136,7 +134,7 @@ impl Row {
     }
 }
 
-/// The phases that are over, and remarks for the end.
+/// The finished phases, and remarks to print after them.
 #[derive(Default)]
 pub(crate) struct Report {
     rows: Vec<Row>,
@@ -144,7 +142,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Ends `phase`, says so on standard error, and keeps its figures.
+    /// Ends `phase`, prints a line on standard error, and keeps its figures.
     pub(crate) fn finish(&mut self, phase: Phase) {
         let row = phase.finish();
         let (items, seconds) = (thousands(row.items), row.elapsed.as_secs_f64());
@@ -195,30 +193,6 @@ impl Report {
     }
 }
 
-/// `1234567` as `1,234,567`.
-pub(crate) fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// A figure with about four digits.
-pub(crate) fn number(figure: f64) -> String {
-    match figure {
-        figure if figure >= 1000.0 => thousands(figure.round() as u64),
-        figure if figure >= 100.0 => format!("{figure:.0}"),
-        figure if figure >= 10.0 => format!("{figure:.1}"),
-        figure if figure >= 0.1 || figure == 0.0 => format!("{figure:.2}"),
-        figure => format!("{figure:.4}"),
-    }
-}
-
 /// The middle of `values` by size; zero for none.
 pub(crate) fn median(values: &[Duration]) -> Duration {
     let mut sorted = values.to_vec();
@@ -229,12 +203,6 @@ pub(crate) fn median(values: &[Duration]) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_grouped_by_thousands() {
-        let texts = [0, 999, 1000, 336_776].map(thousands);
-        assert_eq!(texts, ["0", "999", "1,000", "336,776"]);
-    }
 
     #[test]
     fn mismatches_of_all_phases_are_counted() {

@@ -7,9 +7,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lazurite_bench_common::Outcome;
+
 use crate::client::Account;
-use crate::process::{Memory, Process};
-use crate::report::Outcome;
+use lazurite_bench_common::process::{Memory, Process};
 
 /// A server that is not ready by then never will be.
 const READY_MAX: Duration = Duration::from_secs(30);
@@ -24,10 +25,12 @@ struct Ports {
     table: u16,
 }
 
-/// What is started, and on what.
+/// A binary with its arguments.
 struct Program {
     binary: PathBuf,
     data: PathBuf,
+    /// Beside those of location and ports.
+    arguments: Vec<String>,
 }
 
 /// A running server, killed when dropped.
@@ -44,10 +47,16 @@ pub(crate) struct Server {
 impl Server {
     /// Starts `binary` on `data` (created if absent), on ports it chooses, and waits until it says that it listens.
     pub(crate) fn start(binary: &Path, data: &Path) -> Outcome<Server> {
+        Server::start_with(binary, data, &[])
+    }
+
+    /// The same with more arguments.
+    pub(crate) fn start_with(binary: &Path, data: &Path, arguments: &[&str]) -> Outcome<Server> {
         fs::create_dir_all(data)?;
         let program = Program {
             binary: binary.to_owned(),
             data: data.to_owned(),
+            arguments: arguments.iter().map(|&argument| argument.into()).collect(),
         };
         let started = Instant::now();
         let mut child = program.spawn(Ports::default())?;
@@ -156,6 +165,7 @@ impl Program {
             .args(["--tablePort", &ports.table.to_string()])
             .arg("--port-file")
             .arg(self.port_file())
+            .args(&self.arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)

@@ -1,18 +1,30 @@
 //! Starting: how long until a server on an empty directory answers, and how much memory it holds when nobody asks it anything.
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::cli::StartArgs;
+use lazurite_bench_common::Outcome;
+
 use crate::client::Client;
-use crate::report::{Outcome, Report, median};
+use crate::report::{Report, median};
 use crate::server::Server;
 
 const READY_GOAL_MS: f64 = 100.0;
 const IDLE_GOAL_MB: f64 = 40.0;
 /// What a server may still do after it is ready is over by then.
 const SETTLING: Duration = Duration::from_secs(1);
+
+#[derive(clap::Args)]
+pub(crate) struct StartArgs {
+    /// The server binary
+    #[arg(long, value_name = "BINARY")]
+    pub(crate) spawn: PathBuf,
+    /// How often it is started
+    #[arg(long, default_value_t = 21, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) runs: u16,
+}
 
 /// Starts the server as often as `args` say, each time on a new empty directory.
 pub(crate) fn run(args: &StartArgs) -> Outcome<Report> {

@@ -13,8 +13,8 @@ use lazurite_bench_common::Outcome;
 
 use crate::context::{Context, VALUE_BYTES};
 use crate::data::key;
-use crate::usage::{Latencies, Usage};
 use crate::engine::{Engine, Setup};
+use crate::usage::{Latencies, Usage};
 
 const SECONDS: f64 = 4.0;
 /// Rows of one writer lie that far from those of the next.

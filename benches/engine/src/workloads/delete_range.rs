@@ -6,8 +6,8 @@ use lazurite_bench_common::Outcome;
 
 use crate::context::{Context, VALUE_BYTES};
 use crate::data::{key, names_row};
-use crate::usage::{Usage, disk_bytes};
 use crate::engine::{Engine, Setup};
+use crate::usage::{Usage, disk_bytes};
 
 pub(super) fn run(context: &Context) -> Outcome<()> {
     let engine = context.open(&Setup::hot())?;

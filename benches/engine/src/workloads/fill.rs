@@ -6,8 +6,8 @@ use lazurite_bench_common::{Outcome, Random};
 
 use crate::context::{Context, VALUE_BYTES};
 use crate::data::{Shuffle, Zipf, key};
-use crate::usage::{Latencies, Usage};
 use crate::engine::{Engine, Setup};
+use crate::usage::{Latencies, Usage};
 
 /// Who has not written all rows one by one by then writes the rest in large commits.
 const SECONDS_MAX: f64 = 15.0;

@@ -6,8 +6,8 @@ use lazurite_bench_common::{Outcome, Random};
 
 use crate::context::Context;
 use crate::data::{Shuffle, key, names_row};
-use crate::usage::{Latencies, Usage};
 use crate::engine::{Engine, Setup};
+use crate::usage::{Latencies, Usage};
 
 /// Bytes of all values at scale 1.
 const BYTES: f64 = 536_870_912.0;

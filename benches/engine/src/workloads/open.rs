@@ -6,8 +6,8 @@ use lazurite_bench_common::Outcome;
 
 use crate::context::{Context, VALUE_BYTES};
 use crate::data::key;
-use crate::usage::Usage;
 use crate::engine::{Engine, Setup};
+use crate::usage::Usage;
 
 const ROWS: f64 = 1e6;
 const ROW_BYTES: usize = 1000;

@@ -7,8 +7,8 @@ use lazurite_bench_common::Outcome;
 
 use crate::context::{Context, VALUE_BYTES};
 use crate::data::{message_key, names_row};
-use crate::usage::{Latencies, Usage};
 use crate::engine::{Engine, Row, Setup};
+use crate::usage::{Latencies, Usage};
 
 const DEPTH: f64 = 1e6;
 const SECONDS: f64 = 8.0;

@@ -8,8 +8,8 @@ use lazurite_bench_common::{Outcome, Random};
 
 use crate::context::{Context, VALUE_BYTES};
 use crate::data::{KEY_BYTES, key, missing_key};
-use crate::usage::{Latencies, Usage};
 use crate::engine::{Engine, Setup};
+use crate::usage::{Latencies, Usage};
 
 const WARM_SECONDS: f64 = 1.5;
 const SECONDS: f64 = 3.0;

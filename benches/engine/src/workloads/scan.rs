@@ -6,8 +6,8 @@ use lazurite_bench_common::{Outcome, Random};
 
 use crate::context::{Context, VALUE_BYTES};
 use crate::data::{Key, PARTITION_ROWS, key, names_row, partition};
-use crate::usage::{Latencies, Usage};
 use crate::engine::{Engine, Setup};
+use crate::usage::{Latencies, Usage};
 
 const SECONDS: f64 = 3.0;
 const WARM_SECONDS: f64 = 1.0;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use base64::prelude::*;
 
-use super::Error;
+use crate::client::error::Error;
 
 /// The account every emulator knows, and its public key. Source: Use Azurite, "Well-known storage account and key".
 const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
@@ -12,11 +12,16 @@ const DEVELOPMENT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
 /// One of the three services; selects the endpoint and the string to sign.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Service {
+    Table,
     Blob,
     Queue,
-    Table,
+}
+
+impl Service {
+    /// In the order in which the benches run.
+    pub(crate) const ALL: [Service; 3] = [Service::Table, Service::Blob, Service::Queue];
 }
 
 /// Name, key and endpoints of one account.

@@ -4,9 +4,11 @@ use std::io::Read;
 
 use base64::prelude::*;
 
-use super::request::escape_path;
-use super::xml::{self, Element};
-use super::{Client, Error, Request, Service};
+use crate::client::account::Service;
+use crate::client::error::Error;
+use crate::client::http::Client;
+use crate::client::request::{Request, escape_path};
+use crate::client::xml::{self, Element};
 
 /// What List Blobs asks; empty strings are left out.
 #[derive(Clone, Default)]
@@ -137,7 +139,7 @@ impl Client {
                     .blobs
                     .push((item.text_of("Name").to_owned(), content_length(item)?)),
                 "BlobPrefix" => page.prefixes.push(item.text_of("Name").to_owned()),
-                other => return Err(Error::Nonsense(format!("<{other}> in a listing"))),
+                other => return Err(Error::Malformed(format!("<{other}> in a listing"))),
             }
         }
         Ok(page)
@@ -165,6 +167,6 @@ fn content_length(blob: &Element) -> Result<u64, Error> {
     let text = blob
         .child("Properties")
         .map_or("", |properties| properties.text_of("Content-Length"));
-    let nonsense = |_| Error::Nonsense(format!("a listed Content-Length is `{text}`"));
-    text.parse().map_err(nonsense)
+    let malformed = |_| Error::Malformed(format!("a listed Content-Length is `{text}`"));
+    text.parse().map_err(malformed)
 }

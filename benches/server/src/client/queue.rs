@@ -1,7 +1,10 @@
 //! The operations of Queue that the workloads use.
 
-use super::xml::{self, Element};
-use super::{Client, Error, Request, Service};
+use crate::client::account::Service;
+use crate::client::error::Error;
+use crate::client::http::Client;
+use crate::client::request::Request;
+use crate::client::xml::{self, Element};
 
 /// A message as Get Messages delivers it.
 #[derive(Clone, Debug)]
@@ -34,7 +37,7 @@ impl Client {
             .child("QueueMessage")
             .map_or("", |message| message.text_of("MessageId"));
         match id {
-            "" => Err(Error::Nonsense(
+            "" => Err(Error::Malformed(
                 "Put Message was answered without a MessageId".into(),
             )),
             id => Ok(id.to_owned()),
@@ -73,7 +76,7 @@ impl Client {
         let answer = self.send(get)?;
         let count = answer.header("x-ms-approximate-messages-count");
         let count = count.and_then(|count| count.parse().ok());
-        count.ok_or_else(|| Error::Nonsense("no x-ms-approximate-messages-count".into()))
+        count.ok_or_else(|| Error::Malformed("no x-ms-approximate-messages-count".into()))
     }
 }
 
@@ -83,11 +86,11 @@ fn on_queue<'a>(method: &'static str, queue: &str, below: &str) -> Request<'a> {
 
 fn message(element: &Element) -> Result<Message, Error> {
     let count = element.text_of("DequeueCount");
-    let nonsense = |_| Error::Nonsense(format!("a DequeueCount is `{count}`"));
+    let malformed = |_| Error::Malformed(format!("a DequeueCount is `{count}`"));
     Ok(Message {
         id: element.text_of("MessageId").to_owned(),
         pop_receipt: element.text_of("PopReceipt").to_owned(),
-        dequeue_count: count.parse().map_err(nonsense)?,
+        dequeue_count: count.parse().map_err(malformed)?,
         text: element.text_of("MessageText").to_owned(),
     })
 }

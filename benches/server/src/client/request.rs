@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::account::Service;
+use crate::client::account::Service;
 
 /// What needs no escape anywhere in a URL. Source: RFC 3986, section 2.3.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC

@@ -9,7 +9,7 @@ use base64::prelude::*;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use super::account::Service;
+use crate::client::account::Service;
 
 /// What of a request is signed. Header names are lower case; `path` is percent-encoded as sent; the values of `query` are decoded.
 pub(crate) struct Signable<'a> {

@@ -2,8 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use super::request::escape;
-use super::{Answer, Client, Error, Request, Service};
+use crate::client::account::Service;
+use crate::client::error::{Error, error_code, one_line};
+use crate::client::http::{Answer, Client};
+use crate::client::request::{Request, escape};
 
 /// An entity as JSON: annotations, keys and properties.
 pub(crate) type Entity = Map<String, Value>;
@@ -149,37 +151,30 @@ fn check_changeset(answer: &Answer, operations: usize) -> Result<(), Error> {
             operation: "entity group transaction".into(),
             status: *status,
             code: error_code(json).unwrap_or_default(),
-            message: super::one_line(json),
+            message: one_line(json),
         }),
         all if all.len() == operations && all.iter().all(|status| *status == Some(204)) => Ok(()),
-        other => Err(Error::Nonsense(format!(
+        other => Err(Error::Malformed(format!(
             "a transaction of {operations} operations was answered with {} parts: {other:?}",
             other.len()
         ))),
     }
 }
 
-/// The code in an OData error body, which may be followed by anything.
-pub(super) fn error_code(body: &str) -> Option<String> {
-    let mut values = serde_json::Deserializer::from_str(body).into_iter::<Value>();
-    let value = values.next()?.ok()?;
-    Some(value.get("odata.error")?.get("code")?.as_str()?.to_owned())
-}
-
 fn object(body: &[u8]) -> Result<Entity, Error> {
-    let nonsense = |error| Error::Nonsense(format!("the answer is not a JSON object: {error}"));
-    serde_json::from_slice(body).map_err(nonsense)
+    let malformed = |error| Error::Malformed(format!("the answer is not a JSON object: {error}"));
+    serde_json::from_slice(body).map_err(malformed)
 }
 
 fn entities(body: &[u8]) -> Result<Vec<Entity>, Error> {
     let Some(Value::Array(values)) = object(body)?.remove("value") else {
-        return Err(Error::Nonsense(
+        return Err(Error::Malformed(
             "a query's answer has no array `value`".into(),
         ));
     };
     let entity = |value| match value {
         Value::Object(entity) => Ok(entity),
-        other => Err(Error::Nonsense(format!(
+        other => Err(Error::Malformed(format!(
             "an entity is not an object: {other}"
         ))),
     };

@@ -5,9 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use super::account::Account;
-use super::request::{Request, escape};
-use super::shared_key::{Signable, Signer};
+use crate::client::account::Account;
+use crate::client::request::{Request, escape};
+use crate::client::shared_key::{Signable, Signer};
 
 /// Stands for the value number N in a path, a query value or a header of the request that a template is made of. Values in
 /// a path are put there as they are, those in a query are escaped.
@@ -201,7 +201,7 @@ fn pieces(text: &str) -> Vec<Piece> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::Service;
+    use crate::client::account::Service;
 
     /// The path, query values and body of a request, once with marks and once with what they stand for.
     fn request<'a>(id: &str, receipt: &str, body: &'a [u8]) -> Request<'a> {

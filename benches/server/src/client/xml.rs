@@ -4,7 +4,7 @@ use quick_xml::Reader;
 use quick_xml::escape::resolve_predefined_entity;
 use quick_xml::events::Event;
 
-use super::Error;
+use crate::client::error::Error;
 
 /// One element: its name, its own text with entities resolved, its children in order.
 #[derive(Debug, Default)]
@@ -26,26 +26,26 @@ impl Element {
     }
 }
 
-/// The root element of `document`. Errors: `Nonsense` if it is not well-formed.
+/// The root element of `document`. Errors: `Malformed` if it is not well-formed.
 pub(crate) fn parse(document: &[u8]) -> Result<Element, Error> {
-    let nonsense = |what: String| Error::Nonsense(format!("the answer is not XML: {what}"));
-    let text = std::str::from_utf8(document).map_err(|error| nonsense(error.to_string()))?;
+    let malformed = |what: String| Error::Malformed(format!("the answer is not XML: {what}"));
+    let text = std::str::from_utf8(document).map_err(|error| malformed(error.to_string()))?;
     let mut reader = Reader::from_str(text.trim_start_matches('\u{feff}'));
     let mut open = vec![Element::default()];
     loop {
         let event = reader.read_event();
-        match event.map_err(|error| nonsense(error.to_string()))? {
+        match event.map_err(|error| malformed(error.to_string()))? {
             Event::Start(start) => open.push(element(start.name().as_ref())),
             Event::Empty(start) => append(&mut open, element(start.name().as_ref()))?,
             Event::End(_) => {
-                let closed = open.pop().ok_or_else(|| nonsense("surplus end".into()))?;
+                let closed = open.pop().ok_or_else(|| malformed("surplus end".into()))?;
                 append(&mut open, closed)?;
             }
             Event::Text(text) => push_text(&mut open, &text.xml10_content()),
             Event::CData(text) => push_text(&mut open, &text.xml10_content()),
             Event::GeneralRef(entity) => {
                 let name = entity.into_inner();
-                let resolved = resolve(&name).ok_or_else(|| nonsense(format!("&{name};")))?;
+                let resolved = resolve(&name).ok_or_else(|| malformed(format!("&{name};")))?;
                 push_text(&mut open, &resolved);
             }
             Event::Eof => break,
@@ -54,7 +54,7 @@ pub(crate) fn parse(document: &[u8]) -> Result<Element, Error> {
     }
     let root = open.pop().and_then(|mut top| top.children.pop());
     root.filter(|_| open.is_empty())
-        .ok_or_else(|| nonsense("the end is missing".into()))
+        .ok_or_else(|| malformed("the end is missing".into()))
 }
 
 /// `text` as it may stand between two tags.
@@ -73,7 +73,7 @@ fn element(name: &str) -> Element {
 fn append(open: &mut [Element], child: Element) -> Result<(), Error> {
     let parent = open.last_mut();
     let parent =
-        parent.ok_or_else(|| Error::Nonsense("the answer has a surplus end tag".into()))?;
+        parent.ok_or_else(|| Error::Malformed("the answer has a surplus end tag".into()))?;
     parent.children.push(child);
     Ok(())
 }

@@ -30,10 +30,10 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Counts `count` items as done; kills the server if its hour has come.
+    /// Counts `count` items as done; kills the server if a kill is due.
     pub(super) fn done(&self, count: usize) {
         let done = self.phase.add(count);
-        self.kills.strike(&self.due, done);
+        self.kills.kill_due(&self.due, done);
     }
 
     /// Turns a refusal or a senseless answer into a mismatch; what is left is a server that stays away.

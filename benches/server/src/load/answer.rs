@@ -1,9 +1,53 @@
 //! Reading an answer off the wire: its head, then a body with a length or in chunks, or none.
 
-use crate::report::Outcome;
+use lazurite_bench_common::Outcome;
 
 /// More headers than any answer has.
 const HEADERS_MAX: usize = 64;
+
+/// The answer that a request must have.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Expected {
+    /// Answers of one kind have their latencies together; counted from zero.
+    pub(crate) kind: usize,
+    pub(crate) status: u16,
+    /// Whether it only restores what a measured request took away. Such requests and the measured ones are never under way together,
+    /// so that the time of the ones is not spent on the others.
+    pub(crate) is_upkeep: bool,
+    /// Whether the load inspects head and body; otherwise only their lengths are known.
+    pub(crate) is_seen: bool,
+}
+
+impl Expected {
+    /// An answer of kind 0 whose body is not inspected.
+    pub(crate) fn status(status: u16) -> Expected {
+        Expected {
+            status,
+            ..Expected::default()
+        }
+    }
+
+    /// The same as another kind.
+    pub(crate) fn kind(self, kind: usize) -> Expected {
+        Expected { kind, ..self }
+    }
+
+    /// The same, and not measured.
+    pub(crate) fn upkeep(self) -> Expected {
+        Expected {
+            is_upkeep: true,
+            ..self
+        }
+    }
+
+    /// The same, and the load inspects head and body.
+    pub(crate) fn seen(self) -> Expected {
+        Expected {
+            is_seen: true,
+            ..self
+        }
+    }
+}
 
 /// An answer that was read whole.
 #[derive(Clone, Debug, Default)]
@@ -227,6 +271,6 @@ mod tests {
     #[test]
     fn an_answer_without_a_frame_is_an_error() {
         assert!(Reader::default().take(b"HTTP/1.1 200 OK\r\n\r\n").is_err());
-        assert!(Reader::default().take(b"nonsense\r\n\r\n").is_err());
+        assert!(Reader::default().take(b"malformed\r\n\r\n").is_err());
     }
 }

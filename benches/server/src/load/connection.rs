@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use mio::{Interest, Registry, Token};
 
-use super::Expected;
-use super::answer::{Answer, Reader};
+use lazurite_bench_common::Outcome;
+
+use super::answer::{Answer, Expected, Reader};
 use crate::client::Outgoing;
-use crate::report::Outcome;
 
 const BUFFER_BYTES: usize = 256 << 10;
 

@@ -3,24 +3,24 @@
 
 mod answer;
 mod connection;
+mod observations;
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-use hdrhistogram::Histogram;
 use mio::{Events, Poll, Token};
 
-use crate::client::Outgoing;
-use crate::report::Outcome;
+use lazurite_bench_common::Outcome;
 
-pub(crate) use answer::Answer;
+use crate::client::Outgoing;
+
+pub(crate) use answer::{Answer, Expected};
 use connection::{Connection, Progress};
+pub(crate) use observations::{Observations, Sample};
 
 /// A server that says nothing for so long is not waited for.
 const SILENCE_MAX: Duration = Duration::from_secs(120);
-/// Wrong answers that are kept in words.
-const WRONG_MAX: usize = 5;
 
 /// What the connections send.
 pub(crate) trait Load {
@@ -35,50 +35,6 @@ pub(crate) trait Load {
     /// Looks at the answer to the request that `connection` sent last. Errors say in words what is wrong with it.
     fn answered(&mut self, _connection: usize, _answer: &Answer) -> Result<(), String> {
         Ok(())
-    }
-}
-
-/// What is known of an answer before it is there.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Expected {
-    /// Answers of one kind have their latencies together; counted from zero.
-    pub(crate) kind: usize,
-    pub(crate) status: u16,
-    /// Whether it only restores what a measured request took away. Such requests and the measured ones are never under way together,
-    /// so that the time of the ones is not spent on the others.
-    pub(crate) is_upkeep: bool,
-    /// Whether the load looks at head and body; otherwise only their lengths are known.
-    pub(crate) is_seen: bool,
-}
-
-impl Expected {
-    /// An answer of kind 0 whose body nobody looks at.
-    pub(crate) fn status(status: u16) -> Expected {
-        Expected {
-            status,
-            ..Expected::default()
-        }
-    }
-
-    /// The same as another kind.
-    pub(crate) fn kind(self, kind: usize) -> Expected {
-        Expected { kind, ..self }
-    }
-
-    /// The same, and not measured.
-    pub(crate) fn upkeep(self) -> Expected {
-        Expected {
-            is_upkeep: true,
-            ..self
-        }
-    }
-
-    /// The same, and the load looks at head and body.
-    pub(crate) fn seen(self) -> Expected {
-        Expected {
-            is_seen: true,
-            ..self
-        }
     }
 }
 
@@ -116,72 +72,6 @@ impl Limit {
     };
 }
 
-/// What a load met.
-pub(crate) struct Met {
-    pub(crate) elapsed: Duration,
-    /// The part of it in which there was no upkeep.
-    pub(crate) measured: Duration,
-    /// By kind, in nanoseconds.
-    pub(crate) latencies: Vec<Histogram<u64>>,
-    /// By kind, the first answer.
-    pub(crate) samples: Vec<Option<Sample>>,
-    /// Wrong answers.
-    pub(crate) mismatches: usize,
-    /// The first few of them in words.
-    pub(crate) wrong: Vec<String>,
-}
-
-/// An answer, and what it answered.
-#[derive(Clone, Debug)]
-pub(crate) struct Sample {
-    pub(crate) method: String,
-    pub(crate) answer: Answer,
-}
-
-impl Met {
-    fn new() -> Met {
-        Met {
-            elapsed: Duration::ZERO,
-            measured: Duration::ZERO,
-            latencies: Vec::new(),
-            samples: Vec::new(),
-            mismatches: 0,
-            wrong: Vec::new(),
-        }
-    }
-
-    /// Answers of that kind.
-    pub(crate) fn count(&self, kind: usize) -> u64 {
-        self.latencies.get(kind).map_or(0, Histogram::len)
-    }
-
-    fn record(&mut self, kind: usize, latency: Duration) {
-        while self.latencies.len() <= kind {
-            let latencies = Histogram::new(3);
-            self.latencies
-                .push(latencies.expect("three digits are a valid precision"));
-        }
-        let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
-        self.latencies[kind]
-            .record(nanos)
-            .expect("the histogram grows as it must");
-    }
-
-    fn sample(&mut self, kind: usize) -> &mut Option<Sample> {
-        while self.samples.len() <= kind {
-            self.samples.push(None);
-        }
-        &mut self.samples[kind]
-    }
-
-    fn mismatch(&mut self, what: String) {
-        self.mismatches += 1;
-        if self.wrong.len() < WRONG_MAX {
-            self.wrong.push(what);
-        }
-    }
-}
-
 /// The connections, kept open from one load to the next.
 pub(crate) struct Driver {
     poll: Poll,
@@ -200,7 +90,7 @@ impl Driver {
     }
 
     /// Runs `load` until `limit`, or until it has nothing more to send. Errors if a connection breaks, or if the server goes silent.
-    pub(crate) fn run(&mut self, load: &mut dyn Load, limit: Limit) -> Outcome<Met> {
+    pub(crate) fn run(&mut self, load: &mut dyn Load, limit: Limit) -> Outcome<Observations> {
         let mut run = Run {
             load,
             limit,
@@ -210,7 +100,7 @@ impl Driver {
             in_upkeep: false,
             phase_began: Instant::now(),
             held: Vec::new(),
-            met: Met::new(),
+            observed: Observations::new(),
         };
         for index in 0..self.connections.len() {
             run.send(index, &mut self.connections[index])?;
@@ -232,8 +122,8 @@ impl Driver {
             }
             run.change_phase(&mut self.connections)?;
         }
-        run.met.elapsed = run.started.elapsed();
-        Ok(run.met)
+        run.observed.elapsed = run.started.elapsed();
+        Ok(run.observed)
     }
 }
 
@@ -249,7 +139,7 @@ struct Run<'a> {
     phase_began: Instant,
     /// The connections whose next request belongs to the other phase.
     held: Vec<(usize, Expected)>,
-    met: Met,
+    observed: Observations,
 }
 
 impl Run<'_> {
@@ -271,7 +161,7 @@ impl Run<'_> {
     }
 
     fn begin(&mut self, connection: &mut Connection, expected: Expected) -> Outcome<()> {
-        let is_first = self.met.sample(expected.kind).is_none();
+        let is_first = self.observed.sample(expected.kind).is_none();
         self.sent += 1;
         self.under_way += 1;
         connection.begin(expected, is_first)
@@ -283,7 +173,7 @@ impl Run<'_> {
             return Ok(());
         }
         if !self.in_upkeep {
-            self.met.measured += self.phase_began.elapsed();
+            self.observed.measured += self.phase_began.elapsed();
         }
         self.phase_began = Instant::now();
         self.in_upkeep = !self.in_upkeep;
@@ -305,18 +195,18 @@ impl Run<'_> {
 
     fn record(&mut self, index: usize, connection: &mut Connection) {
         let expected = connection.expected;
-        self.met.record(expected.kind, connection.latency());
+        self.observed.record(expected.kind, connection.latency());
         let answer = connection.answer();
         if answer.status != expected.status {
             let found = String::from_utf8_lossy(&answer.body[..answer.body.len().min(300)]);
-            self.met.mismatch(format!(
+            self.observed.mismatch(format!(
                 "{} was answered with {}, not {}: {found}",
                 connection.request_line(),
                 answer.status,
                 expected.status
             ));
         }
-        let sample = self.met.sample(expected.kind);
+        let sample = self.observed.sample(expected.kind);
         if sample.is_none() {
             let line = connection.request_line();
             let method = line.split(' ').next().unwrap_or_default().to_owned();
@@ -324,7 +214,7 @@ impl Run<'_> {
             *sample = Some(Sample { method, answer });
         }
         if let Err(what) = self.load.answered(index, connection.answer()) {
-            self.met.mismatch(what);
+            self.observed.mismatch(what);
         }
     }
 }
@@ -386,12 +276,12 @@ mod tests {
         };
         let servers: Vec<_> = (0..CONNECTIONS).map(serve).collect();
         let mut load = TakeAndRestore(vec![0; CONNECTIONS]);
-        let met = driver.run(&mut load, Limit::NONE).unwrap();
+        let observed = driver.run(&mut load, Limit::NONE).unwrap();
         drop(driver);
         let both = servers.into_iter().map(|server| server.join().unwrap());
         assert_eq!(both.sum::<usize>(), 0);
         let of_each = 2 * (2 * ROUNDS + 2 * (ROUNDS + 1)) as u64;
-        assert_eq!([met.count(0), met.count(1)], [of_each; 2]);
-        assert!(met.measured < met.elapsed);
+        assert_eq!([observed.count(0), observed.count(1)], [of_each; 2]);
+        assert!(observed.measured < observed.elapsed);
     }
 }

@@ -1,15 +1,16 @@
-//! A plan: what is there before a load, and the load, for whichever server.
+//! A plan: the preparation of a load, and the load, for any peer.
+
+use lazurite_bench_common::Outcome;
 
 use super::peers::{Peer, Running};
 use crate::client::{Account, Service};
 use crate::load::Load;
-use crate::report::Outcome;
 
-/// What one load is made for.
+/// The circumstances that a load is made for.
 pub(super) struct Scene<'a> {
     pub(super) account: &'a Account,
     pub(super) connections: usize,
-    /// Another one for each load, never 0, which is what was there before.
+    /// Unique to each load, and never 0, which stands for the data of the preparation.
     pub(super) serial: u64,
 }
 
@@ -18,7 +19,7 @@ type Make<'a> = Box<dyn Fn(&Scene) -> Box<dyn Load> + 'a>;
 /// Fills a server.
 type Prepare<'a> = Box<dyn Fn(&Running) -> Outcome<()> + 'a>;
 
-/// What is measured.
+/// A measurement.
 pub(super) struct Plan<'a> {
     name: String,
     pub(super) service: Service,
@@ -26,14 +27,16 @@ pub(super) struct Plan<'a> {
     pub(super) load: Make<'a>,
     pub(super) connections: &'a [usize],
     pub(super) peers: &'a [Peer],
-    /// What the kinds of answers are called; those of the first are counted.
+    /// The names of the kinds of answers; those of the first are counted.
     pub(super) kinds: &'a [&'a str],
     /// Items in one operation; rates and CPU time are of items.
     pub(super) items: f64,
+    /// Arguments for our server.
+    pub(super) arguments: &'a [&'a str],
 }
 
 impl<'a> Plan<'a> {
-    /// One kind of answer, one item, all servers that keep data and the floor, at 1, 16 and 64 connections.
+    /// One kind of answer, one item, all servers that keep data and the minimal handler, at 1, 16 and 64 connections.
     pub(super) fn new<L: Load + 'static>(
         name: impl Into<String>,
         service: Service,
@@ -46,9 +49,10 @@ impl<'a> Plan<'a> {
             prepare: Box::new(prepare),
             load: Box::new(move |scene| Box::new(load(scene))),
             connections: &[1, 16, 64],
-            peers: &[Peer::Lazurite, Peer::Floor, Peer::Azurite],
+            peers: &[Peer::Lazurite, Peer::MinimalHandler, Peer::Azurite],
             kinds: &["operation"],
             items: 1.0,
+            arguments: &[],
         }
     }
 
@@ -72,7 +76,12 @@ impl<'a> Plan<'a> {
         Plan { items, ..self }
     }
 
-    /// What it is called at so many connections.
+    /// Our server with these arguments.
+    pub(super) fn arguments(self, arguments: &'a [&'a str]) -> Plan<'a> {
+        Plan { arguments, ..self }
+    }
+
+    /// The name at this number of connections.
     pub(super) fn case(&self, connections: usize) -> String {
         format!("{} @{connections}", self.name)
     }

@@ -6,7 +6,9 @@ use std::time::{Duration, SystemTime};
 
 use hdrhistogram::Histogram;
 
-use crate::report::{Outcome, Report, number, thousands};
+use lazurite_bench_common::{Outcome, number, thousands};
+
+use crate::report::Report;
 
 /// Mistakes that are told in words.
 const WRONG_MAX: usize = 10;
@@ -47,7 +49,7 @@ impl Ledger {
     }
 
     /// Times of another process: who is hidden until when is not known of them.
-    pub(super) fn opened_anew(&self) {
+    pub(super) fn reopened(&self) {
         self.with(|entries| entries.hidden.clear());
     }
 

@@ -12,10 +12,10 @@ use lazurite_blob::{
 use lazurite_queue::{GetMessages, PutMessage};
 use lazurite_table::{ETag, Entity, IfMatch, Value};
 
+use lazurite_bench_common::{Outcome, Random};
+
 use super::ledger::Kind;
-use super::{ACCOUNT, Services, Soak};
-use crate::random::Random;
-use crate::report::Outcome;
+use super::state::{ACCOUNT, Services, Soak};
 
 const QUEUE: &str = "soak";
 const TABLE: &str = "Soak";
@@ -75,13 +75,13 @@ fn timed<T>(
     kind: Kind,
     request: impl FnOnce(&Services) -> Result<T, String>,
 ) -> Option<T> {
-    let crawls = soak.is_crawling.load(Ordering::Relaxed);
+    let crawls = soak.is_slow.load(Ordering::Relaxed);
     let services = soak.services();
     let began = Instant::now();
     let done = request(&services);
     let took = began.elapsed();
     drop(services);
-    let crawls = crawls && soak.is_crawling.load(Ordering::Relaxed);
+    let crawls = crawls && soak.is_slow.load(Ordering::Relaxed);
     let kind = match kind {
         Kind::Read if crawls => Kind::ReadBesideSlowSyncs,
         kind => kind,
@@ -148,7 +148,7 @@ fn take(soak: &Soak, random: &mut Random, seconds: i64) -> usize {
         let taken = services.queues.get_messages(ACCOUNT, QUEUE, get);
         let (messages, ticket) = taken.map_err(told)?;
         let after = services.clock.now();
-        // The store is not opened anew meanwhile: these are times of one clock.
+        // The store is not reopened meanwhile: these are times of one clock.
         for message in &messages {
             let during = (before, after);
             soak.ledger

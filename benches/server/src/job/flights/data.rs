@@ -6,8 +6,9 @@ use std::path::Path;
 use csv::StringRecord;
 use serde_json::{Map, Value, json};
 
+use lazurite_bench_common::Outcome;
+
 use crate::client::Entity;
-use crate::report::Outcome;
 
 /// How a column is stored as a property.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -115,7 +116,7 @@ impl Flight {
     }
 
     /// The line of the file.
-    pub(in crate::job) fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         self.record.iter().collect::<Vec<_>>().join(",")
     }
 
@@ -193,7 +194,7 @@ fn annotation(column: Column) -> Option<&'static str> {
 }
 
 /// The flights of a run in the order of their keys, and where each partition stands among them.
-pub(in crate::job) struct Flights {
+pub(crate) struct Flights {
     pub(super) all: Vec<Flight>,
     pub(super) partitions: Vec<Range<usize>>,
 }
@@ -258,7 +259,7 @@ impl Flights {
     }
 
     /// The line of flight number `index`, counted round and round.
-    pub(in crate::job) fn line(&self, index: usize) -> String {
+    pub(crate) fn line(&self, index: usize) -> String {
         self.all[index % self.all.len()].line()
     }
 }

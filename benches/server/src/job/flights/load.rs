@@ -1,13 +1,16 @@
 //! The flights go in: entity group transactions of neighbours, each inserted whole whatever happens to the server meanwhile.
 
+use lazurite_bench_common::Outcome;
+
 use super::data::{Flight, Flights};
-use super::{LOAD, each_page, row_range};
+use super::pages::{each_page, row_range};
 use crate::client::{Client, Error, Outage, Query};
-use crate::job::Job;
+use crate::job::context::Job;
 use crate::job::stage::Stage;
 use crate::ledger::{Found, Ledger};
-use crate::report::Outcome;
 
+/// The phase.
+pub(super) const LOAD: &str = "table: load";
 /// The most operations a transaction may have. Source: Performing entity group transactions, "Requirements".
 const TRANSACTION_ENTITIES_MAX: usize = 100;
 

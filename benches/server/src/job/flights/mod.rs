@@ -2,6 +2,7 @@
 
 mod data;
 mod load;
+mod pages;
 mod questions;
 mod source;
 
@@ -9,16 +10,18 @@ use std::ops::Range;
 
 pub(super) use data::Flights;
 
-use super::Job;
+use lazurite_bench_common::Outcome;
+
+use super::args::JobArgs;
+use super::context::Job;
 use super::stage::Stage;
-use crate::cli::{JobArgs, Part};
-use crate::client::{Client, Entity, Error, Query};
-use crate::report::Outcome;
+use crate::client::{Client, Entity, Error, Query, Service};
 
 use data::{DEP_DELAY, DISTANCE, Flight, TAILNUM};
+use load::LOAD;
+use pages::{each_page, row_range};
 use questions::QUESTIONS;
 
-const LOAD: &str = "table: load";
 const SCAN: &str = "table: scan";
 const COUNTS: &str = "table: partitions";
 const POINTS: &str = "table: point reads";
@@ -35,7 +38,7 @@ impl Flights {
     /// The flights this run is about; from PyPI if need be.
     pub(super) fn read(args: &JobArgs) -> Outcome<Flights> {
         // The messages carry lines of flights, so only the blob part can do without.
-        if args.only == [Part::Blob] {
+        if args.only == [Service::Blob] {
             return Ok(Flights {
                 all: Vec::new(),
                 partitions: Vec::new(),
@@ -234,33 +237,4 @@ fn expect<'f>(
         )
     });
     Ok(())
-}
-
-/// A filter for the rows of one partition from the first of `rows` to the last.
-fn row_range(rows: &[Flight]) -> String {
-    let (first, last) = (&rows[0], &rows[rows.len() - 1]);
-    format!(
-        "PartitionKey eq '{}' and RowKey ge '{}' and RowKey le '{}'",
-        first.partition, first.row, last.row
-    )
-}
-
-/// Hands every page of `query` to `consume`.
-fn each_page(
-    client: &Client,
-    stage: &Stage,
-    table: &str,
-    query: &Query,
-    mut consume: impl FnMut(Vec<Entity>),
-) -> Result<(), Error> {
-    let mut from = None;
-    loop {
-        let get = || client.query_page(table, query, from.as_ref());
-        let page = client.patiently(|| stage.time(get))?;
-        consume(page.entities);
-        match page.next {
-            Some(next) => from = Some(next),
-            None => return Ok(()),
-        }
-    }
 }

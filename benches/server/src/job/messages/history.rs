@@ -4,10 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use super::{Delivery, deaths};
+use lazurite_bench_common::thousands;
+
+use super::delivery::{Delivery, deaths};
 use crate::client::Message;
 use crate::job::stage::Stage;
-use crate::report::thousands;
 
 /// A message may come back this much before its time: the server's clock and ours are read at different moments.
 const EARLY_MAX: Duration = Duration::from_millis(100);

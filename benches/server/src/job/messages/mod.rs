@@ -1,19 +1,22 @@
 //! The queue part: messages put by producers and taken by consumers, some of whose deliveries die before they delete.
 
+mod delivery;
 mod history;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Job;
+use lazurite_bench_common::Outcome;
+
+use super::args::JobArgs;
+use super::context::Job;
 use super::flights::Flights;
 use super::stage::Stage;
-use crate::cli::JobArgs;
-use crate::client::{Client, Error, Message, Outage};
+use crate::client::{Client, Error, Outage};
 use crate::ledger::{Found, Ledger};
-use crate::report::Outcome;
 
+use delivery::{Delivery, VISIBILITY, deaths};
 use history::History;
 
 const CONSUME: &str = "queue: put, get, delete";
@@ -23,8 +26,6 @@ pub(super) const PHASES: &[&str] = &[CONSUME];
 
 /// Messages that consumers ask for at a time, one after the other.
 const BATCHES: [u32; 4] = [1, 5, 32, 32];
-/// How long a taken message stays hidden; what a dead consumer held comes back after it.
-const VISIBILITY: Duration = Duration::from_secs(3);
 /// A queue that gives nothing for so long, although messages are missing, has lost them.
 const STALLED_MAX: Duration = Duration::from_secs(30);
 
@@ -74,39 +75,6 @@ pub(super) fn verify(job: &mut Job, queue: &str) -> Outcome<()> {
         });
         Ok(())
     })
-}
-
-/// Deliveries of message `number` after which its consumer dies: it neither deletes nor updates, and never comes back.
-fn deaths(number: usize) -> u32 {
-    match number {
-        number if number % 100 == 0 => 2,
-        number if number % 10 == 0 => 1,
-        _ => 0,
-    }
-}
-
-/// A message, and when the request that brought it was sent.
-#[derive(Clone)]
-struct Delivery {
-    message: Message,
-    sent: Instant,
-}
-
-impl Delivery {
-    /// The number that the message carries in front.
-    fn number(&self) -> Result<usize, Error> {
-        let text = &self.message.text;
-        let number = text
-            .split(';')
-            .next()
-            .and_then(|number| number.parse().ok());
-        number.ok_or_else(|| Error::Nonsense(format!("a message says {text:?}")))
-    }
-
-    /// Whether another consumer may have the message by now.
-    fn is_overdue(&self) -> bool {
-        self.sent.elapsed() >= VISIBILITY
-    }
 }
 
 /// What producers and consumers share.

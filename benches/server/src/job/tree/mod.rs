@@ -6,12 +6,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
 
-use super::Job;
+use lazurite_bench_common::Outcome;
+
+use super::args::JobArgs;
+use super::context::Job;
 use super::stage::Stage;
-use crate::cli::{JobArgs, Part};
-use crate::client::{BlobPage, Client, Error, ListBlobs, Outage};
+use crate::client::{BlobPage, Client, Error, ListBlobs, Outage, Service};
 use crate::ledger::{Found, Ledger};
-use crate::report::Outcome;
 
 pub(super) use walk::File;
 
@@ -32,7 +33,7 @@ const RESULTS_MAX: u32 = 37;
 
 /// The files this run is about.
 pub(super) fn walk_input(args: &JobArgs) -> Outcome<Vec<File>> {
-    if !args.only.contains(&Part::Blob) {
+    if !args.only.contains(&Service::Blob) {
         return Ok(Vec::new());
     }
     let root = args.tree.clone().map_or_else(walk::standard_library, Ok)?;
@@ -167,7 +168,7 @@ fn download_as(job: &mut Job, files: &[File], container: &str, name: &'static st
             let same = job.client.patiently(|| {
                 stage.time(|| match job.client.get_blob(container, &file.name)? {
                     Some(body) => same_bytes(body, &content),
-                    None => Err(Error::Nonsense(format!(
+                    None => Err(Error::Malformed(format!(
                         "{}: the blob is missing",
                         file.name
                     ))),

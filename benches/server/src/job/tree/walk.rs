@@ -5,14 +5,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use lazurite_bench_common::Outcome;
+
 use crate::installed::call;
-use crate::report::Outcome;
 
 /// Directories left out: `__pycache__` changes as programs run, `site-packages` is not the standard library.
 const SKIPPED: [&str; 2] = ["__pycache__", "site-packages"];
 
 /// A regular file below the root.
-pub(in crate::job) struct File {
+pub(crate) struct File {
     /// Path below the root, with `/` between its parts.
     pub(super) name: String,
     pub(super) path: PathBuf,

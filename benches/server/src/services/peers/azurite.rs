@@ -6,10 +6,11 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
+use lazurite_bench_common::Outcome;
+
 use crate::client::Account;
 use crate::installed::{call, target_directory};
-use crate::process::Process;
-use crate::report::Outcome;
+use lazurite_bench_common::process::Process;
 
 const PACKAGE: &str = include_str!("../../../azurite/package.json");
 const LOCK: &str = include_str!("../../../azurite/package-lock.json");
@@ -32,7 +33,7 @@ pub(super) fn install() -> Outcome<PathBuf> {
             directory.display()
         );
         install_into(&directory).map_err(|error| {
-            format!("Azurite cannot be installed: {error}. It needs Node.js 20 or newer with npm, and the npm registry; --peers lazurite,floor does without it")
+            format!("Azurite cannot be installed: {error}. It needs Node.js 20 or newer with npm, and the npm registry; --peers lazurite,minimal-handler runs without it")
         })?;
     }
     Ok(directory)

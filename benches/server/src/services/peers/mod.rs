@@ -1,40 +1,41 @@
 //! The servers that are compared, each a process of its own.
 
 mod azurite;
-mod floor;
+mod minimal_handler;
 mod nginx;
 
 use std::fs;
 use std::path::PathBuf;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::cli::ServicesArgs;
+use lazurite_bench_common::{OURS, Outcome, chosen};
+
 use crate::client::{Account, Client, Service};
 use crate::load::{Driver, Limit, Load, Sample};
-use crate::process::Process;
-use crate::report::Outcome;
 use crate::server::Server;
+use lazurite_bench_common::process::{self, Process};
 
 use azurite::Azurite;
-use floor::Floor;
-pub(crate) use floor::run as run_floor;
+use minimal_handler::MinimalHandler;
+pub(crate) use minimal_handler::run as run_minimal_handler;
 use nginx::Nginx;
 
-/// Background work is over once a server took little CPU time in several windows in a row; longer nobody waits for it.
-const CALM_WINDOWS: usize = 3;
-const CALM_CPU: Duration = Duration::from_millis(20);
-const SETTLE_MAX: Duration = Duration::from_secs(120);
+/// Background work is over after this many windows in a row with at most this CPU time, or when the longest wait has passed.
+const IDLE_WINDOWS: usize = 3;
+const IDLE_CPU: Duration = Duration::from_millis(20);
+const IDLE_WAIT_MAX: Duration = Duration::from_secs(120);
 
-/// Whom the requests are sent to.
+/// A target of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub(crate) enum Peer {
     /// Our server.
     Lazurite,
     /// A handler that only reads the body and answers as much as our server did.
-    Floor,
+    #[value(alias = "floor")]
+    MinimalHandler,
     /// The emulator from npm.
     Azurite,
     /// A web server with the same files, where large blobs are read.
@@ -44,10 +45,10 @@ pub(crate) enum Peer {
 }
 
 impl Peer {
-    /// In the order in which they are measured: the floor learns from our server.
+    /// In the order in which they are measured: the minimal handler learns from our server.
     pub(super) const ALL: [Peer; 5] = [
         Peer::Lazurite,
-        Peer::Floor,
+        Peer::MinimalHandler,
         Peer::Azurite,
         Peer::Nginx,
         Peer::Disk,
@@ -55,8 +56,8 @@ impl Peer {
 
     pub(super) fn name(self) -> &'static str {
         match self {
-            Peer::Lazurite => "lazurite",
-            Peer::Floor => "floor",
+            Peer::Lazurite => OURS,
+            Peer::MinimalHandler => "minimal-handler",
             Peer::Azurite => "azurite",
             Peer::Nginx => "nginx",
             Peer::Disk => "disk",
@@ -64,15 +65,35 @@ impl Peer {
     }
 }
 
-/// Those that `args` ask for and that can be had; who cannot be is named. Installs Azurite if that is to be done.
-pub(super) fn available(args: &ServicesArgs) -> Outcome<Vec<Peer>> {
-    let is_asked = |peer: &Peer| args.peers.is_empty() || args.peers.contains(peer);
-    let mut peers: Vec<Peer> = Peer::ALL.into_iter().filter(is_asked).collect();
+/// How to start peers.
+#[derive(clap::Args)]
+pub(crate) struct Launch {
+    /// The server binary
+    #[arg(long, value_name = "BINARY")]
+    spawn: PathBuf,
+    /// Directory in which the servers keep their data, removed again [default: the system's for temporary files]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+impl Launch {
+    /// A new directory in the one that was named.
+    pub(super) fn scratch(&self) -> Outcome<TempDir> {
+        Ok(match &self.dir {
+            Some(directory) => tempfile::tempdir_in(directory),
+            None => tempfile::tempdir(),
+        }?)
+    }
+}
+
+/// The peers in `asked` that are available, or all that are if it is empty; prints the missing ones. Installs Azurite if it has to.
+pub(super) fn available(asked: &[Peer]) -> Outcome<Vec<Peer>> {
+    let mut peers = chosen(asked, Peer::ALL);
     if peers.contains(&Peer::Azurite)
         && let Err(error) = azurite::install()
     {
-        // Who asks for it by name must get it.
-        if !args.peers.is_empty() {
+        // A peer that was asked for by name must be there.
+        if !asked.is_empty() {
             return Err(error);
         }
         eprintln!("{error}: not measured");
@@ -85,20 +106,12 @@ pub(super) fn available(args: &ServicesArgs) -> Outcome<Vec<Peer>> {
     Ok(peers)
 }
 
-/// A directory of one server's own in the one that `args` name.
-pub(super) fn scratch(args: &ServicesArgs) -> Outcome<TempDir> {
-    Ok(match &args.dir {
-        Some(directory) => tempfile::tempdir_in(directory),
-        None => tempfile::tempdir(),
-    }?)
-}
-
-/// Teaches the floor, if it is among `peers`, to answer as `samples` do.
+/// Teaches the minimal handler, if it is among `peers`, to answer as `samples` do.
 pub(super) fn teach(peers: &[Running], samples: &[Option<Sample>]) -> Outcome<()> {
     for peer in peers {
-        if let Program::Floor(floor) = &peer.program {
+        if let Program::MinimalHandler(handler) = &peer.program {
             let mut samples = samples.iter().flatten();
-            samples.try_for_each(|sample| floor.teach(sample))?;
+            samples.try_for_each(|sample| handler.teach(sample))?;
         }
     }
     Ok(())
@@ -115,20 +128,21 @@ pub(super) struct Running {
 
 enum Program {
     Lazurite(Server),
-    Floor(Floor),
+    MinimalHandler(MinimalHandler),
     Azurite(Azurite),
     Nginx(Nginx),
 }
 
 impl Running {
-    /// Starts `peer` on an empty directory.
-    pub(super) fn start(peer: Peer, args: &ServicesArgs) -> Outcome<Running> {
-        let data = scratch(args)?;
+    /// Starts `peer` on an empty directory, our server with these arguments.
+    pub(super) fn start(peer: Peer, launch: &Launch, arguments: &[&str]) -> Outcome<Running> {
+        let data = launch.scratch()?;
         let program = match peer {
             Peer::Lazurite => {
-                Program::Lazurite(Server::start(&args.spawn, &data.path().join("data"))?)
+                let directory = data.path().join("data");
+                Program::Lazurite(Server::start_with(&launch.spawn, &directory, arguments)?)
             }
-            Peer::Floor => Program::Floor(Floor::start()?),
+            Peer::MinimalHandler => Program::MinimalHandler(MinimalHandler::start()?),
             Peer::Azurite => Program::Azurite(Azurite::start(data.path())?),
             Peer::Nginx => Program::Nginx(Nginx::start(data.path())?),
             Peer::Disk => return Err("the disk is no server".into()),
@@ -162,7 +176,7 @@ impl Running {
     pub(super) fn process(&self) -> Process {
         match &self.program {
             Program::Lazurite(server) => server.process(),
-            Program::Floor(floor) => floor.process(),
+            Program::MinimalHandler(handler) => handler.process(),
             Program::Azurite(azurite) => azurite.process(),
             Program::Nginx(nginx) => nginx.process(),
         }
@@ -180,8 +194,8 @@ impl Running {
         connections: usize,
         load: &mut dyn Load,
     ) -> Outcome<()> {
-        let met = self.connect(service, connections)?.run(load, Limit::NONE)?;
-        match met.wrong.first() {
+        let observed = self.connect(service, connections)?.run(load, Limit::NONE)?;
+        match observed.wrong.first() {
             None => Ok(()),
             Some(wrong) => Err(wrong.clone().into()),
         }
@@ -196,15 +210,13 @@ impl Running {
         Ok(fs::write(file, content)?)
     }
 
-    /// Waits until the server has done what it does in the background, as far as its CPU time shows in windows of that length.
-    pub(super) fn settle(&self, window: Duration) {
-        let (started, mut calm) = (Instant::now(), 0);
-        while calm < CALM_WINDOWS && started.elapsed() < SETTLE_MAX {
+    /// Waits until the server has finished its background work, as seen by its CPU time in windows of that length.
+    pub(super) fn wait_until_idle(&self, window: Duration) {
+        process::wait_until_idle(IDLE_WINDOWS, IDLE_WAIT_MAX, || {
             let before = self.process().cpu();
             thread::sleep(window);
-            let is_calm = self.process().cpu() - before < CALM_CPU;
-            calm = if is_calm { calm + 1 } else { 0 };
-        }
+            self.process().cpu() - before < IDLE_CPU
+        });
     }
 
     /// Stops our server, starts it again, and answers how long it took until it listened.
@@ -223,7 +235,7 @@ impl Program {
     fn account(&self) -> Account {
         match self {
             Program::Lazurite(server) => server.account(),
-            Program::Floor(floor) => floor.account(),
+            Program::MinimalHandler(handler) => handler.account(),
             Program::Azurite(azurite) => azurite.account(),
             Program::Nginx(nginx) => nginx.account(),
         }

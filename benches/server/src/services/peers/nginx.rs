@@ -7,9 +7,10 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lazurite_bench_common::Outcome;
+
 use crate::client::Account;
-use crate::process::Process;
-use crate::report::Outcome;
+use lazurite_bench_common::process::Process;
 
 const READY_MAX: Duration = Duration::from_secs(10);
 

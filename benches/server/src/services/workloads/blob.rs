@@ -2,17 +2,19 @@
 
 use std::io::Read;
 
+use lazurite_bench_common::{Findings, Outcome};
+
 use super::blob_loads::{
     Append, AppendAndSnapshot, Blocks, CONTAINER, DeleteAndPut, Get, GetRange, InParts, Names,
     PartKind, Put, WritePages, noise,
 };
 use crate::client::Service;
 use crate::load::{Limit, Load};
-use crate::report::Outcome;
-use crate::services::measure::{Findings, measure, megabytes};
-use crate::services::peers::{Peer, Running, scratch};
+use crate::services::bench::Bench;
+use crate::services::disk;
+use crate::services::measure::{measure, megabytes};
+use crate::services::peers::{Peer, Running};
 use crate::services::plan::Plan;
-use crate::services::{Bench, disk};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -84,7 +86,12 @@ pub(super) fn large(bench: &mut Bench) -> Outcome<()> {
         Get::new(scene, one, blob.len())
     });
     let get = get.items(blob.len() as f64 / MIB as f64).at(&[1, 4]);
-    bench.compare(&get.on(&[Peer::Lazurite, Peer::Floor, Peer::Azurite, Peer::Nginx]))?;
+    bench.compare(&get.on(&[
+        Peer::Lazurite,
+        Peer::MinimalHandler,
+        Peer::Azurite,
+        Peer::Nginx,
+    ]))?;
     let range = Plan::new(
         "blob get 64 KiB of 64 MiB",
         Service::Blob,
@@ -99,8 +106,8 @@ fn beside_the_disk(bench: &mut Bench) -> Outcome<()> {
     if !bench.peers.contains(&Peer::Disk) {
         return Ok(());
     }
-    for _ in 0..bench.args.runs {
-        let directory = scratch(bench.args)?;
+    for _ in 0..bench.runs {
+        let directory = bench.launch.scratch()?;
         let mib = bench.scaled(DISK_MIB, 4);
         let mut findings = Findings::default();
         findings.set("per_s", disk::sequential_write(directory.path(), mib)?);
@@ -241,7 +248,7 @@ pub(super) fn uploads(bench: &mut Bench) -> Outcome<()> {
         |scene| Put::new(scene.account, Names::new(0, 1), &content),
     );
     let plan = plan.items(content.len() as f64 / MIB as f64);
-    for _ in 0..bench.args.runs {
+    for _ in 0..bench.runs {
         for peer in bench.start(&[Peer::Lazurite])? {
             create_container(&peer)?;
             let names = Names::new(0, UPLOADS as u64);

@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
+use lazurite_bench_common::{Outcome, Random};
+
 use super::blob::create_container;
 use super::blob_loads::{CONTAINER, noise};
-use super::depth;
 use crate::client::{Account, Outgoing, Request, Service, Template};
 use crate::load::{Answer, Expected, Load};
-use crate::random::Random;
-use crate::report::Outcome;
+use crate::services::bench::{Bench, IDLE_SECONDS};
 use crate::services::peers::Peer;
 use crate::services::plan::{Plan, Scene};
-use crate::services::{Bench, CALM_SECONDS};
 
 /// How many blobs there are, and what that is called whatever the scale.
 const DEPTHS: [(&str, f64); 3] = [("10k", 1e4), ("100k", 1e5), ("1M", 1e6)];
@@ -31,11 +30,11 @@ pub(super) fn run(bench: &mut Bench) -> Outcome<()> {
     };
     let mut stored = 0;
     for (name, full) in DEPTHS {
-        let until = depth(bench, full, 200).max(stored);
+        let until = bench.depth(full, 200).max(stored);
         for peer in &peers {
             let mut load = Fill::new(peer.account(), stored, until);
             peer.fill(Service::Blob, 16, &mut load)?;
-            peer.settle(bench.time(CALM_SECONDS));
+            peer.wait_until_idle(bench.time(IDLE_SECONDS));
         }
         stored = until;
         for (kind, what) in [

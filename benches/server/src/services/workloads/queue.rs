@@ -1,16 +1,16 @@
 //! Workloads on queues.
 
+use lazurite_bench_common::{Findings, Outcome};
+
 use super::queue_loads::{
     Consume, Cycle, GetMany, Message, Peek, Put, PutShortLived, QUEUE, Step, Update, queue_name,
 };
-use super::{DEPTHS, depth};
 use crate::client::Service;
 use crate::load::Limit;
-use crate::report::Outcome;
-use crate::services::measure::{Findings, measure, megabytes};
+use crate::services::bench::{Bench, DEPTHS, IDLE_SECONDS, SPAN_SECONDS};
+use crate::services::measure::{measure, megabytes};
 use crate::services::peers::{Peer, Running};
 use crate::services::plan::Plan;
-use crate::services::{Bench, CALM_SECONDS, SPAN_SECONDS};
 
 /// Messages that wait where an operation on one of them is measured.
 const WAITING: f64 = 10_000.0;
@@ -74,7 +74,7 @@ pub(super) fn get_32(bench: &mut Bench) -> Outcome<()> {
         |_| Ok(()),
         |scene| GetMany::new(scene.account),
     );
-    for _ in 0..bench.args.runs {
+    for _ in 0..bench.runs {
         for peer in bench.start(STORES)? {
             let time = bench.time(SPAN_SECONDS);
             let (taken, limit) = match peer.peer() {
@@ -99,11 +99,11 @@ pub(super) fn deep(bench: &mut Bench) -> Outcome<()> {
     for (name, full) in [("100", 100.0)].into_iter().chain(DEPTHS) {
         let until = match name {
             "100" => 100,
-            _ => depth(bench, full, 200).max(stored),
+            _ => bench.depth(full, 200).max(stored),
         };
         for peer in &peers {
             write(peer, Message::small(), until - stored)?;
-            peer.settle(bench.time(CALM_SECONDS));
+            peer.wait_until_idle(bench.time(IDLE_SECONDS));
         }
         stored = until;
         get_and_delete(bench, &format!("of {name}"), &peers)?;

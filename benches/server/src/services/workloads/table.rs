@@ -1,15 +1,15 @@
 //! Workloads on tables.
 
+use lazurite_bench_common::{Findings, Outcome};
+
 use super::table_loads::{
     ByRowKey, Get, Insert, Merge, Partitions, Range, Rows, Scan, TABLE, Transactions, Upsert,
 };
-use super::{DEPTHS, depth};
 use crate::client::Service;
-use crate::report::Outcome;
-use crate::services::measure::{Findings, megabytes};
+use crate::services::bench::{Bench, DEPTHS, IDLE_SECONDS};
+use crate::services::measure::megabytes;
 use crate::services::peers::{Peer, Running};
 use crate::services::plan::Plan;
-use crate::services::{Bench, CALM_SECONDS};
 
 /// Entities that are there before the operations of which they are the object.
 const ROWS: f64 = 10_000.0;
@@ -120,7 +120,7 @@ pub(super) fn partitions(bench: &mut Bench) -> Outcome<()> {
     bench.compare(&plan)?;
     let case = plan.case(16);
     for peer in Peer::ALL {
-        if let Some(per_s) = bench.results.figure(&case, peer, "per_s") {
+        if let Some(per_s) = bench.results.figure(&case, peer.name(), "per_s") {
             let mut findings = Findings::default();
             findings.set("seconds", PARTITIONS / per_s);
             bench.add(&case, peer, findings);
@@ -134,10 +134,10 @@ pub(super) fn partitions(bench: &mut Bench) -> Outcome<()> {
 pub(super) fn deep(bench: &mut Bench) -> Outcome<()> {
     let mut stores = Vec::new();
     for (name, full) in DEPTHS {
-        let count = depth(bench, full, 400);
+        let count = bench.depth(full, 400);
         for peer in bench.start(&[Peer::Lazurite])? {
             fill(&peer, &Rows::small(0), 0..count)?;
-            peer.settle(bench.time(CALM_SECONDS));
+            peer.wait_until_idle(bench.time(IDLE_SECONDS));
             stores.push((peer, deep_plans(name, count)));
         }
     }
@@ -191,7 +191,7 @@ fn rows(bench: &Bench) -> u64 {
     bench.scaled_small(ROWS, 400)
 }
 
-fn create_table(peer: &Running) -> Outcome<()> {
+pub(super) fn create_table(peer: &Running) -> Outcome<()> {
     match peer.is_a_store() {
         true => Ok(peer.client().create_table(TABLE)?),
         false => Ok(()),

@@ -4,9 +4,10 @@ use std::io::Write;
 use std::ops::Range as Numbers;
 use std::sync::Arc;
 
+use lazurite_bench_common::Random;
+
 use crate::client::{Account, Outgoing, Request, Service, Template};
 use crate::load::{Answer, Expected, Load};
-use crate::random::Random;
 use crate::services::plan::Scene;
 
 pub(super) const TABLE: &str = "bench";

@@ -2,15 +2,17 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::cli::CrowdArgs;
+use lazurite_bench_common::Outcome;
+
+use crate::checked_clients::{self, CONTAINER, SMALL, address, noise, rate};
 use crate::client::{Account, Client, Outgoing, Request, Service, Template};
-use crate::honest::{self, CONTAINER, SMALL, address, noise, rate};
-use crate::load::Met;
-use crate::report::{Outcome, Report};
+use crate::load::Observations;
+use crate::report::Report;
 use crate::server::Server;
 
 const LARGE: &str = "large";
@@ -44,12 +46,28 @@ const HOSTILE: [Conduct; 4] = [
     Conduct::Costly,
 ];
 
+#[derive(clap::Args)]
+pub(crate) struct ManyClientsArgs {
+    /// The server binary
+    #[arg(long, value_name = "BINARY")]
+    pub(crate) spawn: PathBuf,
+    /// Connections that say nothing
+    #[arg(long, default_value_t = 2_000)]
+    pub(crate) idle: usize,
+    /// Connections that are slow or costly
+    #[arg(long, default_value_t = 2_000)]
+    pub(crate) hostile: usize,
+    /// How long the honest ones are measured alone, and beside the others
+    #[arg(long, default_value_t = 60)]
+    pub(crate) seconds: u64,
+}
+
 /// Runs the honest clients alone, beside the crowd, and alone again.
-pub(crate) fn run(args: &CrowdArgs) -> Outcome<Report> {
+pub(crate) fn run(args: &ManyClientsArgs) -> Outcome<Report> {
     let scratch = tempfile::tempdir()?;
     let server = Server::start(&args.spawn, &scratch.path().join("data"))?;
     let client = Client::new(server.account());
-    honest::store(&client)?;
+    checked_clients::store(&client)?;
     client.put_blob(CONTAINER, LARGE, &noise(LARGE_BYTES))?;
 
     let mut report = Report::default();
@@ -58,8 +76,11 @@ pub(crate) fn run(args: &CrowdArgs) -> Outcome<Report> {
         "", "per s", "p50 us", "p99 us", "max us", "wrong", "MiB now", "MiB most"
     ));
     let watch = Watch::default();
-    let alone =
-        thread::scope(|scope| watch.during(scope, &server, || honest::get(&server, args.time())))?;
+    let alone = thread::scope(|scope| {
+        watch.during(scope, &server, || {
+            checked_clients::get(&server, args.time())
+        })
+    })?;
     report.remark(line("alone", &alone, &server, &watch));
 
     let crowd = Crowd {
@@ -73,7 +94,9 @@ pub(crate) fn run(args: &CrowdArgs) -> Outcome<Report> {
     let beside = thread::scope(|scope| {
         scope.spawn(|| crowd.act(args.idle, args.hostile));
         crowd.wait_for_beat();
-        let beside = watch.during(scope, &server, || honest::get(&server, args.time()));
+        let beside = watch.during(scope, &server, || {
+            checked_clients::get(&server, args.time())
+        });
         crowd.is_over.store(true, Ordering::Relaxed);
         beside
     })?;
@@ -85,7 +108,7 @@ pub(crate) fn run(args: &CrowdArgs) -> Outcome<Report> {
         crowd.open.load(Ordering::Relaxed)
     ));
 
-    let after = honest::get(&server, args.time().min(Duration::from_secs(10)))?;
+    let after = checked_clients::get(&server, args.time().min(Duration::from_secs(10)))?;
     report.remark(line("afterwards", &after, &server, &watch));
     // What could not be opened or written would have made the store refuse writes.
     client.put_blob(CONTAINER, "afterwards", b"")?;
@@ -105,7 +128,7 @@ pub(crate) fn run(args: &CrowdArgs) -> Outcome<Report> {
     }
 }
 
-impl CrowdArgs {
+impl ManyClientsArgs {
     fn time(&self) -> Duration {
         Duration::from_secs(self.seconds)
     }
@@ -141,16 +164,16 @@ impl Watch {
     }
 }
 
-fn line(name: &str, met: &Met, server: &Server, watch: &Watch) -> String {
-    let latencies = &met.latencies[0];
+fn line(name: &str, observed: &Observations, server: &Server, watch: &Watch) -> String {
+    let latencies = &observed.latencies[0];
     let micros = |nanos: u64| nanos / 1000;
     format!(
         "{name:10} {:>9.0} {:>9} {:>9} {:>9} {:>9} {:>10} {:>10}",
-        rate(met),
+        rate(observed),
         micros(latencies.value_at_quantile(0.5)),
         micros(latencies.value_at_quantile(0.99)),
         micros(latencies.max()),
-        met.mismatches,
+        observed.mismatches,
         server.memory().anonymous_kib >> 10,
         watch.most_kib.load(Ordering::Relaxed) >> 10
     )

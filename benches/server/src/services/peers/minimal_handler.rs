@@ -1,5 +1,5 @@
-//! The floor: an axum handler that only reads the body and answers, with an answer of the size that it was taught. No service on
-//! this stack can be cheaper. It runs in a process of its own, so that its CPU time is its own.
+//! The minimal handler: an axum handler that only reads the body and sends an answer of the size that it was taught. No service
+//! on this stack can be cheaper. Runs in a process of its own, so that its CPU time is its own.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
@@ -15,47 +15,51 @@ use axum::routing::put;
 use axum::serve::ListenerExt;
 use http_body_util::BodyExt;
 
+use lazurite_bench_common::Outcome;
+
 use crate::client::Account;
 use crate::load::Sample;
-use crate::process::Process;
-use crate::report::Outcome;
+use lazurite_bench_common::process::Process;
 
-/// Where the floor is taught; no account has this name.
-const LESSON: &str = "/_floor";
-/// Fills the head of the answer up.
+/// Where answers are taught; no account has this name.
+const LESSON: &str = "/_answer";
+/// Pads the head of the answer.
 const FILL: HeaderName = HeaderName::from_static("x-fill");
-/// What the head takes without filling: the status line, date, length and the frame of the filling header.
+/// Bytes of the head without filling: the status line, date, length and the frame of the filling header.
 const HEAD_BYTES: usize = 90;
 
-/// A running floor, ended when dropped.
-pub(super) struct Floor {
+/// A running handler, ended when dropped.
+pub(super) struct MinimalHandler {
     child: Child,
     /// The child ends when this is closed, also if we are killed.
     _stdin: Option<ChildStdin>,
     port: u16,
 }
 
-impl Floor {
+impl MinimalHandler {
     /// Starts the child and waits until it listens.
-    pub(super) fn start() -> Outcome<Floor> {
+    pub(super) fn start() -> Outcome<MinimalHandler> {
         let mut child = Command::new(std::env::current_exe()?)
-            .arg("floor")
+            .arg("minimal-handler")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
         let stdin = child.stdin.take();
-        let stdout = child.stdout.take().ok_or("the floor has no output")?;
+        let stdout = child
+            .stdout
+            .take()
+            .ok_or("the minimal handler has no output")?;
         let mut line = String::new();
         BufReader::new(stdout).read_line(&mut line)?;
         let port = line.trim().parse();
-        Ok(Floor {
+        Ok(MinimalHandler {
             child,
             _stdin: stdin,
-            port: port.map_err(|_| format!("the floor said {line:?}"))?,
+            port: port.map_err(|_| format!("the minimal handler printed {line:?}"))?,
         })
     }
 
-    /// The development account, all of whose services are the floor.
+    /// The development account, all of whose services are the handler.
     pub(super) fn account(&self) -> Account {
         Account::development(self.port, self.port, self.port)
     }
@@ -76,7 +80,7 @@ impl Floor {
     }
 }
 
-impl Drop for Floor {
+impl Drop for MinimalHandler {
     fn drop(&mut self) {
         // An error means that the process is gone already.
         let _ = self.child.kill();
@@ -96,7 +100,7 @@ pub(crate) fn run() -> Outcome<usize> {
 
 type Lessons = Arc<RwLock<HashMap<Method, Lesson>>>;
 
-/// What to answer.
+/// An answer that was taught.
 #[derive(Clone)]
 struct Lesson {
     status: StatusCode,
@@ -141,7 +145,7 @@ fn lesson(headers: &HeaderMap, body: Bytes) -> Option<(Method, Lesson)> {
     Some((text("x-method")?.parse().ok()?, lesson))
 }
 
-/// All that the floor does.
+/// All that the handler does.
 async fn answer(State(lessons): State<Lessons>, request: Request<Body>) -> Response<Body> {
     let (parts, mut body) = request.into_parts();
     while let Some(Ok(_)) = body.frame().await {}

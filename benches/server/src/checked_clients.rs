@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use lazurite_bench_common::{Outcome, Random};
+
 use crate::client::{Account, Client, Error, Outgoing, Request, Service, Template};
-use crate::load::{Driver, Expected, Limit, Load, Met};
-use crate::random::Random;
-use crate::report::Outcome;
+use crate::load::{Driver, Expected, Limit, Load, Observations};
 use crate::server::Server;
 
 /// The container that [`store`] creates.
@@ -23,22 +23,22 @@ pub(crate) fn store(client: &Client) -> Result<(), Error> {
 }
 
 /// Gets a blob of a kibibyte on each of 16 connections, again and again for `time`.
-pub(crate) fn get(server: &Server, time: Duration) -> Outcome<Met> {
+pub(crate) fn get(server: &Server, time: Duration) -> Outcome<Observations> {
     let account = server.account();
     let address = address(&account)?.to_string();
     let mut driver = Driver::connect(&address, CONNECTIONS)?;
     let get = Request::new(Service::Blob, "GET", format!("/{CONTAINER}/{SMALL}"));
     let mut load = Get(Template::new(&account, get));
-    let met = driver.run(&mut load, Limit::time(time))?;
-    for wrong in &met.wrong {
+    let observed = driver.run(&mut load, Limit::time(time))?;
+    for wrong in &observed.wrong {
         eprintln!("  mismatch: {wrong}");
     }
-    Ok(met)
+    Ok(observed)
 }
 
 /// Requests per second.
-pub(crate) fn rate(met: &Met) -> f64 {
-    met.count(0) as f64 / met.elapsed.as_secs_f64().max(1e-3)
+pub(crate) fn rate(observed: &Observations) -> f64 {
+    observed.count(0) as f64 / observed.elapsed.as_secs_f64().max(1e-3)
 }
 
 /// Where the Blob service of `account` listens.
