@@ -1,0 +1,21 @@
+//! Shared by the benches of the engine and of the server: seeded random numbers, a reader of `/proc`, results over several runs,
+//! and the bars that results are compared with. No HTTP, no engine.
+
+pub mod bars;
+pub mod process;
+mod random;
+mod results;
+mod text;
+
+pub use random::Random;
+pub use results::{Better, Findings, OURS, Results};
+pub use text::{number, share, thousands};
+
+/// A result of a whole program, its error ready to be printed.
+pub type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// What was asked for, in our order; everything if nothing was.
+pub fn chosen<T: Copy + PartialEq>(asked: &[T], all: impl IntoIterator<Item = T>) -> Vec<T> {
+    let is_asked = |one: &T| asked.is_empty() || asked.contains(one);
+    all.into_iter().filter(is_asked).collect()
+}

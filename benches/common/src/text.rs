@@ -1,0 +1,58 @@
+//! Numbers as text, and text as numbers.
+
+/// `1234567` as `1,234,567`.
+pub fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A figure with about four digits.
+pub fn number(figure: f64) -> String {
+    match figure {
+        figure if figure >= 1000.0 => thousands(figure.round() as u64),
+        figure if figure >= 100.0 => format!("{figure:.0}"),
+        figure if figure >= 10.0 => format!("{figure:.1}"),
+        figure if figure >= 0.1 || figure == 0.0 => format!("{figure:.2}"),
+        figure => format!("{figure:.4}"),
+    }
+}
+
+/// Parses a share, above 0 and at most 1, from the command line.
+pub fn share(text: &str) -> Result<f64, String> {
+    let share: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    let is_valid = share > 0.0 && share <= 1.0;
+    is_valid
+        .then_some(share)
+        .ok_or_else(|| "must be above 0 and at most 1".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped_by_thousands() {
+        let texts = [0, 999, 1000, 336_776].map(thousands);
+        assert_eq!(texts, ["0", "999", "1,000", "336,776"]);
+    }
+
+    #[test]
+    fn figures_have_about_four_digits() {
+        let figures = [123_456.7, 123.4, 12.34, 1.234, 0.01234, 0.0];
+        let texts = figures.map(number);
+        assert_eq!(texts, ["123,457", "123", "12.3", "1.23", "0.0123", "0.00"]);
+    }
+
+    #[test]
+    fn a_share_is_above_zero_and_at_most_one() {
+        assert_eq!(share("0.05"), Ok(0.05));
+        assert!(share("0").is_err() && share("1.5").is_err() && share("x").is_err());
+    }
+}

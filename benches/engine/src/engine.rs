@@ -1,0 +1,65 @@
+//! The interface that the workloads use of every engine, and the settings that all engines share.
+
+use lazurite_bench_common::Outcome;
+use lazurite_engine::Ticket;
+
+/// What an engine is opened with, the same for all.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setup {
+    /// Bytes of the cache.
+    pub(crate) cache_bytes: usize,
+    /// Bytes of a memtable before it is flushed.
+    pub(crate) memtable_bytes: usize,
+    /// Whether `put` returns after a sync of the disk, or as soon as the operating system has the row.
+    pub(crate) is_synced: bool,
+    /// Whether values are so large that they belong outside the tree.
+    pub(crate) has_large_values: bool,
+}
+
+impl Setup {
+    /// Everything in the cache, no syncs, small values.
+    pub(crate) fn hot() -> Setup {
+        Setup {
+            cache_bytes: 512 << 20,
+            memtable_bytes: 64 << 20,
+            is_synced: false,
+            has_large_values: false,
+        }
+    }
+}
+
+/// A row of a batch.
+pub(crate) type Row = (Vec<u8>, Vec<u8>);
+
+/// An ordered store of keys and values.
+pub(crate) trait Engine: Send + Sync {
+    /// Sets one key in a commit of its own, which is synced if the setup says so.
+    fn put(&self, key: &[u8], value: &[u8]) -> Outcome<()>;
+    /// Sets many keys in one commit, not synced.
+    fn put_many(&self, rows: &[Row]) -> Outcome<()>;
+    /// Removes one key in a commit of its own, not synced.
+    fn delete(&self, key: &[u8]) -> Outcome<()>;
+    /// Removes the keys from `start` to `end` (not included) in the best way the engine offers.
+    fn delete_range(&self, start: &[u8], end: &[u8]) -> Outcome<()>;
+    /// Passes the value of `key` to `see`, without a copy if the engine can; returns whether there is one.
+    fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Outcome<bool>;
+    /// Passes the rows from `start` to `end` (not included) to `see`, in order, until it returns `false`.
+    fn scan(
+        &self,
+        start: &[u8],
+        end: &[u8],
+        see: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Outcome<()>;
+    /// Flushes the memtables. Background work may go on.
+    fn flush(&self) -> Outcome<()>;
+    /// Closes cleanly.
+    fn close(self: Box<Self>) -> Outcome<()>;
+    /// Whether commits that were not synced survive the death of the process.
+    fn keeps_unsynced(&self) -> bool {
+        true
+    }
+    /// Begins a commit of one key whose ticket can be awaited; `None` if the engine has no such thing.
+    fn submit(&self, _key: &[u8], _value: &[u8]) -> Option<Outcome<Ticket>> {
+        None
+    }
+}

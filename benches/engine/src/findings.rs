@@ -1,0 +1,61 @@
+//! Findings as one line of JSON, which is how a step in a child process returns them.
+
+use lazurite_bench_common::Findings;
+use serde_json::{Value, json};
+
+/// Adds the findings of the next step; of memory and of the load by others the higher value counts.
+pub(crate) fn merge(all: &mut Findings, next: Findings) {
+    for (name, figure) in next.figures {
+        let is_highest_wanted = name.starts_with("peak_") || name == "other_cores";
+        let known = all.figures.entry(name).or_insert(figure);
+        *known = if is_highest_wanted {
+            known.max(figure)
+        } else {
+            figure
+        };
+    }
+    all.mismatches += next.mismatches;
+    all.wrong.extend(next.wrong);
+}
+
+/// The line, without its end.
+pub(crate) fn to_json(findings: &Findings) -> String {
+    let Findings {
+        figures,
+        mismatches,
+        wrong,
+    } = findings;
+    json!({ "figures": figures, "mismatches": mismatches, "wrong": wrong }).to_string()
+}
+
+/// `None` if `line` is not one of [`to_json`].
+pub(crate) fn from_json(line: &str) -> Option<Findings> {
+    let value: Value = serde_json::from_str(line).ok()?;
+    let figures = value["figures"].as_object()?.iter();
+    let wrong = value["wrong"].as_array()?.iter();
+    Some(Findings {
+        figures: figures
+            .map(|(name, figure)| Some((name.clone(), figure.as_f64()?)))
+            .collect::<Option<_>>()?,
+        mismatches: value["mismatches"].as_u64()? as usize,
+        wrong: wrong
+            .filter_map(|text| Some(text.as_str()?.to_owned()))
+            .collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn findings_survive_the_pipe_unchanged() {
+        let findings = Findings {
+            figures: [("per_s".to_owned(), 1234.5), ("p99_us".to_owned(), 0.25)].into(),
+            mismatches: 7,
+            wrong: vec!["row 3 is \"missing\"".to_owned()],
+        };
+        assert_eq!(from_json(&to_json(&findings)), Some(findings));
+        assert_eq!(from_json(""), None);
+    }
+}

@@ -1,0 +1,172 @@
+//! The operations of Blob that the workloads use.
+
+use std::io::Read;
+
+use base64::prelude::*;
+
+use crate::client::account::Service;
+use crate::client::error::Error;
+use crate::client::http::Client;
+use crate::client::request::{Request, escape_path};
+use crate::client::xml::{self, Element};
+
+/// What List Blobs asks; empty strings are left out.
+#[derive(Clone, Default)]
+pub(crate) struct ListBlobs {
+    pub(crate) prefix: String,
+    pub(crate) delimiter: String,
+    pub(crate) results_max: u32,
+}
+
+/// One page of a listing, in the order of the answer.
+#[derive(Default)]
+pub(crate) struct BlobPage {
+    /// Names and content lengths.
+    pub(crate) blobs: Vec<(String, u64)>,
+    pub(crate) prefixes: Vec<String>,
+    /// Where the next page begins; empty after the last.
+    pub(crate) next_marker: String,
+}
+
+impl Client {
+    /// Create Container.
+    pub(crate) fn create_container(&self, container: &str) -> Result<(), Error> {
+        self.send(on_container("PUT", container)).map(|_| ())
+    }
+
+    /// Delete Container.
+    pub(crate) fn delete_container(&self, container: &str) -> Result<(), Error> {
+        self.send(on_container("DELETE", container)).map(|_| ())
+    }
+
+    /// Put Blob: a block blob, whole.
+    pub(crate) fn put_blob(
+        &self,
+        container: &str,
+        name: &str,
+        content: &[u8],
+    ) -> Result<(), Error> {
+        let put = on_blob("PUT", container, name).header("x-ms-blob-type", "BlockBlob");
+        self.send(put.body(content)).map(|_| ())
+    }
+
+    /// Put Blob: a block blob of `length` bytes, streamed from `content`.
+    pub(crate) fn put_blob_from(
+        &self,
+        container: &str,
+        name: &str,
+        length: u64,
+        content: &mut dyn Read,
+    ) -> Result<(), Error> {
+        let put = on_blob("PUT", container, name)
+            .header("x-ms-blob-type", "BlockBlob")
+            .header("content-length", length);
+        self.open(&put, Some(content)).map(|_| ())
+    }
+
+    /// Put Block. The block's id is made of `index`, so that repeating it replaces the block.
+    pub(crate) fn put_block(
+        &self,
+        container: &str,
+        name: &str,
+        index: usize,
+        content: &[u8],
+    ) -> Result<(), Error> {
+        let put = on_blob("PUT", container, name)
+            .query("comp", "block")
+            .query("blockid", block_id(index));
+        self.send(put.body(content)).map(|_| ())
+    }
+
+    /// Put Block List: the blob is the blocks 0 to `count`, not included, in this order.
+    pub(crate) fn put_block_list(
+        &self,
+        container: &str,
+        name: &str,
+        count: usize,
+    ) -> Result<(), Error> {
+        let items = (0..count).map(|index| format!("<Latest>{}</Latest>", block_id(index)));
+        let items: String = items.collect();
+        let body =
+            format!("<?xml version=\"1.0\" encoding=\"utf-8\"?><BlockList>{items}</BlockList>");
+        let put = on_blob("PUT", container, name).query("comp", "blocklist");
+        self.send(
+            put.header("content-type", "application/xml")
+                .body(body.as_bytes()),
+        )
+        .map(|_| ())
+    }
+
+    /// Get Blob: the content, still to be read. `None` if there is no such blob.
+    pub(crate) fn get_blob(
+        &self,
+        container: &str,
+        name: &str,
+    ) -> Result<Option<impl Read + use<>>, Error> {
+        match self.open(&on_blob("GET", container, name), None) {
+            Ok(answer) => Ok(Some(answer.into_body().into_reader())),
+            Err(error) if error.is("BlobNotFound") => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// List Blobs: the page at `marker`, the first if it is empty.
+    pub(crate) fn list_blobs(
+        &self,
+        container: &str,
+        list: &ListBlobs,
+        marker: &str,
+    ) -> Result<BlobPage, Error> {
+        let mut get = on_container("GET", container).query("comp", "list");
+        for (name, value) in [
+            ("prefix", &*list.prefix),
+            ("delimiter", &list.delimiter),
+            ("marker", marker),
+        ] {
+            if !value.is_empty() {
+                get = get.query(name, value);
+            }
+        }
+        let answer = self.send(get.query("maxresults", list.results_max))?;
+        let root = xml::parse(&answer.body)?;
+        let mut page = BlobPage {
+            next_marker: root.text_of("NextMarker").to_owned(),
+            ..BlobPage::default()
+        };
+        for item in root.child("Blobs").map_or(&[][..], |blobs| &blobs.children) {
+            match &*item.name {
+                "Blob" => page
+                    .blobs
+                    .push((item.text_of("Name").to_owned(), content_length(item)?)),
+                "BlobPrefix" => page.prefixes.push(item.text_of("Name").to_owned()),
+                other => return Err(Error::Malformed(format!("<{other}> in a listing"))),
+            }
+        }
+        Ok(page)
+    }
+}
+
+fn on_container<'a>(method: &'static str, container: &str) -> Request<'a> {
+    Request::new(Service::Blob, method, format!("/{container}")).query("restype", "container")
+}
+
+fn on_blob<'a>(method: &'static str, container: &str, name: &str) -> Request<'a> {
+    Request::new(
+        Service::Blob,
+        method,
+        format!("/{container}/{}", escape_path(name)),
+    )
+}
+
+/// All ids of a blob must have the same length. Source: Put Block, "URI parameters", `blockid`.
+fn block_id(index: usize) -> String {
+    BASE64_STANDARD.encode(format!("{index:08}"))
+}
+
+fn content_length(blob: &Element) -> Result<u64, Error> {
+    let text = blob
+        .child("Properties")
+        .map_or("", |properties| properties.text_of("Content-Length"));
+    let malformed = |_| Error::Malformed(format!("a listed Content-Length is `{text}`"));
+    text.parse().map_err(malformed)
+}

@@ -1,0 +1,54 @@
+//! Failures of requests, and whether the server may have done the work all the same.
+
+use serde_json::Value;
+
+/// The failure of a request.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// No connection was made, so nothing was done.
+    #[error("the server cannot be reached: {0}")]
+    Unreachable(String),
+    /// The request was sent and its answer was lost, so it may have been done or not.
+    #[error("the answer was lost: {0}")]
+    InDoubt(String),
+    /// The server answered, and the answer is a refusal.
+    #[error("{operation}: {status} {code}: {message}")]
+    Refused {
+        operation: String,
+        status: u16,
+        code: String,
+        message: String,
+    },
+    /// The server answered with success, and the answer cannot be parsed.
+    #[error("{0}")]
+    Malformed(String),
+    /// An argument of the user is invalid.
+    #[error("{0}")]
+    Usage(String),
+}
+
+impl Error {
+    /// Whether the protocol error code is `code`.
+    pub(crate) fn is(&self, code: &str) -> bool {
+        matches!(self, Error::Refused { code: found, .. } if found == code)
+    }
+
+    /// Whether the server was away or busy, so that asking again is the thing to do.
+    pub(crate) fn is_outage(&self) -> bool {
+        let busy = matches!(self, Error::Refused { status: 503, .. });
+        busy || matches!(self, Error::Unreachable(_) | Error::InDoubt(_))
+    }
+}
+
+/// The beginning of an error body, fit for a line of a report.
+pub(super) fn one_line(body: &str) -> String {
+    let line = body.replace(['\r', '\n'], " ");
+    line.chars().take(200).collect()
+}
+
+/// The code in an OData error body, which may be followed by anything.
+pub(super) fn error_code(body: &str) -> Option<String> {
+    let mut values = serde_json::Deserializer::from_str(body).into_iter::<Value>();
+    let value = values.next()?.ok()?;
+    Some(value.get("odata.error")?.get("code")?.as_str()?.to_owned())
+}

@@ -1,0 +1,205 @@
+//! The client: signs and sends requests, and waits for a server that is away. Blocking, one kept-alive connection per calling thread.
+
+use std::io::Read;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use ureq::http;
+
+use crate::client::account::Account;
+use crate::client::error::{Error, error_code, one_line};
+use crate::client::request::Request;
+use crate::client::shared_key::{Signable, Signer};
+
+/// How long a server may be away before its clients give up: killed, started again, log replayed.
+const OUTAGE_MAX: Duration = Duration::from_secs(60);
+
+/// A successful answer with its body in memory.
+pub(crate) struct Answer {
+    pub(crate) headers: http::HeaderMap,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    /// A header's value, if it is there and is text.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+}
+
+/// The client: an account and a pool of connections. Threads share one.
+#[derive(Clone)]
+pub(crate) struct Client {
+    pub(super) account: Account,
+    signer: Signer,
+    agent: ureq::Agent,
+}
+
+impl Client {
+    /// A client of `account`. Opens nothing yet. No proxy is used, whatever the environment says.
+    pub(crate) fn new(account: Account) -> Client {
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .proxy(None)
+            .max_redirects(0)
+            .max_idle_connections(256)
+            .max_idle_connections_per_host(64)
+            .timeout_connect(Some(Duration::from_secs(5)))
+            .timeout_recv_response(Some(Duration::from_secs(60)))
+            .build();
+        let agent = config.new_agent();
+        let signer = Signer::new(&account.name, &account.key);
+        Client {
+            account,
+            signer,
+            agent,
+        }
+    }
+
+    /// Sends `request` once and reads the whole answer.
+    pub(crate) fn send(&self, request: Request) -> Result<Answer, Error> {
+        let (parts, body) = self.open(&request, None)?.into_parts();
+        let body = read_whole(body)?;
+        let headers = parts.headers;
+        Ok(Answer { headers, body })
+    }
+
+    /// Sends `request`, its body from `content` if given (which must hold as many bytes as the request's `content-length`), and
+    /// returns the successful answer with its body still to be read.
+    pub(crate) fn open(
+        &self,
+        request: &Request,
+        content: Option<&mut dyn Read>,
+    ) -> Result<http::Response<ureq::Body>, Error> {
+        let url = self.url(request);
+        let mut builder = http::Request::builder().method(request.method).uri(&url);
+        for (name, value) in self.signed_headers(request, &url) {
+            builder = builder.header(name, value);
+        }
+        let unusable = |error: http::Error| Error::Usage(format!("{url}: {error}"));
+        let answer = match content {
+            Some(reader) => {
+                let body = ureq::SendBody::from_reader(reader);
+                self.agent.run(builder.body(body).map_err(unusable)?)
+            }
+            None if request.has_body() => self
+                .agent
+                .run(builder.body(request.body).map_err(unusable)?),
+            None => self.agent.run(builder.body(()).map_err(unusable)?),
+        };
+        let answer = answer.map_err(lost)?;
+        if answer.status().is_success() {
+            return Ok(answer);
+        }
+        Err(refusal(request, answer)?)
+    }
+
+    /// Repeats `attempt` while the server is away, for up to a minute. Only for what may be done twice.
+    pub(crate) fn patiently<T>(
+        &self,
+        mut attempt: impl FnMut() -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let mut outage = Outage::default();
+        loop {
+            match attempt() {
+                Err(error) if error.is_outage() => outage.wait(error)?,
+                answer => return answer,
+            }
+        }
+    }
+
+    fn url(&self, request: &Request) -> String {
+        let endpoint = self.account.endpoint(request.service);
+        format!("{endpoint}{}{}", request.path, request.encoded_query())
+    }
+
+    fn signed_headers(&self, request: &Request, url: &str) -> Vec<(&'static str, String)> {
+        let mut headers = request.headers_sent(SystemTime::now());
+        let signable = Signable {
+            service: request.service,
+            method: request.method,
+            path: url_path(url),
+            query: &request.query,
+            headers: &headers,
+        };
+        headers.push(("authorization", self.signer.authorization(&signable)));
+        headers
+    }
+}
+
+/// The time since a server was first found away, and the patience left.
+#[derive(Default)]
+pub(crate) struct Outage {
+    since: Option<Instant>,
+}
+
+impl Outage {
+    /// Blocks for a moment before the next attempt; gives `error` back once the server has been away for a minute.
+    pub(crate) fn wait(&mut self, error: Error) -> Result<(), Error> {
+        let since = *self.since.get_or_insert_with(Instant::now);
+        if since.elapsed() > OUTAGE_MAX {
+            return Err(error);
+        }
+        thread::sleep(Duration::from_millis(20));
+        Ok(())
+    }
+}
+
+/// The percent-encoded path of an absolute URL; `/` if it has none.
+fn url_path(url: &str) -> &str {
+    let after_scheme = url.find("://").map_or(0, |at| at + 3);
+    let Some(path_at) = url[after_scheme..].find('/') else {
+        return "/";
+    };
+    let path = &url[after_scheme + path_at..];
+    path.split('?').next().unwrap_or(path)
+}
+
+fn lost(error: ureq::Error) -> Error {
+    match error {
+        ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+            Error::Unreachable(error.to_string())
+        }
+        ureq::Error::ConnectionFailed | ureq::Error::HostNotFound => {
+            Error::Unreachable(error.to_string())
+        }
+        ureq::Error::BadUri(_) | ureq::Error::Http(_) => Error::Usage(error.to_string()),
+        other => Error::InDoubt(other.to_string()),
+    }
+}
+
+fn read_whole(mut body: ureq::Body) -> Result<Vec<u8>, Error> {
+    let mut bytes = Vec::new();
+    let read = body.as_reader().read_to_end(&mut bytes);
+    read.map_err(|error| Error::InDoubt(error.to_string()))?;
+    Ok(bytes)
+}
+
+fn refusal(request: &Request, answer: http::Response<ureq::Body>) -> Result<Error, Error> {
+    let (parts, body) = answer.into_parts();
+    let body = String::from_utf8_lossy(&read_whole(body)?).into_owned();
+    let code = parts.headers.get("x-ms-error-code");
+    let code = code.and_then(|code| code.to_str().ok()).map(str::to_owned);
+    Ok(Error::Refused {
+        operation: format!(
+            "{} {}{}",
+            request.method,
+            request.path,
+            request.encoded_query()
+        ),
+        status: parts.status.as_u16(),
+        code: code.or_else(|| error_code(&body)).unwrap_or_default(),
+        message: one_line(&body),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_is_between_host_and_query() {
+        assert_eq!(url_path("http://h:1/a/b%20c?x=/y"), "/a/b%20c");
+        assert_eq!(url_path("http://h"), "/");
+    }
+}

@@ -1,0 +1,21 @@
+//! A small client of the three services, with the operations that the benches need.
+
+mod account;
+mod blob;
+mod error;
+mod http;
+mod queue;
+mod request;
+mod shared_key;
+mod table;
+mod template;
+mod xml;
+
+pub(crate) use account::{Account, Service};
+pub(crate) use blob::{BlobPage, ListBlobs};
+pub(crate) use error::Error;
+pub(crate) use http::{Client, Outage};
+pub(crate) use queue::Message;
+pub(crate) use request::Request;
+pub(crate) use table::{Entity, Query};
+pub(crate) use template::{Outgoing, Template};

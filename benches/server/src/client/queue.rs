@@ -1,0 +1,96 @@
+//! The operations of Queue that the workloads use.
+
+use crate::client::account::Service;
+use crate::client::error::Error;
+use crate::client::http::Client;
+use crate::client::request::Request;
+use crate::client::xml::{self, Element};
+
+/// A message as Get Messages delivers it.
+#[derive(Clone, Debug)]
+pub(crate) struct Message {
+    pub(crate) id: String,
+    pub(crate) pop_receipt: String,
+    /// Deliveries so far, this one included.
+    pub(crate) dequeue_count: u32,
+    pub(crate) text: String,
+}
+
+impl Client {
+    /// Create Queue.
+    pub(crate) fn create_queue(&self, queue: &str) -> Result<(), Error> {
+        self.send(on_queue("PUT", queue, "")).map(|_| ())
+    }
+
+    /// Delete Queue.
+    pub(crate) fn delete_queue(&self, queue: &str) -> Result<(), Error> {
+        self.send(on_queue("DELETE", queue, "")).map(|_| ())
+    }
+
+    /// Put Message; the id of the new message.
+    pub(crate) fn put_message(&self, queue: &str, text: &str) -> Result<String, Error> {
+        let text = xml::escape(text);
+        let body = format!("<QueueMessage><MessageText>{text}</MessageText></QueueMessage>");
+        let put = on_queue("POST", queue, "/messages").header("content-type", "application/xml");
+        let root = xml::parse(&self.send(put.body(body.as_bytes()))?.body)?;
+        let id = root
+            .child("QueueMessage")
+            .map_or("", |message| message.text_of("MessageId"));
+        match id {
+            "" => Err(Error::Malformed(
+                "Put Message was answered without a MessageId".into(),
+            )),
+            id => Ok(id.to_owned()),
+        }
+    }
+
+    /// Get Messages: up to `count`, hidden from others for `visibility_seconds`.
+    pub(crate) fn get_messages(
+        &self,
+        queue: &str,
+        count: u32,
+        visibility_seconds: u64,
+    ) -> Result<Vec<Message>, Error> {
+        let get = on_queue("GET", queue, "/messages")
+            .query("numofmessages", count)
+            .query("visibilitytimeout", visibility_seconds);
+        let root = xml::parse(&self.send(get)?.body)?;
+        root.children.iter().map(message).collect()
+    }
+
+    /// Delete Message.
+    pub(crate) fn delete_message(
+        &self,
+        queue: &str,
+        id: &str,
+        pop_receipt: &str,
+    ) -> Result<(), Error> {
+        let delete = on_queue("DELETE", queue, &format!("/messages/{id}"));
+        self.send(delete.query("popreceipt", pop_receipt))
+            .map(|_| ())
+    }
+
+    /// Get Queue Metadata: how many messages there are, hidden ones included.
+    pub(crate) fn approximate_messages_count(&self, queue: &str) -> Result<u64, Error> {
+        let get = on_queue("GET", queue, "").query("comp", "metadata");
+        let answer = self.send(get)?;
+        let count = answer.header("x-ms-approximate-messages-count");
+        let count = count.and_then(|count| count.parse().ok());
+        count.ok_or_else(|| Error::Malformed("no x-ms-approximate-messages-count".into()))
+    }
+}
+
+fn on_queue<'a>(method: &'static str, queue: &str, below: &str) -> Request<'a> {
+    Request::new(Service::Queue, method, format!("/{queue}{below}"))
+}
+
+fn message(element: &Element) -> Result<Message, Error> {
+    let count = element.text_of("DequeueCount");
+    let malformed = |_| Error::Malformed(format!("a DequeueCount is `{count}`"));
+    Ok(Message {
+        id: element.text_of("MessageId").to_owned(),
+        pop_receipt: element.text_of("PopReceipt").to_owned(),
+        dequeue_count: count.parse().map_err(malformed)?,
+        text: element.text_of("MessageText").to_owned(),
+    })
+}

@@ -1,0 +1,106 @@
+//! A request before it is signed: the service, the verb, the path after the account, the query, the headers and the body.
+
+use std::time::SystemTime;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::client::account::Service;
+
+/// What needs no escape anywhere in a URL. Source: RFC 3986, section 2.3.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+const ESCAPED_BUT_SLASH: &AsciiSet = &ESCAPED.remove(b'/');
+
+/// `text` as it may stand in a query value or inside a quoted key of a table path.
+pub(crate) fn escape(text: &str) -> String {
+    utf8_percent_encode(text, ESCAPED).to_string()
+}
+
+/// A blob name as it may stand in a path: slashes stay.
+pub(crate) fn escape_path(name: &str) -> String {
+    utf8_percent_encode(name, ESCAPED_BUT_SLASH).to_string()
+}
+
+/// One request, built up by its chained methods and sent by [`Client`](super::Client).
+#[derive(Clone)]
+pub(crate) struct Request<'a> {
+    pub(crate) service: Service,
+    pub(crate) method: &'static str,
+    /// Percent-encoded, below the account's endpoint, with its leading slash; empty for the account itself.
+    pub(crate) path: String,
+    /// Names and decoded values.
+    pub(crate) query: Vec<(&'static str, String)>,
+    /// Lower-case names.
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: &'a [u8],
+}
+
+impl<'a> Request<'a> {
+    pub(crate) fn new(service: Service, method: &'static str, path: String) -> Request<'a> {
+        Request {
+            service,
+            method,
+            path,
+            query: Vec::new(),
+            headers: Vec::new(),
+            body: &[],
+        }
+    }
+
+    pub(crate) fn query(mut self, name: &'static str, value: impl ToString) -> Request<'a> {
+        self.query.push((name, value.to_string()));
+        self
+    }
+
+    pub(crate) fn header(mut self, name: &'static str, value: impl ToString) -> Request<'a> {
+        self.headers.push((name, value.to_string()));
+        self
+    }
+
+    pub(crate) fn body(mut self, body: &'a [u8]) -> Request<'a> {
+        self.body = body;
+        self
+    }
+
+    /// Whether the verb carries a body, and so a Content-Length even when there is none.
+    pub(crate) fn has_body(&self) -> bool {
+        matches!(self.method, "PUT" | "POST" | "PATCH")
+    }
+
+    /// The headers as they are sent at `now`, but for `authorization`.
+    pub(super) fn headers_sent(&self, now: SystemTime) -> Vec<(&'static str, String)> {
+        let mut headers = self.headers.clone();
+        let is_length_given = headers.iter().any(|(name, _)| *name == "content-length");
+        if self.has_body() && !is_length_given {
+            headers.push(("content-length", self.body.len().to_string()));
+        }
+        headers.push(("x-ms-date", httpdate::fmt_http_date(now)));
+        headers.push(("x-ms-version", version(self.service).to_owned()));
+        headers
+    }
+
+    /// The part of the URL after the path: `?name=value&…`, or nothing.
+    pub(crate) fn encoded_query(&self) -> String {
+        let pairs = self
+            .query
+            .iter()
+            .map(|(name, value)| format!("{name}={}", escape(value)));
+        let joined = pairs.collect::<Vec<_>>().join("&");
+        if joined.is_empty() {
+            joined
+        } else {
+            format!("?{joined}")
+        }
+    }
+}
+
+/// What current SDKs send.
+fn version(service: Service) -> &'static str {
+    match service {
+        Service::Blob | Service::Queue => "2026-10-06",
+        Service::Table => "2019-02-02",
+    }
+}

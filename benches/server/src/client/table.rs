@@ -1,0 +1,182 @@
+//! The operations of Table that the workloads use.
+
+use serde_json::{Map, Value};
+
+use crate::client::account::Service;
+use crate::client::error::{Error, error_code, one_line};
+use crate::client::http::{Answer, Client};
+use crate::client::request::{Request, escape};
+
+/// An entity as JSON: annotations, keys and properties.
+pub(crate) type Entity = Map<String, Value>;
+
+/// What Query Entities asks: `$filter` and `$select`, each left out when empty.
+#[derive(Clone, Default)]
+pub(crate) struct Query {
+    pub(crate) filter: String,
+    pub(crate) select: String,
+}
+
+/// One page of a query, and where the next begins.
+pub(crate) struct EntityPage {
+    pub(crate) entities: Vec<Entity>,
+    pub(crate) next: Option<Continuation>,
+}
+
+/// The continuation token of Query Entities.
+#[derive(Clone)]
+pub(crate) struct Continuation {
+    partition: String,
+    row: Option<String>,
+}
+
+const JSON: &str = "application/json;odata=minimalmetadata";
+
+fn request<'a>(method: &'static str, path: String) -> Request<'a> {
+    let request = Request::new(Service::Table, method, path);
+    request
+        .header("accept", JSON)
+        .header("dataserviceversion", "3.0")
+}
+
+impl Client {
+    /// Create Table.
+    pub(crate) fn create_table(&self, table: &str) -> Result<(), Error> {
+        let body = serde_json::json!({ "TableName": table }).to_string();
+        let create = request("POST", "/Tables".into());
+        let create = create
+            .header("content-type", "application/json")
+            .body(body.as_bytes());
+        self.send(create).map(|_| ())
+    }
+
+    /// Delete Table.
+    pub(crate) fn delete_table(&self, table: &str) -> Result<(), Error> {
+        self.send(request("DELETE", format!("/Tables('{table}')")))
+            .map(|_| ())
+    }
+
+    /// One entity group transaction that inserts every one of `entities` (1 to 100, one PartitionKey), or none.
+    pub(crate) fn insert_together(&self, table: &str, entities: &[Value]) -> Result<(), Error> {
+        let body = changeset(table, entities, self.account.endpoint(Service::Table));
+        let transaction = request("POST", "/$batch".into())
+            .header("content-type", "multipart/mixed; boundary=batch_b1")
+            .body(body.as_bytes());
+        check_changeset(&self.send(transaction)?, entities.len())
+    }
+
+    /// Get Entity; `None` if it does not exist.
+    pub(crate) fn get_entity(
+        &self,
+        table: &str,
+        partition: &str,
+        row: &str,
+    ) -> Result<Option<Entity>, Error> {
+        let (partition, row) = (quoted(partition), quoted(row));
+        let path = format!("/{table}(PartitionKey='{partition}',RowKey='{row}')");
+        match self.send(request("GET", path)) {
+            Ok(answer) => object(&answer.body).map(Some),
+            Err(error) if error.is("ResourceNotFound") => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Query Entities: the page of `query` at `from`, the first page if `None`.
+    pub(crate) fn query_page(
+        &self,
+        table: &str,
+        query: &Query,
+        from: Option<&Continuation>,
+    ) -> Result<EntityPage, Error> {
+        let mut get = request("GET", format!("/{table}()"));
+        if !query.filter.is_empty() {
+            get = get.query("$filter", &query.filter);
+        }
+        if !query.select.is_empty() {
+            get = get.query("$select", &query.select);
+        }
+        if let Some(from) = from {
+            get = get.query("NextPartitionKey", &from.partition);
+            get = from
+                .row
+                .iter()
+                .fold(get, |get, row| get.query("NextRowKey", row));
+        }
+        let answer = self.send(get)?;
+        let token = |name: &str| answer.header(name).map(str::to_owned);
+        let row = token("x-ms-continuation-NextRowKey");
+        let next = token("x-ms-continuation-NextPartitionKey");
+        let next = next.map(|partition| Continuation { partition, row });
+        let entities = entities(&answer.body)?;
+        Ok(EntityPage { entities, next })
+    }
+}
+
+/// A key inside its quotes in a path: quotes doubled, then percent-encoded.
+fn quoted(key: &str) -> String {
+    escape(&key.replace('\'', "''"))
+}
+
+fn changeset(table: &str, entities: &[Value], endpoint: &str) -> String {
+    let mut body =
+        String::from("--batch_b1\r\nContent-Type: multipart/mixed; boundary=changeset_c1\r\n\r\n");
+    for entity in entities {
+        body.push_str("--changeset_c1\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n");
+        body.push_str(&format!("POST {endpoint}/{table} HTTP/1.1\r\n"));
+        body.push_str("Content-Type: application/json\r\nPrefer: return-no-content\r\n");
+        body.push_str(&format!(
+            "Accept: {JSON}\r\nDataServiceVersion: 3.0\r\n\r\n{entity}\r\n"
+        ));
+    }
+    body.push_str("--changeset_c1--\r\n--batch_b1--\r\n");
+    body
+}
+
+/// The outer answer is 202 also for a refused transaction, so what counts is inside: one 204 per operation, or one refusal.
+fn check_changeset(answer: &Answer, operations: usize) -> Result<(), Error> {
+    let body = String::from_utf8_lossy(&answer.body);
+    let mut statuses = Vec::new();
+    for line in body.lines() {
+        if let Some(status) = line.strip_prefix("HTTP/1.1 ") {
+            statuses.push(
+                status
+                    .get(..3)
+                    .and_then(|digits| digits.parse::<u16>().ok()),
+            );
+        }
+    }
+    let json = body.trim_start_matches(|c| c != '{');
+    match &statuses[..] {
+        [Some(status)] if *status >= 300 => Err(Error::Refused {
+            operation: "entity group transaction".into(),
+            status: *status,
+            code: error_code(json).unwrap_or_default(),
+            message: one_line(json),
+        }),
+        all if all.len() == operations && all.iter().all(|status| *status == Some(204)) => Ok(()),
+        other => Err(Error::Malformed(format!(
+            "a transaction of {operations} operations was answered with {} parts: {other:?}",
+            other.len()
+        ))),
+    }
+}
+
+fn object(body: &[u8]) -> Result<Entity, Error> {
+    let malformed = |error| Error::Malformed(format!("the answer is not a JSON object: {error}"));
+    serde_json::from_slice(body).map_err(malformed)
+}
+
+fn entities(body: &[u8]) -> Result<Vec<Entity>, Error> {
+    let Some(Value::Array(values)) = object(body)?.remove("value") else {
+        return Err(Error::Malformed(
+            "a query's answer has no array `value`".into(),
+        ));
+    };
+    let entity = |value| match value {
+        Value::Object(entity) => Ok(entity),
+        other => Err(Error::Malformed(format!(
+            "an entity is not an object: {other}"
+        ))),
+    };
+    values.into_iter().map(entity).collect()
+}

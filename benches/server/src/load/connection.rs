@@ -1,0 +1,174 @@
+//! One kept-alive connection: a request goes out, its answer comes in, never two at a time.
+
+use std::io::{self, IoSlice, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use mio::{Interest, Registry, Token};
+
+use lazurite_bench_common::Outcome;
+
+use super::answer::{Answer, Expected, Reader};
+use crate::client::Outgoing;
+
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// Whether there is an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    Waits,
+    Answered,
+}
+
+/// A connection and its request.
+pub(super) struct Connection {
+    stream: mio::net::TcpStream,
+    /// The request that is under way, or was last.
+    pub(super) out: Outgoing,
+    sent: usize,
+    buffer: Vec<u8>,
+    /// The part of the buffer that is filled and was not yet taken by the reader.
+    unread: std::ops::Range<usize>,
+    reader: Reader,
+    is_busy: bool,
+    began: Instant,
+    pub(super) expected: Expected,
+}
+
+impl Connection {
+    /// Connects, and blocks until that is done.
+    pub(super) fn open(
+        address: SocketAddr,
+        registry: &Registry,
+        token: Token,
+    ) -> io::Result<Connection> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_nonblocking(true)?;
+        let mut stream = mio::net::TcpStream::from_std(stream);
+        registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
+        Ok(Connection {
+            stream,
+            out: Outgoing::default(),
+            sent: 0,
+            buffer: vec![0; BUFFER_BYTES],
+            unread: 0..0,
+            reader: Reader::default(),
+            is_busy: false,
+            began: Instant::now(),
+            expected: Expected::default(),
+        })
+    }
+
+    /// Begins to send `out`. The body of the answer is kept if the load looks at it, or if a `sample` is wanted.
+    pub(super) fn begin(&mut self, expected: Expected, sample: bool) -> Outcome<()> {
+        self.expected = expected;
+        self.reader.begin(expected.is_seen || sample);
+        self.unread = 0..0;
+        self.sent = 0;
+        self.is_busy = true;
+        self.began = Instant::now();
+        self.send()?;
+        Ok(())
+    }
+
+    /// Whether a request is under way.
+    pub(super) fn is_busy(&self) -> bool {
+        self.is_busy
+    }
+
+    /// From the beginning of the request until now.
+    pub(super) fn latency(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// The last answer.
+    pub(super) fn answer(&self) -> &Answer {
+        &self.reader.answer
+    }
+
+    /// The first line of the request.
+    pub(super) fn request_line(&self) -> String {
+        let line = self.out.text.split(|byte| *byte == b'\r').next();
+        String::from_utf8_lossy(line.unwrap_or_default()).into_owned()
+    }
+
+    /// Sends and receives what can be without waiting. Errors if the connection broke, or an answer came before its request was whole.
+    pub(super) fn advance(&mut self) -> Outcome<Progress> {
+        let is_sent = self.send()?;
+        while self.receive()? {
+            let taken = self.reader.take(&self.buffer[self.unread.clone()])?;
+            self.unread.start += taken;
+            if self.reader.is_over() {
+                self.is_busy = false;
+                return match is_sent {
+                    true => Ok(Progress::Answered),
+                    false => Err(self.too_early().into()),
+                };
+            }
+        }
+        Ok(Progress::Waits)
+    }
+
+    /// Answers whether all is sent.
+    fn send(&mut self) -> io::Result<bool> {
+        loop {
+            let (text, content) = self.out.after(self.sent);
+            if text.is_empty() && content.is_empty() {
+                return Ok(true);
+            }
+            let written = match content.is_empty() {
+                true => self.stream.write(text),
+                false => self
+                    .stream
+                    .write_vectored(&[IoSlice::new(text), IoSlice::new(content)]),
+            };
+            match written {
+                Ok(count) => self.sent += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Answers whether something came.
+    fn receive(&mut self) -> Outcome<bool> {
+        if self.unread.is_empty() {
+            self.unread = 0..0;
+        } else if self.unread.end == self.buffer.len() {
+            self.make_room();
+        }
+        loop {
+            match self.stream.read(&mut self.buffer[self.unread.end..]) {
+                Ok(0) => return Err(format!("{}: the server hung up", self.request_line()).into()),
+                Ok(count) => {
+                    self.unread.end += count;
+                    return Ok(true);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Moves what was not taken to the front; a head that fills the whole buffer needs a larger one.
+    fn make_room(&mut self) {
+        if self.unread.start == 0 {
+            self.buffer.resize(self.buffer.len() * 2, 0);
+        }
+        self.buffer.copy_within(self.unread.clone(), 0);
+        self.unread = 0..self.unread.len();
+    }
+
+    fn too_early(&self) -> String {
+        let answer = self.answer();
+        let line = self.request_line();
+        let body = String::from_utf8_lossy(&answer.body);
+        format!(
+            "{line}: answered with {} before all was sent: {body}",
+            answer.status
+        )
+    }
+}

@@ -1,0 +1,287 @@
+//! A load: many connections that each send one request after the other, driven by one thread that computes as little as it can, so
+//! that what is measured is the server. Answers are read whole, their status is checked, and what a load wants to see of them it sees.
+
+mod answer;
+mod connection;
+mod observations;
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+use mio::{Events, Poll, Token};
+
+use lazurite_bench_common::Outcome;
+
+use crate::client::Outgoing;
+
+pub(crate) use answer::{Answer, Expected};
+use connection::{Connection, Progress};
+pub(crate) use observations::{Observations, Sample};
+
+/// A server that says nothing for so long is not waited for.
+const SILENCE_MAX: Duration = Duration::from_secs(120);
+
+/// What the connections send.
+pub(crate) trait Load {
+    /// Makes `out` the next request of `connection`; `None` if there is nothing more to send on it.
+    fn next(&mut self, connection: usize, out: &mut Outgoing) -> Option<Expected>;
+
+    /// Whether `connection` may stop now, and leaves nothing half done.
+    fn may_end(&self, _connection: usize) -> bool {
+        true
+    }
+
+    /// Looks at the answer to the request that `connection` sent last. Errors say in words what is wrong with it.
+    fn answered(&mut self, _connection: usize, _answer: &Answer) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// When a load ends, whichever is first. Requests that are under way are waited for, and what is half done is finished.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limit {
+    pub(crate) time: Duration,
+    pub(crate) requests: u64,
+}
+
+impl Limit {
+    pub(crate) fn time(time: Duration) -> Limit {
+        Limit {
+            time,
+            requests: u64::MAX,
+        }
+    }
+
+    pub(crate) fn requests(requests: u64) -> Limit {
+        Limit {
+            time: Duration::MAX,
+            requests,
+        }
+    }
+
+    /// The same, and at most so many requests.
+    pub(crate) fn or_requests(self, requests: u64) -> Limit {
+        Limit { requests, ..self }
+    }
+
+    /// As long as the load has requests.
+    pub(crate) const NONE: Limit = Limit {
+        time: Duration::MAX,
+        requests: u64::MAX,
+    };
+}
+
+/// The connections, kept open from one load to the next.
+pub(crate) struct Driver {
+    poll: Poll,
+    connections: Vec<Connection>,
+}
+
+impl Driver {
+    /// Opens so many connections to `address`, which is `host:port`.
+    pub(crate) fn connect(address: &str, connections: usize) -> Outcome<Driver> {
+        let address = address.to_socket_addrs()?.next();
+        let address: SocketAddr = address.ok_or("the server has no address")?;
+        let poll = Poll::new()?;
+        let open = |index| Connection::open(address, poll.registry(), Token(index));
+        let connections = (0..connections).map(open).collect::<io::Result<_>>()?;
+        Ok(Driver { poll, connections })
+    }
+
+    /// Runs `load` until `limit`, or until it has nothing more to send. Errors if a connection breaks, or if the server goes silent.
+    pub(crate) fn run(&mut self, load: &mut dyn Load, limit: Limit) -> Outcome<Observations> {
+        let mut run = Run {
+            load,
+            limit,
+            started: Instant::now(),
+            sent: 0,
+            under_way: 0,
+            in_upkeep: false,
+            phase_began: Instant::now(),
+            held: Vec::new(),
+            observed: Observations::new(),
+        };
+        for index in 0..self.connections.len() {
+            run.send(index, &mut self.connections[index])?;
+        }
+        run.change_phase(&mut self.connections)?;
+        let mut events = Events::with_capacity(256);
+        while run.under_way > 0 {
+            match self.poll.poll(&mut events, Some(SILENCE_MAX)) {
+                // Someone stopped the whole run for a while, and let it go on.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                polled => polled?,
+            }
+            if events.is_empty() {
+                return Err("the server does not answer".into());
+            }
+            for event in &events {
+                let index = event.token().0;
+                run.advance(index, &mut self.connections[index])?;
+            }
+            run.change_phase(&mut self.connections)?;
+        }
+        run.observed.elapsed = run.started.elapsed();
+        Ok(run.observed)
+    }
+}
+
+/// A load while it runs.
+struct Run<'a> {
+    load: &'a mut dyn Load,
+    limit: Limit,
+    started: Instant,
+    sent: u64,
+    under_way: usize,
+    /// Whether what is under way is upkeep, and since when it is, or is not.
+    in_upkeep: bool,
+    phase_began: Instant,
+    /// The connections whose next request belongs to the other phase.
+    held: Vec<(usize, Expected)>,
+    observed: Observations,
+}
+
+impl Run<'_> {
+    /// Sends the next request of a connection that has none under way, unless the load is over.
+    fn send(&mut self, index: usize, connection: &mut Connection) -> Outcome<()> {
+        let elapsed = self.started.elapsed();
+        let is_over = self.sent >= self.limit.requests || elapsed >= self.limit.time;
+        if is_over && self.load.may_end(index) {
+            return Ok(());
+        }
+        let Some(expected) = self.load.next(index, &mut connection.out) else {
+            return Ok(());
+        };
+        if expected.is_upkeep != self.in_upkeep {
+            self.held.push((index, expected));
+            return Ok(());
+        }
+        self.begin(connection, expected)
+    }
+
+    fn begin(&mut self, connection: &mut Connection, expected: Expected) -> Outcome<()> {
+        let is_first = self.observed.sample(expected.kind).is_none();
+        self.sent += 1;
+        self.under_way += 1;
+        connection.begin(expected, is_first)
+    }
+
+    /// Once nothing is under way, sends what was held until then.
+    fn change_phase(&mut self, connections: &mut [Connection]) -> Outcome<()> {
+        if self.under_way > 0 {
+            return Ok(());
+        }
+        if !self.in_upkeep {
+            self.observed.measured += self.phase_began.elapsed();
+        }
+        self.phase_began = Instant::now();
+        self.in_upkeep = !self.in_upkeep;
+        for (index, expected) in std::mem::take(&mut self.held) {
+            self.begin(&mut connections[index], expected)?;
+        }
+        Ok(())
+    }
+
+    /// Moves the bytes that can be moved; an answer that is whole is recorded, and the next request sent.
+    fn advance(&mut self, index: usize, connection: &mut Connection) -> Outcome<()> {
+        if !connection.is_busy() || connection.advance()? == Progress::Waits {
+            return Ok(());
+        }
+        self.under_way -= 1;
+        self.record(index, connection);
+        self.send(index, connection)
+    }
+
+    fn record(&mut self, index: usize, connection: &mut Connection) {
+        let expected = connection.expected;
+        self.observed.record(expected.kind, connection.latency());
+        let answer = connection.answer();
+        if answer.status != expected.status {
+            let found = String::from_utf8_lossy(&answer.body[..answer.body.len().min(300)]);
+            self.observed.mismatch(format!(
+                "{} was answered with {}, not {}: {found}",
+                connection.request_line(),
+                answer.status,
+                expected.status
+            ));
+        }
+        let sample = self.observed.sample(expected.kind);
+        if sample.is_none() {
+            let line = connection.request_line();
+            let method = line.split(' ').next().unwrap_or_default().to_owned();
+            let answer = connection.answer().clone();
+            *sample = Some(Sample { method, answer });
+        }
+        if let Err(what) = self.load.answered(index, connection.answer()) {
+            self.observed.mismatch(what);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    const CONNECTIONS: usize = 4;
+    const ROUNDS: usize = 3;
+
+    /// Each connection takes two, and restores them, round after round; some have one round more.
+    struct TakeAndRestore(Vec<usize>);
+
+    impl Load for TakeAndRestore {
+        fn next(&mut self, connection: usize, out: &mut Outgoing) -> Option<Expected> {
+            let sent = self.0[connection];
+            let expected = Expected::status(200).kind(sent / 2 % 2);
+            let (line, expected) = match expected.kind {
+                0 => ("GET /take", expected),
+                _ => ("PUT /restore", expected.upkeep()),
+            };
+            self.0[connection] += 1;
+            out.text = format!("{line} HTTP/1.1\r\n\r\n").into_bytes();
+            (sent < 4 * (ROUNDS + connection % 2)).then_some(expected)
+        }
+    }
+
+    /// Answers requests until the client goes; `under_way` counts those of each kind. Answers how often both were.
+    fn answer(stream: TcpStream, under_way: &[AtomicUsize; 2]) -> usize {
+        let mut lines = BufReader::new(&stream).lines().map_while(Result::ok);
+        let mut both = 0;
+        while let Some(line) = lines.next() {
+            let kind = usize::from(line.starts_with("PUT"));
+            let _ = lines.next();
+            under_way[kind].fetch_add(1, Ordering::SeqCst);
+            std::thread::yield_now();
+            both += usize::from(under_way[1 - kind].load(Ordering::SeqCst) > 0);
+            under_way[kind].fetch_sub(1, Ordering::SeqCst);
+            let _ = (&stream).write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+        }
+        both
+    }
+
+    #[test]
+    fn upkeep_is_never_under_way_beside_what_is_measured() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let under_way: Arc<[AtomicUsize; 2]> = Arc::default();
+        let mut driver = Driver::connect(&address, CONNECTIONS).unwrap();
+        let serve = |_| {
+            let (stream, _) = listener.accept().unwrap();
+            let under_way = under_way.clone();
+            std::thread::spawn(move || answer(stream, &under_way))
+        };
+        let servers: Vec<_> = (0..CONNECTIONS).map(serve).collect();
+        let mut load = TakeAndRestore(vec![0; CONNECTIONS]);
+        let observed = driver.run(&mut load, Limit::NONE).unwrap();
+        drop(driver);
+        let both = servers.into_iter().map(|server| server.join().unwrap());
+        assert_eq!(both.sum::<usize>(), 0);
+        let of_each = 2 * (2 * ROUNDS + 2 * (ROUNDS + 1)) as u64;
+        assert_eq!([observed.count(0), observed.count(1)], [of_each; 2]);
+        assert!(observed.measured < observed.elapsed);
+    }
+}

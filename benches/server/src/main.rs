@@ -1,0 +1,52 @@
+//! `lazurite-bench`: real work against a running server, measured and checked. See `README.md` of the benches.
+
+mod checked_clients;
+mod cli;
+mod client;
+mod gigabyte;
+mod installed;
+mod job;
+mod kills;
+mod ledger;
+mod load;
+mod many_clients;
+mod neighbours;
+mod report;
+mod server;
+mod services;
+mod soak;
+mod start;
+mod target;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Command};
+use report::Report;
+
+fn main() -> ExitCode {
+    let mismatches = match Cli::parse().command {
+        Command::Job(args) => job::run(&args).map(shown),
+        Command::Gigabyte(args) => gigabyte::run(&args).map(shown),
+        Command::ManyClients(args) => many_clients::run(&args).map(shown),
+        Command::Neighbours(args) => neighbours::run(&args).map(shown),
+        Command::Soak(args) => soak::run(&args).map(shown),
+        Command::Start(args) => start::run(&args).map(shown),
+        Command::Services(args) => services::run(&args),
+        Command::MinimalHandler => services::run_minimal_handler(),
+    };
+    match mismatches {
+        Ok(mismatches) => ExitCode::from(u8::from(mismatches > 0)),
+        Err(error) => {
+            eprintln!("lazurite-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints the report and returns how many answers were wrong.
+fn shown(report: Report) -> usize {
+    report.print();
+    report.mismatches()
+}

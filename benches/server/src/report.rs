@@ -1,0 +1,217 @@
+//! Phases of a run with their counts, latencies and mismatches: progress bars while they run, a table at the end.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use lazurite_bench_common::thousands;
+
+/// Mismatches of one phase that are printed in words; beyond that they are only counted.
+const MISMATCHES_SHOWN_MAX: usize = 5;
+
+/// One phase while it runs. Threads share it.
+pub(crate) struct Phase {
+    name: &'static str,
+    unit: &'static str,
+    bar: ProgressBar,
+    started: Instant,
+    items: AtomicU64,
+    bytes: AtomicU64,
+    latencies_us: Mutex<Vec<u32>>,
+    mismatches: Mutex<Vec<String>>,
+}
+
+impl Phase {
+    /// Starts the clock of a phase of about `expected` items.
+    pub(crate) fn start(name: &'static str, unit: &'static str, expected: usize) -> Phase {
+        let style =
+            ProgressStyle::with_template("{prefix:22} {bar:32} {pos:>7}/{len} {per_sec} {eta}");
+        let bar = ProgressBar::new(expected as u64).with_prefix(name);
+        bar.set_style(style.expect("the template is valid"));
+        Phase {
+            name,
+            unit,
+            bar,
+            started: Instant::now(),
+            items: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            latencies_us: Mutex::default(),
+            mismatches: Mutex::default(),
+        }
+    }
+
+    /// Counts `count` items as done and returns how many are done now.
+    pub(crate) fn add(&self, count: usize) -> u64 {
+        self.bar.inc(count as u64);
+        self.items.fetch_add(count as u64, Ordering::Relaxed) + count as u64
+    }
+
+    /// Counts bytes of content moved; a phase that moves some shows MiB/s.
+    pub(crate) fn add_bytes(&self, count: u64) {
+        self.bytes.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Runs one request and records its latency if it was answered with success.
+    pub(crate) fn time<T, E>(&self, request: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        let sent = Instant::now();
+        let answer = request();
+        if answer.is_ok() {
+            let micros = u32::try_from(sent.elapsed().as_micros()).unwrap_or(u32::MAX);
+            self.latencies_us.lock().unwrap().push(micros);
+        }
+        answer
+    }
+
+    /// Records a wrong answer of the server.
+    pub(crate) fn mismatch(&self, what: impl Into<String>) {
+        self.mismatches.lock().unwrap().push(what.into());
+    }
+
+    /// Records a mismatch unless `holds`.
+    pub(crate) fn check(&self, holds: bool, what: impl FnOnce() -> String) {
+        if !holds {
+            self.mismatch(what());
+        }
+    }
+
+    fn finish(self) -> Row {
+        self.bar.finish_and_clear();
+        let mut latencies_us = self.latencies_us.into_inner().unwrap();
+        latencies_us.sort_unstable();
+        Row {
+            name: self.name,
+            unit: self.unit,
+            elapsed: self.started.elapsed(),
+            items: self.items.into_inner(),
+            bytes: self.bytes.into_inner(),
+            latencies_us,
+            mismatches: self.mismatches.into_inner().unwrap(),
+        }
+    }
+}
+
+struct Row {
+    name: &'static str,
+    unit: &'static str,
+    elapsed: Duration,
+    items: u64,
+    bytes: u64,
+    /// Sorted.
+    latencies_us: Vec<u32>,
+    mismatches: Vec<String>,
+}
+
+impl Row {
+    /// The latency that `share` of the requests did not exceed, in milliseconds; `-` without requests.
+    fn quantile(&self, share: f64) -> String {
+        let last = self.latencies_us.len().saturating_sub(1);
+        let index = (last as f64 * share).round() as usize;
+        let latency = self.latencies_us.get(index);
+        latency.map_or("-".into(), |us| format!("{:.2}", f64::from(*us) / 1000.0))
+    }
+
+    fn line(&self) -> String {
+        let seconds = self.elapsed.as_secs_f64().max(1e-6);
+        let mib = self.bytes as f64 / (1024.0 * 1024.0) / seconds;
+        format!(
+            "{:22} {:>9} {:12} {:>8.2} {:>9.0} {:>8} {:>9} {:>8} {:>8} {:>10}",
+            self.name,
+            thousands(self.items),
+            self.unit,
+            seconds,
+            self.items as f64 / seconds,
+            if self.bytes > 0 {
+                format!("{mib:.1}")
+            } else {
+                "-".into()
+            },
+            thousands(self.latencies_us.len() as u64),
+            self.quantile(0.5),
+            self.quantile(0.99),
+            self.mismatches.len(),
+        )
+    }
+}
+
+/// The finished phases, and remarks to print after them.
+#[derive(Default)]
+pub(crate) struct Report {
+    rows: Vec<Row>,
+    remarks: Vec<String>,
+}
+
+impl Report {
+    /// Ends `phase`, prints a line on standard error, and keeps its figures.
+    pub(crate) fn finish(&mut self, phase: Phase) {
+        let row = phase.finish();
+        let (items, seconds) = (thousands(row.items), row.elapsed.as_secs_f64());
+        eprintln!("{:22} {items} {} in {seconds:.2} s", row.name, row.unit);
+        for mismatch in row.mismatches.iter().take(MISMATCHES_SHOWN_MAX) {
+            eprintln!("  mismatch: {mismatch}");
+        }
+        self.rows.push(row);
+    }
+
+    /// A line to be printed under the table.
+    pub(crate) fn remark(&mut self, line: impl Into<String>) {
+        self.remarks.push(line.into());
+    }
+
+    /// Mismatches of all phases.
+    pub(crate) fn mismatches(&self) -> usize {
+        self.rows.iter().map(|row| row.mismatches.len()).sum()
+    }
+
+    /// Prints the table and the remarks on standard output.
+    pub(crate) fn print(&self) {
+        if !self.rows.is_empty() {
+            self.print_rows();
+        }
+        for remark in &self.remarks {
+            println!("{remark}");
+        }
+    }
+
+    fn print_rows(&self) {
+        println!(
+            "\n{:22} {:>9} {:12} {:>8} {:>9} {:>8} {:>9} {:>8} {:>8} {:>10}",
+            "phase",
+            "count",
+            "of",
+            "seconds",
+            "per s",
+            "MiB/s",
+            "requests",
+            "p50 ms",
+            "p99 ms",
+            "mismatches"
+        );
+        for row in &self.rows {
+            println!("{}", row.line());
+        }
+    }
+}
+
+/// The middle of `values` by size; zero for none.
+pub(crate) fn median(values: &[Duration]) -> Duration {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mismatches_of_all_phases_are_counted() {
+        let mut report = Report::default();
+        let phase = Phase::start("a", "things", 2);
+        phase.check(true, || unreachable!());
+        phase.check(false, || "b".into());
+        assert_eq!(phase.add(2), 2);
+        report.finish(phase);
+        assert_eq!(report.mismatches(), 1);
+    }
+}

@@ -1,0 +1,120 @@
+//! The bars of our server, mostly multiples of what a peer reaches in the same run.
+
+use lazurite_bench_common::bars::Bar;
+use lazurite_bench_common::bars::Expectation::{self, AtLeast, AtMost, TimesAtLeast, TimesAtMost};
+use lazurite_bench_common::bars::Reference::{self, OwnCase, Peers};
+
+const HANDLER: Reference = Peers(&["minimal-handler"]);
+const AZURITE: Reference = Peers(&["azurite"]);
+const NGINX: Reference = Peers(&["nginx"]);
+const DISK: Reference = Peers(&["disk"]);
+
+const fn bar(case: &'static str, figure: &'static str, expectation: Expectation) -> Bar {
+    Bar {
+        case,
+        figure,
+        label: case,
+        expectation,
+    }
+}
+
+#[rustfmt::skip]
+pub(super) const BARS: &[Bar] = &[
+    bar("table insert @1", "p50_us", TimesAtMost(1.5, HANDLER)),
+    bar("table upsert @1", "p50_us", TimesAtMost(1.5, HANDLER)),
+    bar("table merge @1", "p50_us", TimesAtMost(1.5, HANDLER)),
+    bar("table get @1", "p50_us", TimesAtMost(1.5, HANDLER)),
+    bar("table insert @16", "per_s", TimesAtLeast(20.0, AZURITE)),
+    bar("table insert @16", "per_s", TimesAtLeast(0.45, HANDLER)),
+    bar("table insert @16", "cpu_us", TimesAtMost(2.5, HANDLER)),
+    bar("table insert @64", "per_s", TimesAtLeast(20.0, AZURITE)),
+    bar("table insert @64", "per_s", TimesAtLeast(0.45, HANDLER)),
+    bar("table insert @64", "cpu_us", TimesAtMost(2.5, HANDLER)),
+    bar("table upsert @16", "per_s", TimesAtLeast(20.0, AZURITE)),
+    bar("table upsert @16", "per_s", TimesAtLeast(0.45, HANDLER)),
+    bar("table upsert @16", "cpu_us", TimesAtMost(2.5, HANDLER)),
+    bar("table upsert @64", "per_s", TimesAtLeast(20.0, AZURITE)),
+    bar("table upsert @64", "per_s", TimesAtLeast(0.45, HANDLER)),
+    bar("table upsert @64", "cpu_us", TimesAtMost(2.5, HANDLER)),
+    bar("table merge @16", "per_s", TimesAtLeast(20.0, AZURITE)),
+    bar("table merge @16", "per_s", TimesAtLeast(0.45, HANDLER)),
+    bar("table merge @16", "cpu_us", TimesAtMost(2.5, HANDLER)),
+    bar("table merge @64", "per_s", TimesAtLeast(20.0, AZURITE)),
+    bar("table merge @64", "per_s", TimesAtLeast(0.45, HANDLER)),
+    bar("table merge @64", "cpu_us", TimesAtMost(2.5, HANDLER)),
+    bar("table get @16", "per_s", TimesAtLeast(20.0, AZURITE)),
+    bar("table get @16", "per_s", TimesAtLeast(0.60, HANDLER)),
+    bar("table get @16", "cpu_us", TimesAtMost(2.0, HANDLER)),
+    bar("table get @64", "per_s", TimesAtLeast(20.0, AZURITE)),
+    bar("table get @64", "per_s", TimesAtLeast(0.60, HANDLER)),
+    bar("table get @64", "cpu_us", TimesAtMost(2.0, HANDLER)),
+    bar("table range of 100 @16", "per_s", TimesAtLeast(12.0, AZURITE)),
+    bar("table transaction, entities @16", "per_s", TimesAtLeast(8.0, AZURITE)),
+    bar("table transaction, entities @16", "per_s", AtLeast(80_000.0)),
+    bar("table filtered scan, rows @1", "per_s", TimesAtLeast(1.0, AZURITE)),
+    bar("table one row a partition @16", "seconds", AtMost(5.0)),
+    bar("table insert among 10M @16", "per_s", TimesAtLeast(0.8, OwnCase("table insert among 10k @16"))),
+    bar("table upsert among 10M @16", "per_s", TimesAtLeast(0.8, OwnCase("table upsert among 10k @16"))),
+    bar("table merge among 10M @16", "per_s", TimesAtLeast(0.8, OwnCase("table merge among 10k @16"))),
+    bar("table get among 10M @16", "per_s", TimesAtLeast(0.8, OwnCase("table get among 10k @16"))),
+    bar("table range of 100 among 10M @16", "per_s", TimesAtLeast(0.8, OwnCase("table range of 100 among 10k @16"))),
+    bar("table with 10M", "rss_mb", AtMost(300.0)),
+    bar("table with 10M", "ready_ms", AtMost(1000.0)),
+    bar("queue put @64", "per_s", TimesAtLeast(35.0, AZURITE)),
+    bar("queue put @64", "per_s", TimesAtLeast(0.45, HANDLER)),
+    bar("queue put @64", "cpu_us", TimesAtMost(2.5, HANDLER)),
+    bar("queue put, get, delete @16", "per_s", TimesAtLeast(18.0, AZURITE)),
+    bar("queue get, delete of 10k @16", "per_s", TimesAtLeast(1000.0, AZURITE)),
+    bar("queue get, delete of 10k @16", "per_s", TimesAtLeast(0.8, OwnCase("queue get, delete of 100 @16"))),
+    bar("queue get, delete of 1M @16", "per_s", TimesAtLeast(0.8, OwnCase("queue get, delete of 100 @16"))),
+    bar("queue get, delete of 10M @16", "per_s", TimesAtLeast(0.8, OwnCase("queue get, delete of 100 @16"))),
+    bar("queue get, delete after 1M @16", "per_s", TimesAtLeast(0.8, OwnCase("queue get, delete of 100 @16"))),
+    bar("queue get, delete of 100 @16", "p99_us", AtMost(1000.0)),
+    bar("queue get, delete of 10k @16", "p99_us", AtMost(1000.0)),
+    bar("queue get, delete of 1M @16", "p99_us", AtMost(1000.0)),
+    bar("queue get, delete of 10M @16", "p99_us", AtMost(1000.0)),
+    bar("queue get, delete after 1M @16", "p99_us", AtMost(1000.0)),
+    bar("queue get 32 of 10k @16", "per_s", TimesAtLeast(500.0, AZURITE)),
+    bar("queue with 10M", "rss_mb", AtMost(200.0)),
+    bar("blob put 4 KiB @64", "per_s", TimesAtLeast(35.0, AZURITE)),
+    bar("blob put 4 KiB @64", "per_s", TimesAtLeast(0.40, HANDLER)),
+    bar("blob put 4 KiB @64", "cpu_us", TimesAtMost(2.5, HANDLER)),
+    bar("blob get 4 KiB @64", "per_s", TimesAtLeast(25.0, AZURITE)),
+    bar("blob get 4 KiB @64", "per_s", TimesAtLeast(0.55, HANDLER)),
+    bar("blob get 4 KiB @64", "cpu_us", TimesAtMost(2.0, HANDLER)),
+    bar("blob put in blocks, MiB @4", "per_s", TimesAtLeast(10.0, AZURITE)),
+    bar("blob put in blocks, MiB @4", "per_s", TimesAtLeast(0.7, DISK)),
+    bar("blob get 64 MiB, MiB @1", "per_s", TimesAtLeast(0.6, NGINX)),
+    bar("blob get 64 MiB, MiB @4", "per_s", TimesAtLeast(0.6, NGINX)),
+    bar("blob append 4 KiB @16", "per_s", TimesAtLeast(20.0, AZURITE)),
+    bar("blob get 25 MB appends @1", "per_s", TimesAtLeast(0.33, OwnCase("blob get 25 MB flat @1"))),
+    bar("blob get 25 MB blocks @1", "per_s", TimesAtLeast(0.33, OwnCase("blob get 25 MB flat @1"))),
+    bar("blob get 25 MB pages @1", "per_s", TimesAtLeast(0.33, OwnCase("blob get 25 MB flat @1"))),
+    bar("blob list 5000 of 10k @4", "per_s", TimesAtLeast(50.0, AZURITE)),
+    bar("blob list 100 by prefix of 10k @4", "per_s", TimesAtLeast(40.0, AZURITE)),
+    bar("blob list by delimiter of 10k @4", "per_s", TimesAtLeast(100.0, AZURITE)),
+    bar("blob list 5000 of 1M @4", "per_s", TimesAtLeast(0.8, OwnCase("blob list 5000 of 10k @4"))),
+    bar("blob list 100 by prefix of 1M @4", "per_s", TimesAtLeast(0.8, OwnCase("blob list 100 by prefix of 10k @4"))),
+    bar("blob list by delimiter of 1M @4", "per_s", TimesAtLeast(0.8, OwnCase("blob list by delimiter of 10k @4"))),
+    bar("blob delete of 10k @16", "per_s", TimesAtLeast(500.0, AZURITE)),
+    bar("blob 64 uploads at once", "peak_mb", AtMost(200.0)),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_bars_are_alike() {
+        let of = |bar: &Bar| match bar.expectation {
+            TimesAtLeast(_, reference) | TimesAtMost(_, reference) => {
+                (bar.case, bar.figure, reference.name())
+            }
+            AtLeast(_) | AtMost(_) => (bar.case, bar.figure, String::new()),
+        };
+        let mut all: Vec<_> = BARS.iter().map(of).collect();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), BARS.len());
+    }
+}

@@ -1,0 +1,165 @@
+//! Listing: flat, by prefix and by delimiter, among more and more blobs.
+
+use std::sync::Arc;
+
+use lazurite_bench_common::{Outcome, Random};
+
+use super::blob::create_container;
+use super::blob_loads::{CONTAINER, noise};
+use crate::client::{Account, Outgoing, Request, Service, Template};
+use crate::load::{Answer, Expected, Load};
+use crate::services::bench::{Bench, IDLE_SECONDS};
+use crate::services::peers::Peer;
+use crate::services::plan::{Plan, Scene};
+
+/// How many blobs there are, and what that is called whatever the scale.
+const DEPTHS: [(&str, f64); 3] = [("10k", 1e4), ("100k", 1e5), ("1M", 1e6)];
+/// Directories over which they are spread.
+const DIRECTORIES: u64 = 100;
+/// Bytes that each listed item takes at least.
+const ITEM_BYTES: u64 = 40;
+
+/// Azurite has the fewest only: more would take it too long.
+pub(super) fn run(bench: &mut Bench) -> Outcome<()> {
+    let mut peers = bench.start(&[Peer::Lazurite, Peer::Azurite])?;
+    peers.iter().try_for_each(create_container)?;
+    // Pages shrink with what is stored, so that they are full whatever the scale.
+    let pages = Pages {
+        flat: bench.scaled_small(5000.0, 100),
+        prefix: bench.scaled_small(100.0, 2),
+    };
+    let mut stored = 0;
+    for (name, full) in DEPTHS {
+        let until = bench.depth(full, 200).max(stored);
+        for peer in &peers {
+            let mut load = Fill::new(peer.account(), stored, until);
+            peer.fill(Service::Blob, 16, &mut load)?;
+            peer.wait_until_idle(bench.time(IDLE_SECONDS));
+        }
+        stored = until;
+        for (kind, what) in [
+            (Kind::Flat, "5000"),
+            (Kind::Prefix, "100 by prefix"),
+            (Kind::Delimiter, "by delimiter"),
+        ] {
+            let plan = Plan::new(
+                format!("blob list {what} of {name}"),
+                Service::Blob,
+                |_| Ok(()),
+                |scene| List::new(scene, kind, pages),
+            );
+            bench.repeat(&plan.at(&[4]), &peers)?;
+        }
+        peers.retain(|peer| peer.peer() == Peer::Lazurite);
+    }
+    Ok(())
+}
+
+/// Blobs in the pages that are asked for.
+#[derive(Clone, Copy)]
+struct Pages {
+    flat: u64,
+    prefix: u64,
+}
+
+fn directory(number: u64) -> String {
+    format!("directory-{:03}/", number % DIRECTORIES)
+}
+
+/// Puts the blobs of those numbers, of 16 bytes.
+struct Fill {
+    template: Template,
+    content: Arc<Vec<u8>>,
+    next: u64,
+    end: u64,
+}
+
+impl Fill {
+    fn new(account: &Account, next: u64, end: u64) -> Fill {
+        let path = format!("/{CONTAINER}/{}", Template::mark(0));
+        let put = Request::new(Service::Blob, "PUT", path);
+        Fill {
+            template: Template::new(account, put.header("x-ms-blob-type", "BlockBlob")),
+            content: noise(16),
+            next,
+            end,
+        }
+    }
+}
+
+impl Load for Fill {
+    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
+        if self.next == self.end {
+            return None;
+        }
+        let name = format!("{}b{:09}", directory(self.next), self.next);
+        self.next += 1;
+        self.template.write(out, &[&name], &self.content);
+        Some(Expected::status(201))
+    }
+}
+
+/// What is listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// The first 5,000 blobs.
+    Flat,
+    /// The first hundred of a directory.
+    Prefix,
+    /// The directories.
+    Delimiter,
+}
+
+/// Lists again and again.
+struct List {
+    template: Template,
+    random: Random,
+    kind: Kind,
+    /// Items that must be in an answer.
+    items: u64,
+}
+
+impl List {
+    fn new(scene: &Scene, kind: Kind, pages: Pages) -> List {
+        let list = Request::new(Service::Blob, "GET", format!("/{CONTAINER}"))
+            .query("restype", "container")
+            .query("comp", "list")
+            .header("accept", "application/xml")
+            .header("user-agent", "lazurite-bench");
+        let (list, items) = match kind {
+            Kind::Flat => (list.query("maxresults", pages.flat), pages.flat),
+            Kind::Prefix => {
+                let list = list.query("prefix", Template::mark(0));
+                (list.query("maxresults", pages.prefix), pages.prefix)
+            }
+            Kind::Delimiter => (list.query("delimiter", "/"), DIRECTORIES),
+        };
+        List {
+            template: Template::new(scene.account, list),
+            random: Random::new(scene.serial),
+            kind,
+            items,
+        }
+    }
+}
+
+impl Load for List {
+    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
+        let prefix = match self.kind {
+            Kind::Prefix => directory(self.random.below(DIRECTORIES)),
+            Kind::Flat | Kind::Delimiter => String::new(),
+        };
+        self.template.write(out, &[&prefix], b"");
+        Some(Expected::status(200))
+    }
+
+    fn answered(&mut self, _connection: usize, answer: &Answer) -> Result<(), String> {
+        match answer.body_bytes as u64 > self.items * ITEM_BYTES {
+            true => Ok(()),
+            false => Err(format!(
+                "{} items came in {} bytes",
+                self.items, answer.body_bytes
+            )),
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Workloads on queues.
+
+use lazurite_bench_common::{Findings, Outcome};
+
+use super::queue_loads::{
+    Consume, Cycle, GetMany, Message, Peek, Put, PutShortLived, QUEUE, Step, Update, queue_name,
+};
+use crate::client::Service;
+use crate::load::Limit;
+use crate::services::bench::{Bench, DEPTHS, IDLE_SECONDS, SPAN_SECONDS};
+use crate::services::measure::{measure, megabytes};
+use crate::services::peers::{Peer, Running};
+use crate::services::plan::Plan;
+
+/// Messages that wait where an operation on one of them is measured.
+const WAITING: f64 = 10_000.0;
+/// Messages that are consumed before those are measured that are left.
+const CONSUMED: f64 = 1e6;
+/// Requests for 32 messages that are sent, at scale 1.
+const GETS_OF_32: f64 = 6000.0;
+const STORES: &[Peer] = &[Peer::Lazurite, Peer::Azurite];
+/// Queues that messages expire in.
+const QUEUES: u64 = 640;
+
+pub(super) fn put(bench: &mut Bench) -> Outcome<()> {
+    bench.compare(&Plan::new(
+        "queue put",
+        Service::Queue,
+        create_queue,
+        |scene| Put::new(scene.account, Message::large(), u64::MAX),
+    ))
+}
+
+pub(super) fn cycle(bench: &mut Bench) -> Outcome<()> {
+    let steps = &[Step::Put, Step::Get, Step::Delete];
+    let plan = Plan::new(
+        "queue put, get, delete",
+        Service::Queue,
+        create_queue,
+        |scene| Cycle::new(scene, Message::large(), steps),
+    );
+    bench.compare(&plan.kinds(&["put", "get", "delete"]))
+}
+
+pub(super) fn peek(bench: &mut Bench) -> Outcome<()> {
+    let count = bench.scaled_small(WAITING, 100);
+    let plan = Plan::new(
+        "queue peek of 10k",
+        Service::Queue,
+        |peer| fill(peer, Message::large(), count),
+        Peek::new,
+    );
+    bench.compare(&plan.at(&[1, 16]))
+}
+
+pub(super) fn update(bench: &mut Bench) -> Outcome<()> {
+    let count = bench.scaled_small(WAITING, 100);
+    let plan = Plan::new(
+        "queue update of 10k",
+        Service::Queue,
+        |peer| fill(peer, Message::large(), count),
+        |scene| Update::new(scene, Message::large()),
+    );
+    bench.compare(&plan.at(&[1, 16]).kinds(&["update", "get"]))
+}
+
+/// Each request takes away 32 messages, so there are so many more of them where that makes no difference; Azurite has what it is asked for.
+pub(super) fn get_32(bench: &mut Bench) -> Outcome<()> {
+    let waiting = bench.scaled_small(WAITING, 1000);
+    let requests = bench.scaled(GETS_OF_32, 20);
+    let plan = Plan::new(
+        "queue get 32 of 10k",
+        Service::Queue,
+        |_| Ok(()),
+        |scene| GetMany::new(scene.account),
+    );
+    for _ in 0..bench.runs {
+        for peer in bench.start(STORES)? {
+            let time = bench.time(SPAN_SECONDS);
+            let (taken, limit) = match peer.peer() {
+                Peer::Lazurite => (requests * 32, Limit::requests(requests)),
+                _ => (0, Limit::time(time).or_requests(waiting / 32)),
+            };
+            fill(&peer, Message::large(), waiting + taken)?;
+            let mut driver = peer.connect(Service::Queue, 16)?;
+            let mut load = GetMany::new(peer.account());
+            let findings = measure(&peer, &mut driver, &mut load, limit, &plan)?;
+            bench.add(&plan.case(16), peer.peer(), findings);
+        }
+    }
+    Ok(())
+}
+
+/// Got and deleted with more and more waiting. What is deleted is put again, so that as many are waiting.
+pub(super) fn deep(bench: &mut Bench) -> Outcome<()> {
+    let peers = bench.start(&[Peer::Lazurite])?;
+    peers.iter().try_for_each(create_queue)?;
+    let mut stored = 0;
+    for (name, full) in [("100", 100.0)].into_iter().chain(DEPTHS) {
+        let until = match name {
+            "100" => 100,
+            _ => bench.depth(full, 200).max(stored),
+        };
+        for peer in &peers {
+            write(peer, Message::small(), until - stored)?;
+            peer.wait_until_idle(bench.time(IDLE_SECONDS));
+        }
+        stored = until;
+        get_and_delete(bench, &format!("of {name}"), &peers)?;
+    }
+    for peer in &peers {
+        let mut findings = Findings::default();
+        findings.set("rss_mb", megabytes(peer.process().memory().resident_kib));
+        bench.add("queue with 10M", peer.peer(), findings);
+    }
+    drop(peers);
+    after_consuming(bench)?;
+    azurite_with_10k(bench)
+}
+
+fn get_and_delete(bench: &mut Bench, name: &str, peers: &[Running]) -> Outcome<()> {
+    let plan = Plan::new(
+        format!("queue get, delete {name}"),
+        Service::Queue,
+        |_| Ok(()),
+        |scene| Cycle::new(scene, Message::small(), &[Step::Get, Step::Delete]).put_again(),
+    );
+    let plan = plan.at(&[16]).kinds(&["get", "delete", "put"]);
+    bench.repeat(&plan, peers)
+}
+
+/// With 10,000 left of which a million were consumed just before.
+fn after_consuming(bench: &mut Bench) -> Outcome<()> {
+    let (left, consumed) = (
+        bench.scaled_small(WAITING, 200),
+        bench.scaled(CONSUMED, 1000),
+    );
+    let peers = bench.start(&[Peer::Lazurite])?;
+    for peer in &peers {
+        fill(peer, Message::small(), left + consumed)?;
+        peer.fill(
+            Service::Queue,
+            16,
+            &mut Consume::new(peer.account(), 16, consumed),
+        )?;
+    }
+    get_and_delete(bench, "after 1M", &peers)
+}
+
+fn azurite_with_10k(bench: &mut Bench) -> Outcome<()> {
+    let count = bench.scaled_small(WAITING, 200);
+    let peers = bench.start(&[Peer::Azurite])?;
+    for peer in &peers {
+        fill(peer, Message::small(), count)?;
+    }
+    get_and_delete(bench, "of 10k", &peers)
+}
+
+/// What is put is soon to be removed: the time of the processor counts both.
+pub(super) fn expiry(bench: &mut Bench) -> Outcome<()> {
+    let plan = Plan::new(
+        "queue put, gone in 1 s",
+        Service::Queue,
+        |peer| {
+            let client = peer.client();
+            (0..QUEUES).try_for_each(|number| Ok(client.create_queue(&queue_name(number))?))
+        },
+        |scene| PutShortLived::new(scene.account, QUEUES),
+    );
+    bench.compare(&plan.at(&[16]).on(STORES))
+}
+
+fn create_queue(peer: &Running) -> Outcome<()> {
+    match peer.is_a_store() {
+        true => Ok(peer.client().create_queue(QUEUE)?),
+        false => Ok(()),
+    }
+}
+
+/// Creates the queue and puts so many messages.
+fn fill(peer: &Running, message: Message, count: u64) -> Outcome<()> {
+    create_queue(peer)?;
+    match peer.is_a_store() {
+        true => write(peer, message, count),
+        false => Ok(()),
+    }
+}
+
+fn write(peer: &Running, message: Message, count: u64) -> Outcome<()> {
+    let mut load = Put::new(peer.account(), message, count);
+    peer.fill(Service::Queue, 32, &mut load)
+}

@@ -1,0 +1,66 @@
+//! Writes that are on the disk before their answer (`--durability disk`): blobs of several sizes, and an entity, whose one sync of
+//! the log is what each of them should cost. The disk alone shows the cost of one sync.
+
+use lazurite_bench_common::{Findings, Outcome};
+
+use super::blob::create_container;
+use super::blob_loads::{Names, Put, noise};
+use super::table::create_table;
+use super::table_loads::{Insert, Rows};
+use crate::client::Service;
+use crate::services::bench::{Bench, SPAN_SECONDS};
+use crate::services::disk::synced_writes;
+use crate::services::peers::Peer;
+use crate::services::plan::Plan;
+
+const ARGUMENTS: &[&str] = &["--durability", "disk"];
+const CONNECTIONS: &[usize] = &[1, 16];
+const SIZES: [(&str, usize); 4] = [
+    ("1 KiB", 1 << 10),
+    ("4 KiB", 4 << 10),
+    ("16 KiB", 16 << 10),
+    ("64 KiB", 64 << 10),
+];
+/// Bytes that an insert adds to the log.
+const RECORD_BYTES: usize = 1 << 10;
+
+pub(super) fn run(bench: &mut Bench) -> Outcome<()> {
+    let insert = Plan::new(
+        "synced table insert",
+        Service::Table,
+        create_table,
+        |scene| Insert::new(scene, Rows::large(scene.serial)),
+    );
+    compare(bench, insert)?;
+    for (size, bytes) in SIZES {
+        let content = noise(bytes);
+        let name = format!("synced blob put {size}");
+        let put = Plan::new(name, Service::Blob, create_container, |scene| {
+            let names = Names::new(scene.serial, u64::MAX);
+            Put::new(scene.account, names, &content)
+        });
+        compare(bench, put)?;
+    }
+    measure_disk(bench)
+}
+
+fn compare(bench: &mut Bench, plan: Plan) -> Outcome<()> {
+    let plan = plan.on(&[Peer::Lazurite]).arguments(ARGUMENTS);
+    bench.compare(&plan.at(CONNECTIONS))
+}
+
+fn measure_disk(bench: &mut Bench) -> Outcome<()> {
+    if !bench.peers.contains(&Peer::Disk) {
+        return Ok(());
+    }
+    for _ in 0..bench.runs {
+        let directory = bench.launch.scratch()?;
+        let time = bench.time(SPAN_SECONDS);
+        let (per_s, p50_us) = synced_writes(directory.path(), RECORD_BYTES, time)?;
+        let mut findings = Findings::default();
+        findings.set("per_s", per_s);
+        findings.set("p50_us", p50_us);
+        bench.add("synced table insert @1", Peer::Disk, findings);
+    }
+    Ok(())
+}

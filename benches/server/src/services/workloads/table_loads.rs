@@ -1,0 +1,487 @@
+//! Loads on tables: what is sent, and what must come back.
+
+use std::io::Write;
+use std::ops::Range as Numbers;
+use std::sync::Arc;
+
+use lazurite_bench_common::Random;
+
+use crate::client::{Account, Outgoing, Request, Service, Template};
+use crate::load::{Answer, Expected, Load};
+use crate::services::plan::Scene;
+
+pub(super) const TABLE: &str = "bench";
+/// Characters of the long property of a large entity, which is then a kibibyte with its keys and other properties.
+const LARGE_CHARS: usize = 800;
+/// The same of a small one.
+const SMALL_CHARS: usize = 50;
+/// Entities of one transaction, and of one range.
+const TOGETHER: u64 = 100;
+/// A property has this value in one of so many entities.
+const ONE_OF: u64 = 1000;
+
+/// Entities by number: their keys and properties.
+#[derive(Clone)]
+pub(super) struct Rows {
+    /// Rows of different data have different keys.
+    data: u64,
+    partition_rows: u64,
+    text_chars: usize,
+    /// Letters that do not compress much, from which entities take their long property.
+    letters: Arc<str>,
+}
+
+impl Rows {
+    /// Of a kibibyte.
+    pub(super) fn large(data: u64) -> Rows {
+        Rows::new(data, LARGE_CHARS)
+    }
+
+    /// Of a quarter of that.
+    pub(super) fn small(data: u64) -> Rows {
+        Rows::new(data, SMALL_CHARS)
+    }
+
+    fn new(data: u64, text_chars: usize) -> Rows {
+        let mut random = Random::new(1);
+        let letter = |_| char::from(b'a' + random.below(26) as u8);
+        let letters: String = (0..64 << 10).map(letter).collect();
+        Rows {
+            data,
+            partition_rows: 1000,
+            text_chars,
+            letters: letters.into(),
+        }
+    }
+
+    /// The same, all with one PartitionKey.
+    pub(super) fn in_one_partition(self) -> Rows {
+        Rows {
+            partition_rows: u64::MAX,
+            ..self
+        }
+    }
+
+    /// The same, so many with one PartitionKey.
+    pub(super) fn in_partitions_of(self, partition_rows: u64) -> Rows {
+        Rows {
+            partition_rows,
+            ..self
+        }
+    }
+
+    fn partition(&self, row: u64) -> String {
+        format!("p{:04}-{:06}", self.data, row / self.partition_rows)
+    }
+
+    fn row_key(row: u64) -> String {
+        format!("r{row:012}")
+    }
+
+    /// Appends the entity as JSON.
+    fn write(&self, body: &mut Vec<u8>, row: u64, partition: &str, row_key: &str) {
+        let start = row as usize * 37 % (self.letters.len() - self.text_chars);
+        let text = &self.letters[start..start + self.text_chars];
+        let (count, price) = (row % ONE_OF, row % 10_000);
+        write!(
+            body,
+            "{{\"PartitionKey\":\"{partition}\",\"RowKey\":\"{row_key}\",\"Name\":\"name of {row_key}\",\"Count\":{count},\
+             \"Total\":\"{row}\",\"Total@odata.type\":\"Edm.Int64\",\"Price\":{price}.25,\"Active\":true,\
+             \"When\":\"2026-01-02T03:04:05.678Z\",\"When@odata.type\":\"Edm.DateTime\",\"Text\":\"{text}\"}}"
+        )
+        .expect("a vector takes what is written");
+    }
+
+    /// Whether an answer can hold so many entities.
+    fn check(&self, answer: &Answer, entities: u64) -> Result<(), String> {
+        let least = entities as usize * self.text_chars;
+        match answer.body_bytes > least {
+            true => Ok(()),
+            false => Err(format!(
+                "{entities} entities came in {} bytes",
+                answer.body_bytes
+            )),
+        }
+    }
+}
+
+/// What the SDKs send with every request to a table.
+fn request(method: &'static str, path: String) -> Request<'static> {
+    Request::new(Service::Table, method, path)
+        .header("accept", "application/json;odata=minimalmetadata")
+        .header("dataserviceversion", "3.0")
+        .header("user-agent", "lazurite-bench")
+}
+
+/// The same with a body.
+fn write_request(method: &'static str, path: String) -> Request<'static> {
+    request(method, path).header("content-type", "application/json;odata=nometadata")
+}
+
+/// The path of an entity whose keys are the values 0 and 1.
+fn entity_path() -> String {
+    let (partition, row) = (Template::mark(0), Template::mark(1));
+    format!("/{TABLE}(PartitionKey='{partition}',RowKey='{row}')")
+}
+
+/// Inserts one entity after the other.
+pub(super) struct Insert {
+    template: Template,
+    rows: Rows,
+    next: u64,
+    body: Vec<u8>,
+}
+
+impl Insert {
+    pub(super) fn new(scene: &Scene, rows: Rows) -> Insert {
+        let request =
+            write_request("POST", format!("/{TABLE}")).header("prefer", "return-no-content");
+        Insert {
+            template: Template::new(scene.account, request),
+            rows,
+            next: 0,
+            body: Vec::new(),
+        }
+    }
+}
+
+impl Load for Insert {
+    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
+        let (partition, row) = (self.rows.partition(self.next), Rows::row_key(self.next));
+        self.body.clear();
+        self.rows.write(&mut self.body, self.next, &partition, &row);
+        self.template.write(out, &[], &self.body);
+        self.next += 1;
+        Some(Expected::status(204))
+    }
+}
+
+/// Replaces entities at random, of which about half are not there before.
+pub(super) struct Upsert {
+    template: Template,
+    rows: Rows,
+    random: Random,
+    count: u64,
+    body: Vec<u8>,
+}
+
+impl Upsert {
+    pub(super) fn new(scene: &Scene, rows: Rows, count: u64) -> Upsert {
+        Upsert {
+            template: Template::new(scene.account, write_request("PUT", entity_path())),
+            rows,
+            random: Random::new(scene.serial),
+            count,
+            body: Vec::new(),
+        }
+    }
+}
+
+impl Load for Upsert {
+    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
+        let number = self.random.below(self.count);
+        // What is not there has keys between those that are.
+        let between = if self.random.below(2) == 0 { "" } else { "a" };
+        let (partition, row) = (self.rows.partition(number), Rows::row_key(number) + between);
+        self.body.clear();
+        self.rows.write(&mut self.body, number, &partition, &row);
+        self.template.write(out, &[&partition, &row], &self.body);
+        Some(Expected::status(204))
+    }
+}
+
+/// Upserts entities, each into a partition of its own.
+pub(super) struct Partitions {
+    template: Template,
+    rows: Rows,
+    serial: u64,
+    next: u64,
+    body: Vec<u8>,
+}
+
+impl Partitions {
+    pub(super) fn new(scene: &Scene) -> Partitions {
+        Partitions {
+            template: Template::new(scene.account, write_request("PUT", entity_path())),
+            rows: Rows::small(0),
+            serial: scene.serial,
+            next: 0,
+            body: Vec::new(),
+        }
+    }
+}
+
+impl Load for Partitions {
+    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
+        // Not in the order of the keys.
+        let scattered = self.next.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let partition = format!("u{}-{scattered:016x}", self.serial);
+        self.body.clear();
+        self.rows
+            .write(&mut self.body, self.next, &partition, "row");
+        self.template.write(out, &[&partition, "row"], &self.body);
+        self.next += 1;
+        Some(Expected::status(204))
+    }
+}
+
+/// Changes two properties of entities at random.
+pub(super) struct Merge {
+    template: Template,
+    rows: Rows,
+    random: Random,
+    count: u64,
+    turn: u64,
+}
+
+impl Merge {
+    pub(super) fn new(scene: &Scene, rows: Rows, count: u64) -> Merge {
+        let request = write_request("PATCH", entity_path()).header("if-match", "*");
+        Merge {
+            template: Template::new(scene.account, request),
+            rows,
+            random: Random::new(scene.serial),
+            count,
+            turn: 0,
+        }
+    }
+}
+
+impl Load for Merge {
+    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
+        let number = self.random.below(self.count);
+        let (partition, row) = (self.rows.partition(number), Rows::row_key(number));
+        let turn = self.turn;
+        self.turn += 1;
+        let body = format!(
+            "{{\"PartitionKey\":\"{partition}\",\"RowKey\":\"{row}\",\"Name\":\"turn {turn}\",\"Price\":{turn}.5}}"
+        );
+        self.template
+            .write(out, &[&partition, &row], body.as_bytes());
+        Some(Expected::status(204))
+    }
+}
+
+/// Reads entities at random.
+pub(super) struct Get {
+    template: Template,
+    rows: Rows,
+    random: Random,
+    count: u64,
+}
+
+impl Get {
+    pub(super) fn new(scene: &Scene, rows: Rows, count: u64) -> Get {
+        Get {
+            template: Template::new(scene.account, request("GET", entity_path())),
+            rows,
+            random: Random::new(scene.serial),
+            count,
+        }
+    }
+}
+
+impl Load for Get {
+    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
+        let number = self.random.below(self.count);
+        let (partition, row) = (self.rows.partition(number), Rows::row_key(number));
+        self.template.write(out, &[&partition, &row], b"");
+        Some(Expected::status(200))
+    }
+
+    fn answered(&mut self, _connection: usize, answer: &Answer) -> Result<(), String> {
+        self.rows.check(answer, 1)
+    }
+}
+
+/// Asks for the hundred entities from a random one on.
+pub(super) struct Range {
+    template: Template,
+    rows: Rows,
+    random: Random,
+    count: u64,
+}
+
+impl Range {
+    pub(super) fn new(scene: &Scene, rows: Rows, count: u64) -> Range {
+        let [partition, from, to] = [0, 1, 2].map(Template::mark);
+        let filter =
+            format!("PartitionKey eq '{partition}' and RowKey ge '{from}' and RowKey lt '{to}'");
+        let request = request("GET", format!("/{TABLE}()")).query("$filter", filter);
+        Range {
+            template: Template::new(scene.account, request),
+            rows,
+            random: Random::new(scene.serial),
+            count,
+        }
+    }
+}
+
+impl Load for Range {
+    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
+        // The first of so many that the range does not leave the partition.
+        let partition_rows = self.rows.partition_rows.min(self.count);
+        let partition = self.random.below(self.count / partition_rows);
+        let first = self.random.below(partition_rows - TOGETHER + 1);
+        let from = partition * partition_rows + first;
+        let keys = [Rows::row_key(from), Rows::row_key(from + TOGETHER)];
+        self.template
+            .write(out, &[&self.rows.partition(from), &keys[0], &keys[1]], b"");
+        Some(Expected::status(200))
+    }
+
+    fn answered(&mut self, _connection: usize, answer: &Answer) -> Result<(), String> {
+        self.rows.check(answer, TOGETHER)
+    }
+}
+
+/// Asks for the entities of a partition of which one property has a value, which few have.
+pub(super) struct Scan {
+    template: Template,
+    rows: Rows,
+    random: Random,
+    count: u64,
+}
+
+impl Scan {
+    pub(super) fn new(scene: &Scene, rows: Rows, count: u64) -> Scan {
+        let filter = format!(
+            "PartitionKey eq '{}' and Count eq {}",
+            rows.partition(0),
+            Template::mark(0)
+        );
+        let request = request("GET", format!("/{TABLE}()")).query("$filter", filter);
+        Scan {
+            template: Template::new(scene.account, request),
+            rows,
+            random: Random::new(scene.serial),
+            count,
+        }
+    }
+}
+
+impl Load for Scan {
+    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
+        let value = self.random.below(ONE_OF.min(self.count));
+        self.template.write(out, &[&value.to_string()], b"");
+        Some(Expected::status(200))
+    }
+
+    fn answered(&mut self, _connection: usize, answer: &Answer) -> Result<(), String> {
+        self.rows.check(answer, (self.count / ONE_OF).max(1))
+    }
+}
+
+/// Entities that a range of RowKeys over several partitions has.
+const FEW: u64 = 5;
+
+/// Asks for an entity by its RowKey alone, or for the few of several partitions whose RowKey is below one.
+pub(super) struct ByRowKey {
+    template: Template,
+    rows: Rows,
+    random: Random,
+    count: u64,
+    is_range: bool,
+}
+
+impl ByRowKey {
+    pub(super) fn new(scene: &Scene, rows: Rows, count: u64, is_range: bool) -> ByRowKey {
+        let mark = Template::mark(0);
+        let filter = if is_range {
+            let [first, last] = [0, count - 1].map(|row| rows.partition(row));
+            format!("PartitionKey gt '{first}' and PartitionKey lt '{last}' and RowKey lt '{mark}'")
+        } else {
+            format!("RowKey eq '{mark}'")
+        };
+        let request = request("GET", format!("/{TABLE}()")).query("$filter", filter);
+        ByRowKey {
+            template: Template::new(scene.account, request),
+            rows,
+            random: Random::new(scene.serial),
+            count,
+            is_range,
+        }
+    }
+}
+
+impl Load for ByRowKey {
+    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
+        // RowKeys rise from one partition to the next: only the second has some below this.
+        let row = match self.is_range {
+            true => self.rows.partition_rows + FEW,
+            false => self.random.below(self.count),
+        };
+        self.template.write(out, &[&Rows::row_key(row)], b"");
+        Some(Expected::status(200))
+    }
+
+    fn answered(&mut self, _connection: usize, answer: &Answer) -> Result<(), String> {
+        self.rows.check(answer, if self.is_range { FEW } else { 1 })
+    }
+}
+
+/// Inserts entities in transactions of a hundred.
+pub(super) struct Transactions {
+    template: Template,
+    rows: Rows,
+    base: String,
+    left: Numbers<u64>,
+    body: Vec<u8>,
+}
+
+impl Transactions {
+    /// The rows of those numbers; the first must be the first of a hundred.
+    pub(super) fn new(account: &Account, rows: Rows, numbers: Numbers<u64>) -> Transactions {
+        let request = request("POST", "/$batch".into())
+            .header("content-type", "multipart/mixed; boundary=batch_b1");
+        Transactions {
+            template: Template::new(account, request),
+            rows,
+            base: account.endpoint(Service::Table).to_owned(),
+            left: numbers,
+            body: Vec::new(),
+        }
+    }
+
+    fn write_part(&mut self, number: u64) {
+        let head = "--changeset_c1\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\nPOST ";
+        let request = "/bench HTTP/1.1\r\nContent-Type: application/json\r\nPrefer: return-no-content\r\n\
+                       Accept: application/json;odata=minimalmetadata\r\nDataServiceVersion: 3.0\r\n\r\n";
+        for text in [head, &self.base, request] {
+            self.body.extend_from_slice(text.as_bytes());
+        }
+        let (partition, row) = (self.rows.partition(number), Rows::row_key(number));
+        self.rows.write(&mut self.body, number, &partition, &row);
+        self.body.extend_from_slice(b"\r\n");
+    }
+}
+
+impl Load for Transactions {
+    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
+        if self.left.is_empty() {
+            return None;
+        }
+        let start = self.left.start;
+        // Up to the next full hundred, so that a transaction stays within a partition.
+        let until = ((start / TOGETHER + 1) * TOGETHER).min(self.left.end);
+        self.left.start = until;
+        self.body.clear();
+        self.body.extend_from_slice(
+            b"--batch_b1\r\nContent-Type: multipart/mixed; boundary=changeset_c1\r\n\r\n",
+        );
+        (start..until).for_each(|number| self.write_part(number));
+        self.body
+            .extend_from_slice(b"--changeset_c1--\r\n--batch_b1--\r\n");
+        self.template.write(out, &[], &self.body);
+        Some(Expected::status(202).seen())
+    }
+
+    /// The outer answer is 202 also for a refused transaction.
+    fn answered(&mut self, _connection: usize, answer: &Answer) -> Result<(), String> {
+        let body = String::from_utf8_lossy(&answer.body);
+        match body.contains("HTTP/1.1 204") && !body.contains("HTTP/1.1 4") {
+            true => Ok(()),
+            false => Err(format!("a transaction was refused: {body}")),
+        }
+    }
+}
