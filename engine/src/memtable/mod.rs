@@ -37,8 +37,13 @@ const GROWN_ROWS_MIN: usize = 4096;
 /// older memtable, but has to visit the rows of the memtable that holds the tombstone.
 const COVERED_ROWS_MAX: usize = 256;
 
-/// Rows that a fetch visits under one hold of the lock: hardly any may be visible to an old snapshot, and the writer waits meanwhile.
+/// Rows, older versions included, that a reader visits under one hold of the lock: hardly any may be visible to an old snapshot,
+/// and the writer waits meanwhile.
 const VISITED_MAX: usize = 1024;
+
+/// Versions of a key that a writer looks through for those that no reader sees any more. Behind a longer chain of versions that
+/// readers may see the rest is unlinked by a later write, or by the flush.
+const UNLINK_STEPS_MAX: usize = 64;
 
 /// Rows that a walk over all of them touches before it visits them: neighbours in the order of keys lie anywhere, and so the
 /// processor fetches them all at once instead of one after the other.
@@ -63,6 +68,8 @@ struct Rows {
     range_tombstones: RangeTombstones,
     first_sequence: Option<SequenceNumber>,
     last_sequence: SequenceNumber,
+    /// Versions that only readers before this sequence number could see may have been unlinked.
+    floor: SequenceNumber,
     deletions: u64,
     /// Bytes of each value-log segment that versions here refer to.
     references: HashMap<u64, u64>,
@@ -104,6 +111,25 @@ pub(crate) enum From<'a> {
     Key(&'a [u8]),
     /// Behind the key, in the direction of the fetch.
     Behind(&'a [u8]),
+}
+
+/// Where a walk through the versions of one key, from newer to older ones, has come to.
+#[derive(Debug, Clone, Copy)]
+enum Walk<'a> {
+    /// The newest version that is visible.
+    Visible(&'a Row),
+    /// None is visible.
+    Absent,
+    /// As many versions were visited as were allowed; this one is next.
+    Next(RowId),
+}
+
+/// Where a fetch was broken off that had visited enough under one hold of the lock.
+#[derive(Debug)]
+struct Pause {
+    key: Vec<u8>,
+    /// The next version of that key; `None` if it was done.
+    version: Option<RowId>,
 }
 
 impl Memtable {
@@ -212,15 +238,35 @@ impl Memtable {
 
     /// What is known of `key`, of which `hash` is the hash, at the sequence number that `at` answers under the lock.
     pub(crate) fn find(&self, key: &[u8], hash: u64, at: impl Fn() -> SequenceNumber) -> Found {
-        let rows = self.read();
-        let at = at();
-        let version = rows
-            .find(key, hash)
-            .and_then(|newest| rows.version_at(newest, at));
-        Found {
-            entry: version.map(|row| rows.entry(row)),
-            deleted: rows.deleted(key, at),
+        loop {
+            if let Some(found) = self.try_find(key, hash, &at) {
+                return found;
+            }
         }
+    }
+
+    /// As `find`; `None` if the versions were unlinked while it let the writer have the lock: no snapshot keeps them.
+    fn try_find(&self, key: &[u8], hash: u64, at: impl Fn() -> SequenceNumber) -> Option<Found> {
+        let mut rows = self.read();
+        let at = at();
+        let deleted = rows.deleted(key, at);
+        let mut walk = match rows.find(key, hash) {
+            Some(newest) => rows.walk(newest, at, &mut 0),
+            None => Walk::Absent,
+        };
+        while let Walk::Next(version) = walk {
+            drop(rows);
+            rows = self.read();
+            if rows.floor > at {
+                return None;
+            }
+            walk = rows.walk(version, at, &mut 0);
+        }
+        let entry = match walk {
+            Walk::Visible(row) => Some(rows.entry(row)),
+            Walk::Absent | Walk::Next(_) => None,
+        };
+        Some(Found { entry, deleted })
     }
 
     pub(crate) fn has_range_tombstones(&self) -> bool {
@@ -238,7 +284,7 @@ impl Memtable {
         self.read().range_tombstones.fragments()
     }
 
-    /// Adds to `out` up to `count` rows that are visible at `at`.
+    /// Adds to `out` up to `count` rows that are visible at `at`, which a snapshot holds.
     pub(crate) fn fetch(
         &self,
         from: From<'_>,
@@ -247,28 +293,32 @@ impl Memtable {
         count: usize,
         out: &mut Kept,
     ) {
-        let mut visited = self.fetch_some(from, direction, at, count, out);
-        while let Some(key) = visited {
-            visited = self.fetch_some(From::Behind(&key), direction, at, count, out);
+        let mut pause = self.fetch_some(from, None, direction, at, count, out);
+        while let Some(Pause { key, version }) = pause {
+            let from = From::Behind(&key);
+            pause = self.fetch_some(from, version, direction, at, count, out);
         }
     }
 
-    /// As `fetch`, but visits a bounded number of rows. Answers the key of the last one if that was not enough.
+    /// As `fetch`, but visits a bounded number of rows. It begins with `version` if there is one, and goes on from there. Answers where
+    /// it paused if that was not enough.
     fn fetch_some(
         &self,
         from: From<'_>,
+        version: Option<RowId>,
         direction: Direction,
         at: SequenceNumber,
         count: usize,
         out: &mut Kept,
-    ) -> Option<Vec<u8>> {
+    ) -> Option<Pause> {
         let rows = self.read();
         let mut visited = 0;
         let mut position = rows.begin(from, direction);
         let mut few = [NO_ROW; TOUCHED_ROWS];
+        few[0] = version.unwrap_or(NO_ROW);
+        let mut found = usize::from(version.is_some());
         while out.len() < count {
             let wanted = few.len().min(count - out.len());
-            let mut found = 0;
             while found < wanted
                 && let Some(here) = position
                 && let Some(newest) = rows.index.row(here)
@@ -283,13 +333,22 @@ impl Memtable {
             if found == 0 {
                 return None;
             }
-            visited += found;
-            let few = &few[..found];
+            let few = &few[..std::mem::take(&mut found)];
             few.iter().for_each(|&row| rows.arena.touch_start(row));
-            let visible = few.iter().filter_map(|&row| rows.version_at(row, at));
-            visible.for_each(|row| rows.arena.keep(row, out));
-            if visited >= VISITED_MAX && out.len() < count {
-                return Some(rows.arena.key(few[found - 1]).to_vec());
+            for (index, &newest) in few.iter().enumerate() {
+                let walk = rows.walk(newest, at, &mut visited);
+                if let Walk::Visible(row) = walk {
+                    rows.arena.keep(row, out);
+                }
+                let is_last = index + 1 == few.len();
+                let version = match walk {
+                    Walk::Next(version) => Some(version),
+                    Walk::Visible(_) | Walk::Absent => None,
+                };
+                if version.is_some() || (is_last && visited >= VISITED_MAX && out.len() < count) {
+                    let key = rows.arena.key(newest).to_vec();
+                    return Some(Pause { key, version });
+                }
             }
         }
         None
@@ -375,17 +434,21 @@ impl Rows {
         }
     }
 
-    /// The newest version at or before `at` among `newest` and what is older.
-    fn version_at(&self, newest: RowId, at: SequenceNumber) -> Option<&Row> {
-        let mut id = newest;
+    /// Looks for the newest version at or before `at` among `version` and what is older, until `VISITED_MAX` are visited.
+    fn walk(&self, version: RowId, at: SequenceNumber, visited: &mut usize) -> Walk<'_> {
+        let mut id = version;
         while id != NO_ROW {
             let row = self.arena.row(id);
+            *visited += 1;
             if row.sequence <= at {
-                return Some(row);
+                return Walk::Visible(row);
             }
             id = row.older;
+            if *visited >= VISITED_MAX && id != NO_ROW {
+                return Walk::Next(id);
+            }
         }
-        None
+        Walk::Absent
     }
 
     fn deleted(&self, key: &[u8], at: SequenceNumber) -> SequenceNumber {
@@ -461,16 +524,23 @@ impl Rows {
         let previous = self.index.set(key, row, &self.arena);
         if let Some(previous) = previous {
             self.arena.link_older(row, previous);
+            // A replay keeps nothing that is hidden: then all before this change is cut.
+            self.floor = self.floor.max(floor.min(sequence));
             self.unlink_unseen(previous, floor);
         }
         (row, previous)
     }
 
-    /// Of `newest` and what is older, keeps what readers at or behind `floor` can see.
+    /// Of `newest` and what is older, keeps what readers at or behind `floor` can see, as far as that is found in a few steps.
     fn unlink_unseen(&mut self, newest: RowId, floor: SequenceNumber) {
         let mut id = newest;
+        let mut steps = 0;
         while id != NO_ROW && self.arena.row(id).sequence > floor {
             id = self.arena.row(id).older;
+            steps += 1;
+            if steps == UNLINK_STEPS_MAX {
+                return;
+            }
         }
         if id == NO_ROW {
             return;
@@ -542,8 +612,8 @@ mod tests {
         ] {
             let mut out = Kept::default();
             let from = From::Key(&from);
-            let visited = memtable.fetch_some(from, direction, 1, 10, &mut out);
-            let visited = u64::from_be_bytes(visited.unwrap().try_into().unwrap());
+            let pause = memtable.fetch_some(from, None, direction, 1, 10, &mut out);
+            let visited = u64::from_be_bytes(pause.unwrap().key.try_into().unwrap());
             let count = match direction {
                 Direction::Forward => visited - 1,
                 Direction::Backward => last - visited,
@@ -557,6 +627,43 @@ mod tests {
             };
             assert_eq!(out.len(), found);
         }
+    }
+
+    #[test]
+    fn a_reader_of_a_key_with_many_newer_versions_lets_the_writer_have_the_lock() {
+        let memtable = Memtable::new(Duration::ZERO);
+        let hot = |sequence: u64| {
+            let value = &key(sequence);
+            let change = Change::Set {
+                keyspace: 0,
+                key: b"hot",
+                kind: Kind::Put,
+                value,
+            };
+            // Someone reads at 1: the writer must not look through all versions for one to unlink.
+            memtable.apply(std::iter::once((sequence, change)), 1);
+        };
+        (1..=300_000).for_each(hot);
+        let mut out = Kept::default();
+        let from = From::Edge;
+        let pause = memtable.fetch_some(from, None, Direction::Forward, 1, 10, &mut out);
+        assert!(pause.unwrap().version.is_some() && out.len() == 0);
+        memtable.fetch(from, Direction::Forward, 1, 10, &mut out);
+        assert_eq!(out.len(), 1);
+        let find = |at: u64| memtable.try_find(b"hot", hash(b"hot"), || at);
+        let found = |at: u64| find(at).unwrap().entry.map(|entry| entry.sequence);
+        assert_eq!(found(1), Some(1));
+        assert_eq!(found(150_000), Some(150_000));
+        // Nobody reads at the old ones any more, and the first step finds it.
+        let change = Change::Set {
+            keyspace: 0,
+            key: b"hot",
+            kind: Kind::Put,
+            value: b"",
+        };
+        memtable.apply(std::iter::once((300_001, change)), 300_000);
+        let now = memtable.find(b"hot", hash(b"hot"), || 300_000);
+        assert_eq!(now.entry.unwrap().sequence, 300_000);
     }
 
     #[test]
