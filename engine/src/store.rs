@@ -353,6 +353,7 @@ impl Store {
         let _guard = lock(&self.compacting);
         let compacted = self.compact_one();
         self.cache.remove_obsolete();
+        let compacted = self.note(Job::Compaction, compacted);
         if matches!(compacted, Ok(false) | Err(Error::NoSpace { .. })) {
             // Where there is no space to merge, collecting may make some.
             let collected = self.note(Job::Collection, self.collect())?;
@@ -360,7 +361,7 @@ impl Store {
                 return Ok(Some(Job::Collection));
             }
         }
-        let compacted = self.note(Job::Compaction, compacted)?;
+        let compacted = compacted?;
         if compacted {
             self.notify();
         }
@@ -613,6 +614,47 @@ mod tests {
     use crate::fs::{Failure, Fault, FaultFs, MemoryFs, Operation};
     use crate::{Batch, Db, Environment, KeyspaceOptions};
     use std::io::ErrorKind;
+
+    #[test]
+    fn writers_hear_that_compaction_lacks_space_though_collection_lacks_it_too() {
+        let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
+        let config = Config {
+            level0_files_max: 2,
+            level0_files_stop: 3,
+            ..Config::default()
+        };
+        let environment = Environment::stepped(Arc::new(disk.clone()));
+        let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
+        let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+        // A value-log segment that nothing refers to.
+        drop(db.write_value(&[1; 1 << 10]).unwrap());
+        db.store().value_log.retire();
+        for _ in 0..2 {
+            let mut batch = Batch::new();
+            batch.put(&keyspace, b"key", b"value");
+            drop(db.write(batch).unwrap());
+            db.flush(&keyspace).unwrap();
+        }
+        db.store().value_log.request_collection();
+        disk.set(Some(Fault {
+            operation: Some(Operation::Write),
+            path: String::new(),
+            nth: 1,
+            failure: Failure::Error(ErrorKind::StorageFull),
+            sticky: true,
+        }));
+        let failed = db.store().run_maintenance();
+        assert!(matches!(failed, Err(Error::NoSpace { .. })), "{failed:?}");
+        let shortages = lock(&db.store().shortages);
+        assert!(
+            shortages[Job::Compaction as usize].is_some(),
+            "{shortages:?}"
+        );
+        assert!(
+            shortages[Job::Collection as usize].is_some(),
+            "{shortages:?}"
+        );
+    }
 
     #[test]
     fn a_flush_with_nothing_to_do_does_not_hide_that_compaction_lacks_space() {
