@@ -17,7 +17,7 @@ pub const BATCH_BYTES_MAX: usize = 64 << 20;
 const MEMTABLE_BYTES_MAX: u64 = 64 << 30;
 
 /// Largest WAL segment, in bytes: recovery holds a few in memory.
-const WAL_SEGMENT_BYTES_MAX: u64 = 1 << 30;
+pub(crate) const WAL_SEGMENT_BYTES_MAX: u64 = 1 << 30;
 
 /// Largest data block, in bytes.
 const BLOCK_BYTES_MAX: u64 = 1 << 20;
@@ -159,7 +159,16 @@ impl Config {
                 self.value_segment_bytes,
                 1..=FILE_BYTES_MAX,
             ),
-            ("sync_milliseconds", self.sync_milliseconds, any),
+            ("sync_milliseconds", self.sync_milliseconds, any.clone()),
+            ("open_files_max", self.open_files_max as u64, any.clone()),
+            ("wal_bytes_max", self.wal_bytes_max, any.clone()),
+            ("quota_bytes", self.quota_bytes.unwrap_or(1), any.clone()),
+            // An empty value has no chunk to lie in.
+            (
+                "value_bytes_separated",
+                self.value_bytes_separated as u64,
+                any,
+            ),
         ] {
             check_bounds(option, value, bounds)?;
         }
@@ -295,7 +304,7 @@ mod tests {
     fn settings_that_cannot_work_are_refused_by_name() {
         Config::default().check().unwrap();
         type Change = fn(&mut Config);
-        let wrong: [(&str, Change); 12] = [
+        let wrong: [(&str, Change); 16] = [
             ("memtable_bytes_max", |config| config.memtable_bytes_max = 0),
             ("memtable_bytes_max", |config| {
                 config.memtable_bytes_max = usize::MAX;
@@ -316,6 +325,12 @@ mod tests {
             }),
             ("sync_milliseconds", |config| config.sync_milliseconds = 0),
             ("memory_bytes_max", |config| config.memory_bytes_max = 0),
+            ("open_files_max", |config| config.open_files_max = 0),
+            ("wal_bytes_max", |config| config.wal_bytes_max = 0),
+            ("quota_bytes", |config| config.quota_bytes = Some(0)),
+            ("value_bytes_separated", |config| {
+                config.value_bytes_separated = 0;
+            }),
         ];
         for (expected, change) in wrong {
             let mut config = Config {
@@ -323,6 +338,12 @@ mod tests {
                 ..Config::default()
             };
             change(&mut config);
+            let environment = Environment::system(Durability::Memory);
+            let unread = crate::Db::verify_directory("/data".as_ref(), config.clone(), environment);
+            assert!(
+                matches!(&unread, Err(Error::InvalidOption { option, .. }) if *option == expected),
+                "{expected}: {unread:?}"
+            );
             let refused = crate::Db::open("/data".as_ref(), config);
             assert!(
                 matches!(&refused, Err(Error::InvalidOption { option, .. }) if *option == expected),

@@ -74,6 +74,7 @@ fn first(damages: Vec<Error>) -> Result<()> {
 
 /// Reads the store in `path` without changing it.
 pub(crate) fn verify(path: &Path, config: Config, environment: Environment) -> Result<Verified> {
+    config.check()?;
     let directory = Directory::new(environment.fs.clone(), path);
     let lock = take_lock(&directory)?;
     let found = Found::list(&directory)?;

@@ -24,6 +24,8 @@ const OVERLONG: u64 = 4;
 /// As [`OVERLONG`], for writers that were admitted before: they hold locks, and should not wait for the disk. What they write is
 /// bounded by how many there are; beyond this the next one makes the segment itself.
 const OVERLONG_ADMITTED: u64 = 64;
+/// Bytes beyond which no segment grows, whatever its length is: recovery reads it as a whole.
+const BYTES_MAX: u64 = crate::config::WAL_SEGMENT_BYTES_MAX;
 
 /// How many sequence numbers a segment may be used for: its frames count from its base in 32 bits. They are used up by writes that
 /// fail for lack of space too.
@@ -125,8 +127,7 @@ impl Store {
             let awaits =
                 || self.background == Background::Threads && !self.commit.segments.has_next();
             let (end, length) = (wal.end(), wal.length());
-            let has_room =
-                end < length || (end < length.saturating_mul(OVERLONG_ADMITTED) && awaits());
+            let has_room = end < length || (end < overlong_end(length) && awaits());
             if has_room && log.last_sequence - wal.base() < SEQUENCES_MAX {
                 return Ok(());
             }
@@ -275,11 +276,25 @@ impl Store {
     }
 }
 
+/// Where a segment of this length ends at the latest while the next one is being made.
+fn overlong_end(length: u64) -> u64 {
+    length.saturating_mul(OVERLONG_ADMITTED).min(BYTES_MAX)
+}
+
 #[cfg(test)]
 mod tests {
+    use super::{BYTES_MAX, overlong_end};
     use crate::fs::{Keep, MemoryFs};
     use crate::{Batch, Config, Db, Environment, KeyspaceOptions};
     use std::sync::Arc;
+
+    #[test]
+    fn no_segment_grows_beyond_what_recovery_reads_at_once() {
+        assert_eq!(overlong_end(1 << 20), 64 << 20);
+        for length in [32 << 20, BYTES_MAX, u64::MAX] {
+            assert_eq!(overlong_end(length), BYTES_MAX);
+        }
+    }
 
     #[test]
     fn a_segment_ends_before_its_sequence_numbers_exceed_32_bits() {
