@@ -171,12 +171,13 @@ impl Store {
     }
 
     fn merge(&self, tree: &Tree, spec: &MergeSpec<'_>) -> Result<Vec<FileMeta>> {
-        let (outputs, _pins) = Merge::new(self, tree, spec).run()?;
+        let merged = Merge::new(self, tree, spec).run()?;
         let runs = spec.runs.iter().flatten();
         let inputs: Vec<Arc<LiveFile>> = runs.chain(spec.below).cloned().collect();
-        let added = outputs.iter().map(|meta| (spec.level, meta.clone()));
-        self.install(tree, &inputs, added.collect())?;
-        Ok(outputs)
+        merged.install(|outputs| {
+            let added = outputs.iter().map(|meta| (spec.level, meta.clone()));
+            self.install(tree, &inputs, added.collect())
+        })
     }
 
     /// Replaces `removed` by `added`, in the manifest and then for readers; the removed files are discarded with their last reader.

@@ -69,6 +69,26 @@ pub(crate) struct Merge<'a> {
     slice_left: u32,
 }
 
+/// The output of a merge. Its pins protect relocated values that no installed SSTable refers to yet, so the files can only be
+/// had together with them: by installing.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Merged {
+    files: Vec<FileMeta>,
+    _pins: Vec<Pin>,
+}
+
+impl Merged {
+    /// Hands the files to `install`, and drops the pins once it has returned.
+    pub(crate) fn install(
+        self,
+        install: impl FnOnce(&[FileMeta]) -> Result<()>,
+    ) -> Result<Vec<FileMeta>> {
+        install(&self.files)?;
+        Ok(self.files)
+    }
+}
+
 impl<'a> Merge<'a> {
     pub(crate) fn new(store: &'a Store, tree: &Tree, spec: &'a MergeSpec<'a>) -> Merge<'a> {
         Merge {
@@ -96,11 +116,13 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// Answers what was written, and what keeps the values that it alone refers to: to be held until it is installed. Of a merge
-    /// that fails nothing is left.
-    pub(crate) fn run(mut self) -> Result<(Vec<FileMeta>, Vec<Pin>)> {
+    /// Runs the merge. A merge that fails leaves no files.
+    pub(crate) fn run(mut self) -> Result<Merged> {
         match self.merge() {
-            Ok(()) => Ok((self.outputs, self.pins)),
+            Ok(()) => Ok(Merged {
+                files: self.outputs,
+                _pins: self.pins,
+            }),
             Err(error) => {
                 let numbers = self.numbers.iter();
                 numbers.for_each(|&number| self.store.remove_sstable(number));

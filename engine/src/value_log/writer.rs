@@ -189,6 +189,10 @@ impl ValueWriter {
         if self.is_misled || self.taken != self.pointer.length {
             return Err(Error::UnknownValue);
         }
+        debug_assert!(
+            ValuePointer::decode(&self.pointer.encode()).is_some(),
+            "the pointer would not decode, and its segments would be collected"
+        );
         Ok(LargeValue {
             pointer: self.pointer,
             pins: self.pins,
