@@ -3,16 +3,16 @@
 //! A write: `Db::write` -> large values to the value log -> group commit (`commit.rs`): log, memtable, visible -> ticket.
 //! A read: `Db::get` -> active memtable, sealed ones newest first, level 0 newest first, one SSTable per deeper level.
 
-use crate::commit::Log;
-use crate::config::{Background, Config, Durability, Environment, KeyspaceOptions};
-use crate::key::Kind;
-use crate::keyspace::{Keyspace, Tree};
-use crate::recovery;
+use crate::base::config::{Background, Config, Durability, Environment, KeyspaceOptions};
+use crate::base::key::Kind;
+use crate::catalog::recovery;
 use crate::stats::Stats;
-use crate::store::{Job, PanicGuard, Store, lock};
-use crate::value_log::{LargeValue, ValueWriter};
+use crate::tree::keyspace::{Keyspace, Tree};
+use crate::tree::version::{Field, Version, VersionEdit};
+use crate::values::{LargeValue, ValueWriter};
 use crate::verify::Verified;
-use crate::version::{Field, Version, VersionEdit};
+use crate::work::store::{Job, PanicGuard, Store, lock};
+use crate::write::commit::Log;
 use crate::{Batch, Error, Result, Snapshot, Ticket};
 use bytes::Bytes;
 use std::io;

@@ -7,6 +7,7 @@
 mod direct;
 mod disk;
 mod fault;
+pub(crate) mod files;
 #[cfg(target_os = "linux")]
 mod gathered;
 #[cfg(target_os = "linux")]
@@ -15,6 +16,7 @@ mod large;
 mod map;
 mod memory;
 mod pages;
+pub(crate) mod reserve;
 
 pub(crate) use disk::lower_priority;
 pub use disk::{DiskFs, SystemClock};
