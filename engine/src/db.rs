@@ -3,18 +3,19 @@
 //! A write: `Db::write` -> large values to the value log -> group commit (`commit.rs`): log, memtable, visible -> ticket.
 //! A read: `Db::get` -> active memtable, sealed ones newest first, level 0 newest first, one SSTable per deeper level.
 
-use crate::commit::Log;
-use crate::config::{Background, Config, Durability, Environment, KeyspaceOptions};
-use crate::key::Kind;
-use crate::keyspace::{Keyspace, Tree};
-use crate::recovery;
+use crate::base::config::{Background, Config, Durability, Environment, KeyspaceOptions};
+use crate::base::key::Kind;
+use crate::catalog::recovery;
 use crate::stats::Stats;
-use crate::store::{Job, PanicGuard, Store, lock};
-use crate::value_log::{LargeValue, ValueWriter};
+use crate::tree::keyspace::{Keyspace, Tree};
+use crate::tree::version::{Field, Version, VersionEdit};
+use crate::values::{LargeValue, ValueWriter};
 use crate::verify::Verified;
-use crate::version::{Field, Version, VersionEdit};
+use crate::work::store::{Job, PanicGuard, Store, lock};
+use crate::write::commit::Log;
 use crate::{Batch, Error, Result, Snapshot, Ticket};
 use bytes::Bytes;
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -83,6 +84,14 @@ struct Handle {
     closed: Mutex<Option<Result<()>>>,
 }
 
+/// Starts a thread of that name.
+type Spawn<'a> = dyn Fn(&'static str, Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>> + 'a;
+
+fn spawn(name: &'static str, run: Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>> {
+    let thread = std::thread::Builder::new().name(name.to_owned());
+    thread.spawn(run)
+}
+
 impl Db {
     /// Opens the store in `directory`, creating it if absent. Blocks while the log is replayed. On a full disk a store that is there opens
     /// too, and is read-only until there is space: writes answer `NoSpace`. Errors: `InvalidOption`, if a
@@ -94,6 +103,15 @@ impl Db {
 
     /// Opens the store in `directory` of the given environment.
     pub fn open_with(directory: &Path, config: Config, environment: Environment) -> Result<Db> {
+        Db::open_spawning(directory, config, environment, &spawn)
+    }
+
+    fn open_spawning(
+        directory: &Path,
+        config: Config,
+        environment: Environment,
+        spawn: &Spawn<'_>,
+    ) -> Result<Db> {
         let store = Arc::new(recovery::open(directory, config, environment)?);
         store.note_versions();
         let handle = Handle {
@@ -101,7 +119,7 @@ impl Db {
             closed: Mutex::default(),
             store,
         };
-        handle.start_threads()?;
+        handle.start_threads(spawn)?;
         Ok(Db(Arc::new(handle)))
     }
 
@@ -346,7 +364,7 @@ impl Db {
 }
 
 impl Handle {
-    fn start_threads(&self) -> Result<()> {
+    fn start_threads(&self, spawn: &Spawn<'_>) -> Result<()> {
         if self.store.background == Background::Stepped {
             return Ok(());
         }
@@ -360,12 +378,12 @@ impl Handle {
         }
         for (name, nice, run) in loops {
             let store = self.store.clone();
-            let thread = std::thread::Builder::new().name(name.to_owned());
-            let started = thread.spawn(move || {
+            let work = move || {
                 crate::fs::lower_priority(nice);
                 let _guard = PanicGuard::new(&store, name);
                 run(&store);
-            });
+            };
+            let started = spawn(name, Box::new(work));
             let path = self.store.directory.path();
             let started = started.map_err(|error| Error::io("start a thread for", path, error))?;
             lock(&self.threads).push(started);
@@ -556,6 +574,28 @@ mod tests {
         made.expect("it does not wait").unwrap();
         let damages = db.verify().unwrap().damages;
         assert!(damages.is_empty(), "{damages:?}");
+    }
+
+    #[test]
+    fn a_thread_that_cannot_be_started_is_an_error_and_releases_the_directory() {
+        let fs = MemoryFs::crashable();
+        let environment = || Environment {
+            background: Background::Threads,
+            ..Environment::stepped(Arc::new(fs.clone()))
+        };
+        for refused in ["flush", "compaction", "sync", "value sync"] {
+            let spawn = |name: &'static str, run: Box<dyn FnOnce() + Send>| {
+                if name == refused {
+                    return Err(io::ErrorKind::WouldBlock.into());
+                }
+                spawn(name, run)
+            };
+            let path = "/data".as_ref();
+            let opened = Db::open_spawning(path, Config::default(), environment(), &spawn);
+            assert!(matches!(opened, Err(Error::Io { .. })), "{refused}");
+            let db = Db::open_with(path, Config::default(), environment());
+            db.expect("the directory is free again").close().unwrap();
+        }
     }
 
     #[test]

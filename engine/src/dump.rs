@@ -1,15 +1,18 @@
 //! Dump: any one file of a store as readable text, a line for each unit. Damage is shown where it is, and the dump goes on
 //! behind it where it can.
 
-use crate::batch::{Change, Changes};
-use crate::codec::checksum;
-use crate::files::{
+use crate::base::codec::checksum;
+use crate::base::key::Kind;
+use crate::catalog::manifest;
+use crate::fs::Fs;
+use crate::fs::files::{
     Directory, FileKind, FileName, HEADER_BYTES, OpenFile, check_header, check_version,
 };
-use crate::fs::Fs;
-use crate::key::Kind;
-use crate::value_log::ValuePointer;
-use crate::{Error, Result, manifest, sstable, value_log, wal};
+use crate::tree::sstable;
+use crate::values::ValuePointer;
+use crate::write::batch::{Change, Changes};
+use crate::write::log;
+use crate::{Error, Result, values};
 use std::fmt::{self, Display};
 use std::io::Write;
 use std::path::Path;
@@ -50,10 +53,10 @@ pub fn dump_file(fs: &Arc<dyn Fs>, path: &Path, out: &mut dyn Write) -> Result<u
         FileName::Numbered(kind, number) => {
             dump.header(kind, number)?;
             match kind {
-                FileKind::Wal => wal::dump(&mut dump, number)?,
+                FileKind::Wal => log::dump(&mut dump, number)?,
                 FileKind::Manifest => manifest::dump(&mut dump, number)?,
                 FileKind::Sstable => sstable::dump(&mut dump, number)?,
-                FileKind::ValueLog => value_log::dump(&mut dump, number)?,
+                FileKind::ValueLog => values::dump(&mut dump, number)?,
             }
         }
     }

@@ -13,61 +13,39 @@
 //!
 //! Every byte on disk is described in `FORMAT.md`.
 
-mod batch;
-mod cache;
-mod checkpoint;
-mod codec;
-mod commit;
-mod compaction;
-mod config;
+mod base;
+mod catalog;
 mod db;
 mod dump;
-mod error;
-mod files;
-mod flush;
 pub mod fs;
-mod gaps;
-mod health;
 mod id;
-mod iter;
-mod key;
-mod keyspace;
 mod lock;
-mod manifest;
-mod memtable;
-mod range_tombstones;
-mod recovery;
-mod replay;
-mod room;
 mod snapshot;
-mod sstable;
 mod stats;
-mod store;
-mod sync;
-mod value_log;
+mod tree;
+mod values;
 mod verify;
-mod version;
-mod wal;
-mod wal_segments;
 mod wall_clock;
+mod work;
+mod write;
 
-pub use batch::Batch;
-pub use config::{
+pub use base::config::{
     BATCH_BYTES_MAX, Background, Config, Durability, Environment, KEY_BYTES_MAX, KeyspaceOptions,
 };
+pub use base::error::{Error, Result};
+pub use catalog::recovery::foreign_file;
 pub use db::{Admission, Db, KeyRange};
 pub use dump::dump_file;
-pub use error::{Error, Result};
 pub use id::{CountingIds, IdSource, RandomIds};
-pub use iter::{Direction, Scan};
-pub use keyspace::Keyspace;
 pub use lock::{KeyGuard, KeyLocks};
-pub use recovery::foreign_file;
 pub use snapshot::Snapshot;
-pub use sstable::Compression;
 pub use stats::Stats;
-pub use store::Job;
-pub use sync::Ticket;
-pub use value_log::{LargeValue, UnwrittenChunk, ValueReader, ValueWriter, WrittenChunk};
+pub use tree::iter::{Direction, Scan};
+pub use tree::keyspace::Keyspace;
+pub use tree::sstable::Compression;
+pub use values::{LargeValue, UnwrittenChunk, ValueReader, ValueWriter, WrittenChunk};
 pub use verify::Verified;
 pub use wall_clock::{ClockSteps, ManualWallClock, SystemWallClock, WallClock};
+pub use work::store::Job;
+pub use write::batch::Batch;
+pub use write::durability::Ticket;

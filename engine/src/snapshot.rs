@@ -1,9 +1,9 @@
 //! Snapshot: a pinned sequence number; the oldest one that compaction must respect.
 
-use crate::iter::{Rows, ScanRange};
-use crate::key::SequenceNumber;
-use crate::store::Store;
-use crate::value_log::ValueReader;
+use crate::base::key::SequenceNumber;
+use crate::tree::iter::{Rows, ScanRange};
+use crate::values::ValueReader;
+use crate::work::store::Store;
 use crate::{Direction, KeyRange, Keyspace, Result, Scan};
 use bytes::Bytes;
 use std::collections::BTreeMap;

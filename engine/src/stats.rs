@@ -1,7 +1,7 @@
 //! Stats: what a person needs to see what the tree is doing; Counters: what is counted for that as it happens.
 
-use crate::store::Store;
-use crate::version::LEVELS;
+use crate::tree::version::LEVELS;
+use crate::work::store::Store;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! Verification: every checksum, every order, every reference. Reports all, changes nothing.
 
-use crate::key::Kind;
-use crate::keyspace::Tree;
+use crate::base::key::Kind;
 use crate::snapshot::Snapshot;
-use crate::store::Store;
+use crate::tree::keyspace::Tree;
+use crate::work::store::Store;
 use crate::{Direction, Error, KeyRange, Keyspace};
 use std::sync::Arc;
 

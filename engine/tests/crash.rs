@@ -3,8 +3,8 @@
 
 mod common;
 
-use common::{Change, Choices, Model, Store, open, random_changes, scale, tiny_config};
-use lazurite_engine::fs::{Failure, Fault, FaultFs, Keep, MemoryFs, Operation};
+use common::{Change, Choices, Model, Store, open, open_in, random_changes, scale, tiny_config};
+use lazurite_engine::fs::{DiskFs, Failure, Fault, FaultFs, Keep, MemoryFs, Operation};
 use lazurite_engine::{Config, Durability, Error};
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -70,6 +70,9 @@ impl Script {
             if step % 40 == 20 {
                 let _ = store.db.compact(&store.keyspaces[0]);
             }
+            if step % 30 == 10 {
+                self.checkpoint(&store, &format!("/copies/{step}/copy"));
+            }
             if step % 50 == 49 {
                 let closed = store.db.close();
                 drop(store);
@@ -80,6 +83,21 @@ impl Script {
             }
         }
         Ok(store)
+    }
+
+    /// Makes a checkpoint in a new directory of a new directory. One that succeeds survives a power cut.
+    fn checkpoint(&self, store: &Store, path: &str) {
+        if store.db.checkpoint(path.as_ref()).is_err() {
+            return;
+        }
+        let fs = Arc::new(self.memory.crash(1, Keep::Nothing));
+        let copy = open_in(path, fs, &self.config);
+        let copy = copy.unwrap_or_else(|error| panic!("{path}: {error}"));
+        let found = copy.dump().unwrap();
+        assert!(
+            self.explains(&found, self.history.len()),
+            "{path}: lost or torn"
+        );
     }
 
     fn write(&mut self, store: &Store) {
@@ -116,7 +134,11 @@ impl Script {
 
     /// Cuts the power, opens what is left, and compares.
     fn check_after_crash(&self, context: &str, keep: Keep, seed: u64) {
-        let fs = self.memory.crash(seed, keep);
+        self.check_left(context, keep, self.memory.crash(seed, keep));
+    }
+
+    /// Opens what a crash has left, and compares.
+    fn check_left(&self, context: &str, keep: Keep, fs: MemoryFs) {
         let store = open(Arc::new(fs.clone()), &self.config);
         let store = store.unwrap_or_else(|error| panic!("{context}, {keep:?}: open: {error}"));
         let found = store
@@ -199,10 +221,13 @@ fn the_power_may_fail_at_every_call() {
                 durability,
                 &fault(None, ErrorKind::Other, true),
                 |script, ended, context| {
-                    drop(ended);
                     let seed = script.history.len() as u64;
-                    for keep in [Keep::Nothing, Keep::Prefix, Keep::Sectors, Keep::Everything] {
-                        script.check_after_crash(context, keep, seed);
+                    // While the store is open: what it would write when it is dropped does not reach the disk.
+                    let left = [Keep::Nothing, Keep::Prefix, Keep::Sectors, Keep::Everything]
+                        .map(|keep| (keep, script.memory.crash(seed, keep)));
+                    drop(ended);
+                    for (keep, fs) in left {
+                        script.check_left(context, keep, fs);
                     }
                 },
             );
@@ -290,6 +315,104 @@ fn a_checkpoint_whose_sync_of_the_store_fails_stops_all_writing() {
             matches!(refused, Err(Error::ReadOnly { .. })),
             "{path}, {error}"
         );
+    }
+}
+
+#[test]
+fn a_call_on_the_store_that_fails_during_a_checkpoint_loses_nothing() {
+    for error in [ErrorKind::Other, ErrorKind::StorageFull] {
+        for nth in 1.. {
+            let mut script = Script::new(7, Durability::Disk);
+            let store = script.run(30).unwrap();
+            let value = store.db.write_value(&[1; 300]).unwrap();
+            let mut batch = lazurite_engine::Batch::new();
+            batch.put_large(&store.keyspaces[0], b"large", value);
+            drop(store.db.write(batch).unwrap());
+            let large = Change::Put(0, b"large".to_vec(), vec![1; 300]);
+            script.history.push((vec![large], Outcome::InDoubt));
+            script.faults.set(Some(Fault {
+                path: "/data".into(),
+                nth,
+                ..fault(None, error, false)
+            }));
+            let made = store.db.checkpoint("/copy".as_ref());
+            let (_, fired) = script.faults.seen();
+            script.faults.set(None);
+            let context = format!("call {nth}, {error}: {made:?}");
+            if store.db.failure().is_none() {
+                (0..5).for_each(|_| script.write(&store));
+                script.checkpoint(&store, "/next");
+                store.db.checkpoint("/again".as_ref()).unwrap();
+            }
+            script.check_after_crash(&context, Keep::Nothing, 1);
+            script.check_after_crash(&context, Keep::Everything, 1);
+            if !fired {
+                made.unwrap();
+                break;
+            }
+            assert!(made.is_err() || store.db.failure().is_none(), "{context}");
+        }
+    }
+}
+
+#[test]
+fn a_disk_that_a_sync_finds_full_loses_nothing_that_was_acknowledged() {
+    for mebibytes in 2..6 {
+        let mut script = Script::new(3, Durability::Disk);
+        script.memory = MemoryFs::crashable_up_to(mebibytes << 20);
+        script.faults = FaultFs::new(Arc::new(script.memory.clone()));
+        script.config.reserve_bytes = 0;
+        // A disk that may be full at any moment.
+        let mut is_full = false;
+        if let Ok(store) = script.run(0) {
+            while !is_full && script.history.len() < 3_000 {
+                let writes = script.history.len();
+                script.write(&store);
+                let stepped = store.db.step();
+                is_full = stepped.is_err() || script.history.len() == writes;
+            }
+            assert!(is_full, "{mebibytes} MiB: never full");
+            script.check_after_crash("full", Keep::Nothing, 1);
+            script.check_after_crash("full", Keep::Everything, 1);
+        }
+    }
+}
+
+/// The disk has calls of its own for large writes and wide reads.
+#[test]
+fn every_call_of_the_disk_may_fail_once() {
+    for nth in (1..).step_by(3) {
+        let place = tempfile::tempdir().unwrap();
+        let faults = FaultFs::new(Arc::new(DiskFs::default()));
+        let mut script = Script::new(1, Durability::Disk);
+        script.faults = faults.clone();
+        script.config.memtable_bytes_max = 1 << 10;
+        faults.set(Some(Fault {
+            nth,
+            ..fault(None, ErrorKind::Other, false)
+        }));
+        let path = place.path().to_str().unwrap().to_owned();
+        let open = |config: &Config| open_in(&path, Arc::new(faults.clone()), config);
+        if let Ok(store) = open(&script.config) {
+            for _ in 0..25 {
+                script.write(&store);
+                let _ = store.db.step();
+            }
+            let _ = store.db.compact(&store.keyspaces[0]);
+            let _ = store.db.close();
+        }
+        let (_, fired) = faults.seen();
+        faults.set(None);
+        let context = format!("call {nth}");
+        let store = open(&script.config).unwrap_or_else(|error| panic!("{context}: {error}"));
+        let found = store.dump().unwrap();
+        assert!(
+            script.explains(&found, script.history.len()),
+            "{context}: lost or torn"
+        );
+        if !fired {
+            break;
+        }
     }
 }
 

@@ -8,10 +8,13 @@ use lazurite_engine::fs::{Clock, FaultFs, Fs, ManualClock, MemoryFs, Operation, 
 use lazurite_engine::{
     Background, Batch, Config, Db, Durability, Environment, Error, Keyspace, KeyspaceOptions,
 };
+use std::future::Future;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
+use std::task::{Context, Wake};
 use std::thread;
 use std::time::Duration;
 
@@ -292,26 +295,43 @@ fn a_failed_sync_of_a_new_value_log_segment_reaches_everyone_who_waits_for_the_l
     let (db, keyspace) = open(fs, config, Arc::new(SystemClock::default()));
     // The first segment is made by a thread that is not held up.
     put(&db, &keyspace, 0).unwrap();
-    thread::scope(|scope| {
-        let writers: Vec<_> = (1..5u64)
-            .map(|number| {
-                let (db, keyspace) = (&db, &keyspace);
-                let writer = thread::Builder::new().name("writer".into());
-                let write = move || put(db, keyspace, number);
-                writer.spawn_scoped(scope, write).unwrap()
-            })
-            .collect();
-        while !is_held.load(Ordering::SeqCst) {
-            thread::yield_now();
-        }
-        db.write_value(&[1; 64 << 10]).unwrap_err();
-        gate.open();
-        // The sync that was under way succeeds: some may have been served by it. All of them return.
-        for writer in writers {
-            let _ = writer.join().unwrap();
-        }
-    });
+    let (returned, has_returned) = channel();
+    for number in 1..5u64 {
+        let (db, keyspace, returned) = (db.clone(), keyspace.clone(), returned.clone());
+        let write = move || returned.send(put(&db, &keyspace, number)).unwrap();
+        let writer = thread::Builder::new().name("writer".into());
+        writer.spawn(write).unwrap();
+    }
+    while !is_held.load(Ordering::SeqCst) {
+        thread::yield_now();
+    }
+    let mut batch = Batch::new();
+    batch.put(&keyspace, b"awaited by a task", b"value");
+    let mut ticket = Box::pin(db.write(batch).unwrap());
+    let (woken, is_woken) = channel();
+    let waker = Arc::new(Woken(Mutex::new(woken))).into();
+    let polled = ticket.as_mut().poll(&mut Context::from_waker(&waker));
+    assert!(polled.is_pending(), "the sync under way is held up");
+    db.write_value(&[1; 64 << 10]).unwrap_err();
+    gate.open();
+    // The sync that was under way succeeds: some may have been served by it. All of them return.
+    let limit = Duration::from_secs(20);
+    for _ in 1..5 {
+        let _ = has_returned.recv_timeout(limit).expect("a writer hangs");
+    }
+    is_woken.recv_timeout(limit).expect("the task is not woken");
+    let polled = ticket.as_mut().poll(&mut Context::from_waker(&waker));
+    assert!(polled.is_ready(), "nobody would wake it again");
     assert!(db.failure().is_some());
+}
+
+/// Says that a task was woken.
+struct Woken(Mutex<Sender<()>>);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        let _ = self.0.lock().unwrap().send(());
+    }
 }
 
 #[test]

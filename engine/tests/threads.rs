@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::Choices;
+use common::{Choices, scale};
 use lazurite_engine::{
     Batch, Config, Db, Direction, Durability, Environment, KeyRange, KeyspaceOptions,
 };
@@ -259,6 +259,37 @@ fn a_ticket_can_be_awaited_without_a_runtime() {
     {
         thread::yield_now();
     }
+}
+
+#[test]
+fn a_get_never_finds_a_value_that_its_own_batch_deleted() {
+    let config = Config {
+        durability: Durability::Memory,
+        memtable_bytes_max: 32 << 10,
+        ..Config::default()
+    };
+    let db = Db::open("/data".as_ref(), config).unwrap();
+    let (a, b) = keyspaces(&db);
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            let (db, a, done) = (&db, &a, &done);
+            scope.spawn(move || {
+                while !done.load(Ordering::Relaxed) {
+                    assert_eq!(db.get(a, b"k").unwrap(), None, "its batch deletes it");
+                }
+            });
+        }
+        for _ in 0..(3_000.0 * scale()) as u32 {
+            let mut batch = Batch::new();
+            batch.put(&a, b"k", b"never visible");
+            (0..24u8).for_each(|row| batch.put(&a, &[b'r', row], &[0; 1400]));
+            batch.put(&b, b"k", b"ends the run of changes to one keyspace");
+            batch.delete(&a, b"k");
+            drop(db.write(batch).unwrap());
+        }
+        done.store(true, Ordering::Relaxed);
+    });
 }
 
 /// A store at `Disk` with its own threads that panics in sync number `nth` of files of a kind.

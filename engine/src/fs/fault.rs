@@ -30,7 +30,7 @@ pub enum Operation {
 /// How a call fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// It answers this error. A failed write has written its first half.
+    /// It answers this error. A failed write has written its first half; what a failed sync was for is lost.
     Error(io::ErrorKind),
     /// It panics.
     Panic,
@@ -278,8 +278,14 @@ impl File for FaultFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.fs.check(Operation::Sync, &self.path)?;
+        let failed = self.fs.check(Operation::Sync, &self.path);
+        // Linux reports a failed writeback once and marks the pages clean: the next sync would succeed without them.
+        failed.inspect_err(|_| self.file.lose_unsynced())?;
         self.file.sync()
+    }
+
+    fn lose_unsynced(&self) {
+        self.file.lose_unsynced();
     }
 
     fn length(&self) -> io::Result<u64> {
@@ -296,7 +302,7 @@ impl File for FaultFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fs::DiskFs;
+    use crate::fs::{DiskFs, Keep, MemoryFs};
 
     #[test]
     fn large_writes_and_wide_reads_of_the_disk_fail_on_cue() {
@@ -326,5 +332,37 @@ mod tests {
         assert!(read.is_err());
         file.read_around_at(&mut bytes, 0, &nothing_around).unwrap();
         assert_eq!(bytes, [1; 10]);
+    }
+
+    #[test]
+    fn a_failed_sync_loses_what_it_was_for_even_if_it_is_tried_again() {
+        let path = Path::new("/d/f");
+        let memory = MemoryFs::crashable();
+        let disk = FaultFs::new(Arc::new(memory.clone()));
+        disk.create_directory(Path::new("/d")).unwrap();
+        disk.sync_directory(Path::new("/")).unwrap();
+        for writes in [LogWrites::AtOnce, LogWrites::AtSync] {
+            let file = disk.open_log(path, 8192, writes).unwrap();
+            disk.sync_directory(Path::new("/d")).unwrap();
+            file.write_at(b"synced", 0).unwrap();
+            file.sync().unwrap();
+            disk.set(Some(Fault {
+                operation: Some(Operation::Sync),
+                path: String::new(),
+                nth: 1,
+                failure: Failure::Error(io::ErrorKind::Other),
+                sticky: false,
+            }));
+            file.write_at(b"lost", 6).unwrap();
+            file.sync().unwrap_err();
+            file.sync().unwrap();
+            let mut read = [0; 10];
+            file.read_at(&mut read, 0).unwrap();
+            assert_eq!(&read, b"syncedlost", "{writes:?}: reads find it");
+            let left = memory.crash(1, Keep::Nothing).files().remove(0).1;
+            assert_eq!(left[..10], *b"synced\0\0\0\0", "{writes:?}");
+            drop(file);
+            disk.remove(path).unwrap();
+        }
     }
 }

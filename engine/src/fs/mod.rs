@@ -7,6 +7,7 @@
 mod direct;
 mod disk;
 mod fault;
+pub(crate) mod files;
 #[cfg(target_os = "linux")]
 mod gathered;
 #[cfg(target_os = "linux")]
@@ -15,6 +16,7 @@ mod large;
 mod map;
 mod memory;
 mod pages;
+pub(crate) mod reserve;
 
 pub(crate) use disk::lower_priority;
 pub use disk::{DiskFs, SystemClock};
@@ -132,6 +134,9 @@ pub trait File: Send + Sync + Debug {
     fn length(&self) -> io::Result<u64>;
     /// Cuts or extends (with zeros) the file to `length` bytes. A file from `open_log` is not cut below its length.
     fn set_length(&self, length: u64) -> io::Result<()>;
+    /// For models of disks: a sync has failed. Unsynced changes stay readable and never become durable, whatever is synced later.
+    /// Does nothing on a real disk.
+    fn lose_unsynced(&self) {}
 }
 
 /// What time it is, as the time since some fixed moment; never goes back.

@@ -126,6 +126,7 @@ fn surviving_node(node: &Node, keep: Keep, choices: &mut Choices) -> Node {
             now: image.clone(),
             durable: image,
             unsynced: Vec::new(),
+            allocated: 0,
         }),
     }
 }

@@ -80,6 +80,11 @@ impl File for GatheredLog {
         self.write_out(&mut lock(&self.pending))?;
         self.file.set_length(length.max(self.length))
     }
+
+    fn lose_unsynced(&self) {
+        let _ = self.write_out(&mut lock(&self.pending));
+        self.file.lose_unsynced();
+    }
 }
 
 impl Drop for GatheredLog {

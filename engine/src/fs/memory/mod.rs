@@ -79,6 +79,8 @@ struct Contents {
     now: Image,
     durable: Image,
     unsynced: Vec<Change>,
+    /// Bytes of the disk that a crashable file has taken: at its syncs, or when it was opened as a log.
+    allocated: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -112,6 +114,15 @@ impl MemoryFs {
             crashable: true,
             room: Arc::default(),
             state: Arc::default(),
+        }
+    }
+
+    /// As [`MemoryFs::crashable`], on a disk of `bytes_max` bytes that allocates late: a write takes no space, the sync after it
+    /// does, and answers `StorageFull` where there is none. A log has its space from the beginning.
+    pub fn crashable_up_to(bytes_max: u64) -> MemoryFs {
+        MemoryFs {
+            crashable: true,
+            ..MemoryFs::volatile_up_to(bytes_max)
         }
     }
 
@@ -216,6 +227,9 @@ impl Fs for MemoryFs {
         };
         let file = MemoryFile(node);
         let present = file.length()?;
+        if self.crashable {
+            file.allocate(length)?;
+        }
         if present < length && self.crashable {
             file.set_length(length)?;
         } else if present < length {
@@ -338,6 +352,11 @@ impl Drop for MemoryLock {
 struct MemoryFile(Arc<Node>);
 
 impl MemoryFile {
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        let bytes = length.next_multiple_of(image::PAGE_BYTES as u64);
+        lock(&self.0.contents).allocate(bytes, &self.0.room)
+    }
+
     fn change(&self, change: Change) {
         let mut contents = lock(&self.0.contents);
         contents.now.apply(&change);
@@ -365,10 +384,22 @@ impl File for MemoryFile {
 
     fn sync(&self) -> io::Result<()> {
         let contents = &mut *lock(&self.0.contents);
+        let is_limited = self.0.room.bytes_max < u64::MAX;
+        let before = is_limited.then(|| contents.durable.clone());
         for change in contents.unsynced.drain(..) {
             contents.durable.apply(&change);
         }
-        Ok(())
+        let Some(before) = before else { return Ok(()) };
+        let allocated = contents.allocate(contents.durable.allocated(), &self.0.room);
+        if allocated.is_err() {
+            // What a failed sync was for is lost.
+            contents.durable = before;
+        }
+        allocated
+    }
+
+    fn lose_unsynced(&self) {
+        lock(&self.0.contents).unsynced.clear();
     }
 
     fn length(&self) -> io::Result<u64> {
@@ -384,6 +415,15 @@ impl File for MemoryFile {
         let before = image.allocated();
         image.set_length(length);
         self.0.room.give_back(before - image.allocated());
+        Ok(())
+    }
+}
+
+impl Contents {
+    /// Takes space for a crashable file, up to `bytes` in all.
+    fn allocate(&mut self, bytes: u64, room: &Room) -> io::Result<()> {
+        room.take(bytes.saturating_sub(self.allocated))?;
+        self.allocated = self.allocated.max(bytes);
         Ok(())
     }
 }
@@ -406,11 +446,13 @@ impl Room {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        if !self.crashable {
-            let contents = self.contents.get_mut();
-            let contents = contents.unwrap_or_else(PoisonError::into_inner);
-            self.room.give_back(contents.now.allocated());
-        }
+        let contents = self.contents.get_mut();
+        let contents = contents.unwrap_or_else(PoisonError::into_inner);
+        self.room.give_back(if self.crashable {
+            contents.allocated
+        } else {
+            contents.now.allocated()
+        });
     }
 }
 
@@ -418,6 +460,30 @@ impl Drop for Node {
 mod tests {
     use super::image::PAGE_BYTES;
     use super::*;
+
+    #[test]
+    fn a_disk_that_allocates_late_is_found_full_by_a_sync_and_loses_what_it_was_for() {
+        let fs = MemoryFs::crashable_up_to(2 * PAGE_BYTES as u64);
+        fs.create_directory(Path::new("/d")).unwrap();
+        fs.sync_directory(Path::new("/")).unwrap();
+        let file = fs.create(Path::new("/d/a")).unwrap();
+        fs.sync_directory(Path::new("/d")).unwrap();
+        file.write_at(b"synced", 0).unwrap();
+        file.sync().unwrap();
+        file.write_at(&vec![1; 2 * PAGE_BYTES], 6).unwrap();
+        let full = file.sync().unwrap_err();
+        assert_eq!(full.kind(), io::ErrorKind::StorageFull);
+        file.sync().unwrap();
+        let left = fs.crash(1, Keep::Nothing).files().remove(0).1;
+        assert_eq!(left, b"synced");
+        assert_eq!(file.length().unwrap(), 6 + 2 * PAGE_BYTES as u64);
+        fs.open_log(Path::new("/d/log"), PAGE_BYTES as u64, LogWrites::AtOnce)
+            .unwrap();
+        assert!(
+            fs.open_log(Path::new("/d/more"), 1, LogWrites::AtOnce)
+                .is_err()
+        );
+    }
 
     #[test]
     fn a_limited_store_is_full_until_files_are_removed_or_cut() {

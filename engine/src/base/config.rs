@@ -1,0 +1,372 @@
+//! Config: sizes, limits and intervals as plain data with defaults; and the environment they run in.
+
+use crate::fs::{Clock, DiskFs, Fs, MemoryFs, SystemClock};
+use crate::tree::sstable::Compression;
+use crate::values::CHUNK_BYTES_MAX;
+use crate::{Error, IdSource, RandomIds, Result};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// Longest key the engine takes, in bytes.
+pub const KEY_BYTES_MAX: usize = 32 * 1024;
+
+/// Largest batch the engine takes, in encoded bytes, values under the separation threshold included.
+pub const BATCH_BYTES_MAX: usize = 64 << 20;
+
+/// Largest memtable, in bytes: its rows are counted in 32 bits.
+const MEMTABLE_BYTES_MAX: u64 = 64 << 30;
+
+/// Largest WAL segment, in bytes: recovery holds a few in memory.
+pub(crate) const WAL_SEGMENT_BYTES_MAX: u64 = 1 << 30;
+
+/// Largest data block, in bytes.
+const BLOCK_BYTES_MAX: u64 = 1 << 20;
+
+/// Largest SSTable and value-log segment, in bytes: offsets in them stay below 2^48.
+const FILE_BYTES_MAX: u64 = 1 << 40;
+
+/// What an acknowledged write survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// Nothing: the store lives in memory.
+    Memory,
+    /// The death of the process; a power cut may take at most the last 250 ms of acknowledged writes, as a suffix, however long
+    /// a sync takes ([`Config::sync_milliseconds`]).
+    Process,
+    /// A power cut. What nobody has waited for yet may go with the process.
+    Disk,
+}
+
+/// Sizes, limits and intervals as plain data with defaults.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// When a write counts as acknowledged. Default: `Process`.
+    pub durability: Durability,
+    /// Bytes of one keyspace's memtable after which it is sealed and flushed. Default: 16 MiB. Raised: more memory, fewer
+    /// and larger flushes, longer recovery. Lowered: more compaction.
+    pub memtable_bytes_max: usize,
+    /// Bytes of all memtables of all keyspaces, sealed ones included, at which writers wait for flushes. Default: 64 MiB.
+    /// Raised: more memory. Lowered: writers wait sooner.
+    pub memory_bytes_max: usize,
+    /// Bytes of the block cache of the whole process, which keeps small values of the value log too. Default: 64 MiB. Raised: more
+    /// memory, fewer reads.
+    pub cache_bytes_max: usize,
+    /// SSTables held open at once. Default: 256. Raised: more file handles. Lowered: more opens.
+    pub open_files_max: usize,
+    /// Bytes of a WAL segment after which the next is begun. Default: 8 MiB. Raised: up to three times as much space when
+    /// little is stored. Lowered: more files and more manifest edits.
+    pub wal_segment_bytes: usize,
+    /// Bytes of all WAL segments after which the oldest memtable is flushed to free them. Default: 128 MiB. Raised:
+    /// longer recovery. Lowered: idle keyspaces are flushed in smaller pieces.
+    pub wal_bytes_max: u64,
+    /// Bytes of a manifest below which it is not rewritten; above, when it is four times its live size. Default: 256 KiB.
+    pub manifest_bytes_min: u64,
+    /// Bytes of a data block before compression. Default: 4 KiB. Raised: better compression, more read per key.
+    pub block_bytes: usize,
+    /// Bytes of an SSTable after which the next is begun. Default: 16 MiB. Raised: larger steps of compaction.
+    pub sstable_bytes: u64,
+    /// Bytes of level 1; each deeper level holds up to `level_ratio` times more, but not much more than a `level_ratio`-th of
+    /// the level below it. Default: 64 MiB.
+    pub level_bytes_base: u64,
+    /// How many times larger a level is than the one above it. Default: 10. Raised: fewer levels, more write amplification.
+    pub level_ratio: u64,
+    /// SSTables in level 0 at which they are compacted while much is written; at rest two suffice. Default: 8. Raised: slower
+    /// reads, less write amplification.
+    pub level0_files_max: usize,
+    /// SSTables in level 0 at which writers wait for compaction; more than `level0_files_max`. Default: 24.
+    pub level0_files_stop: usize,
+    /// Values of at least this many bytes go to the value log. Default: 32 KiB. Raised: more is rewritten by compaction.
+    pub value_bytes_separated: usize,
+    /// Bytes of a chunk in the value log: the unit of its checksums. Default: 256 KiB with its header of 12 bytes, which is whole
+    /// pages, and so takes less to write. Raised: more read for a small part.
+    pub value_chunk_bytes: usize,
+    /// Bytes of a value-log segment after which the next is begun, at most what the reserve has. Default: 64 MiB. Raised: space
+    /// comes back later.
+    pub value_segment_bytes: u64,
+    /// Bytes of the disk, or of the limit of a store in memory, that puts leave free, so that what is deleted can be flushed, merged
+    /// and collected; at most a sixteenth of all. Default: 64 MiB. Raised: full sooner. Lowered: a full store may not have the
+    /// room that it takes to give space back.
+    pub reserve_bytes: u64,
+    /// Most bytes that the directory may take; puts beyond it are refused as on a full disk, with the same reserve. Default: no limit.
+    /// What snapshots and checkpoints keep counts as long as it lies in the directory.
+    pub quota_bytes: Option<u64>,
+    /// Milliseconds after which a change is synced in the background at durability `Process`. Default: 50. Where syncs take
+    /// longer, writes wait once the oldest change that is not synced is four times as old (20 at least), so that a power cut takes
+    /// no more than that. Raised: a power cut takes more. Lowered: more syncs, and writers wait for them on a slow disk.
+    pub sync_milliseconds: u64,
+    /// Seconds after which a memtable that hides older data is flushed, so that its space comes back. Default: 10.
+    pub memtable_seconds_max: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            durability: Durability::Process,
+            memtable_bytes_max: 16 << 20,
+            memory_bytes_max: 64 << 20,
+            cache_bytes_max: 64 << 20,
+            open_files_max: 256,
+            wal_segment_bytes: 8 << 20,
+            wal_bytes_max: 128 << 20,
+            manifest_bytes_min: 256 << 10,
+            block_bytes: 4 << 10,
+            sstable_bytes: 16 << 20,
+            level_bytes_base: 64 << 20,
+            level_ratio: 10,
+            level0_files_max: 8,
+            level0_files_stop: 24,
+            value_bytes_separated: 32 << 10,
+            value_chunk_bytes: (256 << 10) - crate::values::CHUNK_HEADER_BYTES,
+            value_segment_bytes: 64 << 20,
+            reserve_bytes: 64 << 20,
+            quota_bytes: None,
+            sync_milliseconds: 50,
+            memtable_seconds_max: 10,
+        }
+    }
+}
+
+impl Config {
+    /// Refuses settings that cannot work: sizes of nothing, sizes beyond what the formats hold, and limits that would make
+    /// writers wait for ever. [`crate::Db::open`] asks it first. Errors: `InvalidOption`.
+    pub fn check(&self) -> Result<()> {
+        let files_max = self.level0_files_max as u64;
+        let any = 1..=u64::MAX;
+        check_memtable(self.memtable_bytes_max)?;
+        check_block(self.block_bytes)?;
+        check_sstable(self.sstable_bytes)?;
+        for (option, value, bounds) in [
+            (
+                "memory_bytes_max",
+                self.memory_bytes_max as u64,
+                any.clone(),
+            ),
+            (
+                "wal_segment_bytes",
+                self.wal_segment_bytes as u64,
+                1..=WAL_SEGMENT_BYTES_MAX,
+            ),
+            ("level_bytes_base", self.level_bytes_base, any.clone()),
+            ("level_ratio", self.level_ratio, 2..=u64::MAX),
+            ("level0_files_max", files_max, any.clone()),
+            (
+                "value_chunk_bytes",
+                self.value_chunk_bytes as u64,
+                1..=CHUNK_BYTES_MAX,
+            ),
+            (
+                "value_segment_bytes",
+                self.value_segment_bytes,
+                1..=FILE_BYTES_MAX,
+            ),
+            ("sync_milliseconds", self.sync_milliseconds, any.clone()),
+            ("open_files_max", self.open_files_max as u64, any.clone()),
+            ("wal_bytes_max", self.wal_bytes_max, any.clone()),
+            ("quota_bytes", self.quota_bytes.unwrap_or(1), any.clone()),
+            // An empty value has no chunk to lie in.
+            (
+                "value_bytes_separated",
+                self.value_bytes_separated as u64,
+                any,
+            ),
+        ] {
+            check_bounds(option, value, bounds)?;
+        }
+        if self.level0_files_stop > self.level0_files_max {
+            return Ok(());
+        }
+        Err(Error::InvalidOption {
+            option: "level0_files_stop",
+            value: self.level0_files_stop as u64,
+            reason: format!(
+                "it must be more than level0_files_max ({files_max}), or writers would wait for a compaction that never begins"
+            ),
+        })
+    }
+}
+
+fn check_memtable(bytes: usize) -> Result<()> {
+    check_bounds("memtable_bytes_max", bytes as u64, 1..=MEMTABLE_BYTES_MAX)
+}
+
+fn check_block(bytes: usize) -> Result<()> {
+    check_bounds("block_bytes", bytes as u64, 1..=BLOCK_BYTES_MAX)
+}
+
+fn check_sstable(bytes: u64) -> Result<()> {
+    check_bounds("sstable_bytes", bytes, 1..=FILE_BYTES_MAX)
+}
+
+fn check_bounds(option: &'static str, value: u64, bounds: RangeInclusive<u64>) -> Result<()> {
+    if bounds.contains(&value) {
+        return Ok(());
+    }
+    let reason = match *bounds.end() {
+        u64::MAX => format!("it must be at least {}", bounds.start()),
+        end => format!("it must be from {} to {end}", bounds.start()),
+    };
+    Err(Error::InvalidOption {
+        option,
+        value,
+        reason,
+    })
+}
+
+/// Who runs flushes, compactions, collections and syncs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Background {
+    /// Threads of the engine's own.
+    Threads,
+    /// The caller, one [`crate::Db::step`] at a time. A writer that would have to wait for a job runs it itself.
+    Stepped,
+}
+
+/// Everything the engine reaches outside itself.
+#[derive(Debug, Clone)]
+pub struct Environment {
+    /// Where files are.
+    pub fs: Arc<dyn Fs>,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// Where the id of a new store comes from.
+    pub ids: Arc<dyn IdSource>,
+    /// Who runs the background work.
+    pub background: Background,
+}
+
+impl Environment {
+    /// The real one: the disk (or memory, at `Durability::Memory`), the system's clock and randomness, threads.
+    pub fn system(durability: Durability) -> Environment {
+        let fs: Arc<dyn Fs> = match durability {
+            Durability::Memory => Arc::new(MemoryFs::volatile()),
+            Durability::Process | Durability::Disk => Arc::new(DiskFs::default()),
+        };
+        Environment {
+            fs,
+            clock: Arc::new(SystemClock::default()),
+            ids: Arc::new(RandomIds),
+            background: Background::Threads,
+        }
+    }
+}
+
+/// Choices of one keyspace, given at each open; `None` is what [`Config`] says for all. Background work before a keyspace is
+/// opened goes by the `Config`.
+#[derive(Debug, Clone, Default)]
+pub struct KeyspaceOptions {
+    /// Bytes of its memtable after which it is sealed. Lowered: a keyspace that is seldom written takes less memory.
+    pub memtable_bytes_max: Option<usize>,
+    /// Bytes of a data block before compression. Raised: better for long scans; lowered: better for single rows.
+    pub block_bytes: Option<usize>,
+    /// Bytes of an SSTable after which the next is begun. Lowered, for what is written and deleted in few places of the key
+    /// order (a queue): merges rewrite less of what stands around them.
+    pub sstable_bytes: Option<u64>,
+    /// Percentage of tombstones among the entries of an SSTable from which it is compacted although its level is in shape.
+    /// Default: 50. Lowered: scans pass fewer of them, and more is rewritten. Raised, for what no scan passes over (a queue
+    /// whose readers know where its head is): less is.
+    pub tombstone_percent_max: Option<u64>,
+    /// How the blocks of its SSTables are compressed. Default: LZ4 when a memtable is flushed, because writers may wait for
+    /// that, and zstd when SSTables are merged. [`Compression::Lz4`] for both, for what is deleted soon after it was written, or
+    /// often read from outside the cache: merges and such reads take less of the processor, and the files are larger.
+    pub compression: Option<Compression>,
+}
+
+#[cfg(test)]
+impl Environment {
+    /// For unit tests: no thread of its own, and time stands still.
+    pub(crate) fn stepped(fs: Arc<dyn Fs>) -> Environment {
+        Environment {
+            fs,
+            clock: Arc::new(crate::fs::ManualClock::default()),
+            ids: Arc::new(crate::CountingIds::default()),
+            background: Background::Stepped,
+        }
+    }
+}
+
+impl KeyspaceOptions {
+    /// As [`Config::check`].
+    pub(crate) fn check(&self) -> Result<()> {
+        self.memtable_bytes_max.map_or(Ok(()), check_memtable)?;
+        self.block_bytes.map_or(Ok(()), check_block)?;
+        self.sstable_bytes.map_or(Ok(()), check_sstable)?;
+        self.tombstone_percent_max.map_or(Ok(()), |percent| {
+            check_bounds("tombstone_percent_max", percent, 1..=100)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_that_cannot_work_are_refused_by_name() {
+        Config::default().check().unwrap();
+        type Change = fn(&mut Config);
+        let wrong: [(&str, Change); 16] = [
+            ("memtable_bytes_max", |config| config.memtable_bytes_max = 0),
+            ("memtable_bytes_max", |config| {
+                config.memtable_bytes_max = usize::MAX;
+            }),
+            ("wal_segment_bytes", |config| {
+                config.wal_segment_bytes = (1 << 30) + 1;
+            }),
+            ("block_bytes", |config| config.block_bytes = 2 << 20),
+            ("sstable_bytes", |config| config.sstable_bytes = 0),
+            ("level_ratio", |config| config.level_ratio = 1),
+            ("level0_files_max", |config| config.level0_files_max = 0),
+            ("level0_files_stop", |config| config.level0_files_stop = 8),
+            ("value_chunk_bytes", |config| {
+                config.value_chunk_bytes = (16 << 20) + 1;
+            }),
+            ("value_segment_bytes", |config| {
+                config.value_segment_bytes = 1 << 48;
+            }),
+            ("sync_milliseconds", |config| config.sync_milliseconds = 0),
+            ("memory_bytes_max", |config| config.memory_bytes_max = 0),
+            ("open_files_max", |config| config.open_files_max = 0),
+            ("wal_bytes_max", |config| config.wal_bytes_max = 0),
+            ("quota_bytes", |config| config.quota_bytes = Some(0)),
+            ("value_bytes_separated", |config| {
+                config.value_bytes_separated = 0;
+            }),
+        ];
+        for (expected, change) in wrong {
+            let mut config = Config {
+                durability: Durability::Memory,
+                ..Config::default()
+            };
+            change(&mut config);
+            let environment = Environment::system(Durability::Memory);
+            let unread = crate::Db::verify_directory("/data".as_ref(), config.clone(), environment);
+            assert!(
+                matches!(&unread, Err(Error::InvalidOption { option, .. }) if *option == expected),
+                "{expected}: {unread:?}"
+            );
+            let refused = crate::Db::open("/data".as_ref(), config);
+            assert!(
+                matches!(&refused, Err(Error::InvalidOption { option, .. }) if *option == expected),
+                "{expected}: {refused:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn options_of_a_keyspace_that_cannot_work_are_refused() {
+        let config = Config {
+            durability: Durability::Memory,
+            ..Config::default()
+        };
+        let db = crate::Db::open("/data".as_ref(), config).unwrap();
+        let options = KeyspaceOptions {
+            block_bytes: Some(0),
+            ..KeyspaceOptions::default()
+        };
+        let refused = db.keyspace("a", options).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "block_bytes cannot be 0: it must be from 1 to 1048576"
+        );
+    }
+}

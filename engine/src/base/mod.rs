@@ -1,0 +1,7 @@
+//! What every layer uses: bytes and keys, errors, options, ranges, the health of a store. No I/O.
+
+pub(crate) mod codec;
+pub(crate) mod config;
+pub(crate) mod error;
+pub(crate) mod health;
+pub(crate) mod key;

@@ -1,0 +1,95 @@
+//! Checkpoint: a directory of hard links that is a store of its own.
+//!
+//! SSTables, sealed value-log segments and full log segments are never written again, so a link to them is as good as a copy. The
+//! log and the value log each begin a new segment first, and those that were in use are linked once their last writers are done; log
+//! segments that are linked are not used again. Files are removed only by background work, which stands still meanwhile.
+
+use crate::Result;
+use crate::base::error::Error;
+use crate::catalog::manifest::Manifest;
+use crate::fs::files::{Directory, FileKind, FileName};
+use crate::tree::version::{State, WalMeta};
+use crate::work::store::{Store, lock};
+use std::path::Path;
+
+impl Store {
+    pub(crate) fn checkpoint(&self, path: &Path) -> Result<()> {
+        let target = self.directory.beside(path);
+        target.make()?;
+        if let Some(name) = target.list()?.into_iter().next() {
+            return Err(Error::UnknownFormat {
+                path: path.to_path_buf(),
+                found: format!("a directory that is not empty ({name})"),
+                supported: "a new or an empty directory".into(),
+            });
+        }
+        // A merge may take seconds, and flushes are not to wait for it.
+        let _compacting = lock(&self.compacting);
+        let _flushing = lock(&self.flushing);
+        let mut state = self.cut();
+        self.value_log
+            .seal_all()
+            .inspect_err(|error| self.note_failure(error))?;
+        state.segments = lock(&self.manifest).state.segments.clone();
+        self.sync_all()?;
+        let made = target
+            .sync_ancestors()
+            .and_then(|()| self.link(&state, &target))
+            .and_then(|()| Manifest::draft(&target, self.store_id, 0, state).write_new());
+        if made.is_err() {
+            clear(&target);
+        }
+        made
+    }
+
+    /// Ends the log segment in use, and answers what the manifest says of everything before that. The copy names the end of the
+    /// log: it is durable before the copy's manifest is written.
+    fn cut(&self) -> State {
+        self.with_log(|log| {
+            self.end_segment(log);
+            let mut state = lock(&self.manifest).state.clone();
+            let kept = self.commit.segments.keep_used();
+            state.wals.retain(|number, _| kept.contains(number));
+            let (last, end) = log.previous;
+            if let Some(meta) = state.wals.get_mut(&last) {
+                *meta = WalMeta::ended(end);
+            }
+            state
+        })
+    }
+
+    fn link(&self, state: &State, target: &Directory) -> Result<()> {
+        let sstables = state
+            .keyspaces
+            .values()
+            .flat_map(|keyspace| keyspace.files.keys());
+        // What was begun since the cut has nothing that the copy refers to, and is being written.
+        let segments = state
+            .segments
+            .keys()
+            .map(|&number| FileName::Numbered(FileKind::ValueLog, number));
+        let names = sstables
+            .map(|&number| FileName::Numbered(FileKind::Sstable, number))
+            .chain(
+                state
+                    .wals
+                    .keys()
+                    .map(|&number| FileName::Numbered(FileKind::Wal, number)),
+            )
+            .chain(segments);
+        for name in names {
+            self.directory.link(name, target)?;
+        }
+        Ok(())
+    }
+}
+
+/// Removes what was made in a directory that was empty, so that the next attempt finds it so. What cannot be removed, a person
+/// has to.
+fn clear(target: &Directory) {
+    for name in target.list().unwrap_or_default() {
+        if let Some(name) = FileName::parse(&name) {
+            let _ = target.remove(name);
+        }
+    }
+}

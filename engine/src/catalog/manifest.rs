@@ -1,0 +1,343 @@
+//! Manifest: the log of VersionEdits, and CURRENT, which names it.
+//!
+//! After the file header come records: `u32` length, `u64` checksum over the length and the edit, keyed by file number and
+//! offset; then the edit. The first makes the whole state. Each edit is synced before the next begins, so at most the last
+//! record can be torn, and a bad record before a good one is corruption.
+//!
+//! CURRENT is the line `lazurite 4 MANIFEST-000007 <length> <checksum>`: the bytes of the manifest when CURRENT was switched,
+//! and the checksum, in 16 hex digits, of all before it. Invariant: it names a manifest that was whole and durable then.
+
+use crate::base::codec::{Decoder, checksum};
+use crate::dump::Dump;
+use crate::fs::files::{
+    Directory, FORMAT_VERSION, FileKind, FileName, HEADER_BYTES, OpenFile, check_header,
+    check_version, encode_header,
+};
+use crate::tree::version::{State, VersionEdit};
+use crate::{Error, Result};
+use std::path::Path;
+
+const RECORD_HEADER_BYTES: usize = 12;
+/// The manifest is rewritten when it is this many times as long as it was after its first record.
+const REWRITE_RATIO: u64 = 4;
+
+/// The manifest being written.
+#[derive(Debug)]
+pub(crate) struct Manifest {
+    directory: Directory,
+    store: u128,
+    number: u64,
+    /// `None` until the first is written: recovery reads everything before it writes anything, and may find no room to write it.
+    file: Option<OpenFile>,
+    length: u64,
+    first_length: u64,
+    bytes_min: u64,
+    pub(crate) state: State,
+}
+
+impl Manifest {
+    /// A manifest of `state` that is not written yet.
+    pub(crate) fn draft(
+        directory: &Directory,
+        store: u128,
+        bytes_min: u64,
+        state: State,
+    ) -> Manifest {
+        Manifest {
+            directory: directory.clone(),
+            store,
+            number: 0,
+            file: None,
+            length: 0,
+            first_length: 0,
+            bytes_min,
+            state,
+        }
+    }
+
+    /// Writes the state to a new manifest and makes it the current one.
+    pub(crate) fn write_new(&mut self) -> Result<()> {
+        let number = self.next_file();
+        let written = self.write_numbered(number);
+        if matches!(written, Err(Error::NoSpace { .. })) {
+            // Not yet the current one: an orphan that only takes space.
+            let name = FileName::Numbered(FileKind::Manifest, number);
+            let _ = self.directory.remove(name);
+        }
+        written
+    }
+
+    fn write_numbered(&mut self, number: u64) -> Result<()> {
+        let name = FileName::Numbered(FileKind::Manifest, number);
+        let file = self.directory.create(name)?;
+        let mut bytes = encode_header(FileKind::Manifest, self.store, number);
+        bytes.extend_from_slice(&encode_record(number, HEADER_BYTES, &self.state.as_edit()));
+        file.write(&bytes, 0)?;
+        file.sync()?;
+        write_current(&self.directory, name, bytes.len() as u64)?;
+        self.number = number;
+        self.file = Some(file);
+        self.length = bytes.len() as u64;
+        self.first_length = self.length;
+        Ok(())
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// A number for a new file.
+    pub(crate) fn next_file(&mut self) -> u64 {
+        let number = self.state.next_file;
+        self.state.next_file += 1;
+        number
+    }
+
+    /// Makes `edit` durable and applies it. Fails with the manifest unchanged if the disk is full; after any other failure
+    /// nobody knows whether the edit will be found, and the caller must stop writing.
+    pub(crate) fn append(&mut self, mut edit: VersionEdit) -> Result<()> {
+        use crate::tree::version::Field;
+        edit.fields.push(Field::NextFile(self.state.next_file));
+        let record = encode_record(self.number, self.length, &edit);
+        let too_long = self.length + record.len() as u64
+            > (self.first_length * REWRITE_RATIO).max(self.bytes_min);
+        let Some(file) = self.file.as_ref().filter(|_| !too_long) else {
+            return self.rewrite(&edit);
+        };
+        if let Err(error) = file.write(&record, self.length) {
+            // The torn record must be gone before anything it names may be removed.
+            if matches!(error, Error::NoSpace { .. }) {
+                file.set_length(self.length).map_err(not_full)?;
+                file.sync()?;
+            }
+            return Err(error);
+        }
+        file.sync()?;
+        self.length += record.len() as u64;
+        apply(&mut self.state, &edit);
+        Ok(())
+    }
+
+    /// Applies `edit` by writing a whole new manifest, which CURRENT vouches for.
+    pub(crate) fn rewrite(&mut self, edit: &VersionEdit) -> Result<()> {
+        let old = self.number;
+        let before = self.state.clone();
+        apply(&mut self.state, edit);
+        if let Err(error) = self.write_new() {
+            // If the disk is full CURRENT was not switched: the old manifest is in force, and the new one an orphan whose number is
+            // skipped. After any other failure it may have been, and the caller stops writing.
+            let next_file = self.state.next_file;
+            self.state = State {
+                next_file,
+                ..before
+            };
+            return Err(error);
+        }
+        // If it cannot be removed it is an orphan, and the next open removes it.
+        let _ = self
+            .directory
+            .remove(FileName::Numbered(FileKind::Manifest, old));
+        Ok(())
+    }
+}
+
+/// A disk too full to undo or to sync is no longer a failure that passes.
+fn not_full(error: Error) -> Error {
+    match error {
+        Error::NoSpace { path } => Error::sync(&path, std::io::ErrorKind::StorageFull.into()),
+        error => error,
+    }
+}
+
+fn apply(state: &mut State, edit: &VersionEdit) {
+    state
+        .apply(edit)
+        .expect("edits of this process fit the state they are made for");
+}
+
+fn encode_record(number: u64, offset: u64, edit: &VersionEdit) -> Vec<u8> {
+    let payload = edit.encode();
+    let length = (payload.len() as u32).to_le_bytes();
+    let sum = checksum(number, offset, &[&length, &payload]);
+    let mut out = Vec::with_capacity(RECORD_HEADER_BYTES + payload.len());
+    out.extend_from_slice(&length);
+    out.extend_from_slice(&sum.to_le_bytes());
+    out.extend_from_slice(&payload);
+    out
+}
+
+/// The payload of the record at `offset`, if a whole and unharmed one stands there.
+fn record_at(bytes: &[u8], number: u64, offset: usize) -> Option<&[u8]> {
+    let mut decoder = Decoder::new(bytes.get(offset..)?);
+    let length = decoder.u32()?;
+    let sum = decoder.u64()?;
+    let payload = decoder.take(length as usize)?;
+    (length > 0 && sum == checksum(number, offset as u64, &[&length.to_le_bytes(), payload]))
+        .then_some(payload)
+}
+
+/// Where the first whole record stands, from `offset` on. Every place is looked at: what is bad may be a length.
+fn next_record(bytes: &[u8], number: u64, offset: usize) -> Option<usize> {
+    (offset..bytes.len())
+        .find(|&at| is_plausible(bytes, at) && record_at(bytes, number, at).is_some())
+}
+
+/// Whether the bytes at `offset` could be a record: its edit decodes. Cheaper than a checksum over a length that may be anything, and
+/// true of hardly any place that is no record: a damaged manifest of megabytes would take hours otherwise.
+fn is_plausible(bytes: &[u8], offset: usize) -> bool {
+    let mut decoder = Decoder::new(&bytes[offset..]);
+    let mut payload = || {
+        let length = decoder.u32()?;
+        let _sum = decoder.u64()?;
+        decoder.take(length as usize)
+    };
+    payload().is_some_and(|payload| !payload.is_empty() && VersionEdit::decode(payload).is_some())
+}
+
+fn write_current(directory: &Directory, manifest: FileName, length: u64) -> Result<()> {
+    let mut line = format!("lazurite {FORMAT_VERSION} {manifest} {length} ");
+    line += &format!("{:016x}\n", checksum(0, 0, &[line.as_bytes()]));
+    let file = directory.create(FileName::CurrentNew)?;
+    file.write(line.as_bytes(), 0)?;
+    file.sync()?;
+    let renamed = directory.rename(FileName::CurrentNew, FileName::Current);
+    renamed.map_err(not_full)?;
+    directory.sync()
+}
+
+/// Reads CURRENT and the manifest it names: the store id and the state.
+pub(crate) fn read(directory: &Directory) -> Result<(u128, State)> {
+    let (number, length_min) = read_current(directory)?;
+    let file = directory.open(FileName::Numbered(FileKind::Manifest, number))?;
+    let length = file.length()?;
+    if length < length_min {
+        return Err(file.corrupt(
+            length,
+            format!("the file ends early: CURRENT knows {length_min} bytes of it"),
+        ));
+    }
+    let bytes = file.read_exact(0, length as usize)?;
+    let header = &bytes[..bytes.len().min(HEADER_BYTES as usize)];
+    let store = check_header(header, FileKind::Manifest, number, file.path())?;
+    Ok((store, replay(&bytes, number, file.path())?))
+}
+
+fn replay(bytes: &[u8], number: u64, path: &Path) -> Result<State> {
+    let mut state = State::default();
+    let mut offset = HEADER_BYTES as usize;
+    while let Some(payload) = record_at(bytes, number, offset) {
+        let edit = VersionEdit::decode(payload);
+        let edit =
+            edit.ok_or_else(|| Error::corrupt(path, offset as u64, "the edit does not decode"))?;
+        let applied = state.apply(&edit);
+        applied.map_err(|reason| Error::corrupt(path, offset as u64, reason))?;
+        offset += RECORD_HEADER_BYTES + payload.len();
+    }
+    let torn_first = offset == HEADER_BYTES as usize;
+    if torn_first || next_record(bytes, number, offset + 1).is_some() {
+        return Err(Error::corrupt(
+            path,
+            offset as u64,
+            "the checksum of the edit does not match",
+        ));
+    }
+    if offset < bytes.len() {
+        tracing::warn!(
+            path = %path.display(),
+            offset,
+            bytes = bytes.len() - offset,
+            "cut off a torn edit at the end of the manifest"
+        );
+    }
+    Ok(state)
+}
+
+/// Shows the edits of a manifest.
+pub(crate) fn dump(dump: &mut Dump<'_>, number: u64) -> Result<()> {
+    let bytes = dump.whole()?;
+    let mut offset = HEADER_BYTES as usize;
+    while offset < bytes.len() {
+        let Some(payload) = record_at(&bytes, number, offset) else {
+            let next = next_record(&bytes, number, offset + 1);
+            let lost = next.unwrap_or(bytes.len()) - offset;
+            dump.damage(offset as u64, format_args!("{lost} bytes that are no edit"))?;
+            offset += lost;
+            continue;
+        };
+        dump.line(format_args!(
+            "{offset:>10}  edit: {} bytes, checksum ok",
+            payload.len()
+        ))?;
+        match VersionEdit::decode(payload) {
+            Some(edit) => {
+                for field in &edit.fields {
+                    dump.line(format_args!("            {field}"))?;
+                }
+            }
+            None => dump.damage(offset as u64, "the edit does not decode")?,
+        }
+        offset += RECORD_HEADER_BYTES + payload.len();
+    }
+    dump.line(format_args!("{offset:>10}  end of the edits"))
+}
+
+/// The number of the current manifest, and the length it had at least.
+fn read_current(directory: &Directory) -> Result<(u64, u64)> {
+    let file = directory.open(FileName::Current)?;
+    let length = file.length()?.min(256) as usize;
+    let bytes = file.read_exact(0, length)?;
+    let corrupt = || file.corrupt(0, "the line does not name a manifest");
+    let line = str::from_utf8(&bytes).map_err(|_| corrupt())?;
+    let words: Vec<&str> = line.split(' ').collect();
+    let [program, version, name, length, sum] = words[..] else {
+        return Err(corrupt());
+    };
+    let summed = &line[..line.len() - sum.len()];
+    if program != "lazurite" || sum != format!("{:016x}\n", checksum(0, 0, &[summed.as_bytes()])) {
+        return Err(corrupt());
+    }
+    check_version(file.path(), version.parse().map_err(|_| corrupt())?)?;
+    match (FileName::parse(name), length.parse()) {
+        (Some(FileName::Numbered(FileKind::Manifest, number)), Ok(length)) => Ok((number, length)),
+        _ => Err(corrupt()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::KeyRange;
+    use crate::tree::version::{Field, FileMeta};
+
+    /// An edit that adds a file, as a flush makes it.
+    fn edit(number: u64) -> VersionEdit {
+        let meta = FileMeta {
+            number,
+            size: 1 << 20,
+            checksum: number.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            range: KeyRange::prefix(format!("accounts/{number}/rows").as_bytes()),
+            sequence_min: number,
+            sequence_max: number + 1000,
+            entries: 1000,
+            tombstones: 0,
+            range_tombstones: 0,
+            references: vec![(number, 1 << 20)],
+        };
+        let fields = vec![Field::AddFile(0, 1, meta), Field::NextFile(number + 1)];
+        VersionEdit { fields }
+    }
+
+    #[test]
+    fn a_search_behind_damage_takes_few_places_for_records() {
+        let mut bytes = Vec::new();
+        let mut starts = Vec::new();
+        for number in 0..20_000 {
+            starts.push(bytes.len());
+            bytes.extend(encode_record(7, bytes.len() as u64, &edit(number)));
+        }
+        let plausible = (0..bytes.len()).filter(|&at| is_plausible(&bytes, at));
+        assert_eq!(plausible.count(), starts.len());
+        assert_eq!(next_record(&bytes, 7, starts[5] + 1), Some(starts[6]));
+        assert_eq!(next_record(&bytes, 8, 0), None);
+    }
+}

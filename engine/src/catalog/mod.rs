@@ -1,0 +1,6 @@
+//! What the store consists of: the manifest, recovery and replay, checkpoints.
+
+pub(crate) mod checkpoint;
+pub(crate) mod manifest;
+pub(crate) mod recovery;
+pub(crate) mod replay;

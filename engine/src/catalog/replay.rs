@@ -1,0 +1,351 @@
+//! Replay: the log of the last process goes into the memtables.
+//!
+//! Segments are read and checked a few ahead of those that are being applied, by a thread of their own. Nothing on disk
+//! changes here: damage that shows behind what was applied still leaves the directory as it was.
+
+use crate::base::config::Background;
+use crate::base::key::{Kind, SequenceNumber};
+use crate::fs::files::{FileKind, FileName, HEADER_BYTES, OpenFile};
+use crate::tree::version::WalMeta;
+use crate::values::{ValuePointer, ValueReader};
+use crate::work::store::{Store, lock};
+use crate::write::batch::{Change, Changes};
+use crate::write::commit::Applied;
+use crate::write::log::segments::Used;
+use crate::write::log::{self, Frame, Segment, Torn};
+use crate::{Error, Result};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::mpsc::{Sender, channel, sync_channel};
+
+/// Frames of the log that are applied under one hold of the locks.
+const FRAMES_AT_ONCE: usize = 256;
+
+/// Segments that are in memory at once beside the one that is being applied.
+const SEGMENTS_AHEAD: usize = 2;
+
+/// What replay found.
+#[derive(Debug, Default)]
+pub(crate) struct Replayed {
+    pub(crate) batches: u64,
+    pub(crate) bytes: u64,
+}
+
+/// A segment whose frames have been looked at.
+#[derive(Debug)]
+struct Checked {
+    segment: Segment,
+    /// The manifest says that changes up to here are durable.
+    durable: SequenceNumber,
+    /// Indices of the frames that point to values in the value log; or what is wrong with a frame, should it be part of the
+    /// log.
+    with_values: Result<Vec<usize>>,
+}
+
+impl Store {
+    /// Applies the log to the memtables, and notes in the manifest's state where each segment ends.
+    pub(crate) fn replay(&self) -> Result<Replayed> {
+        let wals = std::mem::take(&mut lock(&self.manifest).state.wals);
+        let (give_back, used) = channel();
+        let read = move |(&number, meta): (&u64, &WalMeta)| {
+            // The memory of a segment that has been applied is mapped already.
+            let bytes = used.try_recv().unwrap_or_default();
+            self.read_wal(number, meta, bytes).transpose()
+        };
+        // Whoever steps the work wants it in the same order every time.
+        if self.background == Background::Stepped {
+            return self.replay_all(&wals, &mut wals.iter().filter_map(read), &give_back);
+        }
+        std::thread::scope(|scope| {
+            let (sender, receiver) = sync_channel(SEGMENTS_AHEAD);
+            let mut segments = wals.iter().filter_map(read);
+            // The receiver goes early if a segment is damaged.
+            scope.spawn(move || segments.all(|segment| sender.send(segment).is_ok()));
+            self.replay_all(&wals, &mut receiver.into_iter(), &give_back)
+        })
+    }
+
+    /// What is wrong with the segments of the log, each by itself.
+    pub(crate) fn log_damages(&self) -> Vec<Error> {
+        let wals = lock(&self.manifest).state.wals.clone();
+        let read = |(number, meta): (u64, WalMeta)| {
+            let read = self.read_wal(number, &meta, Vec::new());
+            match read {
+                Ok(Some(checked)) => checked.with_values.err(),
+                Ok(None) => None,
+                Err(error) => Some(error),
+            }
+        };
+        wals.into_iter().filter_map(read).collect()
+    }
+
+    /// Reads a segment, makes it durable, and checks its frames; `None` if it was not in use.
+    fn read_wal(&self, number: u64, meta: &WalMeta, bytes: Vec<u8>) -> Result<Option<Checked>> {
+        let read = log::read(&self.directory, self.store_id, number, meta.end, bytes)?;
+        let durable_end = meta.end.unwrap_or(meta.durable);
+        let Some(segment) = read else {
+            if durable_end == 0 {
+                return Ok(None);
+            }
+            let name = FileName::Numbered(FileKind::Wal, number);
+            let path = self.directory.path_of(name);
+            return Err(Error::corrupt(&path, HEADER_BYTES, log::BEGINNING_DAMAGED));
+        };
+        if segment.end < durable_end {
+            return Err(segment.damaged());
+        }
+        segment.file.sync()?;
+        let keyspaces = self.trees().len();
+        Ok(Some(Checked {
+            with_values: check_frames(&segment, keyspaces),
+            durable: segment.durable.max(match durable_end {
+                0 => 0,
+                end => segment.last_before(end),
+            }),
+            segment,
+        }))
+    }
+
+    /// Applies segments up to the first that does not begin where the one before it ends: from there on a power cut has
+    /// taken what came before.
+    fn replay_all(
+        &self,
+        listed: &BTreeMap<u64, WalMeta>,
+        segments: &mut dyn Iterator<Item = Result<Checked>>,
+        give_back: &Sender<Vec<u8>>,
+    ) -> Result<Replayed> {
+        let mut log = Replay::begin(self, listed);
+        let mut ahead = VecDeque::new();
+        let mut is_whole = true;
+        while let Some(checked) = ahead.pop_front().map(Ok).or_else(|| segments.next()) {
+            let checked: Checked = checked?;
+            log.durable = log.durable.max(checked.durable);
+            is_whole = is_whole && log.is_continued_by(&checked.segment);
+            if !is_whole {
+                log.cut_off(&checked.segment, 0);
+                continue;
+            }
+            if !log.unproven(&checked)?.is_empty() {
+                // What later segments say was durable decides.
+                while let Some(checked) = segments.next().transpose()? {
+                    log.durable = log.durable.max(checked.durable);
+                    ahead.push_back(checked);
+                }
+            }
+            is_whole = log.apply(&checked)?;
+            // Nobody takes it when all has been read.
+            let _ = give_back.send(checked.segment.into_bytes());
+        }
+        log.finish()
+    }
+
+    fn note_replayed(&self, segment: &Segment, end: u64) {
+        let state = &mut lock(&self.manifest).state;
+        state.wals.insert(segment.number, WalMeta::ended(end));
+        self.with_log(|log| log.previous = (segment.number, end));
+        self.commit.segments.add(Used {
+            number: segment.number,
+            base: segment.beginning.base,
+            bytes: end,
+            is_reusable: false,
+        });
+    }
+
+    /// Whether every value that the changes point to can be read.
+    fn has_all_values(&self, payload: &[u8]) -> Result<bool> {
+        for change in Changes::new(payload).flatten() {
+            let Change::Set {
+                kind: Kind::Large,
+                value,
+                ..
+            } = change
+            else {
+                continue;
+            };
+            let Some(pointer) = ValuePointer::decode(value) else {
+                return Ok(false);
+            };
+            let reader = ValueReader::open(self.value_log.clone(), pointer);
+            match reader.and_then(|reader| reader.read_through()) {
+                Err(Error::Corrupt { .. }) => return Ok(false),
+                read => read?,
+            };
+        }
+        Ok(true)
+    }
+}
+
+/// A replay under way.
+struct Replay<'a> {
+    store: &'a Store,
+    /// The segments that the manifest lists.
+    listed: &'a BTreeMap<u64, WalMeta>,
+    /// By keyspace: up to where it is in SSTables.
+    flushed: Vec<SequenceNumber>,
+    /// The last sequence number that SSTables hold.
+    in_sstables: SequenceNumber,
+    /// The last one that was known to be durable when some frame was written.
+    durable: SequenceNumber,
+    /// The last one applied.
+    last: SequenceNumber,
+    /// Number and end of the last segment, what it holds last, and what to say if it is damaged there.
+    previous: Option<(u64, u64, SequenceNumber, OpenFile)>,
+    /// What is not applied, by file: from which offset on, and how much.
+    torn: Vec<(OpenFile, u64, Torn)>,
+    replayed: Replayed,
+}
+
+impl<'a> Replay<'a> {
+    fn begin(store: &'a Store, listed: &'a BTreeMap<u64, WalMeta>) -> Replay<'a> {
+        let manifest = lock(&store.manifest);
+        let last = manifest.state.last_sequence;
+        let keyspaces = manifest.state.keyspaces.values();
+        store.snapshots.publish(last);
+        Replay {
+            store,
+            listed,
+            flushed: keyspaces.map(|state| state.flushed).collect(),
+            in_sstables: last,
+            durable: 0,
+            last,
+            previous: None,
+            torn: Vec::new(),
+            replayed: Replayed::default(),
+        }
+    }
+
+    fn is_continued_by(&self, segment: &Segment) -> bool {
+        let beginning = segment.beginning;
+        match &self.previous {
+            Some((number, end, ..)) => {
+                (beginning.previous, beginning.previous_end) == (*number, *end)
+            }
+            // What comes before the first one is in SSTables, unless it is still listed: then its beginning was lost.
+            None => !self.listed.contains_key(&beginning.previous),
+        }
+    }
+
+    /// The frames with values that nothing says were durable.
+    fn unproven(&self, checked: &Checked) -> Result<Vec<usize>> {
+        let mut unproven = checked.with_values.clone()?;
+        let frames = &checked.segment.frames;
+        unproven.retain(|&index| frames[index].first > self.durable);
+        Ok(unproven)
+    }
+
+    /// Applies a segment. Answers whether all of it: behind the last sync the system may have kept a pointer and lost its
+    /// value, and there the log ends.
+    fn apply(&mut self, checked: &Checked) -> Result<bool> {
+        let segment = &checked.segment;
+        let mut whole = segment.frames.len();
+        for index in self.unproven(checked)? {
+            let payload = segment.payload(&segment.frames[index]);
+            if !self.store.has_all_values(payload)? {
+                whole = index;
+                break;
+            }
+        }
+        let lost = segment.frames.get(whole);
+        let end = lost.map_or(segment.end, |frame| frame.offset);
+        self.cut_off(segment, whole);
+        for frames in segment.frames[..whole].chunks(FRAMES_AT_ONCE) {
+            self.apply_frames(segment, frames);
+            self.store.snapshots.publish(self.last);
+        }
+        self.replayed.batches += whole as u64;
+        self.replayed.bytes += end;
+        self.store.note_replayed(segment, end);
+        let last = segment.last_sequence;
+        self.previous = Some((segment.number, segment.end, last, segment.file.clone()));
+        Ok(lost.is_none())
+    }
+
+    /// Notes what is lost of a segment if the log ends before its frame `whole`.
+    fn cut_off(&mut self, segment: &Segment, whole: usize) {
+        let torn = segment.torn_from(whole);
+        if torn.batches > 0 {
+            let offset = segment
+                .frames
+                .get(whole)
+                .map_or(segment.end, |frame| frame.offset);
+            self.torn.push((segment.file.clone(), offset, torn));
+        }
+    }
+
+    /// Applies what is not in SSTables yet.
+    fn apply_frames(&mut self, segment: &Segment, frames: &[Frame]) {
+        let mut last = self.last;
+        let changes = frames.iter().flat_map(|frame| {
+            let changes = Changes::new(segment.payload(frame));
+            (frame.first..).zip(changes.map(|change| change.expect("the frame was checked")))
+        });
+        let changes = changes.inspect(|(sequence, _)| last = last.max(*sequence));
+        let flushed = &self.flushed;
+        let unflushed =
+            changes.filter(|(sequence, change)| *sequence > flushed[change.keyspace() as usize]);
+        let upto = segment.last_sequence;
+        // Those that are full are sealed at the end.
+        let _full = self.store.apply_changes(unflushed, upto, Applied::Again);
+        self.last = last;
+    }
+
+    fn finish(self) -> Result<Replayed> {
+        if let Some((_, end, last, file)) = self.previous {
+            if self.durable > last {
+                return Err(file.corrupt(end, log::DAMAGED));
+            }
+            // What an SSTable holds was durable in the log first: a log that ends before it has been cut short.
+            if last < self.in_sstables {
+                let reason = "the log ends before what is known to be durable";
+                return Err(file.corrupt(end, reason));
+            }
+        } else if self.durable > self.in_sstables
+            && let Some(&first) = self.listed.keys().next()
+        {
+            let directory = &self.store.directory;
+            let path = directory.path_of(FileName::Numbered(FileKind::Wal, first));
+            return Err(Error::corrupt(&path, HEADER_BYTES, log::BEGINNING_DAMAGED));
+        }
+        for (file, offset, torn) in &self.torn {
+            torn.warn(file, *offset);
+        }
+        let store = self.store;
+        for tree in store.trees() {
+            let active = &tree.view().active;
+            let is_large = active.bytes() >= tree.memtable_bytes_max(&store.config);
+            // Scans have to step over what a deletion covers in its own memtable.
+            if is_large || active.has_range_tombstones() {
+                store.seal(&tree);
+            }
+        }
+        lock(&store.manifest).state.last_sequence = self.last;
+        store.with_log(|log| log.last_sequence = self.last);
+        store.sync.start(self.last);
+        Ok(self.replayed)
+    }
+}
+
+/// Refuses frames that are not what a batch encodes, or that name a keyspace there is not. Answers which of them point to
+/// values in the value log.
+fn check_frames(segment: &Segment, keyspaces: usize) -> Result<Vec<usize>> {
+    let mut with_values = Vec::new();
+    for (index, frame) in segment.frames.iter().enumerate() {
+        let corrupt = |reason: &str| segment.file.corrupt(frame.offset, reason);
+        for change in Changes::new(segment.payload(frame)) {
+            let change = change.map_err(|_| corrupt("the record does not decode"))?;
+            if change.keyspace() as usize >= keyspaces {
+                return Err(corrupt("the record names a keyspace that does not exist"));
+            }
+            let points = matches!(
+                change,
+                Change::Set {
+                    kind: Kind::Large,
+                    ..
+                }
+            );
+            if points && with_values.last() != Some(&index) {
+                with_values.push(index);
+            }
+        }
+    }
+    Ok(with_values)
+}

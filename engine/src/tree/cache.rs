@@ -1,0 +1,242 @@
+//! What is kept in memory of the files: blocks, indexes and filters of SSTables and small values of the value log within one
+//! number of bytes, open files within one number of handles. Nothing is allocated before it is used. A small value counts as a
+//! block.
+
+use crate::Result;
+use crate::fs::files::{Directory, FileKind, FileName, OpenFile};
+use crate::work::store::lock;
+use bytes::Bytes;
+use quick_cache::Weighter;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+/// What an entry costs beside its bytes.
+const ENTRY_BYTES: u64 = 64;
+
+#[derive(Debug, Clone)]
+struct BlockBytes;
+
+impl Weighter<(u64, u64), Bytes> for BlockBytes {
+    fn weight(&self, _: &(u64, u64), block: &Bytes) -> u64 {
+        block.len() as u64 + ENTRY_BYTES
+    }
+}
+
+/// A block is kept when it is read, but for one that is read for a single row while the cache is full: that has to be missed
+/// twice.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    directory: Directory,
+    store: u128,
+    bytes_max: u64,
+    blocks: quick_cache::sync::Cache<(u64, u64), Bytes, BlockBytes>,
+    files: quick_cache::sync::Cache<u64, OpenFile>,
+    /// Bytes of indexes and filters that stay while their SSTable does; the blocks have the rest.
+    pinned: AtomicU64,
+    /// How many may be; none if the SSTables belong to another cache.
+    pinned_max: u64,
+    reads: AtomicU64,
+    /// SSTables that nobody refers to any more, to be removed by background work: a removal takes milliseconds, and the last
+    /// reference may be a reader's.
+    obsolete: Mutex<Vec<u64>>,
+    /// There was no room for more once; from then on blocks have to be missed twice.
+    is_full: AtomicBool,
+    missed: OnceLock<Missed>,
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        self.remove_obsolete();
+    }
+}
+
+/// What was missed lately: the marks of four blocks, the newest last, in each place that the hash of a block names.
+#[derive(Debug)]
+struct Missed(Box<[AtomicU64]>);
+
+const MARK_BITS: u32 = 16;
+const MARKS: usize = 4;
+
+/// About what a block takes, for estimating how many there will be.
+const BLOCK_BYTES_EXPECTED: usize = 4096;
+
+/// Of so many blocks that come in, one has the cache looked at for whether it is full.
+const FULL_LOOKED_FOR_EVERY: u64 = 64;
+
+impl Missed {
+    /// Remembers as many as there are blocks in so much memory: what is not asked for again before so many others were could
+    /// not be kept until then.
+    fn new(bytes_max: u64) -> Missed {
+        let blocks = bytes_max as usize / BLOCK_BYTES_EXPECTED;
+        let places = blocks.div_ceil(MARKS).next_power_of_two();
+        Missed((0..places).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    /// Notes that a block was missed. Answers whether it was before, as far as is remembered.
+    fn note(&self, number: u64, offset: u64) -> bool {
+        let mixed = (offset ^ number.rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = mixed ^ mixed >> 32;
+        let place = &self.0[mixed as usize % self.0.len()];
+        let mark = (mixed >> 48) as u16 | 1;
+        let marks = place.load(Ordering::Relaxed);
+        let is_known = (0..MARKS).any(|at| (marks >> (at as u32 * MARK_BITS)) as u16 == mark);
+        if !is_known {
+            // Another thread's mark may be lost, and its block be missed once more.
+            place.store(marks << MARK_BITS | u64::from(mark), Ordering::Relaxed);
+        }
+        is_known
+    }
+}
+
+/// Into how many steps the memory is divided by which the room for blocks changes, and so many steps of what they could have may
+/// be unused.
+const STEPS: u64 = 32;
+const UNUSED_STEPS_MAX: u64 = 3;
+
+/// A merge reads each block once: it must not push out what readers use.
+const MERGE_BYTES: usize = 256 << 10;
+const MERGE_FILES: usize = 16;
+
+impl Cache {
+    pub(crate) fn new(
+        directory: Directory,
+        store: u128,
+        bytes_max: usize,
+        files_max: usize,
+    ) -> Cache {
+        let blocks_expected = (bytes_max / BLOCK_BYTES_EXPECTED).max(16);
+        Cache {
+            directory,
+            store,
+            bytes_max: bytes_max as u64,
+            blocks: quick_cache::sync::Cache::with_weighter(
+                blocks_expected,
+                bytes_max as u64,
+                BlockBytes,
+            ),
+            files: quick_cache::sync::Cache::new(files_max.max(1)),
+            pinned: AtomicU64::new(0),
+            pinned_max: bytes_max as u64 / 2,
+            reads: AtomicU64::new(0),
+            obsolete: Mutex::default(),
+            is_full: AtomicBool::new(false),
+            missed: OnceLock::new(),
+        }
+    }
+
+    /// A small one of the same files, for a merge.
+    pub(crate) fn for_merge(&self) -> Cache {
+        let directory = self.directory.clone();
+        let mut cache = Cache::new(directory, self.store, MERGE_BYTES, MERGE_FILES);
+        cache.pinned_max = 0;
+        cache
+    }
+
+    pub(crate) fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    pub(crate) fn path_of(&self, number: u64) -> PathBuf {
+        self.directory
+            .path_of(FileName::Numbered(FileKind::Sstable, number))
+    }
+
+    pub(crate) fn store(&self) -> u128 {
+        self.store
+    }
+
+    /// The block at `offset` of file `number`, if it is here.
+    pub(crate) fn present(&self, number: u64, offset: u64) -> Option<Bytes> {
+        self.blocks.get(&(number, offset))
+    }
+
+    /// Keeps a block that was read.
+    pub(crate) fn insert(&self, number: u64, offset: u64, block: Bytes) {
+        self.blocks.insert((number, offset), block);
+        let reads = self.count_read();
+        if reads.is_multiple_of(FULL_LOOKED_FOR_EVERY)
+            && self.blocks.weight() >= self.blocks.capacity() / 16 * 15
+        {
+            self.is_full.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a block that is not here should be from now on. In a full cache it should if it was missed lately: one of which
+    /// only one row was wanted would push out another and not be asked for again.
+    pub(crate) fn wants(&self, number: u64, offset: u64) -> bool {
+        if !self.is_full.load(Ordering::Relaxed) {
+            return true;
+        }
+        let missed = self.missed.get_or_init(|| Missed::new(self.bytes_max));
+        missed.note(number, offset)
+    }
+
+    /// A block was read. Answers how many were before.
+    pub(crate) fn count_read(&self) -> u64 {
+        self.reads.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The open SSTable, opened if it is not.
+    pub(crate) fn file(&self, number: u64) -> Result<OpenFile> {
+        if let Some(file) = self.files.get(&number) {
+            return Ok(file);
+        }
+        let file = self
+            .directory
+            .open(FileName::Numbered(FileKind::Sstable, number))?;
+        self.files.insert(number, file.clone());
+        Ok(file)
+    }
+
+    /// Closes an SSTable that nobody refers to any more, for [`Cache::remove_obsolete`].
+    pub(crate) fn discard(&self, number: u64) {
+        self.files.remove(&number);
+        lock(&self.obsolete).push(number);
+    }
+
+    /// Removes the SSTables that were discarded.
+    pub(crate) fn remove_obsolete(&self) {
+        let obsolete = std::mem::take(&mut *lock(&self.obsolete));
+        for number in obsolete {
+            // A file that cannot be removed now is an orphan that the next open removes.
+            let name = FileName::Numbered(FileKind::Sstable, number);
+            let _ = self.directory.remove(name);
+        }
+    }
+
+    /// Sets `bytes` aside for what shall stay in memory; `false` if that would leave less than half for blocks.
+    pub(crate) fn pin(&self, bytes: u64) -> bool {
+        let fits = |pinned: u64| Some(pinned + bytes).filter(|sum| *sum <= self.pinned_max);
+        let pinned = self
+            .pinned
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
+        if let Ok(before) = pinned {
+            self.make_room(before + bytes);
+        }
+        pinned.is_ok()
+    }
+
+    pub(crate) fn unpin(&self, bytes: u64) {
+        if bytes > 0 {
+            let before = self.pinned.fetch_sub(bytes, Ordering::Relaxed);
+            self.make_room(before - bytes);
+        }
+    }
+
+    /// Leaves the blocks what is not pinned, in large steps: whenever its capacity changes the cache forgets of a few keys more
+    /// that they were asked for before, in the end of all, and a full one that knows of none takes in nothing new.
+    fn make_room(&self, pinned: u64) {
+        let step = (self.bytes_max / STEPS).max(1);
+        let (room, most) = (self.blocks.capacity(), self.bytes_max - pinned);
+        if room > most || most - room > UNUSED_STEPS_MAX * step {
+            self.blocks.set_capacity(most / step * step);
+        }
+    }
+
+    /// Bytes in memory, and how many blocks were read because they were not.
+    pub(crate) fn figures(&self) -> (u64, u64) {
+        let bytes = self.blocks.weight() + self.pinned.load(Ordering::Relaxed);
+        (bytes, self.reads.load(Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,230 @@
+//! Keyspace: a named LSM tree; all share WAL, manifest, cache and background work.
+
+use crate::base::codec::hash;
+use crate::base::key::{Entry, SequenceNumber};
+use crate::tree::cache::Cache;
+use crate::tree::empty_spans::Gaps;
+use crate::tree::memtable::Memtable;
+use crate::tree::sstable::Compression;
+use crate::tree::version::{Version, file_of};
+use crate::{Config, KeyspaceOptions, Result};
+use arc_swap::{ArcSwap, Guard};
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// Percentage of tombstones from which an SSTable is compacted, unless the keyspace says otherwise.
+const TOMBSTONE_PERCENT_MAX: u64 = 50;
+
+/// Everything a reader of a keyspace looks at; immutable but for the active memtable.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) active: Arc<Memtable>,
+    /// Newest first.
+    pub(crate) sealed: Vec<Arc<Memtable>>,
+    pub(crate) version: Arc<Version>,
+}
+
+/// The LSM tree of a keyspace.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    /// The open store that it belongs to.
+    pub(crate) instance: u64,
+    pub(crate) id: u32,
+    pub(crate) name: Arc<str>,
+    pub(crate) gaps: Arc<Gaps>,
+    options: OnceLock<KeyspaceOptions>,
+    view: ArcSwap<View>,
+    /// Held by who makes a view out of the present one.
+    changing: Mutex<()>,
+}
+
+impl Tree {
+    pub(crate) fn new(instance: u64, id: u32, name: &str, version: Version, now: Duration) -> Tree {
+        let view = View {
+            active: Arc::new(Memtable::new(now)),
+            sealed: Vec::new(),
+            version: Arc::new(version),
+        };
+        Tree {
+            instance,
+            id,
+            name: name.into(),
+            gaps: Arc::default(),
+            options: OnceLock::new(),
+            view: ArcSwap::from_pointee(view),
+            changing: Mutex::new(()),
+        }
+    }
+
+    /// The first who opens the keyspace says how it is kept.
+    pub(crate) fn set_options(&self, options: KeyspaceOptions) {
+        self.options.get_or_init(|| options);
+    }
+
+    pub(crate) fn memtable_bytes_max(&self, config: &Config) -> usize {
+        let chosen = self
+            .options
+            .get()
+            .and_then(|options| options.memtable_bytes_max);
+        chosen.unwrap_or(config.memtable_bytes_max)
+    }
+
+    pub(crate) fn block_bytes(&self, config: &Config) -> usize {
+        let chosen = self.options.get().and_then(|options| options.block_bytes);
+        chosen.unwrap_or(config.block_bytes)
+    }
+
+    pub(crate) fn sstable_bytes(&self, config: &Config) -> u64 {
+        let chosen = self.options.get().and_then(|options| options.sstable_bytes);
+        chosen.unwrap_or(config.sstable_bytes)
+    }
+
+    /// What the keyspace chose instead of the usual.
+    pub(crate) fn compression(&self) -> Option<Compression> {
+        self.options.get().and_then(|options| options.compression)
+    }
+
+    pub(crate) fn tombstone_percent_max(&self) -> u64 {
+        let chosen = self
+            .options
+            .get()
+            .and_then(|options| options.tombstone_percent_max);
+        chosen.unwrap_or(TOMBSTONE_PERCENT_MAX)
+    }
+
+    /// The present view, to be kept.
+    pub(crate) fn view(&self) -> Arc<View> {
+        self.view.load_full()
+    }
+
+    /// The present view, for a moment: without touching a count that other readers touch.
+    pub(crate) fn glance(&self) -> Guard<Arc<View>> {
+        self.view.load()
+    }
+
+    fn change(&self, change: impl FnOnce(&View) -> View) {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.view.store(Arc::new(change(&self.view.load())));
+    }
+
+    /// Begins a new active memtable unless the present one is empty. Only for who applies commits.
+    pub(crate) fn seal(&self, now: Duration) -> bool {
+        if self.glance().active.is_empty() {
+            return false;
+        }
+        self.change(|view| {
+            let mut sealed = vec![view.active.clone()];
+            sealed.extend(view.sealed.iter().cloned());
+            View {
+                active: Arc::new(Memtable::new(now)),
+                sealed,
+                version: view.version.clone(),
+            }
+        });
+        true
+    }
+
+    /// Replaces the version; `flushed` is the sealed memtable that it now contains.
+    pub(crate) fn install(&self, version: Version, flushed: Option<&Arc<Memtable>>) {
+        let version = Arc::new(version);
+        self.change(|view| {
+            let mut sealed = view.sealed.clone();
+            if let Some(flushed) = flushed {
+                sealed.retain(|memtable| !Arc::ptr_eq(memtable, flushed));
+            }
+            View {
+                active: view.active.clone(),
+                sealed,
+                version,
+            }
+        });
+    }
+
+    /// The newest version of `key` at the sequence number that `at` answers, searched from the newest source down. A
+    /// tombstone ends the search too. That `at` may have grown from one source to the next is harmless: only the active memtable
+    /// can hold changes that were not visible when the view was loaded, and it holds their batches whole.
+    pub(crate) fn find(
+        &self,
+        cache: &Cache,
+        key: &[u8],
+        at: impl Fn() -> SequenceNumber,
+    ) -> Result<Option<Entry>> {
+        let (view, hash) = (self.glance(), hash(key));
+        for memtable in std::iter::once(&view.active).chain(&view.sealed) {
+            // Before the look at the memtable: what is not visible yet need not be found there.
+            at();
+            if memtable.is_empty() || memtable.lacks(hash) {
+                continue;
+            }
+            let found = memtable.find(key, hash, &at);
+            if found.entry.is_some() || found.deleted > 0 {
+                return Ok(found.entry.filter(|entry| entry.sequence > found.deleted));
+            }
+        }
+        find_in_files(cache, &view.version, (key, hash), at())
+    }
+}
+
+fn find_in_files(
+    cache: &Cache,
+    version: &Version,
+    (key, hash): (&[u8], u64),
+    at: SequenceNumber,
+) -> Result<Option<Entry>> {
+    let newest = version.levels[0]
+        .iter()
+        .filter(|file| file.meta.contains(key));
+    let deeper = version.levels[1..]
+        .iter()
+        .filter_map(|files| file_of(files, key));
+    for file in newest.chain(deeper) {
+        let reader = file.reader()?;
+        let deleted = match file.meta.range_tombstones {
+            0 => 0,
+            _ => reader.cover(key, at).map_or(0, |cover| cover.sequence),
+        };
+        let entry = reader.get(cache, key, hash, at)?;
+        if entry.is_some() || deleted > 0 {
+            return Ok(entry.filter(|entry| entry.sequence > deleted));
+        }
+    }
+    Ok(None)
+}
+
+/// A named, independent, ordered set of keys; a cheap handle.
+#[derive(Clone)]
+pub struct Keyspace(Arc<Tree>);
+
+impl Keyspace {
+    pub(crate) fn new(tree: Arc<Tree>) -> Keyspace {
+        Keyspace(tree)
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id
+    }
+
+    pub(crate) fn tree(&self) -> &Arc<Tree> {
+        &self.0
+    }
+
+    /// The name it was opened under.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+}
+
+impl fmt::Debug for Keyspace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Keyspace").field(&self.0.name).finish()
+    }
+}
+
+impl PartialEq for Keyspace {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Keyspace {}

@@ -1,0 +1,725 @@
+//! Memtable: a sorted map of the newest writes; active, then sealed, then flushed.
+//!
+//! `arena.rs` holds rows and bytes, `index.rs` the order of the keys, `hash_index.rs` where each of them is, `filter.rs` which
+//! are not there. One writer (the leader of a commit) applies changes; readers hold the lock for a lookup or for a bounded
+//! number of rows. Per key the versions are linked newest first. A version is unlinked as soon as no reader can see it any more: when a
+//! newer one exists at or below `floor`, the oldest sequence number at which anyone reads.
+
+mod arena;
+mod filter;
+mod hash_index;
+mod index;
+
+use crate::base::codec::hash;
+use crate::base::key::{Entry, Kind, SequenceNumber, is_before_end};
+use crate::tree::range_tombstones::{Cover, Fragment, RangeTombstones};
+use crate::values::ValuePointer;
+use crate::write::batch::Change;
+use crate::{Direction, Result};
+pub(crate) use arena::Kept;
+use arena::{Arena, NO_ROW, ROW_BYTES, Row, RowId};
+use bytes::Bytes;
+use filter::{FILTER_BYTES, KeyFilter};
+use hash_index::{HashIndex, Known};
+use index::{INDEX_BYTES_PER_ROW, Index, Position};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+
+/// Memory of one version beside its bytes.
+const ENTRY_BYTES: usize = ROW_BYTES + INDEX_BYTES_PER_ROW;
+
+/// Rows from which a memtable has a filter and a hash index: a tree of fewer is nearly always in the processor's cache.
+const GROWN_ROWS_MIN: usize = 4096;
+
+/// Rows covered by a range deletion above which the memtable is better sealed first: a scan can seek past a span of an
+/// older memtable, but has to visit the rows of the memtable that holds the tombstone.
+const COVERED_ROWS_MAX: usize = 256;
+
+/// Rows, older versions included, that a reader visits under one hold of the lock: hardly any may be visible to an old snapshot,
+/// and the writer waits meanwhile.
+const VISITED_MAX: usize = 1024;
+
+/// Versions of a key that a writer looks through for those that no reader sees any more. Behind a longer chain of versions that
+/// readers may see the rest is unlinked by a later write, or by the flush.
+const UNLINK_STEPS_MAX: usize = 64;
+
+/// Rows that a walk over all of them touches before it visits them: neighbours in the order of keys lie anywhere, and so the
+/// processor fetches them all at once instead of one after the other.
+const TOUCHED_ROWS: usize = 16;
+
+#[derive(Debug)]
+pub(crate) struct Memtable {
+    rows: RwLock<Rows>,
+    bytes: AtomicUsize,
+    has_range_tombstones: AtomicBool,
+    keys: KeyFilter,
+    created: Duration,
+    /// How often scans had to find their place here beside SSTables.
+    crossings: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Rows {
+    index: Index,
+    hash_index: HashIndex,
+    arena: Arena,
+    range_tombstones: RangeTombstones,
+    first_sequence: Option<SequenceNumber>,
+    last_sequence: SequenceNumber,
+    /// Versions that only readers before this sequence number could see may have been unlinked.
+    floor: SequenceNumber,
+    deletions: u64,
+    /// Bytes of each value-log segment that versions here refer to.
+    references: HashMap<u64, u64>,
+    /// Bytes of all values ever referred to from here.
+    value_bytes: u64,
+}
+
+/// What a memtable knows of a key at a sequence number.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) entry: Option<Entry>,
+    pub(crate) deleted: SequenceNumber,
+}
+
+/// Counts for deciding when to flush, and what.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Summary {
+    pub(crate) first_sequence: Option<SequenceNumber>,
+    pub(crate) last_sequence: SequenceNumber,
+    pub(crate) deletions: u64,
+    pub(crate) value_bytes: u64,
+    pub(crate) created: Duration,
+}
+
+/// One version, borrowed from the memtable.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Version<'a> {
+    pub(crate) sequence: SequenceNumber,
+    pub(crate) kind: Kind,
+    pub(crate) value: &'a [u8],
+}
+
+/// Where a fetch begins.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum From<'a> {
+    /// The first row in the direction of the fetch.
+    Edge,
+    /// Upwards: at or behind the key. Downwards: before it.
+    Key(&'a [u8]),
+    /// Behind the key, in the direction of the fetch.
+    Behind(&'a [u8]),
+}
+
+/// Where a walk through the versions of one key, from newer to older ones, has come to.
+#[derive(Debug, Clone, Copy)]
+enum Walk<'a> {
+    /// The newest version that is visible.
+    Visible(&'a Row),
+    /// None is visible.
+    Absent,
+    /// As many versions were visited as were allowed; this one is next.
+    Next(RowId),
+}
+
+/// Where a fetch was broken off that had visited enough under one hold of the lock.
+#[derive(Debug)]
+struct Pause {
+    key: Vec<u8>,
+    /// The next version of that key; `None` if it was done.
+    version: Option<RowId>,
+}
+
+impl Memtable {
+    pub(crate) fn new(created: Duration) -> Memtable {
+        Memtable {
+            rows: RwLock::default(),
+            bytes: AtomicUsize::new(0),
+            has_range_tombstones: AtomicBool::new(false),
+            keys: KeyFilter::default(),
+            created,
+            crossings: AtomicU64::new(0),
+        }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Rows> {
+        self.rows.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Rows> {
+        self.rows.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Memory used, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes() == 0
+    }
+
+    /// A scan has found its place so often here and in SSTables.
+    pub(crate) fn add_crossings(&self, count: u64) {
+        self.crossings.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn crossings(&self) -> u64 {
+        self.crossings.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn summary(&self) -> Summary {
+        let rows = self.read();
+        Summary {
+            first_sequence: rows.first_sequence,
+            last_sequence: rows.last_sequence,
+            deletions: rows.deletions,
+            value_bytes: rows.value_bytes,
+            created: self.created,
+        }
+    }
+
+    /// Adds, for each value-log segment, the bytes that versions here refer to.
+    pub(crate) fn add_references(&self, total: &mut HashMap<u64, u64>) {
+        for (&segment, &bytes) in &self.read().references {
+            *total.entry(segment).or_default() += bytes;
+        }
+    }
+
+    /// Whether deleting the span here would leave scans with many rows to step over.
+    pub(crate) fn covers_many(&self, start: &[u8], end: Option<&[u8]>) -> bool {
+        let rows = self.read();
+        let (mut position, _) = rows.index.locate(start, &rows.arena);
+        for _ in 0..COVERED_ROWS_MAX {
+            match rows.index.row(position) {
+                Some(row) if is_before_end(rows.arena.key(row), end) => {}
+                _ => return false,
+            }
+            position = rows.index.after(position);
+        }
+        true
+    }
+
+    /// Applies changes of ascending sequence numbers. Answers the memory they took.
+    pub(crate) fn apply<'a>(
+        &self,
+        changes: impl Iterator<Item = (SequenceNumber, Change<'a>)>,
+        floor: SequenceNumber,
+    ) -> usize {
+        let mut rows = self.write();
+        let mut bytes = 0;
+        for (sequence, change) in changes {
+            rows.first_sequence.get_or_insert(sequence);
+            assert!(
+                rows.last_sequence < sequence,
+                "changes are applied in order"
+            );
+            rows.last_sequence = sequence;
+            bytes += ENTRY_BYTES + rows.apply(sequence, &change, floor, &self.keys);
+        }
+        if !rows.hash_index.is_built() && rows.arena.row_count() >= GROWN_ROWS_MIN {
+            self.keys.build(rows.key_hashes().map(|(hash, _)| hash));
+            bytes += FILTER_BYTES + rows.build_hash_index();
+        }
+        if !rows.range_tombstones.is_empty() {
+            self.has_range_tombstones.store(true, Ordering::Release);
+        }
+        self.bytes.fetch_add(bytes, Ordering::Release);
+        bytes
+    }
+
+    /// Whether no key with this hash, and no deletion of a span, is visible here at any sequence number that was published
+    /// before the call.
+    pub(crate) fn lacks(&self, hash: u64) -> bool {
+        !self.has_range_tombstones() && !self.keys.may_contain(hash)
+    }
+
+    /// What is known of `key`, of which `hash` is the hash, at the sequence number that `at` answers under the lock.
+    pub(crate) fn find(&self, key: &[u8], hash: u64, at: impl Fn() -> SequenceNumber) -> Found {
+        loop {
+            if let Some(found) = self.try_find(key, hash, &at) {
+                return found;
+            }
+        }
+    }
+
+    /// As `find`; `None` if the versions were unlinked while it let the writer have the lock: no snapshot keeps them.
+    fn try_find(&self, key: &[u8], hash: u64, at: impl Fn() -> SequenceNumber) -> Option<Found> {
+        let mut rows = self.read();
+        let at = at();
+        let deleted = rows.deleted(key, at);
+        let mut walk = match rows.find(key, hash) {
+            Some(newest) => rows.walk(newest, at, &mut 0),
+            None => Walk::Absent,
+        };
+        while let Walk::Next(version) = walk {
+            drop(rows);
+            rows = self.read();
+            if rows.floor > at {
+                return None;
+            }
+            walk = rows.walk(version, at, &mut 0);
+        }
+        let entry = match walk {
+            Walk::Visible(row) => Some(rows.entry(row)),
+            Walk::Absent | Walk::Next(_) => None,
+        };
+        Some(Found { entry, deleted })
+    }
+
+    pub(crate) fn has_range_tombstones(&self) -> bool {
+        self.has_range_tombstones.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn cover(&self, key: &[u8], at: SequenceNumber) -> Option<Cover> {
+        if !self.has_range_tombstones() {
+            return None;
+        }
+        self.read().range_tombstones.cover(key, at)
+    }
+
+    pub(crate) fn fragments(&self) -> Vec<Fragment> {
+        self.read().range_tombstones.fragments()
+    }
+
+    /// Adds to `out` up to `count` rows that are visible at `at`, which a snapshot holds.
+    pub(crate) fn fetch(
+        &self,
+        from: From<'_>,
+        direction: Direction,
+        at: SequenceNumber,
+        count: usize,
+        out: &mut Kept,
+    ) {
+        let mut pause = self.fetch_some(from, None, direction, at, count, out);
+        while let Some(Pause { key, version }) = pause {
+            let from = From::Behind(&key);
+            pause = self.fetch_some(from, version, direction, at, count, out);
+        }
+    }
+
+    /// As `fetch`, but visits a bounded number of rows. It begins with `version` if there is one, and goes on from there. Answers where
+    /// it paused if that was not enough.
+    fn fetch_some(
+        &self,
+        from: From<'_>,
+        version: Option<RowId>,
+        direction: Direction,
+        at: SequenceNumber,
+        count: usize,
+        out: &mut Kept,
+    ) -> Option<Pause> {
+        let rows = self.read();
+        let mut visited = 0;
+        let mut position = rows.begin(from, direction);
+        let mut few = [NO_ROW; TOUCHED_ROWS];
+        few[0] = version.unwrap_or(NO_ROW);
+        let mut found = usize::from(version.is_some());
+        while out.len() < count {
+            let wanted = few.len().min(count - out.len());
+            while found < wanted
+                && let Some(here) = position
+                && let Some(newest) = rows.index.row(here)
+            {
+                few[found] = newest;
+                found += 1;
+                position = match direction {
+                    Direction::Forward => Some(rows.index.after(here)),
+                    Direction::Backward => rows.index.before(here),
+                };
+            }
+            if found == 0 {
+                return None;
+            }
+            let few = &few[..std::mem::take(&mut found)];
+            few.iter().for_each(|&row| rows.arena.touch_start(row));
+            for (index, &newest) in few.iter().enumerate() {
+                let walk = rows.walk(newest, at, &mut visited);
+                if let Walk::Visible(row) = walk {
+                    rows.arena.keep(row, out);
+                }
+                let is_last = index + 1 == few.len();
+                let version = match walk {
+                    Walk::Next(version) => Some(version),
+                    Walk::Visible(_) | Walk::Absent => None,
+                };
+                if version.is_some() || (is_last && visited >= VISITED_MAX && out.len() < count) {
+                    let key = rows.arena.key(newest).to_vec();
+                    return Some(Pause { key, version });
+                }
+            }
+        }
+        None
+    }
+
+    /// Hands every key, in order, with all its versions, newest first, to `visit`. Holds the lock: for sealed memtables,
+    /// which nobody writes.
+    pub(crate) fn for_each(
+        &self,
+        mut visit: impl FnMut(&[u8], &[Version<'_>]) -> Result<()>,
+    ) -> Result<()> {
+        let rows = self.read();
+        let mut versions = Vec::new();
+        let mut position = rows.index.first();
+        let mut few = Vec::with_capacity(TOUCHED_ROWS);
+        loop {
+            few.clear();
+            while few.len() < TOUCHED_ROWS
+                && let Some(newest) = rows.index.row(position)
+            {
+                few.push(newest);
+                position = rows.index.after(position);
+            }
+            if few.is_empty() {
+                return Ok(());
+            }
+            few.iter().for_each(|&newest| rows.arena.touch(newest));
+            for &newest in &few {
+                versions.clear();
+                versions.extend(rows.versions(newest));
+                visit(rows.arena.key(newest), &versions)?;
+            }
+        }
+    }
+}
+
+impl Rows {
+    /// The hash of each key, and its newest row.
+    fn key_hashes(&self) -> impl Iterator<Item = (u64, RowId)> {
+        let mut position = self.index.first();
+        std::iter::from_fn(move || {
+            let row = self.index.row(position)?;
+            position = self.index.after(position);
+            Some((hash(self.arena.key(row)), row))
+        })
+    }
+
+    fn build_hash_index(&mut self) -> usize {
+        let mut built = HashIndex::default();
+        let bytes = built.build(self.key_hashes());
+        self.hash_index = built;
+        bytes
+    }
+
+    /// The newest row of `key`, of which `hash` is the hash.
+    fn find(&self, key: &[u8], hash: u64) -> Option<RowId> {
+        match self.hash_index.find(hash, |row| self.arena.key(row) == key) {
+            Known::Newest(row) => Some(row),
+            Known::Absent => None,
+            Known::Nothing => self.index.find(key, &self.arena),
+        }
+    }
+
+    /// The row, and what is older of its key.
+    fn versions(&self, newest: RowId) -> impl Iterator<Item = Version<'_>> {
+        let mut next = newest;
+        std::iter::from_fn(move || {
+            let row = (next != NO_ROW).then(|| self.arena.row(next))?;
+            next = row.older;
+            Some(Version {
+                sequence: row.sequence,
+                kind: row.kind,
+                value: self.arena.value(row),
+            })
+        })
+    }
+
+    fn entry(&self, row: &Row) -> Entry {
+        Entry {
+            sequence: row.sequence,
+            kind: row.kind,
+            value: self.arena.keep_value(row),
+        }
+    }
+
+    /// Looks for the newest version at or before `at` among `version` and what is older, until `VISITED_MAX` are visited.
+    fn walk(&self, version: RowId, at: SequenceNumber, visited: &mut usize) -> Walk<'_> {
+        let mut id = version;
+        while id != NO_ROW {
+            let row = self.arena.row(id);
+            *visited += 1;
+            if row.sequence <= at {
+                return Walk::Visible(row);
+            }
+            id = row.older;
+            if *visited >= VISITED_MAX && id != NO_ROW {
+                return Walk::Next(id);
+            }
+        }
+        Walk::Absent
+    }
+
+    fn deleted(&self, key: &[u8], at: SequenceNumber) -> SequenceNumber {
+        if self.range_tombstones.is_empty() {
+            return 0;
+        }
+        let cover = self.range_tombstones.cover(key, at);
+        cover.map_or(0, |cover| cover.sequence)
+    }
+
+    fn begin(&self, from: From<'_>, direction: Direction) -> Option<Position> {
+        let index = &self.index;
+        let locate = |key| index.locate(key, &self.arena);
+        match (direction, from) {
+            (Direction::Forward, From::Edge) => Some(index.first()),
+            (Direction::Forward, From::Key(key)) => Some(locate(key).0),
+            (Direction::Forward, From::Behind(key)) => Some(match locate(key) {
+                (position, true) => index.after(position),
+                (position, false) => position,
+            }),
+            (Direction::Backward, From::Edge) => index.before(index.end()),
+            (Direction::Backward, From::Key(key) | From::Behind(key)) => {
+                index.before(locate(key).0)
+            }
+        }
+    }
+
+    fn apply(
+        &mut self,
+        sequence: SequenceNumber,
+        change: &Change<'_>,
+        floor: SequenceNumber,
+        keys: &KeyFilter,
+    ) -> usize {
+        match *change {
+            Change::Set {
+                key, kind, value, ..
+            } => {
+                let (row, previous) = self.set(key, sequence, kind, value, floor);
+                let bytes = key.len() + value.len();
+                if !self.hash_index.is_built() {
+                    return bytes;
+                }
+                let hash = hash(key);
+                keys.add(hash);
+                bytes + self.hash_index.set(hash, row, previous)
+            }
+            Change::DeleteRange { start, end, .. } => {
+                self.deletions += 1;
+                let start = Bytes::copy_from_slice(start);
+                let end = end.map(Bytes::copy_from_slice);
+                self.range_tombstones
+                    .insert(&start, end.as_ref(), sequence, floor);
+                start.len() + end.as_ref().map_or(0, Bytes::len)
+            }
+        }
+    }
+
+    /// Answers the new row, and the newest of its key before.
+    fn set(
+        &mut self,
+        key: &[u8],
+        sequence: SequenceNumber,
+        kind: Kind,
+        value: &[u8],
+        floor: SequenceNumber,
+    ) -> (RowId, Option<RowId>) {
+        self.deletions += u64::from(kind == Kind::Delete);
+        if kind == Kind::Large {
+            self.refer(value);
+        }
+        let row = self.arena.add(key, sequence, kind, value);
+        let previous = self.index.set(key, row, &self.arena);
+        if let Some(previous) = previous {
+            self.arena.link_older(row, previous);
+            // A replay keeps nothing that is hidden: then all before this change is cut.
+            self.floor = self.floor.max(floor.min(sequence));
+            self.unlink_unseen(previous, floor);
+        }
+        (row, previous)
+    }
+
+    /// Of `newest` and what is older, keeps what readers at or behind `floor` can see, as far as that is found in a few steps.
+    fn unlink_unseen(&mut self, newest: RowId, floor: SequenceNumber) {
+        let mut id = newest;
+        let mut steps = 0;
+        while id != NO_ROW && self.arena.row(id).sequence > floor {
+            id = self.arena.row(id).older;
+            steps += 1;
+            if steps == UNLINK_STEPS_MAX {
+                return;
+            }
+        }
+        if id == NO_ROW {
+            return;
+        }
+        let mut unseen = self.arena.row(id).older;
+        self.arena.link_older(id, NO_ROW);
+        while unseen != NO_ROW {
+            let row = *self.arena.row(unseen);
+            if row.kind == Kind::Large {
+                self.forget(&row);
+            }
+            unseen = row.older;
+        }
+    }
+
+    fn refer(&mut self, pointer: &[u8]) {
+        for (segment, bytes) in references(pointer) {
+            *self.references.entry(segment).or_default() += bytes;
+            self.value_bytes += bytes;
+        }
+    }
+
+    fn forget(&mut self, row: &Row) {
+        for (segment, bytes) in references(self.arena.value(row)) {
+            if let Some(total) = self.references.get_mut(&segment) {
+                *total = total.saturating_sub(bytes);
+                if *total == 0 {
+                    self.references.remove(&segment);
+                }
+            }
+        }
+    }
+}
+
+/// For each value-log segment that a pointer leads to, the bytes it takes there.
+fn references(pointer: &[u8]) -> Vec<(u64, u64)> {
+    let decoded = ValuePointer::decode(pointer);
+    decoded.map_or_else(Vec::new, |pointer| pointer.references().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(memtable: &Memtable, sequence: u64, kind: Kind) {
+        let (key, value): (&[u8], &[u8]) = (&key(sequence), b"value");
+        let change = Change::Set {
+            keyspace: 0,
+            key,
+            kind,
+            value,
+        };
+        memtable.apply(std::iter::once((sequence, change)), 0);
+    }
+
+    fn key(number: u64) -> [u8; 8] {
+        number.to_be_bytes()
+    }
+
+    #[test]
+    fn a_fetch_for_an_old_snapshot_does_not_hold_the_lock_over_all_newer_rows() {
+        let memtable = Memtable::new(Duration::ZERO);
+        let last = 10 * VISITED_MAX as u64;
+        set(&memtable, 1, Kind::Put);
+        (2..last).for_each(|sequence| set(&memtable, sequence, Kind::Put));
+        for (direction, from) in [
+            (Direction::Forward, key(2)),
+            (Direction::Backward, key(last)),
+        ] {
+            let mut out = Kept::default();
+            let from = From::Key(&from);
+            let pause = memtable.fetch_some(from, None, direction, 1, 10, &mut out);
+            let visited = u64::from_be_bytes(pause.unwrap().key.try_into().unwrap());
+            let count = match direction {
+                Direction::Forward => visited - 1,
+                Direction::Backward => last - visited,
+            };
+            assert!(count < 2 * VISITED_MAX as u64 && out.len() == 0, "{count}");
+            memtable.fetch(from, direction, 1, 10, &mut out);
+            let found = if direction == Direction::Forward {
+                0
+            } else {
+                1
+            };
+            assert_eq!(out.len(), found);
+        }
+    }
+
+    #[test]
+    fn a_reader_of_a_key_with_many_newer_versions_lets_the_writer_have_the_lock() {
+        let memtable = Memtable::new(Duration::ZERO);
+        let hot = |sequence: u64| {
+            let value = &key(sequence);
+            let change = Change::Set {
+                keyspace: 0,
+                key: b"hot",
+                kind: Kind::Put,
+                value,
+            };
+            // Someone reads at 1: the writer must not look through all versions for one to unlink.
+            memtable.apply(std::iter::once((sequence, change)), 1);
+        };
+        (1..=300_000).for_each(hot);
+        let mut out = Kept::default();
+        let from = From::Edge;
+        let pause = memtable.fetch_some(from, None, Direction::Forward, 1, 10, &mut out);
+        assert!(pause.unwrap().version.is_some() && out.len() == 0);
+        memtable.fetch(from, Direction::Forward, 1, 10, &mut out);
+        assert_eq!(out.len(), 1);
+        let find = |at: u64| memtable.try_find(b"hot", hash(b"hot"), || at);
+        let found = |at: u64| find(at).unwrap().entry.map(|entry| entry.sequence);
+        assert_eq!(found(1), Some(1));
+        assert_eq!(found(150_000), Some(150_000));
+        // Nobody reads at the old ones any more, and the first step finds it.
+        let change = Change::Set {
+            keyspace: 0,
+            key: b"hot",
+            kind: Kind::Put,
+            value: b"",
+        };
+        memtable.apply(std::iter::once((300_001, change)), 300_000);
+        let now = memtable.find(b"hot", hash(b"hot"), || 300_000);
+        assert_eq!(now.entry.unwrap().sequence, 300_000);
+    }
+
+    #[test]
+    fn a_grown_memtable_finds_every_version_that_someone_reads() {
+        let memtable = Memtable::new(Duration::ZERO);
+        let keys = 2 * GROWN_ROWS_MIN as u64;
+        for sequence in 1..=3 * keys {
+            let change = Change::Set {
+                keyspace: 0,
+                key: &key(sequence % keys),
+                kind: Kind::Put,
+                value: &key(sequence),
+            };
+            memtable.apply(std::iter::once((sequence, change)), keys);
+        }
+        let find = |number: u64, at: u64| {
+            let found = memtable.find(&key(number), hash(&key(number)), || at);
+            found.entry.map(|entry| entry.sequence)
+        };
+        for number in 0..keys {
+            let first = if number == 0 { keys } else { number };
+            for sequence in [first, first + keys, first + 2 * keys] {
+                assert_eq!(find(number, sequence), Some(sequence));
+            }
+            assert_eq!(find(number, first - 1), None);
+        }
+        assert_eq!(find(keys, 3 * keys), None);
+    }
+
+    #[test]
+    fn a_grown_memtable_lacks_what_it_was_not_told() {
+        let memtable = Memtable::new(Duration::ZERO);
+        let last = 2 * GROWN_ROWS_MIN as u64;
+        for sequence in 1..=last {
+            // A deletion has to hide what older sources have.
+            let kind = if sequence % 3 == 0 {
+                Kind::Delete
+            } else {
+                Kind::Put
+            };
+            set(&memtable, sequence, kind);
+            let told = [1, sequence / 2 + 1, sequence];
+            assert!(
+                told.iter()
+                    .all(|&number| !memtable.lacks(hash(&key(number))))
+            );
+        }
+        let others = last + 1..=last + 10_000;
+        let lacking = others.filter(|&number| memtable.lacks(hash(&key(number))));
+        assert!(lacking.count() > 9_900);
+        let range = Change::DeleteRange {
+            keyspace: 0,
+            start: &key(last + 1),
+            end: None,
+        };
+        memtable.apply(std::iter::once((last + 1, range)), 0);
+        assert!(!memtable.lacks(hash(&key(last + 5))), "it may be deleted");
+    }
+}

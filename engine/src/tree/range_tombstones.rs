@@ -1,0 +1,246 @@
+//! RangeTombstones: deleted spans of keys, cut into fragments that do not overlap.
+//!
+//! A fragment lists, newest first, the sequence numbers at which its span was deleted. Invariant: fragments are ordered, do
+//! not overlap, and none is empty.
+
+use crate::base::codec::{Decoder, put_bytes, put_optional, put_varint};
+use crate::base::key::{SequenceNumber, is_before_end};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+/// One span and when it was deleted, newest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fragment {
+    pub(crate) start: Bytes,
+    /// Exclusive; `None` is the end of the keyspace.
+    pub(crate) end: Option<Bytes>,
+    pub(crate) sequences: Vec<SequenceNumber>,
+}
+
+/// The newest deletion of a key that a reader sees, and the span it is part of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cover {
+    pub(crate) sequence: SequenceNumber,
+    pub(crate) start: Bytes,
+    pub(crate) end: Option<Bytes>,
+}
+
+impl Fragment {
+    fn cover(&self, at: SequenceNumber) -> Option<Cover> {
+        let sequence = self.newest(at)?;
+        Some(Cover {
+            sequence,
+            start: self.start.clone(),
+            end: self.end.clone(),
+        })
+    }
+
+    /// The newest deletion at or before `at`.
+    pub(crate) fn newest(&self, at: SequenceNumber) -> Option<SequenceNumber> {
+        self.sequences.iter().copied().find(|&found| found <= at)
+    }
+}
+
+/// A growing set of deleted spans.
+#[derive(Debug, Default)]
+pub(crate) struct RangeTombstones {
+    fragments: BTreeMap<Bytes, (Option<Bytes>, Vec<SequenceNumber>)>,
+}
+
+impl RangeTombstones {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.fragments.is_empty()
+    }
+
+    /// Adds a deletion. Of the deletions of one fragment at or below `floor` only the newest is kept: all who read see it.
+    pub(crate) fn insert(
+        &mut self,
+        start: &Bytes,
+        end: Option<&Bytes>,
+        sequence: SequenceNumber,
+        floor: SequenceNumber,
+    ) {
+        if !is_before_end(start, end.map(|end| &end[..])) {
+            return;
+        }
+        self.split_at(start);
+        if let Some(end) = end {
+            self.split_at(end);
+        }
+        let mut uncovered = Some(start.clone());
+        let mut gaps = Vec::new();
+        let upper = end.map_or(Bound::Unbounded, Bound::Excluded);
+        for (at, (until, sequences)) in self
+            .fragments
+            .range_mut::<Bytes, _>((Bound::Included(start), upper))
+        {
+            if let Some(from) = uncovered.filter(|from| from < at) {
+                gaps.push((from, Some(at.clone())));
+            }
+            add(sequences, sequence, floor);
+            uncovered = until.clone();
+        }
+        if let Some(from) = uncovered.filter(|from| end.is_none_or(|end| from < end)) {
+            gaps.push((from, end.cloned()));
+        }
+        for (from, until) in gaps {
+            self.fragments.insert(from, (until, vec![sequence]));
+        }
+    }
+
+    fn split_at(&mut self, key: &Bytes) {
+        let before = (Bound::Unbounded, Bound::Excluded(key));
+        let Some((_, (end, sequences))) = self.fragments.range_mut::<Bytes, _>(before).next_back()
+        else {
+            return;
+        };
+        if is_before_end(key, end.as_deref()) {
+            let rest = (end.replace(key.clone()), sequences.clone());
+            self.fragments.insert(key.clone(), rest);
+        }
+    }
+
+    /// The newest deletion of `key` at or before `at`.
+    pub(crate) fn cover(&self, key: &[u8], at: SequenceNumber) -> Option<Cover> {
+        let until = (Bound::Unbounded, Bound::Included(key));
+        let (start, (end, sequences)) = self.fragments.range::<[u8], _>(until).next_back()?;
+        if !is_before_end(key, end.as_deref()) {
+            return None;
+        }
+        let sequence = sequences.iter().copied().find(|&found| found <= at)?;
+        let (start, end) = (start.clone(), end.clone());
+        Some(Cover {
+            sequence,
+            start,
+            end,
+        })
+    }
+
+    /// All fragments in order.
+    pub(crate) fn fragments(&self) -> Vec<Fragment> {
+        let fragment = |(start, (end, sequences)): (&Bytes, &(Option<Bytes>, Vec<u64>))| Fragment {
+            start: start.clone(),
+            end: end.clone(),
+            sequences: sequences.clone(),
+        };
+        self.fragments.iter().map(fragment).collect()
+    }
+}
+
+fn add(sequences: &mut Vec<SequenceNumber>, sequence: SequenceNumber, floor: SequenceNumber) {
+    let at = sequences.partition_point(|&found| found > sequence);
+    if sequences.get(at) != Some(&sequence) {
+        sequences.insert(at, sequence);
+    }
+    let above = sequences.partition_point(|&found| found > floor);
+    sequences.truncate(above + 1);
+}
+
+/// The newest deletion of `key` at or before `at` among fragments in order.
+pub(crate) fn cover(fragments: &[Fragment], key: &[u8], at: SequenceNumber) -> Option<Cover> {
+    let behind = fragments.partition_point(|fragment| fragment.start[..] <= *key);
+    let fragment = &fragments[behind.checked_sub(1)?];
+    is_before_end(key, fragment.end.as_deref()).then(|| fragment.cover(at))?
+}
+
+/// The parts of `fragments` at or behind `start` and before `end`.
+pub(crate) fn clip(
+    fragments: &[Fragment],
+    start: Option<&[u8]>,
+    end: Option<&[u8]>,
+) -> Vec<Fragment> {
+    let mut clipped = Vec::new();
+    for fragment in fragments {
+        let mut part = fragment.clone();
+        if let Some(start) = start.filter(|start| part.start[..] < **start) {
+            part.start = Bytes::copy_from_slice(start);
+        }
+        if let Some(end) = end.filter(|end| is_before_end(end, part.end.as_deref())) {
+            part.end = Some(Bytes::copy_from_slice(end));
+        }
+        if is_before_end(&part.start, part.end.as_deref()) {
+            clipped.push(part);
+        }
+    }
+    clipped
+}
+
+/// Count, then for each fragment start, end, count of sequence numbers, and those.
+pub(crate) fn encode(fragments: &[Fragment]) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_varint(&mut out, fragments.len() as u64);
+    for fragment in fragments {
+        put_bytes(&mut out, &fragment.start);
+        put_optional(&mut out, fragment.end.as_deref());
+        put_varint(&mut out, fragment.sequences.len() as u64);
+        for &sequence in &fragment.sequences {
+            put_varint(&mut out, sequence);
+        }
+    }
+    out
+}
+
+/// `None` if the bytes are not fragments in order.
+pub(crate) fn decode(bytes: &[u8]) -> Option<Vec<Fragment>> {
+    let mut decoder = Decoder::new(bytes);
+    let count = decoder.length()?;
+    let mut fragments: Vec<Fragment> = Vec::new();
+    for _ in 0..count {
+        let start = Bytes::copy_from_slice(decoder.bytes()?);
+        let end = decoder.optional()?.map(Bytes::copy_from_slice);
+        let mut sequences = Vec::new();
+        for _ in 0..decoder.length()? {
+            sequences.push(decoder.varint()?);
+        }
+        let ordered = fragments
+            .last()
+            .is_none_or(|last| last.end.as_ref().is_some_and(|end| *end <= start));
+        if !ordered || !is_before_end(&start, end.as_deref()) || sequences.is_empty() {
+            return None;
+        }
+        fragments.push(Fragment {
+            start,
+            end,
+            sequences,
+        });
+    }
+    decoder.is_empty().then_some(fragments)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn key(byte: u8) -> Bytes {
+        Bytes::copy_from_slice(&[byte])
+    }
+
+    proptest! {
+        #[test]
+        fn fragments_cover_what_the_inserted_spans_cover(
+            spans in proptest::collection::vec((0u8..30, proptest::option::of(0u8..30)), 0..20),
+        ) {
+            let mut tombstones = RangeTombstones::default();
+            for (i, (start, end)) in spans.iter().enumerate() {
+                tombstones.insert(&key(*start), end.map(key).as_ref(), i as u64 + 1, 0);
+            }
+            let fragments = tombstones.fragments();
+            prop_assert_eq!(decode(&encode(&fragments)), Some(fragments.clone()));
+            for probe in 0..30u8 {
+                for at in 0..=spans.len() as u64 {
+                    let expected = spans.iter().zip(1u64..).filter(|((start, end), sequence)| {
+                        *sequence <= at && *start <= probe && end.is_none_or(|end| probe < end)
+                    }).map(|(_, sequence)| sequence).max();
+                    let found = tombstones.cover(&[probe], at).map(|cover| cover.sequence);
+                    prop_assert_eq!(found, expected);
+                    prop_assert_eq!(cover(&fragments, &[probe], at).map(|cover| cover.sequence), expected);
+                    let clipped = clip(&fragments, Some(&[10]), Some(&[20]));
+                    let inside = expected.filter(|_| (10..20).contains(&probe));
+                    prop_assert_eq!(cover(&clipped, &[probe], at).map(|cover| cover.sequence), inside);
+                }
+            }
+        }
+    }
+}

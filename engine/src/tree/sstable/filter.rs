@@ -1,0 +1,63 @@
+//! Filter: a blocked Bloom filter on whole user keys; one cache line per probe, about ten bits per key.
+//!
+//! The block is 64-byte lines. The high half of the key's hash picks the line, seven steps of nine bits pick bits in it.
+
+pub(crate) const LINE_BYTES: usize = 64;
+const BITS_PER_KEY: usize = 10;
+const PROBES: u32 = 7;
+
+/// The filter of the keys with these hashes.
+pub(crate) fn build(hashes: &[u64]) -> Vec<u8> {
+    let lines = (hashes.len() * BITS_PER_KEY)
+        .div_ceil(LINE_BYTES * 8)
+        .max(1);
+    let mut filter = vec![0; lines * LINE_BYTES];
+    for &hash in hashes {
+        let start = line(hash, lines) * LINE_BYTES;
+        for bit in bits(hash) {
+            filter[start + bit / 8] |= 1 << (bit % 8);
+        }
+    }
+    filter
+}
+
+/// `false` only if no key with this hash was added.
+pub(crate) fn may_contain(filter: &[u8], hash: u64) -> bool {
+    let (lines, _) = filter.as_chunks::<LINE_BYTES>();
+    if lines.is_empty() {
+        return true;
+    }
+    let line = &lines[line(hash, lines.len())];
+    bits(hash).all(|bit| line[bit / 8] & (1 << (bit % 8)) != 0)
+}
+
+/// Which of so many lines has the bits of this hash.
+pub(crate) fn line(hash: u64, lines: usize) -> usize {
+    ((u128::from(hash) * lines as u128) >> 64) as usize
+}
+
+/// The bits of this hash in its line.
+pub(crate) fn bits(hash: u64) -> impl Iterator<Item = usize> {
+    // The low bits are independent of the high ones that picked the line; two rounds give enough of them.
+    let spread = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (0..PROBES).map(move |probe| (spread >> (9 * probe)) as usize & (LINE_BYTES * 8 - 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::codec::hash;
+
+    #[test]
+    fn every_added_key_may_be_there_and_few_others() {
+        let hashes: Vec<u64> = (0..10_000u32).map(|i| hash(&i.to_le_bytes())).collect();
+        let filter = build(&hashes);
+        assert!(hashes.iter().all(|&hash| may_contain(&filter, hash)));
+        let absent = (10_000..30_000u32).map(|i| hash(&i.to_le_bytes()));
+        let wrong = absent.filter(|&hash| may_contain(&filter, hash)).count();
+        assert!(
+            wrong < 20_000 * 3 / 100,
+            "{wrong} of 20000 absent keys pass"
+        );
+    }
+}

@@ -1,0 +1,422 @@
+//! Reads one SSTable: opening, blocks, and the lookup by key.
+
+use super::around::Around;
+use super::block::{self, Lookup};
+use super::cursor::SstableCursor;
+use super::index::IndexBlock;
+use super::{
+    BlockHandle, FOOTER_BYTES, FOOTER_MAGIC, Footer, TRAILER_BYTES, decompress, filter, malformed,
+};
+use crate::base::codec::{Decoder, checksum};
+use crate::base::key::{Entry, SequenceNumber};
+use crate::fs::files::{FileKind, FileName, HEADER_BYTES, OpenFile, check_header};
+use crate::tree::cache::Cache;
+use crate::tree::range_tombstones::{self, Cover, Fragment};
+use crate::tree::version::FileMeta;
+use crate::{Error, Result};
+use bytes::Bytes;
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// An SSTable that has been looked at. The index root and the range tombstones are in memory, and the filter and the index
+/// partitions once they are used, if there is room; all else comes through the cache, or past it if it is not worth keeping. The
+/// file itself is open only while the cache keeps it open.
+#[derive(Debug)]
+pub(crate) struct SstableReader {
+    pub(super) number: u64,
+    length: u64,
+    pub(super) footer: Footer,
+    pub(super) index: Option<IndexBlock>,
+    /// One for each entry of the root, if those lead to partitions.
+    pub(super) partitions: Box<[OnceLock<IndexBlock>]>,
+    fragments: Vec<Fragment>,
+    filter: OnceLock<Bytes>,
+    pinned: AtomicU64,
+    around: Around,
+}
+
+/// A partition of the index: of a reader, or one that is not kept in memory.
+#[derive(Debug)]
+pub(super) enum Partition<T> {
+    Pinned(T),
+    Loaded(IndexBlock),
+}
+
+/// Memory for a block: as it is stored, and unpacked.
+#[derive(Debug, Default)]
+struct Scratch {
+    stored: Vec<u8>,
+    unpacked: Vec<u8>,
+}
+
+/// Of a thread's memory so much is kept for the next block.
+const SCRATCH_BYTES_MAX: usize = 64 << 10;
+
+thread_local! {
+    /// For blocks of which only a row is wanted: memory that is used again is in the processor's cache.
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+impl SstableReader {
+    /// Opens the file that the manifest describes, and checks that it is the one.
+    pub(crate) fn open(cache: &Cache, meta: &FileMeta) -> Result<SstableReader> {
+        let file = cache.file(meta.number)?;
+        let length = file.length()?;
+        if length != meta.size || length < HEADER_BYTES + FOOTER_BYTES as u64 {
+            return Err(file.corrupt(
+                0,
+                format!("{length} bytes long, the manifest says {}", meta.size),
+            ));
+        }
+        let header = file.read_exact(0, HEADER_BYTES as usize)?;
+        let store = check_header(&header, FileKind::Sstable, meta.number, file.path())?;
+        if store != cache.store() {
+            return Err(file.corrupt(16, "the file belongs to another store"));
+        }
+        let mut reader = SstableReader::of_file(&file, meta.number, length)?;
+        reader.load_index(&file)?;
+        reader.load_fragments(&file, meta)?;
+        reader.pin(cache, reader.footer.index.length);
+        Ok(reader)
+    }
+
+    /// Of a file of `length` bytes of which only the footer has been read.
+    pub(super) fn of_file(file: &OpenFile, number: u64, length: u64) -> Result<SstableReader> {
+        if length < HEADER_BYTES + FOOTER_BYTES as u64 {
+            return Err(file.corrupt(0, "the file ends inside its footer"));
+        }
+        Ok(SstableReader {
+            number,
+            length,
+            footer: read_footer(file, number, length)?,
+            index: None,
+            partitions: Box::default(),
+            fragments: Vec::new(),
+            filter: OnceLock::new(),
+            pinned: AtomicU64::new(0),
+            around: Around::default(),
+        })
+    }
+
+    fn load_index(&mut self, file: &OpenFile) -> Result<()> {
+        let handle = self.footer.index;
+        if handle.length > 0 {
+            let index = IndexBlock::new(self.read_block(file, handle)?);
+            let index = index.map_err(malformed(file.path(), handle.offset))?;
+            if self.footer.index_depth == 2 {
+                self.partitions = (0..index.len()).map(|_| OnceLock::new()).collect();
+            }
+            self.index = Some(index);
+        }
+        Ok(())
+    }
+
+    fn load_fragments(&mut self, file: &OpenFile, meta: &FileMeta) -> Result<()> {
+        let handle = self.footer.range_tombstones;
+        if handle.length > 0 {
+            let decoded = range_tombstones::decode(&self.read_block(file, handle)?);
+            self.fragments = decoded
+                .ok_or_else(|| file.corrupt(handle.offset, "the range tombstones do not decode"))?;
+        }
+        if self.fragments.len() as u64 != meta.range_tombstones
+            || self.footer.entries != meta.entries
+        {
+            return Err(file.corrupt(0, "the counts differ from the manifest's"));
+        }
+        Ok(())
+    }
+
+    /// Sets memory of the cache aside, which [`SstableReader::pinned_bytes`] tells to give back.
+    fn pin(&self, cache: &Cache, bytes: u64) -> bool {
+        let pinned = cache.pin(bytes);
+        if pinned {
+            self.pinned.fetch_add(bytes, Ordering::Relaxed);
+        }
+        pinned
+    }
+
+    fn unpin(&self, cache: &Cache, bytes: u64) {
+        self.pinned.fetch_sub(bytes, Ordering::Relaxed);
+        cache.unpin(bytes);
+    }
+
+    pub(crate) fn pinned_bytes(&self) -> u64 {
+        self.pinned.load(Ordering::Relaxed)
+    }
+
+    /// Reads a block from the file and verifies it.
+    pub(super) fn read_block(&self, file: &OpenFile, handle: BlockHandle) -> Result<Bytes> {
+        let (mut stored, mut unpacked) = (Vec::new(), Vec::new());
+        let block = self.read_block_to(file, handle, &mut stored, &mut unpacked)?;
+        let length = block.len();
+        Ok(match unpacked.is_empty() {
+            true => Bytes::from(stored).slice(..length),
+            false => unpacked.into(),
+        })
+    }
+
+    /// The same, in memory that is at hand: the block is in either.
+    fn read_block_to<'a>(
+        &self,
+        file: &OpenFile,
+        handle: BlockHandle,
+        stored: &'a mut Vec<u8>,
+        unpacked: &'a mut Vec<u8>,
+    ) -> Result<&'a [u8]> {
+        let corrupt = |reason| file.corrupt(handle.offset, reason);
+        let with_trailer = handle.length.checked_add(TRAILER_BYTES as u64);
+        let with_trailer =
+            with_trailer.filter(|length| handle.offset.checked_add(*length).is_some());
+        let length = with_trailer.filter(|length| *length <= u64::from(super::BLOCK_BYTES_MAX));
+        let length = length.ok_or_else(|| corrupt("the length of the block is out of bounds"))?;
+        // Of memory that is used again only what it grows by is filled.
+        stored.resize(stored.len().max(length as usize), 1);
+        let stored = &mut stored[..length as usize];
+        let around = || self.around.of(handle.offset, self.length);
+        file.read_exact_around(handle.offset, stored, &around)?;
+        let (summed, sum) = stored.split_at(stored.len() - 8);
+        let sum = u64::from_le_bytes(sum.try_into().expect("eight bytes follow"));
+        if sum != checksum(self.number, handle.offset, &[summed]) {
+            return Err(corrupt("the checksum of the block does not match"));
+        }
+        let (payload, trailer) = summed.split_at(handle.length as usize);
+        let length = u32::from_le_bytes(trailer[1..5].try_into().expect("four bytes follow"));
+        decompress(payload, trailer[0], length, unpacked).map_err(corrupt)
+    }
+
+    pub(super) fn block(&self, cache: &Cache, handle: BlockHandle) -> Result<Bytes> {
+        match cache.present(self.number, handle.offset) {
+            Some(block) => Ok(block),
+            None => self.take_in(cache, handle),
+        }
+    }
+
+    /// Reads a block that the cache does not have, for it to keep.
+    fn take_in(&self, cache: &Cache, handle: BlockHandle) -> Result<Bytes> {
+        let block = self.read_block(&cache.file(self.number)?, handle)?;
+        cache.insert(self.number, handle.offset, block.clone());
+        Ok(block)
+    }
+
+    /// The partition that entry `at` of the root leads to; `None` if its entries lead to data blocks.
+    pub(super) fn partition(
+        &self,
+        cache: &Cache,
+        at: usize,
+    ) -> Result<Option<Partition<&IndexBlock>>> {
+        let (Some(slot), Some(root)) = (self.partitions.get(at), &self.index) else {
+            return Ok(None);
+        };
+        if let Some(pinned) = slot.get() {
+            return Ok(Some(Partition::Pinned(pinned)));
+        }
+        let handle = root.handle(at);
+        let decode = |block| {
+            let index = IndexBlock::new(block);
+            index.map_err(|error| self.malformed(cache, handle, error))
+        };
+        Ok(Some(if self.pin(cache, handle.length) {
+            let read = self.read_block(&cache.file(self.number)?, handle)?;
+            let read = decode(read)?;
+            Partition::Pinned(slot.get_or_init(|| read))
+        } else {
+            Partition::Loaded(decode(self.block(cache, handle)?)?)
+        }))
+    }
+
+    /// Takes the index into memory, as far as there is room, and the first block into the cache: what is left of rows that
+    /// were deleted from the front begins there.
+    pub(crate) fn warm(&self, cache: &Cache) {
+        let is_pinned = |at| matches!(self.partition(cache, at), Ok(Some(Partition::Pinned(_))));
+        (0..self.partitions.len()).all(is_pinned);
+        if let Some(index) = &self.index
+            && let Ok(Some(first)) = self.data_handle(cache, index, &[])
+        {
+            let _ = self.block(cache, first);
+        }
+    }
+
+    pub(super) fn malformed(
+        &self,
+        cache: &Cache,
+        handle: BlockHandle,
+        error: block::Malformed,
+    ) -> Error {
+        let name = FileName::Numbered(FileKind::Sstable, self.number);
+        malformed(&cache.directory().path_of(name), handle.offset)(error)
+    }
+
+    /// The newest deletion of a span that holds `key`, at or before `at`.
+    pub(crate) fn cover(&self, key: &[u8], at: SequenceNumber) -> Option<Cover> {
+        range_tombstones::cover(&self.fragments, key, at)
+    }
+
+    pub(crate) fn fragments(&self) -> &[Fragment] {
+        &self.fragments
+    }
+
+    /// `false` only if the file has no version of a key with this hash.
+    fn may_contain(&self, cache: &Cache, hash: u64) -> Result<bool> {
+        let handle = self.footer.filter;
+        if handle.length == 0 {
+            return Ok(true);
+        }
+        if let Some(filter) = self.filter.get() {
+            return Ok(filter::may_contain(filter, hash));
+        }
+        let filter = if self.pin(cache, handle.length) {
+            let read = cache
+                .file(self.number)
+                .and_then(|file| self.read_block(&file, handle));
+            let is_kept = matches!(&read, Ok(read) if self.filter.set(read.clone()).is_ok());
+            if !is_kept {
+                self.unpin(cache, handle.length);
+            }
+            read?
+        } else {
+            self.block(cache, handle)?
+        };
+        Ok(filter::may_contain(&filter, hash))
+    }
+
+    /// The newest version of `key` at or before `at`, of which `hash` is the hash.
+    pub(crate) fn get(
+        self: &Arc<Self>,
+        cache: &Cache,
+        key: &[u8],
+        hash: u64,
+        at: SequenceNumber,
+    ) -> Result<Option<Entry>> {
+        let Some(index) = &self.index else {
+            return Ok(None);
+        };
+        if !self.may_contain(cache, hash)? {
+            return Ok(None);
+        }
+        let Some(handle) = self.data_handle(cache, index, key)? else {
+            return Ok(None);
+        };
+        let find = |data: &[u8]| {
+            let found = block::find(data, key, at);
+            found.map_err(|error| self.malformed(cache, handle, error))
+        };
+        let here = match cache.present(self.number, handle.offset) {
+            None if cache.wants(self.number, handle.offset) => Some(self.take_in(cache, handle)?),
+            present => present,
+        };
+        let found = match here {
+            Some(data) => find(&data)?.keep(|value| data.slice(value)),
+            None => self.look_at(cache, handle, |data| {
+                Ok(find(data)?.keep(|value| Bytes::copy_from_slice(&data[value])))
+            })?,
+        };
+        match found {
+            Lookup::Found {
+                sequence,
+                kind,
+                value,
+            } => Ok(Some(Entry {
+                sequence,
+                kind,
+                value,
+            })),
+            Lookup::Absent => Ok(None),
+            // The versions of one key may fill several blocks.
+            Lookup::Behind => self.get_by_cursor(cache, key, at),
+        }
+    }
+
+    /// Reads a block that is not kept, in the thread's memory for such.
+    fn look_at<T>(
+        &self,
+        cache: &Cache,
+        handle: BlockHandle,
+        look: impl FnOnce(&[u8]) -> Result<T>,
+    ) -> Result<T> {
+        let file = cache.file(self.number)?;
+        cache.count_read();
+        SCRATCH.with_borrow_mut(|scratch| {
+            let Scratch { stored, unpacked } = scratch;
+            let looked = self
+                .read_block_to(&file, handle, stored, unpacked)
+                .and_then(look);
+            if stored.capacity().max(unpacked.capacity()) > SCRATCH_BYTES_MAX {
+                *scratch = Scratch::default();
+            }
+            looked
+        })
+    }
+
+    /// The block in which the first version of `key` stands, if there is one.
+    fn data_handle(
+        &self,
+        cache: &Cache,
+        root: &IndexBlock,
+        key: &[u8],
+    ) -> Result<Option<BlockHandle>> {
+        let seek = |index: &IndexBlock| {
+            let found = index.seek(key);
+            found.map_err(|error| self.malformed(cache, self.footer.index, error))
+        };
+        let found = seek(root)?;
+        let partition = self.partition(cache, found)?;
+        let (index, found) = match &partition {
+            None => (root, found),
+            Some(Partition::Pinned(index)) => (*index, seek(index)?),
+            Some(Partition::Loaded(index)) => (index, seek(index)?),
+        };
+        Ok((found < index.len()).then(|| index.handle(found)))
+    }
+
+    fn get_by_cursor(
+        self: &Arc<Self>,
+        cache: &Cache,
+        key: &[u8],
+        at: SequenceNumber,
+    ) -> Result<Option<Entry>> {
+        let mut cursor = SstableCursor::new(self.clone());
+        cursor.seek(cache, key, at)?;
+        let found = cursor.key().is_some_and(|found| found == key);
+        Ok(found.then(|| cursor.entry()))
+    }
+}
+
+fn read_footer(file: &OpenFile, number: u64, length: u64) -> Result<Footer> {
+    let offset = length - FOOTER_BYTES as u64;
+    let bytes = file.read_exact(offset, FOOTER_BYTES)?;
+    let summed = FOOTER_BYTES - 16;
+    let sum = u64::from_le_bytes(
+        bytes[summed..summed + 8]
+            .try_into()
+            .expect("eight bytes follow"),
+    );
+    if bytes[summed + 8..] != *FOOTER_MAGIC || sum != checksum(number, offset, &[&bytes[..summed]])
+    {
+        return Err(file.corrupt(offset, "the checksum of the footer does not match"));
+    }
+    let footer = decode_footer(&bytes).filter(|footer| matches!(footer.index_depth, 1 | 2));
+    footer.ok_or_else(|| file.corrupt(offset, "the footer does not decode"))
+}
+
+fn decode_footer(bytes: &[u8]) -> Option<Footer> {
+    let mut decoder = Decoder::new(bytes);
+    let mut handle = || {
+        Some(BlockHandle {
+            offset: decoder.u64()?,
+            length: decoder.u64()?,
+        })
+    };
+    let (index, filter, range_tombstones) = (handle()?, handle()?, handle()?);
+    let (entries, tombstones) = (decoder.u64()?, decoder.u64()?);
+    let _sequences = (decoder.u64()?, decoder.u64()?);
+    let index_depth = decoder.u32()?;
+    Some(Footer {
+        index,
+        filter,
+        range_tombstones,
+        index_depth,
+        entries,
+        tombstones,
+    })
+}

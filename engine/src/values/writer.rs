@@ -1,0 +1,448 @@
+//! ValueWriter: streams a value into the value log, a chunk at a time.
+
+use super::{CHUNK_HEADER_BYTES, Extent, Pin, Place, ValueLog, ValuePointer, filler_bytes};
+use crate::base::codec::checksum;
+use crate::fs::reserve::Room;
+use crate::fs::{PAGE_BYTES, PageBuffer};
+use crate::{Error, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Values up to here, when they are at hand as a whole, are one chunk: to verify any part of them is to read them all.
+const WHOLE_BYTES_MAX: usize = 4 << 20;
+
+const _: () = assert!(WHOLE_BYTES_MAX as u64 <= super::CHUNK_BYTES_MAX);
+
+/// Values up to here are copied behind their header: one call costs less than two.
+const JOINED_BYTES_MAX: usize = 16 << 10;
+
+/// Bytes of small values that are written in one write at most: short enough to be in the processor's cache still.
+const TOGETHER_BYTES_MAX: u64 = 96 << 10;
+/// So many are written in whole pages, so that the page cache can be passed by: a page that is new there may have to be fetched from
+/// the host first. What fills the pages before and behind them is a sixth of them at most.
+const IN_PAGES_BYTES_MIN: u64 = 48 << 10;
+
+/// Tells the values apart that this process has streamed.
+static WRITERS: AtomicU64 = AtomicU64::new(1);
+
+/// Streams a value of any size into the value log in bounded memory. Dropped unfinished, or never put in a batch, its
+/// bytes are garbage and collected.
+///
+/// Whoever must not wait for the disk takes [`ValueWriter::write`] apart: [`ValueWriter::fill`] only takes memory, a chunk that
+/// is full is taken out, written by another thread while the next one is filled, and added again.
+#[derive(Debug)]
+pub struct ValueWriter {
+    log: Arc<ValueLog>,
+    /// What it takes room from; `None` for what makes room.
+    room: Option<Arc<Room>>,
+    /// The record of a chunk that is not whole yet; its header is written last.
+    record: Option<PageBuffer>,
+    pointer: ValuePointer,
+    pins: Vec<Pin>,
+    number: u64,
+    /// Bytes of the value that were taken out to be written.
+    taken: u64,
+    /// Whether a chunk was added that is not the next one of this value.
+    is_misled: bool,
+}
+
+/// Which part of which value a chunk is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ChunkSlot {
+    writer: u64,
+    start: u64,
+}
+
+/// A chunk of a value, to be written where waiting for the disk holds up nobody.
+#[derive(Debug)]
+pub struct UnwrittenChunk {
+    log: Arc<ValueLog>,
+    room: Option<Arc<Room>>,
+    record: PageBuffer,
+    preferred: Option<u64>,
+    slot: ChunkSlot,
+}
+
+/// A chunk that lies in the value log, to be added to its value.
+#[derive(Debug)]
+pub struct WrittenChunk {
+    extent: Extent,
+    pin: Pin,
+    slot: ChunkSlot,
+}
+
+/// A value that lies in the value log and waits for the one batch that refers to it.
+#[derive(Debug)]
+pub struct LargeValue {
+    pub(crate) pointer: ValuePointer,
+    pub(crate) pins: Vec<Pin>,
+}
+
+impl LargeValue {
+    /// Length in bytes.
+    pub fn length(&self) -> u64 {
+        self.pointer.length
+    }
+
+    /// A value that is one chunk.
+    fn whole(extent: Extent, pin: Pin) -> LargeValue {
+        LargeValue {
+            pointer: ValuePointer {
+                chunk_bytes: extent.length,
+                length: extent.length,
+                extents: vec![extent],
+            },
+            pins: vec![pin],
+        }
+    }
+}
+
+impl ValueWriter {
+    pub(crate) fn new(log: Arc<ValueLog>) -> ValueWriter {
+        let chunk_bytes = log.chunk_bytes as u64;
+        ValueWriter {
+            log,
+            room: None,
+            record: None,
+            pointer: ValuePointer {
+                chunk_bytes,
+                length: 0,
+                extents: Vec::new(),
+            },
+            pins: Vec::new(),
+            number: WRITERS.fetch_add(1, Ordering::Relaxed),
+            taken: 0,
+            is_misled: false,
+        }
+    }
+
+    /// The value is something new, and has to leave a reserve free.
+    pub(crate) fn within(mut self, room: Arc<Room>) -> ValueWriter {
+        self.room = Some(room);
+        self
+    }
+
+    /// Appends to the value. Blocks for the disk.
+    pub fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            bytes = &bytes[self.fill(bytes)..];
+            if self.is_full() {
+                self.write_chunk()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends as many of the bytes as there is room for in the chunk that is being filled; answers how many. Does not block.
+    pub fn fill(&mut self, bytes: &[u8]) -> usize {
+        let log = &self.log;
+        let record = self.record.get_or_insert_with(|| log.empty_record());
+        let room = CHUNK_HEADER_BYTES + log.chunk_bytes - record.len();
+        let count = bytes.len().min(room);
+        record.extend(&bytes[..count]);
+        count
+    }
+
+    /// Whether there is no room in the chunk that is being filled.
+    pub fn is_full(&self) -> bool {
+        let whole = CHUNK_HEADER_BYTES + self.log.chunk_bytes;
+        let record = self.record.as_ref();
+        record.is_some_and(|record| record.len() == whole)
+    }
+
+    /// The chunk that is being filled, if there is anything in it: once it is full, or at the end of the value. It is to be written
+    /// and added before another one is taken.
+    pub fn take_chunk(&mut self) -> Option<UnwrittenChunk> {
+        let is_begun = |record: &mut PageBuffer| record.len() > CHUNK_HEADER_BYTES;
+        let record = self.record.take_if(is_begun)?;
+        let start = self.taken;
+        self.taken += (record.len() - CHUNK_HEADER_BYTES) as u64;
+        Some(UnwrittenChunk {
+            record,
+            slot: ChunkSlot {
+                writer: self.number,
+                start,
+            },
+            log: self.log.clone(),
+            room: self.room.clone(),
+            preferred: self.pointer.extents.last().map(|last| last.segment),
+        })
+    }
+
+    /// Appends a chunk that was taken out of this value. All but the last are full; any other chunk makes `finish` fail.
+    pub fn add(&mut self, chunk: WrittenChunk) {
+        let next = ChunkSlot {
+            writer: self.number,
+            start: self.pointer.length,
+        };
+        let is_behind_full = next.start.is_multiple_of(self.pointer.chunk_bytes);
+        if chunk.slot == next && is_behind_full {
+            self.add_extent(chunk.extent, chunk.pin);
+        } else {
+            self.is_misled = true;
+        }
+    }
+
+    /// Ends the value. Errors: `UnknownValue` if a chunk that was taken out was not added, or if one was added that was not the next. It is with the operating system on return; the batch that names it makes it as durable as itself.
+    pub fn finish(mut self) -> Result<LargeValue> {
+        self.write_chunk()?;
+        if self.is_misled || self.taken != self.pointer.length {
+            return Err(Error::UnknownValue);
+        }
+        debug_assert!(
+            ValuePointer::decode(&self.pointer.encode()).is_some(),
+            "the pointer would not decode, and its segments would be collected"
+        );
+        Ok(LargeValue {
+            pointer: self.pointer,
+            pins: self.pins,
+        })
+    }
+
+    fn write_chunk(&mut self) -> Result<()> {
+        if let Some(chunk) = self.take_chunk() {
+            self.add(chunk.write()?);
+        }
+        Ok(())
+    }
+
+    fn add_extent(&mut self, extent: Extent, pin: Pin) {
+        self.pointer.length += extent.length;
+        let chunk = self.pointer.chunk_bytes;
+        if let Some(last) = self.pointer.extents.last_mut() {
+            let taken = last.length + last.length.div_ceil(chunk) * CHUNK_HEADER_BYTES as u64;
+            if last.segment == extent.segment && last.offset + taken == extent.offset {
+                last.length += extent.length;
+                return;
+            }
+        }
+        self.pointer.extents.push(extent);
+        self.pins.push(pin);
+    }
+}
+
+impl UnwrittenChunk {
+    /// The bytes of the value that are in it.
+    pub fn payload(&self) -> &[u8] {
+        &self.record.bytes()[CHUNK_HEADER_BYTES..]
+    }
+
+    /// Writes it. Blocks for the disk.
+    pub fn write(mut self) -> Result<WrittenChunk> {
+        if let Some(room) = &self.room {
+            // What was written of the value so far is to be given back soon.
+            let retire = |_: &_| self.log.retire();
+            room.take(self.payload().len() as u64).inspect_err(retire)?;
+        }
+        let written = self.log.append_record(&mut self.record, self.preferred);
+        self.log.put_back(self.record);
+        let slot = self.slot;
+        written.map(|(extent, pin)| WrittenChunk { extent, pin, slot })
+    }
+}
+
+/// What stands before the bytes of a chunk, and the checksum in it.
+fn chunk_header(segment: u64, offset: u64, payload: &[u8]) -> ([u8; CHUNK_HEADER_BYTES], u64) {
+    let mut head = [0; CHUNK_HEADER_BYTES];
+    head[..4].copy_from_slice(&(payload.len() as u32).to_le_bytes());
+    let sum = checksum(segment, offset, &[&head[..4], payload]);
+    head[4..].copy_from_slice(&sum.to_le_bytes());
+    (head, sum)
+}
+
+impl Place {
+    /// A chunk record that is all there is here.
+    fn extent(&self, payload: usize) -> Extent {
+        Extent {
+            segment: self.segment.number,
+            offset: self.offset,
+            length: payload as u64,
+        }
+    }
+
+    /// Writes what fills the page before, if anything does; answers its checksum.
+    fn write_filler(&self) -> Result<u64> {
+        let offset = self.offset - self.filler;
+        let (record, sum) = filler_record(self.segment.number, offset, self.filler);
+        if !record.is_empty() {
+            self.segment.file.write(&record, offset)?;
+        }
+        Ok(sum)
+    }
+
+    /// Writes a chunk, which need not begin with a page; answers its checksum.
+    fn write(&self, payload: &[u8]) -> Result<u64> {
+        let file = &self.segment.file;
+        let (head, sum) = chunk_header(self.segment.number, self.offset, payload);
+        match payload.len() <= JOINED_BYTES_MAX {
+            true => file.write(&[&head, payload].concat(), self.offset)?,
+            false => {
+                file.write(&head, self.offset)?;
+                file.write(payload, self.offset + head.len() as u64)?;
+            }
+        }
+        Ok(sum)
+    }
+
+    /// Writes a chunk that stands behind room for its header, and what fills the page before; answers the sum of their checksums.
+    /// A whole chunk is not about to be read.
+    fn write_record(&self, record: &mut PageBuffer, is_whole: bool) -> Result<u64> {
+        let filler = self.write_filler()?;
+        let file = &self.segment.file;
+        let (room, payload) = record.bytes_mut().split_at_mut(CHUNK_HEADER_BYTES);
+        let (head, sum) = chunk_header(self.segment.number, self.offset, payload);
+        room.copy_from_slice(&head);
+        match is_whole {
+            true => file.write_large(record.bytes(), self.offset)?,
+            false => file.write(record.bytes(), self.offset)?,
+        }
+        Ok(filler.wrapping_add(sum))
+    }
+}
+
+impl ValueLog {
+    /// Memory for a chunk record, or for those of small values with what fills their last page.
+    fn buffer(&self) -> PageBuffer {
+        let together = TOGETHER_BYTES_MAX as usize + 2 * PAGE_BYTES;
+        let room = together.max(CHUNK_HEADER_BYTES + self.chunk_bytes);
+        self.buffers.pop().unwrap_or_else(|| PageBuffer::new(room))
+    }
+
+    fn put_back(&self, buffer: PageBuffer) {
+        // One too many goes.
+        let _ = self.buffers.push(buffer);
+    }
+
+    fn empty_record(&self) -> PageBuffer {
+        let mut record = self.buffer();
+        record.clear();
+        record.extend_zeros(CHUNK_HEADER_BYTES);
+        record
+    }
+
+    /// Appends a chunk that stands behind room for its header; `preferred` as for `reserve`.
+    fn append_record(
+        &self,
+        record: &mut PageBuffer,
+        preferred: Option<u64>,
+    ) -> Result<(Extent, Pin)> {
+        let payload = record.len() - CHUNK_HEADER_BYTES;
+        let is_whole = payload == self.chunk_bytes;
+        let in_pages = is_whole && record.len().is_multiple_of(PAGE_BYTES);
+        let place = self.reserve(record.len() as u64, preferred, in_pages)?;
+        let written = place.write_record(record, is_whole);
+        self.settle(&place, written)?;
+        Ok((place.extent(payload), place.pin))
+    }
+
+    /// Appends a chunk.
+    fn append(&self, payload: &[u8]) -> Result<LargeValue> {
+        let place = self.reserve(record_bytes(payload), None, false)?;
+        let written = place.write(payload);
+        self.settle(&place, written)?;
+        Ok(LargeValue::whole(place.extent(payload.len()), place.pin))
+    }
+
+    /// What has got a place is written, and the checksums in it add up to this; or it is not.
+    fn settle(&self, place: &Place, written: Result<u64>) -> Result<()> {
+        let segment = &place.segment;
+        match &written {
+            Ok(sum) => {
+                let bytes = place.filler + place.length;
+                segment.checksum.fetch_add(*sum, Ordering::Relaxed);
+                segment.written.fetch_add(bytes, Ordering::Release);
+            }
+            Err(_) => self.note_hole(segment),
+        }
+        written.map(|_| ())
+    }
+
+    /// Appends a value that is at hand as a whole: as one chunk, unless it is very large.
+    pub(crate) fn write_whole(self: &Arc<Self>, value: &[u8]) -> Result<LargeValue> {
+        if value.is_empty() || value.len() > WHOLE_BYTES_MAX {
+            let mut writer = ValueWriter::new(self.clone());
+            writer.write(value)?;
+            return writer.finish();
+        }
+        self.append(value)
+    }
+
+    /// As [`ValueLog::write_whole`] of each, in one write as far as they are small.
+    pub(crate) fn write_together(self: &Arc<Self>, values: &[&[u8]]) -> Result<Vec<LargeValue>> {
+        let is_small = |value: &&[u8]| (1..=JOINED_BYTES_MAX).contains(&value.len());
+        if !values.iter().all(is_small) {
+            let each = values.iter().map(|value| self.write_whole(value));
+            return each.collect();
+        }
+        let mut written = Vec::with_capacity(values.len());
+        let mut records = self.buffer();
+        let mut rest = values;
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let fits = |value: &&&[u8]| {
+                bytes += record_bytes(value);
+                bytes <= TOGETHER_BYTES_MAX
+            };
+            let (now, later) = rest.split_at(rest.iter().take_while(fits).count());
+            self.append_together(now, &mut records, &mut written)?;
+            rest = later;
+        }
+        self.put_back(records);
+        Ok(written)
+    }
+
+    /// Appends a chunk for each value; `records` is memory to put them together in.
+    fn append_together(
+        &self,
+        values: &[&[u8]],
+        records: &mut PageBuffer,
+        out: &mut Vec<LargeValue>,
+    ) -> Result<()> {
+        let bytes: u64 = values.iter().map(|value| record_bytes(value)).sum();
+        let in_pages = bytes >= IN_PAGES_BYTES_MIN;
+        let filler = if in_pages { filler_bytes(bytes) } else { 0 };
+        let place = self.reserve(bytes + filler, None, in_pages)?;
+        let segment = place.segment.number;
+        records.clear();
+        let mut sum = 0u64;
+        for value in values {
+            let offset = place.offset + records.len() as u64;
+            let (head, checksum) = chunk_header(segment, offset, value);
+            sum = sum.wrapping_add(checksum);
+            records.extend(&head);
+            records.extend(value);
+            let extent = Extent {
+                segment,
+                offset,
+                length: value.len() as u64,
+            };
+            out.push(LargeValue::whole(extent, place.pin.clone()));
+        }
+        let (last, checksum) = filler_record(segment, place.offset + bytes, filler);
+        records.extend(&last);
+        let written = place.write_filler().and_then(|before| {
+            let file = &place.segment.file;
+            match in_pages {
+                true => file.write_large(records.bytes(), place.offset)?,
+                false => file.write(records.bytes(), place.offset)?,
+            }
+            Ok(before.wrapping_add(sum).wrapping_add(checksum))
+        });
+        self.settle(&place, written)
+    }
+}
+
+/// A record of zeros that takes so many bytes, and its checksum; nothing if it takes none.
+fn filler_record(segment: u64, offset: u64, bytes: u64) -> (Vec<u8>, u64) {
+    let Some(zeros) = bytes.checked_sub(CHUNK_HEADER_BYTES as u64) else {
+        return (Vec::new(), 0);
+    };
+    let payload = vec![0; zeros as usize];
+    let (head, sum) = chunk_header(segment, offset, &payload);
+    ([&head[..], &payload].concat(), sum)
+}
+
+/// What a chunk takes of a segment.
+fn record_bytes(payload: &[u8]) -> u64 {
+    (CHUNK_HEADER_BYTES + payload.len()) as u64
+}

@@ -1,0 +1,108 @@
+//! The inputs of a merge: all versions of several runs of files, in one order.
+
+use crate::Result;
+use crate::base::key::SEQUENCE_MAX;
+use crate::tree::cache::Cache;
+use crate::tree::sstable::SstableCursor;
+use crate::tree::version::LiveFile;
+use std::sync::Arc;
+
+/// All versions of a run of files, in order.
+#[derive(Debug)]
+struct RunVersions<'a> {
+    files: std::slice::Iter<'a, Arc<LiveFile>>,
+    cursor: SstableCursor,
+}
+
+impl<'a> RunVersions<'a> {
+    /// A run has at least one file.
+    fn open(cache: &Cache, files: &'a [Arc<LiveFile>]) -> Result<RunVersions<'a>> {
+        let cursor = SstableCursor::new(files[0].reader()?.clone());
+        let files = files.iter();
+        let mut run = RunVersions { files, cursor };
+        run.settle(cache)?;
+        Ok(run)
+    }
+
+    fn next(&mut self, cache: &Cache) -> Result<()> {
+        self.cursor.next(cache)?;
+        self.settle(cache)
+    }
+
+    /// Goes to the next file while the present one has ended.
+    fn settle(&mut self, cache: &Cache) -> Result<()> {
+        while self.cursor.key().is_none() {
+            let Some(file) = self.files.next() else {
+                return Ok(());
+            };
+            self.cursor.switch(file.reader()?.clone());
+            self.cursor.seek(cache, &[], SEQUENCE_MAX)?;
+        }
+        Ok(())
+    }
+}
+
+/// The runs of a merge.
+#[derive(Debug)]
+pub(crate) struct Inputs<'a> {
+    runs: Vec<RunVersions<'a>>,
+    /// Which of them stands in the level that is written.
+    below: Option<usize>,
+    /// Those that have not ended, in the order of their versions: by key, and of one key the newest first.
+    order: Vec<usize>,
+}
+
+impl<'a> Inputs<'a> {
+    /// Each of `runs`, and `below`, is a list of files in key order.
+    pub(crate) fn open(
+        cache: &Cache,
+        runs: &'a [Vec<Arc<LiveFile>>],
+        below: &'a [Arc<LiveFile>],
+    ) -> Result<Inputs<'a>> {
+        let filled = runs.iter().map(Vec::as_slice).chain([below]);
+        let filled = filled.filter(|run| !run.is_empty());
+        let runs: Result<Vec<_>> = filled.map(|run| RunVersions::open(cache, run)).collect();
+        let runs = runs?;
+        let mut inputs = Inputs {
+            below: (!below.is_empty()).then(|| runs.len() - 1),
+            order: Vec::with_capacity(runs.len()),
+            runs,
+        };
+        for run in 0..inputs.runs.len() {
+            if inputs.runs[run].cursor.key().is_some() {
+                inputs.order.insert(0, run);
+                inputs.sink();
+            }
+        }
+        Ok(inputs)
+    }
+
+    /// The version that comes first, and whether it stands in the level that is written.
+    pub(crate) fn first(&self) -> Option<(&SstableCursor, bool)> {
+        let &run = self.order.first()?;
+        Some((&self.runs[run].cursor, self.below == Some(run)))
+    }
+
+    /// Leaves the version that comes first.
+    pub(crate) fn next(&mut self, cache: &Cache) -> Result<()> {
+        let run = &mut self.runs[self.order[0]];
+        run.next(cache)?;
+        match run.cursor.key() {
+            Some(_) => self.sink(),
+            None => drop(self.order.remove(0)),
+        }
+        Ok(())
+    }
+
+    /// Moves the first run behind those whose versions come before its own.
+    fn sink(&mut self) {
+        let sort = |place: usize| {
+            let cursor = &self.runs[self.order[place]].cursor;
+            (cursor.key(), std::cmp::Reverse(cursor.sequence()))
+        };
+        let first = sort(0);
+        let before = (1..self.order.len()).take_while(|&place| sort(place) < first);
+        let places = before.count();
+        self.order[..=places].rotate_left(1);
+    }
+}

@@ -1,0 +1,316 @@
+//! Compaction jobs: what was picked is done, and installed.
+
+use super::Retention;
+use super::below::Below;
+use super::merge::{Merge, MergeSpec};
+use super::picker::{self, Plan};
+use crate::stats::count;
+use crate::tree::keyspace::Tree;
+use crate::tree::version::{Field, FileMeta, LiveFile, VersionEdit};
+use crate::work::store::{Store, lock};
+use crate::{Config, Error, Result};
+use std::cmp::Reverse;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// From how many value-log segments one job copies values: an SSTable may point to gigabytes, and other jobs wait meanwhile.
+const SEGMENTS_AT_ONCE: usize = 4;
+
+/// What part of a full SSTable one is at least that a merge leaves alone although something comes right beside it.
+const SMALL_PART: u64 = 2;
+
+impl Store {
+    /// Does the most urgent compaction of any keyspace. Answers whether there was one. Called under `compacting`.
+    pub(crate) fn compact_one(&self) -> Result<bool> {
+        let retention = Retention::new(self.snapshots.boundaries());
+        let mut trees = self.trees();
+        // The fullest keyspace first: its writers may be waiting. Of several that are in shape another one is asked first each time.
+        let first = self.compactions.fetch_add(1, Ordering::Relaxed) % trees.len().max(1);
+        trees.rotate_left(first);
+        trees.sort_by_cached_key(|tree| {
+            Reverse(picker::fullness(&tree.view().version, &self.config))
+        });
+        for tree in trees {
+            if let Some(plan) = self.pick(&tree, &retention)? {
+                self.run_plan(&tree, plan, &[])?;
+                return Ok(true);
+            }
+        }
+        self.rewrite_wasteful()
+    }
+
+    /// Merges all SSTables of the keyspace into one run.
+    pub(crate) fn compact_all(&self, tree: &Tree) -> Result<()> {
+        let _guard = lock(&self.compacting);
+        let Some(plan) = picker::everything(&tree.view().version) else {
+            return Ok(());
+        };
+        let done = self.run_plan(tree, plan, &[]);
+        self.cache.remove_obsolete();
+        done.inspect_err(|error| self.note_failure(error))
+    }
+
+    fn pick(&self, tree: &Tree, retention: &Retention) -> Result<Option<Plan>> {
+        let view = tree.view();
+        let version = &view.version;
+        let mut spans = Vec::new();
+        for (level, file) in version
+            .files()
+            .filter(|(_, file)| file.meta.range_tombstones > 0)
+        {
+            let reader = file.reader()?;
+            spans.extend(picker::deleted_spans(level, reader.fragments(), retention));
+        }
+        let dense = tree.tombstone_percent_max();
+        let config = Config {
+            sstable_bytes: tree.sstable_bytes(&self.config),
+            ..self.config.clone()
+        };
+        Ok(picker::pick(
+            version,
+            &spans,
+            retention,
+            &config,
+            dense,
+            // What is about to come into level 0 is joined with the rest of it.
+            view.sealed.is_empty() && self.is_at_rest(),
+        ))
+    }
+
+    /// Percentage of garbage that a value-log segment may have: less at rest, when copying what is alive disturbs nobody, and
+    /// least when space is short.
+    pub(crate) fn garbage_percent_max(&self) -> u64 {
+        match self.room.is_short() {
+            true => 4,
+            false if self.is_at_rest() => 16,
+            false => 50,
+        }
+    }
+
+    /// Rewrites an SSTable that refers to a value-log segment with too much garbage, copying its values.
+    fn rewrite_wasteful(&self) -> Result<bool> {
+        if self.value_log.bytes() == 0 {
+            return Ok(false);
+        }
+        let percent = self.garbage_percent_max();
+        let references = self.value_references();
+        let mut wasteful = self.value_log.wasteful(&references, percent);
+        // When space is short: the copies of what is alive in one fit into the reserve.
+        let at_once = if self.room.is_short() {
+            1
+        } else {
+            SEGMENTS_AT_ONCE
+        };
+        wasteful.truncate(at_once);
+        if wasteful.is_empty() {
+            return Ok(false);
+        }
+        for tree in self.trees() {
+            if let Some(plan) = picker::referring(&tree.view().version, &wasteful) {
+                self.run_plan(&tree, plan, &wasteful)?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn run_plan(&self, tree: &Tree, plan: Plan, relocate: &[u64]) -> Result<()> {
+        let started = self.clock.now();
+        let (kind, inputs, outputs) = match plan {
+            Plan::Drop(files) => {
+                self.install(tree, &files, Vec::new())?;
+                ("drop", files, Vec::new())
+            }
+            Plan::Move(files, level) => {
+                let metas = files.iter().map(|file| (level, file.clone())).collect();
+                self.install_moved(tree, &files, metas)?;
+                ("move", files, Vec::new())
+            }
+            Plan::Merge { runs, below, level } => {
+                let small = tree.sstable_bytes(&self.config) / SMALL_PART;
+                let below = Below::divide(&self.cache.for_merge(), &runs, below, small)?;
+                let spec = MergeSpec {
+                    level,
+                    runs: &runs,
+                    below: &below.rewritten,
+                    cuts: below.cuts,
+                    relocate,
+                };
+                let outputs = self.merge(tree, &spec)?;
+                let runs = runs.into_iter().flatten();
+                ("merge", runs.chain(below.rewritten).collect(), outputs)
+            }
+            Plan::Split(file, level, cuts) => {
+                let spec = MergeSpec {
+                    level,
+                    runs: &[vec![file.clone()]],
+                    below: &[],
+                    cuts,
+                    relocate,
+                };
+                ("split", vec![file], self.merge(tree, &spec)?)
+            }
+        };
+        self.note_versions();
+        let written = outputs.iter().map(|meta: &FileMeta| meta.size).sum::<u64>();
+        count(&self.counters.compactions, 1);
+        count(&self.counters.compacted_bytes, written);
+        tracing::info!(
+            keyspace = &*tree.name,
+            kind,
+            files_in = inputs.len(),
+            bytes_in = inputs.iter().map(|file| file.meta.size).sum::<u64>(),
+            entries_in = inputs.iter().map(|file| file.meta.entries).sum::<u64>(),
+            files_out = outputs.len(),
+            bytes_out = written,
+            entries_out = outputs.iter().map(|meta| meta.entries).sum::<u64>(),
+            milliseconds = self.clock.now().saturating_sub(started).as_millis() as u64,
+            "compacted"
+        );
+        Ok(())
+    }
+
+    fn merge(&self, tree: &Tree, spec: &MergeSpec<'_>) -> Result<Vec<FileMeta>> {
+        let merged = Merge::new(self, tree, spec).run()?;
+        let runs = spec.runs.iter().flatten();
+        let inputs: Vec<Arc<LiveFile>> = runs.chain(spec.below).cloned().collect();
+        merged.install(|outputs| {
+            let added = outputs.iter().map(|meta| (spec.level, meta.clone()));
+            self.install(tree, &inputs, added.collect())
+        })
+    }
+
+    /// Replaces `removed` by `added`, in the manifest and then for readers; the removed files are discarded with their last reader.
+    fn install(
+        &self,
+        tree: &Tree,
+        removed: &[Arc<LiveFile>],
+        added: Vec<(usize, FileMeta)>,
+    ) -> Result<()> {
+        let live = |(level, meta): (usize, FileMeta)| {
+            let file = LiveFile::new(meta, self.cache.clone());
+            file.warm();
+            (level, Arc::new(file))
+        };
+        let added = added.into_iter().map(live).collect();
+        self.install_moved(tree, removed, added)?;
+        removed.iter().for_each(|file| file.mark_obsolete());
+        Ok(())
+    }
+
+    fn install_moved(
+        &self,
+        tree: &Tree,
+        removed: &[Arc<LiveFile>],
+        added: Vec<(usize, Arc<LiveFile>)>,
+    ) -> Result<()> {
+        let numbers: Vec<u64> = removed.iter().map(|file| file.meta.number).collect();
+        let is_new = |number: &u64| !numbers.contains(number);
+        let new: Vec<u64> = added
+            .iter()
+            .map(|(_, file)| file.meta.number)
+            .filter(is_new)
+            .collect();
+        let mut fields: Vec<Field> = numbers
+            .iter()
+            .map(|&number| Field::RemoveFile(tree.id, number))
+            .collect();
+        let add = |(level, file): &(usize, Arc<LiveFile>)| {
+            Field::AddFile(tree.id, *level as u32, file.meta.clone())
+        };
+        fields.extend(added.iter().map(add));
+        let mut manifest = lock(&self.manifest);
+        let version = self.next_version(tree, &numbers, added)?;
+        self.append_or_remove(&mut manifest, VersionEdit { fields }, &new)?;
+        tree.install(version, None);
+        Ok(())
+    }
+}
+
+impl Store {
+    /// Stops a merge when the store closes or has failed.
+    pub(super) fn check_mergeable(&self) -> Result<()> {
+        self.check_open()?;
+        match self.failure() {
+            Some(failure) => Err(failure.clone()),
+            None => Ok(()),
+        }
+    }
+
+    /// Stops writing, unless the failure passes.
+    pub(crate) fn note_failure(&self, error: &Error) {
+        if !matches!(error, Error::NoSpace { .. } | Error::Closed) {
+            self.fail(error);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fs::{ManualClock, MemoryFs};
+    use crate::work::store::Job;
+    use crate::{Batch, Config, Db, Environment, Keyspace, KeyspaceOptions};
+    use std::path::Path;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    #[test]
+    fn a_reader_that_is_the_last_to_use_a_file_does_not_remove_it() {
+        let fs = MemoryFs::volatile();
+        let environment = Environment::stepped(Arc::new(fs.clone()));
+        let db = Db::open_with("/data".as_ref(), Config::default(), environment).unwrap();
+        let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+        let put_and_flush = || {
+            let mut batch = Batch::new();
+            batch.put(&keyspace, b"key", b"value");
+            drop(db.write(batch).unwrap());
+            db.flush(&keyspace).unwrap();
+        };
+        let is_sstable = |path: &Path| path.extension().is_some_and(|kind| kind == "sst");
+        let sstables = || {
+            let files = fs.files().into_iter();
+            files.filter(|(path, _)| is_sstable(path)).count()
+        };
+        put_and_flush();
+        let view = keyspace.tree().view();
+        put_and_flush();
+        db.compact(&keyspace).unwrap();
+        assert_eq!(sstables(), 2, "the old one is in use");
+        drop(view);
+        assert_eq!(sstables(), 2);
+        db.step().unwrap();
+        assert_eq!(sstables(), 1);
+    }
+
+    #[test]
+    fn the_keyspace_that_is_fullest_is_compacted_first() {
+        for urgent in [0, 1] {
+            let clock = Arc::new(ManualClock::default());
+            let environment = Environment {
+                clock: clock.clone(),
+                ..Environment::stepped(Arc::new(MemoryFs::volatile()))
+            };
+            let config = Config {
+                level0_files_max: 4,
+                ..Config::default()
+            };
+            let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
+            let open = |name| db.keyspace(name, KeyspaceOptions::default()).unwrap();
+            let keyspaces = ["a", "b"].map(open);
+            for (index, keyspace) in keyspaces.iter().enumerate() {
+                for _ in 0..if index == urgent { 4 } else { 2 } {
+                    let mut batch = Batch::new();
+                    batch.put(keyspace, b"key", b"value");
+                    drop(db.write(batch).unwrap());
+                    db.flush(keyspace).unwrap();
+                }
+            }
+            // At rest the other one is joined too, but later.
+            clock.advance(Duration::from_secs(1));
+            assert_eq!(db.step().unwrap(), Some(Job::Compaction));
+            let files = |keyspace: &Keyspace| keyspace.tree().view().version.levels[0].len();
+            assert_eq!(files(&keyspaces[urgent]), 0, "keyspace {urgent}");
+            assert_eq!(files(&keyspaces[1 - urgent]), 2, "keyspace {urgent}");
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! One merge: reads its inputs in order, drops what nobody needs, writes SSTables.
+
+use super::inputs::Inputs;
+use super::{Retention, picker};
+use crate::Result;
+use crate::base::key::{Kind, SEQUENCE_MIN, SequenceNumber, is_before_end};
+use crate::tree::cache::Cache;
+use crate::tree::keyspace::Tree;
+use crate::tree::range_tombstones::{Fragment, RangeTombstones, clip};
+use crate::tree::sstable::{Compression, SstableCursor, SstableOptions, SstableWriter};
+use crate::tree::version::{FileMeta, LiveFile, Version};
+use crate::values::{Pin, ValuePointer, ValueReader, ValueWriter};
+use crate::work::flush::Covering;
+use crate::work::store::{Store, lock};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// After how many keys a merge lets others run. A thread that wakes beside it may wait for the next tick of the scheduler
+/// otherwise, which is milliseconds.
+const KEYS_PER_SLICE: u32 = 64;
+
+/// What part of a full SSTable a stretch of new keys has to be for an output to end behind it.
+const APPENDED_PART: u64 = 8;
+
+type File = Arc<LiveFile>;
+
+/// What a merge is to do.
+#[derive(Debug)]
+pub(crate) struct MergeSpec<'a> {
+    /// The level that it writes.
+    pub(crate) level: usize,
+    /// Lists of files in key order, the newest first.
+    pub(crate) runs: &'a [Vec<File>],
+    /// The files of the level itself that are merged.
+    pub(crate) below: &'a [File],
+    /// Where outputs have to begin, in order.
+    pub(crate) cuts: Vec<Vec<u8>>,
+    /// Value-log segments whose values are copied.
+    pub(crate) relocate: &'a [u64],
+}
+
+/// One merge under way.
+pub(crate) struct Merge<'a> {
+    store: &'a Store,
+    spec: &'a MergeSpec<'a>,
+    version: Arc<Version>,
+    options: SstableOptions,
+    sstable_bytes: u64,
+    retention: Retention,
+    cache: Cache,
+    /// The deleted spans of all inputs.
+    fragments: Vec<Fragment>,
+    writer: Option<SstableWriter>,
+    /// Where the present output begins; `None` for the first.
+    cut: Option<Vec<u8>>,
+    /// Where further ones have to begin, in order.
+    cuts: VecDeque<Vec<u8>>,
+    /// Bytes of the present output when something of the level itself was last met.
+    met: u64,
+    /// How many files of the next level end before the present key.
+    passed: usize,
+    /// Bytes of those that the present output lies over.
+    passed_bytes: u64,
+    numbers: Vec<u64>,
+    outputs: Vec<FileMeta>,
+    /// Keep the copies of relocated values until an installed SSTable refers to them.
+    pins: Vec<Pin>,
+    /// After how many keys others are let run.
+    slice_left: u32,
+}
+
+/// The output of a merge. Its pins protect relocated values that no installed SSTable refers to yet, so the files can only be
+/// had together with them: by installing.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Merged {
+    files: Vec<FileMeta>,
+    _pins: Vec<Pin>,
+}
+
+impl Merged {
+    /// Hands the files to `install`, and drops the pins once it has returned.
+    pub(crate) fn install(
+        self,
+        install: impl FnOnce(&[FileMeta]) -> Result<()>,
+    ) -> Result<Vec<FileMeta>> {
+        install(&self.files)?;
+        Ok(self.files)
+    }
+}
+
+impl<'a> Merge<'a> {
+    pub(crate) fn new(store: &'a Store, tree: &Tree, spec: &'a MergeSpec<'a>) -> Merge<'a> {
+        Merge {
+            store,
+            spec,
+            version: tree.view().version.clone(),
+            options: SstableOptions {
+                block_bytes: tree.block_bytes(&store.config),
+                compression: tree.compression().unwrap_or(Compression::Zstd),
+            },
+            sstable_bytes: tree.sstable_bytes(&store.config),
+            retention: Retention::new(store.snapshots.boundaries()),
+            cache: store.cache.for_merge(),
+            fragments: Vec::new(),
+            writer: None,
+            cut: None,
+            cuts: spec.cuts.clone().into(),
+            met: 0,
+            passed: 0,
+            passed_bytes: 0,
+            numbers: Vec::new(),
+            outputs: Vec::new(),
+            pins: Vec::new(),
+            slice_left: KEYS_PER_SLICE,
+        }
+    }
+
+    /// Runs the merge. A merge that fails leaves no files.
+    pub(crate) fn run(mut self) -> Result<Merged> {
+        match self.merge() {
+            Ok(()) => Ok(Merged {
+                files: self.outputs,
+                _pins: self.pins,
+            }),
+            Err(error) => {
+                let numbers = self.numbers.iter();
+                numbers.for_each(|&number| self.store.remove_sstable(number));
+                Err(error)
+            }
+        }
+    }
+
+    fn merge(&mut self) -> Result<()> {
+        self.fragments = self.merge_fragments()?;
+        let fragments = self.fragments.clone();
+        let mut covering = Covering::new(&fragments);
+        let mut inputs = Inputs::open(&self.cache, self.spec.runs, self.spec.below)?;
+        let mut key = Vec::new();
+        let mut begun = false;
+        let (mut newer, mut covered_by) = (None, None);
+        while let Some((cursor, is_below)) = inputs.first() {
+            let here = cursor
+                .key()
+                .expect("a run that comes first is on a version");
+            if !begun || key != here {
+                begun = true;
+                key.clear();
+                key.extend_from_slice(here);
+                newer = None;
+                covered_by = covering.of(&key);
+                self.begin_key(&key, is_below)?;
+            }
+            let (sequence, kind) = (cursor.sequence(), cursor.kind());
+            let bottom = || picker::is_bottom(&self.version, self.spec.level, &key);
+            if self
+                .retention
+                .keeps(&mut newer, (sequence, kind), covered_by, bottom)
+            {
+                // With nothing older left, and no deletion to compare it with, the number says nothing any more.
+                let is_plain = covered_by.is_none() && self.retention.is_seen_by_all(sequence);
+                let sequence = if is_plain && bottom() {
+                    SEQUENCE_MIN
+                } else {
+                    sequence
+                };
+                self.write(&key, sequence, cursor)?;
+            }
+            inputs.next(&self.cache)?;
+        }
+        while let Some(cut) = self.cuts.pop_front() {
+            self.finish_output(Some(&cut))?;
+        }
+        self.finish_output(None)?;
+        if !self.pins.is_empty() {
+            self.store
+                .value_log
+                .sync()
+                .inspect_err(|error| self.store.fail(error))?;
+        }
+        self.store.directory.sync()
+    }
+
+    /// The deleted spans of all inputs that are still needed for what lies below. What they cover among the inputs goes
+    /// by all of them, so the dropped ones are kept until the merge ends; `finish_output` sorts them out.
+    fn merge_fragments(&self) -> Result<Vec<Fragment>> {
+        let mut all = RangeTombstones::default();
+        let files = self.spec.runs.iter().flatten().chain(self.spec.below);
+        for file in files.filter(|file| file.meta.range_tombstones > 0) {
+            for fragment in file.reader()?.fragments() {
+                for &sequence in &fragment.sequences {
+                    all.insert(&fragment.start, fragment.end.as_ref(), sequence, 0);
+                }
+            }
+        }
+        Ok(all.fragments())
+    }
+
+    /// Between keys an output is ended where it should, and the merge itself if the store wants to close. `is_below`: the
+    /// key's newest version stands in the level itself.
+    fn begin_key(&mut self, key: &[u8], is_below: bool) -> Result<()> {
+        self.store.check_mergeable()?;
+        self.slice_left -= 1;
+        if self.slice_left == 0 {
+            self.slice_left = KEYS_PER_SLICE;
+            self.store.give_way();
+        }
+        while let Some(cut) = self.cuts.pop_front_if(|cut| cut[..] <= *key) {
+            self.finish_output(Some(&cut))?;
+        }
+        self.pass_files_of_next_level(key);
+        let bytes = self.writer.as_ref().map_or(0, SstableWriter::bytes);
+        if bytes == 0 {
+            // What lies before the first key of an output does not lie below it.
+            self.passed_bytes = 0;
+        }
+        let is_full = bytes >= self.sstable_bytes;
+        let is_wide = self.passed_bytes > self.sstable_bytes.saturating_mul(picker::BELOW_MAX);
+        // A long stretch of nothing but new keys has ended: more of them will come to the same place. If an output ends here,
+        // they come between files.
+        let appended = bytes.saturating_sub(self.met);
+        let was_appended = is_below && appended >= self.sstable_bytes / APPENDED_PART;
+        if bytes > 0 && (is_full || is_wide || was_appended) {
+            self.finish_output(Some(key))?;
+        }
+        if is_below {
+            self.met = self.writer.as_ref().map_or(0, SstableWriter::bytes);
+        }
+        Ok(())
+    }
+
+    /// Counts what the present output lies over: a merge that takes it further down has to rewrite much of that.
+    fn pass_files_of_next_level(&mut self, key: &[u8]) {
+        let next = self.version.levels.get(self.spec.level + 1);
+        let rest = next.and_then(|files| files.get(self.passed..));
+        let ended = rest.into_iter().flatten().take_while(|file| {
+            let end = file.meta.range.end.as_deref();
+            !is_before_end(key, end)
+        });
+        for file in ended {
+            self.passed += 1;
+            self.passed_bytes += file.meta.size;
+        }
+    }
+
+    fn write(
+        &mut self,
+        key: &[u8],
+        sequence: SequenceNumber,
+        cursor: &SstableCursor,
+    ) -> Result<()> {
+        let kind = cursor.kind();
+        if kind == Kind::Large
+            && let Some(moved) = self.relocate(cursor.value_slice())?
+        {
+            return self.writer()?.add(key, sequence, kind, &moved);
+        }
+        self.writer()?
+            .add(key, sequence, kind, cursor.value_slice())
+    }
+
+    fn writer(&mut self) -> Result<&mut SstableWriter> {
+        if self.writer.is_none() {
+            let number = lock(&self.store.manifest).next_file();
+            self.numbers.push(number);
+            let (directory, id) = (&self.store.directory, self.store.store_id);
+            self.writer = Some(SstableWriter::create(directory, id, number, self.options)?);
+        }
+        Ok(self.writer.as_mut().expect("it was just made"))
+    }
+
+    /// Ends the present output before `next`, the first key of the next one.
+    fn finish_output(&mut self, next: Option<&[u8]>) -> Result<()> {
+        let parts = clip(&self.fragments, self.cut.as_deref(), next);
+        let keep = |fragment: Fragment| {
+            let bottom = picker::is_bottom_span(&self.version, self.spec.level, &fragment);
+            self.retention.keep_fragment(fragment, bottom)
+        };
+        let parts: Vec<Fragment> = parts.into_iter().filter_map(keep).collect();
+        if self.writer.is_some() || !parts.is_empty() {
+            self.writer()?;
+            let writer = self.writer.take().expect("it was just made");
+            self.outputs.push(writer.finish(&parts)?);
+        }
+        (self.met, self.passed_bytes) = (0, 0);
+        self.cut = next.map(<[u8]>::to_vec);
+        Ok(())
+    }
+
+    /// Copies the value to the end of the value log if it lies in a segment that shall become free. Answers the pointer to the
+    /// copy.
+    fn relocate(&mut self, pointer: &[u8]) -> Result<Option<Vec<u8>>> {
+        let Some(pointer) =
+            ValuePointer::decode(pointer).filter(|_| !self.spec.relocate.is_empty())
+        else {
+            return Ok(None);
+        };
+        if !pointer
+            .references()
+            .any(|(segment, _)| self.spec.relocate.contains(&segment))
+        {
+            return Ok(None);
+        }
+        let log = &self.store.value_log;
+        let reader = ValueReader::open(log.clone(), pointer)?;
+        let mut writer = ValueWriter::new(log.clone());
+        let mut offset = 0;
+        while offset < reader.length() {
+            let part = reader.read_file_at(offset)?;
+            writer.write(&part)?;
+            offset += part.len() as u64;
+        }
+        let copy = writer.finish()?;
+        self.pins.extend(copy.pins);
+        Ok(Some(copy.pointer.encode()))
+    }
+}

@@ -1,0 +1,593 @@
+//! Picker: what to compact next. Pure: it looks at a version and at limits, and does no I/O.
+//!
+//! In order of urgency: files that a newer range tombstone covers wholly (dropped unread); too many files in level 0, or a
+//! level over its size, whichever is more so; files full of tombstones, which slow down scans; and while hardly anything is
+//! written, files that can join the run below them at a fair price, so that readers find few runs. A level weighs its
+//! SSTables and the values in the value log that they refer to: so overwritten pointers meet, and garbage in the value log is
+//! found, as soon as if the values stood in the SSTables. No plan rewrites more than a bounded part of a large level: a file over more than that is cut
+//! first.
+
+use super::Retention;
+use crate::base::key::{SequenceNumber, is_before_end, later_end};
+use crate::tree::range_tombstones::Fragment;
+use crate::tree::version::{LEVELS, LiveFile, Version};
+use crate::{Config, KeyRange};
+use bytes::Bytes;
+use std::sync::Arc;
+
+type File = Arc<LiveFile>;
+
+/// What to do.
+#[derive(Debug)]
+pub(crate) enum Plan {
+    /// Remove files, all of whose contents are deleted.
+    Drop(Vec<File>),
+    /// Put files into a deeper level as they are.
+    Move(Vec<File>, usize),
+    /// Merge runs, each a list of files in key order, into a level. Of the files `below`, which stand in that level, only those
+    /// that the runs have something for.
+    Merge {
+        runs: Vec<Vec<File>>,
+        below: Vec<File>,
+        level: usize,
+    },
+    /// Cut a file of a level in parts, which begin at these keys.
+    Split(File, usize, Vec<Vec<u8>>),
+}
+
+/// A span that a file says is deleted, as all readers see it.
+#[derive(Debug)]
+pub(crate) struct DeletedSpan {
+    level: usize,
+    start: Bytes,
+    end: Option<Bytes>,
+    /// Everything in the span with a smaller sequence number is deleted.
+    sequence: SequenceNumber,
+}
+
+/// The spans of one file that all readers see as deleted; neighbours are joined.
+pub(crate) fn deleted_spans(
+    level: usize,
+    fragments: &[Fragment],
+    retention: &Retention,
+) -> Vec<DeletedSpan> {
+    let mut spans: Vec<DeletedSpan> = Vec::new();
+    for fragment in fragments {
+        let seen = fragment
+            .sequences
+            .iter()
+            .copied()
+            .find(|&sequence| retention.is_seen_by_all(sequence));
+        let Some(sequence) = seen else { continue };
+        match spans.last_mut() {
+            Some(last) if last.end.as_ref() == Some(&fragment.start) => {
+                last.end = fragment.end.clone();
+                last.sequence = last.sequence.min(sequence);
+            }
+            _ => spans.push(DeletedSpan {
+                level,
+                start: fragment.start.clone(),
+                end: fragment.end.clone(),
+                sequence,
+            }),
+        }
+    }
+    spans
+}
+
+impl DeletedSpan {
+    fn covers(&self, file: &File) -> bool {
+        let range = &file.meta.range;
+        let ends_inside = match (&self.end, &range.end) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(span), Some(file)) => file[..] <= span[..],
+        };
+        self.start[..] <= range.start[..] && ends_inside && file.meta.sequence_max < self.sequence
+    }
+}
+
+/// The next thing to do, if any. `is_at_rest` says that hardly anything is written.
+pub(crate) fn pick(
+    version: &Version,
+    spans: &[DeletedSpan],
+    retention: &Retention,
+    config: &Config,
+    tombstone_percent_max: u64,
+    is_at_rest: bool,
+) -> Option<Plan> {
+    covered(version, spans)
+        .or_else(|| full_level(version, config))
+        .or_else(|| tombstones(version, retention, config, tombstone_percent_max))
+        .or_else(|| values(version, config))
+        .or_else(|| is_at_rest.then(|| joinable(version, config)).flatten())
+}
+
+fn covered(version: &Version, spans: &[DeletedSpan]) -> Option<Plan> {
+    let is_covered = |(level, file): &(usize, &File)| {
+        let mut above = spans
+            .iter()
+            .filter(|span| span.level < *level || *level == 0);
+        above.any(|span| span.covers(file))
+    };
+    if spans.is_empty() {
+        return None;
+    }
+    let files: Vec<File> = version
+        .files()
+        .filter(is_covered)
+        .map(|(_, file)| file.clone())
+        .collect();
+    (!files.is_empty()).then_some(Plan::Drop(files))
+}
+
+/// How full level 0 is, in thousandths; `None` if it is in shape.
+fn fullness_of_level0(version: &Version, config: &Config) -> Option<u128> {
+    let files = &version.levels[0];
+    let values: u64 = files.iter().map(|file| file.meta.value_bytes()).sum();
+    let heavy = files.len() > 1 && values > config.level_bytes_base;
+    let files_max = config.level0_files_max;
+    let many = files.len() >= files_max;
+    let fullness = share(files.len() as u64, files_max as u64);
+    (many || heavy).then(|| fullness.max(share(values, config.level_bytes_base)))
+}
+
+fn share(part: u64, whole: u64) -> u128 {
+    u128::from(part) * 1000 / u128::from(whole.max(1))
+}
+
+/// Merges all of level 0 downwards, or moves it there if nothing overlaps and the files are of a fair size.
+fn down_from_level0(version: &Version, config: &Config) -> Plan {
+    let files = &version.levels[0];
+    let (target, below) = below_level0(version);
+    let disjoint = || {
+        let pairs = files.iter().enumerate();
+        pairs.clone().all(|(i, a)| {
+            files[i + 1..]
+                .iter()
+                .all(|b| !a.meta.overlaps(&b.meta.range))
+        })
+    };
+    let fair = |file: &File| file.meta.size >= config.sstable_bytes / 4 && is_plain(file);
+    if below.is_empty() && files.iter().all(fair) && disjoint() {
+        return Plan::Move(files.clone(), target);
+    }
+    let runs = files.iter().map(|file| vec![file.clone()]).collect();
+    Plan::Merge {
+        runs,
+        below,
+        level: target,
+    }
+}
+
+/// The level that level 0 is merged into, and the files there that it overlaps: the first level in use if their size is fair,
+/// otherwise level 1.
+fn below_level0(version: &Version) -> (usize, Vec<File>) {
+    let files = &version.levels[0];
+    let range = union(files);
+    let below = |level: usize| (level, overlapping(&version.levels[level], &range));
+    (1..LEVELS)
+        .find(|&level| !version.levels[level].is_empty())
+        .map(below)
+        .filter(|(_, below)| is_fair(files, below))
+        .unwrap_or_else(|| below(1))
+}
+
+/// How many times as large as what joins them the files may be that are rewritten for it.
+const JOINED_MAX: u64 = 4;
+
+fn size(files: &[File]) -> u64 {
+    files.iter().map(|file| file.meta.size).sum()
+}
+
+/// Whether `files` are large enough to be merged with those that they overlap below.
+fn is_fair(files: &[File], below: &[File]) -> bool {
+    size(below) <= size(files).saturating_mul(JOINED_MAX)
+}
+
+/// Files that join the next run at a fair price: all of level 0, or a file of a level above another one in use.
+fn joinable(version: &Version, config: &Config) -> Option<Plan> {
+    let newest = &version.levels[0];
+    let (_, below) = below_level0(version);
+    if newest.len() + below.len().min(1) > 1 && is_fair(newest, &below) {
+        return Some(down_from_level0(version, config));
+    }
+    (1..LEVELS - 1)
+        .filter(|&level| !version.levels[level + 1].is_empty())
+        .flat_map(|level| version.levels[level].iter().map(move |file| (level, file)))
+        .find(|(level, file)| {
+            let below = overlapping(&version.levels[level + 1], &file.meta.range);
+            is_fair(std::slice::from_ref(*file), &below)
+        })
+        .map(|(level, file)| down(version, level, file, config))
+}
+
+/// Whether there is nothing in the file that a merge would drop at the bottom.
+fn is_plain(file: &File) -> bool {
+    file.meta.tombstones == 0 && file.meta.range_tombstones == 0
+}
+
+fn weight(file: &File) -> u64 {
+    file.meta.size + file.meta.value_bytes()
+}
+
+/// Takes something off the level that is most over what it may hold. If it was always the first of them, the next one would
+/// grow for as long as much is written, and with it every merge into it.
+fn full_level(version: &Version, config: &Config) -> Option<Plan> {
+    match fullest_level(version, config)?.1 {
+        0 => Some(down_from_level0(version, config)),
+        level => cheapest_down(version, level, config),
+    }
+}
+
+/// How full the fullest level is that is to be relieved, in thousandths; 0 if all are in shape.
+pub(crate) fn fullness(version: &Version, config: &Config) -> u128 {
+    fullest_level(version, config).map_or(0, |(fullness, _)| fullness)
+}
+
+/// The level that is most over what it may hold, and how full it is; of two that are equally full the upper one.
+fn fullest_level(version: &Version, config: &Config) -> Option<(u128, usize)> {
+    let limits = level_limits(version, config);
+    let fullness = |level: usize| {
+        let weights: u64 = version.levels[level].iter().map(weight).sum();
+        match level {
+            0 => fullness_of_level0(version, config),
+            _ => (weights > limits[level]).then(|| share(weights, limits[level])),
+        }
+    };
+    let full = (0..LEVELS - 1)
+        .rev()
+        .filter_map(|level| Some((fullness(level)?, level)));
+    full.max_by_key(|&(fullness, _)| fullness)
+}
+
+/// Takes the file down that is cheapest to merge for what it takes off the level.
+fn cheapest_down(version: &Version, level: usize, config: &Config) -> Option<Plan> {
+    let cost = |file: &&File| {
+        let below = size(&overlapping(&version.levels[level + 1], &file.meta.range));
+        (u128::from(below) << 20) / u128::from(weight(file).max(1))
+    };
+    let cheapest = version.levels[level].iter().min_by_key(cost);
+    cheapest.map(|file| down(version, level, file, config))
+}
+
+/// How much each level may hold. A level above the deepest one in use is at most a `level_ratio`-th of the one below it, or
+/// the size of level 1 if that is more: so nearly all stands in the deepest level, and what it overwrites takes little
+/// space, however much the deepest level itself holds of what it may.
+fn level_limits(version: &Version, config: &Config) -> [u64; LEVELS] {
+    let ratio = config.level_ratio;
+    let base = config.level_bytes_base;
+    let deepest = (1..LEVELS)
+        .rev()
+        .find(|&level| !version.levels[level].is_empty());
+    let deepest = deepest.unwrap_or(1);
+    let mut limits = [base; LEVELS];
+    for level in 2..LEVELS {
+        limits[level] = limits[level - 1].saturating_mul(ratio);
+    }
+    let mut target: u64 = version.levels[deepest].iter().map(weight).sum();
+    for level in (1..deepest).rev() {
+        target /= ratio;
+        limits[level] = limits[level].min(target.max(base));
+    }
+    limits
+}
+
+/// How much one file may be merged with, in SSTables of full size. While a merge runs there is no other one: level 0 grows, and
+/// in the end writers wait.
+pub(super) const BELOW_MAX: u64 = 16;
+
+fn down(version: &Version, level: usize, file: &File, config: &Config) -> Plan {
+    let below = overlapping(&version.levels[level + 1], &file.meta.range);
+    let last = version.levels[level + 2..].iter().all(Vec::is_empty);
+    if below.is_empty() && (!last || is_plain(file)) {
+        return Plan::Move(vec![file.clone()], level + 1);
+    }
+    let cuts = cuts(&below, config.sstable_bytes.saturating_mul(BELOW_MAX));
+    match cuts.is_empty() {
+        true => Plan::Merge {
+            runs: vec![vec![file.clone()]],
+            below,
+            level: level + 1,
+        },
+        // A few rows may lie over everything there is: then each part of them goes down by itself.
+        false => Plan::Split(file.clone(), level, cuts),
+    }
+}
+
+/// Where what lies over these files is to be cut, so that each part lies over `bytes_max` of them, or a single one.
+fn cuts(below: &[File], bytes_max: u64) -> Vec<Vec<u8>> {
+    let mut cuts = Vec::new();
+    let mut bytes = 0;
+    for file in below {
+        if bytes > 0 && bytes + file.meta.size > bytes_max {
+            cuts.push(file.meta.range.start.clone());
+            bytes = 0;
+        }
+        bytes += file.meta.size;
+    }
+    cuts
+}
+
+/// Files whose tombstones slow down scans, and that all readers see: they go down, and vanish at the bottom.
+fn tombstones(
+    version: &Version,
+    retention: &Retention,
+    config: &Config,
+    percent_max: u64,
+) -> Option<Plan> {
+    let is_dense = |file: &&File| {
+        let meta = &file.meta;
+        let dense = meta.tombstones > 0
+            && meta.tombstones.saturating_mul(100) >= meta.entries.saturating_mul(percent_max);
+        (dense || meta.range_tombstones > 0) && retention.is_seen_by_all(meta.sequence_max)
+    };
+    if version.levels[0].iter().any(|file| is_dense(&file)) {
+        return Some(down_from_level0(version, config));
+    }
+    let dense = (1..LEVELS).flat_map(|level| {
+        let files = version.levels[level].iter().filter(is_dense);
+        files.map(move |file| (level, file))
+    });
+    for (level, file) in dense {
+        let deeper = &version.levels[level + 1..];
+        let is_bottom = deeper
+            .iter()
+            .all(|files| overlapping(files, &file.meta.range).is_empty());
+        if is_bottom {
+            return Some(rewrite(level, file));
+        }
+        if frees_enough(version, level, file) {
+            return Some(down(version, level, file, config));
+        }
+    }
+    None
+}
+
+/// How many bytes may be rewritten for one that tombstones free.
+const REWRITTEN_MAX: u64 = 64;
+
+/// Whether going down is worth it for the tombstones of a file: each is taken to free a row, and its value, of the average size
+/// that those below have. A few tombstones all over a large level wait for others.
+fn frees_enough(version: &Version, level: usize, file: &File) -> bool {
+    let below = overlapping(&version.levels[level + 1], &file.meta.range);
+    let entries: u64 = below.iter().map(|file| file.meta.entries).sum();
+    let weights: u64 = below.iter().map(weight).sum();
+    let freed = (weights / entries.max(1)).saturating_mul(file.meta.tombstones);
+    file.meta.range_tombstones > 0 || freed.saturating_mul(REWRITTEN_MAX) >= size(&below)
+}
+
+/// Overwritten values keep their space until their pointers meet. While the pointers above the deepest level that has any
+/// stand for more than half of what that level's do, and moving them is cheap, they go down; if it costs next to nothing,
+/// because there is little but pointers in the files, always.
+fn values(version: &Version, config: &Config) -> Option<Plan> {
+    let bytes = |files: &[File]| {
+        files
+            .iter()
+            .map(|file| file.meta.value_bytes())
+            .sum::<u64>()
+    };
+    let deepest = (0..LEVELS)
+        .rev()
+        .find(|&level| bytes(&version.levels[level]) > 0)?;
+    let above: u64 = version.levels[..deepest]
+        .iter()
+        .map(|files| bytes(files))
+        .sum();
+    if deepest == 0 || above < config.value_segment_bytes / 4 {
+        return None;
+    }
+    let share = match above > bytes(&version.levels[deepest]) / 2 {
+        true => above / 8,
+        false => above / 64,
+    };
+    let cheap = |files: &[File]| size(files) < share;
+    let level = (0..deepest).find(|&level| bytes(&version.levels[level]) > 0)?;
+    let range = union(&version.levels[level]);
+    let below = overlapping(&version.levels[level + 1], &range);
+    if !cheap(&version.levels[level]) || !cheap(&below) {
+        return None;
+    }
+    match level {
+        0 => Some(down_from_level0(version, config)),
+        _ => {
+            let largest = version.levels[level]
+                .iter()
+                .max_by_key(|file| file.meta.value_bytes())?;
+            Some(down(version, level, largest, config))
+        }
+    }
+}
+
+/// Everything into one run at the deepest level in use.
+pub(crate) fn everything(version: &Version) -> Option<Plan> {
+    let deepest = version.files().map(|(level, _)| level).max()?.max(1);
+    let mut runs: Vec<Vec<File>> = version.levels[0]
+        .iter()
+        .map(|file| vec![file.clone()])
+        .collect();
+    runs.extend(
+        version.levels[1..]
+            .iter()
+            .filter(|files| !files.is_empty())
+            .cloned(),
+    );
+    Some(Plan::Merge {
+        runs,
+        below: Vec::new(),
+        level: deepest,
+    })
+}
+
+/// A file that refers to one of these value-log segments, to be rewritten where it is.
+pub(crate) fn referring(version: &Version, segments: &[u64]) -> Option<Plan> {
+    let refers = |(_, file): &(usize, &File)| {
+        let mut references = file.meta.references.iter();
+        references.any(|(segment, _)| segments.contains(segment))
+    };
+    let (level, file) = version.files().find(refers)?;
+    Some(rewrite(level, file))
+}
+
+fn rewrite(level: usize, file: &File) -> Plan {
+    Plan::Merge {
+        runs: vec![vec![file.clone()]],
+        below: Vec::new(),
+        level,
+    }
+}
+
+/// The files of a level, not of level 0, that reach into `range`.
+fn overlapping(files: &[File], range: &KeyRange) -> Vec<File> {
+    files[crate::tree::version::overlapping(files, range)].to_vec()
+}
+
+fn union(files: &[File]) -> KeyRange {
+    let start = files.iter().map(|file| &file.meta.range.start).min();
+    let mut end: Option<&[u8]> = Some(&[]);
+    for file in files {
+        end = later_end(end, file.meta.range.end.as_deref());
+    }
+    KeyRange {
+        start: start.cloned().unwrap_or_default(),
+        end: end.map(<[u8]>::to_vec),
+    }
+}
+
+/// Whether no level below `level` can hold an older version of `key`.
+pub(crate) fn is_bottom(version: &Version, level: usize, key: &[u8]) -> bool {
+    // A file of level 0 may be older than another: there nothing is known to be the oldest.
+    level > 0
+        && version.levels[level + 1..]
+            .iter()
+            .all(|files| crate::tree::version::file_of(files, key).is_none())
+}
+
+/// Whether no level below `level` can hold older versions in the span of the fragment.
+pub(crate) fn is_bottom_span(version: &Version, level: usize, fragment: &Fragment) -> bool {
+    let overlaps = |file: &File| {
+        let range = &file.meta.range;
+        is_before_end(&fragment.start, range.end.as_deref())
+            && is_before_end(&range.start, fragment.end.as_deref())
+    };
+    level > 0 && !version.levels[level + 1..].iter().flatten().any(overlaps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::MemoryFs;
+    use crate::fs::files::Directory;
+    use crate::tree::cache::Cache;
+    use crate::tree::version::FileMeta;
+
+    fn version(levels: &[&[(u8, u64)]]) -> Version {
+        let directory = Directory::new(Arc::new(MemoryFs::volatile()), "/data".as_ref());
+        let cache = Arc::new(Cache::new(directory, 1, 1 << 20, 4));
+        let mut added = Vec::new();
+        for (level, files) in levels.iter().enumerate() {
+            for &(key, size) in *files {
+                let meta = FileMeta {
+                    number: added.len() as u64 + 1,
+                    size,
+                    checksum: 0,
+                    range: KeyRange::prefix(&[key]),
+                    sequence_min: 1,
+                    sequence_max: 1,
+                    entries: 1,
+                    tombstones: 0,
+                    range_tombstones: 0,
+                    references: Vec::new(),
+                };
+                added.push((level, Arc::new(LiveFile::new(meta, cache.clone()))));
+            }
+        }
+        Version::default().with(&[], added).unwrap()
+    }
+
+    #[test]
+    fn at_rest_level_0_joins_the_first_run_if_that_is_worth_it() {
+        let joined = version(&[&[(1, 30), (1, 30)], &[], &[(1, 240)]]);
+        let plan = joinable(&joined, &config());
+        assert!(
+            matches!(&plan, Some(Plan::Merge { runs, below, level: 2 }) if runs.len() + below.len() == 3)
+        );
+        let kept_apart = version(&[&[(1, 30), (1, 29)], &[], &[(1, 240)]]);
+        let plan = joinable(&kept_apart, &config());
+        assert!(
+            matches!(plan, Some(Plan::Merge { level: 1, .. })),
+            "{plan:?}"
+        );
+        let left_alone = version(&[&[(1, 59)], &[(1, 240)]]);
+        assert!(joinable(&left_alone, &config()).is_none());
+        let alone = version(&[&[(1, 59)]]);
+        assert!(joinable(&alone, &config()).is_none());
+    }
+
+    #[test]
+    fn at_rest_a_level_joins_one_in_use_below_it_if_that_is_worth_it() {
+        let joined = version(&[&[], &[(1, 60)], &[(1, 240)]]);
+        let plan = joinable(&joined, &config());
+        assert!(
+            matches!(plan, Some(Plan::Merge { level: 2, .. })),
+            "{plan:?}"
+        );
+        let disjoint = version(&[&[], &[(1, 60)], &[(2, 240)]]);
+        let plan = joinable(&disjoint, &config());
+        assert!(matches!(plan, Some(Plan::Move(_, 2))), "{plan:?}");
+        let left_alone = version(&[&[], &[(1, 59)], &[(1, 240)]]);
+        assert!(joinable(&left_alone, &config()).is_none());
+        let deepest = version(&[&[], &[(1, 60)]]);
+        assert!(joinable(&deepest, &config()).is_none());
+    }
+
+    #[test]
+    fn a_file_over_more_than_a_job_should_rewrite_is_cut_first() {
+        let mut config = config();
+        config.sstable_bytes = 100 / BELOW_MAX + 1;
+        let below: &[(u8, u64)] = &[(1, 60), (2, 60), (3, 40), (4, 500), (5, 1)];
+        let mut version = version(&[&[], &[(1, 200)], below]);
+        let mut wide = version.levels[1][0].meta.clone();
+        wide.range.end = Some(vec![5, 9]);
+        let cache = Arc::new(Cache::new(
+            Directory::new(Arc::new(MemoryFs::volatile()), "/data".as_ref()),
+            1,
+            1 << 20,
+            4,
+        ));
+        version.levels[1] = vec![Arc::new(LiveFile::new(wide, cache))];
+        match full_level(&version, &config) {
+            Some(Plan::Split(_, 1, cuts)) => {
+                assert_eq!(cuts, [vec![2], vec![4], vec![5]]);
+            }
+            plan => panic!("{plan:?}"),
+        }
+    }
+
+    fn config() -> Config {
+        Config {
+            level_bytes_base: 100,
+            level_ratio: 10,
+            ..Config::default()
+        }
+    }
+
+    #[test]
+    fn a_level_is_bounded_by_what_lies_below_it() {
+        let version = version(&[&[], &[], &[(1, 600)], &[(1, 2000)]]);
+        assert_eq!(level_limits(&version, &config())[1..4], [100, 200, 10_000]);
+        let plan = full_level(&version, &config());
+        assert!(
+            matches!(plan, Some(Plan::Merge { level: 3, .. })),
+            "{plan:?}"
+        );
+    }
+
+    #[test]
+    fn the_deepest_level_is_bounded_by_its_depth_and_moves_on_without_being_rewritten() {
+        let version = version(&[&[], &[], &[(1, 600), (2, 600)]]);
+        assert_eq!(level_limits(&version, &config())[1..4], [100, 1000, 10_000]);
+        let plan = full_level(&version, &config());
+        assert!(matches!(plan, Some(Plan::Move(_, 3))), "{plan:?}");
+    }
+}

@@ -1,0 +1,249 @@
+//! Flush: a sealed memtable becomes a level-0 SSTable.
+//!
+//! Order: the log is synced up to the memtable's last change (else a power cut could keep these changes and lose older
+//! ones of other keyspaces), the SSTable is synced, then the manifest names it and lets the log go.
+
+use crate::catalog::manifest::Manifest;
+use crate::catalog::recovery::overlap;
+use crate::fs::files::{FileKind, FileName};
+use crate::stats::count;
+use crate::tree::keyspace::{Tree, View};
+use crate::tree::memtable::Memtable;
+use crate::tree::range_tombstones::Fragment;
+use crate::tree::sstable::{Compression, SstableOptions, SstableWriter};
+use crate::tree::version::{Field, FileMeta, LiveFile, Version, VersionEdit};
+use crate::work::compaction::Retention;
+use crate::work::store::{Store, lock};
+use crate::{Error, Result};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// After how many seconds a memtable that hides older data is flushed when space is short.
+const SHORT_SECONDS: u64 = 1;
+/// A memtable with fewer bytes is not worth an SSTable, however much it is read.
+const CROSSED_BYTES_MIN: u64 = 1 << 20;
+/// Bytes that are flushed for each time a scan had to find its place in a memtable beside SSTables. That costs it about a
+/// microsecond; a flush, and the merges behind it, some hundreds of times as long, which they take in quiet moments only.
+const CROSSING_BYTES: u64 = 4 << 10;
+
+impl Store {
+    /// Seals active memtables that hide older data for too long (sooner when space is short), that hold much in the value
+    /// log, that keep the log from being removed, or that scans pay for.
+    pub(crate) fn seal_aged(&self) {
+        let trees = self.trees();
+        let aged: Vec<_> = trees.iter().filter(|tree| self.is_aged(tree)).collect();
+        if aged.is_empty() {
+            return;
+        }
+        self.with_log(|_| {
+            for tree in aged {
+                tree.seal(self.clock.now());
+            }
+        });
+    }
+
+    fn is_aged(&self, tree: &Tree) -> bool {
+        let view = tree.view();
+        if view.active.is_empty() {
+            return false;
+        }
+        let summary = view.active.summary();
+        let age = self.clock.now().saturating_sub(summary.created);
+        let hides_files = (summary.deletions > 0 || summary.value_bytes > 0)
+            && view.version.files().next().is_some();
+        // A row that another one replaced lets go of its value; one in a deleted range does so when it is flushed.
+        let hides_values = summary.value_bytes > 0 && view.active.has_range_tombstones();
+        let is_old = |seconds| age >= Duration::from_secs(seconds);
+        let awaited = || {
+            let seconds = self.config.memtable_seconds_max;
+            is_old(seconds) || (is_old(seconds.min(SHORT_SECONDS)) && self.room.is_short())
+        };
+        let pins_log = summary
+            .first_sequence
+            .is_some_and(|first| first <= self.commit.segments.limit(self.config.wal_bytes_max));
+        ((hides_files || hides_values) && awaited())
+            || summary.value_bytes > self.config.value_segment_bytes
+            || pins_log
+            || self.is_read_across(&view)
+    }
+
+    /// Whether scans have paid for a memtable as for one source more, and will go on to: nothing is written that would fill it
+    /// soon. In SSTables its rows are joined with the others.
+    fn is_read_across(&self, view: &View) -> bool {
+        let bytes = view.active.bytes() as u64;
+        let paid = view.active.crossings().saturating_mul(CROSSING_BYTES);
+        (CROSSED_BYTES_MIN..=paid).contains(&bytes) && self.is_at_rest()
+    }
+
+    /// Flushes the oldest sealed memtable of any keyspace. Answers whether there was one. Called under `flushing`.
+    pub(crate) fn flush_one(&self) -> Result<bool> {
+        let oldest = |tree: Arc<Tree>| Some((tree.view().sealed.last()?.clone(), tree));
+        let pending = self.trees().into_iter().filter_map(oldest);
+        let Some((memtable, tree)) =
+            pending.min_by_key(|(memtable, _)| memtable.summary().first_sequence)
+        else {
+            return Ok(false);
+        };
+        self.flush(&tree, &memtable)?;
+        Ok(true)
+    }
+
+    fn flush(&self, tree: &Tree, memtable: &Arc<Memtable>) -> Result<()> {
+        let started = self.clock.now();
+        let summary = memtable.summary();
+        if !self.is_in_memory() {
+            self.sync_through(summary.last_sequence)?;
+            self.value_log
+                .sync()
+                .inspect_err(|error| self.fail(error))?;
+        }
+        let meta = self.write_memtable(tree, memtable)?;
+        let (size, entries) = (meta.size, meta.entries);
+        self.install_flush(tree, memtable, meta)?;
+        self.room
+            .memtable_bytes
+            .fetch_sub(memtable.bytes(), Ordering::Relaxed);
+        self.note_versions();
+        count(&self.counters.flushes, 1);
+        count(&self.counters.flushed_bytes, size);
+        tracing::info!(
+            keyspace = &*tree.name,
+            entries,
+            bytes = size,
+            milliseconds = self.clock.now().saturating_sub(started).as_millis() as u64,
+            "flushed a memtable"
+        );
+        Ok(())
+    }
+
+    /// Writes the SSTable of a memtable; the name is durable too.
+    fn write_memtable(&self, tree: &Tree, memtable: &Memtable) -> Result<FileMeta> {
+        let number = lock(&self.manifest).next_file();
+        let written = self
+            .write_level0(tree, number, memtable)
+            .and_then(|meta| self.directory.sync().map(|()| meta));
+        if written.is_err() {
+            self.remove_sstable(number);
+        }
+        written
+    }
+
+    fn write_level0(&self, tree: &Tree, number: u64, memtable: &Memtable) -> Result<FileMeta> {
+        let retention = Retention::new(self.snapshots.boundaries());
+        let options = SstableOptions {
+            block_bytes: tree.block_bytes(&self.config),
+            compression: tree.compression().unwrap_or(Compression::Lz4),
+        };
+        let mut writer = SstableWriter::create(&self.directory, self.store_id, number, options)?;
+        let fragments = memtable.fragments();
+        let mut covering = Covering::new(&fragments);
+        memtable.for_each(|key, versions| {
+            let covering = covering.of(key);
+            let mut newer = None;
+            for version in versions {
+                let sort = (version.sequence, version.kind);
+                if retention.keeps(&mut newer, sort, covering, || false) {
+                    writer.add(key, version.sequence, version.kind, version.value)?;
+                }
+            }
+            Ok(())
+        })?;
+        let fragments = fragments
+            .iter()
+            .filter_map(|fragment| retention.keep_fragment(fragment.clone(), false));
+        writer.finish(&fragments.collect::<Vec<_>>())
+    }
+
+    fn install_flush(&self, tree: &Tree, memtable: &Arc<Memtable>, meta: FileMeta) -> Result<()> {
+        let number = meta.number;
+        let file = Arc::new(LiveFile::new(meta.clone(), self.cache.clone()));
+        file.warm();
+        let mut manifest = lock(&self.manifest);
+        let summary = memtable.summary();
+        let unneeded = self.unneeded_wals(memtable);
+        let mut fields = vec![
+            Field::AddFile(tree.id, 0, meta),
+            Field::Flushed(tree.id, summary.last_sequence),
+            Field::LastSequence(self.sync.durable().max(summary.last_sequence)),
+        ];
+        fields.extend(unneeded.iter().map(|&wal| Field::RemoveWal(wal)));
+        let version = self.next_version(tree, &[], vec![(0, file)])?;
+        self.append_or_remove(&mut manifest, VersionEdit { fields }, &[number])?;
+        tree.install(version, Some(memtable));
+        drop(manifest);
+        self.release_wals(&unneeded);
+        Ok(())
+    }
+
+    /// What the keyspace consists of once an edit is in the manifest. The caller holds the lock of the manifest.
+    pub(crate) fn next_version(
+        &self,
+        tree: &Tree,
+        removed: &[u64],
+        added: Vec<(usize, Arc<LiveFile>)>,
+    ) -> Result<Version> {
+        let next = tree.view().version.with(removed, added);
+        next.map_err(|number| overlap(&self.directory, number))
+    }
+
+    /// Appends an edit that adds the SSTables `added`. If the disk is full the edit is certainly not there, and neither
+    /// need they be. After any other failure nobody knows: they stay, and writing stops.
+    pub(crate) fn append_or_remove(
+        &self,
+        manifest: &mut Manifest,
+        edit: VersionEdit,
+        added: &[u64],
+    ) -> Result<()> {
+        let appended = manifest.append(edit);
+        match &appended {
+            Err(Error::NoSpace { .. }) => {
+                added.iter().for_each(|&number| self.remove_sstable(number))
+            }
+            Err(error) => self.fail(error),
+            Ok(()) => {}
+        }
+        appended
+    }
+
+    pub(crate) fn remove_sstable(&self, number: u64) {
+        let _ = self
+            .directory
+            .remove(FileName::Numbered(FileKind::Sstable, number));
+    }
+
+    /// Segments of the log, but for the last, of which every change is in an SSTable once `flushed` is.
+    fn unneeded_wals(&self, flushed: &Arc<Memtable>) -> Vec<u64> {
+        let first_needed = |tree: Arc<Tree>| {
+            let view = tree.view();
+            let memtables = view.sealed.iter().chain([&view.active]);
+            let others = memtables.filter(|memtable| !Arc::ptr_eq(memtable, flushed));
+            others
+                .filter_map(|memtable| memtable.summary().first_sequence)
+                .min()
+        };
+        let first = self.trees().into_iter().filter_map(first_needed).min();
+        self.commit.segments.unneeded(first)
+    }
+}
+
+/// Finds the fragment that holds a key, for keys that come in order.
+pub(crate) struct Covering<'a> {
+    fragments: &'a [Fragment],
+}
+
+impl<'a> Covering<'a> {
+    pub(crate) fn new(fragments: &'a [Fragment]) -> Covering<'a> {
+        Covering { fragments }
+    }
+
+    pub(crate) fn of(&mut self, key: &[u8]) -> Option<&'a Fragment> {
+        while let Some((first, rest)) = self.fragments.split_first() {
+            if crate::base::key::is_before_end(key, first.end.as_deref()) {
+                return (first.start[..] <= *key).then_some(first);
+            }
+            self.fragments = rest;
+        }
+        None
+    }
+}

@@ -1,0 +1,690 @@
+//! Store: what every part of an open `Db` shares, and the background work as jobs.
+//!
+//! Locks are taken in this order: `compacting`, then `flushing`, then the log of `commit.rs`, then the segments of the value
+//! log, then the manifest, then the list of trees, then the view of one. None is held by readers across I/O.
+
+use crate::base::config::{Background, Config, Durability};
+use crate::base::health::Health;
+use crate::base::key::{Kind, SequenceNumber};
+use crate::catalog::manifest::Manifest;
+use crate::fs::files::Directory;
+use crate::fs::reserve::Room;
+use crate::fs::{Clock, LockGuard};
+use crate::snapshot::Snapshots;
+use crate::stats::{Counters, count};
+use crate::tree::cache::Cache;
+use crate::tree::keyspace::Tree;
+use crate::values::{ValueLog, ValuePointer, ValueReader};
+use crate::write::commit::Commit;
+use crate::write::durability::{Due, SyncState};
+use crate::{Error, Result};
+use bytes::Bytes;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+/// How long a thread waits before it tries again what failed for lack of space, or looks at the clock.
+const RETRY: Duration = Duration::from_millis(1000);
+
+/// Over what time it is measured how much is written, and below how many changes in it the store is at rest.
+const REST: Duration = Duration::from_millis(250);
+const REST_CHANGES_MAX: u64 = 100;
+
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) config: Config,
+    pub(crate) background: Background,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) directory: Directory,
+    pub(crate) store_id: u128,
+    pub(crate) cache: Arc<Cache>,
+    pub(crate) manifest: Arc<Mutex<Manifest>>,
+    pub(crate) value_log: Arc<ValueLog>,
+    /// Indexed by keyspace id.
+    pub(crate) trees: RwLock<Vec<Arc<Tree>>>,
+    pub(crate) instance: u64,
+    pub(crate) snapshots: Snapshots,
+    pub(crate) commit: Commit,
+    pub(crate) sync: Arc<SyncState>,
+    pub(crate) room: Arc<Room>,
+    pub(crate) flushing: Mutex<()>,
+    pub(crate) compacting: Mutex<()>,
+    pub(crate) compactions: AtomicUsize,
+    pub(crate) counters: Counters,
+    health: Arc<Health>,
+    /// By [`Job`]: why it failed for lack of space, until it succeeds.
+    shortages: Mutex<[Option<Error>; JOBS]>,
+    closed: AtomicBool,
+    signal: Arc<Signal>,
+    pace: Mutex<Pace>,
+    pub(crate) lock: Mutex<Option<Box<dyn LockGuard>>>,
+}
+
+/// How fast changes come.
+#[derive(Debug, Default)]
+struct Pace {
+    since: Duration,
+    sequence: SequenceNumber,
+    is_slow: bool,
+}
+
+/// Wakes whoever waits for work, or for work to be done.
+#[derive(Debug, Default)]
+pub(crate) struct Signal {
+    round: Mutex<u64>,
+    changed: Condvar,
+}
+
+impl Signal {
+    pub(crate) fn notify(&self) {
+        *lock(&self.round) += 1;
+        self.changed.notify_all();
+    }
+
+    fn round(&self) -> u64 {
+        *lock(&self.round)
+    }
+
+    /// Waits until notified since `seen`, at most `limit`.
+    fn wait(&self, seen: u64, limit: Duration) {
+        let round = lock(&self.round);
+        let waited = self
+            .changed
+            .wait_timeout_while(round, limit, |round| *round == seen);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Stops all writing if the thread panics while this lives: nobody knows what it has left half done, and others may be waiting
+/// for it to be done.
+pub(crate) struct PanicGuard<'a> {
+    store: &'a Store,
+    work: &'static str,
+}
+
+impl<'a> PanicGuard<'a> {
+    pub(crate) fn new(store: &'a Store, work: &'static str) -> PanicGuard<'a> {
+        PanicGuard { store, work }
+    }
+}
+
+impl Drop for PanicGuard<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let reason = format!("{} was broken off by a panic", self.work);
+            self.store.fail(&Error::ReadOnly { reason });
+        }
+    }
+}
+
+pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a new store is made of.
+pub(crate) struct Parts {
+    pub(crate) config: Config,
+    pub(crate) background: Background,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) directory: Directory,
+    pub(crate) store_id: u128,
+    pub(crate) cache: Arc<Cache>,
+    pub(crate) manifest: Arc<Mutex<Manifest>>,
+    pub(crate) value_log: Arc<ValueLog>,
+    pub(crate) room: Arc<Room>,
+    pub(crate) trees: Vec<Arc<Tree>>,
+    pub(crate) instance: u64,
+    pub(crate) health: Arc<Health>,
+    pub(crate) lock: Box<dyn LockGuard>,
+}
+
+impl Store {
+    pub(crate) fn new(parts: Parts) -> Store {
+        Store {
+            config: parts.config,
+            background: parts.background,
+            clock: parts.clock,
+            directory: parts.directory,
+            store_id: parts.store_id,
+            cache: parts.cache,
+            manifest: parts.manifest,
+            value_log: parts.value_log,
+            trees: RwLock::new(parts.trees),
+            instance: parts.instance,
+            snapshots: Snapshots::default(),
+            commit: Commit::default(),
+            sync: parts.health.sync.clone(),
+            room: parts.room,
+            flushing: Mutex::default(),
+            compacting: Mutex::default(),
+            compactions: AtomicUsize::new(0),
+            counters: Counters::default(),
+            shortages: Mutex::default(),
+            closed: AtomicBool::new(false),
+            signal: parts.health.signal.clone(),
+            health: parts.health,
+            pace: Mutex::default(),
+            lock: Mutex::new(Some(parts.lock)),
+        }
+    }
+
+    pub(crate) fn trees(&self) -> Vec<Arc<Tree>> {
+        self.trees
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    pub(crate) fn tree(&self, id: u32) -> Option<Arc<Tree>> {
+        let trees = self.trees.read().unwrap_or_else(PoisonError::into_inner);
+        trees.get(id as usize).cloned()
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    pub(crate) fn check_open(&self) -> Result<()> {
+        match self.is_closed() {
+            true => Err(Error::Closed),
+            false => Ok(()),
+        }
+    }
+
+    /// Refuses a keyspace of another store.
+    #[inline]
+    pub(crate) fn check_keyspace(&self, tree: &Tree) -> Result<()> {
+        match tree.instance == self.instance {
+            true => Ok(()),
+            false => Err(Error::UnknownKeyspace {
+                name: tree.name.to_string(),
+            }),
+        }
+    }
+
+    pub(crate) fn failure(&self) -> Option<&Error> {
+        self.health.failure()
+    }
+
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        self.check_open()?;
+        match self.failure() {
+            Some(failure) => Err(Error::ReadOnly {
+                reason: failure.to_string(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Stops all writing until the store is reopened. The first failure is the one remembered.
+    pub(crate) fn fail(&self, error: &Error) {
+        self.health.fail(error);
+    }
+
+    pub(crate) fn mark_closed(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.notify();
+    }
+
+    pub(crate) fn notify(&self) {
+        self.signal.notify();
+    }
+
+    /// Whether hardly anything was written lately: time to do what only readers gain by.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        let mut pace = lock(&self.pace);
+        let (now, sequence) = (self.clock.now(), self.snapshots.published());
+        let elapsed = now.saturating_sub(pace.since);
+        if elapsed >= REST {
+            let changes = u128::from(sequence - pace.sequence);
+            let is_slow =
+                changes * REST.as_micros() <= u128::from(REST_CHANGES_MAX) * elapsed.as_micros();
+            if is_slow && !pace.is_slow {
+                // More is worth collecting now.
+                self.value_log.request_collection();
+            }
+            *pace = Pace {
+                since: now,
+                sequence,
+                is_slow,
+            };
+        }
+        pace.is_slow
+    }
+
+    pub(crate) fn signals(&self) -> u64 {
+        self.signal.round()
+    }
+
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.config.durability == Durability::Memory
+    }
+
+    /// A reader over the value that `pointer` points to; `None` if the value was moved after the pointer was read.
+    pub(crate) fn open_large(&self, pointer: &[u8]) -> Result<Option<ValueReader>> {
+        let pointer = self.decode_pointer(pointer)?;
+        Ok(ValueReader::try_open(self.value_log.clone(), pointer))
+    }
+
+    fn decode_pointer(&self, pointer: &[u8]) -> Result<ValuePointer> {
+        let decoded = ValuePointer::decode(pointer);
+        decoded.ok_or_else(|| {
+            Error::corrupt(self.directory.path(), 0, "a value pointer does not decode")
+        })
+    }
+
+    /// A reader over the value of `key` at a sequence number that is held by a snapshot. A collection may move the value
+    /// between the lookup and the opening: then the key is looked up again.
+    pub(crate) fn open_value(
+        &self,
+        tree: &Tree,
+        key: &[u8],
+        at: SequenceNumber,
+    ) -> Result<Option<ValueReader>> {
+        let mut moved = Bytes::new();
+        loop {
+            let Some(entry) = tree.find(&self.cache, key, || at)? else {
+                return Ok(None);
+            };
+            match entry.kind {
+                Kind::Delete => return Ok(None),
+                Kind::Put => return Ok(Some(ValueReader::inline(entry.value))),
+                Kind::Large if entry.value == moved => {
+                    let pointer = self.decode_pointer(&moved)?;
+                    return ValueReader::open(self.value_log.clone(), pointer).map(Some);
+                }
+                Kind::Large => match self.open_large(&entry.value)? {
+                    Some(reader) => return Ok(Some(reader)),
+                    None => moved = entry.value,
+                },
+            }
+        }
+    }
+
+    /// Bytes of each value-log segment that memtables and SSTables refer to.
+    pub(crate) fn value_references(&self) -> HashMap<u64, u64> {
+        let mut total = HashMap::new();
+        for tree in self.trees() {
+            let view = tree.view();
+            for memtable in std::iter::once(&view.active).chain(&view.sealed) {
+                memtable.add_references(&mut total);
+            }
+            for (_, file) in view.version.files() {
+                for &(segment, bytes) in &file.meta.references {
+                    *total.entry(segment).or_default() += bytes;
+                }
+            }
+        }
+        total
+    }
+}
+
+/// A piece of background work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Job {
+    /// A sealed memtable becomes an SSTable of level 0.
+    Flush,
+    /// SSTables are merged downwards.
+    Compaction,
+    /// Value-log segments that nothing refers to are removed.
+    Collection,
+}
+
+/// How many kinds of [`Job`] there are.
+const JOBS: usize = 3;
+
+impl Store {
+    /// Runs one pending flush. Answers whether there was one.
+    pub(crate) fn run_flush(&self) -> Result<bool> {
+        let _guard = lock(&self.flushing);
+        self.seal_aged();
+        let ran = self.note(Job::Flush, self.flush_one());
+        // Only what changed something is told: a round without work would wake the threads for another one.
+        if matches!(ran, Ok(true)) {
+            self.notify();
+        }
+        ran
+    }
+
+    /// Runs one pending compaction or collection. Answers which.
+    pub(crate) fn run_maintenance(&self) -> Result<Option<Job>> {
+        let _guard = lock(&self.compacting);
+        let compacted = self.compact_one();
+        self.cache.remove_obsolete();
+        let compacted = self.note(Job::Compaction, compacted);
+        if matches!(compacted, Ok(false) | Err(Error::NoSpace { .. })) {
+            // Where there is no space to merge, collecting may make some.
+            let collected = self.note(Job::Collection, self.collect())?;
+            if collected {
+                return Ok(Some(Job::Collection));
+            }
+        }
+        let compacted = compacted?;
+        if compacted {
+            self.notify();
+        }
+        Ok(compacted.then_some(Job::Compaction))
+    }
+
+    /// Runs one job that is pending, if any.
+    pub(crate) fn step(&self) -> Result<Option<Job>> {
+        self.check_writable()?;
+        if self.run_flush()? {
+            return Ok(Some(Job::Flush));
+        }
+        self.run_maintenance()
+    }
+
+    /// A lack of space passes; any other failure of background work stops writing.
+    fn note<T>(&self, job: Job, result: Result<T>) -> Result<T> {
+        match &result {
+            Ok(_) => lock(&self.shortages)[job as usize] = None,
+            Err(error @ Error::NoSpace { .. }) => {
+                lock(&self.shortages)[job as usize] = Some(error.clone());
+                self.notify();
+            }
+            Err(Error::Closed) => {}
+            Err(error) => self.fail(error),
+        }
+        result
+    }
+
+    /// Why background work last failed for lack of space, if it still does.
+    pub(crate) fn shortage(&self) -> Option<Error> {
+        lock(&self.shortages).iter().flatten().next().cloned()
+    }
+
+    /// Removes value-log segments that nothing refers to.
+    fn collect(&self) -> Result<bool> {
+        if !self.value_log.take_collection_request() {
+            return Ok(false);
+        }
+        let collected = self.collect_requested();
+        if collected.is_err() {
+            self.value_log.request_collection();
+        }
+        collected
+    }
+
+    fn collect_requested(&self) -> Result<bool> {
+        let sealed = self.value_log.seal_retired()?;
+        let unpinned = self.value_log.unpinned();
+        let references = self.value_references();
+        self.value_log
+            .retire_wasteful(&references, self.garbage_percent_max());
+        let dead: Vec<u64> = unpinned
+            .into_iter()
+            .filter(|number| !references.contains_key(number))
+            .collect();
+        if dead.is_empty() {
+            return Ok(sealed);
+        }
+        // What hides the values in these segments may be in the log only: it must not be lost after they are gone.
+        self.sync_all()?;
+        let removed = self.value_log.remove(&dead)?;
+        tracing::info!(
+            segments = removed,
+            "removed value-log segments that nothing refers to"
+        );
+        Ok(sealed || removed > 0)
+    }
+
+    /// The loop of the flush thread.
+    pub(crate) fn flush_loop(&self) {
+        self.work_loop(|| self.run_flush(), || RETRY);
+    }
+
+    /// The loop of the compaction thread.
+    pub(crate) fn maintenance_loop(&self) {
+        crate::tree::sstable::prepare();
+        let idle = || if self.is_at_rest() { RETRY } else { REST };
+        self.work_loop(|| Ok(self.run_maintenance()?.is_some()), idle);
+    }
+
+    /// Runs what there is to do, and waits for more, as long as `idle` says at most.
+    fn work_loop(&self, run: impl Fn() -> Result<bool>, idle: impl Fn() -> Duration) {
+        while !self.is_closed() && self.failure().is_none() {
+            let seen = self.signal.round();
+            match run() {
+                Ok(true) => {}
+                Ok(false) => self.signal.wait(seen, idle()),
+                // Whatever is signalled meanwhile does not make space.
+                Err(_) => self.pause(seen, RETRY),
+            }
+        }
+    }
+
+    /// The loop of the sync thread. It makes log segments ready, syncs a change when it is as old as the configured interval, or
+    /// at `Disk` as soon as a task awaits it, and notes when the store comes to rest. A failure makes the store read-only, and
+    /// ends this loop.
+    pub(crate) fn sync_loop(&self) {
+        while !self.is_closed() && self.failure().is_none() {
+            match self.wait_for_due() {
+                // If it fails for lack of space the commit that needs the segment tries again, and tells its caller.
+                Due::Segment => {
+                    let _ = self
+                        .prepare_wal()
+                        .inspect_err(|error| self.note_failure(error));
+                }
+                Due::Sync => {
+                    let _ = self.sync_all();
+                }
+                Due::Rest => {
+                    self.remove_spare_wals();
+                    // Without space for the mark the log is as it was; the next rest tries again.
+                    let _ = self.sync_and_mark();
+                }
+            }
+        }
+    }
+
+    /// Waits for the interval to pass, whatever else is signalled, unless the store closes.
+    fn pause(&self, mut seen: u64, interval: Duration) {
+        let end = self.clock.now() + interval;
+        while let Some(left) = end
+            .checked_sub(self.clock.now())
+            .filter(|left| !left.is_zero())
+            && !self.is_closed()
+        {
+            self.signal.wait(seen, left);
+            seen = self.signal.round();
+        }
+    }
+
+    /// Makes a writer wait, or work, before it takes any lock: while flushes or compactions lag behind, for a log segment, and for
+    /// a late sync; for that last, because the others take time. One who `deletes` does not wait for space.
+    pub(crate) fn admit(&self, deletes: bool) -> Result<()> {
+        self.check_writable()?;
+        self.throttle(deletes)?;
+        self.await_segment()?;
+        self.await_late_sync()
+    }
+
+    /// Makes a writer wait, or work, while flushes or compactions lag behind. One who `deletes` does not wait for space.
+    pub(crate) fn throttle(&self, deletes: bool) -> Result<()> {
+        if !self.is_near_limit() {
+            return Ok(());
+        }
+        let began = self.clock.now();
+        let throttled = match self.wait_for_room() {
+            Err(Error::NoSpace { .. }) if deletes && !self.is_over_all_limits() => Ok(()),
+            waited => waited,
+        };
+        self.count_stall(began);
+        throttled
+    }
+
+    /// A writer has waited since `began`.
+    pub(crate) fn count_stall(&self, began: Duration) {
+        let waited = self.clock.now().saturating_sub(began);
+        count(&self.counters.stalls, 1);
+        count(
+            &self.counters.stalled_microseconds,
+            waited.as_micros() as u64,
+        );
+    }
+
+    fn wait_for_room(&self) -> Result<()> {
+        while self.is_over_limit() {
+            self.check_writable()?;
+            let seen = self.signal.round();
+            if !self.is_over_limit() {
+                break;
+            }
+            let awaited = if self.is_over_memory_limit() {
+                Job::Flush
+            } else {
+                Job::Compaction
+            };
+            if let Some(error) = lock(&self.shortages)[awaited as usize].clone() {
+                // In production the threads try again; who steps the jobs finds out by trying.
+                if self.background == Background::Threads {
+                    return Err(error);
+                }
+            }
+            match self.background {
+                Background::Stepped => {
+                    self.seal_largest();
+                    if self.step()?.is_none() {
+                        break;
+                    }
+                }
+                Background::Threads => {
+                    self.seal_largest();
+                    self.signal.wait(seen, RETRY);
+                }
+            }
+        }
+        if self.is_near_limit() && self.background == Background::Threads {
+            self.signal
+                .wait(self.signal.round(), Duration::from_micros(500));
+        }
+        Ok(())
+    }
+
+    /// Whether even what makes room has to wait for some.
+    fn is_over_all_limits(&self) -> bool {
+        let bytes = self.room.memtable_bytes.load(Ordering::Relaxed);
+        bytes > self.config.memory_bytes_max.saturating_mul(2)
+    }
+
+    fn is_over_limit(&self) -> bool {
+        self.is_over_memory_limit() || self.level0_files_most() >= self.config.level0_files_stop
+    }
+
+    fn is_over_memory_limit(&self) -> bool {
+        self.room.memtable_bytes.load(Ordering::Relaxed) > self.config.memory_bytes_max
+    }
+
+    pub(crate) fn is_near_limit(&self) -> bool {
+        self.room.memtable_bytes.load(Ordering::Relaxed) > self.config.memory_bytes_max / 4 * 3
+            || self.level0_files_most() > self.config.level0_files_stop.saturating_mul(3) / 4
+    }
+
+    /// Lets threads run that wait for this processor, unless compaction lags behind: then they would wait for it the longer.
+    pub(crate) fn give_way(&self) {
+        if self.level0_files_most() <= self.config.level0_files_max {
+            std::thread::yield_now();
+        }
+    }
+
+    fn level0_files_most(&self) -> usize {
+        self.sync.level0_files_most.load(Ordering::Relaxed)
+    }
+
+    /// After every change of versions.
+    pub(crate) fn note_versions(&self) {
+        let most = self
+            .trees()
+            .iter()
+            .map(|tree| tree.view().version.levels[0].len())
+            .max();
+        self.sync
+            .level0_files_most
+            .store(most.unwrap_or(0), Ordering::Relaxed);
+        self.value_log.request_collection();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::{Failure, Fault, FaultFs, MemoryFs, Operation};
+    use crate::{Batch, Db, Environment, KeyspaceOptions};
+    use std::io::ErrorKind;
+
+    #[test]
+    fn writers_hear_that_compaction_lacks_space_though_collection_lacks_it_too() {
+        let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
+        let config = Config {
+            level0_files_max: 2,
+            level0_files_stop: 3,
+            ..Config::default()
+        };
+        let environment = Environment::stepped(Arc::new(disk.clone()));
+        let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
+        let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+        // A value-log segment that nothing refers to.
+        drop(db.write_value(&[1; 1 << 10]).unwrap());
+        db.store().value_log.retire();
+        for _ in 0..2 {
+            let mut batch = Batch::new();
+            batch.put(&keyspace, b"key", b"value");
+            drop(db.write(batch).unwrap());
+            db.flush(&keyspace).unwrap();
+        }
+        db.store().value_log.request_collection();
+        disk.set(Some(Fault {
+            operation: Some(Operation::Write),
+            path: String::new(),
+            nth: 1,
+            failure: Failure::Error(ErrorKind::StorageFull),
+            sticky: true,
+        }));
+        let failed = db.store().run_maintenance();
+        assert!(matches!(failed, Err(Error::NoSpace { .. })), "{failed:?}");
+        let shortages = lock(&db.store().shortages);
+        assert!(
+            shortages[Job::Compaction as usize].is_some(),
+            "{shortages:?}"
+        );
+        assert!(
+            shortages[Job::Collection as usize].is_some(),
+            "{shortages:?}"
+        );
+    }
+
+    #[test]
+    fn a_flush_with_nothing_to_do_does_not_hide_that_compaction_lacks_space() {
+        let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
+        let config = Config {
+            level0_files_max: 2,
+            ..Config::default()
+        };
+        let environment = Environment::stepped(Arc::new(disk.clone()));
+        let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
+        let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+        for _ in 0..2 {
+            let mut batch = Batch::new();
+            batch.put(&keyspace, b"key", b"value");
+            drop(db.write(batch).unwrap());
+            db.flush(&keyspace).unwrap();
+        }
+        disk.set(Some(Fault {
+            operation: Some(Operation::Create),
+            path: ".sst".into(),
+            nth: 1,
+            failure: Failure::Error(ErrorKind::StorageFull),
+            sticky: true,
+        }));
+        assert!(db.store().run_maintenance().is_err());
+        assert!(db.space_failure().is_some());
+        assert!(!db.store().run_flush().unwrap());
+        assert!(db.space_failure().is_some(), "it lacks space still");
+        disk.set(None);
+        assert_eq!(db.step().unwrap(), Some(Job::Compaction));
+        assert!(db.space_failure().is_none());
+    }
+}

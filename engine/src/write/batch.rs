@@ -1,0 +1,281 @@
+//! Batch: what becomes visible together; its encoding is the WAL payload.
+//!
+//! The payload is the changes one after another, each with its own sequence number, counted up from the batch's first:
+//!
+//! | bytes | field |
+//! | --- | --- |
+//! | 1 | 1 delete, 2 put, 3 put of a value in the value log, 4 delete range |
+//! | varint | keyspace id |
+//! | varint + n | key; for 4: start |
+//! | varint + n | for 2: value; for 3: [`ValuePointer`](crate::values::ValuePointer) |
+//! | 1 + varint + n | for 4: `0` for no end, or `1` and the end |
+
+use crate::base::codec::{Decoder, put_bytes, put_optional, put_varint};
+use crate::base::config::{BATCH_BYTES_MAX, KEY_BYTES_MAX};
+use crate::base::key::Kind;
+use crate::tree::keyspace::Tree;
+use crate::values::{LargeValue, Pin};
+use crate::{Error, KeyRange, Keyspace, Result};
+use std::sync::Arc;
+
+const DELETE_RANGE: u8 = 4;
+
+/// What becomes visible, and survives, together; may span keyspaces. Later changes win over earlier ones of one key.
+#[derive(Debug, Default)]
+pub struct Batch {
+    pub(crate) payload: Vec<u8>,
+    pub(crate) count: u64,
+    /// Bytes of keys and values, those in the value log included.
+    pub(crate) put_bytes: u64,
+    /// Keeps the segments of large values until the memtable refers to them.
+    pub(crate) pins: Vec<Pin>,
+    pub(crate) value_length_max: usize,
+    /// Whether anything is deleted, and whether anything is put: a batch that only deletes gives back more than it takes.
+    pub(crate) deletes: bool,
+    pub(crate) puts: bool,
+    /// Each keyspace named, once for each stretch of changes to it.
+    pub(crate) keyspaces: Vec<Arc<Tree>>,
+    key_length_max: usize,
+    /// Of the ranges deleted; `None` if none is.
+    bound_length_max: Option<usize>,
+}
+
+impl Batch {
+    /// An empty batch.
+    pub fn new() -> Batch {
+        Batch::default()
+    }
+
+    /// Sets `key` to `value`. Values over the separation threshold go to the value log by themselves.
+    pub fn put(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8]) {
+        self.note(keyspace);
+        self.puts = true;
+        self.value_length_max = self.value_length_max.max(value.len());
+        // One allocation for the usual batch: a single change, or a few small ones.
+        let bytes = key.len() + value.len() + 16;
+        let least = if self.payload.is_empty() { 256 } else { 0 };
+        self.payload.reserve(bytes.max(least));
+        self.push(Kind::Put as u8, keyspace.id(), key);
+        self.put_bytes += value.len() as u64;
+        put_bytes(&mut self.payload, value);
+    }
+
+    /// Sets `key` to a value that a [`ValueWriter`](crate::ValueWriter) has streamed into the value log.
+    pub fn put_large(&mut self, keyspace: &Keyspace, key: &[u8], value: LargeValue) {
+        self.note(keyspace);
+        self.puts = true;
+        self.push_pointer(keyspace.id(), key, value);
+    }
+
+    /// Removes `key`; no error if it is absent.
+    pub fn delete(&mut self, keyspace: &Keyspace, key: &[u8]) {
+        self.note(keyspace);
+        self.deletes = true;
+        self.push(Kind::Delete as u8, keyspace.id(), key);
+    }
+
+    /// Removes every key of `range`: one record, whatever it covers.
+    pub fn delete_range(&mut self, keyspace: &Keyspace, range: KeyRange) {
+        if range.is_empty() {
+            return;
+        }
+        self.note(keyspace);
+        self.deletes = true;
+        let end_length = range.end.as_ref().map_or(0, Vec::len);
+        let length = range.start.len().max(end_length);
+        self.bound_length_max = self.bound_length_max.max(Some(length));
+        self.push(DELETE_RANGE, keyspace.id(), &range.start);
+        put_optional(&mut self.payload, range.end.as_deref());
+    }
+
+    fn note(&mut self, keyspace: &Keyspace) {
+        let tree = keyspace.tree();
+        if self
+            .keyspaces
+            .last()
+            .is_none_or(|last| !Arc::ptr_eq(last, tree))
+        {
+            self.keyspaces.push(tree.clone());
+        }
+    }
+
+    pub(crate) fn has_range_deletion(&self) -> bool {
+        self.bound_length_max.is_some()
+    }
+
+    /// Whether nothing would change.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    fn push(&mut self, tag: u8, keyspace: u32, key: &[u8]) {
+        if tag != DELETE_RANGE {
+            self.key_length_max = self.key_length_max.max(key.len());
+        }
+        self.count += 1;
+        self.put_bytes += key.len() as u64;
+        self.payload.push(tag);
+        put_varint(&mut self.payload, u64::from(keyspace));
+        put_bytes(&mut self.payload, key);
+    }
+
+    fn push_pointer(&mut self, keyspace: u32, key: &[u8], value: LargeValue) {
+        self.push(Kind::Large as u8, keyspace, key);
+        self.put_bytes += value.length();
+        put_bytes(&mut self.payload, &value.pointer.encode());
+        self.pins.extend(value.pins);
+    }
+
+    /// Refuses keys over the limit.
+    pub(crate) fn check_keys(&self) -> Result<()> {
+        check("key", self.key_length_max, KEY_BYTES_MAX)?;
+        // One more byte, so that the range which holds the longest key alone can be deleted.
+        let bound_length_max = self.bound_length_max.unwrap_or(0);
+        check("bound of a range", bound_length_max, KEY_BYTES_MAX + 1)
+    }
+
+    /// Refuses keys and batches over the limits.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.check_keys()?;
+        check("batch", self.payload.len(), BATCH_BYTES_MAX)
+    }
+
+    /// The same batch with every value of at least `threshold` bytes moved to where `separate` puts it.
+    pub(crate) fn separate_values(
+        self,
+        threshold: usize,
+        mut separate: impl FnMut(&[u8]) -> Result<LargeValue>,
+    ) -> Result<Batch> {
+        if self.value_length_max < threshold {
+            return Ok(self);
+        }
+        let payload = self.payload;
+        let mut batch = Batch {
+            pins: self.pins,
+            bound_length_max: self.bound_length_max,
+            ..Batch::default()
+        };
+        for change in Changes::new(&payload) {
+            match change.expect("the payload was encoded by this batch") {
+                Change::Set {
+                    keyspace,
+                    key,
+                    kind: Kind::Put,
+                    value,
+                } if value.len() >= threshold => {
+                    batch.push_pointer(keyspace, key, separate(value)?);
+                }
+                Change::Set {
+                    keyspace,
+                    key,
+                    kind,
+                    value,
+                } => {
+                    batch.push(kind as u8, keyspace, key);
+                    if kind != Kind::Delete {
+                        batch.put_bytes += value.len() as u64;
+                        put_bytes(&mut batch.payload, value);
+                    }
+                }
+                Change::DeleteRange {
+                    keyspace,
+                    start,
+                    end,
+                } => {
+                    batch.push(DELETE_RANGE, keyspace, start);
+                    put_optional(&mut batch.payload, end);
+                }
+            }
+        }
+        Ok(batch)
+    }
+}
+
+fn check(what: &'static str, length: usize, limit: usize) -> Result<()> {
+    match length <= limit {
+        true => Ok(()),
+        false => Err(Error::TooLarge {
+            what,
+            length: length as u64,
+            limit: limit as u64,
+        }),
+    }
+}
+
+/// One decoded change; its bytes are slices of the payload.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Change<'a> {
+    Set {
+        keyspace: u32,
+        key: &'a [u8],
+        kind: Kind,
+        value: &'a [u8],
+    },
+    DeleteRange {
+        keyspace: u32,
+        start: &'a [u8],
+        end: Option<&'a [u8]>,
+    },
+}
+
+impl Change<'_> {
+    pub(crate) fn keyspace(&self) -> u32 {
+        match self {
+            Change::Set { keyspace, .. } | Change::DeleteRange { keyspace, .. } => *keyspace,
+        }
+    }
+}
+
+/// Decodes a payload, change by change; `Err` once and then nothing when the bytes are not a payload.
+#[derive(Debug)]
+pub(crate) struct Changes<'a>(Decoder<'a>);
+
+/// The payload is not one that a batch encodes.
+#[derive(Debug)]
+pub(crate) struct Malformed;
+
+impl<'a> Changes<'a> {
+    pub(crate) fn new(payload: &'a [u8]) -> Changes<'a> {
+        Changes(Decoder::new(payload))
+    }
+
+    fn decode(&mut self) -> Option<Change<'a>> {
+        let decoder = &mut self.0;
+        let tag = decoder.u8()?;
+        let keyspace = u32::try_from(decoder.varint()?).ok()?;
+        let key = decoder.bytes()?;
+        if tag == DELETE_RANGE {
+            return Some(Change::DeleteRange {
+                keyspace,
+                start: key,
+                end: decoder.optional()?,
+            });
+        }
+        let kind = Kind::decode(tag)?;
+        let value = match kind {
+            Kind::Delete => &[],
+            Kind::Put | Kind::Large => decoder.bytes()?,
+        };
+        Some(Change::Set {
+            keyspace,
+            key,
+            kind,
+            value,
+        })
+    }
+}
+
+impl<'a> Iterator for Changes<'a> {
+    type Item = std::result::Result<Change<'a>, Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let change = self.decode().ok_or(Malformed);
+        if change.is_err() {
+            self.0 = Decoder::new(&[]);
+        }
+        Some(change)
+    }
+}

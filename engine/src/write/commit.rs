@@ -1,0 +1,401 @@
+//! Group commit: one leader logs, syncs and applies for everyone waiting.
+//!
+//! Writers queue their batches and try for the log. Who gets it commits the whole queue: numbers the batches, appends them
+//! to the WAL in one write, applies them to the memtables, publishes the last sequence number, and wakes the others, whose
+//! batches are done. Whoever waits for the disk as well does so in `sync.rs`.
+//!
+//! A memtable is sealed between groups only: before one is applied, or after it was published. So what a memtable holds becomes visible
+//! whole, whichever memtables a reader looks at first.
+//!
+//! Invariant: what is published has been handed to the operating system (unless the store lives in memory, or the sync that
+//! its writers wait for does so), in the order of the sequence numbers; after a failed write or sync of the log nothing is
+//! written any more.
+
+use crate::base::key::{Kind, SEQUENCE_MAX, SequenceNumber};
+use crate::stats::count;
+use crate::tree::keyspace::Tree;
+use crate::tree::memtable::Memtable;
+use crate::values::Pin;
+use crate::work::store::{Store, lock};
+use crate::write::batch::{Change, Changes};
+use crate::write::log::WalWriter;
+use crate::write::log::segments::Segments;
+use crate::{Batch, Error, Result};
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, OnceLock, TryLockError};
+use std::thread::Thread;
+use std::time::Duration;
+
+/// Bytes of batches that one leader takes at once: more would make its followers wait for strangers.
+const GROUP_BYTES_MAX: usize = 4 << 20;
+
+/// After how long writers see that the one who was to commit their batches has panicked.
+const PANIC_NOTICED: Duration = Duration::from_secs(1);
+
+/// How often a writer looks whether the log is free before it sleeps.
+const LEAD_TRIES: usize = 50;
+
+/// One batch in the queue.
+#[derive(Debug)]
+struct Request {
+    payload: Vec<u8>,
+    count: u64,
+    put_bytes: u64,
+    has_range_deletion: bool,
+    /// Kept until the memtable refers to the values.
+    _pins: Vec<Pin>,
+    outcome: OnceLock<Result<SequenceNumber>>,
+    writer: Thread,
+}
+
+/// Whether changes are applied as they are made, or again from the log.
+///
+/// Again, they all come into one memtable of their keyspace. Where the process sealed its memtables is not known, and any other
+/// place may lie between a value and what replaced it: the value may be gone by now, and nothing may refer to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Applied {
+    Now,
+    Again,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Commit {
+    queue: Mutex<VecDeque<Arc<Request>>>,
+    log: Mutex<Log>,
+    pub(crate) segments: Segments,
+}
+
+/// What the leader holds.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    /// `None` until the first write, and always when the store lives in memory.
+    pub(crate) wal: Option<WalWriter>,
+    /// Number of the segment before the first of this process, and where it ends.
+    pub(crate) previous: (u64, u64),
+    pub(crate) last_sequence: SequenceNumber,
+    group: Vec<u8>,
+}
+
+impl Store {
+    /// Commits a batch; on return it is visible. Answers its last sequence number.
+    pub(crate) fn commit(&self, batch: Batch) -> Result<SequenceNumber> {
+        let request = Arc::new(Request {
+            put_bytes: batch.put_bytes,
+            has_range_deletion: batch.has_range_deletion(),
+            payload: batch.payload,
+            count: batch.count,
+            _pins: batch.pins,
+            outcome: OnceLock::new(),
+            writer: std::thread::current(),
+        });
+        lock(&self.commit.queue).push_back(request.clone());
+        loop {
+            self.try_to_lead()?;
+            if let Some(outcome) = request.outcome.get() {
+                return outcome.clone();
+            }
+            // Whoever holds the log commits this batch too, or wakes this thread to do it; unless it panics, which is looked for.
+            std::thread::park_timeout(PANIC_NOTICED);
+        }
+    }
+
+    /// Commits what is queued, if nobody holds the log.
+    fn try_to_lead(&self) -> Result<()> {
+        for _ in 0..LEAD_TRIES {
+            match self.commit.log.try_lock() {
+                Ok(mut log) => {
+                    while let Some(group) = self.take_group() {
+                        self.commit_group(&mut log, &group);
+                    }
+                    drop(log);
+                    self.wake_next_leader();
+                    return Ok(());
+                }
+                Err(TryLockError::Poisoned(_)) => return Err(self.broken()),
+                // A group takes a few microseconds; to sleep and be woken takes longer.
+                Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+            }
+        }
+        Ok(())
+    }
+
+    /// To be called after the log was let go of: a batch that was queued meanwhile has no leader.
+    fn wake_next_leader(&self) {
+        let next = lock(&self.commit.queue).front().cloned();
+        if let Some(request) = next {
+            request.writer.unpark();
+        }
+    }
+
+    /// Does something with the log that is not a commit.
+    pub(crate) fn with_log<T>(&self, act: impl FnOnce(&mut Log) -> T) -> T {
+        let done = act(&mut lock(&self.commit.log));
+        self.wake_next_leader();
+        done
+    }
+
+    /// A leader has panicked: nobody knows what of its group was applied.
+    fn broken(&self) -> Error {
+        let error = Error::ReadOnly {
+            reason: "a commit was broken off by a panic".into(),
+        };
+        self.fail(&error);
+        error
+    }
+
+    fn take_group(&self) -> Option<Vec<Arc<Request>>> {
+        let mut queue = lock(&self.commit.queue);
+        let mut bytes = 0;
+        let fits = |request: &&Arc<Request>| {
+            let before = bytes;
+            bytes += request.payload.len();
+            before < GROUP_BYTES_MAX
+        };
+        let count = queue.iter().take_while(fits).count();
+        (count > 0).then(|| queue.drain(..count).collect())
+    }
+
+    fn commit_group(&self, log: &mut Log, group: &[Arc<Request>]) {
+        let first = log.last_sequence + 1;
+        let logged = self.check_writable().and_then(|()| self.append(log, group));
+        if let Err(error) = logged {
+            group
+                .iter()
+                .for_each(|request| answer(request, Err(error.clone())));
+            return;
+        }
+        group
+            .iter()
+            .filter(|request| request.has_range_deletion)
+            .for_each(|request| self.seal_covered(request));
+        let mut next = first;
+        let mut full = Vec::new();
+        for request in group {
+            full.extend(self.apply(request, next));
+            next += request.count;
+            count(&self.counters.put_bytes, request.put_bytes);
+        }
+        self.snapshots.publish(next - 1);
+        if !full.is_empty() {
+            for tree in full {
+                tree.seal(self.clock.now());
+            }
+            self.notify();
+        }
+        for request in group {
+            answer(request, Ok(next - 1));
+        }
+    }
+
+    /// Numbers the batches and hands them to the operating system.
+    fn append(&self, log: &mut Log, group: &[Arc<Request>]) -> Result<()> {
+        let mut next = log.last_sequence + 1;
+        if self.is_in_memory() {
+            log.last_sequence += group.iter().map(|request| request.count).sum::<u64>();
+            return Ok(());
+        }
+        self.provide_wal(log)?;
+        let wal = log.wal.as_mut().expect("provide_wal left one");
+        let was_half_full = wal.is_half_full();
+        log.group.clear();
+        for request in group {
+            wal.frame(&mut log.group, next, self.sync.durable(), &request.payload);
+            next += request.count;
+        }
+        // The numbers are used up even if this fails: what a failed write left behind must not look like what follows.
+        log.last_sequence = next - 1;
+        let bytes = log.group.len() as u64;
+        if let Err(error) = wal.append(&mut log.group) {
+            if !matches!(error, Error::NoSpace { .. }) || wal.undo().is_err() {
+                self.fail(&error);
+            }
+            return Err(error);
+        }
+        count(&self.counters.logged_bytes, bytes);
+        if log.group.capacity() > GROUP_BYTES_MAX {
+            log.group = Vec::new();
+        }
+        self.sync.appended(next - 1, &*self.clock);
+        if wal.is_half_full() && !was_half_full {
+            self.sync.want_segment();
+        }
+        self.commit.segments.note_length(wal);
+        Ok(())
+    }
+
+    /// Seals the memtables of which a batch deletes a span with many rows: a scan would have to visit each row.
+    fn seal_covered(&self, request: &Request) {
+        for change in request.changes() {
+            if let Change::DeleteRange {
+                keyspace,
+                start,
+                end,
+            } = change
+            {
+                let tree = self.tree(keyspace).expect("the batch was checked");
+                if tree.glance().active.covers_many(start, end) {
+                    tree.seal(self.clock.now());
+                }
+            }
+        }
+    }
+
+    fn apply(&self, request: &Request, first: SequenceNumber) -> Vec<Arc<Tree>> {
+        let last = first + request.count - 1;
+        self.apply_changes((first..).zip(request.changes()), last, Applied::Now)
+    }
+
+    /// Applies numbered changes, up to `last`, to the memtables, runs of one keyspace at a time. Answers the keyspaces whose
+    /// memtable has grown to its limit. The caller holds the log.
+    pub(crate) fn apply_changes<'a>(
+        &self,
+        changes: impl Iterator<Item = (SequenceNumber, Change<'a>)>,
+        last: SequenceNumber,
+        when: Applied,
+    ) -> Vec<Arc<Tree>> {
+        let mut full = Vec::new();
+        let mut changes = changes.peekable();
+        while let Some(&(_, first)) = changes.peek() {
+            let tree = self.tree(first.keyspace()).expect("the batch was checked");
+            let belongs = |(_, change): &(SequenceNumber, Change<'_>)| change.keyspace() == tree.id;
+            let run = std::iter::from_fn(|| changes.next_if(belongs));
+            tree.gaps.begin_puts(last);
+            let view = tree.glance();
+            self.apply_run(&tree, &view.active, run, when);
+            if view.active.bytes() >= tree.memtable_bytes_max(&self.config) {
+                drop(view);
+                full.push(tree);
+            }
+        }
+        full
+    }
+
+    fn apply_run<'a>(
+        &self,
+        tree: &Tree,
+        active: &Memtable,
+        run: impl Iterator<Item = (SequenceNumber, Change<'a>)>,
+        when: Applied,
+    ) {
+        let noted = run.inspect(|(_, change)| {
+            if let Change::Set { kind, key, .. } = change
+                && *kind != Kind::Delete
+            {
+                tree.gaps.note_put(key);
+            }
+        });
+        let floor = match when {
+            Applied::Now => self.snapshots.floor(),
+            // Nobody reads yet: what later changes hide may have lost its values already.
+            Applied::Again => SEQUENCE_MAX,
+        };
+        let bytes = active.apply(noted, floor);
+        self.room.memtable_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Keyspaces are sealed by who holds the log; this is for everyone else.
+    pub(crate) fn seal(&self, tree: &Tree) {
+        self.with_log(|_| tree.seal(self.clock.now()));
+    }
+
+    /// Seals the keyspace that uses the most memory, unless there is a sealed memtable to flush already.
+    pub(crate) fn seal_largest(&self) {
+        self.with_log(|_| {
+            let trees = self.trees();
+            if trees.iter().any(|tree| !tree.glance().sealed.is_empty()) {
+                return;
+            }
+            if let Some(tree) = trees.iter().max_by_key(|tree| tree.glance().active.bytes()) {
+                tree.seal(self.clock.now());
+            }
+        });
+    }
+}
+
+impl Request {
+    fn changes(&self) -> impl Iterator<Item = Change<'_>> {
+        let changes = Changes::new(&self.payload);
+        changes.map(|change| change.expect("the payload was encoded by a batch"))
+    }
+}
+
+fn answer(request: &Request, outcome: Result<SequenceNumber>) {
+    request
+        .outcome
+        .set(outcome)
+        .expect("a batch is in one group");
+    request.writer.unpark();
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::base::key::Kind;
+    use crate::fs::MemoryFs;
+    use crate::{Batch, Config, Db, Durability, Environment, KeyRange, Keyspace, KeyspaceOptions};
+    use std::cell::Cell;
+    use std::sync::Arc;
+
+    /// What a lookup of `k` finds in a store with a tiny memtable, if the batch becomes visible during the lookup, after `before`
+    /// questions for the sequence number to read at.
+    fn found_during(batch: impl FnOnce(&mut Batch, [&Keyspace; 2]), before: u32) -> Option<Kind> {
+        let config = Config {
+            durability: Durability::Memory,
+            memtable_bytes_max: 8 << 10,
+            ..Config::default()
+        };
+        let environment = Environment::stepped(Arc::new(MemoryFs::volatile()));
+        let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
+        let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+        let other = db.keyspace("b", KeyspaceOptions::default()).unwrap();
+        let store = db.store();
+        let old = store.snapshots.published();
+        let mut changes = Batch::new();
+        batch(&mut changes, [&keyspace, &other]);
+        drop(db.write(changes).unwrap());
+        let asked = Cell::new(0);
+        let at = || {
+            asked.set(asked.get() + 1);
+            if asked.get() > before {
+                store.snapshots.published()
+            } else {
+                old
+            }
+        };
+        let found = keyspace.tree().find(&store.cache, b"k", at).unwrap();
+        found.map(|entry| entry.kind)
+    }
+
+    #[test]
+    fn a_lookup_never_finds_a_value_that_its_own_batch_replaced() {
+        for before in 0..8 {
+            let found = found_during(
+                |batch, [keyspace, other]| {
+                    batch.put(keyspace, b"k", b"never visible");
+                    (0..24u8).for_each(|row| batch.put(keyspace, &[b'r', row], &[0; 1400]));
+                    batch.put(other, b"k", b"ends the run of changes to one keyspace");
+                    batch.delete(keyspace, b"k");
+                },
+                before,
+            );
+            assert_ne!(found, Some(Kind::Put), "visible after {before} questions");
+        }
+    }
+
+    #[test]
+    fn a_lookup_never_finds_a_value_whose_range_its_own_batch_deleted() {
+        for before in 0..8 {
+            let found = found_during(
+                |batch, [keyspace, _]| {
+                    batch.put(keyspace, b"k", b"never visible");
+                    (0..300u16).for_each(|row| {
+                        batch.put(keyspace, &[b"k", &row.to_be_bytes()[..]].concat(), b"");
+                    });
+                    batch.delete_range(keyspace, KeyRange::prefix(b"k"));
+                },
+                before,
+            );
+            assert_eq!(found, None, "visible after {before} questions");
+        }
+    }
+}

@@ -1,0 +1,677 @@
+//! Syncs of the log, shared: one covers everyone whose batch was appended before it began, and while it runs the next group forms;
+//! the first to be woken after it leads the next.
+//!
+//! The value log is synced at the same time as the log, by a thread of its own where there is one: a power cut may leave a frame
+//! without its value, and then the log ends there.
+//!
+//! Invariant: what counts as durable was synced in the order of the sequence numbers, and so were the values that it points to;
+//! after a failed sync nothing is written any more.
+
+use crate::Result;
+use crate::base::config::{Background, Durability};
+use crate::base::key::SequenceNumber;
+use crate::fs::Clock;
+use crate::fs::files::OpenFile;
+use crate::stats::count;
+use crate::tree::version::{Field, VersionEdit, WalMeta};
+use crate::work::store::{PanicGuard, Store, lock};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{Thread, ThreadId};
+use std::time::Duration;
+
+/// How long a sync waits for writers that are expected: less than it takes itself.
+const GATHER_MAX: Duration = Duration::from_micros(80);
+
+/// How often it looks for them at most, whatever the clock says.
+const GATHER_TRIES: usize = 1000;
+
+/// After how long without a write the store is at rest: spare log segments are removed, and the log is marked as durable.
+const REST: Duration = Duration::from_millis(250);
+
+/// A change is synced when it is one interval old. When it is this many intervals old and still not synced, because syncs take
+/// long, writes wait: so much is the most that a power cut takes.
+const INTERVALS_MAX: u32 = 4;
+
+/// The least time after which writes wait, however short the interval.
+const UNSYNCED_MIN: Duration = Duration::from_millis(20);
+
+/// Stands for no time in `oldest_unsynced`.
+const NEVER: u64 = u64::MAX;
+
+/// What the sync thread is to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Due {
+    /// Make a log segment ready.
+    Segment,
+    /// Sync what was appended.
+    Sync,
+    /// Everything is synced, and nothing was written for a while. Said once for each rest.
+    Rest,
+}
+
+/// How far the log is synced, and who waits for more.
+#[derive(Debug)]
+pub(crate) struct SyncState {
+    progress: Mutex<Progress>,
+    changed: Condvar,
+    /// Notified when a sync ends.
+    ended: Condvar,
+    /// Notified when a sync of the value log is wanted.
+    values_wanted: Condvar,
+    durable: AtomicU64,
+    /// When the oldest change that is not durable was appended, in nanoseconds of the clock, or `NEVER`.
+    oldest_unsynced: AtomicU64,
+    /// The most SSTables that any keyspace has in level 0.
+    pub(crate) level0_files_most: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Progress {
+    appended: SequenceNumber,
+    durable: SequenceNumber,
+    /// The segments that hold what is not durable; the last of them is being appended to.
+    files: Vec<OpenFile>,
+    /// Whether a segment is to be made ready.
+    wants_segment: bool,
+    /// Whether the sync thread knows that nothing has been written for a while.
+    is_at_rest: bool,
+    /// When the oldest change was appended that the sync under way is for.
+    syncing_since: Option<Duration>,
+    /// When the oldest change was appended that no sync has begun for.
+    unsynced_since: Option<Duration>,
+    /// Whether the sync thread waits for the next write. Later ones need not wake it: it looks again after its interval.
+    awaits_write: bool,
+    running: bool,
+    values: ValueSync,
+    waiters: Vec<Waiter>,
+    /// How many the last sync was for, and came while it ran.
+    present: usize,
+    closed: bool,
+}
+
+/// How far the sync of the value log is that the leader of a sync has asked for.
+#[derive(Debug, Default)]
+enum ValueSync {
+    #[default]
+    Unwanted,
+    Wanted,
+    Running,
+    Ended(Result<()>),
+}
+
+impl Default for SyncState {
+    fn default() -> Self {
+        SyncState {
+            progress: Mutex::default(),
+            changed: Condvar::new(),
+            ended: Condvar::new(),
+            values_wanted: Condvar::new(),
+            durable: AtomicU64::new(0),
+            oldest_unsynced: AtomicU64::new(NEVER),
+            level0_files_most: AtomicUsize::new(0),
+        }
+    }
+}
+
+impl SyncState {
+    pub(crate) fn want_segment(&self) {
+        lock(&self.progress).wants_segment = true;
+        self.changed.notify_all();
+    }
+
+    /// Lets everyone who waits see that the store has failed.
+    pub(crate) fn wake_everyone(&self) {
+        let everyone = std::mem::take(&mut lock(&self.progress).waiters);
+        everyone.into_iter().for_each(|waiter| waiter.waker.wake());
+        self.changed.notify_all();
+        self.ended.notify_all();
+        self.values_wanted.notify_all();
+    }
+
+    pub(crate) fn close(&self) {
+        lock(&self.progress).closed = true;
+        self.changed.notify_all();
+        self.values_wanted.notify_all();
+    }
+
+    /// Everything up to `sequence` is durable, as recovery found it.
+    pub(crate) fn start(&self, sequence: SequenceNumber) {
+        let mut progress = lock(&self.progress);
+        progress.appended = sequence;
+        progress.durable = sequence;
+        self.durable.store(sequence, Ordering::Release);
+    }
+
+    /// What follows is appended to this file.
+    pub(crate) fn begin_file(&self, file: &OpenFile) {
+        lock(&self.progress).files.push(file.clone());
+    }
+
+    pub(crate) fn appended(&self, sequence: SequenceNumber, clock: &dyn Clock) {
+        let mut progress = lock(&self.progress);
+        progress.appended = sequence;
+        if progress.unsynced_since.is_none() {
+            progress.unsynced_since = Some(clock.now());
+            self.note_oldest(&progress);
+        }
+        if progress.awaits_write {
+            self.changed.notify_all();
+        }
+    }
+
+    pub(crate) fn durable(&self) -> SequenceNumber {
+        self.durable.load(Ordering::Acquire)
+    }
+
+    fn note_oldest(&self, progress: &Progress) {
+        let oldest = progress.syncing_since.or(progress.unsynced_since);
+        let nanoseconds = oldest.map_or(NEVER, |since| since.as_nanos() as u64);
+        self.oldest_unsynced.store(nanoseconds, Ordering::Release);
+    }
+}
+
+impl Store {
+    /// Waits for something that the sync thread is to do. A segment comes first, because a commit may need it, and takes nothing
+    /// from the time that a change may wait for its sync.
+    pub(crate) fn wait_for_due(&self) -> Due {
+        let state = &self.sync;
+        let interval = Duration::from_millis(self.config.sync_milliseconds);
+        let mut progress = lock(&state.progress);
+        while !progress.closed && self.failure().is_none() {
+            if std::mem::take(&mut progress.wants_segment) {
+                return Due::Segment;
+            }
+            if progress.appended == progress.durable {
+                let limit = (!progress.is_at_rest).then_some(REST);
+                progress.awaits_write = true;
+                let is_over;
+                (progress, is_over) = wait(&state.changed, progress, limit);
+                progress.awaits_write = false;
+                if is_over && progress.appended == progress.durable {
+                    progress.is_at_rest = true;
+                    return Due::Rest;
+                }
+                continue;
+            }
+            progress.is_at_rest = false;
+            let awaited =
+                self.config.durability == Durability::Disk && !progress.waiters.is_empty();
+            let age = progress.unsynced_since.map_or(Duration::ZERO, |since| {
+                self.clock.now().saturating_sub(since)
+            });
+            let left = interval.saturating_sub(age);
+            if awaited || left.is_zero() {
+                return Due::Sync;
+            }
+            let is_over;
+            (progress, is_over) = wait(&state.changed, progress, Some(left));
+            if is_over {
+                return Due::Sync;
+            }
+        }
+        Due::Sync
+    }
+
+    /// Whether the oldest change that is not durable is older than `part` quarters of what it may be.
+    pub(crate) fn is_sync_late(&self, part: u32) -> bool {
+        let oldest = self.sync.oldest_unsynced.load(Ordering::Acquire);
+        if oldest == NEVER || self.config.durability != Durability::Process {
+            return false;
+        }
+        let interval = Duration::from_millis(self.config.sync_milliseconds);
+        let limit = interval.saturating_mul(INTERVALS_MAX).max(UNSYNCED_MIN);
+        let age = self
+            .clock
+            .now()
+            .saturating_sub(Duration::from_nanos(oldest));
+        age >= limit / 4 * part
+    }
+
+    /// Makes a writer wait while the oldest change that is not durable is too old: for the sync that is under way, or by leading
+    /// one. The caller holds no lock.
+    pub(crate) fn await_late_sync(&self) -> Result<()> {
+        if !self.is_sync_late(4) {
+            return Ok(());
+        }
+        let began = self.clock.now();
+        let synced = self.end_late_syncs();
+        self.count_stall(began);
+        synced
+    }
+
+    fn end_late_syncs(&self) -> Result<()> {
+        while self.is_sync_late(4) {
+            self.check_writable()?;
+            let progress = lock(&self.sync.progress);
+            if progress.running {
+                // A sync that panicked does not end, but fails the store.
+                let is_running =
+                    |progress: &mut Progress| progress.running && self.failure().is_none();
+                let waited = self.sync.ended.wait_while(progress, is_running);
+                drop(waited.unwrap_or_else(PoisonError::into_inner));
+            } else {
+                self.lead_sync(progress)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes everything that was appended before the call durable: the value log first, because a pointer that survives
+    /// a crash must find its value.
+    pub(crate) fn sync_all(&self) -> Result<()> {
+        let target = lock(&self.sync.progress).appended;
+        self.sync_through(target)
+    }
+
+    /// As [`Store::sync_all`], and notes in the manifest how far the log is durable: damage to it before that is never taken for
+    /// a torn tail. Frames say the same of the frames before them, but nothing follows the last one before a rest.
+    pub(crate) fn sync_and_mark(&self) -> Result<()> {
+        let (target, (number, end)) = self.with_log(|log| {
+            let target = lock(&self.sync.progress).appended;
+            let wal = log.wal.as_ref();
+            (
+                target,
+                wal.map_or(log.previous, |wal| (wal.number(), wal.end())),
+            )
+        });
+        self.sync_through(target)?;
+        let mut manifest = lock(&self.manifest);
+        let is_news = |meta: &WalMeta| meta.end.is_none() && meta.durable < end;
+        // A segment that is not listed any more has been flushed.
+        if !manifest.state.wals.get(&number).is_some_and(is_news) {
+            return Ok(());
+        }
+        let fields = vec![Field::MarkWal(number, end)];
+        let marked = manifest.append(VersionEdit { fields });
+        drop(manifest);
+        marked.inspect_err(|error| self.note_failure(error))
+    }
+
+    /// Returns once everything up to `sequence` is durable; shares a sync that is under way.
+    pub(crate) fn sync_through(&self, sequence: SequenceNumber) -> Result<()> {
+        while self.sync.durable() < sequence {
+            let mut progress = lock(&self.sync.progress);
+            if progress.durable >= sequence {
+                return Ok(());
+            }
+            if let Some(failure) = self.failure() {
+                return Err(failure.clone());
+            }
+            // One that was unparked by something else is registered still.
+            let me = std::thread::current().id();
+            let registered = progress
+                .waiters
+                .iter()
+                .position(|waiter| waiter.thread == Some(me));
+            if !progress.running {
+                registered.map(|index| progress.waiters.swap_remove(index));
+                self.lead_sync(progress)?;
+                continue;
+            }
+            if registered.is_none() {
+                progress.waiters.push(Waiter {
+                    sequence,
+                    waker: UNPARK_ME.with(Waker::clone),
+                    thread: Some(me),
+                });
+            }
+            drop(progress);
+            std::thread::park();
+        }
+        Ok(())
+    }
+
+    /// Syncs what has been appended, and wakes who waits for that.
+    fn lead_sync(&self, mut progress: MutexGuard<'_, Progress>) -> Result<()> {
+        let _guard = PanicGuard::new(self, "a sync");
+        progress.running = true;
+        let mut progress = self.gather(progress);
+        let target = progress.appended;
+        let files = progress.files.clone();
+        progress.syncing_since = progress.unsynced_since.take();
+        if self.value_log.is_unsynced() {
+            progress.values = ValueSync::Wanted;
+            self.sync.values_wanted.notify_one();
+        }
+        drop(progress);
+        // In the order in which they were written, so that what a power cut leaves is a prefix.
+        let synced = files
+            .iter()
+            .try_for_each(OpenFile::sync)
+            .and_then(|()| self.end_value_sync());
+        count(&self.counters.syncs, 1);
+        if let Err(error) = &synced {
+            self.fail(error);
+        }
+        let mut progress = lock(&self.sync.progress);
+        progress.running = false;
+        progress.present = progress.waiters.len() + 1;
+        if synced.is_ok() {
+            progress.durable = progress.durable.max(target);
+            // The last may have been appended to meanwhile.
+            progress.files.drain(..files.len().saturating_sub(1));
+            self.sync.durable.store(progress.durable, Ordering::Release);
+            progress.syncing_since = None;
+            self.sync.note_oldest(&progress);
+        }
+        self.sync.ended.notify_all();
+        let ready = progress.take_ready(synced.is_err());
+        let tasks_wait = !progress.waiters.is_empty();
+        drop(progress);
+        ready.into_iter().for_each(|waiter| waiter.waker.wake());
+        if tasks_wait {
+            self.sync.changed.notify_all();
+        }
+        synced
+    }
+
+    /// Waits for the sync of the value log that was wanted, or does it if no thread has begun.
+    fn end_value_sync(&self) -> Result<()> {
+        let is_running = |progress: &mut Progress| {
+            matches!(progress.values, ValueSync::Running) && self.failure().is_none()
+        };
+        let waited = self
+            .sync
+            .ended
+            .wait_while(lock(&self.sync.progress), is_running);
+        let mut progress = waited.unwrap_or_else(PoisonError::into_inner);
+        match std::mem::take(&mut progress.values) {
+            ValueSync::Unwanted => Ok(()),
+            ValueSync::Wanted => {
+                drop(progress);
+                self.value_log.sync()
+            }
+            ValueSync::Ended(synced) => synced,
+            // The thread has panicked, or another sync has failed.
+            ValueSync::Running => self.check_writable(),
+        }
+    }
+
+    /// The loop of the thread that syncs the value log for the leaders of syncs.
+    pub(crate) fn value_sync_loop(&self) {
+        loop {
+            let is_idle = |progress: &mut Progress| {
+                !matches!(progress.values, ValueSync::Wanted)
+                    && !progress.closed
+                    && self.failure().is_none()
+            };
+            let state = &self.sync;
+            let waited = state
+                .values_wanted
+                .wait_while(lock(&state.progress), is_idle);
+            let mut progress = waited.unwrap_or_else(PoisonError::into_inner);
+            if !matches!(progress.values, ValueSync::Wanted) || self.failure().is_some() {
+                return;
+            }
+            progress.values = ValueSync::Running;
+            drop(progress);
+            let synced = self.value_log.sync();
+            lock(&state.progress).values = ValueSync::Ended(synced);
+            state.ended.notify_all();
+        }
+    }
+
+    /// Those whom the last sync has let go are about to come back with their next batches: a sync that waits for a moment
+    /// serves them together with those who came meanwhile, instead of the two in turn.
+    fn gather<'a>(&'a self, mut progress: MutexGuard<'a, Progress>) -> MutexGuard<'a, Progress> {
+        let expected = progress.present;
+        if self.background == Background::Stepped || progress.waiters.len() + 1 >= expected {
+            return progress;
+        }
+        let end = self.clock.now() + GATHER_MAX;
+        for _ in 0..GATHER_TRIES {
+            if progress.waiters.len() + 1 >= expected || self.clock.now() >= end {
+                break;
+            }
+            drop(progress);
+            std::thread::yield_now();
+            progress = lock(&self.sync.progress);
+        }
+        progress
+    }
+
+    fn poll_sync(
+        &self,
+        registered: &mut Option<Waker>,
+        sequence: SequenceNumber,
+        waker: &Waker,
+    ) -> Poll<Result<()>> {
+        if self.sync.durable() >= sequence {
+            return Poll::Ready(Ok(()));
+        }
+        if self.background == Background::Stepped {
+            return Poll::Ready(self.sync_through(sequence));
+        }
+        let mut progress = lock(&self.sync.progress);
+        if progress.durable >= sequence {
+            return Poll::Ready(Ok(()));
+        }
+        if let Some(failure) = self.failure() {
+            return Poll::Ready(Err(failure.clone()));
+        }
+        if progress.closed {
+            drop(progress);
+            return Poll::Ready(self.sync_through(sequence));
+        }
+        // It stays registered until the sync that it waits for has ended, however often it is polled.
+        if !registered
+            .as_ref()
+            .is_some_and(|known| known.will_wake(waker))
+        {
+            *registered = Some(waker.clone());
+            progress.waiters.push(Waiter {
+                sequence,
+                waker: waker.clone(),
+                thread: None,
+            });
+            self.sync.changed.notify_all();
+        }
+        Poll::Pending
+    }
+
+    /// The ticket of the batch whose last sequence number this is.
+    pub(crate) fn ticket(self: &Arc<Self>, sequence: SequenceNumber) -> Ticket {
+        match self.config.durability {
+            Durability::Memory | Durability::Process => Ticket::ready(),
+            Durability::Disk => Ticket(Some(Awaited {
+                store: self.clone(),
+                sequence,
+                registered: None,
+            })),
+        }
+    }
+}
+
+/// Waits to be notified, at most `limit`. Answers whether the time is over.
+fn wait<'a>(
+    condition: &Condvar,
+    progress: MutexGuard<'a, Progress>,
+    limit: Option<Duration>,
+) -> (MutexGuard<'a, Progress>, bool) {
+    match limit {
+        None => {
+            let waited = condition.wait(progress);
+            (waited.unwrap_or_else(PoisonError::into_inner), false)
+        }
+        Some(limit) => {
+            let waited = condition.wait_timeout(progress, limit);
+            let (progress, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            (progress, timeout.timed_out())
+        }
+    }
+}
+
+/// Who waits for a sync.
+#[derive(Debug)]
+struct Waiter {
+    sequence: SequenceNumber,
+    waker: Waker,
+    /// A thread can lead the next sync; for tasks, which have none, the sync thread does.
+    thread: Option<ThreadId>,
+}
+
+/// Unparks the thread that it was made for.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+thread_local! {
+    static UNPARK_ME: Waker = Arc::new(Unpark(std::thread::current())).into();
+}
+
+impl Progress {
+    /// Takes out those whose wait is over, and first of all one thread to lead the next sync.
+    fn take_ready(&mut self, all: bool) -> Vec<Waiter> {
+        let durable = self.durable;
+        let is_ready = |waiter: &Waiter| all || waiter.sequence <= durable;
+        let (mut ready, waiting): (Vec<_>, Vec<_>) = self.waiters.drain(..).partition(is_ready);
+        self.waiters = waiting;
+        if let Some(next) = self
+            .waiters
+            .iter()
+            .position(|waiter| waiter.thread.is_some())
+        {
+            ready.insert(0, self.waiters.swap_remove(next));
+        }
+        ready
+    }
+}
+
+/// Completes when a write has reached its durability level. Wait on it (a thread) or await it (a task).
+#[must_use = "a write is acknowledged only once its ticket has completed"]
+pub struct Ticket(Option<Awaited>);
+
+/// What a ticket waits for.
+struct Awaited {
+    store: Arc<Store>,
+    sequence: SequenceNumber,
+    /// What wakes the task that is registered for it.
+    registered: Option<Waker>,
+}
+
+impl fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ticket")
+            .field("is_ready", &self.0.is_none())
+            .finish()
+    }
+}
+
+impl Ticket {
+    /// A ticket for a write that changed nothing.
+    pub fn ready() -> Ticket {
+        Ticket(None)
+    }
+
+    /// Blocks until the write is durable.
+    pub fn wait(self) -> Result<()> {
+        match self.0 {
+            None => Ok(()),
+            Some(awaited) => awaited.store.sync_through(awaited.sequence),
+        }
+    }
+}
+
+impl Future for Ticket {
+    type Output = Result<()>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        match &mut self.get_mut().0 {
+            None => Poll::Ready(Ok(())),
+            Some(awaited) => {
+                let Awaited {
+                    store,
+                    sequence,
+                    registered,
+                } = awaited;
+                store.poll_sync(registered, *sequence, context.waker())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::{FaultFs, MemoryFs, Operation};
+    use crate::{Batch, Config, Db, Environment, KeyspaceOptions};
+
+    #[test]
+    fn a_task_that_is_polled_again_is_registered_once() {
+        let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
+        let config = Config {
+            durability: Durability::Disk,
+            ..Config::default()
+        };
+        let environment = Environment {
+            background: Background::Threads,
+            ..Environment::stepped(Arc::new(disk.clone()))
+        };
+        let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
+        let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+        let put = || {
+            let mut batch = Batch::new();
+            batch.put(&keyspace, b"key", b"value");
+            db.write(batch).unwrap()
+        };
+        put().wait().unwrap();
+        let mut ticket = put();
+        disk.hold(Some(Operation::Sync));
+        let mut context = Context::from_waker(Waker::noop());
+        for _ in 0..3 {
+            assert!(Pin::new(&mut ticket).poll(&mut context).is_pending());
+        }
+        assert_eq!(lock(&db.store().sync.progress).waiters.len(), 1);
+        disk.hold(None);
+        ticket.wait().unwrap();
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_a_sync_is_registered_once() {
+        let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
+        let config = Config {
+            durability: Durability::Disk,
+            ..Config::default()
+        };
+        let environment = Environment::stepped(Arc::new(disk.clone()));
+        let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
+        let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+        let put = || {
+            let mut batch = Batch::new();
+            batch.put(&keyspace, b"key", b"value");
+            db.write(batch)?.wait()
+        };
+        put().unwrap();
+        disk.hold(Some(Operation::Sync));
+        std::thread::scope(|scope| {
+            scope.spawn(|| put().unwrap());
+            while disk.held() == 0 {
+                std::thread::yield_now();
+            }
+            let waiting = scope.spawn(|| put().unwrap());
+            let waiters = || lock(&db.store().sync.progress).waiters.len();
+            while waiters() == 0 {
+                std::thread::yield_now();
+            }
+            let mut most = 0;
+            for _ in 0..100 {
+                // As anything may that the thread waited for before.
+                waiting.thread().unpark();
+                std::thread::park_timeout(Duration::from_micros(100));
+                most = most.max(waiters());
+            }
+            disk.hold(None);
+            assert_eq!(most, 1);
+        });
+        assert!(lock(&db.store().sync.progress).waiters.is_empty());
+    }
+}

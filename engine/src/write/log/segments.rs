@@ -1,0 +1,322 @@
+//! The segments of the log: made ready before they are needed, listed while they are, used again afterwards.
+//!
+//! A commit must not wait for a file to be made. So when a segment is half full the next one is made in the background:
+//! created at its full length or made of one that is no longer needed (a write to blocks that were written before costs the
+//! disk the least), and entered in the manifest before the first record goes into it. Segments begin small and double, so
+//! that a store that holds little takes little.
+
+use crate::base::config::{Background, Durability};
+use crate::base::key::SequenceNumber;
+use crate::fs::LogWrites;
+use crate::fs::files::{FileKind, FileName};
+use crate::tree::version::{Field, VersionEdit, WalMeta};
+use crate::work::store::{Store, lock};
+use crate::write::commit::Log;
+use crate::write::log::{Beginning, Prepared, WalWriter};
+use crate::{Error, Result};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Length of the first segment.
+const FIRST_BYTES: u64 = 1 << 20;
+/// How many times its length a segment may grow to while the next one is being made. Then writers are not admitted until it is.
+const OVERLONG: u64 = 4;
+/// As [`OVERLONG`], for writers that were admitted before: they hold locks, and should not wait for the disk. What they write is
+/// bounded by how many there are; beyond this the next one makes the segment itself.
+const OVERLONG_ADMITTED: u64 = 64;
+/// Bytes beyond which no segment grows, whatever its length is: recovery reads it as a whole.
+const BYTES_MAX: u64 = crate::base::config::WAL_SEGMENT_BYTES_MAX;
+
+/// How many sequence numbers a segment may be used for: its frames count from its base in 32 bits. They are used up by writes that
+/// fail for lack of space too.
+const SEQUENCES_MAX: u64 = 1 << 31;
+
+/// How many segments are kept to be used again while the store is written to.
+const SPARE_MAX: usize = 8;
+
+/// A segment with records in it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Used {
+    pub(crate) number: u64,
+    /// The last sequence number before the segment.
+    pub(crate) base: SequenceNumber,
+    pub(crate) bytes: u64,
+    /// Whether the file may be written again once it is not needed.
+    pub(crate) is_reusable: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Segments {
+    /// In the order of their records; the last is being appended to.
+    used: Mutex<Vec<Used>>,
+    /// Segments of full length that are no longer needed and not in the manifest.
+    spare: Mutex<Vec<u64>>,
+    /// Held while a segment is made, so that segments are taken into use in the order of their numbers.
+    making: Mutex<()>,
+    /// The segment to be used next.
+    next: Mutex<Option<Prepared>>,
+    /// Whether the segment in use is overlong.
+    is_overlong: AtomicBool,
+}
+
+impl Segments {
+    pub(crate) fn add(&self, used: Used) {
+        lock(&self.used).push(used);
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        lock(&self.used).len()
+    }
+
+    pub(crate) fn take_next(&self) -> Option<Prepared> {
+        lock(&self.next).take()
+    }
+
+    fn has_next(&self) -> bool {
+        lock(&self.next).is_some()
+    }
+
+    /// Takes note of how long the segment in use has become.
+    pub(crate) fn note_length(&self, wal: &WalWriter) {
+        let is_overlong = wal.end() >= wal.length().saturating_mul(OVERLONG);
+        self.is_overlong.store(is_overlong, Ordering::Relaxed);
+    }
+
+    /// Whether the next segment should have been made by now.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.is_overlong.load(Ordering::Relaxed) && !self.has_next()
+    }
+
+    /// Changes up to here should be flushed, because the log behind them is longer than `bytes_max`.
+    pub(crate) fn limit(&self, bytes_max: u64) -> SequenceNumber {
+        let used = lock(&self.used);
+        let mut bytes = 0;
+        let kept = used.iter().rev().take_while(|segment| {
+            bytes += segment.bytes;
+            bytes <= bytes_max
+        });
+        let first_kept = used.len() - kept.count();
+        used.get(first_kept.min(used.len().saturating_sub(1)))
+            .filter(|_| first_kept > 0)
+            .map_or(0, |segment| segment.base)
+    }
+
+    /// The segments with records in them; their files will not be written again once they are full.
+    pub(crate) fn keep_used(&self) -> Vec<u64> {
+        let mut used = lock(&self.used);
+        used.iter_mut()
+            .for_each(|segment| segment.is_reusable = false);
+        used.iter().map(|segment| segment.number).collect()
+    }
+
+    /// Segments, but for the last, that hold only changes before `first_needed`; `None`: nothing is needed.
+    pub(crate) fn unneeded(&self, first_needed: Option<SequenceNumber>) -> Vec<u64> {
+        let used = lock(&self.used);
+        let unneeded = used.windows(2).take_while(|pair| {
+            let last_inside = pair[1].base;
+            first_needed.is_none_or(|first| last_inside < first)
+        });
+        unneeded.map(|pair| pair[0].number).collect()
+    }
+}
+
+impl Store {
+    /// Sees to it that the log has a segment with room.
+    pub(crate) fn provide_wal(&self, log: &mut Log) -> Result<()> {
+        if let Some(wal) = &log.wal {
+            let awaits =
+                || self.background == Background::Threads && !self.commit.segments.has_next();
+            let (end, length) = (wal.end(), wal.length());
+            let has_room = end < length || (end < overlong_end(length) && awaits());
+            if has_room && log.last_sequence - wal.base() < SEQUENCES_MAX {
+                return Ok(());
+            }
+        }
+        let begun = self.begin_wal(log);
+        if let Err(error) = &begun
+            && !matches!(error, Error::NoSpace { .. })
+        {
+            self.fail(error);
+        }
+        begun
+    }
+
+    /// Makes the next segment if it is overdue, or waits for whoever makes it. The caller holds no lock.
+    pub(crate) fn await_segment(&self) -> Result<()> {
+        if self.background != Background::Threads || !self.commit.segments.is_overdue() {
+            return Ok(());
+        }
+        self.prepare_wal()
+            .inspect_err(|error| self.note_failure(error))
+    }
+
+    fn begin_wal(&self, log: &mut Log) -> Result<()> {
+        let prepared = match self.commit.segments.take_next() {
+            Some(prepared) => prepared,
+            None => {
+                let _making = lock(&self.commit.segments.making);
+                match self.commit.segments.take_next() {
+                    Some(prepared) => prepared,
+                    None => self.make_segment(self.next_length(log))?,
+                }
+            }
+        };
+        let (previous, previous_end) = match &log.wal {
+            Some(wal) => (wal.number(), wal.end()),
+            None => log.previous,
+        };
+        let beginning = Beginning {
+            base: log.last_sequence,
+            durable: self.sync.durable().min(log.last_sequence),
+            previous,
+            previous_end,
+        };
+        let wal = prepared.begin(beginning)?;
+        self.sync.begin_file(wal.file());
+        self.commit.segments.add(Used {
+            number: wal.number(),
+            base: wal.base(),
+            bytes: wal.length(),
+            is_reusable: wal.length() == self.config.wal_segment_bytes as u64,
+        });
+        self.commit.segments.note_length(&wal);
+        log.wal = Some(wal);
+        Ok(())
+    }
+
+    /// Ends the segment in use; the next write begins another.
+    pub(crate) fn end_segment(&self, log: &mut Log) {
+        if let Some(wal) = log.wal.take() {
+            log.previous = (wal.number(), wal.end());
+        }
+    }
+
+    fn next_length(&self, log: &Log) -> u64 {
+        let length = log.wal.as_ref().map_or(FIRST_BYTES, |wal| wal.length() * 2);
+        length.min(self.config.wal_segment_bytes as u64).max(1)
+    }
+
+    /// Makes the next segment if the present one is half full. Called in the background.
+    pub(crate) fn prepare_wal(&self) -> Result<()> {
+        let segments = &self.commit.segments;
+        let length = self.with_log(|log| {
+            let wal = log.wal.as_ref().filter(|wal| wal.is_half_full());
+            wal.map(|_| self.next_length(log))
+        });
+        let Some(length) = length else { return Ok(()) };
+        let _making = lock(&segments.making);
+        if !segments.has_next() {
+            let made = self.make_segment(length)?;
+            *lock(&segments.next) = Some(made);
+        }
+        Ok(())
+    }
+
+    /// A segment that the manifest lists.
+    fn make_segment(&self, length: u64) -> Result<Prepared> {
+        let number = lock(&self.manifest).next_file();
+        let is_full = length == self.config.wal_segment_bytes as u64;
+        let spare = || lock(&self.commit.segments.spare).pop();
+        let old = is_full.then(spare).flatten();
+        let writes = match self.config.durability {
+            Durability::Disk => LogWrites::AtSync,
+            Durability::Memory | Durability::Process => LogWrites::AtOnce,
+        };
+        let directory = &self.directory;
+        let made = Prepared::create(directory, self.store_id, number, length, old, writes);
+        if made.is_err() {
+            self.remove_wals(&[number]);
+            self.remove_wals(old.as_slice());
+        }
+        let made = made?;
+        self.directory
+            .sync()
+            .inspect_err(|error| self.fail(error))?;
+        let fields = vec![Field::AddWal(number, WalMeta::default())];
+        let appended = lock(&self.manifest).append(VersionEdit { fields });
+        if matches!(appended, Err(Error::NoSpace { .. })) {
+            self.remove_wals(&[number]);
+        }
+        appended?;
+        Ok(made)
+    }
+
+    /// Lets go of segments that the manifest no longer lists. Some of full length are kept, to be used again.
+    pub(crate) fn release_wals(&self, numbers: &[u64]) {
+        let mut removed = Vec::new();
+        {
+            let mut used = lock(&self.commit.segments.used);
+            let mut spare = lock(&self.commit.segments.spare);
+            for &number in numbers {
+                let released = used.iter().position(|segment| segment.number == number);
+                match released.map(|index| used.remove(index)) {
+                    Some(segment) if segment.is_reusable && spare.len() < SPARE_MAX => {
+                        spare.push(number);
+                    }
+                    _ => removed.push(number),
+                }
+            }
+        }
+        self.remove_wals(&removed);
+    }
+
+    /// Removes the segments that were kept to be used again.
+    pub(crate) fn remove_spare_wals(&self) {
+        let spare = std::mem::take(&mut *lock(&self.commit.segments.spare));
+        self.remove_wals(&spare);
+    }
+
+    /// Removes segments that the manifest does not list.
+    pub(crate) fn remove_wals(&self, numbers: &[u64]) {
+        for &number in numbers {
+            // A file that cannot be removed now is an orphan that the next open removes.
+            let name = FileName::Numbered(FileKind::Wal, number);
+            let _ = self.directory.remove(name);
+        }
+    }
+}
+
+/// Where a segment of this length ends at the latest while the next one is being made.
+fn overlong_end(length: u64) -> u64 {
+    length.saturating_mul(OVERLONG_ADMITTED).min(BYTES_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BYTES_MAX, overlong_end};
+    use crate::fs::{Keep, MemoryFs};
+    use crate::{Batch, Config, Db, Environment, KeyspaceOptions};
+    use std::sync::Arc;
+
+    #[test]
+    fn no_segment_grows_beyond_what_recovery_reads_at_once() {
+        assert_eq!(overlong_end(1 << 20), 64 << 20);
+        for length in [32 << 20, BYTES_MAX, u64::MAX] {
+            assert_eq!(overlong_end(length), BYTES_MAX);
+        }
+    }
+
+    #[test]
+    fn a_segment_ends_before_its_sequence_numbers_exceed_32_bits() {
+        let fs = MemoryFs::crashable();
+        let open = |fs| {
+            let environment = Environment::stepped(Arc::new(fs));
+            let db = Db::open_with("/data".as_ref(), Config::default(), environment).unwrap();
+            let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+            (db, keyspace)
+        };
+        let (db, keyspace) = open(fs.clone());
+        for key in 0..4u8 {
+            let mut batch = Batch::new();
+            batch.put(&keyspace, &[key], b"value");
+            drop(db.write(batch).unwrap());
+            // As many writes do that fail for lack of space.
+            db.store().with_log(|log| log.last_sequence += 3 << 30);
+        }
+        std::mem::forget((db, keyspace));
+        let (db, keyspace) = open(fs.crash(1, Keep::Everything));
+        for key in 0..4u8 {
+            assert!(db.get(&keyspace, &[key]).unwrap().is_some(), "{key}");
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! The path of a write: batch, group commit, log, shared syncs.
+
+pub(crate) mod batch;
+pub(crate) mod commit;
+pub(crate) mod durability;
+pub(crate) mod log;
