@@ -135,6 +135,23 @@ fn wait_for_log(server: &Server, text: &str) {
     }
 }
 
+#[test]
+fn a_key_that_can_be_guessed_is_not_offered_to_a_network() {
+    let location = TempDir::new().unwrap();
+    let weak = ["--accounts", "someone:AAAA"];
+    let (status, said) = launch(
+        location.path(),
+        &[&weak[..], &["--host", "0.0.0.0"]].concat(),
+    )
+    .refused();
+    assert!(
+        !status.success() && said.contains("account someone"),
+        "{said}"
+    );
+    let server = launch(location.path(), &weak).start();
+    assert!(server.log().contains("account someone has a key of less"));
+}
+
 /// A server on a network does not take by signal what it would not have started with.
 #[test]
 fn the_well_known_key_is_not_reloaded_on_a_network() {
