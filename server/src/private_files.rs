@@ -80,16 +80,17 @@ fn trusts(own: u32, owner: u32) -> bool {
     own == 0 || [0, own].contains(&owner)
 }
 
-/// Warns where others on this machine can read the data.
+/// Warns where others on this machine can change the data directory, and notes where they can enter it: the files in it are for their
+/// owner alone.
 pub fn warn_if_shared(path: &Path) {
-    if let Ok(found) = path.metadata()
-        && found.mode() & 0o077 != 0
-    {
-        tracing::warn!(
-            path = %path.display(),
-            mode = format!("{:o}", found.mode() & 0o777),
-            "other users of this machine may enter the data directory"
-        );
+    let Ok(found) = path.metadata() else {
+        return;
+    };
+    let (path, mode) = (path.display(), format!("{:o}", found.mode() & 0o777));
+    if found.mode() & 0o022 != 0 {
+        tracing::warn!(%path, mode, "other users of this machine may change the data directory");
+    } else if found.mode() & 0o055 != 0 {
+        tracing::info!(%path, mode, "other users of this machine may enter the data directory");
     }
 }
 
