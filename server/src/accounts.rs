@@ -13,6 +13,9 @@ pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
 pub const DEVELOPMENT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
+/// A key with fewer bytes could be guessed. Keys of the hosted service have 64.
+const KEY_BYTES_MIN: usize = 16;
+
 /// The decoded keys of an account, one or two.
 pub type Keys = Arc<[Vec<u8>]>;
 
@@ -127,6 +130,12 @@ impl Accounts {
         self.names().any(|name| self.is_well_known(name))
     }
 
+    /// An account with a key that could be guessed, if there is one.
+    pub fn with_weak_key(&self) -> Option<&str> {
+        let is_weak = |name: &&str| self.keys(name).iter().any(|key| key.len() < KEY_BYTES_MIN);
+        self.names().find(is_weak)
+    }
+
     /// The first account and its first key in base64, for the connection string shown at start.
     pub fn first(&self) -> (&str, String) {
         let (name, keys) = self
@@ -188,6 +197,22 @@ mod tests {
         assert_eq!(*accounts.keys("one"), [vec![3, 4, 5]]);
         assert!(accounts.replace_keys(&Accounts::development()).is_err());
         assert_eq!(format!("{accounts:?}"), r#"["one", "two"]"#);
+    }
+
+    #[test]
+    fn a_short_key_is_known_by_its_account() {
+        let weak = |text: &str| {
+            Accounts::parse(text)
+                .unwrap()
+                .with_weak_key()
+                .map(str::to_owned)
+        };
+        let long = "QUFBQUFBQUFBQUFBQUFBQQ";
+        assert_eq!(
+            weak(&format!("one:{long};two:{long}:AAAA")).as_deref(),
+            Some("two")
+        );
+        assert_eq!(weak(&format!("one:{long};two:{DEVELOPMENT_KEY}")), None);
     }
 
     #[test]

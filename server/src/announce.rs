@@ -40,10 +40,20 @@ impl Address {
 /// listeners have, not by what was asked for: `0`, `[::]` and host names are public as well. The error is a sentence.
 pub fn check_exposure(cli: &Cli, accounts: &Accounts, addresses: &[Address]) -> Result<(), String> {
     let public = addresses.iter().find(|address| !is_loopback(address.ip));
+    let weak = accounts.with_weak_key();
     let Some(public) = public else {
+        if let Some(name) = weak {
+            tracing::warn!("account {name} has a key of less than 16 bytes, which can be guessed");
+        }
         return Ok(());
     };
     let (title, authority) = (public.service.title(), public.authority());
+    if let Some(name) = weak {
+        return Err(format!(
+            "the {title} service would listen on {authority}, where other machines may reach it, and account {name} has a key of \
+             less than 16 bytes, which can be guessed: give it a longer one"
+        ));
+    }
     if accounts.has_development_key() && !cli.i_know {
         return Err(format!(
             "the {title} service would listen on {authority}, where other machines may reach it, with a key that everybody knows: \

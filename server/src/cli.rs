@@ -5,10 +5,11 @@ use crate::commands::Command;
 use crate::http::context::ServiceKind;
 use clap::{ArgAction, Parser, ValueEnum};
 use lazurite_engine::Durability;
+use std::fmt;
 use std::path::PathBuf;
 
 /// Azure-compatible Blob, Queue and Table storage on your own machine.
-#[derive(Debug, Parser)]
+#[derive(Parser)]
 #[command(
     name = "lazurite",
     version,
@@ -318,6 +319,13 @@ pub struct Cli {
         help_heading = "HTTPS"
     )]
     pub client_ca: Option<PathBuf>,
+}
+
+/// Nothing of it: keys and passwords are not for logs.
+impl fmt::Debug for Cli {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cli").finish_non_exhaustive()
+    }
 }
 
 /// Values of `--tls-min-version`.

@@ -1,20 +1,25 @@
 //! Files that are nobody else's to read, and that nobody else can have prepared.
 
+use rustix::fs::OFlags;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Error, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Opens a file to append to it; one that is not there is made with mode 0600, directories on its way with mode 0700. A link is followed only if it is ours or the system's, as
-/// `/dev/stderr` is.
+/// Opens a file to append to it; one that is not there is made with mode 0600, directories on its way with mode 0700. A link is followed
+/// only if it is ours or the system's, as `/dev/stderr` is.
 pub fn append_to(path: &Path) -> io::Result<File> {
-    if let Ok(found) = path.symlink_metadata()
-        && found.is_symlink()
-        && !is_trusted(&found)
-    {
-        let message = "it is a link that belongs to another user";
-        return Err(Error::new(ErrorKind::PermissionDenied, message));
-    }
+    let link = path.symlink_metadata().ok();
+    let link = link.filter(|found| found.is_symlink());
+    // One that is put there from now on is not followed.
+    let flags = match &link {
+        Some(found) if !is_trusted(found) => {
+            let message = "it is a link that belongs to another user";
+            return Err(Error::new(ErrorKind::PermissionDenied, message));
+        }
+        Some(_) => OFlags::empty(),
+        None => OFlags::NOFOLLOW,
+    };
     if let Some(parent) = path.parent() {
         DirBuilder::new()
             .recursive(true)
@@ -25,6 +30,7 @@ pub fn append_to(path: &Path) -> io::Result<File> {
         .create(true)
         .append(true)
         .mode(0o600)
+        .custom_flags(flags.bits() as i32)
         .open(path)
 }
 
@@ -66,19 +72,37 @@ pub fn lock_holder(directory: &Path) -> Option<u32> {
 
 /// Ours or the system's. Whoever is the system itself may use anybody's, as with directories that are mounted into a container.
 fn is_trusted(found: &Metadata) -> bool {
-    let own = rustix::process::geteuid().as_raw();
-    own == 0 || [0, own].contains(&found.uid())
+    trusts(rustix::process::geteuid().as_raw(), found.uid())
 }
 
-/// Warns where others on this machine can read the data.
+/// Whether a process of the user `own` uses what belongs to `owner`.
+fn trusts(own: u32, owner: u32) -> bool {
+    own == 0 || [0, own].contains(&owner)
+}
+
+/// Warns where others on this machine can change the data directory, and notes where they can enter it: the files in it are for their
+/// owner alone.
 pub fn warn_if_shared(path: &Path) {
+    let Ok(found) = path.metadata() else {
+        return;
+    };
+    let (path, mode) = (path.display(), format!("{:o}", found.mode() & 0o777));
+    if found.mode() & 0o022 != 0 {
+        tracing::warn!(%path, mode, "other users of this machine may change the data directory");
+    } else if found.mode() & 0o055 != 0 {
+        tracing::info!(%path, mode, "other users of this machine may enter the data directory");
+    }
+}
+
+/// Warns where others on this machine can read a key.
+pub fn warn_if_readable(path: &Path) {
     if let Ok(found) = path.metadata()
-        && found.mode() & 0o077 != 0
+        && found.mode() & 0o044 != 0
     {
-        tracing::info!(
+        tracing::warn!(
             path = %path.display(),
             mode = format!("{:o}", found.mode() & 0o777),
-            "other users of this machine may enter the data directory"
+            "other users of this machine may read the key"
         );
     }
 }
@@ -105,6 +129,28 @@ mod tests {
         let found = path.symlink_metadata().unwrap();
         assert!(found.is_file());
         assert_eq!(found.mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn only_root_uses_what_belongs_to_others() {
+        for (own, owner, trusted) in [
+            (1000, 1000, true),
+            (1000, 0, true),
+            (1000, 1001, false),
+            (0, 1000, true),
+            (0, 0, true),
+        ] {
+            assert_eq!(trusts(own, owner), trusted, "{own} {owner}");
+        }
+    }
+
+    #[test]
+    fn a_log_follows_a_link_of_ours() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        std::os::unix::fs::symlink(at("target"), at("link")).unwrap();
+        append_to(&at("link")).unwrap().write_all(b"line").unwrap();
+        assert_eq!(std::fs::read_to_string(at("target")).unwrap(), "line");
     }
 
     #[test]

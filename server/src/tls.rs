@@ -1,6 +1,7 @@
 //! HTTPS: the certificate and key of the command line, from PEM files or a PFX file, for every listener.
 
 use crate::cli::{Cli, TlsVersion};
+use crate::private_files;
 use p12_keystore::KeyStore;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -73,7 +74,10 @@ fn certified_key(cli: &Cli, cert: &Path) -> Result<Arc<CertifiedKey>, String> {
         (None, None) => None,
     };
     let (certificates, key) = match (&cli.key, password) {
-        (Some(key), None) => from_pem(cert, key)?,
+        (Some(key), None) => {
+            private_files::warn_if_readable(key);
+            from_pem(cert, key)?
+        }
         (None, Some(password)) => from_pfx(cert, &password)?,
         _ => return Err("--cert needs --key (PEM) or --pwd (PFX), and not both".to_owned()),
     };
@@ -237,7 +241,7 @@ mod tests {
     fn accept(files: &TempDir, arguments: &[(&str, &str)]) -> Result<bool, String> {
         let mut words = vec!["lazurite".into()];
         for (flag, value) in arguments {
-            let file = matches!(*flag, "--cert" | "--key");
+            let file = matches!(*flag, "--cert" | "--key" | "--pwd-file");
             let path = files.path().join(value).into_os_string();
             words.extend([(*flag).into(), if file { path } else { (*value).into() }]);
         }
@@ -259,6 +263,17 @@ mod tests {
             accept(&files, &[("--cert", "bundle.pfx"), ("--pwd", "secret")]),
             Ok(true)
         );
+    }
+
+    #[test]
+    fn the_password_of_a_certificate_may_stand_in_a_file() {
+        let files = files();
+        std::fs::write(files.path().join("password"), "secret\nnot this\n").unwrap();
+        std::fs::write(files.path().join("wrong"), "wrong").unwrap();
+        let with = |file| accept(&files, &[("--cert", "bundle.pfx"), ("--pwd-file", file)]);
+        assert_eq!(with("password"), Ok(true));
+        assert!(with("wrong").unwrap_err().contains("is --pwd right?"));
+        assert!(with("none").unwrap_err().starts_with("--pwd-file"));
     }
 
     #[test]

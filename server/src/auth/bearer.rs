@@ -115,7 +115,7 @@ fn check_times(claims: &Value, now: SystemTime) -> std::result::Result<(), &'sta
         (Some(not_before), Some(_), Some(_)) if now < not_before => {
             Err("Lifetime validation failed. The token is not yet valid.")
         }
-        (Some(_), Some(_), Some(expiry)) if now > expiry => {
+        (Some(_), Some(_), Some(expiry)) if now >= expiry => {
             Err("Lifetime validation failed. The token is expired.")
         }
         (Some(_), Some(_), Some(_)) => Ok(()),

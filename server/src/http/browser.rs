@@ -44,7 +44,8 @@ fn is_from_browser(headers: &HeaderMap) -> bool {
 }
 
 /// Refuses a request that a page of another machine makes with credentials for an account whose key everybody knows: any page could
-/// have signed it, or written the token or the user delegation key it is signed with. Pages of this machine go on showing what they link to; a person who follows a link is shown it, as a document that runs nothing.
+/// have signed it, or made the user delegation key that it is signed with, or written the token. Pages of this machine go on showing what
+/// they link to; a person who follows a link is shown it, as a document that runs nothing.
 pub fn check_page(headers: &HeaderMap) -> Result<()> {
     let is = |name: &str, wanted: &str| headers.get(name).is_some_and(|value| value == wanted);
     let follows_link = is("sec-fetch-mode", "navigate") && is("sec-fetch-dest", "document");

@@ -21,7 +21,16 @@ const SCRIPT = "document.documentElement.setAttribute('ran', 'yes')";
 const PAGE = `<html><body><p>stored</p><script>${SCRIPT}</script></body></html>`;
 const DRAWING = `<svg xmlns="http://www.w3.org/2000/svg"><script>${SCRIPT}</script></svg>`;
 
+// As XML that is read as HTML.
+const SHEET = `<html xmlns="http://www.w3.org/1999/xhtml"><script>${SCRIPT}</script></html>`;
+
 const stored = {
+  // Browsers end a type at a blank or a parenthesis, and take the last of several.
+  "blank.html": [PAGE, "text/html foo"],
+  "parenthesis.html": [PAGE, "text/html(x"],
+  "several.html": [PAGE, "text/plain,text/html"],
+  "sheet.xsl": [SHEET, "text/xsl"],
+  "sheet.rdf": [SHEET, "text/rdf"],
   "picture.png": [PICTURE, "image/png"],
   "page.html": [PAGE, "text/html"],
   "drawing.svg": [DRAWING, "image/svg+xml"],
@@ -32,6 +41,39 @@ const stored = {
 /** The address of a blob, which a SAS opens that anybody could have made: its key is public. */
 const link = (name, more = {}) =>
   container.getBlobClient(name).generateSasUrl({ permissions: blobs.BlobSASPermissions.parse("r"), expiresOn, ...more });
+
+/** A link that a user delegation key opens, which anybody could have made as well: it comes from the account's key. */
+async function delegatedLink(name) {
+  // The client shows no token without encryption.
+  const body = `<KeyInfo><Expiry>${expiresOn.toISOString().slice(0, 19)}Z</Expiry></KeyInfo>`;
+  const headers = { authorization: `Bearer ${token()}`, "x-ms-version": "2026-04-06" };
+  const answer = await post(settings.BlobEndpoint + "?restype=service&comp=userdelegationkey", headers, body);
+  const element = (name) => answer.match(`<${name}>(.*?)</${name}>`)[1];
+  const key = {
+    signedObjectId: element("SignedOid"), signedTenantId: element("SignedTid"), signedService: element("SignedService"),
+    signedStartsOn: new Date(element("SignedStart")), signedExpiresOn: new Date(element("SignedExpiry")),
+    signedVersion: element("SignedVersion"), value: element("Value"),
+  };
+  const options = { containerName: container.containerName, blobName: name, permissions: blobs.BlobSASPermissions.parse("r"), expiresOn };
+  const sas = blobs.generateBlobSASQueryParameters(options, key, settings.AccountName);
+  return `${container.getBlobClient(name).url}?${sas}`;
+}
+
+/** The text that answers a POST. */
+async function post(address, headers, body) {
+  const answer = await fetch(address, { method: "POST", headers, body });
+  const text = await answer.text();
+  assert.equal(answer.status, 200, text);
+  return text;
+}
+
+/** A token as an issuer would write it, but for its signature. */
+function token() {
+  const now = Math.floor(Date.now() / 1000);
+  const claims = { iss: "https://sts.windows.net/tenant/", aud: "https://storage.azure.com", oid: "object", tid: "tenant", nbf: now - 60, iat: now - 60, exp: now + 600 };
+  const part = (value) => Buffer.from(JSON.stringify(value)).toString("base64url");
+  return `${part({ alg: "RS256" })}.${part(claims)}.c2ln`;
+}
 
 describe("web pages", () => {
   let browser;
@@ -102,7 +144,12 @@ describe("web pages", () => {
 
   it("of other machines are shown nothing", async () => {
     const picture = await link("picture.png");
+    const delegated = await delegatedLink("picture.png");
+    const served = await open(near, `<img src="${delegated.replaceAll("&", "&amp;")}">`);
+    assert.deepEqual(served.statuses, [200]);
     for (const content of [
+      `<img src="${delegated.replaceAll("&", "&amp;")}">`,
+      `<script>fetch(${JSON.stringify(delegated)}, { mode: "no-cors" })</script>`,
       `<img src="${picture}">`,
       `<img referrerpolicy="no-referrer" src="${picture}">`,
       `<video src="${picture}"></video>`,
@@ -142,7 +189,9 @@ describe("web pages", () => {
 
   it("may be followed to a blob, which is shown and runs nothing", async () => {
     const asPage = { contentType: "text/html" };
-    for (const [name, more] of [["page.html"], ["drawing.svg"], ["notes.txt", asPage], ["picture.png"]]) {
+    const misread = ["blank.html", "parenthesis.html", "several.html", "sheet.xsl", "sheet.rdf"].map((name) => [name]);
+    const byLink = ["text/html foo", "text/plain,text/html"].map((contentType) => ["notes.txt", { contentType }]);
+    for (const [name, more] of [["page.html"], ["drawing.svg"], ["notes.txt", asPage], ["picture.png"], ...misread, ...byLink]) {
       const address = (await link(name, more)).replaceAll("&", "&amp;");
       const follow = async (page) => {
         await Promise.all([page.waitForNavigation(), page.click("a")]);

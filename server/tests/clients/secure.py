@@ -152,10 +152,12 @@ class Delegation(harness.Test):
     def test_who_may_create_may_do_so_in_blocks(self):
         sas = generate_blob_sas(ACCOUNT, self.container.container_name, "blocks", user_delegation_key=self.key, permission="c", expiry=utc() + HOUR / 2)
         blob = BlobClient.from_blob_url(f"{self.container.url}/blocks?{sas}", **TRUST)
-        for content in (b"1", b"2"):
-            blob.stage_block("1", content)
-            if content == b"1":
-                blob.commit_block_list([BlobBlock("1")])
+        blob.stage_block("1", b"1")
+        with self.fails(403, "UnauthorizedBlobOverwrite"):
+            blob.stage_block("1", b"2")
+        blob.commit_block_list([BlobBlock("1")])
+        with self.fails(403, "UnauthorizedBlobOverwrite"):
+            blob.stage_block("2", b"2")
         with self.fails(403, "UnauthorizedBlobOverwrite"):
             blob.commit_block_list([BlobBlock("1")])
         self.assertEqual(self.container.download_blob("blocks").readall(), b"1")

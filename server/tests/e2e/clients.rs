@@ -79,7 +79,11 @@ fn javascript_signatures() {
 
 #[test]
 fn javascript_browser() {
-    run_node("browser.js");
+    let location = tempfile::TempDir::new().unwrap();
+    let server = Launch::on(location.path())
+        .argument("--oauth=basic")
+        .start();
+    run(node_command(), "browser.js", &server);
 }
 
 #[test]

@@ -135,6 +135,23 @@ fn wait_for_log(server: &Server, text: &str) {
     }
 }
 
+#[test]
+fn a_key_that_can_be_guessed_is_not_offered_to_a_network() {
+    let location = TempDir::new().unwrap();
+    let weak = ["--accounts", "someone:AAAA"];
+    let (status, said) = launch(
+        location.path(),
+        &[&weak[..], &["--host", "0.0.0.0"]].concat(),
+    )
+    .refused();
+    assert!(
+        !status.success() && said.contains("account someone"),
+        "{said}"
+    );
+    let server = launch(location.path(), &weak).start();
+    assert!(server.log().contains("account someone has a key of less"));
+}
+
 /// A server on a network does not take by signal what it would not have started with.
 #[test]
 fn the_well_known_key_is_not_reloaded_on_a_network() {
@@ -194,6 +211,36 @@ fn what_an_account_switches_off_is_off() {
             .send(&server)
             .is(200);
     }
+
+    // What an account key signs is no more welcome as the source of a copy or inside a batch.
+    let token = bearer();
+    let by_token = |request: Request| request.header("Authorization", &token);
+    let create = Request::new(Service::Blob, "PUT", "/con?restype=container");
+    by_token(create).send(&server).is(201);
+    by_token(put_blob("/con/b").body("x")).send(&server).is(201);
+    let sas = crate::rights::account_sas("rd");
+    let source = format!("{}/con/b?{sas}", server.endpoint(Service::Blob));
+    let copy = Request::new(Service::Blob, "PUT", "/con/copy").header("x-ms-copy-source", &source);
+    let copied = by_token(copy.header("x-ms-requires-sync", "true")).send(&server);
+    let text = copied.is(403).text();
+    assert!(
+        text.contains("KeyBasedAuthenticationNotPermitted"),
+        "{text}"
+    );
+    let part = format!("DELETE /{ACCOUNT}/con/b?{sas} HTTP/1.1\r\nContent-Length: 0\r\n");
+    let batch = Request::new(Service::Blob, "POST", "/?comp=batch")
+        .header("Content-Type", "multipart/mixed; boundary=b")
+        .body(format!(
+            "--b\r\nContent-Type: application/http\r\n\r\n{part}\r\n--b--\r\n"
+        ));
+    let text = by_token(batch).send(&server).is(202).text();
+    assert!(
+        text.contains("KeyBasedAuthenticationNotPermitted"),
+        "{text}"
+    );
+    by_token(Request::new(Service::Blob, "HEAD", "/con/b"))
+        .send(&server)
+        .is(200);
 
     let (_location, server) = started(&["--max-sas-hours", "1"]);
     let sas = |start: &str, expiry: &str| {

@@ -89,6 +89,10 @@ impl Request {
         self
     }
 
+    pub(crate) fn service(&self) -> Service {
+        self.service
+    }
+
     /// The whole target as it goes over the wire.
     pub(crate) fn target(&self) -> &str {
         &self.target

@@ -19,6 +19,7 @@ mod drop_in;
 mod errors;
 mod exposed;
 mod framing;
+mod limits;
 mod matrix;
 mod nonsense;
 mod packages;

@@ -50,9 +50,16 @@ impl ServiceSas {
             Service::Queue => "queue",
             Service::Table => "table",
         };
-        let resource = format!("/{label}/{ACCOUNT}/{}", self.resource);
+        let (mut resource, mut names) = (String::new(), &["si", "sip", "spr", "sv"][..]);
+        if self.get("sv") >= "2015-02-21" {
+            resource = format!("/{label}");
+        }
+        if self.get("sv") < "2015-04-05" {
+            names = &["si", "sv"];
+        }
+        resource += &format!("/{ACCOUNT}/{}", self.resource);
         let mut lines = vec![self.get("sp"), self.get("st"), self.get("se"), &resource];
-        lines.extend(["si", "sip", "spr", "sv"].map(|name| self.get(name)));
+        lines.extend(names.iter().map(|name| self.get(name)));
         match self.service {
             Service::Blob => {
                 // Before this version neither the kind of resource nor its scope was signed.
@@ -62,7 +69,11 @@ impl ServiceSas {
                 if self.get("sv") >= "2020-12-06" {
                     lines.push(self.get("ses"));
                 }
-                lines.extend(["rscc", "rscd", "rsce", "rscl", "rsct"].map(|name| self.get(name)));
+                if self.get("sv") >= "2013-08-15" {
+                    lines.extend(
+                        ["rscc", "rscd", "rsce", "rscl", "rsct"].map(|name| self.get(name)),
+                    );
+                }
             }
             Service::Queue => {}
             Service::Table => lines.extend(["spk", "srk", "epk", "erk"].map(|name| self.get(name))),
@@ -227,6 +238,9 @@ fn a_sas_for_a_container_opens_nothing_of_the_root_container() {
             .send(&server)
             .is_error(403, "AuthenticationFailed", NOT_AUTHENTIC);
     }
+    // Not even the owner makes a name with a slash there.
+    let by_owner = put(blob("PUT", "/$root/x%2Fy")).body("x").send(&server);
+    assert_eq!(by_owner.is(400).code(), "InvalidUri");
     with_sas("GET", "/con/victim", &sas).send(&server).is(200);
     with_sas("GET", "/con?restype=container&comp=list", &sas)
         .send(&server)
@@ -350,6 +364,10 @@ fn headers_of_an_answer_are_overridden_where_the_signature_covers_them() {
     assert_eq!(content_type(&signed), "text/x-signed");
     let unsigned = account_sas_with("r", &[("rsct", "text%2Fhtml")]);
     assert_eq!(content_type(&unsigned), "application/octet-stream");
+    let old = [("sr", "b"), ("sp", "r"), ("sv", "2012-02-12")];
+    let old = service_sas(Service::Blob, "con/victim", &old).sign();
+    let old = format!("{old}&rsct=text%2Fhtml");
+    assert_eq!(content_type(&old), "application/octet-stream");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Blob Batch: the bytes of its answer, which the official clients take apart in ways of their own.
 
 use super::{account_sas, put_blob, request, with_container};
+use crate::http::Request;
+use crate::server::Launch;
 
 /// The answer to a batch with these requests.
 fn batch(server: &crate::server::Server, requests: &[String]) -> crate::http::Response {
@@ -102,6 +104,56 @@ fn the_requests_in_a_batch_are_logged_and_held_to_the_limits_of_requests() {
         (refused.status, refused.code().as_str()),
         (400, "InvalidInput")
     );
+}
+
+/// Each request of a batch has a line in the account's log, as if it had come alone.
+#[test]
+fn the_requests_in_a_batch_are_in_the_log_of_the_account() {
+    let location = tempfile::TempDir::new().unwrap();
+    let server = Launch::on(location.path())
+        .argument("--log-interval=1")
+        .start();
+    let send = |request: Request, status: u16| {
+        request.send(&server).is(status);
+    };
+    send(request("PUT", "/con?restype=container"), 201);
+    send(put_blob("a", "1"), 201);
+    let logging = "<Logging><Version>2.0</Version><Delete>true</Delete><Read>false</Read><Write>false</Write>\
+                   <RetentionPolicy><Enabled>false</Enabled></RetentionPolicy></Logging>";
+    let properties = format!("<StorageServiceProperties>{logging}</StorageServiceProperties>");
+    let set = request("PUT", "/?restype=service&comp=properties").body(properties);
+    send(set, 202);
+    let sas = account_sas("d", "b", "o", "", "https,http");
+    let delete = |name: &str| format!("DELETE /devstoreaccount1/con/{name}?{sas}");
+    batch(&server, &[delete("a"), delete("none")]).is(202);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    let list = || request("GET", "/$logs?restype=container&comp=list").send(&server);
+    let mut lines = String::new();
+    while !(lines.contains("/con/none") && lines.contains("/con/a")) {
+        assert!(std::time::Instant::now() < deadline, "{lines}");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        let listed = list().text();
+        let names = listed.split("<Name>").skip(1);
+        let names = names.filter_map(|rest| rest.split("</Name>").next());
+        lines = names
+            .map(|name| {
+                request("GET", &format!("/$logs/{name}"))
+                    .send(&server)
+                    .text()
+            })
+            .collect();
+    }
+    for (name, status) in [("a", ";202;"), ("none", ";404;")] {
+        let line = lines
+            .lines()
+            .find(|line| line.contains(&format!("/con/{name}?")));
+        let line = line.unwrap();
+        assert!(
+            line.contains(";DeleteBlob;") && line.contains(status),
+            "{line}"
+        );
+        assert!(line.contains(";sas;") && !line.contains(&sas), "{line}");
+    }
 }
 
 #[test]
