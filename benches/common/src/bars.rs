@@ -115,7 +115,10 @@ impl Comparison {
         is_met: impl Fn(f64) -> bool,
     ) -> Comparison {
         let reference = theirs.map_or("not run".to_owned(), number);
-        let ratio = theirs.map(|theirs| ours / theirs);
+        // CPU time below the resolution of the clock is 0, and gives no ratio.
+        let ratio = theirs
+            .filter(|theirs| *theirs > 0.0)
+            .map(|theirs| ours / theirs);
         Comparison {
             expected: format!("{expected} ({reference})"),
             reached: number(ours),

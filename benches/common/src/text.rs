@@ -16,6 +16,7 @@ pub fn thousands(number: u64) -> String {
 /// A figure with about four digits.
 pub fn number(figure: f64) -> String {
     match figure {
+        figure if figure.is_infinite() => "never".into(),
         figure if figure >= 1000.0 => thousands(figure.round() as u64),
         figure if figure >= 100.0 => format!("{figure:.0}"),
         figure if figure >= 10.0 => format!("{figure:.1}"),

@@ -1,4 +1,4 @@
-//! Ordinary clients whose rate and latencies are measured while others do what hurts.
+//! Well-behaved clients, whose rate and latencies are measured while others burden the server.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,10 +11,11 @@ use crate::server::Server;
 
 /// The container that [`store`] creates.
 pub(crate) const CONTAINER: &str = "crowd";
-/// The blob of a kibibyte that ordinary clients get.
+/// The blob of a kibibyte that well-behaved clients get.
 pub(crate) const SMALL: &str = "small";
 const SMALL_BYTES: usize = 1 << 10;
-const CONNECTIONS: usize = 16;
+/// Of the well-behaved clients.
+pub(crate) const CONNECTIONS: usize = 16;
 
 /// Stores what [`get`] reads.
 pub(crate) fn store(client: &Client) -> Result<(), Error> {

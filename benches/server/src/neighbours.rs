@@ -1,6 +1,5 @@
-//! One client that sends the largest documents and the dearest queries there are, beside ordinary ones: what those notice of it.
+//! One client that sends the largest documents and the most expensive queries: its effect on the latency of well-behaved ones.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -22,6 +21,14 @@ const QUEUE: &str = "neighbours";
 const LINE: &str = "line";
 const LISTED: usize = 5_000;
 const BLOCK_IDS: usize = 50_000;
+/// A blob whose block list has as many ids.
+const COMMITTED: &str = "committed";
+const METADATA_BYTES: usize = 7 << 10;
+const LARGE_MESSAGES: &str = "large-messages";
+/// Messages of 64 KiB: as many as are taken in the second for which a Get Messages hides them.
+const MESSAGES: usize = 12 * 32;
+/// Characters that the answer has to escape.
+const ESCAPED: &str = "<&";
 /// Between two of the heavy requests, so that it is not the processor alone that is shared.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -56,7 +63,7 @@ pub(crate) fn run(args: &NeighboursArgs) -> Outcome<Report> {
     let mut report = Report::default();
     report.remark(format!(
         "{:38} {:>8} {:>9} {:>8} {:>8} {:>8} {:>8}",
-        "16 clients get a blob of 1 KiB beside",
+        "16 clients get a blob of 1 KiB during",
         "ms each",
         "per s",
         "p50 us",
@@ -141,6 +148,14 @@ fn store(client: &Client) -> Result<(), Error> {
     client.create_table(TABLE)?;
     client.put_blob(CONTAINER, LINE, &vec![b'a'; 1 << 20])?;
     client.put_block(CONTAINER, "blocks", 0, b"block")?;
+    client.put_block(CONTAINER, COMMITTED, 0, b"block")?;
+    let commit = Request::new(Service::Blob, "PUT", format!("/{CONTAINER}/{COMMITTED}"));
+    let list = block_list();
+    client.send(commit.query("comp", "blocklist").body(list.as_bytes()))?;
+    client.create_queue(LARGE_MESSAGES)?;
+    for _ in 0..MESSAGES {
+        client.put_message(LARGE_MESSAGES, &ESCAPED.repeat((64 << 10) / ESCAPED.len()))?;
+    }
     for number in 0..LISTED {
         client.put_blob(CONTAINER, &format!("listed/{number:05}"), b"")?;
     }
@@ -156,9 +171,11 @@ fn store(client: &Client) -> Result<(), Error> {
     Ok(())
 }
 
-/// The id of the one block that there is.
-fn block_id() -> String {
-    BASE64_STANDARD.encode("00000000")
+/// A block list that names one block 50,000 times.
+fn block_list() -> String {
+    let id = BASE64_STANDARD.encode("00000000");
+    let ids = format!("<Latest>{id}</Latest>").repeat(BLOCK_IDS);
+    format!("<BlockList>{ids}</BlockList>")
 }
 
 fn heavy(account: &Account) -> Outcome<Vec<Heavy>> {
@@ -171,11 +188,14 @@ fn heavy(account: &Account) -> Outcome<Vec<Heavy>> {
     };
     let messages = || Request::new(Service::Queue, "POST", format!("/{QUEUE}/messages"));
     let list = || blob("PUT", "blocks").query("comp", "blocklist");
-    let mut ids = String::from("<BlockList>");
-    for _ in 0..BLOCK_IDS {
-        write!(ids, "<Latest>{}</Latest>", block_id())?;
-    }
-    ids.push_str("</BlockList>");
+    let ids = block_list();
+    let container_metadata = || {
+        let metadata = "m".repeat(METADATA_BYTES);
+        Request::new(Service::Blob, "PUT", format!("/{CONTAINER}"))
+            .query("restype", "container")
+            .query("comp", "metadata")
+            .header("x-ms-meta-text", metadata)
+    };
     let message = |bytes| {
         format!(
             "<QueueMessage><MessageText>{}</MessageText></QueueMessage>",
@@ -235,6 +255,26 @@ fn heavy(account: &Account) -> Outcome<Vec<Heavy>> {
                 .query("restype", "container")
                 .query("comp", "list")
                 .query("include", "metadata,tags,snapshots"),
+            String::new(),
+            200,
+        ),
+        heavy(
+            "Get Block List of 50,000",
+            blob("GET", COMMITTED).query("comp", "blocklist"),
+            String::new(),
+            200,
+        ),
+        heavy(
+            "Get Messages: 32 of 64 KiB",
+            Request::new(Service::Queue, "GET", format!("/{LARGE_MESSAGES}/messages"))
+                .query("numofmessages", "32")
+                .query("visibilitytimeout", "1"),
+            String::new(),
+            200,
+        ),
+        heavy(
+            "Set Container Metadata",
+            container_metadata(),
             String::new(),
             200,
         ),

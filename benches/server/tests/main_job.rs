@@ -53,7 +53,7 @@ fn main_job_is_right_on_real_input_though_the_server_is_killed_three_times() {
 fn every_workload_of_the_services_is_answered_right() {
     let output = Command::new(BENCH)
         .args(["services", "--scale", "0.0001"])
-        .args(["--peers", "lazurite,floor,disk", "--spawn"])
+        .args(["--peers", "lazurite,minimal-handler,disk", "--spawn"])
         .arg(server())
         .output()
         .expect("the program was built for this test");

@@ -213,7 +213,7 @@ pub(super) fn pages(bench: &mut Bench) -> Outcome<()> {
     });
     bench.compare(&alone.at(&[1, 64]).on(&[Peer::Lazurite]))?;
     let beside = Plan::new(
-        "blob page write beside a reader",
+        "blob page write during reads",
         Service::Blob,
         prepare,
         |scene| {

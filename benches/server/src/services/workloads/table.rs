@@ -78,11 +78,18 @@ pub(super) fn scan(bench: &mut Bench) -> Outcome<()> {
     bench.compare(&plan.at(&[1, 16]).items(count as f64))
 }
 
-/// Ten partitions, and conditions on RowKey that name none of them.
+/// Ten partitions, and conditions on RowKey that name none of them, against reads by both keys.
 pub(super) fn row_key(bench: &mut Bench) -> Outcome<()> {
     let partition_rows = bench.scaled(ROWS, 100).next_multiple_of(100);
     let count = 10 * partition_rows;
     let rows = || Rows::small(0).in_partitions_of(partition_rows);
+    let get = Plan::new(
+        "table get in ten partitions",
+        Service::Table,
+        |peer| fill(peer, &rows(), 0..count),
+        |scene| Get::new(scene, rows(), count),
+    );
+    bench.compare(&get.at(&[1, 16]).on(&[Peer::Lazurite]))?;
     for (name, is_range) in [("table RowKey eq", false), ("table RowKey lt", true)] {
         let plan = Plan::new(
             name,
