@@ -3,15 +3,19 @@
 //! A write: `Db::write` -> large values to the value log -> group commit (`commit.rs`): log, memtable, visible -> ticket.
 //! A read: `Db::get` -> active memtable, sealed ones newest first, level 0 newest first, one SSTable per deeper level.
 
-use crate::base::config::{Background, Config, Durability, Environment, KeyspaceOptions};
+use crate::base::config::{Background, Config, Durability, KeyspaceOptions};
+use crate::base::health::PanicGuard;
 use crate::base::key::Kind;
+use crate::base::mutex::lock;
 use crate::catalog::recovery;
+use crate::environment::Environment;
+use crate::format::edit::{Field, VersionEdit};
 use crate::stats::Stats;
 use crate::tree::keyspace::{Keyspace, Tree};
-use crate::tree::version::{Field, Version, VersionEdit};
+use crate::tree::version::Version;
 use crate::values::{LargeValue, ValueWriter};
 use crate::verify::Verified;
-use crate::work::store::{Job, PanicGuard, Store, lock};
+use crate::work::store::{Job, Store};
 use crate::write::commit::Log;
 use crate::{Batch, Error, Result, Snapshot, Ticket};
 use bytes::Bytes;
@@ -19,46 +23,6 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-
-/// Keys from `start` (inclusive) to `end` (exclusive; `None` is the end of the keyspace), in byte order.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct KeyRange {
-    /// The first key covered.
-    pub start: Vec<u8>,
-    /// The first key no longer covered.
-    pub end: Option<Vec<u8>>,
-}
-
-impl KeyRange {
-    /// Every key of the keyspace.
-    pub fn all() -> KeyRange {
-        KeyRange::default()
-    }
-
-    /// Every key that starts with `prefix`.
-    pub fn prefix(prefix: &[u8]) -> KeyRange {
-        let mut end = prefix.to_vec();
-        while let Some(last) = end.last_mut() {
-            if *last < 0xff {
-                *last += 1;
-                return KeyRange {
-                    start: prefix.to_vec(),
-                    end: Some(end),
-                };
-            }
-            end.pop();
-        }
-        KeyRange {
-            start: prefix.to_vec(),
-            end: None,
-        }
-    }
-
-    /// Whether no key can lie in the range.
-    pub fn is_empty(&self) -> bool {
-        self.end.as_ref().is_some_and(|end| *end <= self.start)
-    }
-}
 
 /// Says that its holder has waited for its turn to write: see [`Db::admit`].
 #[derive(Debug)]
@@ -380,7 +344,7 @@ impl Handle {
             let store = self.store.clone();
             let work = move || {
                 crate::fs::lower_priority(nice);
-                let _guard = PanicGuard::new(&store, name);
+                let _guard = PanicGuard::new(store.health(), name);
                 run(&store);
             };
             let started = spawn(name, Box::new(work));

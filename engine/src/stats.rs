@@ -1,6 +1,6 @@
 //! Stats: what a person needs to see what the tree is doing; Counters: what is counted for that as it happens.
 
-use crate::tree::version::LEVELS;
+use crate::format::edit::LEVELS;
 use crate::work::store::Store;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,11 +19,6 @@ pub(crate) struct Counters {
     pub(crate) syncs: AtomicU64,
     pub(crate) stalls: AtomicU64,
     pub(crate) stalled_microseconds: AtomicU64,
-}
-
-/// Adds to a counter.
-pub(crate) fn count(counter: &AtomicU64, by: u64) {
-    counter.fetch_add(by, Ordering::Relaxed);
 }
 
 /// Figures of an open store, for status pages and tests. What is counted is counted since the store was opened.

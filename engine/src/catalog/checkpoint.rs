@@ -6,10 +6,13 @@
 
 use crate::Result;
 use crate::base::error::Error;
+use crate::base::mutex::lock;
 use crate::catalog::manifest::Manifest;
-use crate::fs::files::{Directory, FileKind, FileName};
-use crate::tree::version::{State, WalMeta};
-use crate::work::store::{Store, lock};
+use crate::catalog::state::State;
+use crate::format::edit::WalMeta;
+use crate::fs::directory::Directory;
+use crate::fs::name::{FileKind, FileName};
+use crate::work::store::Store;
 use std::path::Path;
 
 impl Store {

@@ -4,3 +4,4 @@ pub(crate) mod checkpoint;
 pub(crate) mod manifest;
 pub(crate) mod recovery;
 pub(crate) mod replay;
+pub(crate) mod state;

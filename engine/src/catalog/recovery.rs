@@ -3,19 +3,25 @@
 //! Nothing is removed before all has been read and found whole, so an open that fails leaves the directory as it was. A full disk
 //! does not keep a store from being read: the manifest that an open begins with is then written by the first edit that finds room.
 
-use crate::base::config::{Config, Environment};
+use crate::base::config::Config;
 use crate::base::health::Health;
+use crate::base::mutex::lock;
 use crate::catalog::manifest::{self, Manifest};
-use crate::fs::files::{Directory, FileKind, FileName, HEADER_BYTES};
+use crate::catalog::state::State;
+use crate::environment::Environment;
+use crate::format::header::HEADER_BYTES;
+use crate::fs::directory::Directory;
+use crate::fs::name::{FileKind, FileName};
 use crate::fs::reserve::Room;
 use crate::fs::{Fs, Lock, LockGuard};
 use crate::tree::cache::Cache;
 use crate::tree::keyspace::Tree;
-use crate::tree::version::{LiveFile, State, Version};
+use crate::tree::live_file::LiveFile;
+use crate::tree::version::Version;
 use crate::values::{self, ValueLog};
 use crate::verify::Verified;
-use crate::work::store::{Parts, Store, lock};
-use crate::write::log;
+use crate::work::store::{Parts, Store};
+use crate::write::log::reader;
 use crate::{Error, Result};
 use std::io::ErrorKind;
 use std::path::Path;
@@ -211,7 +217,7 @@ fn refuse_unknown_wals(
         let unknown = kind == FileKind::Wal && number >= state.next_file;
         if unknown && !state.wals.contains_key(&number) {
             let file = directory.open(FileName::Numbered(kind, number))?;
-            if log::is_in_use(&file, store, number)? {
+            if reader::is_in_use(&file, store, number)? {
                 return Err(file.corrupt(
                     HEADER_BYTES,
                     "the manifest does not list this segment, which holds records",

@@ -5,14 +5,20 @@
 
 use crate::base::config::Background;
 use crate::base::key::{Kind, SequenceNumber};
-use crate::fs::files::{FileKind, FileName, HEADER_BYTES, OpenFile};
-use crate::tree::version::WalMeta;
-use crate::values::{ValuePointer, ValueReader};
-use crate::work::store::{Store, lock};
-use crate::write::batch::{Change, Changes};
+use crate::base::mutex::lock;
+use crate::format::change::{Change, Changes};
+use crate::format::edit::WalMeta;
+use crate::format::frame::{BEGINNING_DAMAGED, DAMAGED, Frame};
+use crate::format::header::HEADER_BYTES;
+use crate::format::pointer::ValuePointer;
+use crate::fs::directory::OpenFile;
+use crate::fs::name::{FileKind, FileName};
+use crate::values::ValueReader;
+use crate::work::store::Store;
 use crate::write::commit::Applied;
+use crate::write::log::reader;
+use crate::write::log::reader::{Segment, Torn};
 use crate::write::log::segments::Used;
-use crate::write::log::{self, Frame, Segment, Torn};
 use crate::{Error, Result};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc::{Sender, channel, sync_channel};
@@ -80,7 +86,7 @@ impl Store {
 
     /// Reads a segment, makes it durable, and checks its frames; `None` if it was not in use.
     fn read_wal(&self, number: u64, meta: &WalMeta, bytes: Vec<u8>) -> Result<Option<Checked>> {
-        let read = log::read(&self.directory, self.store_id, number, meta.end, bytes)?;
+        let read = reader::read(&self.directory, self.store_id, number, meta.end, bytes)?;
         let durable_end = meta.end.unwrap_or(meta.durable);
         let Some(segment) = read else {
             if durable_end == 0 {
@@ -88,7 +94,7 @@ impl Store {
             }
             let name = FileName::Numbered(FileKind::Wal, number);
             let path = self.directory.path_of(name);
-            return Err(Error::corrupt(&path, HEADER_BYTES, log::BEGINNING_DAMAGED));
+            return Err(Error::corrupt(&path, HEADER_BYTES, BEGINNING_DAMAGED));
         };
         if segment.end < durable_end {
             return Err(segment.damaged());
@@ -291,7 +297,7 @@ impl<'a> Replay<'a> {
     fn finish(self) -> Result<Replayed> {
         if let Some((_, end, last, file)) = self.previous {
             if self.durable > last {
-                return Err(file.corrupt(end, log::DAMAGED));
+                return Err(file.corrupt(end, DAMAGED));
             }
             // What an SSTable holds was durable in the log first: a log that ends before it has been cut short.
             if last < self.in_sstables {
@@ -303,7 +309,7 @@ impl<'a> Replay<'a> {
         {
             let directory = &self.store.directory;
             let path = directory.path_of(FileName::Numbered(FileKind::Wal, first));
-            return Err(Error::corrupt(&path, HEADER_BYTES, log::BEGINNING_DAMAGED));
+            return Err(Error::corrupt(&path, HEADER_BYTES, BEGINNING_DAMAGED));
         }
         for (file, offset, torn) in &self.torn {
             torn.warn(file, *offset);

@@ -5,8 +5,8 @@
 
 use super::{ValueLog, lock};
 use crate::Result;
-use crate::fs::files::{FileKind, FileName};
-use crate::tree::version::{Field, VersionEdit};
+use crate::format::edit::{Field, VersionEdit};
+use crate::fs::name::{FileKind, FileName};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 

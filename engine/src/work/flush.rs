@@ -3,17 +3,21 @@
 //! Order: the log is synced up to the memtable's last change (else a power cut could keep these changes and lose older
 //! ones of other keyspaces), the SSTable is synced, then the manifest names it and lets the log go.
 
+use crate::base::config::Compression;
+use crate::base::counter::count;
+use crate::base::mutex::lock;
 use crate::catalog::manifest::Manifest;
 use crate::catalog::recovery::overlap;
-use crate::fs::files::{FileKind, FileName};
-use crate::stats::count;
+use crate::format::edit::{Field, FileMeta, VersionEdit};
+use crate::fs::name::{FileKind, FileName};
 use crate::tree::keyspace::{Tree, View};
+use crate::tree::live_file::LiveFile;
 use crate::tree::memtable::Memtable;
-use crate::tree::range_tombstones::Fragment;
-use crate::tree::sstable::{Compression, SstableOptions, SstableWriter};
-use crate::tree::version::{Field, FileMeta, LiveFile, Version, VersionEdit};
-use crate::work::compaction::Retention;
-use crate::work::store::{Store, lock};
+use crate::tree::range_tombstones::Covering;
+use crate::tree::retention::Retention;
+use crate::tree::sstable::{SstableOptions, SstableWriter};
+use crate::tree::version::Version;
+use crate::work::store::Store;
 use crate::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -224,26 +228,5 @@ impl Store {
         };
         let first = self.trees().into_iter().filter_map(first_needed).min();
         self.commit.segments.unneeded(first)
-    }
-}
-
-/// Finds the fragment that holds a key, for keys that come in order.
-pub(crate) struct Covering<'a> {
-    fragments: &'a [Fragment],
-}
-
-impl<'a> Covering<'a> {
-    pub(crate) fn new(fragments: &'a [Fragment]) -> Covering<'a> {
-        Covering { fragments }
-    }
-
-    pub(crate) fn of(&mut self, key: &[u8]) -> Option<&'a Fragment> {
-        while let Some((first, rest)) = self.fragments.split_first() {
-            if crate::base::key::is_before_end(key, first.end.as_deref()) {
-                return (first.start[..] <= *key).then_some(first);
-            }
-            self.fragments = rest;
-        }
-        None
     }
 }

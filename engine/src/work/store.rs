@@ -4,24 +4,27 @@
 //! log, then the manifest, then the list of trees, then the view of one. None is held by readers across I/O.
 
 use crate::base::config::{Background, Config, Durability};
-use crate::base::health::Health;
+use crate::base::counter::count;
+use crate::base::health::{Health, Wakes};
 use crate::base::key::{Kind, SequenceNumber};
+use crate::base::mutex::lock;
 use crate::catalog::manifest::Manifest;
-use crate::fs::files::Directory;
+use crate::format::pointer::ValuePointer;
+use crate::fs::directory::Directory;
 use crate::fs::reserve::Room;
 use crate::fs::{Clock, LockGuard};
-use crate::snapshot::Snapshots;
-use crate::stats::{Counters, count};
+use crate::stats::Counters;
 use crate::tree::cache::Cache;
 use crate::tree::keyspace::Tree;
-use crate::values::{ValueLog, ValuePointer, ValueReader};
+use crate::tree::snapshots::Snapshots;
+use crate::values::{ValueLog, ValueReader};
 use crate::write::commit::Commit;
 use crate::write::durability::{Due, SyncState};
 use crate::{Error, Result};
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 /// How long a thread waits before it tries again what failed for lack of space, or looks at the clock.
@@ -76,6 +79,12 @@ pub(crate) struct Signal {
     changed: Condvar,
 }
 
+impl Wakes for Signal {
+    fn wake_everyone(&self) {
+        self.notify();
+    }
+}
+
 impl Signal {
     pub(crate) fn notify(&self) {
         *lock(&self.round) += 1;
@@ -94,32 +103,6 @@ impl Signal {
             .wait_timeout_while(round, limit, |round| *round == seen);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
-}
-
-/// Stops all writing if the thread panics while this lives: nobody knows what it has left half done, and others may be waiting
-/// for it to be done.
-pub(crate) struct PanicGuard<'a> {
-    store: &'a Store,
-    work: &'static str,
-}
-
-impl<'a> PanicGuard<'a> {
-    pub(crate) fn new(store: &'a Store, work: &'static str) -> PanicGuard<'a> {
-        PanicGuard { store, work }
-    }
-}
-
-impl Drop for PanicGuard<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let reason = format!("{} was broken off by a panic", self.work);
-            self.store.fail(&Error::ReadOnly { reason });
-        }
-    }
-}
-
-pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What a new store is made of.
@@ -141,6 +124,9 @@ pub(crate) struct Parts {
 
 impl Store {
     pub(crate) fn new(parts: Parts) -> Store {
+        let (sync, signal) = (Arc::<SyncState>::default(), Arc::<Signal>::default());
+        parts.health.add(sync.clone());
+        parts.health.add(signal.clone());
         Store {
             config: parts.config,
             background: parts.background,
@@ -154,7 +140,7 @@ impl Store {
             instance: parts.instance,
             snapshots: Snapshots::default(),
             commit: Commit::default(),
-            sync: parts.health.sync.clone(),
+            sync,
             room: parts.room,
             flushing: Mutex::default(),
             compacting: Mutex::default(),
@@ -162,7 +148,7 @@ impl Store {
             counters: Counters::default(),
             shortages: Mutex::default(),
             closed: AtomicBool::new(false),
-            signal: parts.health.signal.clone(),
+            signal,
             health: parts.health,
             pace: Mutex::default(),
             lock: Mutex::new(Some(parts.lock)),
@@ -204,18 +190,17 @@ impl Store {
         }
     }
 
+    pub(crate) fn health(&self) -> &Health {
+        &self.health
+    }
+
     pub(crate) fn failure(&self) -> Option<&Error> {
         self.health.failure()
     }
 
     pub(crate) fn check_writable(&self) -> Result<()> {
         self.check_open()?;
-        match self.failure() {
-            Some(failure) => Err(Error::ReadOnly {
-                reason: failure.to_string(),
-            }),
-            None => Ok(()),
-        }
+        self.health.check()
     }
 
     /// Stops all writing until the store is reopened. The first failure is the one remembered.

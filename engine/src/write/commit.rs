@@ -11,15 +11,16 @@
 //! its writers wait for does so), in the order of the sequence numbers; after a failed write or sync of the log nothing is
 //! written any more.
 
+use crate::base::counter::count;
 use crate::base::key::{Kind, SEQUENCE_MAX, SequenceNumber};
-use crate::stats::count;
+use crate::base::mutex::lock;
+use crate::format::change::{Change, Changes};
 use crate::tree::keyspace::Tree;
 use crate::tree::memtable::Memtable;
 use crate::values::Pin;
-use crate::work::store::{Store, lock};
-use crate::write::batch::{Change, Changes};
-use crate::write::log::WalWriter;
+use crate::work::store::Store;
 use crate::write::log::segments::Segments;
+use crate::write::log::writer::WalWriter;
 use crate::{Batch, Error, Result};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;

@@ -9,12 +9,15 @@
 
 use crate::Result;
 use crate::base::config::{Background, Durability};
+use crate::base::counter::count;
+use crate::base::health::PanicGuard;
+use crate::base::health::Wakes;
 use crate::base::key::SequenceNumber;
+use crate::base::mutex::lock;
+use crate::format::edit::{Field, VersionEdit, WalMeta};
 use crate::fs::Clock;
-use crate::fs::files::OpenFile;
-use crate::stats::count;
-use crate::tree::version::{Field, VersionEdit, WalMeta};
-use crate::work::store::{PanicGuard, Store, lock};
+use crate::fs::directory::OpenFile;
+use crate::work::store::Store;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -118,19 +121,21 @@ impl Default for SyncState {
     }
 }
 
-impl SyncState {
-    pub(crate) fn want_segment(&self) {
-        lock(&self.progress).wants_segment = true;
-        self.changed.notify_all();
-    }
-
+impl Wakes for SyncState {
     /// Lets everyone who waits see that the store has failed.
-    pub(crate) fn wake_everyone(&self) {
+    fn wake_everyone(&self) {
         let everyone = std::mem::take(&mut lock(&self.progress).waiters);
         everyone.into_iter().for_each(|waiter| waiter.waker.wake());
         self.changed.notify_all();
         self.ended.notify_all();
         self.values_wanted.notify_all();
+    }
+}
+
+impl SyncState {
+    pub(crate) fn want_segment(&self) {
+        lock(&self.progress).wants_segment = true;
+        self.changed.notify_all();
     }
 
     pub(crate) fn close(&self) {
@@ -328,7 +333,7 @@ impl Store {
 
     /// Syncs what has been appended, and wakes who waits for that.
     fn lead_sync(&self, mut progress: MutexGuard<'_, Progress>) -> Result<()> {
-        let _guard = PanicGuard::new(self, "a sync");
+        let _guard = PanicGuard::new(self.health(), "a sync");
         progress.running = true;
         let mut progress = self.gather(progress);
         let target = progress.appended;

@@ -1,13 +1,15 @@
 //! Compaction jobs: what was picked is done, and installed.
 
-use super::Retention;
 use super::below::Below;
 use super::merge::{Merge, MergeSpec};
 use super::picker::{self, Plan};
-use crate::stats::count;
+use crate::base::counter::count;
+use crate::base::mutex::lock;
+use crate::format::edit::{Field, FileMeta, VersionEdit};
 use crate::tree::keyspace::Tree;
-use crate::tree::version::{Field, FileMeta, LiveFile, VersionEdit};
-use crate::work::store::{Store, lock};
+use crate::tree::live_file::LiveFile;
+use crate::tree::retention::Retention;
+use crate::work::store::Store;
 use crate::{Config, Error, Result};
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -239,9 +241,7 @@ impl Store {
 
     /// Stops writing, unless the failure passes.
     pub(crate) fn note_failure(&self, error: &Error) {
-        if !matches!(error, Error::NoSpace { .. } | Error::Closed) {
-            self.fail(error);
-        }
+        self.health().note(error);
     }
 }
 

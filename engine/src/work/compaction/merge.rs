@@ -1,17 +1,24 @@
 //! One merge: reads its inputs in order, drops what nobody needs, writes SSTables.
 
 use super::inputs::Inputs;
-use super::{Retention, picker};
+use super::picker;
 use crate::Result;
+use crate::base::config::Compression;
 use crate::base::key::{Kind, SEQUENCE_MIN, SequenceNumber, is_before_end};
+use crate::base::mutex::lock;
+use crate::format::edit::FileMeta;
+use crate::format::fragment::Fragment;
+use crate::format::pointer::ValuePointer;
 use crate::tree::cache::Cache;
 use crate::tree::keyspace::Tree;
-use crate::tree::range_tombstones::{Fragment, RangeTombstones, clip};
-use crate::tree::sstable::{Compression, SstableCursor, SstableOptions, SstableWriter};
-use crate::tree::version::{FileMeta, LiveFile, Version};
-use crate::values::{Pin, ValuePointer, ValueReader, ValueWriter};
-use crate::work::flush::Covering;
-use crate::work::store::{Store, lock};
+use crate::tree::live_file::LiveFile;
+use crate::tree::range_tombstones::Covering;
+use crate::tree::range_tombstones::{RangeTombstones, clip};
+use crate::tree::retention::Retention;
+use crate::tree::sstable::{SstableCursor, SstableOptions, SstableWriter};
+use crate::tree::version::Version;
+use crate::values::{Pin, ValueReader, ValueWriter};
+use crate::work::store::Store;
 use std::collections::VecDeque;
 use std::sync::Arc;
 

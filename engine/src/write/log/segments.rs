@@ -7,12 +7,14 @@
 
 use crate::base::config::{Background, Durability};
 use crate::base::key::SequenceNumber;
+use crate::base::mutex::lock;
+use crate::format::edit::{Field, VersionEdit, WalMeta};
+use crate::format::frame::Beginning;
 use crate::fs::LogWrites;
-use crate::fs::files::{FileKind, FileName};
-use crate::tree::version::{Field, VersionEdit, WalMeta};
-use crate::work::store::{Store, lock};
+use crate::fs::name::{FileKind, FileName};
+use crate::work::store::Store;
 use crate::write::commit::Log;
-use crate::write::log::{Beginning, Prepared, WalWriter};
+use crate::write::log::writer::{Prepared, WalWriter};
 use crate::{Error, Result};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
