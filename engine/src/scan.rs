@@ -33,9 +33,9 @@ impl Scan {
     /// the scan stands at the end.
     #[inline]
     pub fn advance(&mut self) -> Result<bool> {
-        let store = self.snapshot.store();
-        store.check_open()?;
-        store.check_keyspace(self.keyspace.tree())?;
+        let parts = self.snapshot.parts();
+        parts.health.check_open()?;
+        parts.trees.check(self.keyspace.tree())?;
         self.rows.advance()
     }
 
@@ -79,7 +79,7 @@ impl Scan {
         if source.kind() != Kind::Large {
             return Ok(ValueReader::inline(source.value()));
         }
-        if let Some(reader) = self.snapshot.store().open_large(&source.value())? {
+        if let Some(reader) = self.snapshot.parts().open_large(&source.value())? {
             return Ok(reader);
         }
         let moved = self.snapshot.open_value(&self.keyspace, self.key())?;

@@ -1,22 +1,22 @@
 //! Snapshot: the store at one sequence number.
 
 use crate::base::key::SequenceNumber;
+use crate::catalog::parts::Parts;
 use crate::tree::iter::{Rows, ScanRange};
 use crate::values::ValueReader;
-use crate::work::store::Store;
 use crate::{Direction, KeyRange, Keyspace, Result, Scan};
 use bytes::Bytes;
 use std::sync::Arc;
 
 #[derive(Debug)]
 struct Held {
-    store: Arc<Store>,
+    parts: Arc<Parts>,
     sequence: SequenceNumber,
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.store.snapshots.release(self.sequence);
+        self.parts.snapshots.release(self.sequence);
     }
 }
 
@@ -25,9 +25,9 @@ impl Drop for Held {
 pub struct Snapshot(Arc<Held>);
 
 impl Snapshot {
-    pub(crate) fn new(store: Arc<Store>) -> Snapshot {
-        let sequence = store.snapshots.hold();
-        Snapshot(Arc::new(Held { store, sequence }))
+    pub(crate) fn new(parts: Arc<Parts>) -> Snapshot {
+        let sequence = parts.snapshots.hold();
+        Snapshot(Arc::new(Held { parts, sequence }))
     }
 
     /// The value of `key` as of this snapshot.
@@ -41,21 +41,21 @@ impl Snapshot {
     /// A reader over the value of `key`, large or small, without reading it. It keeps the value's bytes on disk for as
     /// long as it lives, whatever happens to the key.
     pub fn open_value(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<ValueReader>> {
-        let store = &self.0.store;
-        store.check_open()?;
-        store.check_keyspace(keyspace.tree())?;
-        store.open_value(keyspace.tree(), key, self.0.sequence)
+        let parts = &self.0.parts;
+        parts.health.check_open()?;
+        parts.trees.check(keyspace.tree())?;
+        parts.open_value(keyspace.tree(), key, self.0.sequence)
     }
 
     /// Walks the keys of `range`. Cheap to make; reads as it advances.
     pub fn scan(&self, keyspace: &Keyspace, range: KeyRange, direction: Direction) -> Scan {
-        let store = &self.0.store;
+        let parts = &self.0.parts;
         let range = ScanRange { range, direction };
-        let rows = Rows::new(keyspace.tree(), store.cache.clone(), self.0.sequence, range);
+        let rows = Rows::new(keyspace.tree(), parts.cache.clone(), self.0.sequence, range);
         Scan::new(self.clone(), keyspace.clone(), rows)
     }
 
-    pub(crate) fn store(&self) -> &Arc<Store> {
-        &self.0.store
+    pub(crate) fn parts(&self) -> &Arc<Parts> {
+        &self.0.parts
     }
 }

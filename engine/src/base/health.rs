@@ -3,6 +3,7 @@
 use crate::base::mutex::lock;
 use crate::{Error, Result};
 use std::fmt::Debug;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// Something that threads or tasks wait for.
@@ -15,6 +16,7 @@ pub(crate) trait Wakes: Send + Sync + Debug {
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     failure: OnceLock<Error>,
+    closed: AtomicBool,
     waits: Mutex<Vec<Arc<dyn Wakes>>>,
 }
 
@@ -28,8 +30,26 @@ impl Health {
         self.failure.get()
     }
 
-    /// `ReadOnly` once there was a failure.
-    pub(crate) fn check(&self) -> Result<()> {
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Refuses whatever comes from now on.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    #[inline]
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.is_closed() {
+            return Err(Error::Closed);
+        }
+        Ok(())
+    }
+
+    /// `Closed` after the close, `ReadOnly` after a failure.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        self.check_open()?;
         match self.failure() {
             Some(failure) => Err(Error::ReadOnly {
                 reason: failure.to_string(),

@@ -2,12 +2,12 @@
 //!
 //! An edit is a list of fields, each a tag byte and its contents; see FORMAT.md. It is applied whole or not at all.
 
-use crate::KeyRange;
 use crate::base::codec::{Decoder, put_bytes, put_optional, put_varint};
 use crate::base::key::{SEQUENCE_MAX, SequenceNumber, is_before_end};
 use crate::format::dump::{End, Escaped};
 use crate::fs::name::NUMBER_MAX;
-use std::fmt::{self, Display};
+use crate::{KeyRange, Result};
+use std::fmt::{self, Debug, Display};
 
 /// More bytes than any file or its values have; sums of less do not overflow.
 const BYTES_MAX: u64 = 1 << 48;
@@ -99,6 +99,18 @@ pub(crate) enum Field {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct VersionEdit {
     pub(crate) fields: Vec<Field>,
+}
+
+/// Where edits are made durable. What changes files knows no more of the manifest than this.
+pub(crate) trait EditLog: Send + Sync + Debug {
+    /// A number for a new file.
+    fn next_file(&self) -> u64;
+    /// Makes the edit durable and applies it. After `NoSpace` it is not there; after any other failure nobody knows, and the
+    /// caller must stop writing.
+    fn append(&self, fields: Vec<Field>) -> Result<()>;
+    /// Notes that segment `number` of the log, and those before it, are durable up to `end`, unless that is known or the segment
+    /// is not listed any more. Errors: as `append`.
+    fn mark_log(&self, number: u64, end: u64) -> Result<()>;
 }
 
 impl VersionEdit {

@@ -84,7 +84,7 @@ mod tests {
         drop(db.write(batch).unwrap());
         db.flush(&keyspace).unwrap();
         let meta = keyspace.tree().view().version.levels[0][0].meta.clone();
-        let cache = &db.store().cache;
+        let cache = &db.parts().cache;
         let before = cache.figures().0;
         let file = LiveFile::new(meta, cache.clone());
         disk.hold(Some(Operation::Read));

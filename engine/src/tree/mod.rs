@@ -10,4 +10,5 @@ pub(crate) mod range_tombstones;
 pub(crate) mod retention;
 pub(crate) mod snapshots;
 pub(crate) mod sstable;
+pub(crate) mod trees;
 pub(crate) mod version;

@@ -21,8 +21,7 @@ pub use writer::{LargeValue, UnwrittenChunk, ValueWriter, WrittenChunk};
 use crate::base::config::{CHUNK_BYTES_MAX, CHUNK_HEADER_BYTES};
 use crate::base::health::Health;
 use crate::base::mutex::lock;
-use crate::catalog::manifest::Manifest;
-use crate::format::edit::{Field, SegmentMeta, VersionEdit};
+use crate::format::edit::{EditLog, Field, SegmentMeta};
 use crate::format::header::{HEADER_BYTES, check_header, encode_header};
 use crate::format::pointer::{Extent, ValuePointer};
 use crate::fs::directory::{Directory, OpenFile};
@@ -166,7 +165,7 @@ pub(crate) struct ValueLog {
     segment_bytes: u64,
     /// Keeps small values that are read.
     cache: Arc<Cache>,
-    manifest: Arc<Mutex<Manifest>>,
+    edits: Arc<dyn EditLog>,
     segments: Mutex<Segments>,
     /// Held while a segment is made.
     making: Mutex<()>,
@@ -214,10 +213,10 @@ impl ValueLog {
         store: u128,
         config: &Config,
         cache: Arc<Cache>,
-        manifest: Arc<Mutex<Manifest>>,
+        edits: Arc<dyn EditLog>,
+        sealed: BTreeMap<u64, SegmentMeta>,
         health: Arc<Health>,
     ) -> ValueLog {
-        let sealed = lock(&manifest).state.segments.clone();
         let pins = sealed
             .keys()
             .map(|&number| (number, Arc::default()))
@@ -229,7 +228,7 @@ impl ValueLog {
             buffers: ArrayQueue::new(BUFFERS_MAX),
             segment_bytes: config.value_segment_bytes,
             cache,
-            manifest,
+            edits,
             making: Mutex::default(),
             segments: Mutex::new(Segments {
                 active: Vec::new(),
@@ -320,7 +319,7 @@ impl ValueLog {
 
     /// A new segment, durable with its name, so that a synced chunk is never in a file without one.
     fn create_segment(&self) -> Result<Writable> {
-        let number = lock(&self.manifest).next_file();
+        let number = self.edits.next_file();
         let name = FileName::Numbered(FileKind::ValueLog, number);
         let header = encode_header(FileKind::ValueLog, self.store, number);
         let file = self.directory.create_large(name)?;
@@ -538,7 +537,7 @@ impl ValueLog {
             };
             let meta = SegmentMeta { size, checksum };
             let fields = vec![Field::AddSegment(segment.number, meta)];
-            lock(&self.manifest).append(VersionEdit { fields })?;
+            self.edits.append(fields)?;
             let mut segments = lock(&self.segments);
             segments
                 .retiring

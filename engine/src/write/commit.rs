@@ -12,18 +12,26 @@
 //! written any more.
 
 use crate::base::counter::count;
+use crate::base::health::{Health, Wakes};
 use crate::base::key::{Kind, SEQUENCE_MAX, SequenceNumber};
 use crate::base::mutex::lock;
 use crate::format::change::{Change, Changes};
+use crate::format::edit::EditLog;
+use crate::fs::Clock;
+use crate::fs::directory::Directory;
+use crate::fs::reserve::Room;
 use crate::tree::keyspace::Tree;
 use crate::tree::memtable::Memtable;
+use crate::tree::snapshots::Snapshots;
+use crate::tree::trees::Trees;
 use crate::values::Pin;
-use crate::work::store::Store;
+use crate::values::ValueLog;
+use crate::write::durability::SyncState;
 use crate::write::log::segments::Segments;
 use crate::write::log::writer::WalWriter;
-use crate::{Batch, Error, Result};
+use crate::{Background, Batch, Config, Durability, Error, Result};
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, TryLockError};
 use std::thread::Thread;
 use std::time::Duration;
@@ -60,11 +68,54 @@ pub(crate) enum Applied {
     Again,
 }
 
-#[derive(Debug, Default)]
-pub(crate) struct Commit {
+/// The path of a write: group commit onto the log, into the memtables, and the shared syncs that make it durable.
+#[derive(Debug)]
+pub(crate) struct CommitLog {
+    pub(super) config: Arc<Config>,
+    pub(super) background: Background,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) directory: Directory,
+    pub(super) store_id: u128,
+    pub(super) edits: Arc<dyn EditLog>,
+    pub(super) value_log: Arc<ValueLog>,
+    pub(super) health: Arc<Health>,
+    pub(super) sync: Arc<SyncState>,
+    pub(super) segments: Segments,
+    pub(super) counters: Counters,
+    trees: Arc<Trees>,
+    snapshots: Arc<Snapshots>,
+    reserve: Arc<Room>,
+    /// Background work, which is told of sealed memtables.
+    work: Arc<dyn Wakes>,
     queue: Mutex<VecDeque<Arc<Request>>>,
     log: Mutex<Log>,
-    pub(crate) segments: Segments,
+}
+
+/// What a [`CommitLog`] is made of.
+pub(crate) struct CommitParts {
+    pub(crate) config: Arc<Config>,
+    pub(crate) background: Background,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) directory: Directory,
+    pub(crate) store_id: u128,
+    pub(crate) edits: Arc<dyn EditLog>,
+    pub(crate) value_log: Arc<ValueLog>,
+    pub(crate) health: Arc<Health>,
+    pub(crate) trees: Arc<Trees>,
+    pub(crate) snapshots: Arc<Snapshots>,
+    pub(crate) reserve: Arc<Room>,
+    pub(crate) work: Arc<dyn Wakes>,
+}
+
+/// Counted since the store was opened.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    /// Bytes of keys and values in committed batches, large values included.
+    pub(crate) put_bytes: AtomicU64,
+    pub(crate) logged_bytes: AtomicU64,
+    pub(crate) syncs: AtomicU64,
+    pub(crate) stalls: AtomicU64,
+    pub(crate) stalled_microseconds: AtomicU64,
 }
 
 /// What the leader holds.
@@ -78,7 +129,57 @@ pub(crate) struct Log {
     group: Vec<u8>,
 }
 
-impl Store {
+impl CommitLog {
+    pub(crate) fn new(parts: CommitParts) -> CommitLog {
+        let sync = Arc::<SyncState>::default();
+        parts.health.add(sync.clone());
+        CommitLog {
+            config: parts.config,
+            background: parts.background,
+            clock: parts.clock,
+            directory: parts.directory,
+            store_id: parts.store_id,
+            edits: parts.edits,
+            value_log: parts.value_log,
+            health: parts.health,
+            sync,
+            segments: Segments::default(),
+            counters: Counters::default(),
+            trees: parts.trees,
+            snapshots: parts.snapshots,
+            reserve: parts.reserve,
+            work: parts.work,
+            queue: Mutex::default(),
+            log: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    pub(crate) fn segments(&self) -> &Segments {
+        &self.segments
+    }
+
+    pub(crate) fn sync_state(&self) -> &SyncState {
+        &self.sync
+    }
+
+    pub(super) fn is_in_memory(&self) -> bool {
+        self.config.durability == Durability::Memory
+    }
+
+    /// A writer has waited since `began`.
+    pub(crate) fn count_stall(&self, began: Duration) {
+        let waited = self.clock.now().saturating_sub(began);
+        count(&self.counters.stalls, 1);
+        count(
+            &self.counters.stalled_microseconds,
+            waited.as_micros() as u64,
+        );
+    }
+
     /// Commits a batch; on return it is visible. Answers its last sequence number.
     pub(crate) fn commit(&self, batch: Batch) -> Result<SequenceNumber> {
         let request = Arc::new(Request {
@@ -90,7 +191,7 @@ impl Store {
             outcome: OnceLock::new(),
             writer: std::thread::current(),
         });
-        lock(&self.commit.queue).push_back(request.clone());
+        lock(&self.queue).push_back(request.clone());
         loop {
             self.try_to_lead()?;
             if let Some(outcome) = request.outcome.get() {
@@ -104,7 +205,7 @@ impl Store {
     /// Commits what is queued, if nobody holds the log.
     fn try_to_lead(&self) -> Result<()> {
         for _ in 0..LEAD_TRIES {
-            match self.commit.log.try_lock() {
+            match self.log.try_lock() {
                 Ok(mut log) => {
                     while let Some(group) = self.take_group() {
                         self.commit_group(&mut log, &group);
@@ -123,7 +224,7 @@ impl Store {
 
     /// To be called after the log was let go of: a batch that was queued meanwhile has no leader.
     fn wake_next_leader(&self) {
-        let next = lock(&self.commit.queue).front().cloned();
+        let next = lock(&self.queue).front().cloned();
         if let Some(request) = next {
             request.writer.unpark();
         }
@@ -131,7 +232,7 @@ impl Store {
 
     /// Does something with the log that is not a commit.
     pub(crate) fn with_log<T>(&self, act: impl FnOnce(&mut Log) -> T) -> T {
-        let done = act(&mut lock(&self.commit.log));
+        let done = act(&mut lock(&self.log));
         self.wake_next_leader();
         done
     }
@@ -141,12 +242,12 @@ impl Store {
         let error = Error::ReadOnly {
             reason: "a commit was broken off by a panic".into(),
         };
-        self.fail(&error);
+        self.health.fail(&error);
         error
     }
 
     fn take_group(&self) -> Option<Vec<Arc<Request>>> {
-        let mut queue = lock(&self.commit.queue);
+        let mut queue = lock(&self.queue);
         let mut bytes = 0;
         let fits = |request: &&Arc<Request>| {
             let before = bytes;
@@ -159,7 +260,10 @@ impl Store {
 
     fn commit_group(&self, log: &mut Log, group: &[Arc<Request>]) {
         let first = log.last_sequence + 1;
-        let logged = self.check_writable().and_then(|()| self.append(log, group));
+        let logged = self
+            .health
+            .check_writable()
+            .and_then(|()| self.append(log, group));
         if let Err(error) = logged {
             group
                 .iter()
@@ -182,7 +286,7 @@ impl Store {
             for tree in full {
                 tree.seal(self.clock.now());
             }
-            self.notify();
+            self.work.wake_everyone();
         }
         for request in group {
             answer(request, Ok(next - 1));
@@ -209,7 +313,7 @@ impl Store {
         let bytes = log.group.len() as u64;
         if let Err(error) = wal.append(&mut log.group) {
             if !matches!(error, Error::NoSpace { .. }) || wal.undo().is_err() {
-                self.fail(&error);
+                self.health.fail(&error);
             }
             return Err(error);
         }
@@ -221,7 +325,7 @@ impl Store {
         if wal.is_half_full() && !was_half_full {
             self.sync.want_segment();
         }
-        self.commit.segments.note_length(wal);
+        self.segments.note_length(wal);
         Ok(())
     }
 
@@ -234,7 +338,7 @@ impl Store {
                 end,
             } = change
             {
-                let tree = self.tree(keyspace).expect("the batch was checked");
+                let tree = self.trees.get(keyspace).expect("the batch was checked");
                 if tree.glance().active.covers_many(start, end) {
                     tree.seal(self.clock.now());
                 }
@@ -258,7 +362,10 @@ impl Store {
         let mut full = Vec::new();
         let mut changes = changes.peekable();
         while let Some(&(_, first)) = changes.peek() {
-            let tree = self.tree(first.keyspace()).expect("the batch was checked");
+            let tree = self
+                .trees
+                .get(first.keyspace())
+                .expect("the batch was checked");
             let belongs = |(_, change): &(SequenceNumber, Change<'_>)| change.keyspace() == tree.id;
             let run = std::iter::from_fn(|| changes.next_if(belongs));
             tree.gaps.begin_puts(last);
@@ -292,7 +399,9 @@ impl Store {
             Applied::Again => SEQUENCE_MAX,
         };
         let bytes = active.apply(noted, floor);
-        self.room.memtable_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.reserve
+            .memtable_bytes
+            .fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Keyspaces are sealed by who holds the log; this is for everyone else.
@@ -303,7 +412,7 @@ impl Store {
     /// Seals the keyspace that uses the most memory, unless there is a sealed memtable to flush already.
     pub(crate) fn seal_largest(&self) {
         self.with_log(|_| {
-            let trees = self.trees();
+            let trees = self.trees.all();
             if trees.iter().any(|tree| !tree.glance().sealed.is_empty()) {
                 return;
             }
@@ -349,7 +458,7 @@ mod tests {
         let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
         let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
         let other = db.keyspace("b", KeyspaceOptions::default()).unwrap();
-        let store = db.store();
+        let store = db.parts();
         let old = store.snapshots.published();
         let mut changes = Batch::new();
         batch(&mut changes, [&keyspace, &other]);

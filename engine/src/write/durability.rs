@@ -14,14 +14,13 @@ use crate::base::health::PanicGuard;
 use crate::base::health::Wakes;
 use crate::base::key::SequenceNumber;
 use crate::base::mutex::lock;
-use crate::format::edit::{Field, VersionEdit, WalMeta};
 use crate::fs::Clock;
 use crate::fs::directory::OpenFile;
-use crate::work::store::Store;
+use crate::write::commit::CommitLog;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{Thread, ThreadId};
@@ -69,8 +68,6 @@ pub(crate) struct SyncState {
     durable: AtomicU64,
     /// When the oldest change that is not durable was appended, in nanoseconds of the clock, or `NEVER`.
     oldest_unsynced: AtomicU64,
-    /// The most SSTables that any keyspace has in level 0.
-    pub(crate) level0_files_most: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -116,7 +113,6 @@ impl Default for SyncState {
             values_wanted: Condvar::new(),
             durable: AtomicU64::new(0),
             oldest_unsynced: AtomicU64::new(NEVER),
-            level0_files_most: AtomicUsize::new(0),
         }
     }
 }
@@ -180,14 +176,14 @@ impl SyncState {
     }
 }
 
-impl Store {
+impl CommitLog {
     /// Waits for something that the sync thread is to do. A segment comes first, because a commit may need it, and takes nothing
     /// from the time that a change may wait for its sync.
     pub(crate) fn wait_for_due(&self) -> Due {
         let state = &self.sync;
         let interval = Duration::from_millis(self.config.sync_milliseconds);
         let mut progress = lock(&state.progress);
-        while !progress.closed && self.failure().is_none() {
+        while !progress.closed && self.health.failure().is_none() {
             if std::mem::take(&mut progress.wants_segment) {
                 return Due::Segment;
             }
@@ -251,12 +247,12 @@ impl Store {
 
     fn end_late_syncs(&self) -> Result<()> {
         while self.is_sync_late(4) {
-            self.check_writable()?;
+            self.health.check_writable()?;
             let progress = lock(&self.sync.progress);
             if progress.running {
                 // A sync that panicked does not end, but fails the store.
                 let is_running =
-                    |progress: &mut Progress| progress.running && self.failure().is_none();
+                    |progress: &mut Progress| progress.running && self.health.failure().is_none();
                 let waited = self.sync.ended.wait_while(progress, is_running);
                 drop(waited.unwrap_or_else(PoisonError::into_inner));
             } else {
@@ -285,16 +281,8 @@ impl Store {
             )
         });
         self.sync_through(target)?;
-        let mut manifest = lock(&self.manifest);
-        let is_news = |meta: &WalMeta| meta.end.is_none() && meta.durable < end;
-        // A segment that is not listed any more has been flushed.
-        if !manifest.state.wals.get(&number).is_some_and(is_news) {
-            return Ok(());
-        }
-        let fields = vec![Field::MarkWal(number, end)];
-        let marked = manifest.append(VersionEdit { fields });
-        drop(manifest);
-        marked.inspect_err(|error| self.note_failure(error))
+        let marked = self.edits.mark_log(number, end);
+        marked.inspect_err(|error| self.health.note(error))
     }
 
     /// Returns once everything up to `sequence` is durable; shares a sync that is under way.
@@ -304,7 +292,7 @@ impl Store {
             if progress.durable >= sequence {
                 return Ok(());
             }
-            if let Some(failure) = self.failure() {
+            if let Some(failure) = self.health.failure() {
                 return Err(failure.clone());
             }
             // One that was unparked by something else is registered still.
@@ -333,7 +321,7 @@ impl Store {
 
     /// Syncs what has been appended, and wakes who waits for that.
     fn lead_sync(&self, mut progress: MutexGuard<'_, Progress>) -> Result<()> {
-        let _guard = PanicGuard::new(self.health(), "a sync");
+        let _guard = PanicGuard::new(&self.health, "a sync");
         progress.running = true;
         let mut progress = self.gather(progress);
         let target = progress.appended;
@@ -351,7 +339,7 @@ impl Store {
             .and_then(|()| self.end_value_sync());
         count(&self.counters.syncs, 1);
         if let Err(error) = &synced {
-            self.fail(error);
+            self.health.fail(error);
         }
         let mut progress = lock(&self.sync.progress);
         progress.running = false;
@@ -378,7 +366,7 @@ impl Store {
     /// Waits for the sync of the value log that was wanted, or does it if no thread has begun.
     fn end_value_sync(&self) -> Result<()> {
         let is_running = |progress: &mut Progress| {
-            matches!(progress.values, ValueSync::Running) && self.failure().is_none()
+            matches!(progress.values, ValueSync::Running) && self.health.failure().is_none()
         };
         let waited = self
             .sync
@@ -393,7 +381,7 @@ impl Store {
             }
             ValueSync::Ended(synced) => synced,
             // The thread has panicked, or another sync has failed.
-            ValueSync::Running => self.check_writable(),
+            ValueSync::Running => self.health.check_writable(),
         }
     }
 
@@ -403,14 +391,14 @@ impl Store {
             let is_idle = |progress: &mut Progress| {
                 !matches!(progress.values, ValueSync::Wanted)
                     && !progress.closed
-                    && self.failure().is_none()
+                    && self.health.failure().is_none()
             };
             let state = &self.sync;
             let waited = state
                 .values_wanted
                 .wait_while(lock(&state.progress), is_idle);
             let mut progress = waited.unwrap_or_else(PoisonError::into_inner);
-            if !matches!(progress.values, ValueSync::Wanted) || self.failure().is_some() {
+            if !matches!(progress.values, ValueSync::Wanted) || self.health.failure().is_some() {
                 return;
             }
             progress.values = ValueSync::Running;
@@ -456,7 +444,7 @@ impl Store {
         if progress.durable >= sequence {
             return Poll::Ready(Ok(()));
         }
-        if let Some(failure) = self.failure() {
+        if let Some(failure) = self.health.failure() {
             return Poll::Ready(Err(failure.clone()));
         }
         if progress.closed {
@@ -484,7 +472,7 @@ impl Store {
         match self.config.durability {
             Durability::Memory | Durability::Process => Ticket::ready(),
             Durability::Disk => Ticket(Some(Awaited {
-                store: self.clone(),
+                log: self.clone(),
                 sequence,
                 registered: None,
             })),
@@ -557,7 +545,7 @@ pub struct Ticket(Option<Awaited>);
 
 /// What a ticket waits for.
 struct Awaited {
-    store: Arc<Store>,
+    log: Arc<CommitLog>,
     sequence: SequenceNumber,
     /// What wakes the task that is registered for it.
     registered: Option<Waker>,
@@ -581,7 +569,7 @@ impl Ticket {
     pub fn wait(self) -> Result<()> {
         match self.0 {
             None => Ok(()),
-            Some(awaited) => awaited.store.sync_through(awaited.sequence),
+            Some(awaited) => awaited.log.sync_through(awaited.sequence),
         }
     }
 }
@@ -594,11 +582,11 @@ impl Future for Ticket {
             None => Poll::Ready(Ok(())),
             Some(awaited) => {
                 let Awaited {
-                    store,
+                    log,
                     sequence,
                     registered,
                 } = awaited;
-                store.poll_sync(registered, *sequence, context.waker())
+                log.poll_sync(registered, *sequence, context.waker())
             }
         }
     }
@@ -635,7 +623,7 @@ mod tests {
         for _ in 0..3 {
             assert!(Pin::new(&mut ticket).poll(&mut context).is_pending());
         }
-        assert_eq!(lock(&db.store().sync.progress).waiters.len(), 1);
+        assert_eq!(lock(&db.parts().log.sync.progress).waiters.len(), 1);
         disk.hold(None);
         ticket.wait().unwrap();
     }
@@ -663,7 +651,7 @@ mod tests {
                 std::thread::yield_now();
             }
             let waiting = scope.spawn(|| put().unwrap());
-            let waiters = || lock(&db.store().sync.progress).waiters.len();
+            let waiters = || lock(&db.parts().log.sync.progress).waiters.len();
             while waiters() == 0 {
                 std::thread::yield_now();
             }
@@ -677,6 +665,6 @@ mod tests {
             disk.hold(None);
             assert_eq!(most, 1);
         });
-        assert!(lock(&db.store().sync.progress).waiters.is_empty());
+        assert!(lock(&db.parts().log.sync.progress).waiters.is_empty());
     }
 }

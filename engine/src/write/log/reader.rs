@@ -238,7 +238,7 @@ mod tests {
         let (db, keyspace) = open(&fs);
         put(&db, &keyspace, b"first", b"value");
         let log_end = || {
-            db.store().with_log(|log| {
+            db.parts().log.with_log(|log| {
                 log.wal
                     .as_ref()
                     .map(|wal| (wal.number(), wal.end()))

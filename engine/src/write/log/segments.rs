@@ -8,12 +8,11 @@
 use crate::base::config::{Background, Durability};
 use crate::base::key::SequenceNumber;
 use crate::base::mutex::lock;
-use crate::format::edit::{Field, VersionEdit, WalMeta};
+use crate::format::edit::{Field, WalMeta};
 use crate::format::frame::Beginning;
 use crate::fs::LogWrites;
 use crate::fs::name::{FileKind, FileName};
-use crate::work::store::Store;
-use crate::write::commit::Log;
+use crate::write::commit::{CommitLog, Log};
 use crate::write::log::writer::{Prepared, WalWriter};
 use crate::{Error, Result};
 use std::sync::Mutex;
@@ -122,12 +121,11 @@ impl Segments {
     }
 }
 
-impl Store {
+impl CommitLog {
     /// Sees to it that the log has a segment with room.
     pub(crate) fn provide_wal(&self, log: &mut Log) -> Result<()> {
         if let Some(wal) = &log.wal {
-            let awaits =
-                || self.background == Background::Threads && !self.commit.segments.has_next();
+            let awaits = || self.background == Background::Threads && !self.segments.has_next();
             let (end, length) = (wal.end(), wal.length());
             let has_room = end < length || (end < overlong_end(length) && awaits());
             if has_room && log.last_sequence - wal.base() < SEQUENCES_MAX {
@@ -138,26 +136,26 @@ impl Store {
         if let Err(error) = &begun
             && !matches!(error, Error::NoSpace { .. })
         {
-            self.fail(error);
+            self.health.fail(error);
         }
         begun
     }
 
     /// Makes the next segment if it is overdue, or waits for whoever makes it. The caller holds no lock.
     pub(crate) fn await_segment(&self) -> Result<()> {
-        if self.background != Background::Threads || !self.commit.segments.is_overdue() {
+        if self.background != Background::Threads || !self.segments.is_overdue() {
             return Ok(());
         }
         self.prepare_wal()
-            .inspect_err(|error| self.note_failure(error))
+            .inspect_err(|error| self.health.note(error))
     }
 
     fn begin_wal(&self, log: &mut Log) -> Result<()> {
-        let prepared = match self.commit.segments.take_next() {
+        let prepared = match self.segments.take_next() {
             Some(prepared) => prepared,
             None => {
-                let _making = lock(&self.commit.segments.making);
-                match self.commit.segments.take_next() {
+                let _making = lock(&self.segments.making);
+                match self.segments.take_next() {
                     Some(prepared) => prepared,
                     None => self.make_segment(self.next_length(log))?,
                 }
@@ -175,13 +173,13 @@ impl Store {
         };
         let wal = prepared.begin(beginning)?;
         self.sync.begin_file(wal.file());
-        self.commit.segments.add(Used {
+        self.segments.add(Used {
             number: wal.number(),
             base: wal.base(),
             bytes: wal.length(),
             is_reusable: wal.length() == self.config.wal_segment_bytes as u64,
         });
-        self.commit.segments.note_length(&wal);
+        self.segments.note_length(&wal);
         log.wal = Some(wal);
         Ok(())
     }
@@ -200,7 +198,7 @@ impl Store {
 
     /// Makes the next segment if the present one is half full. Called in the background.
     pub(crate) fn prepare_wal(&self) -> Result<()> {
-        let segments = &self.commit.segments;
+        let segments = &self.segments;
         let length = self.with_log(|log| {
             let wal = log.wal.as_ref().filter(|wal| wal.is_half_full());
             wal.map(|_| self.next_length(log))
@@ -216,9 +214,9 @@ impl Store {
 
     /// A segment that the manifest lists.
     fn make_segment(&self, length: u64) -> Result<Prepared> {
-        let number = lock(&self.manifest).next_file();
+        let number = self.edits.next_file();
         let is_full = length == self.config.wal_segment_bytes as u64;
-        let spare = || lock(&self.commit.segments.spare).pop();
+        let spare = || lock(&self.segments.spare).pop();
         let old = is_full.then(spare).flatten();
         let writes = match self.config.durability {
             Durability::Disk => LogWrites::AtSync,
@@ -233,9 +231,9 @@ impl Store {
         let made = made?;
         self.directory
             .sync()
-            .inspect_err(|error| self.fail(error))?;
+            .inspect_err(|error| self.health.fail(error))?;
         let fields = vec![Field::AddWal(number, WalMeta::default())];
-        let appended = lock(&self.manifest).append(VersionEdit { fields });
+        let appended = self.edits.append(fields);
         if matches!(appended, Err(Error::NoSpace { .. })) {
             self.remove_wals(&[number]);
         }
@@ -247,8 +245,8 @@ impl Store {
     pub(crate) fn release_wals(&self, numbers: &[u64]) {
         let mut removed = Vec::new();
         {
-            let mut used = lock(&self.commit.segments.used);
-            let mut spare = lock(&self.commit.segments.spare);
+            let mut used = lock(&self.segments.used);
+            let mut spare = lock(&self.segments.spare);
             for &number in numbers {
                 let released = used.iter().position(|segment| segment.number == number);
                 match released.map(|index| used.remove(index)) {
@@ -264,7 +262,7 @@ impl Store {
 
     /// Removes the segments that were kept to be used again.
     pub(crate) fn remove_spare_wals(&self) {
-        let spare = std::mem::take(&mut *lock(&self.commit.segments.spare));
+        let spare = std::mem::take(&mut *lock(&self.segments.spare));
         self.remove_wals(&spare);
     }
 
@@ -313,7 +311,7 @@ mod tests {
             batch.put(&keyspace, &[key], b"value");
             drop(db.write(batch).unwrap());
             // As many writes do that fail for lack of space.
-            db.store().with_log(|log| log.last_sequence += 3 << 30);
+            db.parts().log.with_log(|log| log.last_sequence += 3 << 30);
         }
         std::mem::forget((db, keyspace));
         let (db, keyspace) = open(fs.crash(1, Keep::Everything));

@@ -3,28 +3,15 @@
 //! Locks are taken in this order: `compacting`, then `flushing`, then the log of `commit.rs`, then the segments of the value
 //! log, then the manifest, then the list of trees, then the view of one. None is held by readers across I/O.
 
-use crate::base::config::{Background, Config, Durability};
-use crate::base::counter::count;
 use crate::base::health::{Health, Wakes};
-use crate::base::key::{Kind, SequenceNumber};
+use crate::base::key::SequenceNumber;
 use crate::base::mutex::lock;
-use crate::catalog::manifest::Manifest;
-use crate::format::pointer::ValuePointer;
-use crate::fs::directory::Directory;
-use crate::fs::reserve::Room;
-use crate::fs::{Clock, LockGuard};
-use crate::stats::Counters;
-use crate::tree::cache::Cache;
-use crate::tree::keyspace::Tree;
-use crate::tree::snapshots::Snapshots;
-use crate::values::{ValueLog, ValueReader};
-use crate::write::commit::Commit;
-use crate::write::durability::{Due, SyncState};
-use crate::{Error, Result};
-use bytes::Bytes;
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
+use crate::catalog::parts::Parts;
+use crate::write::durability::Due;
+use crate::{Background, Error, Result};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How long a thread waits before it tries again what failed for lack of space, or looks at the clock.
@@ -34,34 +21,27 @@ const RETRY: Duration = Duration::from_millis(1000);
 const REST: Duration = Duration::from_millis(250);
 const REST_CHANGES_MAX: u64 = 100;
 
+/// The background work of an open store.
 #[derive(Debug)]
-pub(crate) struct Store {
-    pub(crate) config: Config,
-    pub(crate) background: Background,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) directory: Directory,
-    pub(crate) store_id: u128,
-    pub(crate) cache: Arc<Cache>,
-    pub(crate) manifest: Arc<Mutex<Manifest>>,
-    pub(crate) value_log: Arc<ValueLog>,
-    /// Indexed by keyspace id.
-    pub(crate) trees: RwLock<Vec<Arc<Tree>>>,
-    pub(crate) instance: u64,
-    pub(crate) snapshots: Snapshots,
-    pub(crate) commit: Commit,
-    pub(crate) sync: Arc<SyncState>,
-    pub(crate) room: Arc<Room>,
-    pub(crate) flushing: Mutex<()>,
-    pub(crate) compacting: Mutex<()>,
-    pub(crate) compactions: AtomicUsize,
-    pub(crate) counters: Counters,
-    health: Arc<Health>,
+pub(crate) struct Work {
+    pub(super) parts: Arc<Parts>,
+    pub(super) flushing: Mutex<()>,
+    pub(super) compacting: Mutex<()>,
+    pub(super) compactions: AtomicUsize,
+    pub(super) counters: Counters,
     /// By [`Job`]: why it failed for lack of space, until it succeeds.
     shortages: Mutex<[Option<Error>; JOBS]>,
-    closed: AtomicBool,
     signal: Arc<Signal>,
     pace: Mutex<Pace>,
-    pub(crate) lock: Mutex<Option<Box<dyn LockGuard>>>,
+}
+
+/// Counted since the store was opened.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) flushed_bytes: AtomicU64,
+    pub(crate) compacted_bytes: AtomicU64,
+    pub(crate) flushes: AtomicU64,
+    pub(crate) compactions: AtomicU64,
 }
 
 /// How fast changes come.
@@ -105,122 +85,53 @@ impl Signal {
     }
 }
 
-/// What a new store is made of.
-pub(crate) struct Parts {
-    pub(crate) config: Config,
-    pub(crate) background: Background,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) directory: Directory,
-    pub(crate) store_id: u128,
-    pub(crate) cache: Arc<Cache>,
-    pub(crate) manifest: Arc<Mutex<Manifest>>,
-    pub(crate) value_log: Arc<ValueLog>,
-    pub(crate) room: Arc<Room>,
-    pub(crate) trees: Vec<Arc<Tree>>,
-    pub(crate) instance: u64,
-    pub(crate) health: Arc<Health>,
-    pub(crate) lock: Box<dyn LockGuard>,
-}
-
-impl Store {
-    pub(crate) fn new(parts: Parts) -> Store {
-        let (sync, signal) = (Arc::<SyncState>::default(), Arc::<Signal>::default());
-        parts.health.add(sync.clone());
-        parts.health.add(signal.clone());
-        Store {
-            config: parts.config,
-            background: parts.background,
-            clock: parts.clock,
-            directory: parts.directory,
-            store_id: parts.store_id,
-            cache: parts.cache,
-            manifest: parts.manifest,
-            value_log: parts.value_log,
-            trees: RwLock::new(parts.trees),
-            instance: parts.instance,
-            snapshots: Snapshots::default(),
-            commit: Commit::default(),
-            sync,
-            room: parts.room,
+impl Work {
+    /// `signal` is what the parts were told to wake.
+    pub(crate) fn new(parts: Arc<Parts>, signal: Arc<Signal>) -> Work {
+        Work {
+            parts,
             flushing: Mutex::default(),
             compacting: Mutex::default(),
             compactions: AtomicUsize::new(0),
             counters: Counters::default(),
             shortages: Mutex::default(),
-            closed: AtomicBool::new(false),
             signal,
-            health: parts.health,
             pace: Mutex::default(),
-            lock: Mutex::new(Some(parts.lock)),
-        }
-    }
-
-    pub(crate) fn trees(&self) -> Vec<Arc<Tree>> {
-        self.trees
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-
-    pub(crate) fn tree(&self, id: u32) -> Option<Arc<Tree>> {
-        let trees = self.trees.read().unwrap_or_else(PoisonError::into_inner);
-        trees.get(id as usize).cloned()
-    }
-
-    pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
-    }
-
-    #[inline]
-    pub(crate) fn check_open(&self) -> Result<()> {
-        match self.is_closed() {
-            true => Err(Error::Closed),
-            false => Ok(()),
-        }
-    }
-
-    /// Refuses a keyspace of another store.
-    #[inline]
-    pub(crate) fn check_keyspace(&self, tree: &Tree) -> Result<()> {
-        match tree.instance == self.instance {
-            true => Ok(()),
-            false => Err(Error::UnknownKeyspace {
-                name: tree.name.to_string(),
-            }),
         }
     }
 
     pub(crate) fn health(&self) -> &Health {
-        &self.health
+        &self.parts.health
     }
 
-    pub(crate) fn failure(&self) -> Option<&Error> {
-        self.health.failure()
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
     }
 
-    pub(crate) fn check_writable(&self) -> Result<()> {
-        self.check_open()?;
-        self.health.check()
-    }
-
-    /// Stops all writing until the store is reopened. The first failure is the one remembered.
-    pub(crate) fn fail(&self, error: &Error) {
-        self.health.fail(error);
-    }
-
-    pub(crate) fn mark_closed(&self) {
-        self.closed.store(true, Ordering::Release);
+    /// Ends the loops of the threads.
+    pub(crate) fn close(&self) {
+        self.parts.health.close();
         self.notify();
+        self.parts.log.sync_state().close();
     }
 
     pub(crate) fn notify(&self) {
         self.signal.notify();
     }
 
+    /// Makes a checkpoint in the directory at `path`. Background work waits meanwhile.
+    pub(crate) fn checkpoint(&self, path: &Path) -> Result<()> {
+        let target = self.parts.checkpoint_target(path)?;
+        // A merge may take seconds, and flushes are not to wait for it.
+        let _compacting = lock(&self.compacting);
+        let _flushing = lock(&self.flushing);
+        self.parts.checkpoint(&target)
+    }
+
     /// Whether hardly anything was written lately: time to do what only readers gain by.
     pub(crate) fn is_at_rest(&self) -> bool {
         let mut pace = lock(&self.pace);
-        let (now, sequence) = (self.clock.now(), self.snapshots.published());
+        let (now, sequence) = (self.parts.clock.now(), self.parts.snapshots.published());
         let elapsed = now.saturating_sub(pace.since);
         if elapsed >= REST {
             let changes = u128::from(sequence - pace.sequence);
@@ -228,7 +139,7 @@ impl Store {
                 changes * REST.as_micros() <= u128::from(REST_CHANGES_MAX) * elapsed.as_micros();
             if is_slow && !pace.is_slow {
                 // More is worth collecting now.
-                self.value_log.request_collection();
+                self.parts.value_log.request_collection();
             }
             *pace = Pace {
                 since: now,
@@ -241,68 +152,6 @@ impl Store {
 
     pub(crate) fn signals(&self) -> u64 {
         self.signal.round()
-    }
-
-    pub(crate) fn is_in_memory(&self) -> bool {
-        self.config.durability == Durability::Memory
-    }
-
-    /// A reader over the value that `pointer` points to; `None` if the value was moved after the pointer was read.
-    pub(crate) fn open_large(&self, pointer: &[u8]) -> Result<Option<ValueReader>> {
-        let pointer = self.decode_pointer(pointer)?;
-        Ok(ValueReader::try_open(self.value_log.clone(), pointer))
-    }
-
-    fn decode_pointer(&self, pointer: &[u8]) -> Result<ValuePointer> {
-        let decoded = ValuePointer::decode(pointer);
-        decoded.ok_or_else(|| {
-            Error::corrupt(self.directory.path(), 0, "a value pointer does not decode")
-        })
-    }
-
-    /// A reader over the value of `key` at a sequence number that is held by a snapshot. A collection may move the value
-    /// between the lookup and the opening: then the key is looked up again.
-    pub(crate) fn open_value(
-        &self,
-        tree: &Tree,
-        key: &[u8],
-        at: SequenceNumber,
-    ) -> Result<Option<ValueReader>> {
-        let mut moved = Bytes::new();
-        loop {
-            let Some(entry) = tree.find(&self.cache, key, || at)? else {
-                return Ok(None);
-            };
-            match entry.kind {
-                Kind::Delete => return Ok(None),
-                Kind::Put => return Ok(Some(ValueReader::inline(entry.value))),
-                Kind::Large if entry.value == moved => {
-                    let pointer = self.decode_pointer(&moved)?;
-                    return ValueReader::open(self.value_log.clone(), pointer).map(Some);
-                }
-                Kind::Large => match self.open_large(&entry.value)? {
-                    Some(reader) => return Ok(Some(reader)),
-                    None => moved = entry.value,
-                },
-            }
-        }
-    }
-
-    /// Bytes of each value-log segment that memtables and SSTables refer to.
-    pub(crate) fn value_references(&self) -> HashMap<u64, u64> {
-        let mut total = HashMap::new();
-        for tree in self.trees() {
-            let view = tree.view();
-            for memtable in std::iter::once(&view.active).chain(&view.sealed) {
-                memtable.add_references(&mut total);
-            }
-            for (_, file) in view.version.files() {
-                for &(segment, bytes) in &file.meta.references {
-                    *total.entry(segment).or_default() += bytes;
-                }
-            }
-        }
-        total
     }
 }
 
@@ -320,7 +169,7 @@ pub enum Job {
 /// How many kinds of [`Job`] there are.
 const JOBS: usize = 3;
 
-impl Store {
+impl Work {
     /// Runs one pending flush. Answers whether there was one.
     pub(crate) fn run_flush(&self) -> Result<bool> {
         let _guard = lock(&self.flushing);
@@ -337,7 +186,7 @@ impl Store {
     pub(crate) fn run_maintenance(&self) -> Result<Option<Job>> {
         let _guard = lock(&self.compacting);
         let compacted = self.compact_one();
-        self.cache.remove_obsolete();
+        self.parts.cache.remove_obsolete();
         let compacted = self.note(Job::Compaction, compacted);
         if matches!(compacted, Ok(false) | Err(Error::NoSpace { .. })) {
             // Where there is no space to merge, collecting may make some.
@@ -355,7 +204,7 @@ impl Store {
 
     /// Runs one job that is pending, if any.
     pub(crate) fn step(&self) -> Result<Option<Job>> {
-        self.check_writable()?;
+        self.parts.health.check_writable()?;
         if self.run_flush()? {
             return Ok(Some(Job::Flush));
         }
@@ -371,7 +220,7 @@ impl Store {
                 self.notify();
             }
             Err(Error::Closed) => {}
-            Err(error) => self.fail(error),
+            Err(error) => self.parts.health.fail(error),
         }
         result
     }
@@ -383,21 +232,22 @@ impl Store {
 
     /// Removes value-log segments that nothing refers to.
     fn collect(&self) -> Result<bool> {
-        if !self.value_log.take_collection_request() {
+        if !self.parts.value_log.take_collection_request() {
             return Ok(false);
         }
         let collected = self.collect_requested();
         if collected.is_err() {
-            self.value_log.request_collection();
+            self.parts.value_log.request_collection();
         }
         collected
     }
 
     fn collect_requested(&self) -> Result<bool> {
-        let sealed = self.value_log.seal_retired()?;
-        let unpinned = self.value_log.unpinned();
-        let references = self.value_references();
-        self.value_log
+        let sealed = self.parts.value_log.seal_retired()?;
+        let unpinned = self.parts.value_log.unpinned();
+        let references = self.parts.trees.value_references();
+        self.parts
+            .value_log
             .retire_wasteful(&references, self.garbage_percent_max());
         let dead: Vec<u64> = unpinned
             .into_iter()
@@ -407,8 +257,8 @@ impl Store {
             return Ok(sealed);
         }
         // What hides the values in these segments may be in the log only: it must not be lost after they are gone.
-        self.sync_all()?;
-        let removed = self.value_log.remove(&dead)?;
+        self.parts.log.sync_all()?;
+        let removed = self.parts.value_log.remove(&dead)?;
         tracing::info!(
             segments = removed,
             "removed value-log segments that nothing refers to"
@@ -430,7 +280,7 @@ impl Store {
 
     /// Runs what there is to do, and waits for more, as long as `idle` says at most.
     fn work_loop(&self, run: impl Fn() -> Result<bool>, idle: impl Fn() -> Duration) {
-        while !self.is_closed() && self.failure().is_none() {
+        while !self.parts.health.is_closed() && self.parts.health.failure().is_none() {
             let seen = self.signal.round();
             match run() {
                 Ok(true) => {}
@@ -441,25 +291,31 @@ impl Store {
         }
     }
 
+    /// The loop of the thread that syncs the value log.
+    pub(crate) fn value_sync_loop(&self) {
+        self.parts.log.value_sync_loop();
+    }
+
     /// The loop of the sync thread. It makes log segments ready, syncs a change when it is as old as the configured interval, or
     /// at `Disk` as soon as a task awaits it, and notes when the store comes to rest. A failure makes the store read-only, and
     /// ends this loop.
     pub(crate) fn sync_loop(&self) {
-        while !self.is_closed() && self.failure().is_none() {
-            match self.wait_for_due() {
+        while !self.parts.health.is_closed() && self.parts.health.failure().is_none() {
+            match self.parts.log.wait_for_due() {
                 // If it fails for lack of space the commit that needs the segment tries again, and tells its caller.
                 Due::Segment => {
-                    let _ = self
+                    let log = &self.parts.log;
+                    let _ = log
                         .prepare_wal()
-                        .inspect_err(|error| self.note_failure(error));
+                        .inspect_err(|error| self.parts.health.note(error));
                 }
                 Due::Sync => {
-                    let _ = self.sync_all();
+                    let _ = self.parts.log.sync_all();
                 }
                 Due::Rest => {
-                    self.remove_spare_wals();
+                    self.parts.log.remove_spare_wals();
                     // Without space for the mark the log is as it was; the next rest tries again.
-                    let _ = self.sync_and_mark();
+                    let _ = self.parts.log.sync_and_mark();
                 }
             }
         }
@@ -467,11 +323,11 @@ impl Store {
 
     /// Waits for the interval to pass, whatever else is signalled, unless the store closes.
     fn pause(&self, mut seen: u64, interval: Duration) {
-        let end = self.clock.now() + interval;
+        let end = self.parts.clock.now() + interval;
         while let Some(left) = end
-            .checked_sub(self.clock.now())
+            .checked_sub(self.parts.clock.now())
             .filter(|left| !left.is_zero())
-            && !self.is_closed()
+            && !self.parts.health.is_closed()
         {
             self.signal.wait(seen, left);
             seen = self.signal.round();
@@ -481,10 +337,10 @@ impl Store {
     /// Makes a writer wait, or work, before it takes any lock: while flushes or compactions lag behind, for a log segment, and for
     /// a late sync; for that last, because the others take time. One who `deletes` does not wait for space.
     pub(crate) fn admit(&self, deletes: bool) -> Result<()> {
-        self.check_writable()?;
+        self.parts.health.check_writable()?;
         self.throttle(deletes)?;
-        self.await_segment()?;
-        self.await_late_sync()
+        self.parts.log.await_segment()?;
+        self.parts.log.await_late_sync()
     }
 
     /// Makes a writer wait, or work, while flushes or compactions lag behind. One who `deletes` does not wait for space.
@@ -492,28 +348,18 @@ impl Store {
         if !self.is_near_limit() {
             return Ok(());
         }
-        let began = self.clock.now();
+        let began = self.parts.clock.now();
         let throttled = match self.wait_for_room() {
             Err(Error::NoSpace { .. }) if deletes && !self.is_over_all_limits() => Ok(()),
             waited => waited,
         };
-        self.count_stall(began);
+        self.parts.log.count_stall(began);
         throttled
-    }
-
-    /// A writer has waited since `began`.
-    pub(crate) fn count_stall(&self, began: Duration) {
-        let waited = self.clock.now().saturating_sub(began);
-        count(&self.counters.stalls, 1);
-        count(
-            &self.counters.stalled_microseconds,
-            waited.as_micros() as u64,
-        );
     }
 
     fn wait_for_room(&self) -> Result<()> {
         while self.is_over_limit() {
-            self.check_writable()?;
+            self.parts.health.check_writable()?;
             let seen = self.signal.round();
             if !self.is_over_limit() {
                 break;
@@ -525,24 +371,24 @@ impl Store {
             };
             if let Some(error) = lock(&self.shortages)[awaited as usize].clone() {
                 // In production the threads try again; who steps the jobs finds out by trying.
-                if self.background == Background::Threads {
+                if self.parts.background == Background::Threads {
                     return Err(error);
                 }
             }
-            match self.background {
+            match self.parts.background {
                 Background::Stepped => {
-                    self.seal_largest();
+                    self.parts.log.seal_largest();
                     if self.step()?.is_none() {
                         break;
                     }
                 }
                 Background::Threads => {
-                    self.seal_largest();
+                    self.parts.log.seal_largest();
                     self.signal.wait(seen, RETRY);
                 }
             }
         }
-        if self.is_near_limit() && self.background == Background::Threads {
+        if self.is_near_limit() && self.parts.background == Background::Threads {
             self.signal
                 .wait(self.signal.round(), Duration::from_micros(500));
         }
@@ -551,45 +397,41 @@ impl Store {
 
     /// Whether even what makes room has to wait for some.
     fn is_over_all_limits(&self) -> bool {
-        let bytes = self.room.memtable_bytes.load(Ordering::Relaxed);
-        bytes > self.config.memory_bytes_max.saturating_mul(2)
+        let bytes = self.parts.reserve.memtable_bytes.load(Ordering::Relaxed);
+        bytes > self.parts.config.memory_bytes_max.saturating_mul(2)
     }
 
     fn is_over_limit(&self) -> bool {
-        self.is_over_memory_limit() || self.level0_files_most() >= self.config.level0_files_stop
+        self.is_over_memory_limit()
+            || self.level0_files_most() >= self.parts.config.level0_files_stop
     }
 
     fn is_over_memory_limit(&self) -> bool {
-        self.room.memtable_bytes.load(Ordering::Relaxed) > self.config.memory_bytes_max
+        self.parts.reserve.memtable_bytes.load(Ordering::Relaxed)
+            > self.parts.config.memory_bytes_max
     }
 
     pub(crate) fn is_near_limit(&self) -> bool {
-        self.room.memtable_bytes.load(Ordering::Relaxed) > self.config.memory_bytes_max / 4 * 3
-            || self.level0_files_most() > self.config.level0_files_stop.saturating_mul(3) / 4
+        self.parts.reserve.memtable_bytes.load(Ordering::Relaxed)
+            > self.parts.config.memory_bytes_max / 4 * 3
+            || self.level0_files_most() > self.parts.config.level0_files_stop.saturating_mul(3) / 4
     }
 
     /// Lets threads run that wait for this processor, unless compaction lags behind: then they would wait for it the longer.
     pub(crate) fn give_way(&self) {
-        if self.level0_files_most() <= self.config.level0_files_max {
+        if self.level0_files_most() <= self.parts.config.level0_files_max {
             std::thread::yield_now();
         }
     }
 
     fn level0_files_most(&self) -> usize {
-        self.sync.level0_files_most.load(Ordering::Relaxed)
+        self.parts.trees.level0_files_most()
     }
 
     /// After every change of versions.
     pub(crate) fn note_versions(&self) {
-        let most = self
-            .trees()
-            .iter()
-            .map(|tree| tree.view().version.levels[0].len())
-            .max();
-        self.sync
-            .level0_files_most
-            .store(most.unwrap_or(0), Ordering::Relaxed);
-        self.value_log.request_collection();
+        self.parts.trees.count_level0();
+        self.parts.value_log.request_collection();
     }
 }
 
@@ -597,7 +439,7 @@ impl Store {
 mod tests {
     use super::*;
     use crate::fs::{Failure, Fault, FaultFs, MemoryFs, Operation};
-    use crate::{Batch, Db, Environment, KeyspaceOptions};
+    use crate::{Batch, Config, Db, Environment, KeyspaceOptions};
     use std::io::ErrorKind;
 
     #[test]
@@ -613,14 +455,14 @@ mod tests {
         let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
         // A value-log segment that nothing refers to.
         drop(db.write_value(&[1; 1 << 10]).unwrap());
-        db.store().value_log.retire();
+        db.parts().value_log.retire();
         for _ in 0..2 {
             let mut batch = Batch::new();
             batch.put(&keyspace, b"key", b"value");
             drop(db.write(batch).unwrap());
             db.flush(&keyspace).unwrap();
         }
-        db.store().value_log.request_collection();
+        db.parts().value_log.request_collection();
         disk.set(Some(Fault {
             operation: Some(Operation::Write),
             path: String::new(),
@@ -628,9 +470,9 @@ mod tests {
             failure: Failure::Error(ErrorKind::StorageFull),
             sticky: true,
         }));
-        let failed = db.store().run_maintenance();
+        let failed = db.work().run_maintenance();
         assert!(matches!(failed, Err(Error::NoSpace { .. })), "{failed:?}");
-        let shortages = lock(&db.store().shortages);
+        let shortages = lock(&db.work().shortages);
         assert!(
             shortages[Job::Compaction as usize].is_some(),
             "{shortages:?}"
@@ -664,9 +506,9 @@ mod tests {
             failure: Failure::Error(ErrorKind::StorageFull),
             sticky: true,
         }));
-        assert!(db.store().run_maintenance().is_err());
+        assert!(db.work().run_maintenance().is_err());
         assert!(db.space_failure().is_some());
-        assert!(!db.store().run_flush().unwrap());
+        assert!(!db.work().run_flush().unwrap());
         assert!(db.space_failure().is_some(), "it lacks space still");
         disk.set(None);
         assert_eq!(db.step().unwrap(), Some(Job::Compaction));
