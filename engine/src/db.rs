@@ -9,15 +9,16 @@ use crate::base::key::Kind;
 use crate::base::mutex::lock;
 use crate::catalog::parts::Parts;
 use crate::catalog::recovery;
-use crate::environment::Environment;
 use crate::format::edit::{Field, VersionEdit};
+use crate::fs::environment::Environment;
 use crate::stats::Stats;
 use crate::tree::keyspace::{Keyspace, Tree};
 use crate::tree::version::Version;
 use crate::values::{LargeValue, ValueWriter};
 use crate::verify::Verified;
-use crate::work::store::{Job, Signal, Work};
-use crate::write::commit::Log;
+use crate::work::Work;
+use crate::work::scheduler::{Job, Signal};
+use crate::write::log::Log;
 use crate::{Batch, Error, Result, Snapshot, Ticket};
 use bytes::Bytes;
 use std::io;
@@ -184,7 +185,7 @@ impl Db {
             parts.reserve.take(batch.payload.len() as u64)?;
         }
         let sequence = parts.log.commit(batch)?;
-        Ok(parts.log.ticket(sequence))
+        Ok(parts.log.sync().ticket(sequence))
     }
 
     /// Whether [`Db::write`] would make its caller wait now, or soon, because flushes, compactions or syncs lag behind: a hint for
@@ -192,13 +193,16 @@ impl Db {
     pub fn makes_writers_wait(&self) -> bool {
         let parts = self.parts();
         self.work().is_near_limit()
-            || parts.log.is_sync_late(3)
+            || parts.log.sync().is_sync_late(3)
             || parts.log.segments().is_overdue()
     }
 
     /// Completes once everything that is visible now is durable: what an answer waits for that rests on reads.
     pub fn ticket(&self) -> Ticket {
-        self.parts().log.ticket(self.parts().snapshots.published())
+        self.parts()
+            .log
+            .sync()
+            .ticket(self.parts().snapshots.published())
     }
 
     /// The newest value of `key`. Never waits for writers: at [`Durability::Disk`] too a value can be read before it is durable, and a
@@ -409,7 +413,7 @@ impl Handle {
         if self.parts.is_in_memory() {
             return Ok(());
         }
-        self.parts.log.sync_all()?;
+        self.parts.log.sync().sync_all()?;
         // No commit begins any more; the one that was under way ends before the lock is ours.
         for tree in self.parts.trees.all() {
             self.parts.log.seal(&tree);
@@ -431,8 +435,8 @@ impl Handle {
         manifest.rewrite(&VersionEdit { fields })?;
         log.wal = None;
         self.parts.log.segments().take_next();
-        self.parts.log.remove_wals(&wals);
-        self.parts.log.remove_spare_wals();
+        self.parts.log.segments().remove_wals(&wals);
+        self.parts.log.segments().remove_spare_wals();
         Ok(())
     }
 }

@@ -1,11 +1,13 @@
-//! Snapshot: the store at one sequence number.
+//! Snapshot: the store at one sequence number; Scan: a walk through a range of its keys.
 
-use crate::base::key::SequenceNumber;
+use crate::base::key::{Kind, SequenceNumber};
 use crate::catalog::parts::Parts;
-use crate::tree::iter::{Rows, ScanRange};
+use crate::tree::iter::{Rows, ScanRange, Source};
 use crate::values::ValueReader;
-use crate::{Direction, KeyRange, Keyspace, Result, Scan};
+use crate::{Direction, KeyRange, Keyspace, Result};
 use bytes::Bytes;
+use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -57,5 +59,99 @@ impl Snapshot {
 
     pub(crate) fn parts(&self) -> &Arc<Parts> {
         &self.0.parts
+    }
+}
+
+/// A position in a range of keys. Starts before the first entry.
+pub struct Scan {
+    snapshot: Snapshot,
+    keyspace: Keyspace,
+    rows: Rows,
+}
+
+impl fmt::Debug for Scan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scan").finish_non_exhaustive()
+    }
+}
+
+impl Scan {
+    pub(crate) fn new(snapshot: Snapshot, keyspace: Keyspace, rows: Rows) -> Scan {
+        Scan {
+            snapshot,
+            keyspace,
+            rows,
+        }
+    }
+
+    /// Moves to the next entry in the scan's direction; `false` at the end of the range, and from then on. After an error
+    /// the scan stands at the end.
+    #[inline]
+    pub fn advance(&mut self) -> Result<bool> {
+        let parts = self.snapshot.parts();
+        parts.health.check_open()?;
+        parts.trees.check(self.keyspace.tree())?;
+        self.rows.advance()
+    }
+
+    /// The next `advance` goes to the first entry at or beyond `key` in the scan's direction, within the range.
+    pub fn seek(&mut self, key: &[u8]) {
+        self.rows.seek(key);
+    }
+
+    #[inline]
+    fn source(&self) -> &Source {
+        self.rows.source().expect("the scan stands on an entry")
+    }
+
+    /// The key at the position. Panics unless the last `advance` answered `true`.
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        self.source().key().expect("the scan stands on an entry")
+    }
+
+    /// The value at the position; a large one is read now. Panics unless the last `advance` answered `true`.
+    pub fn value(&self) -> Result<Bytes> {
+        match self.source().kind() {
+            Kind::Large => self.open_value()?.read_all(),
+            _ => Ok(self.source().value()),
+        }
+    }
+
+    /// The value at the position where it stands, until the scan moves on; a large one is read now. Cheaper than
+    /// [`Scan::value`], which keeps it. Panics unless the last `advance` answered `true`.
+    #[inline]
+    pub fn value_in_place(&self) -> Result<Cow<'_, [u8]>> {
+        match self.source().kind() {
+            Kind::Large => Ok(Cow::Owned(self.open_value()?.read_all()?.into())),
+            _ => Ok(Cow::Borrowed(self.source().value_slice())),
+        }
+    }
+
+    /// A reader over the value at the position, without reading it. Panics unless the last `advance` answered `true`.
+    pub fn open_value(&self) -> Result<ValueReader> {
+        let source = self.source();
+        if source.kind() != Kind::Large {
+            return Ok(ValueReader::inline(source.value()));
+        }
+        if let Some(reader) = self.snapshot.parts().open_large(&source.value())? {
+            return Ok(reader);
+        }
+        let moved = self.snapshot.open_value(&self.keyspace, self.key())?;
+        Ok(moved.expect("a snapshot keeps its rows"))
+    }
+
+    /// How many rows of how many sources the scan has passed so far, deleted and hidden ones included: what it cost.
+    pub fn rows_passed(&self) -> u64 {
+        self.rows.passed()
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.source().kind()
+    }
+
+    /// Reads the value through, a chunk at a time. Answers its length.
+    pub(crate) fn verify_value(&self) -> Result<u64> {
+        self.open_value()?.read_through()
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::catalog::parts::Parts;
 use crate::format::edit::LEVELS;
-use crate::work::store::Work;
+use crate::work::Work;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -130,6 +130,7 @@ impl fmt::Display for Stats {
 impl Stats {
     pub(crate) fn of(parts: &Parts, work: &Work) -> Stats {
         let (writes, jobs) = (parts.log.counters(), work.counters());
+        let syncs = parts.log.sync().counters();
         let counted = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (cache_bytes, blocks_read) = parts.cache.figures();
         let last_sequence = parts.snapshots.published();
@@ -152,9 +153,9 @@ impl Stats {
             value_bytes: parts.value_log.written_bytes(),
             flushes: counted(&jobs.flushes),
             compactions: counted(&jobs.compactions),
-            syncs: counted(&writes.syncs),
-            stalls: counted(&writes.stalls),
-            stalled: Duration::from_micros(counted(&writes.stalled_microseconds)),
+            syncs: counted(&syncs.syncs),
+            stalls: counted(&syncs.stalls),
+            stalled: Duration::from_micros(counted(&syncs.stalled_microseconds)),
             ..Stats::default()
         };
         for tree in parts.trees.all() {

@@ -36,7 +36,7 @@ impl Parts {
             .seal_all()
             .inspect_err(|error| self.health.note(error))?;
         state.segments = self.catalog.lock().state.segments.clone();
-        self.log.sync_all()?;
+        self.log.sync().sync_all()?;
         let made = target
             .sync_ancestors()
             .and_then(|()| self.link(&state, target))
@@ -51,7 +51,7 @@ impl Parts {
     /// log: it is durable before the copy's manifest is written.
     fn cut(&self) -> State {
         self.log.with_log(|log| {
-            self.log.end_segment(log);
+            log.end_segment();
             let mut state = self.catalog.lock().state.clone();
             let kept = self.log.segments().keep_used();
             state.wals.retain(|number, _| kept.contains(number));

@@ -328,7 +328,7 @@ impl<'a> Replay<'a> {
         }
         store.catalog.lock().state.last_sequence = self.last;
         store.log.with_log(|log| log.last_sequence = self.last);
-        store.log.sync_state().start(self.last);
+        store.log.sync().start(self.last);
         Ok(self.replayed)
     }
 }

@@ -7,9 +7,12 @@
 mod direct;
 pub(crate) mod directory;
 mod disk;
+mod disk_file;
+pub(crate) mod environment;
 mod fault;
 #[cfg(target_os = "linux")]
 mod gathered;
+pub(crate) mod ids;
 #[cfg(target_os = "linux")]
 mod large;
 #[cfg(target_os = "linux")]

@@ -16,7 +16,7 @@ use crate::tree::range_tombstones::Covering;
 use crate::tree::retention::Retention;
 use crate::tree::sstable::{SstableOptions, SstableWriter};
 use crate::tree::version::Version;
-use crate::work::store::Work;
+use crate::work::Work;
 use crate::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -101,7 +101,7 @@ impl Work {
         let started = self.parts.clock.now();
         let summary = memtable.summary();
         if !self.parts.is_in_memory() {
-            self.parts.log.sync_through(summary.last_sequence)?;
+            self.parts.log.sync().sync_through(summary.last_sequence)?;
             self.parts
                 .value_log
                 .sync()
@@ -176,20 +176,14 @@ impl Work {
         let mut fields = vec![
             Field::AddFile(tree.id, 0, meta),
             Field::Flushed(tree.id, summary.last_sequence),
-            Field::LastSequence(
-                self.parts
-                    .log
-                    .sync_state()
-                    .durable()
-                    .max(summary.last_sequence),
-            ),
+            Field::LastSequence(self.parts.log.sync().durable().max(summary.last_sequence)),
         ];
         fields.extend(unneeded.iter().map(|&wal| Field::RemoveWal(wal)));
         let version = self.next_version(tree, &[], vec![(0, file)])?;
         self.append_or_remove(&mut manifest, VersionEdit { fields }, &[number])?;
         tree.install(version, Some(memtable));
         drop(manifest);
-        self.parts.log.release_wals(&unneeded);
+        self.parts.log.segments().release_wals(&unneeded);
         Ok(())
     }
 

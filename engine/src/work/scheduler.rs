@@ -1,56 +1,12 @@
-//! Store: what every part of an open `Db` shares, and the background work as jobs.
-//!
-//! Locks are taken in this order: `compacting`, then `flushing`, then the log of `commit.rs`, then the segments of the value
-//! log, then the manifest, then the list of trees, then the view of one. None is held by readers across I/O.
+//! The scheduler: background work as jobs, the loops of the threads that run them, and what a lack of space does to them.
 
-use crate::base::health::{Health, Wakes};
-use crate::base::key::SequenceNumber;
+use super::{REST, RETRY, Work};
+use crate::base::health::Wakes;
 use crate::base::mutex::lock;
-use crate::catalog::parts::Parts;
 use crate::write::durability::Due;
-use crate::{Background, Error, Result};
-use std::path::Path;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use crate::{Error, Result};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
-
-/// How long a thread waits before it tries again what failed for lack of space, or looks at the clock.
-const RETRY: Duration = Duration::from_millis(1000);
-
-/// Over what time it is measured how much is written, and below how many changes in it the store is at rest.
-const REST: Duration = Duration::from_millis(250);
-const REST_CHANGES_MAX: u64 = 100;
-
-/// The background work of an open store.
-#[derive(Debug)]
-pub(crate) struct Work {
-    pub(super) parts: Arc<Parts>,
-    pub(super) flushing: Mutex<()>,
-    pub(super) compacting: Mutex<()>,
-    pub(super) compactions: AtomicUsize,
-    pub(super) counters: Counters,
-    /// By [`Job`]: why it failed for lack of space, until it succeeds.
-    shortages: Mutex<[Option<Error>; JOBS]>,
-    signal: Arc<Signal>,
-    pace: Mutex<Pace>,
-}
-
-/// Counted since the store was opened.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) flushed_bytes: AtomicU64,
-    pub(crate) compacted_bytes: AtomicU64,
-    pub(crate) flushes: AtomicU64,
-    pub(crate) compactions: AtomicU64,
-}
-
-/// How fast changes come.
-#[derive(Debug, Default)]
-struct Pace {
-    since: Duration,
-    sequence: SequenceNumber,
-    is_slow: bool,
-}
 
 /// Wakes whoever waits for work, or for work to be done.
 #[derive(Debug, Default)]
@@ -71,87 +27,17 @@ impl Signal {
         self.changed.notify_all();
     }
 
-    fn round(&self) -> u64 {
+    pub(super) fn round(&self) -> u64 {
         *lock(&self.round)
     }
 
     /// Waits until notified since `seen`, at most `limit`.
-    fn wait(&self, seen: u64, limit: Duration) {
+    pub(super) fn wait(&self, seen: u64, limit: Duration) {
         let round = lock(&self.round);
         let waited = self
             .changed
             .wait_timeout_while(round, limit, |round| *round == seen);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
-    }
-}
-
-impl Work {
-    /// `signal` is what the parts were told to wake.
-    pub(crate) fn new(parts: Arc<Parts>, signal: Arc<Signal>) -> Work {
-        Work {
-            parts,
-            flushing: Mutex::default(),
-            compacting: Mutex::default(),
-            compactions: AtomicUsize::new(0),
-            counters: Counters::default(),
-            shortages: Mutex::default(),
-            signal,
-            pace: Mutex::default(),
-        }
-    }
-
-    pub(crate) fn health(&self) -> &Health {
-        &self.parts.health
-    }
-
-    pub(crate) fn counters(&self) -> &Counters {
-        &self.counters
-    }
-
-    /// Ends the loops of the threads.
-    pub(crate) fn close(&self) {
-        self.parts.health.close();
-        self.notify();
-        self.parts.log.sync_state().close();
-    }
-
-    pub(crate) fn notify(&self) {
-        self.signal.notify();
-    }
-
-    /// Makes a checkpoint in the directory at `path`. Background work waits meanwhile.
-    pub(crate) fn checkpoint(&self, path: &Path) -> Result<()> {
-        let target = self.parts.checkpoint_target(path)?;
-        // A merge may take seconds, and flushes are not to wait for it.
-        let _compacting = lock(&self.compacting);
-        let _flushing = lock(&self.flushing);
-        self.parts.checkpoint(&target)
-    }
-
-    /// Whether hardly anything was written lately: time to do what only readers gain by.
-    pub(crate) fn is_at_rest(&self) -> bool {
-        let mut pace = lock(&self.pace);
-        let (now, sequence) = (self.parts.clock.now(), self.parts.snapshots.published());
-        let elapsed = now.saturating_sub(pace.since);
-        if elapsed >= REST {
-            let changes = u128::from(sequence - pace.sequence);
-            let is_slow =
-                changes * REST.as_micros() <= u128::from(REST_CHANGES_MAX) * elapsed.as_micros();
-            if is_slow && !pace.is_slow {
-                // More is worth collecting now.
-                self.parts.value_log.request_collection();
-            }
-            *pace = Pace {
-                since: now,
-                sequence,
-                is_slow,
-            };
-        }
-        pace.is_slow
-    }
-
-    pub(crate) fn signals(&self) -> u64 {
-        self.signal.round()
     }
 }
 
@@ -167,7 +53,7 @@ pub enum Job {
 }
 
 /// How many kinds of [`Job`] there are.
-const JOBS: usize = 3;
+pub(super) const JOBS: usize = 3;
 
 impl Work {
     /// Runs one pending flush. Answers whether there was one.
@@ -230,42 +116,6 @@ impl Work {
         lock(&self.shortages).iter().flatten().next().cloned()
     }
 
-    /// Removes value-log segments that nothing refers to.
-    fn collect(&self) -> Result<bool> {
-        if !self.parts.value_log.take_collection_request() {
-            return Ok(false);
-        }
-        let collected = self.collect_requested();
-        if collected.is_err() {
-            self.parts.value_log.request_collection();
-        }
-        collected
-    }
-
-    fn collect_requested(&self) -> Result<bool> {
-        let sealed = self.parts.value_log.seal_retired()?;
-        let unpinned = self.parts.value_log.unpinned();
-        let references = self.parts.trees.value_references();
-        self.parts
-            .value_log
-            .retire_wasteful(&references, self.garbage_percent_max());
-        let dead: Vec<u64> = unpinned
-            .into_iter()
-            .filter(|number| !references.contains_key(number))
-            .collect();
-        if dead.is_empty() {
-            return Ok(sealed);
-        }
-        // What hides the values in these segments may be in the log only: it must not be lost after they are gone.
-        self.parts.log.sync_all()?;
-        let removed = self.parts.value_log.remove(&dead)?;
-        tracing::info!(
-            segments = removed,
-            "removed value-log segments that nothing refers to"
-        );
-        Ok(sealed || removed > 0)
-    }
-
     /// The loop of the flush thread.
     pub(crate) fn flush_loop(&self) {
         self.work_loop(|| self.run_flush(), || RETRY);
@@ -293,7 +143,7 @@ impl Work {
 
     /// The loop of the thread that syncs the value log.
     pub(crate) fn value_sync_loop(&self) {
-        self.parts.log.value_sync_loop();
+        self.parts.log.sync().value_sync_loop();
     }
 
     /// The loop of the sync thread. It makes log segments ready, syncs a change when it is as old as the configured interval, or
@@ -301,19 +151,19 @@ impl Work {
     /// ends this loop.
     pub(crate) fn sync_loop(&self) {
         while !self.parts.health.is_closed() && self.parts.health.failure().is_none() {
-            match self.parts.log.wait_for_due() {
+            match self.parts.log.sync().wait_for_due() {
                 // If it fails for lack of space the commit that needs the segment tries again, and tells its caller.
                 Due::Segment => {
                     let log = &self.parts.log;
                     let _ = log
-                        .prepare_wal()
+                        .prepare_segment()
                         .inspect_err(|error| self.parts.health.note(error));
                 }
                 Due::Sync => {
-                    let _ = self.parts.log.sync_all();
+                    let _ = self.parts.log.sync().sync_all();
                 }
                 Due::Rest => {
-                    self.parts.log.remove_spare_wals();
+                    self.parts.log.segments().remove_spare_wals();
                     // Without space for the mark the log is as it was; the next rest tries again.
                     let _ = self.parts.log.sync_and_mark();
                 }
@@ -333,106 +183,6 @@ impl Work {
             seen = self.signal.round();
         }
     }
-
-    /// Makes a writer wait, or work, before it takes any lock: while flushes or compactions lag behind, for a log segment, and for
-    /// a late sync; for that last, because the others take time. One who `deletes` does not wait for space.
-    pub(crate) fn admit(&self, deletes: bool) -> Result<()> {
-        self.parts.health.check_writable()?;
-        self.throttle(deletes)?;
-        self.parts.log.await_segment()?;
-        self.parts.log.await_late_sync()
-    }
-
-    /// Makes a writer wait, or work, while flushes or compactions lag behind. One who `deletes` does not wait for space.
-    pub(crate) fn throttle(&self, deletes: bool) -> Result<()> {
-        if !self.is_near_limit() {
-            return Ok(());
-        }
-        let began = self.parts.clock.now();
-        let throttled = match self.wait_for_room() {
-            Err(Error::NoSpace { .. }) if deletes && !self.is_over_all_limits() => Ok(()),
-            waited => waited,
-        };
-        self.parts.log.count_stall(began);
-        throttled
-    }
-
-    fn wait_for_room(&self) -> Result<()> {
-        while self.is_over_limit() {
-            self.parts.health.check_writable()?;
-            let seen = self.signal.round();
-            if !self.is_over_limit() {
-                break;
-            }
-            let awaited = if self.is_over_memory_limit() {
-                Job::Flush
-            } else {
-                Job::Compaction
-            };
-            if let Some(error) = lock(&self.shortages)[awaited as usize].clone() {
-                // In production the threads try again; who steps the jobs finds out by trying.
-                if self.parts.background == Background::Threads {
-                    return Err(error);
-                }
-            }
-            match self.parts.background {
-                Background::Stepped => {
-                    self.parts.log.seal_largest();
-                    if self.step()?.is_none() {
-                        break;
-                    }
-                }
-                Background::Threads => {
-                    self.parts.log.seal_largest();
-                    self.signal.wait(seen, RETRY);
-                }
-            }
-        }
-        if self.is_near_limit() && self.parts.background == Background::Threads {
-            self.signal
-                .wait(self.signal.round(), Duration::from_micros(500));
-        }
-        Ok(())
-    }
-
-    /// Whether even what makes room has to wait for some.
-    fn is_over_all_limits(&self) -> bool {
-        let bytes = self.parts.reserve.memtable_bytes.load(Ordering::Relaxed);
-        bytes > self.parts.config.memory_bytes_max.saturating_mul(2)
-    }
-
-    fn is_over_limit(&self) -> bool {
-        self.is_over_memory_limit()
-            || self.level0_files_most() >= self.parts.config.level0_files_stop
-    }
-
-    fn is_over_memory_limit(&self) -> bool {
-        self.parts.reserve.memtable_bytes.load(Ordering::Relaxed)
-            > self.parts.config.memory_bytes_max
-    }
-
-    pub(crate) fn is_near_limit(&self) -> bool {
-        self.parts.reserve.memtable_bytes.load(Ordering::Relaxed)
-            > self.parts.config.memory_bytes_max / 4 * 3
-            || self.level0_files_most() > self.parts.config.level0_files_stop.saturating_mul(3) / 4
-    }
-
-    /// Lets threads run that wait for this processor, unless compaction lags behind: then they would wait for it the longer.
-    pub(crate) fn give_way(&self) {
-        if self.level0_files_most() <= self.parts.config.level0_files_max {
-            std::thread::yield_now();
-        }
-    }
-
-    fn level0_files_most(&self) -> usize {
-        self.parts.trees.level0_files_most()
-    }
-
-    /// After every change of versions.
-    pub(crate) fn note_versions(&self) {
-        self.parts.trees.count_level0();
-        self.parts.value_log.request_collection();
-    }
 }
 
 #[cfg(test)]
@@ -441,6 +191,7 @@ mod tests {
     use crate::fs::{Failure, Fault, FaultFs, MemoryFs, Operation};
     use crate::{Batch, Config, Db, Environment, KeyspaceOptions};
     use std::io::ErrorKind;
+    use std::sync::Arc;
 
     #[test]
     fn writers_hear_that_compaction_lacks_space_though_collection_lacks_it_too() {

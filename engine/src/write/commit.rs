@@ -26,9 +26,9 @@ use crate::tree::snapshots::Snapshots;
 use crate::tree::trees::Trees;
 use crate::values::Pin;
 use crate::values::ValueLog;
-use crate::write::durability::SyncState;
-use crate::write::log::segments::Segments;
-use crate::write::log::writer::WalWriter;
+use crate::write::durability::SharedSync;
+use crate::write::log::Log;
+use crate::write::log::segments::LogSegments;
 use crate::{Background, Batch, Config, Durability, Error, Result};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -71,17 +71,13 @@ pub(crate) enum Applied {
 /// The path of a write: group commit onto the log, into the memtables, and the shared syncs that make it durable.
 #[derive(Debug)]
 pub(crate) struct CommitLog {
-    pub(super) config: Arc<Config>,
-    pub(super) background: Background,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) directory: Directory,
-    pub(super) store_id: u128,
-    pub(super) edits: Arc<dyn EditLog>,
-    pub(super) value_log: Arc<ValueLog>,
-    pub(super) health: Arc<Health>,
-    pub(super) sync: Arc<SyncState>,
-    pub(super) segments: Segments,
-    pub(super) counters: Counters,
+    config: Arc<Config>,
+    clock: Arc<dyn Clock>,
+    edits: Arc<dyn EditLog>,
+    health: Arc<Health>,
+    sync: Arc<SharedSync>,
+    segments: LogSegments,
+    counters: Counters,
     trees: Arc<Trees>,
     snapshots: Arc<Snapshots>,
     reserve: Arc<Room>,
@@ -113,37 +109,34 @@ pub(crate) struct Counters {
     /// Bytes of keys and values in committed batches, large values included.
     pub(crate) put_bytes: AtomicU64,
     pub(crate) logged_bytes: AtomicU64,
-    pub(crate) syncs: AtomicU64,
-    pub(crate) stalls: AtomicU64,
-    pub(crate) stalled_microseconds: AtomicU64,
-}
-
-/// What the leader holds.
-#[derive(Debug, Default)]
-pub(crate) struct Log {
-    /// `None` until the first write, and always when the store lives in memory.
-    pub(crate) wal: Option<WalWriter>,
-    /// Number of the segment before the first of this process, and where it ends.
-    pub(crate) previous: (u64, u64),
-    pub(crate) last_sequence: SequenceNumber,
-    group: Vec<u8>,
 }
 
 impl CommitLog {
     pub(crate) fn new(parts: CommitParts) -> CommitLog {
-        let sync = Arc::<SyncState>::default();
+        let sync = Arc::new(SharedSync::new(
+            parts.config.clone(),
+            parts.background,
+            parts.clock.clone(),
+            parts.value_log,
+            parts.health.clone(),
+        ));
         parts.health.add(sync.clone());
+        let segments = LogSegments::new(
+            parts.config.clone(),
+            parts.background,
+            parts.directory,
+            parts.store_id,
+            parts.edits.clone(),
+            parts.health.clone(),
+            sync.clone(),
+        );
         CommitLog {
             config: parts.config,
-            background: parts.background,
             clock: parts.clock,
-            directory: parts.directory,
-            store_id: parts.store_id,
             edits: parts.edits,
-            value_log: parts.value_log,
             health: parts.health,
             sync,
-            segments: Segments::default(),
+            segments,
             counters: Counters::default(),
             trees: parts.trees,
             snapshots: parts.snapshots,
@@ -158,26 +151,49 @@ impl CommitLog {
         &self.counters
     }
 
-    pub(crate) fn segments(&self) -> &Segments {
+    pub(crate) fn segments(&self) -> &LogSegments {
         &self.segments
     }
 
-    pub(crate) fn sync_state(&self) -> &SyncState {
+    pub(crate) fn sync(&self) -> &Arc<SharedSync> {
         &self.sync
     }
 
-    pub(super) fn is_in_memory(&self) -> bool {
+    fn is_in_memory(&self) -> bool {
         self.config.durability == Durability::Memory
     }
 
-    /// A writer has waited since `began`.
-    pub(crate) fn count_stall(&self, began: Duration) {
-        let waited = self.clock.now().saturating_sub(began);
-        count(&self.counters.stalls, 1);
-        count(
-            &self.counters.stalled_microseconds,
-            waited.as_micros() as u64,
-        );
+    /// As [`SharedSync::sync_all`], and notes in the manifest how far the log is durable: damage to it before that is never taken for
+    /// a torn tail. Frames say the same of the frames before them, but nothing follows the last one before a rest.
+    pub(crate) fn sync_and_mark(&self) -> Result<()> {
+        let (target, (number, end)) = self.with_log(|log| {
+            let target = self.sync.last_appended();
+            let wal = log.wal.as_ref();
+            (
+                target,
+                wal.map_or(log.previous, |wal| (wal.number(), wal.end())),
+            )
+        });
+        self.sync.sync_through(target)?;
+        let marked = self.edits.mark_log(number, end);
+        marked.inspect_err(|error| self.health.note(error))
+    }
+
+    /// Makes the next segment if the present one is half full. Called in the background.
+    pub(crate) fn prepare_segment(&self) -> Result<()> {
+        match self.with_log(|log| self.segments.wanted_length(log)) {
+            Some(length) => self.segments.prepare(length),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes the next segment if it is overdue, or waits for whoever makes it. The caller holds no lock.
+    pub(crate) fn await_segment(&self) -> Result<()> {
+        if !self.segments.is_awaited() {
+            return Ok(());
+        }
+        self.prepare_segment()
+            .inspect_err(|error| self.health.note(error))
     }
 
     /// Commits a batch; on return it is visible. Answers its last sequence number.
@@ -300,7 +316,7 @@ impl CommitLog {
             log.last_sequence += group.iter().map(|request| request.count).sum::<u64>();
             return Ok(());
         }
-        self.provide_wal(log)?;
+        self.segments.provide_wal(log)?;
         let wal = log.wal.as_mut().expect("provide_wal left one");
         let was_half_full = wal.is_half_full();
         log.group.clear();
@@ -321,7 +337,7 @@ impl CommitLog {
         if log.group.capacity() > GROUP_BYTES_MAX {
             log.group = Vec::new();
         }
-        self.sync.appended(next - 1, &*self.clock);
+        self.sync.appended(next - 1);
         if wal.is_half_full() && !was_half_full {
             self.sync.want_segment();
         }

@@ -8,15 +8,14 @@
 //! after a failed sync nothing is written any more.
 
 use crate::Result;
-use crate::base::config::{Background, Durability};
+use crate::base::config::{Background, Config, Durability};
 use crate::base::counter::count;
-use crate::base::health::PanicGuard;
-use crate::base::health::Wakes;
+use crate::base::health::{Health, PanicGuard, Wakes};
 use crate::base::key::SequenceNumber;
 use crate::base::mutex::lock;
 use crate::fs::Clock;
 use crate::fs::directory::OpenFile;
-use crate::write::commit::CommitLog;
+use crate::values::ValueLog;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -56,9 +55,39 @@ pub(crate) enum Due {
     Rest,
 }
 
+/// What a sync of the log makes durable beside it: the values that it points to.
+pub(crate) trait Values: Send + Sync + fmt::Debug {
+    fn is_unsynced(&self) -> bool;
+    fn sync(&self) -> Result<()>;
+}
+
+impl Values for ValueLog {
+    fn is_unsynced(&self) -> bool {
+        ValueLog::is_unsynced(self)
+    }
+
+    fn sync(&self) -> Result<()> {
+        ValueLog::sync(self)
+    }
+}
+
+/// Counted since the store was opened.
+#[derive(Debug, Default)]
+pub(crate) struct SyncCounters {
+    pub(crate) syncs: AtomicU64,
+    pub(crate) stalls: AtomicU64,
+    pub(crate) stalled_microseconds: AtomicU64,
+}
+
 /// How far the log is synced, and who waits for more.
 #[derive(Debug)]
-pub(crate) struct SyncState {
+pub(crate) struct SharedSync {
+    config: Arc<Config>,
+    background: Background,
+    clock: Arc<dyn Clock>,
+    value_log: Arc<dyn Values>,
+    health: Arc<Health>,
+    counters: SyncCounters,
     progress: Mutex<Progress>,
     changed: Condvar,
     /// Notified when a sync ends.
@@ -104,20 +133,7 @@ enum ValueSync {
     Ended(Result<()>),
 }
 
-impl Default for SyncState {
-    fn default() -> Self {
-        SyncState {
-            progress: Mutex::default(),
-            changed: Condvar::new(),
-            ended: Condvar::new(),
-            values_wanted: Condvar::new(),
-            durable: AtomicU64::new(0),
-            oldest_unsynced: AtomicU64::new(NEVER),
-        }
-    }
-}
-
-impl Wakes for SyncState {
+impl Wakes for SharedSync {
     /// Lets everyone who waits see that the store has failed.
     fn wake_everyone(&self) {
         let everyone = std::mem::take(&mut lock(&self.progress).waiters);
@@ -128,7 +144,49 @@ impl Wakes for SyncState {
     }
 }
 
-impl SyncState {
+impl SharedSync {
+    pub(crate) fn new(
+        config: Arc<Config>,
+        background: Background,
+        clock: Arc<dyn Clock>,
+        value_log: Arc<dyn Values>,
+        health: Arc<Health>,
+    ) -> SharedSync {
+        SharedSync {
+            config,
+            background,
+            clock,
+            value_log,
+            health,
+            counters: SyncCounters::default(),
+            progress: Mutex::default(),
+            changed: Condvar::new(),
+            ended: Condvar::new(),
+            values_wanted: Condvar::new(),
+            durable: AtomicU64::new(0),
+            oldest_unsynced: AtomicU64::new(NEVER),
+        }
+    }
+
+    pub(crate) fn counters(&self) -> &SyncCounters {
+        &self.counters
+    }
+
+    /// A writer has waited since `began`.
+    pub(crate) fn count_stall(&self, began: Duration) {
+        let waited = self.clock.now().saturating_sub(began);
+        count(&self.counters.stalls, 1);
+        count(
+            &self.counters.stalled_microseconds,
+            waited.as_micros() as u64,
+        );
+    }
+
+    /// The last sequence number that was appended.
+    pub(super) fn last_appended(&self) -> SequenceNumber {
+        lock(&self.progress).appended
+    }
+
     pub(crate) fn want_segment(&self) {
         lock(&self.progress).wants_segment = true;
         self.changed.notify_all();
@@ -153,11 +211,11 @@ impl SyncState {
         lock(&self.progress).files.push(file.clone());
     }
 
-    pub(crate) fn appended(&self, sequence: SequenceNumber, clock: &dyn Clock) {
+    pub(crate) fn appended(&self, sequence: SequenceNumber) {
         let mut progress = lock(&self.progress);
         progress.appended = sequence;
         if progress.unsynced_since.is_none() {
-            progress.unsynced_since = Some(clock.now());
+            progress.unsynced_since = Some(self.clock.now());
             self.note_oldest(&progress);
         }
         if progress.awaits_write {
@@ -176,11 +234,11 @@ impl SyncState {
     }
 }
 
-impl CommitLog {
+impl SharedSync {
     /// Waits for something that the sync thread is to do. A segment comes first, because a commit may need it, and takes nothing
     /// from the time that a change may wait for its sync.
     pub(crate) fn wait_for_due(&self) -> Due {
-        let state = &self.sync;
+        let state = self;
         let interval = Duration::from_millis(self.config.sync_milliseconds);
         let mut progress = lock(&state.progress);
         while !progress.closed && self.health.failure().is_none() {
@@ -220,7 +278,7 @@ impl CommitLog {
 
     /// Whether the oldest change that is not durable is older than `part` quarters of what it may be.
     pub(crate) fn is_sync_late(&self, part: u32) -> bool {
-        let oldest = self.sync.oldest_unsynced.load(Ordering::Acquire);
+        let oldest = self.oldest_unsynced.load(Ordering::Acquire);
         if oldest == NEVER || self.config.durability != Durability::Process {
             return false;
         }
@@ -248,12 +306,12 @@ impl CommitLog {
     fn end_late_syncs(&self) -> Result<()> {
         while self.is_sync_late(4) {
             self.health.check_writable()?;
-            let progress = lock(&self.sync.progress);
+            let progress = lock(&self.progress);
             if progress.running {
                 // A sync that panicked does not end, but fails the store.
                 let is_running =
                     |progress: &mut Progress| progress.running && self.health.failure().is_none();
-                let waited = self.sync.ended.wait_while(progress, is_running);
+                let waited = self.ended.wait_while(progress, is_running);
                 drop(waited.unwrap_or_else(PoisonError::into_inner));
             } else {
                 self.lead_sync(progress)?;
@@ -265,30 +323,14 @@ impl CommitLog {
     /// Makes everything that was appended before the call durable: the value log first, because a pointer that survives
     /// a crash must find its value.
     pub(crate) fn sync_all(&self) -> Result<()> {
-        let target = lock(&self.sync.progress).appended;
+        let target = lock(&self.progress).appended;
         self.sync_through(target)
-    }
-
-    /// As [`Store::sync_all`], and notes in the manifest how far the log is durable: damage to it before that is never taken for
-    /// a torn tail. Frames say the same of the frames before them, but nothing follows the last one before a rest.
-    pub(crate) fn sync_and_mark(&self) -> Result<()> {
-        let (target, (number, end)) = self.with_log(|log| {
-            let target = lock(&self.sync.progress).appended;
-            let wal = log.wal.as_ref();
-            (
-                target,
-                wal.map_or(log.previous, |wal| (wal.number(), wal.end())),
-            )
-        });
-        self.sync_through(target)?;
-        let marked = self.edits.mark_log(number, end);
-        marked.inspect_err(|error| self.health.note(error))
     }
 
     /// Returns once everything up to `sequence` is durable; shares a sync that is under way.
     pub(crate) fn sync_through(&self, sequence: SequenceNumber) -> Result<()> {
-        while self.sync.durable() < sequence {
-            let mut progress = lock(&self.sync.progress);
+        while self.durable() < sequence {
+            let mut progress = lock(&self.progress);
             if progress.durable >= sequence {
                 return Ok(());
             }
@@ -329,7 +371,7 @@ impl CommitLog {
         progress.syncing_since = progress.unsynced_since.take();
         if self.value_log.is_unsynced() {
             progress.values = ValueSync::Wanted;
-            self.sync.values_wanted.notify_one();
+            self.values_wanted.notify_one();
         }
         drop(progress);
         // In the order in which they were written, so that what a power cut leaves is a prefix.
@@ -341,24 +383,24 @@ impl CommitLog {
         if let Err(error) = &synced {
             self.health.fail(error);
         }
-        let mut progress = lock(&self.sync.progress);
+        let mut progress = lock(&self.progress);
         progress.running = false;
         progress.present = progress.waiters.len() + 1;
         if synced.is_ok() {
             progress.durable = progress.durable.max(target);
             // The last may have been appended to meanwhile.
             progress.files.drain(..files.len().saturating_sub(1));
-            self.sync.durable.store(progress.durable, Ordering::Release);
+            self.durable.store(progress.durable, Ordering::Release);
             progress.syncing_since = None;
-            self.sync.note_oldest(&progress);
+            self.note_oldest(&progress);
         }
-        self.sync.ended.notify_all();
+        self.ended.notify_all();
         let ready = progress.take_ready(synced.is_err());
         let tasks_wait = !progress.waiters.is_empty();
         drop(progress);
         ready.into_iter().for_each(|waiter| waiter.waker.wake());
         if tasks_wait {
-            self.sync.changed.notify_all();
+            self.changed.notify_all();
         }
         synced
     }
@@ -368,10 +410,7 @@ impl CommitLog {
         let is_running = |progress: &mut Progress| {
             matches!(progress.values, ValueSync::Running) && self.health.failure().is_none()
         };
-        let waited = self
-            .sync
-            .ended
-            .wait_while(lock(&self.sync.progress), is_running);
+        let waited = self.ended.wait_while(lock(&self.progress), is_running);
         let mut progress = waited.unwrap_or_else(PoisonError::into_inner);
         match std::mem::take(&mut progress.values) {
             ValueSync::Unwanted => Ok(()),
@@ -393,7 +432,7 @@ impl CommitLog {
                     && !progress.closed
                     && self.health.failure().is_none()
             };
-            let state = &self.sync;
+            let state = self;
             let waited = state
                 .values_wanted
                 .wait_while(lock(&state.progress), is_idle);
@@ -423,7 +462,7 @@ impl CommitLog {
             }
             drop(progress);
             std::thread::yield_now();
-            progress = lock(&self.sync.progress);
+            progress = lock(&self.progress);
         }
         progress
     }
@@ -434,13 +473,13 @@ impl CommitLog {
         sequence: SequenceNumber,
         waker: &Waker,
     ) -> Poll<Result<()>> {
-        if self.sync.durable() >= sequence {
+        if self.durable() >= sequence {
             return Poll::Ready(Ok(()));
         }
         if self.background == Background::Stepped {
             return Poll::Ready(self.sync_through(sequence));
         }
-        let mut progress = lock(&self.sync.progress);
+        let mut progress = lock(&self.progress);
         if progress.durable >= sequence {
             return Poll::Ready(Ok(()));
         }
@@ -462,7 +501,7 @@ impl CommitLog {
                 waker: waker.clone(),
                 thread: None,
             });
-            self.sync.changed.notify_all();
+            self.changed.notify_all();
         }
         Poll::Pending
     }
@@ -472,7 +511,7 @@ impl CommitLog {
         match self.config.durability {
             Durability::Memory | Durability::Process => Ticket::ready(),
             Durability::Disk => Ticket(Some(Awaited {
-                log: self.clone(),
+                sync: self.clone(),
                 sequence,
                 registered: None,
             })),
@@ -545,7 +584,7 @@ pub struct Ticket(Option<Awaited>);
 
 /// What a ticket waits for.
 struct Awaited {
-    log: Arc<CommitLog>,
+    sync: Arc<SharedSync>,
     sequence: SequenceNumber,
     /// What wakes the task that is registered for it.
     registered: Option<Waker>,
@@ -569,7 +608,7 @@ impl Ticket {
     pub fn wait(self) -> Result<()> {
         match self.0 {
             None => Ok(()),
-            Some(awaited) => awaited.log.sync_through(awaited.sequence),
+            Some(awaited) => awaited.sync.sync_through(awaited.sequence),
         }
     }
 }
@@ -582,11 +621,11 @@ impl Future for Ticket {
             None => Poll::Ready(Ok(())),
             Some(awaited) => {
                 let Awaited {
-                    log,
+                    sync,
                     sequence,
                     registered,
                 } = awaited;
-                log.poll_sync(registered, *sequence, context.waker())
+                sync.poll_sync(registered, *sequence, context.waker())
             }
         }
     }
@@ -623,7 +662,7 @@ mod tests {
         for _ in 0..3 {
             assert!(Pin::new(&mut ticket).poll(&mut context).is_pending());
         }
-        assert_eq!(lock(&db.parts().log.sync.progress).waiters.len(), 1);
+        assert_eq!(lock(&db.parts().log.sync().progress).waiters.len(), 1);
         disk.hold(None);
         ticket.wait().unwrap();
     }
@@ -651,7 +690,7 @@ mod tests {
                 std::thread::yield_now();
             }
             let waiting = scope.spawn(|| put().unwrap());
-            let waiters = || lock(&db.parts().log.sync.progress).waiters.len();
+            let waiters = || lock(&db.parts().log.sync().progress).waiters.len();
             while waiters() == 0 {
                 std::thread::yield_now();
             }
@@ -665,6 +704,6 @@ mod tests {
             disk.hold(None);
             assert_eq!(most, 1);
         });
-        assert!(lock(&db.parts().log.sync.progress).waiters.is_empty());
+        assert!(lock(&db.parts().log.sync().progress).waiters.is_empty());
     }
 }

@@ -9,7 +9,7 @@ use crate::format::edit::{Field, FileMeta, VersionEdit};
 use crate::tree::keyspace::Tree;
 use crate::tree::live_file::LiveFile;
 use crate::tree::retention::Retention;
-use crate::work::store::Work;
+use crate::work::Work;
 use crate::{Config, Result};
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -243,7 +243,7 @@ impl Work {
 #[cfg(test)]
 mod tests {
     use crate::fs::{ManualClock, MemoryFs};
-    use crate::work::store::Job;
+    use crate::work::scheduler::Job;
     use crate::{Batch, Config, Db, Environment, Keyspace, KeyspaceOptions};
     use std::path::Path;
     use std::sync::Arc;

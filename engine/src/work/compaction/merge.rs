@@ -17,7 +17,7 @@ use crate::tree::retention::Retention;
 use crate::tree::sstable::{SstableCursor, SstableOptions, SstableWriter};
 use crate::tree::version::Version;
 use crate::values::{Pin, ValueReader, ValueWriter};
-use crate::work::store::Work;
+use crate::work::Work;
 use std::collections::VecDeque;
 use std::sync::Arc;
 

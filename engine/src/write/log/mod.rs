@@ -3,3 +3,27 @@
 pub(crate) mod reader;
 pub(crate) mod segments;
 pub(crate) mod writer;
+
+use crate::base::key::SequenceNumber;
+use writer::WalWriter;
+
+/// What the leader holds.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    /// `None` until the first write, and always when the store lives in memory.
+    pub(crate) wal: Option<WalWriter>,
+    /// Number of the segment before the first of this process, and where it ends.
+    pub(crate) previous: (u64, u64),
+    pub(crate) last_sequence: SequenceNumber,
+    /// Memory for the frames of a group.
+    pub(super) group: Vec<u8>,
+}
+
+impl Log {
+    /// Ends the segment in use; the next write begins another.
+    pub(crate) fn end_segment(&mut self) {
+        if let Some(wal) = self.wal.take() {
+            self.previous = (wal.number(), wal.end());
+        }
+    }
+}

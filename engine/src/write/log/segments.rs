@@ -5,18 +5,22 @@
 //! disk the least), and entered in the manifest before the first record goes into it. Segments begin small and double, so
 //! that a store that holds little takes little.
 
-use crate::base::config::{Background, Durability};
+use crate::base::config::{Background, Config, Durability};
+use crate::base::health::Health;
 use crate::base::key::SequenceNumber;
 use crate::base::mutex::lock;
+use crate::format::edit::EditLog;
 use crate::format::edit::{Field, WalMeta};
 use crate::format::frame::Beginning;
 use crate::fs::LogWrites;
+use crate::fs::directory::Directory;
 use crate::fs::name::{FileKind, FileName};
-use crate::write::commit::{CommitLog, Log};
+use crate::write::durability::SharedSync;
+use crate::write::log::Log;
 use crate::write::log::writer::{Prepared, WalWriter};
 use crate::{Error, Result};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// Length of the first segment.
 const FIRST_BYTES: u64 = 1 << 20;
@@ -46,8 +50,15 @@ pub(crate) struct Used {
     pub(crate) is_reusable: bool,
 }
 
-#[derive(Debug, Default)]
-pub(crate) struct Segments {
+#[derive(Debug)]
+pub(crate) struct LogSegments {
+    config: Arc<Config>,
+    background: Background,
+    directory: Directory,
+    store_id: u128,
+    edits: Arc<dyn EditLog>,
+    health: Arc<Health>,
+    sync: Arc<SharedSync>,
     /// In the order of their records; the last is being appended to.
     used: Mutex<Vec<Used>>,
     /// Segments of full length that are no longer needed and not in the manifest.
@@ -60,7 +71,32 @@ pub(crate) struct Segments {
     is_overlong: AtomicBool,
 }
 
-impl Segments {
+impl LogSegments {
+    pub(crate) fn new(
+        config: Arc<Config>,
+        background: Background,
+        directory: Directory,
+        store_id: u128,
+        edits: Arc<dyn EditLog>,
+        health: Arc<Health>,
+        sync: Arc<SharedSync>,
+    ) -> LogSegments {
+        LogSegments {
+            config,
+            background,
+            directory,
+            store_id,
+            edits,
+            health,
+            sync,
+            used: Mutex::default(),
+            spare: Mutex::default(),
+            making: Mutex::default(),
+            next: Mutex::default(),
+            is_overlong: AtomicBool::new(false),
+        }
+    }
+
     pub(crate) fn add(&self, used: Used) {
         lock(&self.used).push(used);
     }
@@ -121,11 +157,11 @@ impl Segments {
     }
 }
 
-impl CommitLog {
+impl LogSegments {
     /// Sees to it that the log has a segment with room.
     pub(crate) fn provide_wal(&self, log: &mut Log) -> Result<()> {
         if let Some(wal) = &log.wal {
-            let awaits = || self.background == Background::Threads && !self.segments.has_next();
+            let awaits = || self.background == Background::Threads && !self.has_next();
             let (end, length) = (wal.end(), wal.length());
             let has_room = end < length || (end < overlong_end(length) && awaits());
             if has_room && log.last_sequence - wal.base() < SEQUENCES_MAX {
@@ -141,21 +177,17 @@ impl CommitLog {
         begun
     }
 
-    /// Makes the next segment if it is overdue, or waits for whoever makes it. The caller holds no lock.
-    pub(crate) fn await_segment(&self) -> Result<()> {
-        if self.background != Background::Threads || !self.segments.is_overdue() {
-            return Ok(());
-        }
-        self.prepare_wal()
-            .inspect_err(|error| self.health.note(error))
+    /// Whether writers that hold no lock are to wait for the next segment.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.background == Background::Threads && self.is_overdue()
     }
 
     fn begin_wal(&self, log: &mut Log) -> Result<()> {
-        let prepared = match self.segments.take_next() {
+        let prepared = match self.take_next() {
             Some(prepared) => prepared,
             None => {
-                let _making = lock(&self.segments.making);
-                match self.segments.take_next() {
+                let _making = lock(&self.making);
+                match self.take_next() {
                     Some(prepared) => prepared,
                     None => self.make_segment(self.next_length(log))?,
                 }
@@ -173,22 +205,15 @@ impl CommitLog {
         };
         let wal = prepared.begin(beginning)?;
         self.sync.begin_file(wal.file());
-        self.segments.add(Used {
+        self.add(Used {
             number: wal.number(),
             base: wal.base(),
             bytes: wal.length(),
             is_reusable: wal.length() == self.config.wal_segment_bytes as u64,
         });
-        self.segments.note_length(&wal);
+        self.note_length(&wal);
         log.wal = Some(wal);
         Ok(())
-    }
-
-    /// Ends the segment in use; the next write begins another.
-    pub(crate) fn end_segment(&self, log: &mut Log) {
-        if let Some(wal) = log.wal.take() {
-            log.previous = (wal.number(), wal.end());
-        }
     }
 
     fn next_length(&self, log: &Log) -> u64 {
@@ -196,18 +221,18 @@ impl CommitLog {
         length.min(self.config.wal_segment_bytes as u64).max(1)
     }
 
-    /// Makes the next segment if the present one is half full. Called in the background.
-    pub(crate) fn prepare_wal(&self) -> Result<()> {
-        let segments = &self.segments;
-        let length = self.with_log(|log| {
-            let wal = log.wal.as_ref().filter(|wal| wal.is_half_full());
-            wal.map(|_| self.next_length(log))
-        });
-        let Some(length) = length else { return Ok(()) };
-        let _making = lock(&segments.making);
-        if !segments.has_next() {
+    /// The length of the segment to be made next, if the present one is half full.
+    pub(crate) fn wanted_length(&self, log: &Log) -> Option<u64> {
+        let wal = log.wal.as_ref().filter(|wal| wal.is_half_full());
+        wal.map(|_| self.next_length(log))
+    }
+
+    /// Makes the next segment, unless it is there.
+    pub(crate) fn prepare(&self, length: u64) -> Result<()> {
+        let _making = lock(&self.making);
+        if !self.has_next() {
             let made = self.make_segment(length)?;
-            *lock(&segments.next) = Some(made);
+            *lock(&self.next) = Some(made);
         }
         Ok(())
     }
@@ -216,7 +241,7 @@ impl CommitLog {
     fn make_segment(&self, length: u64) -> Result<Prepared> {
         let number = self.edits.next_file();
         let is_full = length == self.config.wal_segment_bytes as u64;
-        let spare = || lock(&self.segments.spare).pop();
+        let spare = || lock(&self.spare).pop();
         let old = is_full.then(spare).flatten();
         let writes = match self.config.durability {
             Durability::Disk => LogWrites::AtSync,
@@ -245,8 +270,8 @@ impl CommitLog {
     pub(crate) fn release_wals(&self, numbers: &[u64]) {
         let mut removed = Vec::new();
         {
-            let mut used = lock(&self.segments.used);
-            let mut spare = lock(&self.segments.spare);
+            let mut used = lock(&self.used);
+            let mut spare = lock(&self.spare);
             for &number in numbers {
                 let released = used.iter().position(|segment| segment.number == number);
                 match released.map(|index| used.remove(index)) {
@@ -262,7 +287,7 @@ impl CommitLog {
 
     /// Removes the segments that were kept to be used again.
     pub(crate) fn remove_spare_wals(&self) {
-        let spare = std::mem::take(&mut *lock(&self.segments.spare));
+        let spare = std::mem::take(&mut *lock(&self.spare));
         self.remove_wals(&spare);
     }
 

@@ -1,7 +1,8 @@
 //! Environment: everything the engine reaches outside itself.
 
+use crate::fs::ids::{IdSource, RandomIds};
 use crate::fs::{Clock, DiskFs, Fs, MemoryFs, SystemClock};
-use crate::{Background, Durability, IdSource, RandomIds};
+use crate::{Background, Durability};
 use std::sync::Arc;
 
 /// Everything the engine reaches outside itself.
