@@ -3,62 +3,28 @@
 //! A write: `Db::write` -> large values to the value log -> group commit (`commit.rs`): log, memtable, visible -> ticket.
 //! A read: `Db::get` -> active memtable, sealed ones newest first, level 0 newest first, one SSTable per deeper level.
 
-use crate::base::config::{Background, Config, Durability, Environment, KeyspaceOptions};
+use crate::base::config::{Background, Config, Durability, KeyspaceOptions};
+use crate::base::health::PanicGuard;
 use crate::base::key::Kind;
+use crate::base::mutex::lock;
+use crate::catalog::parts::Parts;
 use crate::catalog::recovery;
+use crate::format::edit::{Field, VersionEdit};
+use crate::fs::environment::Environment;
 use crate::stats::Stats;
 use crate::tree::keyspace::{Keyspace, Tree};
-use crate::tree::version::{Field, Version, VersionEdit};
+use crate::tree::version::Version;
 use crate::values::{LargeValue, ValueWriter};
 use crate::verify::Verified;
-use crate::work::store::{Job, PanicGuard, Store, lock};
-use crate::write::commit::Log;
+use crate::work::Work;
+use crate::work::scheduler::{Job, Signal};
+use crate::write::log::Log;
 use crate::{Batch, Error, Result, Snapshot, Ticket};
 use bytes::Bytes;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-
-/// Keys from `start` (inclusive) to `end` (exclusive; `None` is the end of the keyspace), in byte order.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct KeyRange {
-    /// The first key covered.
-    pub start: Vec<u8>,
-    /// The first key no longer covered.
-    pub end: Option<Vec<u8>>,
-}
-
-impl KeyRange {
-    /// Every key of the keyspace.
-    pub fn all() -> KeyRange {
-        KeyRange::default()
-    }
-
-    /// Every key that starts with `prefix`.
-    pub fn prefix(prefix: &[u8]) -> KeyRange {
-        let mut end = prefix.to_vec();
-        while let Some(last) = end.last_mut() {
-            if *last < 0xff {
-                *last += 1;
-                return KeyRange {
-                    start: prefix.to_vec(),
-                    end: Some(end),
-                };
-            }
-            end.pop();
-        }
-        KeyRange {
-            start: prefix.to_vec(),
-            end: None,
-        }
-    }
-
-    /// Whether no key can lie in the range.
-    pub fn is_empty(&self) -> bool {
-        self.end.as_ref().is_some_and(|end| *end <= self.start)
-    }
-}
 
 /// Says that its holder has waited for its turn to write: see [`Db::admit`].
 #[derive(Debug)]
@@ -78,7 +44,8 @@ pub struct Db(Arc<Handle>);
 
 #[derive(Debug)]
 struct Handle {
-    store: Arc<Store>,
+    parts: Arc<Parts>,
+    work: Arc<Work>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// How the first close ended. Held while it goes on, so that a second one waits for it.
     closed: Mutex<Option<Result<()>>>,
@@ -112,12 +79,20 @@ impl Db {
         environment: Environment,
         spawn: &Spawn<'_>,
     ) -> Result<Db> {
-        let store = Arc::new(recovery::open(directory, config, environment)?);
-        store.note_versions();
+        let signal = Arc::<Signal>::default();
+        let parts = Arc::new(recovery::open(
+            directory,
+            config,
+            environment,
+            signal.clone(),
+        )?);
+        let work = Arc::new(Work::new(parts.clone(), signal));
+        work.note_versions();
         let handle = Handle {
+            parts,
+            work,
             threads: Mutex::default(),
             closed: Mutex::default(),
-            store,
         };
         handle.start_threads(spawn)?;
         Ok(Db(Arc::new(handle)))
@@ -125,34 +100,33 @@ impl Db {
 
     /// Opens the keyspace of that name, creating it if absent; durable on return. Errors: `InvalidOption`.
     pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
-        let store = self.store();
-        store.check_open()?;
+        let parts = self.parts();
+        parts.health.check_open()?;
         options.check()?;
-        let mut manifest = lock(&store.manifest);
-        let trees = store.trees();
+        let mut manifest = parts.catalog.lock();
+        let trees = parts.trees.all();
         if let Some(tree) = trees.iter().find(|tree| *tree.name == *name) {
             tree.set_options(options);
             return Ok(Keyspace::new(tree.clone()));
         }
-        store.check_writable()?;
+        parts.health.check_writable()?;
         let id = trees.len() as u32;
         let fields = vec![Field::Keyspace(id, name.to_owned())];
         let appended = manifest.append(VersionEdit { fields });
         appended.inspect_err(|error| {
             if !matches!(error, Error::NoSpace { .. }) {
-                store.fail(error);
+                parts.health.fail(error);
             }
         })?;
         let tree = Arc::new(Tree::new(
-            store.instance,
+            parts.trees.instance(),
             id,
             name,
             Version::default(),
-            store.clock.now(),
+            parts.clock.now(),
         ));
         tree.set_options(options);
-        let mut trees = store.trees.write().unwrap_or_else(PoisonError::into_inner);
-        trees.push(tree.clone());
+        parts.trees.add(tree.clone());
         Ok(Keyspace::new(tree))
     }
 
@@ -163,12 +137,12 @@ impl Db {
     /// another store, and then too the batch is not there; any other error leaves it open whether the batch will be
     /// there after a restart.
     pub fn write(&self, batch: Batch) -> Result<Ticket> {
-        self.store().check_writable()?;
+        self.parts().health.check_writable()?;
         if batch.is_empty() {
             return Ok(Ticket::ready());
         }
         let is_deletion = batch.deletes && !batch.puts;
-        self.store().admit(is_deletion)?;
+        self.work().admit(is_deletion)?;
         self.write_admitted(batch, &Admission { is_deletion })
     }
 
@@ -176,7 +150,7 @@ impl Db {
     /// refused.
     pub fn admit(&self) -> Result<Admission> {
         let is_deletion = false;
-        self.store().admit(is_deletion)?;
+        self.work().admit(is_deletion)?;
         Ok(Admission { is_deletion })
     }
 
@@ -184,7 +158,7 @@ impl Db {
     /// not refused either. What puts more than it deletes is no deletion.
     pub fn admit_deletion(&self) -> Result<Admission> {
         let is_deletion = true;
-        self.store().admit(is_deletion)?;
+        self.work().admit(is_deletion)?;
         Ok(Admission { is_deletion })
     }
 
@@ -192,48 +166,53 @@ impl Db {
     /// it writes. So the limits are exceeded by no more than what the holders of admissions write: write little with each, and
     /// soon.
     pub fn write_admitted(&self, batch: Batch, admission: &Admission) -> Result<Ticket> {
-        let store = self.store();
-        store.check_writable()?;
+        let parts = self.parts();
+        parts.health.check_writable()?;
         if batch.is_empty() {
             return Ok(Ticket::ready());
         }
         for keyspace in &batch.keyspaces {
-            store.check_keyspace(keyspace)?;
+            parts.trees.check(keyspace)?;
         }
-        if !store.value_log.owns(&batch.pins) {
+        if !parts.value_log.owns(&batch.pins) {
             return Err(Error::UnknownValue);
         }
         batch.check_keys()?;
-        let threshold = store.config.value_bytes_separated;
-        let batch = batch.separate_values(threshold, |value| store.write_value(value))?;
+        let threshold = parts.config.value_bytes_separated;
+        let batch = batch.separate_values(threshold, |value| write_value(parts, value))?;
         batch.check()?;
         if !admission.is_deletion {
-            store.room.take(batch.payload.len() as u64)?;
+            parts.reserve.take(batch.payload.len() as u64)?;
         }
-        let sequence = store.commit(batch)?;
-        Ok(store.ticket(sequence))
+        let sequence = parts.log.commit(batch)?;
+        Ok(parts.log.sync().ticket(sequence))
     }
 
     /// Whether [`Db::write`] would make its caller wait now, or soon, because flushes, compactions or syncs lag behind: a hint for
     /// those who must not block.
     pub fn makes_writers_wait(&self) -> bool {
-        let store = self.store();
-        store.is_near_limit() || store.is_sync_late(3) || store.commit.segments.is_overdue()
+        let parts = self.parts();
+        self.work().is_near_limit()
+            || parts.log.sync().is_sync_late(3)
+            || parts.log.segments().is_overdue()
     }
 
     /// Completes once everything that is visible now is durable: what an answer waits for that rests on reads.
     pub fn ticket(&self) -> Ticket {
-        self.store().ticket(self.store().snapshots.published())
+        self.parts()
+            .log
+            .sync()
+            .ticket(self.parts().snapshots.published())
     }
 
     /// The newest value of `key`. Never waits for writers: at [`Durability::Disk`] too a value can be read before it is durable, and a
     /// power cut may take it; wait for [`Db::ticket`] before an answer that must not be taken back. A large value is read whole: see [`Snapshot::open_value`].
     pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Bytes>> {
-        let store = self.store();
-        store.check_open()?;
-        store.check_keyspace(keyspace.tree())?;
-        let published = || store.snapshots.published();
-        let Some(entry) = keyspace.tree().find(&store.cache, key, published)? else {
+        let parts = self.parts();
+        parts.health.check_open()?;
+        parts.trees.check(keyspace.tree())?;
+        let published = || parts.snapshots.published();
+        let Some(entry) = keyspace.tree().find(&parts.cache, key, published)? else {
             return Ok(None);
         };
         match entry.kind {
@@ -246,31 +225,31 @@ impl Db {
 
     /// The store as it is now, for as long as the handle lives.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::new(self.store().clone())
+        Snapshot::new(self.parts().clone())
     }
 
     /// Begins a large value; see [`ValueWriter`].
     pub fn value_writer(&self) -> Result<ValueWriter> {
-        self.store().check_writable()?;
-        let writer = ValueWriter::new(self.store().value_log.clone());
-        Ok(writer.within(self.store().room.clone()))
+        self.parts().health.check_writable()?;
+        let writer = ValueWriter::new(self.parts().value_log.clone());
+        Ok(writer.within(self.parts().reserve.clone()))
     }
 
     /// Puts a value that is at hand as a whole into the value log, whatever its size. It is with the operating system on
     /// return; the batch that names it makes it as durable as itself. Blocks for the disk. Errors: as [`Db::write`], but for
     /// `TooLarge`.
     pub fn write_value(&self, value: &[u8]) -> Result<LargeValue> {
-        self.store().check_writable()?;
-        self.store().write_value(value)
+        self.parts().health.check_writable()?;
+        write_value(self.parts(), value)
     }
 
     /// As [`Db::write_value`] of each, in their order; small ones in one write, which costs less than one for each of them.
     pub fn write_values(&self, values: &[&[u8]]) -> Result<Vec<LargeValue>> {
-        let store = self.store();
-        store.check_writable()?;
+        let parts = self.parts();
+        parts.health.check_writable()?;
         let bytes: usize = values.iter().map(|value| value.len()).sum();
-        store.room.take(bytes as u64)?;
-        store.value_log.write_together(values)
+        parts.reserve.take(bytes as u64)?;
+        parts.value_log.write_together(values)
     }
 
     /// Flushes, marks the directory as cleanly closed and releases it. Later calls answer [`Error::Closed`]; a second
@@ -281,35 +260,35 @@ impl Db {
 
     /// `None` while writes are taken; otherwise the failure that made the store read-only.
     pub fn failure(&self) -> Option<Error> {
-        self.store().failure().cloned()
+        self.parts().health.failure().cloned()
     }
 
     /// `Some` while background work fails for lack of space; it is tried again every second.
     pub fn space_failure(&self) -> Option<Error> {
-        self.store().shortage()
+        self.work().shortage()
     }
 
     /// What an acknowledged write survives here.
     pub fn durability(&self) -> Durability {
-        self.store().config.durability
+        self.parts().config.durability
     }
 
     /// Makes everything written so far durable, and notes that it is, so that damage to it is never taken for the torn tail of a
     /// log. The engine does the same when nothing was written for a quarter of a second. Blocks for the disk.
     pub fn sync(&self) -> Result<()> {
-        let store = self.store();
-        store.check_writable()?;
-        store.sync_and_mark()
+        let parts = self.parts();
+        parts.health.check_writable()?;
+        parts.log.sync_and_mark()
     }
 
     /// Writes the memtables of the keyspace to SSTables. Blocks for the disk.
     pub fn flush(&self, keyspace: &Keyspace) -> Result<()> {
-        let store = self.store();
-        store.check_writable()?;
-        store.check_keyspace(keyspace.tree())?;
-        store.seal(keyspace.tree());
+        let parts = self.parts();
+        parts.health.check_writable()?;
+        parts.trees.check(keyspace.tree())?;
+        parts.log.seal(keyspace.tree());
         while !keyspace.tree().view().sealed.is_empty() {
-            store.run_flush()?;
+            self.work().run_flush()?;
         }
         Ok(())
     }
@@ -318,20 +297,20 @@ impl Db {
     /// compacted by itself meanwhile: not for a large store that is being written to.
     pub fn compact(&self, keyspace: &Keyspace) -> Result<()> {
         self.flush(keyspace)?;
-        self.store().compact_all(keyspace.tree())
+        self.work().compact_all(keyspace.tree())
     }
 
     /// Runs one pending piece of background work, if any, and answers which. For tests, and for embedders who
     /// chose [`Background::Stepped`].
     pub fn step(&self) -> Result<Option<Job>> {
-        self.store().step()
+        self.work().step()
     }
 
     /// Reads everything and checks every checksum, every order and every reference. Blocks for as long as that takes;
     /// changes nothing. The error is about the store not being open; damage is in the answer.
     pub fn verify(&self) -> Result<Verified> {
-        self.store().check_open()?;
-        Ok(crate::verify::verify(self.store()))
+        self.parts().health.check_open()?;
+        Ok(crate::verify::verify(self.parts()))
     }
 
     /// The same for a store that is not open, its log included. Takes the lock of the directory meanwhile. The error says why
@@ -341,7 +320,7 @@ impl Db {
         config: Config,
         environment: Environment,
     ) -> Result<Verified> {
-        recovery::verify(directory, config, environment)
+        crate::verify::verify_directory(directory, config, environment)
     }
 
     /// Makes `directory`, which must be on the same file system and not exist or be empty, a store of its own with everything
@@ -349,42 +328,46 @@ impl Db {
     /// not show in the other. Background work waits meanwhile, writers do not but for a moment. After an error the
     /// links made so far are removed again, as far as they can be.
     pub fn checkpoint(&self, directory: &Path) -> Result<()> {
-        self.store().check_writable()?;
-        self.store().checkpoint(directory)
+        self.parts().health.check_writable()?;
+        self.work().checkpoint(directory)
     }
 
     /// Figures of the store as it is now.
     pub fn stats(&self) -> Stats {
-        self.store().stats()
+        Stats::of(self.parts(), self.work())
     }
 
-    pub(crate) fn store(&self) -> &Arc<Store> {
-        &self.0.store
+    pub(crate) fn parts(&self) -> &Arc<Parts> {
+        &self.0.parts
+    }
+
+    pub(crate) fn work(&self) -> &Arc<Work> {
+        &self.0.work
     }
 }
 
 impl Handle {
     fn start_threads(&self, spawn: &Spawn<'_>) -> Result<()> {
-        if self.store.background == Background::Stepped {
+        if self.parts.background == Background::Stepped {
             return Ok(());
         }
         let mut loops = vec![
-            ("flush", FLUSH_NICE, Store::flush_loop as fn(&Store)),
-            ("compaction", COMPACTION_NICE, Store::maintenance_loop),
+            ("flush", FLUSH_NICE, Work::flush_loop as fn(&Work)),
+            ("compaction", COMPACTION_NICE, Work::maintenance_loop),
         ];
-        if self.store.config.durability != Durability::Memory {
-            loops.push(("sync", 0, Store::sync_loop));
-            loops.push(("value sync", 0, Store::value_sync_loop));
+        if self.parts.config.durability != Durability::Memory {
+            loops.push(("sync", 0, Work::sync_loop));
+            loops.push(("value sync", 0, Work::value_sync_loop));
         }
         for (name, nice, run) in loops {
-            let store = self.store.clone();
-            let work = move || {
+            let work = self.work.clone();
+            let run = move || {
                 crate::fs::lower_priority(nice);
-                let _guard = PanicGuard::new(&store, name);
-                run(&store);
+                let _guard = PanicGuard::new(work.health(), name);
+                run(&work);
             };
-            let started = spawn(name, Box::new(work));
-            let path = self.store.directory.path();
+            let started = spawn(name, Box::new(run));
+            let path = self.parts.directory.path();
             let started = started.map_err(|error| Error::io("start a thread for", path, error))?;
             lock(&self.threads).push(started);
         }
@@ -397,14 +380,13 @@ impl Handle {
     }
 
     fn shut_down(&self) -> Result<()> {
-        self.store.mark_closed();
-        self.store.sync.close();
+        self.work.close();
         for thread in lock(&self.threads).drain(..) {
             // A thread that panicked has nothing left to stop.
             let _ = thread.join();
         }
-        let finished = self.store.finish();
-        *lock(&self.store.lock) = None;
+        let finished = self.finish();
+        *lock(&self.parts.lock) = None;
         finished
     }
 }
@@ -417,34 +399,34 @@ impl Drop for Handle {
     }
 }
 
-impl Store {
-    fn write_value(&self, value: &[u8]) -> Result<LargeValue> {
-        self.room.take(value.len() as u64)?;
-        self.value_log.write_whole(value)
-    }
+fn write_value(parts: &Parts, value: &[u8]) -> Result<LargeValue> {
+    parts.reserve.take(value.len() as u64)?;
+    parts.value_log.write_whole(value)
+}
 
+impl Handle {
     /// Leaves nothing in the log and nothing half done, and says so in the manifest.
     fn finish(&self) -> Result<()> {
-        if let Some(failure) = self.failure() {
+        if let Some(failure) = self.parts.health.failure() {
             return Err(failure.clone());
         }
-        if self.is_in_memory() {
+        if self.parts.is_in_memory() {
             return Ok(());
         }
-        self.sync_all()?;
+        self.parts.log.sync().sync_all()?;
         // No commit begins any more; the one that was under way ends before the lock is ours.
-        for tree in self.trees() {
-            self.seal(&tree);
+        for tree in self.parts.trees.all() {
+            self.parts.log.seal(&tree);
         }
-        while self.run_flush()? {}
-        self.value_log.close();
-        self.value_log.seal_retired()?;
-        self.with_log(|log| self.retire_log(log))
+        while self.work.run_flush()? {}
+        self.parts.value_log.close();
+        self.parts.value_log.seal_retired()?;
+        self.parts.log.with_log(|log| self.retire_log(log))
     }
 
     /// Says in the manifest that the log is no longer needed, and removes it.
     fn retire_log(&self, log: &mut Log) -> Result<()> {
-        let mut manifest = lock(&self.manifest);
+        let mut manifest = self.parts.catalog.lock();
         let wals: Vec<u64> = manifest.state.wals.keys().copied().collect();
         let mut fields: Vec<Field> = wals.iter().map(|&wal| Field::RemoveWal(wal)).collect();
         fields.push(Field::LastSequence(log.last_sequence));
@@ -452,9 +434,9 @@ impl Store {
         // Written anew, so that CURRENT vouches for all of it: a shortened manifest would look like an older one.
         manifest.rewrite(&VersionEdit { fields })?;
         log.wal = None;
-        self.commit.segments.take_next();
-        self.remove_wals(&wals);
-        self.remove_spare_wals();
+        self.parts.log.segments().take_next();
+        self.parts.log.segments().remove_wals(&wals);
+        self.parts.log.segments().remove_spare_wals();
         Ok(())
     }
 }
@@ -492,7 +474,7 @@ mod tests {
         // Its segment has a number that the store does not have.
         for _ in 0..10 {
             drop(other.write_value(&[1; 50]).unwrap());
-            other.store().value_log.retire();
+            other.parts().value_log.retire();
         }
         let foreign = other.write_value(&[1; 50]).unwrap();
         let refused = put_large(&db, &keyspace, foreign);

@@ -17,8 +17,8 @@ mod base;
 mod catalog;
 mod db;
 mod dump;
+mod format;
 pub mod fs;
-mod id;
 mod lock;
 mod snapshot;
 mod stats;
@@ -30,22 +30,22 @@ mod work;
 mod write;
 
 pub use base::config::{
-    BATCH_BYTES_MAX, Background, Config, Durability, Environment, KEY_BYTES_MAX, KeyspaceOptions,
+    BATCH_BYTES_MAX, Background, Compression, Config, Durability, KEY_BYTES_MAX, KeyspaceOptions,
 };
 pub use base::error::{Error, Result};
+pub use base::range::{Direction, KeyRange};
 pub use catalog::recovery::foreign_file;
-pub use db::{Admission, Db, KeyRange};
+pub use db::{Admission, Db};
 pub use dump::dump_file;
-pub use id::{CountingIds, IdSource, RandomIds};
+pub use fs::environment::Environment;
+pub use fs::ids::{CountingIds, IdSource, RandomIds};
 pub use lock::{KeyGuard, KeyLocks};
-pub use snapshot::Snapshot;
+pub use snapshot::{Scan, Snapshot};
 pub use stats::Stats;
-pub use tree::iter::{Direction, Scan};
 pub use tree::keyspace::Keyspace;
-pub use tree::sstable::Compression;
 pub use values::{LargeValue, UnwrittenChunk, ValueReader, ValueWriter, WrittenChunk};
 pub use verify::Verified;
 pub use wall_clock::{ClockSteps, ManualWallClock, SystemWallClock, WallClock};
-pub use work::store::Job;
+pub use work::scheduler::Job;
 pub use write::batch::Batch;
 pub use write::durability::Ticket;

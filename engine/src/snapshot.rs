@@ -1,91 +1,24 @@
-//! Snapshot: a pinned sequence number; the oldest one that compaction must respect.
+//! Snapshot: the store at one sequence number; Scan: a walk through a range of its keys.
 
-use crate::base::key::SequenceNumber;
-use crate::tree::iter::{Rows, ScanRange};
+use crate::base::key::{Kind, SequenceNumber};
+use crate::catalog::parts::Parts;
+use crate::tree::iter::{Rows, ScanRange, Source};
 use crate::values::ValueReader;
-use crate::work::store::Store;
-use crate::{Direction, KeyRange, Keyspace, Result, Scan};
+use crate::{Direction, KeyRange, Keyspace, Result};
 use bytes::Bytes;
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// The sequence numbers at which someone reads.
-#[derive(Debug, Default)]
-pub(crate) struct Snapshots {
-    published: AtomicU64,
-    held: Mutex<BTreeMap<SequenceNumber, usize>>,
-}
-
-impl Snapshots {
-    fn held(&self) -> MutexGuard<'_, BTreeMap<SequenceNumber, usize>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The last sequence number that readers see.
-    pub(crate) fn published(&self) -> SequenceNumber {
-        self.published.load(Ordering::Acquire)
-    }
-
-    /// Makes everything up to `sequence` visible.
-    pub(crate) fn publish(&self, sequence: SequenceNumber) {
-        let before = self.published.swap(sequence, Ordering::AcqRel);
-        assert!(
-            before <= sequence,
-            "sequence numbers are published in order"
-        );
-    }
-
-    /// The oldest sequence number at which anyone reads or will read.
-    pub(crate) fn floor(&self) -> SequenceNumber {
-        let held = self.held();
-        held.keys()
-            .next()
-            .copied()
-            .unwrap_or_else(|| self.published())
-    }
-
-    /// All sequence numbers at which anyone reads, and the one at which the next reader will, ascending.
-    pub(crate) fn boundaries(&self) -> Vec<SequenceNumber> {
-        let held = self.held();
-        let mut boundaries: Vec<_> = held.keys().copied().collect();
-        boundaries.push(self.published());
-        boundaries.dedup();
-        boundaries
-    }
-
-    fn hold(&self) -> SequenceNumber {
-        let mut held = self.held();
-        let sequence = self.published();
-        *held.entry(sequence).or_default() += 1;
-        sequence
-    }
-
-    fn release(&self, sequence: SequenceNumber) {
-        let mut held = self.held();
-        let count = held
-            .get_mut(&sequence)
-            .expect("a snapshot is released once");
-        *count -= 1;
-        if *count == 0 {
-            held.remove(&sequence);
-        }
-    }
-
-    pub(crate) fn count(&self) -> usize {
-        self.held().values().sum()
-    }
-}
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
 
 #[derive(Debug)]
 struct Held {
-    store: Arc<Store>,
+    parts: Arc<Parts>,
     sequence: SequenceNumber,
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.store.snapshots.release(self.sequence);
+        self.parts.snapshots.release(self.sequence);
     }
 }
 
@@ -94,9 +27,9 @@ impl Drop for Held {
 pub struct Snapshot(Arc<Held>);
 
 impl Snapshot {
-    pub(crate) fn new(store: Arc<Store>) -> Snapshot {
-        let sequence = store.snapshots.hold();
-        Snapshot(Arc::new(Held { store, sequence }))
+    pub(crate) fn new(parts: Arc<Parts>) -> Snapshot {
+        let sequence = parts.snapshots.hold();
+        Snapshot(Arc::new(Held { parts, sequence }))
     }
 
     /// The value of `key` as of this snapshot.
@@ -110,21 +43,115 @@ impl Snapshot {
     /// A reader over the value of `key`, large or small, without reading it. It keeps the value's bytes on disk for as
     /// long as it lives, whatever happens to the key.
     pub fn open_value(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<ValueReader>> {
-        let store = &self.0.store;
-        store.check_open()?;
-        store.check_keyspace(keyspace.tree())?;
-        store.open_value(keyspace.tree(), key, self.0.sequence)
+        let parts = &self.0.parts;
+        parts.health.check_open()?;
+        parts.trees.check(keyspace.tree())?;
+        parts.open_value(keyspace.tree(), key, self.0.sequence)
     }
 
     /// Walks the keys of `range`. Cheap to make; reads as it advances.
     pub fn scan(&self, keyspace: &Keyspace, range: KeyRange, direction: Direction) -> Scan {
-        let store = &self.0.store;
+        let parts = &self.0.parts;
         let range = ScanRange { range, direction };
-        let rows = Rows::new(keyspace.tree(), store.cache.clone(), self.0.sequence, range);
+        let rows = Rows::new(keyspace.tree(), parts.cache.clone(), self.0.sequence, range);
         Scan::new(self.clone(), keyspace.clone(), rows)
     }
 
-    pub(crate) fn store(&self) -> &Arc<Store> {
-        &self.0.store
+    pub(crate) fn parts(&self) -> &Arc<Parts> {
+        &self.0.parts
+    }
+}
+
+/// A position in a range of keys. Starts before the first entry.
+pub struct Scan {
+    snapshot: Snapshot,
+    keyspace: Keyspace,
+    rows: Rows,
+}
+
+impl fmt::Debug for Scan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scan").finish_non_exhaustive()
+    }
+}
+
+impl Scan {
+    pub(crate) fn new(snapshot: Snapshot, keyspace: Keyspace, rows: Rows) -> Scan {
+        Scan {
+            snapshot,
+            keyspace,
+            rows,
+        }
+    }
+
+    /// Moves to the next entry in the scan's direction; `false` at the end of the range, and from then on. After an error
+    /// the scan stands at the end.
+    #[inline]
+    pub fn advance(&mut self) -> Result<bool> {
+        let parts = self.snapshot.parts();
+        parts.health.check_open()?;
+        parts.trees.check(self.keyspace.tree())?;
+        self.rows.advance()
+    }
+
+    /// The next `advance` goes to the first entry at or beyond `key` in the scan's direction, within the range.
+    pub fn seek(&mut self, key: &[u8]) {
+        self.rows.seek(key);
+    }
+
+    #[inline]
+    fn source(&self) -> &Source {
+        self.rows.source().expect("the scan stands on an entry")
+    }
+
+    /// The key at the position. Panics unless the last `advance` answered `true`.
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        self.source().key().expect("the scan stands on an entry")
+    }
+
+    /// The value at the position; a large one is read now. Panics unless the last `advance` answered `true`.
+    pub fn value(&self) -> Result<Bytes> {
+        match self.source().kind() {
+            Kind::Large => self.open_value()?.read_all(),
+            _ => Ok(self.source().value()),
+        }
+    }
+
+    /// The value at the position where it stands, until the scan moves on; a large one is read now. Cheaper than
+    /// [`Scan::value`], which keeps it. Panics unless the last `advance` answered `true`.
+    #[inline]
+    pub fn value_in_place(&self) -> Result<Cow<'_, [u8]>> {
+        match self.source().kind() {
+            Kind::Large => Ok(Cow::Owned(self.open_value()?.read_all()?.into())),
+            _ => Ok(Cow::Borrowed(self.source().value_slice())),
+        }
+    }
+
+    /// A reader over the value at the position, without reading it. Panics unless the last `advance` answered `true`.
+    pub fn open_value(&self) -> Result<ValueReader> {
+        let source = self.source();
+        if source.kind() != Kind::Large {
+            return Ok(ValueReader::inline(source.value()));
+        }
+        if let Some(reader) = self.snapshot.parts().open_large(&source.value())? {
+            return Ok(reader);
+        }
+        let moved = self.snapshot.open_value(&self.keyspace, self.key())?;
+        Ok(moved.expect("a snapshot keeps its rows"))
+    }
+
+    /// How many rows of how many sources the scan has passed so far, deleted and hidden ones included: what it cost.
+    pub fn rows_passed(&self) -> u64 {
+        self.rows.passed()
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.source().kind()
+    }
+
+    /// Reads the value through, a chunk at a time. Answers its length.
+    pub(crate) fn verify_value(&self) -> Result<u64> {
+        self.open_value()?.read_through()
     }
 }

@@ -1,30 +1,11 @@
-//! Stats: what a person needs to see what the tree is doing; Counters: what is counted for that as it happens.
+//! Stats: figures of an open store.
 
-use crate::tree::version::LEVELS;
-use crate::work::store::Store;
+use crate::catalog::parts::Parts;
+use crate::format::edit::LEVELS;
+use crate::work::Work;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-
-/// Counted since the store was opened.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    /// Bytes of keys and values in committed batches, large values included.
-    pub(crate) put_bytes: AtomicU64,
-    pub(crate) logged_bytes: AtomicU64,
-    pub(crate) flushed_bytes: AtomicU64,
-    pub(crate) compacted_bytes: AtomicU64,
-    pub(crate) flushes: AtomicU64,
-    pub(crate) compactions: AtomicU64,
-    pub(crate) syncs: AtomicU64,
-    pub(crate) stalls: AtomicU64,
-    pub(crate) stalled_microseconds: AtomicU64,
-}
-
-/// Adds to a counter.
-pub(crate) fn count(counter: &AtomicU64, by: u64) {
-    counter.fetch_add(by, Ordering::Relaxed);
-}
 
 /// Figures of an open store, for status pages and tests. What is counted is counted since the store was opened.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -146,37 +127,38 @@ impl fmt::Display for Stats {
     }
 }
 
-impl Store {
-    pub(crate) fn stats(&self) -> Stats {
-        let counters = &self.counters;
+impl Stats {
+    pub(crate) fn of(parts: &Parts, work: &Work) -> Stats {
+        let (writes, jobs) = (parts.log.counters(), work.counters());
+        let syncs = parts.log.sync().counters();
         let counted = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let (cache_bytes, blocks_read) = self.cache.figures();
-        let last_sequence = self.snapshots.published();
+        let (cache_bytes, blocks_read) = parts.cache.figures();
+        let last_sequence = parts.snapshots.published();
         let mut stats = Stats {
             sstables: vec![0; LEVELS],
             level_bytes: vec![0; LEVELS],
-            wal_segments: self.commit.segments.count() as u64,
-            value_log_bytes: self.value_log.bytes(),
-            value_log_live_bytes: self.value_references().values().sum(),
-            snapshots: self.snapshots.count() as u64,
-            oldest_snapshot_age: last_sequence.saturating_sub(self.snapshots.floor()),
-            signals: self.signals(),
+            wal_segments: parts.log.segments().count() as u64,
+            value_log_bytes: parts.value_log.bytes(),
+            value_log_live_bytes: parts.trees.value_references().values().sum(),
+            snapshots: parts.snapshots.count() as u64,
+            oldest_snapshot_age: last_sequence.saturating_sub(parts.snapshots.floor()),
+            signals: work.signals(),
             last_sequence,
             cache_bytes,
             blocks_read,
-            put_bytes: counted(&counters.put_bytes),
-            logged_bytes: counted(&counters.logged_bytes),
-            flushed_bytes: counted(&counters.flushed_bytes),
-            compacted_bytes: counted(&counters.compacted_bytes),
-            value_bytes: self.value_log.written_bytes(),
-            flushes: counted(&counters.flushes),
-            compactions: counted(&counters.compactions),
-            syncs: counted(&counters.syncs),
-            stalls: counted(&counters.stalls),
-            stalled: Duration::from_micros(counted(&counters.stalled_microseconds)),
+            put_bytes: counted(&writes.put_bytes),
+            logged_bytes: counted(&writes.logged_bytes),
+            flushed_bytes: counted(&jobs.flushed_bytes),
+            compacted_bytes: counted(&jobs.compacted_bytes),
+            value_bytes: parts.value_log.written_bytes(),
+            flushes: counted(&jobs.flushes),
+            compactions: counted(&jobs.compactions),
+            syncs: counted(&syncs.syncs),
+            stalls: counted(&syncs.stalls),
+            stalled: Duration::from_micros(counted(&syncs.stalled_microseconds)),
             ..Stats::default()
         };
-        for tree in self.trees() {
+        for tree in parts.trees.all() {
             let view = tree.view();
             let memtables = view.sealed.iter().chain([&view.active]);
             let bytes = memtables.map(|memtable| memtable.bytes() as u64);

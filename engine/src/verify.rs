@@ -1,10 +1,13 @@
 //! Verification: every checksum, every order, every reference. Reports all, changes nothing.
 
 use crate::base::key::Kind;
+use crate::catalog::parts::Parts;
+use crate::catalog::recovery;
 use crate::snapshot::Snapshot;
 use crate::tree::keyspace::Tree;
-use crate::work::store::Store;
-use crate::{Direction, Error, KeyRange, Keyspace};
+use crate::work::scheduler::Signal;
+use crate::{Config, Direction, Environment, Error, KeyRange, Keyspace, Result};
+use std::path::Path;
 use std::sync::Arc;
 
 /// What a verification has read, and what it found wrong.
@@ -23,37 +26,53 @@ pub struct Verified {
 }
 
 impl Verified {
-    fn note<T>(&mut self, result: crate::Result<T>) -> Option<T> {
+    fn note<T>(&mut self, result: Result<T>) -> Option<T> {
         result.map_err(|error| self.damages.push(error)).ok()
     }
 }
 
+/// Reads the store in `path` without changing it, and verifies it, its log included.
+pub(crate) fn verify_directory(
+    path: &Path,
+    config: Config,
+    environment: Environment,
+) -> Result<Verified> {
+    let inspected = recovery::inspect(path, config, environment, Arc::<Signal>::default())?;
+    let missing = inspected.missing();
+    let parts = Arc::new(inspected.parts);
+    let mut verified = verify(&parts);
+    verified.damages.extend(inspected.damages);
+    verified.damages.extend(missing);
+    parts.health.close();
+    Ok(verified)
+}
+
 /// Verifies all that the store has on disk, and that every live row can be read.
-pub(crate) fn verify(store: &Arc<Store>) -> Verified {
+pub(crate) fn verify(parts: &Arc<Parts>) -> Verified {
     let mut verified = Verified::default();
-    for (number, size, checksum) in store.value_log.sealed() {
-        let read = store.value_log.verify_segment(number, size, checksum);
+    for (number, size, checksum) in parts.value_log.sealed() {
+        let read = parts.value_log.verify_segment(number, size, checksum);
         // One that is gone by now was collected meanwhile: nothing is wrong with that.
-        if read.is_ok() || store.value_log.sealed_size(number).is_some() {
+        if read.is_ok() || parts.value_log.sealed_size(number).is_some() {
             let found = verified.note(read);
             verified.damages.extend(found.into_iter().flatten());
             verified.value_segments += 1;
         }
     }
-    let snapshot = Snapshot::new(store.clone());
-    for tree in store.trees() {
-        verify_files(store, &tree, &mut verified);
+    let snapshot = Snapshot::new(parts.clone());
+    for tree in parts.trees.all() {
+        verify_files(parts, &tree, &mut verified);
         verify_rows(&snapshot, &tree, &mut verified);
     }
     verified
 }
 
-fn verify_files(store: &Store, tree: &Tree, verified: &mut Verified) {
+fn verify_files(parts: &Parts, tree: &Tree, verified: &mut Verified) {
     let view = tree.view();
     for (_, file) in view.version.files() {
         verified.sstables += 1;
         if let Some(reader) = verified.note(file.reader())
-            && let Some(found) = verified.note(reader.verify(&store.cache, &file.meta))
+            && let Some(found) = verified.note(reader.verify(&parts.cache, &file.meta))
         {
             verified.damages.extend(found);
         }
@@ -61,7 +80,7 @@ fn verify_files(store: &Store, tree: &Tree, verified: &mut Verified) {
     for files in &view.version.levels[1..] {
         for pair in files.windows(2) {
             if pair[0].meta.overlaps(&pair[1].meta.range) {
-                let path = store.cache.path_of(pair[1].meta.number);
+                let path = parts.cache.path_of(pair[1].meta.number);
                 let reason = "the file overlaps another of its level";
                 verified.damages.push(Error::corrupt(&path, 0, reason));
             }

@@ -1,17 +1,19 @@
-//! Config: sizes, limits and intervals as plain data with defaults; and the environment they run in.
+//! Config: sizes, limits and intervals as plain data with defaults.
 
-use crate::fs::{Clock, DiskFs, Fs, MemoryFs, SystemClock};
-use crate::tree::sstable::Compression;
-use crate::values::CHUNK_BYTES_MAX;
-use crate::{Error, IdSource, RandomIds, Result};
+use crate::{Error, Result};
 use std::ops::RangeInclusive;
-use std::sync::Arc;
 
 /// Longest key the engine takes, in bytes.
 pub const KEY_BYTES_MAX: usize = 32 * 1024;
 
 /// Largest batch the engine takes, in encoded bytes, values under the separation threshold included.
 pub const BATCH_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes before the payload of a chunk of the value log.
+pub(crate) const CHUNK_HEADER_BYTES: usize = 12;
+
+/// Largest chunk that a value pointer may name; what a reader allocates is bounded by it.
+pub(crate) const CHUNK_BYTES_MAX: u64 = 16 << 20;
 
 /// Largest memtable, in bytes: its rows are counted in 32 bits.
 const MEMTABLE_BYTES_MAX: u64 = 64 << 30;
@@ -116,7 +118,7 @@ impl Default for Config {
             level0_files_max: 8,
             level0_files_stop: 24,
             value_bytes_separated: 32 << 10,
-            value_chunk_bytes: (256 << 10) - crate::values::CHUNK_HEADER_BYTES,
+            value_chunk_bytes: (256 << 10) - CHUNK_HEADER_BYTES,
             value_segment_bytes: 64 << 20,
             reserve_bytes: 64 << 20,
             quota_bytes: None,
@@ -221,33 +223,15 @@ pub enum Background {
     Stepped,
 }
 
-/// Everything the engine reaches outside itself.
-#[derive(Debug, Clone)]
-pub struct Environment {
-    /// Where files are.
-    pub fs: Arc<dyn Fs>,
-    /// What time it is.
-    pub clock: Arc<dyn Clock>,
-    /// Where the id of a new store comes from.
-    pub ids: Arc<dyn IdSource>,
-    /// Who runs the background work.
-    pub background: Background,
-}
-
-impl Environment {
-    /// The real one: the disk (or memory, at `Durability::Memory`), the system's clock and randomness, threads.
-    pub fn system(durability: Durability) -> Environment {
-        let fs: Arc<dyn Fs> = match durability {
-            Durability::Memory => Arc::new(MemoryFs::volatile()),
-            Durability::Process | Durability::Disk => Arc::new(DiskFs::default()),
-        };
-        Environment {
-            fs,
-            clock: Arc::new(SystemClock::default()),
-            ids: Arc::new(RandomIds),
-            background: Background::Threads,
-        }
-    }
+/// How the blocks of a file are compressed. One that would hardly become smaller is kept as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// Not at all.
+    None = 0,
+    /// Smallest.
+    Zstd = 1,
+    /// Less small, and faster in both directions.
+    Lz4 = 2,
 }
 
 /// Choices of one keyspace, given at each open; `None` is what [`Config`] says for all. Background work before a keyspace is
@@ -271,19 +255,6 @@ pub struct KeyspaceOptions {
     pub compression: Option<Compression>,
 }
 
-#[cfg(test)]
-impl Environment {
-    /// For unit tests: no thread of its own, and time stands still.
-    pub(crate) fn stepped(fs: Arc<dyn Fs>) -> Environment {
-        Environment {
-            fs,
-            clock: Arc::new(crate::fs::ManualClock::default()),
-            ids: Arc::new(crate::CountingIds::default()),
-            background: Background::Stepped,
-        }
-    }
-}
-
 impl KeyspaceOptions {
     /// As [`Config::check`].
     pub(crate) fn check(&self) -> Result<()> {
@@ -299,6 +270,7 @@ impl KeyspaceOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Environment;
 
     #[test]
     fn settings_that_cannot_work_are_refused_by_name() {

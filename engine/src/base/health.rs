@@ -1,23 +1,61 @@
 //! Health: the failure that stopped all writing, if any, and the waking of everyone whom it concerns.
 
-use crate::Error;
-use crate::work::store::Signal;
-use crate::write::durability::SyncState;
-use std::sync::{Arc, OnceLock};
+use crate::base::mutex::lock;
+use crate::{Error, Result};
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// Something that threads or tasks wait for.
+pub(crate) trait Wakes: Send + Sync + Debug {
+    /// Has everyone who waits look again.
+    fn wake_everyone(&self);
+}
 
 /// Whether a store may be written to. Shared by every part that may find out that it may not.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     failure: OnceLock<Error>,
-    /// Waits of writers for syncs.
-    pub(crate) sync: Arc<SyncState>,
-    /// Waits of background work, and for it.
-    pub(crate) signal: Arc<Signal>,
+    closed: AtomicBool,
+    waits: Mutex<Vec<Arc<dyn Wakes>>>,
 }
 
 impl Health {
+    /// Has `waits` woken by a failure.
+    pub(crate) fn add(&self, waits: Arc<dyn Wakes>) {
+        lock(&self.waits).push(waits);
+    }
+
     pub(crate) fn failure(&self) -> Option<&Error> {
         self.failure.get()
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Refuses whatever comes from now on.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    #[inline]
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.is_closed() {
+            return Err(Error::Closed);
+        }
+        Ok(())
+    }
+
+    /// `Closed` after the close, `ReadOnly` after a failure.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        self.check_open()?;
+        match self.failure() {
+            Some(failure) => Err(Error::ReadOnly {
+                reason: failure.to_string(),
+            }),
+            None => Ok(()),
+        }
     }
 
     /// Stops all writing until the store is reopened, and wakes everyone who waits for it. The first failure is the one
@@ -26,7 +64,36 @@ impl Health {
         if self.failure.set(error.clone()).is_ok() {
             tracing::error!(%error, "the store is read-only until it is reopened");
         }
-        self.sync.wake_everyone();
-        self.signal.notify();
+        let waits = lock(&self.waits).clone();
+        waits.iter().for_each(|waits| waits.wake_everyone());
+    }
+
+    /// As `fail`, unless the failure passes.
+    pub(crate) fn note(&self, error: &Error) {
+        if !matches!(error, Error::NoSpace { .. } | Error::Closed) {
+            self.fail(error);
+        }
+    }
+}
+
+/// Stops all writing if the thread panics while this lives: nobody knows what it has left half done, and others may be waiting
+/// for it to be done.
+pub(crate) struct PanicGuard<'a> {
+    health: &'a Health,
+    work: &'static str,
+}
+
+impl<'a> PanicGuard<'a> {
+    pub(crate) fn new(health: &'a Health, work: &'static str) -> PanicGuard<'a> {
+        PanicGuard { health, work }
+    }
+}
+
+impl Drop for PanicGuard<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let reason = format!("{} was broken off by a panic", self.work);
+            self.health.fail(&Error::ReadOnly { reason });
+        }
     }
 }

@@ -2,6 +2,9 @@
 
 pub(crate) mod codec;
 pub(crate) mod config;
+pub(crate) mod counter;
 pub(crate) mod error;
 pub(crate) mod health;
 pub(crate) mod key;
+pub(crate) mod mutex;
+pub(crate) mod range;

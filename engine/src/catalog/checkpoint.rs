@@ -7,13 +7,16 @@
 use crate::Result;
 use crate::base::error::Error;
 use crate::catalog::manifest::Manifest;
-use crate::fs::files::{Directory, FileKind, FileName};
-use crate::tree::version::{State, WalMeta};
-use crate::work::store::{Store, lock};
+use crate::catalog::parts::Parts;
+use crate::catalog::state::State;
+use crate::format::edit::WalMeta;
+use crate::fs::directory::Directory;
+use crate::fs::name::{FileKind, FileName};
 use std::path::Path;
 
-impl Store {
-    pub(crate) fn checkpoint(&self, path: &Path) -> Result<()> {
+impl Parts {
+    /// The directory at `path`, for a checkpoint; made if it is absent. Errors: `UnknownFormat` if it is not empty.
+    pub(crate) fn checkpoint_target(&self, path: &Path) -> Result<Directory> {
         let target = self.directory.beside(path);
         target.make()?;
         if let Some(name) = target.list()?.into_iter().next() {
@@ -23,21 +26,23 @@ impl Store {
                 supported: "a new or an empty directory".into(),
             });
         }
-        // A merge may take seconds, and flushes are not to wait for it.
-        let _compacting = lock(&self.compacting);
-        let _flushing = lock(&self.flushing);
+        Ok(target)
+    }
+
+    /// Makes a checkpoint in `target`. The caller keeps flushes and compactions from running: they remove files.
+    pub(crate) fn checkpoint(&self, target: &Directory) -> Result<()> {
         let mut state = self.cut();
         self.value_log
             .seal_all()
-            .inspect_err(|error| self.note_failure(error))?;
-        state.segments = lock(&self.manifest).state.segments.clone();
-        self.sync_all()?;
+            .inspect_err(|error| self.health.note(error))?;
+        state.segments = self.catalog.lock().state.segments.clone();
+        self.log.sync().sync_all()?;
         let made = target
             .sync_ancestors()
-            .and_then(|()| self.link(&state, &target))
-            .and_then(|()| Manifest::draft(&target, self.store_id, 0, state).write_new());
+            .and_then(|()| self.link(&state, target))
+            .and_then(|()| Manifest::draft(target, self.store_id, 0, state).write_new());
         if made.is_err() {
-            clear(&target);
+            clear(target);
         }
         made
     }
@@ -45,10 +50,10 @@ impl Store {
     /// Ends the log segment in use, and answers what the manifest says of everything before that. The copy names the end of the
     /// log: it is durable before the copy's manifest is written.
     fn cut(&self) -> State {
-        self.with_log(|log| {
-            self.end_segment(log);
-            let mut state = lock(&self.manifest).state.clone();
-            let kept = self.commit.segments.keep_used();
+        self.log.with_log(|log| {
+            log.end_segment();
+            let mut state = self.catalog.lock().state.clone();
+            let kept = self.log.segments().keep_used();
             state.wals.retain(|number, _| kept.contains(number));
             let (last, end) = log.previous;
             if let Some(meta) = state.wals.get_mut(&last) {

@@ -8,12 +8,14 @@
 //! and the checksum, in 16 hex digits, of all before it. Invariant: it names a manifest that was whole and durable then.
 
 use crate::base::codec::{Decoder, checksum};
-use crate::dump::Dump;
-use crate::fs::files::{
-    Directory, FORMAT_VERSION, FileKind, FileName, HEADER_BYTES, OpenFile, check_header,
-    check_version, encode_header,
+use crate::catalog::state::State;
+use crate::format::dump::Dump;
+use crate::format::edit::VersionEdit;
+use crate::format::header::{
+    FORMAT_VERSION, HEADER_BYTES, check_header, check_version, encode_header,
 };
-use crate::tree::version::{State, VersionEdit};
+use crate::fs::directory::{Directory, OpenFile};
+use crate::fs::name::{FileKind, FileName};
 use crate::{Error, Result};
 use std::path::Path;
 
@@ -96,7 +98,7 @@ impl Manifest {
     /// Makes `edit` durable and applies it. Fails with the manifest unchanged if the disk is full; after any other failure
     /// nobody knows whether the edit will be found, and the caller must stop writing.
     pub(crate) fn append(&mut self, mut edit: VersionEdit) -> Result<()> {
-        use crate::tree::version::Field;
+        use crate::format::edit::Field;
         edit.fields.push(Field::NextFile(self.state.next_file));
         let record = encode_record(self.number, self.length, &edit);
         let too_long = self.length + record.len() as u64
@@ -307,7 +309,7 @@ fn read_current(directory: &Directory) -> Result<(u64, u64)> {
 mod tests {
     use super::*;
     use crate::KeyRange;
-    use crate::tree::version::{Field, FileMeta};
+    use crate::format::edit::{Field, FileMeta};
 
     /// An edit that adds a file, as a flush makes it.
     fn edit(number: u64) -> VersionEdit {

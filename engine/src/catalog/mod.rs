@@ -2,5 +2,49 @@
 
 pub(crate) mod checkpoint;
 pub(crate) mod manifest;
+pub(crate) mod parts;
 pub(crate) mod recovery;
 pub(crate) mod replay;
+pub(crate) mod state;
+
+use crate::Result;
+use crate::base::mutex::lock;
+use crate::format::edit::{EditLog, Field, VersionEdit, WalMeta};
+use manifest::Manifest;
+use std::sync::{Mutex, MutexGuard};
+
+/// The manifest of an open store, shared by all who change what it lists.
+#[derive(Debug)]
+pub(crate) struct Catalog(Mutex<Manifest>);
+
+impl Catalog {
+    pub(crate) fn new(manifest: Manifest) -> Catalog {
+        Catalog(Mutex::new(manifest))
+    }
+
+    /// The manifest, for a change that depends on what it lists. Held over the sync of an edit.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Manifest> {
+        lock(&self.0)
+    }
+}
+
+impl EditLog for Catalog {
+    fn next_file(&self) -> u64 {
+        self.lock().next_file()
+    }
+
+    fn append(&self, fields: Vec<Field>) -> Result<()> {
+        self.lock().append(VersionEdit { fields })
+    }
+
+    fn mark_log(&self, number: u64, end: u64) -> Result<()> {
+        let mut manifest = self.lock();
+        let is_news = |meta: &WalMeta| meta.end.is_none() && meta.durable < end;
+        // A segment that is not listed any more has been flushed.
+        if !manifest.state.wals.get(&number).is_some_and(is_news) {
+            return Ok(());
+        }
+        let fields = vec![Field::MarkWal(number, end)];
+        manifest.append(VersionEdit { fields })
+    }
+}

@@ -3,30 +3,40 @@
 //! Nothing is removed before all has been read and found whole, so an open that fails leaves the directory as it was. A full disk
 //! does not keep a store from being read: the manifest that an open begins with is then written by the first edit that finds room.
 
-use crate::base::config::{Config, Environment};
-use crate::base::health::Health;
+use crate::base::config::Config;
+use crate::base::health::{Health, Wakes};
+use crate::catalog::Catalog;
 use crate::catalog::manifest::{self, Manifest};
-use crate::fs::files::{Directory, FileKind, FileName, HEADER_BYTES};
+use crate::catalog::parts::Parts;
+use crate::catalog::state::State;
+use crate::format::header::HEADER_BYTES;
+use crate::fs::directory::Directory;
+use crate::fs::environment::Environment;
+use crate::fs::name::{FileKind, FileName};
 use crate::fs::reserve::Room;
 use crate::fs::{Fs, Lock, LockGuard};
 use crate::tree::cache::Cache;
 use crate::tree::keyspace::Tree;
-use crate::tree::version::{LiveFile, State, Version};
+use crate::tree::live_file::LiveFile;
+use crate::tree::trees::Trees;
+use crate::tree::version::Version;
 use crate::values::{self, ValueLog};
-use crate::verify::Verified;
-use crate::work::store::{Parts, Store, lock};
-use crate::write::log;
+use crate::write::commit::{CommitLog, CommitParts};
+use crate::write::log::reader;
 use crate::{Error, Result};
 use std::io::ErrorKind;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Tells the stores apart that this process has had open.
-static INSTANCES: AtomicU64 = AtomicU64::new(1);
-
 /// Opens the store in `path`, creating it if absent.
-pub(crate) fn open(path: &Path, config: Config, environment: Environment) -> Result<Store> {
+///
+/// `work` is told when there is work to do in the background.
+pub(crate) fn open(
+    path: &Path,
+    config: Config,
+    environment: Environment,
+    work: Arc<dyn Wakes>,
+) -> Result<Parts> {
     config.check()?;
     let started = environment.clock.now();
     let directory = Directory::new(environment.fs.clone(), path);
@@ -51,6 +61,7 @@ pub(crate) fn open(path: &Path, config: Config, environment: Environment) -> Res
         directory,
         store_id,
         lock: lock_guard,
+        work,
     };
     // The mark of the last close is spent.
     state.closed = false;
@@ -72,8 +83,29 @@ fn first(damages: Vec<Error>) -> Result<()> {
     damages.into_iter().next().map_or(Ok(()), Err)
 }
 
+/// A store that was opened to be read only: its parts, and what is wrong with its log and its list of files.
+pub(crate) struct Inspected {
+    pub(crate) parts: Parts,
+    pub(crate) damages: Vec<Error>,
+    found: Found,
+}
+
+impl Inspected {
+    /// What is missing of all that the manifest and the log refer to.
+    pub(crate) fn missing(&self) -> Vec<Error> {
+        let mut missing = self.parts.missing_files(&self.found);
+        missing.extend(self.parts.missing_segments());
+        missing
+    }
+}
+
 /// Reads the store in `path` without changing it.
-pub(crate) fn verify(path: &Path, config: Config, environment: Environment) -> Result<Verified> {
+pub(crate) fn inspect(
+    path: &Path,
+    config: Config,
+    environment: Environment,
+    work: Arc<dyn Wakes>,
+) -> Result<Inspected> {
     config.check()?;
     let directory = Directory::new(environment.fs.clone(), path);
     let lock = take_lock(&directory)?;
@@ -93,19 +125,19 @@ pub(crate) fn verify(path: &Path, config: Config, environment: Environment) -> R
         directory,
         store_id,
         lock,
+        work,
     };
-    let store = Arc::new(recovery.build(state)?);
+    let parts = recovery.build(state)?;
     // A replay ends at the first damage; each segment by itself shows the others.
-    let mut log: Vec<Error> = log.err().into_iter().chain(store.log_damages()).collect();
-    if log.is_empty() {
-        log.extend(store.replay().err());
+    let mut damages: Vec<Error> = log.err().into_iter().chain(parts.log_damages()).collect();
+    if damages.is_empty() {
+        damages.extend(parts.replay().err());
     }
-    let mut verified = crate::verify::verify(&store);
-    verified.damages.extend(log);
-    verified.damages.extend(store.missing_files(&found));
-    verified.damages.extend(store.missing_segments());
-    store.mark_closed();
-    Ok(verified)
+    Ok(Inspected {
+        parts,
+        damages,
+        found,
+    })
 }
 
 /// What lies in the directory.
@@ -211,7 +243,7 @@ fn refuse_unknown_wals(
         let unknown = kind == FileKind::Wal && number >= state.next_file;
         if unknown && !state.wals.contains_key(&number) {
             let file = directory.open(FileName::Numbered(kind, number))?;
-            if log::is_in_use(&file, store, number)? {
+            if reader::is_in_use(&file, store, number)? {
                 return Err(file.corrupt(
                     HEADER_BYTES,
                     "the manifest does not list this segment, which holds records",
@@ -252,10 +284,11 @@ struct Recovery {
     directory: Directory,
     store_id: u128,
     lock: Box<dyn LockGuard>,
+    work: Arc<dyn Wakes>,
 }
 
 impl Recovery {
-    fn build(self, state: State) -> Result<Store> {
+    fn build(self, state: State) -> Result<Parts> {
         let directory = self.directory;
         let room = Room::new(
             directory.clone(),
@@ -275,15 +308,14 @@ impl Recovery {
         );
         let cache = Arc::new(cache);
         let now = self.environment.clock.now();
-        let instance = INSTANCES.fetch_add(1, Ordering::Relaxed);
-        let mut trees = Vec::new();
+        let trees = Arc::<Trees>::default();
         for (&id, keyspace) in &state.keyspaces {
             let live = |(level, meta): &(u32, _)| {
                 let file = LiveFile::new(Clone::clone(meta), cache.clone());
                 (*level as usize, Arc::new(file))
             };
             let files = keyspace.files.values().map(live).collect();
-            if id as usize != trees.len() {
+            if id as usize != trees.all().len() {
                 return Err(Error::corrupt(
                     directory.path(),
                     0,
@@ -292,47 +324,66 @@ impl Recovery {
             }
             let version = Version::default().with(&[], files);
             let version = version.map_err(|number| overlap(&directory, number))?;
-            trees.push(Arc::new(Tree::new(
-                instance,
+            trees.add(Arc::new(Tree::new(
+                trees.instance(),
                 id,
                 &keyspace.name,
                 version,
                 now,
             )));
         }
+        let sealed = state.segments.clone();
         let manifest = Manifest::draft(&directory, self.store_id, config.manifest_bytes_min, state);
-        let manifest = Arc::new(Mutex::new(manifest));
+        let catalog = Arc::new(Catalog::new(manifest));
         let health = Arc::new(Health::default());
-        let value_log = ValueLog::new(
+        health.add(self.work.clone());
+        let value_log = Arc::new(ValueLog::new(
             directory.clone(),
             self.store_id,
             &config,
             cache.clone(),
-            manifest.clone(),
+            catalog.clone(),
+            sealed,
             health.clone(),
-        );
-        Ok(Store::new(Parts {
+        ));
+        let (config, snapshots, reserve) = (Arc::new(config), Arc::default(), Arc::new(room));
+        let log = CommitLog::new(CommitParts {
+            config: Arc::clone(&config),
+            background: self.environment.background,
+            clock: self.environment.clock.clone(),
+            directory: directory.clone(),
+            store_id: self.store_id,
+            edits: catalog.clone(),
+            value_log: value_log.clone(),
+            health: health.clone(),
+            trees: trees.clone(),
+            snapshots: Arc::clone(&snapshots),
+            reserve: Arc::clone(&reserve),
+            work: self.work,
+        });
+        Ok(Parts {
             config,
             background: self.environment.background,
             clock: self.environment.clock,
-            room: Arc::new(room),
             directory,
             store_id: self.store_id,
             cache,
-            manifest,
-            value_log: Arc::new(value_log),
+            catalog,
+            value_log,
             trees,
-            instance,
+            snapshots,
+            log: Arc::new(log),
+            reserve,
             health,
-            lock: self.lock,
-        }))
+            lock: Mutex::new(Some(self.lock)),
+        })
     }
 }
 
-impl Store {
+impl Parts {
     /// Files that the manifest lists and that are not there.
     fn missing_files(&self, found: &Found) -> Vec<Error> {
-        let state = &lock(&self.manifest).state;
+        let state = &self.catalog.lock().state;
         let files = state
             .keyspaces
             .values()
@@ -351,7 +402,7 @@ impl Store {
 
     /// Segments that a value lies in and that are not there.
     fn missing_segments(&self) -> Vec<Error> {
-        let references = self.value_references();
+        let references = self.trees.value_references();
         let missing = references
             .keys()
             .filter_map(|&number| self.value_log.contains(number).err());
@@ -361,7 +412,7 @@ impl Store {
     /// Writes the manifest of this process, and removes what neither it nor the one before it refers to. Where there is no room
     /// for it the one before it stays in force, with all that it refers to.
     fn begin_manifest(&self, found: &Found) -> Result<()> {
-        let write = || lock(&self.manifest).write_new();
+        let write = || self.catalog.lock().write_new();
         let is_full = |written: &Result<()>| {
             found.has_current && matches!(written, Err(Error::NoSpace { .. }))
         };
@@ -386,7 +437,7 @@ impl Store {
 
     /// Removes those of the files that nothing refers to. One that cannot be removed is left for the next time.
     fn remove_orphans(&self, found: &Found, which: impl Fn(&FileName) -> bool) {
-        let manifest = lock(&self.manifest);
+        let manifest = self.catalog.lock();
         let state = &manifest.state;
         let is_live = |name: &FileName| match name {
             FileName::Numbered(FileKind::Wal, number) => state.wals.contains_key(number),

@@ -5,14 +5,19 @@
 
 use crate::base::config::Background;
 use crate::base::key::{Kind, SequenceNumber};
-use crate::fs::files::{FileKind, FileName, HEADER_BYTES, OpenFile};
-use crate::tree::version::WalMeta;
-use crate::values::{ValuePointer, ValueReader};
-use crate::work::store::{Store, lock};
-use crate::write::batch::{Change, Changes};
+use crate::catalog::parts::Parts;
+use crate::format::change::{Change, Changes};
+use crate::format::edit::WalMeta;
+use crate::format::frame::{BEGINNING_DAMAGED, DAMAGED, Frame};
+use crate::format::header::HEADER_BYTES;
+use crate::format::pointer::ValuePointer;
+use crate::fs::directory::OpenFile;
+use crate::fs::name::{FileKind, FileName};
+use crate::values::ValueReader;
 use crate::write::commit::Applied;
+use crate::write::log::reader;
+use crate::write::log::reader::{Segment, Torn};
 use crate::write::log::segments::Used;
-use crate::write::log::{self, Frame, Segment, Torn};
 use crate::{Error, Result};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc::{Sender, channel, sync_channel};
@@ -41,10 +46,10 @@ struct Checked {
     with_values: Result<Vec<usize>>,
 }
 
-impl Store {
+impl Parts {
     /// Applies the log to the memtables, and notes in the manifest's state where each segment ends.
     pub(crate) fn replay(&self) -> Result<Replayed> {
-        let wals = std::mem::take(&mut lock(&self.manifest).state.wals);
+        let wals = std::mem::take(&mut self.catalog.lock().state.wals);
         let (give_back, used) = channel();
         let read = move |(&number, meta): (&u64, &WalMeta)| {
             // The memory of a segment that has been applied is mapped already.
@@ -66,7 +71,7 @@ impl Store {
 
     /// What is wrong with the segments of the log, each by itself.
     pub(crate) fn log_damages(&self) -> Vec<Error> {
-        let wals = lock(&self.manifest).state.wals.clone();
+        let wals = self.catalog.lock().state.wals.clone();
         let read = |(number, meta): (u64, WalMeta)| {
             let read = self.read_wal(number, &meta, Vec::new());
             match read {
@@ -80,7 +85,7 @@ impl Store {
 
     /// Reads a segment, makes it durable, and checks its frames; `None` if it was not in use.
     fn read_wal(&self, number: u64, meta: &WalMeta, bytes: Vec<u8>) -> Result<Option<Checked>> {
-        let read = log::read(&self.directory, self.store_id, number, meta.end, bytes)?;
+        let read = reader::read(&self.directory, self.store_id, number, meta.end, bytes)?;
         let durable_end = meta.end.unwrap_or(meta.durable);
         let Some(segment) = read else {
             if durable_end == 0 {
@@ -88,13 +93,13 @@ impl Store {
             }
             let name = FileName::Numbered(FileKind::Wal, number);
             let path = self.directory.path_of(name);
-            return Err(Error::corrupt(&path, HEADER_BYTES, log::BEGINNING_DAMAGED));
+            return Err(Error::corrupt(&path, HEADER_BYTES, BEGINNING_DAMAGED));
         };
         if segment.end < durable_end {
             return Err(segment.damaged());
         }
         segment.file.sync()?;
-        let keyspaces = self.trees().len();
+        let keyspaces = self.trees.all().len();
         Ok(Some(Checked {
             with_values: check_frames(&segment, keyspaces),
             durable: segment.durable.max(match durable_end {
@@ -139,10 +144,11 @@ impl Store {
     }
 
     fn note_replayed(&self, segment: &Segment, end: u64) {
-        let state = &mut lock(&self.manifest).state;
+        let state = &mut self.catalog.lock().state;
         state.wals.insert(segment.number, WalMeta::ended(end));
-        self.with_log(|log| log.previous = (segment.number, end));
-        self.commit.segments.add(Used {
+        self.log
+            .with_log(|log| log.previous = (segment.number, end));
+        self.log.segments().add(Used {
             number: segment.number,
             base: segment.beginning.base,
             bytes: end,
@@ -176,7 +182,7 @@ impl Store {
 
 /// A replay under way.
 struct Replay<'a> {
-    store: &'a Store,
+    store: &'a Parts,
     /// The segments that the manifest lists.
     listed: &'a BTreeMap<u64, WalMeta>,
     /// By keyspace: up to where it is in SSTables.
@@ -195,8 +201,8 @@ struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    fn begin(store: &'a Store, listed: &'a BTreeMap<u64, WalMeta>) -> Replay<'a> {
-        let manifest = lock(&store.manifest);
+    fn begin(store: &'a Parts, listed: &'a BTreeMap<u64, WalMeta>) -> Replay<'a> {
+        let manifest = store.catalog.lock();
         let last = manifest.state.last_sequence;
         let keyspaces = manifest.state.keyspaces.values();
         store.snapshots.publish(last);
@@ -284,14 +290,17 @@ impl<'a> Replay<'a> {
             changes.filter(|(sequence, change)| *sequence > flushed[change.keyspace() as usize]);
         let upto = segment.last_sequence;
         // Those that are full are sealed at the end.
-        let _full = self.store.apply_changes(unflushed, upto, Applied::Again);
+        let _full = self
+            .store
+            .log
+            .apply_changes(unflushed, upto, Applied::Again);
         self.last = last;
     }
 
     fn finish(self) -> Result<Replayed> {
         if let Some((_, end, last, file)) = self.previous {
             if self.durable > last {
-                return Err(file.corrupt(end, log::DAMAGED));
+                return Err(file.corrupt(end, DAMAGED));
             }
             // What an SSTable holds was durable in the log first: a log that ends before it has been cut short.
             if last < self.in_sstables {
@@ -303,23 +312,23 @@ impl<'a> Replay<'a> {
         {
             let directory = &self.store.directory;
             let path = directory.path_of(FileName::Numbered(FileKind::Wal, first));
-            return Err(Error::corrupt(&path, HEADER_BYTES, log::BEGINNING_DAMAGED));
+            return Err(Error::corrupt(&path, HEADER_BYTES, BEGINNING_DAMAGED));
         }
         for (file, offset, torn) in &self.torn {
             torn.warn(file, *offset);
         }
         let store = self.store;
-        for tree in store.trees() {
+        for tree in store.trees.all() {
             let active = &tree.view().active;
             let is_large = active.bytes() >= tree.memtable_bytes_max(&store.config);
             // Scans have to step over what a deletion covers in its own memtable.
             if is_large || active.has_range_tombstones() {
-                store.seal(&tree);
+                store.log.seal(&tree);
             }
         }
-        lock(&store.manifest).state.last_sequence = self.last;
-        store.with_log(|log| log.last_sequence = self.last);
-        store.sync.start(self.last);
+        store.catalog.lock().state.last_sequence = self.last;
+        store.log.with_log(|log| log.last_sequence = self.last);
+        store.log.sync().start(self.last);
         Ok(self.replayed)
     }
 }

@@ -6,7 +6,7 @@
 )]
 
 use super::File;
-use super::disk::{DiskFile, WRITE_BYTES};
+use super::disk_file::{DiskFile, WRITE_BYTES};
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};

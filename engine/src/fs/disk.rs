@@ -12,13 +12,10 @@ compile_error!(
 
 #[cfg(target_os = "linux")]
 use super::Space;
+use super::disk_file::{DiskFile, WRITE_BYTES};
 use super::{Clock, File, Fs, Lock, LockGuard, LogWrites};
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-#[cfg(target_os = "linux")]
-use std::num::NonZeroU64;
-#[cfg(target_os = "linux")]
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -232,23 +229,6 @@ fn open(path: &Path) -> io::Result<fs::File> {
     patiently(|| fs::File::open(path))
 }
 
-/// A file, and how many bytes are written to it by one call at most.
-#[derive(Debug)]
-pub(super) struct DiskFile {
-    pub(super) file: fs::File,
-    write_bytes: usize,
-}
-
-impl DiskFile {
-    pub(super) fn new(file: fs::File, write_bytes: usize) -> DiskFile {
-        DiskFile { file, write_bytes }
-    }
-}
-
-/// Linux takes pages of the length of a write, and long ones are seldom at hand: 256 MiB in pieces of 64 KiB go to the page
-/// cache of an ext4 at 1.7 to 3 GB/s, in pieces of 1 MiB at 0.4 to 5.
-pub(super) const WRITE_BYTES: usize = 64 << 10;
-
 /// For files that are read here and there: in pages of this length, which a write has to begin with, what is read is found in
 /// three quarters of the time that it takes in those of [`WRITE_BYTES`].
 const LONG_WRITE_BYTES: usize = 256 << 10;
@@ -257,59 +237,6 @@ const LONG_WRITE_BYTES: usize = 256 << 10;
 /// mapping once instead of every 4 KiB. The price is that a sync writes 16 KiB for a row that came alone.
 #[cfg(target_os = "linux")]
 const LOG_WRITE_BYTES: usize = 16 << 10;
-
-impl File for DiskFile {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        std::os::unix::fs::FileExt::read_at(&self.file, buffer, offset)
-    }
-
-    #[cfg(target_os = "linux")]
-    fn read_around_at(
-        &self,
-        buffer: &mut [u8],
-        offset: u64,
-        around: &dyn Fn() -> Option<Range<u64>>,
-    ) -> io::Result<usize> {
-        use rustix::fs::{Advice, fadvise};
-        use rustix::io::{Errno, ReadWriteFlags, preadv2};
-        let buffers = &mut [io::IoSliceMut::new(buffer)];
-        match preadv2(&self.file, buffers, offset, ReadWriteFlags::NOWAIT) {
-            Ok(read) => return Ok(read),
-            Err(Errno::AGAIN) => {
-                if let Some(around) = around() {
-                    let length = NonZeroU64::new(around.end.saturating_sub(around.start));
-                    // What comes of it, the read that follows tells.
-                    let _ = fadvise(&self.file, around.start, length, Advice::WillNeed);
-                }
-            }
-            // Not every file system can tell.
-            Err(_) => {}
-        }
-        self.read_at(buffer, offset)
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        let pieces = (offset..)
-            .step_by(self.write_bytes)
-            .zip(bytes.chunks(self.write_bytes));
-        for (offset, piece) in pieces {
-            std::os::unix::fs::FileExt::write_all_at(&self.file, piece, offset)?;
-        }
-        Ok(())
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
-    }
-
-    fn length(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len())
-    }
-
-    fn set_length(&self, length: u64) -> io::Result<()> {
-        self.file.set_len(length)
-    }
-}
 
 /// Writes zeros behind what is there, up to `length`.
 #[cfg(target_os = "linux")]

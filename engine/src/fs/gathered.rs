@@ -162,7 +162,7 @@ impl Drop for GatheredFile {
     reason = "part of the seam that the rest of the engine goes through"
 )]
 mod tests {
-    use super::super::disk::DiskFile;
+    use super::super::disk_file::DiskFile;
     use super::super::{DiskFs, Fs, LogWrites};
     use super::*;
     use proptest::prelude::*;

@@ -5,16 +5,20 @@
 
 #[cfg(target_os = "linux")]
 mod direct;
+pub(crate) mod directory;
 mod disk;
+mod disk_file;
+pub(crate) mod environment;
 mod fault;
-pub(crate) mod files;
 #[cfg(target_os = "linux")]
 mod gathered;
+pub(crate) mod ids;
 #[cfg(target_os = "linux")]
 mod large;
 #[cfg(target_os = "linux")]
 mod map;
 mod memory;
+pub(crate) mod name;
 mod pages;
 pub(crate) mod reserve;
 
@@ -24,17 +28,14 @@ pub use fault::{Failure, Fault, FaultFs, Operation};
 pub use memory::{Keep, MemoryFs};
 pub(crate) use pages::{PAGE_BYTES, PageBuffer};
 
+use crate::base::mutex::lock;
 use std::fmt::Debug;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A file system, as far as the engine needs one. All calls block.
 pub trait Fs: Send + Sync + Debug {

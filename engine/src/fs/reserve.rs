@@ -5,7 +5,7 @@
 //! background, take what there is.
 
 use crate::fs::Space;
-use crate::fs::files::Directory;
+use crate::fs::directory::Directory;
 use crate::{Error, Result};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -104,7 +104,7 @@ impl Room {
 mod tests {
     use super::*;
     use crate::fs::MemoryFs;
-    use crate::fs::files::{FileKind, FileName};
+    use crate::fs::name::{FileKind, FileName};
     use std::sync::Arc;
 
     #[test]

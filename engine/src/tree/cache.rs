@@ -3,8 +3,9 @@
 //! block.
 
 use crate::Result;
-use crate::fs::files::{Directory, FileKind, FileName, OpenFile};
-use crate::work::store::lock;
+use crate::base::mutex::lock;
+use crate::fs::directory::{Directory, OpenFile};
+use crate::fs::name::{FileKind, FileName};
 use bytes::Bytes;
 use quick_cache::Weighter;
 use std::path::PathBuf;

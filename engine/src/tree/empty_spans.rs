@@ -8,7 +8,7 @@
 //! been applied since its sequence number; known gaps do not overlap.
 
 use crate::base::key::SequenceNumber;
-use crate::work::store::lock;
+use crate::base::mutex::lock;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Mutex;

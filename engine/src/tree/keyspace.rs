@@ -1,11 +1,11 @@
 //! Keyspace: a named LSM tree; all share WAL, manifest, cache and background work.
 
 use crate::base::codec::hash;
+use crate::base::config::Compression;
 use crate::base::key::{Entry, SequenceNumber};
 use crate::tree::cache::Cache;
 use crate::tree::empty_spans::Gaps;
 use crate::tree::memtable::Memtable;
-use crate::tree::sstable::Compression;
 use crate::tree::version::{Version, file_of};
 use crate::{Config, KeyspaceOptions, Result};
 use arc_swap::{ArcSwap, Guard};

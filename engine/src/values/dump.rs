@@ -3,9 +3,9 @@
 use super::{CHUNK_BYTES_MAX, CHUNK_HEADER_BYTES};
 use crate::Result;
 use crate::base::codec::checksum;
-use crate::dump::Dump;
+use crate::format::dump::Dump;
+use crate::format::header::HEADER_BYTES;
 use crate::fs::PAGE_BYTES;
-use crate::fs::files::HEADER_BYTES;
 
 pub(crate) fn dump(dump: &mut Dump<'_>, number: u64) -> Result<()> {
     let mut offset = HEADER_BYTES;

@@ -5,8 +5,8 @@
 
 use super::{ValueLog, lock};
 use crate::Result;
-use crate::fs::files::{FileKind, FileName};
-use crate::tree::version::{Field, VersionEdit};
+use crate::format::edit::Field;
+use crate::fs::name::{FileKind, FileName};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
@@ -78,7 +78,7 @@ impl ValueLog {
         if doomed.is_empty() {
             return Ok(0);
         }
-        if let Err(error) = lock(&self.manifest).append(VersionEdit { fields }) {
+        if let Err(error) = self.edits.append(fields) {
             let mut segments = lock(&self.segments);
             for (number, meta) in doomed {
                 segments.sealed.insert(number, meta);

@@ -18,104 +18,27 @@ pub(crate) use dump::dump;
 pub use reader::ValueReader;
 pub use writer::{LargeValue, UnwrittenChunk, ValueWriter, WrittenChunk};
 
-use crate::base::codec::{Decoder, put_varint};
+use crate::base::config::{CHUNK_BYTES_MAX, CHUNK_HEADER_BYTES};
 use crate::base::health::Health;
-use crate::catalog::manifest::Manifest;
-use crate::fs::files::{
-    Directory, FileKind, FileName, HEADER_BYTES, OpenFile, check_header, encode_header,
-};
+use crate::base::mutex::lock;
+use crate::format::edit::{EditLog, Field, SegmentMeta};
+use crate::format::header::{HEADER_BYTES, check_header, encode_header};
+use crate::format::pointer::{Extent, ValuePointer};
+use crate::fs::directory::{Directory, OpenFile};
+use crate::fs::name::{FileKind, FileName};
 use crate::fs::{PAGE_BYTES, PageBuffer};
 use crate::tree::cache::Cache;
-use crate::tree::version::{Field, SegmentMeta, VersionEdit};
 use crate::{Config, Error, Result};
 use crossbeam_queue::ArrayQueue;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// Bytes before the payload of a chunk.
-pub(crate) const CHUNK_HEADER_BYTES: usize = 12;
-/// Largest chunk that a pointer may name; what a reader allocates is bounded by it.
-pub(crate) const CHUNK_BYTES_MAX: u64 = 16 << 20;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Segments that take appends at once: a file system lets only one thread at a time write to a file.
 const ACTIVE_MAX: usize = 4;
 
 /// Buffers of a chunk record that are kept while nobody uses them.
 const BUFFERS_MAX: usize = 8;
-
-/// A stretch of chunk records of one value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Extent {
-    pub(crate) segment: u64,
-    /// Where the first chunk record starts.
-    pub(crate) offset: u64,
-    /// Bytes of the value in the extent.
-    pub(crate) length: u64,
-}
-
-/// Where a value lies; what SSTables and the WAL hold in its place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ValuePointer {
-    pub(crate) chunk_bytes: u64,
-    pub(crate) length: u64,
-    pub(crate) extents: Vec<Extent>,
-}
-
-impl ValuePointer {
-    /// Chunk length, length, count of extents; per extent segment, offset, length: all varints.
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        put_varint(&mut out, self.chunk_bytes);
-        put_varint(&mut out, self.length);
-        put_varint(&mut out, self.extents.len() as u64);
-        for extent in &self.extents {
-            put_varint(&mut out, extent.segment);
-            put_varint(&mut out, extent.offset);
-            put_varint(&mut out, extent.length);
-        }
-        out
-    }
-
-    /// `None` if the bytes are not a pointer whose extents add up.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<ValuePointer> {
-        let mut decoder = Decoder::new(bytes);
-        let chunk_bytes = decoder
-            .varint()
-            .filter(|bytes| (1..=CHUNK_BYTES_MAX).contains(bytes))?;
-        let length = decoder.varint().filter(|length| *length < 1 << 48)?;
-        let mut extents = Vec::new();
-        let mut left = length;
-        for _ in 0..decoder.length()? {
-            let extent = Extent {
-                segment: decoder.varint()?,
-                offset: decoder.varint().filter(|offset| *offset < 1 << 48)?,
-                length: decoder.varint()?,
-            };
-            left = left.checked_sub(extent.length)?;
-            let whole_chunks = left == 0 || extent.length.is_multiple_of(chunk_bytes);
-            if extent.length == 0 || !whole_chunks {
-                return None;
-            }
-            extents.push(extent);
-        }
-        (decoder.is_empty() && left == 0).then_some(ValuePointer {
-            chunk_bytes,
-            length,
-            extents,
-        })
-    }
-
-    /// For each extent its segment and the bytes it takes there.
-    pub(crate) fn references(&self) -> impl Iterator<Item = (u64, u64)> {
-        let chunk_bytes = self.chunk_bytes;
-        let taken = move |extent: &Extent| {
-            let headers = extent.length.div_ceil(chunk_bytes) * CHUNK_HEADER_BYTES as u64;
-            (extent.segment, extent.length.saturating_add(headers))
-        };
-        self.extents.iter().map(taken)
-    }
-}
 
 /// A place for chunk records, to be written there and settled.
 #[derive(Debug)]
@@ -242,7 +165,7 @@ pub(crate) struct ValueLog {
     segment_bytes: u64,
     /// Keeps small values that are read.
     cache: Arc<Cache>,
-    manifest: Arc<Mutex<Manifest>>,
+    edits: Arc<dyn EditLog>,
     segments: Mutex<Segments>,
     /// Held while a segment is made.
     making: Mutex<()>,
@@ -284,20 +207,16 @@ fn filler_bytes(end: u64) -> u64 {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl ValueLog {
     pub(crate) fn new(
         directory: Directory,
         store: u128,
         config: &Config,
         cache: Arc<Cache>,
-        manifest: Arc<Mutex<Manifest>>,
+        edits: Arc<dyn EditLog>,
+        sealed: BTreeMap<u64, SegmentMeta>,
         health: Arc<Health>,
     ) -> ValueLog {
-        let sealed = lock(&manifest).state.segments.clone();
         let pins = sealed
             .keys()
             .map(|&number| (number, Arc::default()))
@@ -309,7 +228,7 @@ impl ValueLog {
             buffers: ArrayQueue::new(BUFFERS_MAX),
             segment_bytes: config.value_segment_bytes,
             cache,
-            manifest,
+            edits,
             making: Mutex::default(),
             segments: Mutex::new(Segments {
                 active: Vec::new(),
@@ -400,7 +319,7 @@ impl ValueLog {
 
     /// A new segment, durable with its name, so that a synced chunk is never in a file without one.
     fn create_segment(&self) -> Result<Writable> {
-        let number = lock(&self.manifest).next_file();
+        let number = self.edits.next_file();
         let name = FileName::Numbered(FileKind::ValueLog, number);
         let header = encode_header(FileKind::ValueLog, self.store, number);
         let file = self.directory.create_large(name)?;
@@ -618,7 +537,7 @@ impl ValueLog {
             };
             let meta = SegmentMeta { size, checksum };
             let fields = vec![Field::AddSegment(segment.number, meta)];
-            lock(&self.manifest).append(VersionEdit { fields })?;
+            self.edits.append(fields)?;
             let mut segments = lock(&self.segments);
             segments
                 .retiring

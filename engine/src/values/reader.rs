@@ -1,8 +1,11 @@
 //! ValueReader: reads any part of a value, touching only the chunks it needs.
 
-use super::{CHUNK_HEADER_BYTES, Extent, Pin, ValueLog, ValuePointer, lock};
+use super::{Pin, ValueLog};
 use crate::Result;
 use crate::base::codec::checksum;
+use crate::base::config::CHUNK_HEADER_BYTES;
+use crate::base::mutex::lock;
+use crate::format::pointer::{Extent, ValuePointer};
 use bytes::Bytes;
 use std::sync::{Arc, Mutex};
 

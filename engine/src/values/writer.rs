@@ -1,7 +1,9 @@
 //! ValueWriter: streams a value into the value log, a chunk at a time.
 
-use super::{CHUNK_HEADER_BYTES, Extent, Pin, Place, ValueLog, ValuePointer, filler_bytes};
+use super::{Pin, Place, ValueLog, filler_bytes};
 use crate::base::codec::checksum;
+use crate::base::config::CHUNK_HEADER_BYTES;
+use crate::format::pointer::{Extent, ValuePointer};
 use crate::fs::reserve::Room;
 use crate::fs::{PAGE_BYTES, PageBuffer};
 use crate::{Error, Result};

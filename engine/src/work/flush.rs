@@ -3,17 +3,20 @@
 //! Order: the log is synced up to the memtable's last change (else a power cut could keep these changes and lose older
 //! ones of other keyspaces), the SSTable is synced, then the manifest names it and lets the log go.
 
+use crate::base::config::Compression;
+use crate::base::counter::count;
 use crate::catalog::manifest::Manifest;
 use crate::catalog::recovery::overlap;
-use crate::fs::files::{FileKind, FileName};
-use crate::stats::count;
+use crate::format::edit::{Field, FileMeta, VersionEdit};
+use crate::fs::name::{FileKind, FileName};
 use crate::tree::keyspace::{Tree, View};
+use crate::tree::live_file::LiveFile;
 use crate::tree::memtable::Memtable;
-use crate::tree::range_tombstones::Fragment;
-use crate::tree::sstable::{Compression, SstableOptions, SstableWriter};
-use crate::tree::version::{Field, FileMeta, LiveFile, Version, VersionEdit};
-use crate::work::compaction::Retention;
-use crate::work::store::{Store, lock};
+use crate::tree::range_tombstones::Covering;
+use crate::tree::retention::Retention;
+use crate::tree::sstable::{SstableOptions, SstableWriter};
+use crate::tree::version::Version;
+use crate::work::Work;
 use crate::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,18 +30,18 @@ const CROSSED_BYTES_MIN: u64 = 1 << 20;
 /// microsecond; a flush, and the merges behind it, some hundreds of times as long, which they take in quiet moments only.
 const CROSSING_BYTES: u64 = 4 << 10;
 
-impl Store {
+impl Work {
     /// Seals active memtables that hide older data for too long (sooner when space is short), that hold much in the value
     /// log, that keep the log from being removed, or that scans pay for.
     pub(crate) fn seal_aged(&self) {
-        let trees = self.trees();
+        let trees = self.parts.trees.all();
         let aged: Vec<_> = trees.iter().filter(|tree| self.is_aged(tree)).collect();
         if aged.is_empty() {
             return;
         }
-        self.with_log(|_| {
+        self.parts.log.with_log(|_| {
             for tree in aged {
-                tree.seal(self.clock.now());
+                tree.seal(self.parts.clock.now());
             }
         });
     }
@@ -49,21 +52,26 @@ impl Store {
             return false;
         }
         let summary = view.active.summary();
-        let age = self.clock.now().saturating_sub(summary.created);
+        let age = self.parts.clock.now().saturating_sub(summary.created);
         let hides_files = (summary.deletions > 0 || summary.value_bytes > 0)
             && view.version.files().next().is_some();
         // A row that another one replaced lets go of its value; one in a deleted range does so when it is flushed.
         let hides_values = summary.value_bytes > 0 && view.active.has_range_tombstones();
         let is_old = |seconds| age >= Duration::from_secs(seconds);
         let awaited = || {
-            let seconds = self.config.memtable_seconds_max;
-            is_old(seconds) || (is_old(seconds.min(SHORT_SECONDS)) && self.room.is_short())
+            let seconds = self.parts.config.memtable_seconds_max;
+            is_old(seconds) || (is_old(seconds.min(SHORT_SECONDS)) && self.parts.reserve.is_short())
         };
-        let pins_log = summary
-            .first_sequence
-            .is_some_and(|first| first <= self.commit.segments.limit(self.config.wal_bytes_max));
+        let pins_log = summary.first_sequence.is_some_and(|first| {
+            first
+                <= self
+                    .parts
+                    .log
+                    .segments()
+                    .limit(self.parts.config.wal_bytes_max)
+        });
         ((hides_files || hides_values) && awaited())
-            || summary.value_bytes > self.config.value_segment_bytes
+            || summary.value_bytes > self.parts.config.value_segment_bytes
             || pins_log
             || self.is_read_across(&view)
     }
@@ -79,7 +87,7 @@ impl Store {
     /// Flushes the oldest sealed memtable of any keyspace. Answers whether there was one. Called under `flushing`.
     pub(crate) fn flush_one(&self) -> Result<bool> {
         let oldest = |tree: Arc<Tree>| Some((tree.view().sealed.last()?.clone(), tree));
-        let pending = self.trees().into_iter().filter_map(oldest);
+        let pending = self.parts.trees.all().into_iter().filter_map(oldest);
         let Some((memtable, tree)) =
             pending.min_by_key(|(memtable, _)| memtable.summary().first_sequence)
         else {
@@ -90,18 +98,20 @@ impl Store {
     }
 
     fn flush(&self, tree: &Tree, memtable: &Arc<Memtable>) -> Result<()> {
-        let started = self.clock.now();
+        let started = self.parts.clock.now();
         let summary = memtable.summary();
-        if !self.is_in_memory() {
-            self.sync_through(summary.last_sequence)?;
-            self.value_log
+        if !self.parts.is_in_memory() {
+            self.parts.log.sync().sync_through(summary.last_sequence)?;
+            self.parts
+                .value_log
                 .sync()
-                .inspect_err(|error| self.fail(error))?;
+                .inspect_err(|error| self.parts.health.fail(error))?;
         }
         let meta = self.write_memtable(tree, memtable)?;
         let (size, entries) = (meta.size, meta.entries);
         self.install_flush(tree, memtable, meta)?;
-        self.room
+        self.parts
+            .reserve
             .memtable_bytes
             .fetch_sub(memtable.bytes(), Ordering::Relaxed);
         self.note_versions();
@@ -111,7 +121,7 @@ impl Store {
             keyspace = &*tree.name,
             entries,
             bytes = size,
-            milliseconds = self.clock.now().saturating_sub(started).as_millis() as u64,
+            milliseconds = self.parts.clock.now().saturating_sub(started).as_millis() as u64,
             "flushed a memtable"
         );
         Ok(())
@@ -119,10 +129,10 @@ impl Store {
 
     /// Writes the SSTable of a memtable; the name is durable too.
     fn write_memtable(&self, tree: &Tree, memtable: &Memtable) -> Result<FileMeta> {
-        let number = lock(&self.manifest).next_file();
+        let number = self.parts.catalog.lock().next_file();
         let written = self
             .write_level0(tree, number, memtable)
-            .and_then(|meta| self.directory.sync().map(|()| meta));
+            .and_then(|meta| self.parts.directory.sync().map(|()| meta));
         if written.is_err() {
             self.remove_sstable(number);
         }
@@ -130,12 +140,13 @@ impl Store {
     }
 
     fn write_level0(&self, tree: &Tree, number: u64, memtable: &Memtable) -> Result<FileMeta> {
-        let retention = Retention::new(self.snapshots.boundaries());
+        let retention = Retention::new(self.parts.snapshots.boundaries());
         let options = SstableOptions {
-            block_bytes: tree.block_bytes(&self.config),
+            block_bytes: tree.block_bytes(&self.parts.config),
             compression: tree.compression().unwrap_or(Compression::Lz4),
         };
-        let mut writer = SstableWriter::create(&self.directory, self.store_id, number, options)?;
+        let mut writer =
+            SstableWriter::create(&self.parts.directory, self.parts.store_id, number, options)?;
         let fragments = memtable.fragments();
         let mut covering = Covering::new(&fragments);
         memtable.for_each(|key, versions| {
@@ -157,22 +168,22 @@ impl Store {
 
     fn install_flush(&self, tree: &Tree, memtable: &Arc<Memtable>, meta: FileMeta) -> Result<()> {
         let number = meta.number;
-        let file = Arc::new(LiveFile::new(meta.clone(), self.cache.clone()));
+        let file = Arc::new(LiveFile::new(meta.clone(), self.parts.cache.clone()));
         file.warm();
-        let mut manifest = lock(&self.manifest);
+        let mut manifest = self.parts.catalog.lock();
         let summary = memtable.summary();
         let unneeded = self.unneeded_wals(memtable);
         let mut fields = vec![
             Field::AddFile(tree.id, 0, meta),
             Field::Flushed(tree.id, summary.last_sequence),
-            Field::LastSequence(self.sync.durable().max(summary.last_sequence)),
+            Field::LastSequence(self.parts.log.sync().durable().max(summary.last_sequence)),
         ];
         fields.extend(unneeded.iter().map(|&wal| Field::RemoveWal(wal)));
         let version = self.next_version(tree, &[], vec![(0, file)])?;
         self.append_or_remove(&mut manifest, VersionEdit { fields }, &[number])?;
         tree.install(version, Some(memtable));
         drop(manifest);
-        self.release_wals(&unneeded);
+        self.parts.log.segments().release_wals(&unneeded);
         Ok(())
     }
 
@@ -184,7 +195,7 @@ impl Store {
         added: Vec<(usize, Arc<LiveFile>)>,
     ) -> Result<Version> {
         let next = tree.view().version.with(removed, added);
-        next.map_err(|number| overlap(&self.directory, number))
+        next.map_err(|number| overlap(&self.parts.directory, number))
     }
 
     /// Appends an edit that adds the SSTables `added`. If the disk is full the edit is certainly not there, and neither
@@ -200,7 +211,7 @@ impl Store {
             Err(Error::NoSpace { .. }) => {
                 added.iter().for_each(|&number| self.remove_sstable(number))
             }
-            Err(error) => self.fail(error),
+            Err(error) => self.parts.health.fail(error),
             Ok(()) => {}
         }
         appended
@@ -208,6 +219,7 @@ impl Store {
 
     pub(crate) fn remove_sstable(&self, number: u64) {
         let _ = self
+            .parts
             .directory
             .remove(FileName::Numbered(FileKind::Sstable, number));
     }
@@ -222,28 +234,13 @@ impl Store {
                 .filter_map(|memtable| memtable.summary().first_sequence)
                 .min()
         };
-        let first = self.trees().into_iter().filter_map(first_needed).min();
-        self.commit.segments.unneeded(first)
-    }
-}
-
-/// Finds the fragment that holds a key, for keys that come in order.
-pub(crate) struct Covering<'a> {
-    fragments: &'a [Fragment],
-}
-
-impl<'a> Covering<'a> {
-    pub(crate) fn new(fragments: &'a [Fragment]) -> Covering<'a> {
-        Covering { fragments }
-    }
-
-    pub(crate) fn of(&mut self, key: &[u8]) -> Option<&'a Fragment> {
-        while let Some((first, rest)) = self.fragments.split_first() {
-            if crate::base::key::is_before_end(key, first.end.as_deref()) {
-                return (first.start[..] <= *key).then_some(first);
-            }
-            self.fragments = rest;
-        }
-        None
+        let first = self
+            .parts
+            .trees
+            .all()
+            .into_iter()
+            .filter_map(first_needed)
+            .min();
+        self.parts.log.segments().unneeded(first)
     }
 }

@@ -1,5 +1,104 @@
 //! Background work: scheduling, flushes, compactions, collection, pacing of writers.
+//!
+//! Locks are taken in this order: `compacting`, then `flushing`, then the log of `write/commit.rs`, then the segments of the value
+//! log, then the manifest, then the list of trees, then the view of one. None is held by readers across I/O.
 
-pub(crate) mod compaction;
-pub(crate) mod flush;
-pub(crate) mod store;
+mod collect;
+mod compaction;
+mod flush;
+mod pacing;
+pub(crate) mod scheduler;
+
+use crate::base::health::Health;
+use crate::base::mutex::lock;
+use crate::catalog::parts::Parts;
+use crate::{Error, Result};
+use pacing::Pace;
+use scheduler::{JOBS, Signal};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// How long a thread waits before it tries again what failed for lack of space, or looks at the clock.
+const RETRY: Duration = Duration::from_millis(1000);
+
+/// Over what time it is measured how much is written.
+const REST: Duration = Duration::from_millis(250);
+
+/// The background work of an open store.
+#[derive(Debug)]
+pub(crate) struct Work {
+    parts: Arc<Parts>,
+    flushing: Mutex<()>,
+    compacting: Mutex<()>,
+    compactions: AtomicUsize,
+    counters: Counters,
+    /// By [`Job`]: why it failed for lack of space, until it succeeds.
+    shortages: Mutex<[Option<Error>; JOBS]>,
+    signal: Arc<Signal>,
+    pace: Mutex<Pace>,
+}
+
+/// Counted since the store was opened.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) flushed_bytes: AtomicU64,
+    pub(crate) compacted_bytes: AtomicU64,
+    pub(crate) flushes: AtomicU64,
+    pub(crate) compactions: AtomicU64,
+}
+
+impl Work {
+    /// `signal` is what the parts were told to wake.
+    pub(crate) fn new(parts: Arc<Parts>, signal: Arc<Signal>) -> Work {
+        Work {
+            parts,
+            flushing: Mutex::default(),
+            compacting: Mutex::default(),
+            compactions: AtomicUsize::new(0),
+            counters: Counters::default(),
+            shortages: Mutex::default(),
+            signal,
+            pace: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn health(&self) -> &Health {
+        &self.parts.health
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Ends the loops of the threads.
+    pub(crate) fn close(&self) {
+        self.parts.health.close();
+        self.notify();
+        self.parts.log.sync().close();
+    }
+
+    pub(crate) fn notify(&self) {
+        self.signal.notify();
+    }
+
+    /// Makes a checkpoint in the directory at `path`. Background work waits meanwhile.
+    pub(crate) fn checkpoint(&self, path: &Path) -> Result<()> {
+        let target = self.parts.checkpoint_target(path)?;
+        // A merge may take seconds, and flushes are not to wait for it.
+        let _compacting = lock(&self.compacting);
+        let _flushing = lock(&self.flushing);
+        self.parts.checkpoint(&target)
+    }
+
+    pub(crate) fn signals(&self) -> u64 {
+        self.signal.round()
+    }
+
+    /// After every change of versions.
+    pub(crate) fn note_versions(&self) {
+        self.parts.trees.count_level0();
+        self.parts.value_log.request_collection();
+    }
+}

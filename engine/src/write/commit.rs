@@ -11,18 +11,27 @@
 //! its writers wait for does so), in the order of the sequence numbers; after a failed write or sync of the log nothing is
 //! written any more.
 
+use crate::base::counter::count;
+use crate::base::health::{Health, Wakes};
 use crate::base::key::{Kind, SEQUENCE_MAX, SequenceNumber};
-use crate::stats::count;
+use crate::base::mutex::lock;
+use crate::format::change::{Change, Changes};
+use crate::format::edit::EditLog;
+use crate::fs::Clock;
+use crate::fs::directory::Directory;
+use crate::fs::reserve::Room;
 use crate::tree::keyspace::Tree;
 use crate::tree::memtable::Memtable;
+use crate::tree::snapshots::Snapshots;
+use crate::tree::trees::Trees;
 use crate::values::Pin;
-use crate::work::store::{Store, lock};
-use crate::write::batch::{Change, Changes};
-use crate::write::log::WalWriter;
-use crate::write::log::segments::Segments;
-use crate::{Batch, Error, Result};
+use crate::values::ValueLog;
+use crate::write::durability::SharedSync;
+use crate::write::log::Log;
+use crate::write::log::segments::LogSegments;
+use crate::{Background, Batch, Config, Durability, Error, Result};
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, TryLockError};
 use std::thread::Thread;
 use std::time::Duration;
@@ -59,25 +68,134 @@ pub(crate) enum Applied {
     Again,
 }
 
-#[derive(Debug, Default)]
-pub(crate) struct Commit {
+/// The path of a write: group commit onto the log, into the memtables, and the shared syncs that make it durable.
+#[derive(Debug)]
+pub(crate) struct CommitLog {
+    config: Arc<Config>,
+    clock: Arc<dyn Clock>,
+    edits: Arc<dyn EditLog>,
+    health: Arc<Health>,
+    sync: Arc<SharedSync>,
+    segments: LogSegments,
+    counters: Counters,
+    trees: Arc<Trees>,
+    snapshots: Arc<Snapshots>,
+    reserve: Arc<Room>,
+    /// Background work, which is told of sealed memtables.
+    work: Arc<dyn Wakes>,
     queue: Mutex<VecDeque<Arc<Request>>>,
     log: Mutex<Log>,
-    pub(crate) segments: Segments,
 }
 
-/// What the leader holds.
+/// What a [`CommitLog`] is made of.
+pub(crate) struct CommitParts {
+    pub(crate) config: Arc<Config>,
+    pub(crate) background: Background,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) directory: Directory,
+    pub(crate) store_id: u128,
+    pub(crate) edits: Arc<dyn EditLog>,
+    pub(crate) value_log: Arc<ValueLog>,
+    pub(crate) health: Arc<Health>,
+    pub(crate) trees: Arc<Trees>,
+    pub(crate) snapshots: Arc<Snapshots>,
+    pub(crate) reserve: Arc<Room>,
+    pub(crate) work: Arc<dyn Wakes>,
+}
+
+/// Counted since the store was opened.
 #[derive(Debug, Default)]
-pub(crate) struct Log {
-    /// `None` until the first write, and always when the store lives in memory.
-    pub(crate) wal: Option<WalWriter>,
-    /// Number of the segment before the first of this process, and where it ends.
-    pub(crate) previous: (u64, u64),
-    pub(crate) last_sequence: SequenceNumber,
-    group: Vec<u8>,
+pub(crate) struct Counters {
+    /// Bytes of keys and values in committed batches, large values included.
+    pub(crate) put_bytes: AtomicU64,
+    pub(crate) logged_bytes: AtomicU64,
 }
 
-impl Store {
+impl CommitLog {
+    pub(crate) fn new(parts: CommitParts) -> CommitLog {
+        let sync = Arc::new(SharedSync::new(
+            parts.config.clone(),
+            parts.background,
+            parts.clock.clone(),
+            parts.value_log,
+            parts.health.clone(),
+        ));
+        parts.health.add(sync.clone());
+        let segments = LogSegments::new(
+            parts.config.clone(),
+            parts.background,
+            parts.directory,
+            parts.store_id,
+            parts.edits.clone(),
+            parts.health.clone(),
+            sync.clone(),
+        );
+        CommitLog {
+            config: parts.config,
+            clock: parts.clock,
+            edits: parts.edits,
+            health: parts.health,
+            sync,
+            segments,
+            counters: Counters::default(),
+            trees: parts.trees,
+            snapshots: parts.snapshots,
+            reserve: parts.reserve,
+            work: parts.work,
+            queue: Mutex::default(),
+            log: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    pub(crate) fn segments(&self) -> &LogSegments {
+        &self.segments
+    }
+
+    pub(crate) fn sync(&self) -> &Arc<SharedSync> {
+        &self.sync
+    }
+
+    fn is_in_memory(&self) -> bool {
+        self.config.durability == Durability::Memory
+    }
+
+    /// As [`SharedSync::sync_all`], and notes in the manifest how far the log is durable: damage to it before that is never taken for
+    /// a torn tail. Frames say the same of the frames before them, but nothing follows the last one before a rest.
+    pub(crate) fn sync_and_mark(&self) -> Result<()> {
+        let (target, (number, end)) = self.with_log(|log| {
+            let target = self.sync.last_appended();
+            let wal = log.wal.as_ref();
+            (
+                target,
+                wal.map_or(log.previous, |wal| (wal.number(), wal.end())),
+            )
+        });
+        self.sync.sync_through(target)?;
+        let marked = self.edits.mark_log(number, end);
+        marked.inspect_err(|error| self.health.note(error))
+    }
+
+    /// Makes the next segment if the present one is half full. Called in the background.
+    pub(crate) fn prepare_segment(&self) -> Result<()> {
+        match self.with_log(|log| self.segments.wanted_length(log)) {
+            Some(length) => self.segments.prepare(length),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes the next segment if it is overdue, or waits for whoever makes it. The caller holds no lock.
+    pub(crate) fn await_segment(&self) -> Result<()> {
+        if !self.segments.is_awaited() {
+            return Ok(());
+        }
+        self.prepare_segment()
+            .inspect_err(|error| self.health.note(error))
+    }
+
     /// Commits a batch; on return it is visible. Answers its last sequence number.
     pub(crate) fn commit(&self, batch: Batch) -> Result<SequenceNumber> {
         let request = Arc::new(Request {
@@ -89,7 +207,7 @@ impl Store {
             outcome: OnceLock::new(),
             writer: std::thread::current(),
         });
-        lock(&self.commit.queue).push_back(request.clone());
+        lock(&self.queue).push_back(request.clone());
         loop {
             self.try_to_lead()?;
             if let Some(outcome) = request.outcome.get() {
@@ -103,7 +221,7 @@ impl Store {
     /// Commits what is queued, if nobody holds the log.
     fn try_to_lead(&self) -> Result<()> {
         for _ in 0..LEAD_TRIES {
-            match self.commit.log.try_lock() {
+            match self.log.try_lock() {
                 Ok(mut log) => {
                     while let Some(group) = self.take_group() {
                         self.commit_group(&mut log, &group);
@@ -122,7 +240,7 @@ impl Store {
 
     /// To be called after the log was let go of: a batch that was queued meanwhile has no leader.
     fn wake_next_leader(&self) {
-        let next = lock(&self.commit.queue).front().cloned();
+        let next = lock(&self.queue).front().cloned();
         if let Some(request) = next {
             request.writer.unpark();
         }
@@ -130,7 +248,7 @@ impl Store {
 
     /// Does something with the log that is not a commit.
     pub(crate) fn with_log<T>(&self, act: impl FnOnce(&mut Log) -> T) -> T {
-        let done = act(&mut lock(&self.commit.log));
+        let done = act(&mut lock(&self.log));
         self.wake_next_leader();
         done
     }
@@ -140,12 +258,12 @@ impl Store {
         let error = Error::ReadOnly {
             reason: "a commit was broken off by a panic".into(),
         };
-        self.fail(&error);
+        self.health.fail(&error);
         error
     }
 
     fn take_group(&self) -> Option<Vec<Arc<Request>>> {
-        let mut queue = lock(&self.commit.queue);
+        let mut queue = lock(&self.queue);
         let mut bytes = 0;
         let fits = |request: &&Arc<Request>| {
             let before = bytes;
@@ -158,7 +276,10 @@ impl Store {
 
     fn commit_group(&self, log: &mut Log, group: &[Arc<Request>]) {
         let first = log.last_sequence + 1;
-        let logged = self.check_writable().and_then(|()| self.append(log, group));
+        let logged = self
+            .health
+            .check_writable()
+            .and_then(|()| self.append(log, group));
         if let Err(error) = logged {
             group
                 .iter()
@@ -181,7 +302,7 @@ impl Store {
             for tree in full {
                 tree.seal(self.clock.now());
             }
-            self.notify();
+            self.work.wake_everyone();
         }
         for request in group {
             answer(request, Ok(next - 1));
@@ -195,7 +316,7 @@ impl Store {
             log.last_sequence += group.iter().map(|request| request.count).sum::<u64>();
             return Ok(());
         }
-        self.provide_wal(log)?;
+        self.segments.provide_wal(log)?;
         let wal = log.wal.as_mut().expect("provide_wal left one");
         let was_half_full = wal.is_half_full();
         log.group.clear();
@@ -208,7 +329,7 @@ impl Store {
         let bytes = log.group.len() as u64;
         if let Err(error) = wal.append(&mut log.group) {
             if !matches!(error, Error::NoSpace { .. }) || wal.undo().is_err() {
-                self.fail(&error);
+                self.health.fail(&error);
             }
             return Err(error);
         }
@@ -216,11 +337,11 @@ impl Store {
         if log.group.capacity() > GROUP_BYTES_MAX {
             log.group = Vec::new();
         }
-        self.sync.appended(next - 1, &*self.clock);
+        self.sync.appended(next - 1);
         if wal.is_half_full() && !was_half_full {
             self.sync.want_segment();
         }
-        self.commit.segments.note_length(wal);
+        self.segments.note_length(wal);
         Ok(())
     }
 
@@ -233,7 +354,7 @@ impl Store {
                 end,
             } = change
             {
-                let tree = self.tree(keyspace).expect("the batch was checked");
+                let tree = self.trees.get(keyspace).expect("the batch was checked");
                 if tree.glance().active.covers_many(start, end) {
                     tree.seal(self.clock.now());
                 }
@@ -257,7 +378,10 @@ impl Store {
         let mut full = Vec::new();
         let mut changes = changes.peekable();
         while let Some(&(_, first)) = changes.peek() {
-            let tree = self.tree(first.keyspace()).expect("the batch was checked");
+            let tree = self
+                .trees
+                .get(first.keyspace())
+                .expect("the batch was checked");
             let belongs = |(_, change): &(SequenceNumber, Change<'_>)| change.keyspace() == tree.id;
             let run = std::iter::from_fn(|| changes.next_if(belongs));
             tree.gaps.begin_puts(last);
@@ -291,7 +415,9 @@ impl Store {
             Applied::Again => SEQUENCE_MAX,
         };
         let bytes = active.apply(noted, floor);
-        self.room.memtable_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.reserve
+            .memtable_bytes
+            .fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Keyspaces are sealed by who holds the log; this is for everyone else.
@@ -302,7 +428,7 @@ impl Store {
     /// Seals the keyspace that uses the most memory, unless there is a sealed memtable to flush already.
     pub(crate) fn seal_largest(&self) {
         self.with_log(|_| {
-            let trees = self.trees();
+            let trees = self.trees.all();
             if trees.iter().any(|tree| !tree.glance().sealed.is_empty()) {
                 return;
             }
@@ -348,7 +474,7 @@ mod tests {
         let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
         let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
         let other = db.keyspace("b", KeyspaceOptions::default()).unwrap();
-        let store = db.store();
+        let store = db.parts();
         let old = store.snapshots.published();
         let mut changes = Batch::new();
         batch(&mut changes, [&keyspace, &other]);

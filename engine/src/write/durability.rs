@@ -8,17 +8,18 @@
 //! after a failed sync nothing is written any more.
 
 use crate::Result;
-use crate::base::config::{Background, Durability};
+use crate::base::config::{Background, Config, Durability};
+use crate::base::counter::count;
+use crate::base::health::{Health, PanicGuard, Wakes};
 use crate::base::key::SequenceNumber;
+use crate::base::mutex::lock;
 use crate::fs::Clock;
-use crate::fs::files::OpenFile;
-use crate::stats::count;
-use crate::tree::version::{Field, VersionEdit, WalMeta};
-use crate::work::store::{PanicGuard, Store, lock};
+use crate::fs::directory::OpenFile;
+use crate::values::ValueLog;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{Thread, ThreadId};
@@ -54,9 +55,39 @@ pub(crate) enum Due {
     Rest,
 }
 
+/// What a sync of the log makes durable beside it: the values that it points to.
+pub(crate) trait Values: Send + Sync + fmt::Debug {
+    fn is_unsynced(&self) -> bool;
+    fn sync(&self) -> Result<()>;
+}
+
+impl Values for ValueLog {
+    fn is_unsynced(&self) -> bool {
+        ValueLog::is_unsynced(self)
+    }
+
+    fn sync(&self) -> Result<()> {
+        ValueLog::sync(self)
+    }
+}
+
+/// Counted since the store was opened.
+#[derive(Debug, Default)]
+pub(crate) struct SyncCounters {
+    pub(crate) syncs: AtomicU64,
+    pub(crate) stalls: AtomicU64,
+    pub(crate) stalled_microseconds: AtomicU64,
+}
+
 /// How far the log is synced, and who waits for more.
 #[derive(Debug)]
-pub(crate) struct SyncState {
+pub(crate) struct SharedSync {
+    config: Arc<Config>,
+    background: Background,
+    clock: Arc<dyn Clock>,
+    value_log: Arc<dyn Values>,
+    health: Arc<Health>,
+    counters: SyncCounters,
     progress: Mutex<Progress>,
     changed: Condvar,
     /// Notified when a sync ends.
@@ -66,8 +97,6 @@ pub(crate) struct SyncState {
     durable: AtomicU64,
     /// When the oldest change that is not durable was appended, in nanoseconds of the clock, or `NEVER`.
     oldest_unsynced: AtomicU64,
-    /// The most SSTables that any keyspace has in level 0.
-    pub(crate) level0_files_most: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -104,33 +133,63 @@ enum ValueSync {
     Ended(Result<()>),
 }
 
-impl Default for SyncState {
-    fn default() -> Self {
-        SyncState {
+impl Wakes for SharedSync {
+    /// Lets everyone who waits see that the store has failed.
+    fn wake_everyone(&self) {
+        let everyone = std::mem::take(&mut lock(&self.progress).waiters);
+        everyone.into_iter().for_each(|waiter| waiter.waker.wake());
+        self.changed.notify_all();
+        self.ended.notify_all();
+        self.values_wanted.notify_all();
+    }
+}
+
+impl SharedSync {
+    pub(crate) fn new(
+        config: Arc<Config>,
+        background: Background,
+        clock: Arc<dyn Clock>,
+        value_log: Arc<dyn Values>,
+        health: Arc<Health>,
+    ) -> SharedSync {
+        SharedSync {
+            config,
+            background,
+            clock,
+            value_log,
+            health,
+            counters: SyncCounters::default(),
             progress: Mutex::default(),
             changed: Condvar::new(),
             ended: Condvar::new(),
             values_wanted: Condvar::new(),
             durable: AtomicU64::new(0),
             oldest_unsynced: AtomicU64::new(NEVER),
-            level0_files_most: AtomicUsize::new(0),
         }
     }
-}
 
-impl SyncState {
+    pub(crate) fn counters(&self) -> &SyncCounters {
+        &self.counters
+    }
+
+    /// A writer has waited since `began`.
+    pub(crate) fn count_stall(&self, began: Duration) {
+        let waited = self.clock.now().saturating_sub(began);
+        count(&self.counters.stalls, 1);
+        count(
+            &self.counters.stalled_microseconds,
+            waited.as_micros() as u64,
+        );
+    }
+
+    /// The last sequence number that was appended.
+    pub(super) fn last_appended(&self) -> SequenceNumber {
+        lock(&self.progress).appended
+    }
+
     pub(crate) fn want_segment(&self) {
         lock(&self.progress).wants_segment = true;
         self.changed.notify_all();
-    }
-
-    /// Lets everyone who waits see that the store has failed.
-    pub(crate) fn wake_everyone(&self) {
-        let everyone = std::mem::take(&mut lock(&self.progress).waiters);
-        everyone.into_iter().for_each(|waiter| waiter.waker.wake());
-        self.changed.notify_all();
-        self.ended.notify_all();
-        self.values_wanted.notify_all();
     }
 
     pub(crate) fn close(&self) {
@@ -152,11 +211,11 @@ impl SyncState {
         lock(&self.progress).files.push(file.clone());
     }
 
-    pub(crate) fn appended(&self, sequence: SequenceNumber, clock: &dyn Clock) {
+    pub(crate) fn appended(&self, sequence: SequenceNumber) {
         let mut progress = lock(&self.progress);
         progress.appended = sequence;
         if progress.unsynced_since.is_none() {
-            progress.unsynced_since = Some(clock.now());
+            progress.unsynced_since = Some(self.clock.now());
             self.note_oldest(&progress);
         }
         if progress.awaits_write {
@@ -175,14 +234,14 @@ impl SyncState {
     }
 }
 
-impl Store {
+impl SharedSync {
     /// Waits for something that the sync thread is to do. A segment comes first, because a commit may need it, and takes nothing
     /// from the time that a change may wait for its sync.
     pub(crate) fn wait_for_due(&self) -> Due {
-        let state = &self.sync;
+        let state = self;
         let interval = Duration::from_millis(self.config.sync_milliseconds);
         let mut progress = lock(&state.progress);
-        while !progress.closed && self.failure().is_none() {
+        while !progress.closed && self.health.failure().is_none() {
             if std::mem::take(&mut progress.wants_segment) {
                 return Due::Segment;
             }
@@ -219,7 +278,7 @@ impl Store {
 
     /// Whether the oldest change that is not durable is older than `part` quarters of what it may be.
     pub(crate) fn is_sync_late(&self, part: u32) -> bool {
-        let oldest = self.sync.oldest_unsynced.load(Ordering::Acquire);
+        let oldest = self.oldest_unsynced.load(Ordering::Acquire);
         if oldest == NEVER || self.config.durability != Durability::Process {
             return false;
         }
@@ -246,13 +305,13 @@ impl Store {
 
     fn end_late_syncs(&self) -> Result<()> {
         while self.is_sync_late(4) {
-            self.check_writable()?;
-            let progress = lock(&self.sync.progress);
+            self.health.check_writable()?;
+            let progress = lock(&self.progress);
             if progress.running {
                 // A sync that panicked does not end, but fails the store.
                 let is_running =
-                    |progress: &mut Progress| progress.running && self.failure().is_none();
-                let waited = self.sync.ended.wait_while(progress, is_running);
+                    |progress: &mut Progress| progress.running && self.health.failure().is_none();
+                let waited = self.ended.wait_while(progress, is_running);
                 drop(waited.unwrap_or_else(PoisonError::into_inner));
             } else {
                 self.lead_sync(progress)?;
@@ -264,42 +323,18 @@ impl Store {
     /// Makes everything that was appended before the call durable: the value log first, because a pointer that survives
     /// a crash must find its value.
     pub(crate) fn sync_all(&self) -> Result<()> {
-        let target = lock(&self.sync.progress).appended;
+        let target = lock(&self.progress).appended;
         self.sync_through(target)
-    }
-
-    /// As [`Store::sync_all`], and notes in the manifest how far the log is durable: damage to it before that is never taken for
-    /// a torn tail. Frames say the same of the frames before them, but nothing follows the last one before a rest.
-    pub(crate) fn sync_and_mark(&self) -> Result<()> {
-        let (target, (number, end)) = self.with_log(|log| {
-            let target = lock(&self.sync.progress).appended;
-            let wal = log.wal.as_ref();
-            (
-                target,
-                wal.map_or(log.previous, |wal| (wal.number(), wal.end())),
-            )
-        });
-        self.sync_through(target)?;
-        let mut manifest = lock(&self.manifest);
-        let is_news = |meta: &WalMeta| meta.end.is_none() && meta.durable < end;
-        // A segment that is not listed any more has been flushed.
-        if !manifest.state.wals.get(&number).is_some_and(is_news) {
-            return Ok(());
-        }
-        let fields = vec![Field::MarkWal(number, end)];
-        let marked = manifest.append(VersionEdit { fields });
-        drop(manifest);
-        marked.inspect_err(|error| self.note_failure(error))
     }
 
     /// Returns once everything up to `sequence` is durable; shares a sync that is under way.
     pub(crate) fn sync_through(&self, sequence: SequenceNumber) -> Result<()> {
-        while self.sync.durable() < sequence {
-            let mut progress = lock(&self.sync.progress);
+        while self.durable() < sequence {
+            let mut progress = lock(&self.progress);
             if progress.durable >= sequence {
                 return Ok(());
             }
-            if let Some(failure) = self.failure() {
+            if let Some(failure) = self.health.failure() {
                 return Err(failure.clone());
             }
             // One that was unparked by something else is registered still.
@@ -328,7 +363,7 @@ impl Store {
 
     /// Syncs what has been appended, and wakes who waits for that.
     fn lead_sync(&self, mut progress: MutexGuard<'_, Progress>) -> Result<()> {
-        let _guard = PanicGuard::new(self, "a sync");
+        let _guard = PanicGuard::new(&self.health, "a sync");
         progress.running = true;
         let mut progress = self.gather(progress);
         let target = progress.appended;
@@ -336,7 +371,7 @@ impl Store {
         progress.syncing_since = progress.unsynced_since.take();
         if self.value_log.is_unsynced() {
             progress.values = ValueSync::Wanted;
-            self.sync.values_wanted.notify_one();
+            self.values_wanted.notify_one();
         }
         drop(progress);
         // In the order in which they were written, so that what a power cut leaves is a prefix.
@@ -346,26 +381,26 @@ impl Store {
             .and_then(|()| self.end_value_sync());
         count(&self.counters.syncs, 1);
         if let Err(error) = &synced {
-            self.fail(error);
+            self.health.fail(error);
         }
-        let mut progress = lock(&self.sync.progress);
+        let mut progress = lock(&self.progress);
         progress.running = false;
         progress.present = progress.waiters.len() + 1;
         if synced.is_ok() {
             progress.durable = progress.durable.max(target);
             // The last may have been appended to meanwhile.
             progress.files.drain(..files.len().saturating_sub(1));
-            self.sync.durable.store(progress.durable, Ordering::Release);
+            self.durable.store(progress.durable, Ordering::Release);
             progress.syncing_since = None;
-            self.sync.note_oldest(&progress);
+            self.note_oldest(&progress);
         }
-        self.sync.ended.notify_all();
+        self.ended.notify_all();
         let ready = progress.take_ready(synced.is_err());
         let tasks_wait = !progress.waiters.is_empty();
         drop(progress);
         ready.into_iter().for_each(|waiter| waiter.waker.wake());
         if tasks_wait {
-            self.sync.changed.notify_all();
+            self.changed.notify_all();
         }
         synced
     }
@@ -373,12 +408,9 @@ impl Store {
     /// Waits for the sync of the value log that was wanted, or does it if no thread has begun.
     fn end_value_sync(&self) -> Result<()> {
         let is_running = |progress: &mut Progress| {
-            matches!(progress.values, ValueSync::Running) && self.failure().is_none()
+            matches!(progress.values, ValueSync::Running) && self.health.failure().is_none()
         };
-        let waited = self
-            .sync
-            .ended
-            .wait_while(lock(&self.sync.progress), is_running);
+        let waited = self.ended.wait_while(lock(&self.progress), is_running);
         let mut progress = waited.unwrap_or_else(PoisonError::into_inner);
         match std::mem::take(&mut progress.values) {
             ValueSync::Unwanted => Ok(()),
@@ -388,7 +420,7 @@ impl Store {
             }
             ValueSync::Ended(synced) => synced,
             // The thread has panicked, or another sync has failed.
-            ValueSync::Running => self.check_writable(),
+            ValueSync::Running => self.health.check_writable(),
         }
     }
 
@@ -398,14 +430,14 @@ impl Store {
             let is_idle = |progress: &mut Progress| {
                 !matches!(progress.values, ValueSync::Wanted)
                     && !progress.closed
-                    && self.failure().is_none()
+                    && self.health.failure().is_none()
             };
-            let state = &self.sync;
+            let state = self;
             let waited = state
                 .values_wanted
                 .wait_while(lock(&state.progress), is_idle);
             let mut progress = waited.unwrap_or_else(PoisonError::into_inner);
-            if !matches!(progress.values, ValueSync::Wanted) || self.failure().is_some() {
+            if !matches!(progress.values, ValueSync::Wanted) || self.health.failure().is_some() {
                 return;
             }
             progress.values = ValueSync::Running;
@@ -430,7 +462,7 @@ impl Store {
             }
             drop(progress);
             std::thread::yield_now();
-            progress = lock(&self.sync.progress);
+            progress = lock(&self.progress);
         }
         progress
     }
@@ -441,17 +473,17 @@ impl Store {
         sequence: SequenceNumber,
         waker: &Waker,
     ) -> Poll<Result<()>> {
-        if self.sync.durable() >= sequence {
+        if self.durable() >= sequence {
             return Poll::Ready(Ok(()));
         }
         if self.background == Background::Stepped {
             return Poll::Ready(self.sync_through(sequence));
         }
-        let mut progress = lock(&self.sync.progress);
+        let mut progress = lock(&self.progress);
         if progress.durable >= sequence {
             return Poll::Ready(Ok(()));
         }
-        if let Some(failure) = self.failure() {
+        if let Some(failure) = self.health.failure() {
             return Poll::Ready(Err(failure.clone()));
         }
         if progress.closed {
@@ -469,7 +501,7 @@ impl Store {
                 waker: waker.clone(),
                 thread: None,
             });
-            self.sync.changed.notify_all();
+            self.changed.notify_all();
         }
         Poll::Pending
     }
@@ -479,7 +511,7 @@ impl Store {
         match self.config.durability {
             Durability::Memory | Durability::Process => Ticket::ready(),
             Durability::Disk => Ticket(Some(Awaited {
-                store: self.clone(),
+                sync: self.clone(),
                 sequence,
                 registered: None,
             })),
@@ -552,7 +584,7 @@ pub struct Ticket(Option<Awaited>);
 
 /// What a ticket waits for.
 struct Awaited {
-    store: Arc<Store>,
+    sync: Arc<SharedSync>,
     sequence: SequenceNumber,
     /// What wakes the task that is registered for it.
     registered: Option<Waker>,
@@ -576,7 +608,7 @@ impl Ticket {
     pub fn wait(self) -> Result<()> {
         match self.0 {
             None => Ok(()),
-            Some(awaited) => awaited.store.sync_through(awaited.sequence),
+            Some(awaited) => awaited.sync.sync_through(awaited.sequence),
         }
     }
 }
@@ -589,11 +621,11 @@ impl Future for Ticket {
             None => Poll::Ready(Ok(())),
             Some(awaited) => {
                 let Awaited {
-                    store,
+                    sync,
                     sequence,
                     registered,
                 } = awaited;
-                store.poll_sync(registered, *sequence, context.waker())
+                sync.poll_sync(registered, *sequence, context.waker())
             }
         }
     }
@@ -630,7 +662,7 @@ mod tests {
         for _ in 0..3 {
             assert!(Pin::new(&mut ticket).poll(&mut context).is_pending());
         }
-        assert_eq!(lock(&db.store().sync.progress).waiters.len(), 1);
+        assert_eq!(lock(&db.parts().log.sync().progress).waiters.len(), 1);
         disk.hold(None);
         ticket.wait().unwrap();
     }
@@ -658,7 +690,7 @@ mod tests {
                 std::thread::yield_now();
             }
             let waiting = scope.spawn(|| put().unwrap());
-            let waiters = || lock(&db.store().sync.progress).waiters.len();
+            let waiters = || lock(&db.parts().log.sync().progress).waiters.len();
             while waiters() == 0 {
                 std::thread::yield_now();
             }
@@ -672,6 +704,6 @@ mod tests {
             disk.hold(None);
             assert_eq!(most, 1);
         });
-        assert!(lock(&db.store().sync.progress).waiters.is_empty());
+        assert!(lock(&db.parts().log.sync().progress).waiters.is_empty());
     }
 }

@@ -4,13 +4,13 @@
 //! tombstone hides every version of its span in older sources. So of several rows with one key the newest source wins, and
 //! older sources can seek past a covered span instead of walking it.
 
-use super::Direction;
 use super::visible::{MemtableRows, RunRows, Source};
+use crate::Direction;
 use crate::base::key::{Kind, SequenceNumber, is_before_end};
+use crate::format::fragment::Cover;
 use crate::tree::cache::Cache;
 use crate::tree::empty_spans::{Gaps, HIDDEN_ROWS_MIN};
 use crate::tree::keyspace::Tree;
-use crate::tree::range_tombstones::Cover;
 use crate::tree::version::overlapping;
 use crate::{KeyRange, Result};
 use std::borrow::Cow;

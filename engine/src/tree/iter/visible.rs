@@ -1,14 +1,15 @@
 //! The rows of one source (a memtable, or a run of SSTables) as of a sequence number: the newest version of each key, in
 //! either direction. Tombstones are rows too: the merge needs them to hide what older sources hold.
 
-use super::{Direction, ScanRange};
-use crate::Result;
+use super::ScanRange;
 use crate::base::key::{Entry, Kind, SequenceNumber, is_before_end};
+use crate::format::fragment::Cover;
 use crate::tree::cache::Cache;
+use crate::tree::live_file::LiveFile;
 use crate::tree::memtable::{From, Kept, Memtable};
-use crate::tree::range_tombstones::Cover;
 use crate::tree::sstable::SstableCursor;
-use crate::tree::version::{LiveFile, Version, first_ending_behind};
+use crate::tree::version::{Version, first_ending_behind};
+use crate::{Direction, Result};
 use bytes::Bytes;
 use std::sync::Arc;
 

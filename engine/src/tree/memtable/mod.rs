@@ -12,9 +12,10 @@ mod index;
 
 use crate::base::codec::hash;
 use crate::base::key::{Entry, Kind, SequenceNumber, is_before_end};
-use crate::tree::range_tombstones::{Cover, Fragment, RangeTombstones};
-use crate::values::ValuePointer;
-use crate::write::batch::Change;
+use crate::format::change::Change;
+use crate::format::fragment::{Cover, Fragment};
+use crate::format::pointer::ValuePointer;
+use crate::tree::range_tombstones::RangeTombstones;
 use crate::{Direction, Result};
 pub(crate) use arena::Kept;
 use arena::{Arena, NO_ROW, ROW_BYTES, Row, RowId};

@@ -4,8 +4,8 @@ use super::block::BlockCursor;
 use super::index::IndexBlock;
 use super::{BlockHandle, SstableReader, TRAILER_BYTES, malformed};
 use crate::Result;
-use crate::dump::{Dump, End, Escaped, Row};
-use crate::tree::range_tombstones;
+use crate::format::dump::{Dump, End, Escaped, Row};
+use crate::format::fragment;
 use bytes::Bytes;
 
 pub(crate) fn dump(dump: &mut Dump<'_>, number: u64) -> Result<()> {
@@ -31,7 +31,7 @@ pub(crate) fn dump(dump: &mut Dump<'_>, number: u64) -> Result<()> {
     block(dump, &reader, "filter", footer.filter)?;
     let tombstones = footer.range_tombstones;
     if let Some(found) = block(dump, &reader, "range tombstones", tombstones)? {
-        let Some(fragments) = range_tombstones::decode(&found) else {
+        let Some(fragments) = fragment::decode(&found) else {
             return dump.damage(tombstones.offset, "the range tombstones do not decode");
         };
         for fragment in fragments {

@@ -25,6 +25,7 @@ pub(crate) use reader::SstableReader;
 pub(crate) use writer::{SstableOptions, SstableWriter};
 
 use crate::Error;
+use crate::base::config::Compression;
 use crossbeam_queue::ArrayQueue;
 use std::sync::LazyLock;
 use zstd::bulk::{Compressor, Decompressor};
@@ -34,17 +35,6 @@ const FOOTER_BYTES: usize = 112;
 const FOOTER_MAGIC: &[u8; 8] = b"LZSSTEND";
 /// More than any block can hold: a batch is 64 MiB at most, and range tombstones are cut into batches of memtable size.
 const BLOCK_BYTES_MAX: u32 = 1 << 30;
-
-/// How the blocks of a file are compressed. One that would hardly become smaller is kept as it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compression {
-    /// Not at all.
-    None = 0,
-    /// Smallest.
-    Zstd = 1,
-    /// Less small, and faster in both directions.
-    Lz4 = 2,
-}
 
 /// Where a block lies: offset of the payload and its length, without the trailer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

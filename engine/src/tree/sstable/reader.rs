@@ -9,10 +9,14 @@ use super::{
 };
 use crate::base::codec::{Decoder, checksum};
 use crate::base::key::{Entry, SequenceNumber};
-use crate::fs::files::{FileKind, FileName, HEADER_BYTES, OpenFile, check_header};
+use crate::format::edit::FileMeta;
+use crate::format::fragment;
+use crate::format::fragment::{Cover, Fragment};
+use crate::format::header::{HEADER_BYTES, check_header};
+use crate::fs::directory::OpenFile;
+use crate::fs::name::{FileKind, FileName};
 use crate::tree::cache::Cache;
-use crate::tree::range_tombstones::{self, Cover, Fragment};
-use crate::tree::version::FileMeta;
+use crate::tree::range_tombstones;
 use crate::{Error, Result};
 use bytes::Bytes;
 use std::cell::RefCell;
@@ -115,7 +119,7 @@ impl SstableReader {
     fn load_fragments(&mut self, file: &OpenFile, meta: &FileMeta) -> Result<()> {
         let handle = self.footer.range_tombstones;
         if handle.length > 0 {
-            let decoded = range_tombstones::decode(&self.read_block(file, handle)?);
+            let decoded = fragment::decode(&self.read_block(file, handle)?);
             self.fragments = decoded
                 .ok_or_else(|| file.corrupt(handle.offset, "the range tombstones do not decode"))?;
         }

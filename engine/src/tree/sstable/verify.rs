@@ -4,9 +4,9 @@ use super::block::BlockCursor;
 use super::index::IndexBlock;
 use super::{BlockHandle, SstableReader, malformed};
 use crate::base::key::SequenceNumber;
-use crate::fs::files::OpenFile;
+use crate::format::edit::FileMeta;
+use crate::fs::directory::OpenFile;
 use crate::tree::cache::Cache;
-use crate::tree::version::FileMeta;
 use crate::{Error, Result};
 use std::sync::Arc;
 

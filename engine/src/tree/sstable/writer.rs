@@ -2,13 +2,17 @@
 
 use super::block::BlockBuilder;
 use super::index::IndexBuilder;
-use super::{BlockHandle, Compression, FOOTER_MAGIC, TRAILER_BYTES, compress, filter};
+use super::{BlockHandle, FOOTER_MAGIC, TRAILER_BYTES, compress, filter};
 use crate::base::codec::{checksum, hash};
+use crate::base::config::Compression;
 use crate::base::key::{Kind, SEQUENCE_MAX, SequenceNumber, later_end, successor};
-use crate::fs::files::{Directory, FileKind, FileName, OpenFile, encode_header};
-use crate::tree::range_tombstones::{self, Fragment};
-use crate::tree::version::FileMeta;
-use crate::values::ValuePointer;
+use crate::format::edit::FileMeta;
+use crate::format::fragment;
+use crate::format::fragment::Fragment;
+use crate::format::header::encode_header;
+use crate::format::pointer::ValuePointer;
+use crate::fs::directory::{Directory, OpenFile};
+use crate::fs::name::{FileKind, FileName};
 use crate::{KeyRange, Result};
 use std::collections::BTreeMap;
 use xxhash_rust::xxh3::Xxh3;
@@ -222,10 +226,7 @@ impl SstableWriter {
         }
         let mut spans = BlockHandle::default();
         if !fragments.is_empty() {
-            spans = self.append_block(
-                &range_tombstones::encode(fragments),
-                self.options.compression,
-            )?;
+            spans = self.append_block(&fragment::encode(fragments), self.options.compression)?;
         }
         let footer = self.encode_footer([index, filter, spans], index_depth);
         self.append(&footer)?;

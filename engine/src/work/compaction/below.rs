@@ -6,8 +6,8 @@
 
 use crate::base::key::{SEQUENCE_MAX, is_before_end};
 use crate::tree::cache::Cache;
+use crate::tree::live_file::LiveFile;
 use crate::tree::sstable::SstableCursor;
-use crate::tree::version::LiveFile;
 use crate::{KeyRange, Result};
 use std::sync::Arc;
 
@@ -98,11 +98,12 @@ fn mark(cache: &Cache, file: &File, spans: &[KeyRange], is_hit: &mut [bool]) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::config::Compression;
     use crate::base::key::Kind;
+    use crate::format::fragment::Fragment;
     use crate::fs::MemoryFs;
-    use crate::fs::files::Directory;
-    use crate::tree::range_tombstones::Fragment;
-    use crate::tree::sstable::{Compression, SstableOptions, SstableWriter};
+    use crate::fs::directory::Directory;
+    use crate::tree::sstable::{SstableOptions, SstableWriter};
     use bytes::Bytes;
 
     struct Files {

@@ -3,8 +3,8 @@
 use crate::Result;
 use crate::base::key::SEQUENCE_MAX;
 use crate::tree::cache::Cache;
+use crate::tree::live_file::LiveFile;
 use crate::tree::sstable::SstableCursor;
-use crate::tree::version::LiveFile;
 use std::sync::Arc;
 
 /// All versions of a run of files, in order.

@@ -1,14 +1,16 @@
 //! Compaction jobs: what was picked is done, and installed.
 
-use super::Retention;
 use super::below::Below;
 use super::merge::{Merge, MergeSpec};
 use super::picker::{self, Plan};
-use crate::stats::count;
+use crate::base::counter::count;
+use crate::base::mutex::lock;
+use crate::format::edit::{Field, FileMeta, VersionEdit};
 use crate::tree::keyspace::Tree;
-use crate::tree::version::{Field, FileMeta, LiveFile, VersionEdit};
-use crate::work::store::{Store, lock};
-use crate::{Config, Error, Result};
+use crate::tree::live_file::LiveFile;
+use crate::tree::retention::Retention;
+use crate::work::Work;
+use crate::{Config, Result};
 use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,16 +21,16 @@ const SEGMENTS_AT_ONCE: usize = 4;
 /// What part of a full SSTable one is at least that a merge leaves alone although something comes right beside it.
 const SMALL_PART: u64 = 2;
 
-impl Store {
+impl Work {
     /// Does the most urgent compaction of any keyspace. Answers whether there was one. Called under `compacting`.
     pub(crate) fn compact_one(&self) -> Result<bool> {
-        let retention = Retention::new(self.snapshots.boundaries());
-        let mut trees = self.trees();
+        let retention = Retention::new(self.parts.snapshots.boundaries());
+        let mut trees = self.parts.trees.all();
         // The fullest keyspace first: its writers may be waiting. Of several that are in shape another one is asked first each time.
         let first = self.compactions.fetch_add(1, Ordering::Relaxed) % trees.len().max(1);
         trees.rotate_left(first);
         trees.sort_by_cached_key(|tree| {
-            Reverse(picker::fullness(&tree.view().version, &self.config))
+            Reverse(picker::fullness(&tree.view().version, &self.parts.config))
         });
         for tree in trees {
             if let Some(plan) = self.pick(&tree, &retention)? {
@@ -46,8 +48,8 @@ impl Store {
             return Ok(());
         };
         let done = self.run_plan(tree, plan, &[]);
-        self.cache.remove_obsolete();
-        done.inspect_err(|error| self.note_failure(error))
+        self.parts.cache.remove_obsolete();
+        done.inspect_err(|error| self.parts.health.note(error))
     }
 
     fn pick(&self, tree: &Tree, retention: &Retention) -> Result<Option<Plan>> {
@@ -63,8 +65,8 @@ impl Store {
         }
         let dense = tree.tombstone_percent_max();
         let config = Config {
-            sstable_bytes: tree.sstable_bytes(&self.config),
-            ..self.config.clone()
+            sstable_bytes: tree.sstable_bytes(&self.parts.config),
+            ..(*self.parts.config).clone()
         };
         Ok(picker::pick(
             version,
@@ -80,7 +82,7 @@ impl Store {
     /// Percentage of garbage that a value-log segment may have: less at rest, when copying what is alive disturbs nobody, and
     /// least when space is short.
     pub(crate) fn garbage_percent_max(&self) -> u64 {
-        match self.room.is_short() {
+        match self.parts.reserve.is_short() {
             true => 4,
             false if self.is_at_rest() => 16,
             false => 50,
@@ -89,14 +91,14 @@ impl Store {
 
     /// Rewrites an SSTable that refers to a value-log segment with too much garbage, copying its values.
     fn rewrite_wasteful(&self) -> Result<bool> {
-        if self.value_log.bytes() == 0 {
+        if self.parts.value_log.bytes() == 0 {
             return Ok(false);
         }
         let percent = self.garbage_percent_max();
-        let references = self.value_references();
-        let mut wasteful = self.value_log.wasteful(&references, percent);
+        let references = self.parts.trees.value_references();
+        let mut wasteful = self.parts.value_log.wasteful(&references, percent);
         // When space is short: the copies of what is alive in one fit into the reserve.
-        let at_once = if self.room.is_short() {
+        let at_once = if self.parts.reserve.is_short() {
             1
         } else {
             SEGMENTS_AT_ONCE
@@ -105,7 +107,7 @@ impl Store {
         if wasteful.is_empty() {
             return Ok(false);
         }
-        for tree in self.trees() {
+        for tree in self.parts.trees.all() {
             if let Some(plan) = picker::referring(&tree.view().version, &wasteful) {
                 self.run_plan(&tree, plan, &wasteful)?;
                 return Ok(true);
@@ -115,7 +117,7 @@ impl Store {
     }
 
     fn run_plan(&self, tree: &Tree, plan: Plan, relocate: &[u64]) -> Result<()> {
-        let started = self.clock.now();
+        let started = self.parts.clock.now();
         let (kind, inputs, outputs) = match plan {
             Plan::Drop(files) => {
                 self.install(tree, &files, Vec::new())?;
@@ -127,8 +129,8 @@ impl Store {
                 ("move", files, Vec::new())
             }
             Plan::Merge { runs, below, level } => {
-                let small = tree.sstable_bytes(&self.config) / SMALL_PART;
-                let below = Below::divide(&self.cache.for_merge(), &runs, below, small)?;
+                let small = tree.sstable_bytes(&self.parts.config) / SMALL_PART;
+                let below = Below::divide(&self.parts.cache.for_merge(), &runs, below, small)?;
                 let spec = MergeSpec {
                     level,
                     runs: &runs,
@@ -164,7 +166,7 @@ impl Store {
             files_out = outputs.len(),
             bytes_out = written,
             entries_out = outputs.iter().map(|meta| meta.entries).sum::<u64>(),
-            milliseconds = self.clock.now().saturating_sub(started).as_millis() as u64,
+            milliseconds = self.parts.clock.now().saturating_sub(started).as_millis() as u64,
             "compacted"
         );
         Ok(())
@@ -188,7 +190,7 @@ impl Store {
         added: Vec<(usize, FileMeta)>,
     ) -> Result<()> {
         let live = |(level, meta): (usize, FileMeta)| {
-            let file = LiveFile::new(meta, self.cache.clone());
+            let file = LiveFile::new(meta, self.parts.cache.clone());
             file.warm();
             (level, Arc::new(file))
         };
@@ -219,7 +221,7 @@ impl Store {
             Field::AddFile(tree.id, *level as u32, file.meta.clone())
         };
         fields.extend(added.iter().map(add));
-        let mut manifest = lock(&self.manifest);
+        let mut manifest = self.parts.catalog.lock();
         let version = self.next_version(tree, &numbers, added)?;
         self.append_or_remove(&mut manifest, VersionEdit { fields }, &new)?;
         tree.install(version, None);
@@ -227,20 +229,13 @@ impl Store {
     }
 }
 
-impl Store {
+impl Work {
     /// Stops a merge when the store closes or has failed.
     pub(super) fn check_mergeable(&self) -> Result<()> {
-        self.check_open()?;
-        match self.failure() {
+        self.parts.health.check_open()?;
+        match self.parts.health.failure() {
             Some(failure) => Err(failure.clone()),
             None => Ok(()),
-        }
-    }
-
-    /// Stops writing, unless the failure passes.
-    pub(crate) fn note_failure(&self, error: &Error) {
-        if !matches!(error, Error::NoSpace { .. } | Error::Closed) {
-            self.fail(error);
         }
     }
 }
@@ -248,7 +243,7 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use crate::fs::{ManualClock, MemoryFs};
-    use crate::work::store::Job;
+    use crate::work::scheduler::Job;
     use crate::{Batch, Config, Db, Environment, Keyspace, KeyspaceOptions};
     use std::path::Path;
     use std::sync::Arc;

@@ -1,17 +1,23 @@
 //! One merge: reads its inputs in order, drops what nobody needs, writes SSTables.
 
 use super::inputs::Inputs;
-use super::{Retention, picker};
+use super::picker;
 use crate::Result;
+use crate::base::config::Compression;
 use crate::base::key::{Kind, SEQUENCE_MIN, SequenceNumber, is_before_end};
+use crate::format::edit::FileMeta;
+use crate::format::fragment::Fragment;
+use crate::format::pointer::ValuePointer;
 use crate::tree::cache::Cache;
 use crate::tree::keyspace::Tree;
-use crate::tree::range_tombstones::{Fragment, RangeTombstones, clip};
-use crate::tree::sstable::{Compression, SstableCursor, SstableOptions, SstableWriter};
-use crate::tree::version::{FileMeta, LiveFile, Version};
-use crate::values::{Pin, ValuePointer, ValueReader, ValueWriter};
-use crate::work::flush::Covering;
-use crate::work::store::{Store, lock};
+use crate::tree::live_file::LiveFile;
+use crate::tree::range_tombstones::Covering;
+use crate::tree::range_tombstones::{RangeTombstones, clip};
+use crate::tree::retention::Retention;
+use crate::tree::sstable::{SstableCursor, SstableOptions, SstableWriter};
+use crate::tree::version::Version;
+use crate::values::{Pin, ValueReader, ValueWriter};
+use crate::work::Work;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -41,7 +47,7 @@ pub(crate) struct MergeSpec<'a> {
 
 /// One merge under way.
 pub(crate) struct Merge<'a> {
-    store: &'a Store,
+    store: &'a Work,
     spec: &'a MergeSpec<'a>,
     version: Arc<Version>,
     options: SstableOptions,
@@ -90,18 +96,18 @@ impl Merged {
 }
 
 impl<'a> Merge<'a> {
-    pub(crate) fn new(store: &'a Store, tree: &Tree, spec: &'a MergeSpec<'a>) -> Merge<'a> {
+    pub(crate) fn new(store: &'a Work, tree: &Tree, spec: &'a MergeSpec<'a>) -> Merge<'a> {
         Merge {
             store,
             spec,
             version: tree.view().version.clone(),
             options: SstableOptions {
-                block_bytes: tree.block_bytes(&store.config),
+                block_bytes: tree.block_bytes(&store.parts.config),
                 compression: tree.compression().unwrap_or(Compression::Zstd),
             },
-            sstable_bytes: tree.sstable_bytes(&store.config),
-            retention: Retention::new(store.snapshots.boundaries()),
-            cache: store.cache.for_merge(),
+            sstable_bytes: tree.sstable_bytes(&store.parts.config),
+            retention: Retention::new(store.parts.snapshots.boundaries()),
+            cache: store.parts.cache.for_merge(),
             fragments: Vec::new(),
             writer: None,
             cut: None,
@@ -174,11 +180,12 @@ impl<'a> Merge<'a> {
         self.finish_output(None)?;
         if !self.pins.is_empty() {
             self.store
+                .parts
                 .value_log
                 .sync()
-                .inspect_err(|error| self.store.fail(error))?;
+                .inspect_err(|error| self.store.parts.health.fail(error))?;
         }
-        self.store.directory.sync()
+        self.store.parts.directory.sync()
     }
 
     /// The deleted spans of all inputs that are still needed for what lies below. What they cover among the inputs goes
@@ -261,9 +268,9 @@ impl<'a> Merge<'a> {
 
     fn writer(&mut self) -> Result<&mut SstableWriter> {
         if self.writer.is_none() {
-            let number = lock(&self.store.manifest).next_file();
+            let number = self.store.parts.catalog.lock().next_file();
             self.numbers.push(number);
-            let (directory, id) = (&self.store.directory, self.store.store_id);
+            let (directory, id) = (&self.store.parts.directory, self.store.parts.store_id);
             self.writer = Some(SstableWriter::create(directory, id, number, self.options)?);
         }
         Ok(self.writer.as_mut().expect("it was just made"))
@@ -301,7 +308,7 @@ impl<'a> Merge<'a> {
         {
             return Ok(None);
         }
-        let log = &self.store.value_log;
+        let log = &self.store.parts.value_log;
         let reader = ValueReader::open(log.clone(), pointer)?;
         let mut writer = ValueWriter::new(log.clone());
         let mut offset = 0;

@@ -7,10 +7,12 @@
 //! found, as soon as if the values stood in the SSTables. No plan rewrites more than a bounded part of a large level: a file over more than that is cut
 //! first.
 
-use super::Retention;
 use crate::base::key::{SequenceNumber, is_before_end, later_end};
-use crate::tree::range_tombstones::Fragment;
-use crate::tree::version::{LEVELS, LiveFile, Version};
+use crate::format::edit::LEVELS;
+use crate::format::fragment::Fragment;
+use crate::tree::live_file::LiveFile;
+use crate::tree::retention::Retention;
+use crate::tree::version::Version;
 use crate::{Config, KeyRange};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -476,10 +478,10 @@ pub(crate) fn is_bottom_span(version: &Version, level: usize, fragment: &Fragmen
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::edit::FileMeta;
     use crate::fs::MemoryFs;
-    use crate::fs::files::Directory;
+    use crate::fs::directory::Directory;
     use crate::tree::cache::Cache;
-    use crate::tree::version::FileMeta;
 
     fn version(levels: &[&[(u8, u64)]]) -> Version {
         let directory = Directory::new(Arc::new(MemoryFs::volatile()), "/data".as_ref());

@@ -5,17 +5,22 @@
 //! disk the least), and entered in the manifest before the first record goes into it. Segments begin small and double, so
 //! that a store that holds little takes little.
 
-use crate::base::config::{Background, Durability};
+use crate::base::config::{Background, Config, Durability};
+use crate::base::health::Health;
 use crate::base::key::SequenceNumber;
+use crate::base::mutex::lock;
+use crate::format::edit::EditLog;
+use crate::format::edit::{Field, WalMeta};
+use crate::format::frame::Beginning;
 use crate::fs::LogWrites;
-use crate::fs::files::{FileKind, FileName};
-use crate::tree::version::{Field, VersionEdit, WalMeta};
-use crate::work::store::{Store, lock};
-use crate::write::commit::Log;
-use crate::write::log::{Beginning, Prepared, WalWriter};
+use crate::fs::directory::Directory;
+use crate::fs::name::{FileKind, FileName};
+use crate::write::durability::SharedSync;
+use crate::write::log::Log;
+use crate::write::log::writer::{Prepared, WalWriter};
 use crate::{Error, Result};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// Length of the first segment.
 const FIRST_BYTES: u64 = 1 << 20;
@@ -45,8 +50,15 @@ pub(crate) struct Used {
     pub(crate) is_reusable: bool,
 }
 
-#[derive(Debug, Default)]
-pub(crate) struct Segments {
+#[derive(Debug)]
+pub(crate) struct LogSegments {
+    config: Arc<Config>,
+    background: Background,
+    directory: Directory,
+    store_id: u128,
+    edits: Arc<dyn EditLog>,
+    health: Arc<Health>,
+    sync: Arc<SharedSync>,
     /// In the order of their records; the last is being appended to.
     used: Mutex<Vec<Used>>,
     /// Segments of full length that are no longer needed and not in the manifest.
@@ -59,7 +71,32 @@ pub(crate) struct Segments {
     is_overlong: AtomicBool,
 }
 
-impl Segments {
+impl LogSegments {
+    pub(crate) fn new(
+        config: Arc<Config>,
+        background: Background,
+        directory: Directory,
+        store_id: u128,
+        edits: Arc<dyn EditLog>,
+        health: Arc<Health>,
+        sync: Arc<SharedSync>,
+    ) -> LogSegments {
+        LogSegments {
+            config,
+            background,
+            directory,
+            store_id,
+            edits,
+            health,
+            sync,
+            used: Mutex::default(),
+            spare: Mutex::default(),
+            making: Mutex::default(),
+            next: Mutex::default(),
+            is_overlong: AtomicBool::new(false),
+        }
+    }
+
     pub(crate) fn add(&self, used: Used) {
         lock(&self.used).push(used);
     }
@@ -120,12 +157,11 @@ impl Segments {
     }
 }
 
-impl Store {
+impl LogSegments {
     /// Sees to it that the log has a segment with room.
     pub(crate) fn provide_wal(&self, log: &mut Log) -> Result<()> {
         if let Some(wal) = &log.wal {
-            let awaits =
-                || self.background == Background::Threads && !self.commit.segments.has_next();
+            let awaits = || self.background == Background::Threads && !self.has_next();
             let (end, length) = (wal.end(), wal.length());
             let has_room = end < length || (end < overlong_end(length) && awaits());
             if has_room && log.last_sequence - wal.base() < SEQUENCES_MAX {
@@ -136,26 +172,22 @@ impl Store {
         if let Err(error) = &begun
             && !matches!(error, Error::NoSpace { .. })
         {
-            self.fail(error);
+            self.health.fail(error);
         }
         begun
     }
 
-    /// Makes the next segment if it is overdue, or waits for whoever makes it. The caller holds no lock.
-    pub(crate) fn await_segment(&self) -> Result<()> {
-        if self.background != Background::Threads || !self.commit.segments.is_overdue() {
-            return Ok(());
-        }
-        self.prepare_wal()
-            .inspect_err(|error| self.note_failure(error))
+    /// Whether writers that hold no lock are to wait for the next segment.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.background == Background::Threads && self.is_overdue()
     }
 
     fn begin_wal(&self, log: &mut Log) -> Result<()> {
-        let prepared = match self.commit.segments.take_next() {
+        let prepared = match self.take_next() {
             Some(prepared) => prepared,
             None => {
-                let _making = lock(&self.commit.segments.making);
-                match self.commit.segments.take_next() {
+                let _making = lock(&self.making);
+                match self.take_next() {
                     Some(prepared) => prepared,
                     None => self.make_segment(self.next_length(log))?,
                 }
@@ -173,22 +205,15 @@ impl Store {
         };
         let wal = prepared.begin(beginning)?;
         self.sync.begin_file(wal.file());
-        self.commit.segments.add(Used {
+        self.add(Used {
             number: wal.number(),
             base: wal.base(),
             bytes: wal.length(),
             is_reusable: wal.length() == self.config.wal_segment_bytes as u64,
         });
-        self.commit.segments.note_length(&wal);
+        self.note_length(&wal);
         log.wal = Some(wal);
         Ok(())
-    }
-
-    /// Ends the segment in use; the next write begins another.
-    pub(crate) fn end_segment(&self, log: &mut Log) {
-        if let Some(wal) = log.wal.take() {
-            log.previous = (wal.number(), wal.end());
-        }
     }
 
     fn next_length(&self, log: &Log) -> u64 {
@@ -196,27 +221,27 @@ impl Store {
         length.min(self.config.wal_segment_bytes as u64).max(1)
     }
 
-    /// Makes the next segment if the present one is half full. Called in the background.
-    pub(crate) fn prepare_wal(&self) -> Result<()> {
-        let segments = &self.commit.segments;
-        let length = self.with_log(|log| {
-            let wal = log.wal.as_ref().filter(|wal| wal.is_half_full());
-            wal.map(|_| self.next_length(log))
-        });
-        let Some(length) = length else { return Ok(()) };
-        let _making = lock(&segments.making);
-        if !segments.has_next() {
+    /// The length of the segment to be made next, if the present one is half full.
+    pub(crate) fn wanted_length(&self, log: &Log) -> Option<u64> {
+        let wal = log.wal.as_ref().filter(|wal| wal.is_half_full());
+        wal.map(|_| self.next_length(log))
+    }
+
+    /// Makes the next segment, unless it is there.
+    pub(crate) fn prepare(&self, length: u64) -> Result<()> {
+        let _making = lock(&self.making);
+        if !self.has_next() {
             let made = self.make_segment(length)?;
-            *lock(&segments.next) = Some(made);
+            *lock(&self.next) = Some(made);
         }
         Ok(())
     }
 
     /// A segment that the manifest lists.
     fn make_segment(&self, length: u64) -> Result<Prepared> {
-        let number = lock(&self.manifest).next_file();
+        let number = self.edits.next_file();
         let is_full = length == self.config.wal_segment_bytes as u64;
-        let spare = || lock(&self.commit.segments.spare).pop();
+        let spare = || lock(&self.spare).pop();
         let old = is_full.then(spare).flatten();
         let writes = match self.config.durability {
             Durability::Disk => LogWrites::AtSync,
@@ -231,9 +256,9 @@ impl Store {
         let made = made?;
         self.directory
             .sync()
-            .inspect_err(|error| self.fail(error))?;
+            .inspect_err(|error| self.health.fail(error))?;
         let fields = vec![Field::AddWal(number, WalMeta::default())];
-        let appended = lock(&self.manifest).append(VersionEdit { fields });
+        let appended = self.edits.append(fields);
         if matches!(appended, Err(Error::NoSpace { .. })) {
             self.remove_wals(&[number]);
         }
@@ -245,8 +270,8 @@ impl Store {
     pub(crate) fn release_wals(&self, numbers: &[u64]) {
         let mut removed = Vec::new();
         {
-            let mut used = lock(&self.commit.segments.used);
-            let mut spare = lock(&self.commit.segments.spare);
+            let mut used = lock(&self.used);
+            let mut spare = lock(&self.spare);
             for &number in numbers {
                 let released = used.iter().position(|segment| segment.number == number);
                 match released.map(|index| used.remove(index)) {
@@ -262,7 +287,7 @@ impl Store {
 
     /// Removes the segments that were kept to be used again.
     pub(crate) fn remove_spare_wals(&self) {
-        let spare = std::mem::take(&mut *lock(&self.commit.segments.spare));
+        let spare = std::mem::take(&mut *lock(&self.spare));
         self.remove_wals(&spare);
     }
 
@@ -311,7 +336,7 @@ mod tests {
             batch.put(&keyspace, &[key], b"value");
             drop(db.write(batch).unwrap());
             // As many writes do that fail for lack of space.
-            db.store().with_log(|log| log.last_sequence += 3 << 30);
+            db.parts().log.with_log(|log| log.last_sequence += 3 << 30);
         }
         std::mem::forget((db, keyspace));
         let (db, keyspace) = open(fs.crash(1, Keep::Everything));

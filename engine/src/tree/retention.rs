@@ -4,7 +4,7 @@
 //! a key in one stripe only the newest can be seen, and a range tombstone hides the older versions of its own stripe.
 
 use crate::base::key::{Kind, SequenceNumber};
-use crate::tree::range_tombstones::Fragment;
+use crate::format::fragment::Fragment;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Retention {

@@ -1,0 +1,8 @@
+//! Counters of what happens, for figures: relaxed, since nothing is decided by them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Adds to a counter.
+pub(crate) fn count(counter: &AtomicU64, by: u64) {
+    counter.fetch_add(by, Ordering::Relaxed);
+}

@@ -1,0 +1,338 @@
+//! VersionEdit: one change to what the store consists of, as the manifest holds it.
+//!
+//! An edit is a list of fields, each a tag byte and its contents; see FORMAT.md. It is applied whole or not at all.
+
+use crate::base::codec::{Decoder, put_bytes, put_optional, put_varint};
+use crate::base::key::{SEQUENCE_MAX, SequenceNumber, is_before_end};
+use crate::format::dump::{End, Escaped};
+use crate::fs::name::NUMBER_MAX;
+use crate::{KeyRange, Result};
+use std::fmt::{self, Debug, Display};
+
+/// More bytes than any file or its values have; sums of less do not overflow.
+const BYTES_MAX: u64 = 1 << 48;
+
+/// How many levels a keyspace can have.
+pub(crate) const LEVELS: usize = 7;
+
+/// What the manifest says about an SSTable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FileMeta {
+    pub(crate) number: u64,
+    pub(crate) size: u64,
+    pub(crate) checksum: u64,
+    /// Spans all keys and all range tombstones of the file.
+    pub(crate) range: KeyRange,
+    pub(crate) sequence_min: SequenceNumber,
+    pub(crate) sequence_max: SequenceNumber,
+    pub(crate) entries: u64,
+    pub(crate) tombstones: u64,
+    pub(crate) range_tombstones: u64,
+    /// Bytes of each value-log segment that entries refer to.
+    pub(crate) references: Vec<(u64, u64)>,
+}
+
+impl FileMeta {
+    /// Bytes of values in the value log that entries refer to.
+    pub(crate) fn value_bytes(&self) -> u64 {
+        self.references.iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    pub(crate) fn contains(&self, key: &[u8]) -> bool {
+        self.range.start[..] <= *key && is_before_end(key, self.range.end.as_deref())
+    }
+
+    pub(crate) fn overlaps(&self, range: &KeyRange) -> bool {
+        is_before_end(&range.start, self.range.end.as_deref())
+            && is_before_end(&self.range.start, range.end.as_deref())
+    }
+}
+
+/// What the manifest says about a sealed value-log segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SegmentMeta {
+    pub(crate) size: u64,
+    /// The wrapping sum of the checksums of its chunks; `None` if it was sealed by a recovery, which does not read it.
+    pub(crate) checksum: Option<u64>,
+}
+
+/// What the manifest says about a WAL segment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct WalMeta {
+    /// Where the last record ends, if a recovery has found that out.
+    pub(crate) end: Option<u64>,
+    /// Every record before this offset, and of the segments before, was durable when the manifest said so; 0: not known.
+    pub(crate) durable: u64,
+}
+
+impl WalMeta {
+    /// Of a segment that a recovery has read, or that ends here and is durable.
+    pub(crate) fn ended(end: u64) -> WalMeta {
+        WalMeta {
+            end: Some(end),
+            durable: 0,
+        }
+    }
+}
+
+/// One field of an edit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Field {
+    NextFile(u64),
+    LastSequence(SequenceNumber),
+    Keyspace(u32, String),
+    AddFile(u32, u32, FileMeta),
+    RemoveFile(u32, u64),
+    /// Everything of the keyspace up to here is in SSTables.
+    Flushed(u32, SequenceNumber),
+    AddWal(u64, WalMeta),
+    RemoveWal(u64),
+    /// Segment and offset: the records before it, and the segments before, are durable. Damage to them is not a torn tail.
+    MarkWal(u64, u64),
+    AddSegment(u64, SegmentMeta),
+    RemoveSegment(u64),
+    /// Nothing was written after this edit: the store was closed.
+    Closed,
+}
+
+/// One change to the set of live files; atomic.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct VersionEdit {
+    pub(crate) fields: Vec<Field>,
+}
+
+/// Where edits are made durable. What changes files knows no more of the manifest than this.
+pub(crate) trait EditLog: Send + Sync + Debug {
+    /// A number for a new file.
+    fn next_file(&self) -> u64;
+    /// Makes the edit durable and applies it. After `NoSpace` it is not there; after any other failure nobody knows, and the
+    /// caller must stop writing.
+    fn append(&self, fields: Vec<Field>) -> Result<()>;
+    /// Notes that segment `number` of the log, and those before it, are durable up to `end`, unless that is known or the segment
+    /// is not listed any more. Errors: as `append`.
+    fn mark_log(&self, number: u64, end: u64) -> Result<()>;
+}
+
+impl VersionEdit {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.fields.iter().for_each(|field| field.encode(&mut out));
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<VersionEdit> {
+        let mut decoder = Decoder::new(bytes);
+        let mut fields = Vec::new();
+        while !decoder.is_empty() {
+            fields.push(Field::decode(&mut decoder)?);
+        }
+        Some(VersionEdit { fields })
+    }
+}
+
+impl Field {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Field::NextFile(number) => put_all(out, 1, &[*number]),
+            Field::LastSequence(sequence) => put_all(out, 2, &[*sequence]),
+            Field::Keyspace(id, name) => {
+                put_all(out, 3, &[u64::from(*id)]);
+                put_bytes(out, name.as_bytes());
+            }
+            Field::AddFile(keyspace, level, meta) => {
+                put_all(out, 4, &[u64::from(*keyspace), u64::from(*level)]);
+                meta.encode(out);
+            }
+            Field::RemoveFile(keyspace, number) => {
+                put_all(out, 5, &[u64::from(*keyspace), *number])
+            }
+            Field::Flushed(keyspace, sequence) => {
+                put_all(out, 6, &[u64::from(*keyspace), *sequence])
+            }
+            Field::AddWal(number, meta) => {
+                // The end is behind the header, so 0 is free to say that there is none yet.
+                put_all(out, 7, &[*number, meta.end.unwrap_or(0)]);
+            }
+            Field::RemoveWal(number) => put_all(out, 8, &[*number]),
+            Field::AddSegment(number, meta) => {
+                put_all(out, 9, &[*number, meta.size]);
+                out.push(u8::from(meta.checksum.is_some()));
+                out.extend_from_slice(&meta.checksum.unwrap_or(0).to_le_bytes());
+            }
+            Field::RemoveSegment(number) => put_all(out, 10, &[*number]),
+            Field::Closed => out.push(11),
+            Field::MarkWal(number, durable) => put_all(out, 12, &[*number, *durable]),
+        }
+    }
+
+    fn decode(decoder: &mut Decoder) -> Option<Field> {
+        Some(match decoder.u8()? {
+            1 => Field::NextFile(decoder.varint().filter(|number| *number < NUMBER_MAX)?),
+            2 => Field::LastSequence(decoder.varint().filter(|last| *last < SEQUENCE_MAX)?),
+            3 => {
+                let id = id(decoder)?;
+                Field::Keyspace(id, std::str::from_utf8(decoder.bytes()?).ok()?.to_owned())
+            }
+            4 => {
+                let keyspace = id(decoder)?;
+                let level = id(decoder).filter(|level| (*level as usize) < LEVELS)?;
+                Field::AddFile(keyspace, level, FileMeta::decode(decoder)?)
+            }
+            5 => Field::RemoveFile(id(decoder)?, decoder.varint()?),
+            6 => Field::Flushed(id(decoder)?, decoder.varint()?),
+            7 => {
+                let number = decoder.varint()?;
+                let end = Some(decoder.varint()?).filter(|end| *end > 0);
+                Field::AddWal(number, WalMeta { end, durable: 0 })
+            }
+            8 => Field::RemoveWal(decoder.varint()?),
+            9 => {
+                let (number, size) = (decoder.varint()?, decoder.varint()?);
+                let known = decoder.u8()? == 1;
+                let checksum = Some(decoder.u64()?).filter(|_| known);
+                Field::AddSegment(number, SegmentMeta { size, checksum })
+            }
+            10 => Field::RemoveSegment(decoder.varint()?),
+            11 => Field::Closed,
+            12 => Field::MarkWal(decoder.varint()?, decoder.varint()?),
+            _ => return None,
+        })
+    }
+}
+
+impl Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Field::NextFile(number) => write!(f, "the next file is {number}"),
+            Field::LastSequence(sequence) => write!(f, "durable up to #{sequence}"),
+            Field::Keyspace(id, name) => write!(f, "keyspace {id} is {name:?}"),
+            Field::AddFile(keyspace, level, meta) => write!(
+                f,
+                "keyspace {keyspace}, level {level}: file {}, {} bytes, checksum {:016x}, {} to {}, #{} to #{}, {} entries, {} deletes, {} range tombstones, values in {:?}",
+                meta.number,
+                meta.size,
+                meta.checksum,
+                Escaped(&meta.range.start),
+                End(meta.range.end.as_deref()),
+                meta.sequence_min,
+                meta.sequence_max,
+                meta.entries,
+                meta.tombstones,
+                meta.range_tombstones,
+                meta.references
+            ),
+            Field::RemoveFile(keyspace, number) => {
+                write!(f, "keyspace {keyspace}: without file {number}")
+            }
+            Field::Flushed(keyspace, sequence) => {
+                write!(f, "keyspace {keyspace}: flushed up to #{sequence}")
+            }
+            Field::AddWal(number, meta) => match meta.end {
+                Some(end) => write!(f, "WAL segment {number}, which ends at {end}"),
+                None => write!(f, "WAL segment {number}"),
+            },
+            Field::RemoveWal(number) => write!(f, "without WAL segment {number}"),
+            Field::MarkWal(number, durable) => {
+                write!(f, "WAL segment {number} is durable up to {durable}")
+            }
+            Field::AddSegment(number, meta) => match meta.checksum {
+                Some(sum) => write!(
+                    f,
+                    "value-log segment {number}, {} bytes, checksum {sum:016x}",
+                    meta.size
+                ),
+                None => write!(f, "value-log segment {number}, {} bytes", meta.size),
+            },
+            Field::RemoveSegment(number) => write!(f, "without value-log segment {number}"),
+            Field::Closed => f.write_str("the store was closed"),
+        }
+    }
+}
+
+fn put_all(out: &mut Vec<u8>, tag: u8, numbers: &[u64]) {
+    out.push(tag);
+    numbers.iter().for_each(|&number| put_varint(out, number));
+}
+
+fn id(decoder: &mut Decoder) -> Option<u32> {
+    u32::try_from(decoder.varint()?).ok()
+}
+
+impl FileMeta {
+    fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.number);
+        put_varint(out, self.size);
+        out.extend_from_slice(&self.checksum.to_le_bytes());
+        put_bytes(out, &self.range.start);
+        put_optional(out, self.range.end.as_deref());
+        for number in [
+            self.sequence_min,
+            self.sequence_max,
+            self.entries,
+            self.tombstones,
+            self.range_tombstones,
+        ] {
+            put_varint(out, number);
+        }
+        put_varint(out, self.references.len() as u64);
+        for &(segment, bytes) in &self.references {
+            put_varint(out, segment);
+            put_varint(out, bytes);
+        }
+    }
+
+    fn decode(decoder: &mut Decoder) -> Option<FileMeta> {
+        let (number, size, checksum) = (decoder.varint()?, decoder.varint()?, decoder.u64()?);
+        if number >= NUMBER_MAX || size >= BYTES_MAX {
+            return None;
+        }
+        let range = KeyRange {
+            start: decoder.bytes()?.to_vec(),
+            end: decoder.optional()?.map(<[u8]>::to_vec),
+        };
+        let (sequence_min, sequence_max) = (decoder.varint()?, decoder.varint()?);
+        let (entries, tombstones, range_tombstones) =
+            (decoder.varint()?, decoder.varint()?, decoder.varint()?);
+        let mut references = Vec::new();
+        for _ in 0..decoder.length()? {
+            let segment = decoder.varint()?;
+            references.push((
+                segment,
+                decoder.varint().filter(|bytes| *bytes < BYTES_MAX)?,
+            ));
+        }
+        Some(FileMeta {
+            number,
+            size,
+            checksum,
+            range,
+            sequence_min,
+            sequence_max,
+            entries,
+            tombstones,
+            range_tombstones,
+            references,
+        })
+    }
+}
+
+#[cfg(test)]
+impl FileMeta {
+    pub(crate) fn example() -> FileMeta {
+        FileMeta {
+            number: 7,
+            size: 4096,
+            checksum: 99,
+            range: KeyRange {
+                start: b"a".to_vec(),
+                end: None,
+            },
+            sequence_min: 3,
+            sequence_max: 9,
+            entries: 5,
+            tombstones: 1,
+            range_tombstones: 2,
+            references: vec![(4, 70_000)],
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Fragment: a deleted span of keys, as SSTables hold it.
+//!
+//! A fragment lists, newest first, the sequence numbers at which its span was deleted. Invariant: fragments are ordered, do
+//! not overlap, and none is empty.
+
+use crate::base::codec::{Decoder, put_bytes, put_optional, put_varint};
+use crate::base::key::{SequenceNumber, is_before_end};
+use bytes::Bytes;
+
+/// One span and when it was deleted, newest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fragment {
+    pub(crate) start: Bytes,
+    /// Exclusive; `None` is the end of the keyspace.
+    pub(crate) end: Option<Bytes>,
+    pub(crate) sequences: Vec<SequenceNumber>,
+}
+
+/// The newest deletion of a key that a reader sees, and the span it is part of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cover {
+    pub(crate) sequence: SequenceNumber,
+    pub(crate) start: Bytes,
+    pub(crate) end: Option<Bytes>,
+}
+
+impl Fragment {
+    pub(crate) fn cover(&self, at: SequenceNumber) -> Option<Cover> {
+        let sequence = self.newest(at)?;
+        Some(Cover {
+            sequence,
+            start: self.start.clone(),
+            end: self.end.clone(),
+        })
+    }
+
+    /// The newest deletion at or before `at`.
+    pub(crate) fn newest(&self, at: SequenceNumber) -> Option<SequenceNumber> {
+        self.sequences.iter().copied().find(|&found| found <= at)
+    }
+}
+
+/// Count, then for each fragment start, end, count of sequence numbers, and those.
+pub(crate) fn encode(fragments: &[Fragment]) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_varint(&mut out, fragments.len() as u64);
+    for fragment in fragments {
+        put_bytes(&mut out, &fragment.start);
+        put_optional(&mut out, fragment.end.as_deref());
+        put_varint(&mut out, fragment.sequences.len() as u64);
+        for &sequence in &fragment.sequences {
+            put_varint(&mut out, sequence);
+        }
+    }
+    out
+}
+
+/// `None` if the bytes are not fragments in order.
+pub(crate) fn decode(bytes: &[u8]) -> Option<Vec<Fragment>> {
+    let mut decoder = Decoder::new(bytes);
+    let count = decoder.length()?;
+    let mut fragments: Vec<Fragment> = Vec::new();
+    for _ in 0..count {
+        let start = Bytes::copy_from_slice(decoder.bytes()?);
+        let end = decoder.optional()?.map(Bytes::copy_from_slice);
+        let mut sequences = Vec::new();
+        for _ in 0..decoder.length()? {
+            sequences.push(decoder.varint()?);
+        }
+        let ordered = fragments
+            .last()
+            .is_none_or(|last| last.end.as_ref().is_some_and(|end| *end <= start));
+        if !ordered || !is_before_end(&start, end.as_deref()) || sequences.is_empty() {
+            return None;
+        }
+        fragments.push(Fragment {
+            start,
+            end,
+            sequences,
+        });
+    }
+    decoder.is_empty().then_some(fragments)
+}

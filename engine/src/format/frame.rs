@@ -1,0 +1,349 @@
+//! Frames: the records of a log segment.
+//!
+//! A segment has its full length before it is used, and may be an old one used again; so it is full of zeros, or of what an
+//! earlier segment left. After the file header comes one frame of type 2, written when the segment is taken into use, and
+//! then frames of type 1, each one batch:
+//!
+//! | offset | bytes | field |
+//! | --- | --- | --- |
+//! | 0 | 4 | low half of the checksum of the rest of the frame, keyed by [`frame_key`] and offset |
+//! | 4 | 4 | bytes of the payload x 4 + type |
+//! | 8 | 4 | sequence number of the first change − base |
+//! | 12 | 4 | how far behind the first change the last one is that was known to be durable then; 2^32 − 1 for further |
+//! | 16 | n | payload; type 1: `change.rs`; type 2: see [`Beginning`] |
+//!
+//! Sequence numbers grow from frame to frame. Each segment says where the one before it ended. Frames behind the first bad one
+//! of the last segments are dropped, unless a later good frame says that the bad one's place was durable: that is
+//! corruption, not a torn tail.
+
+use crate::Result;
+use crate::base::codec::{Decoder, checksum};
+use crate::base::config::BATCH_BYTES_MAX;
+use crate::base::key::{SEQUENCE_MAX, SequenceNumber};
+use crate::format::change::Changes;
+use crate::format::dump::Dump;
+use crate::format::header::{HEADER_BYTES, named_in_header};
+
+pub(crate) const FRAME_HEADER_BYTES: usize = 16;
+pub(crate) const FRAME_BATCH: u32 = 1;
+pub(crate) const FRAME_BEGINNING: u32 = 2;
+const BEGINNING_BYTES: usize = 32;
+/// Where the first batch of a segment stands.
+pub(crate) const FIRST_BATCH: usize = HEADER_BYTES as usize + FRAME_HEADER_BYTES + BEGINNING_BYTES;
+/// What is said of a bad frame that was whole once.
+pub(crate) const DAMAGED: &str = "the checksum of the record does not match";
+pub(crate) const BEGINNING_DAMAGED: &str = "the beginning of the segment is damaged";
+/// Stands for a distance that does not fit.
+pub(crate) const FAR: u32 = u32::MAX;
+
+const _: () = assert!((BATCH_BYTES_MAX as u64) < 1 << 30);
+
+/// What a segment says when it is taken into use: four integers of 8 bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Beginning {
+    /// The last sequence number before the segment.
+    pub(crate) base: SequenceNumber,
+    /// The last sequence number known to be durable.
+    pub(crate) durable: SequenceNumber,
+    /// Number of the segment before, 0 for none, and where its last frame ends.
+    pub(crate) previous: u64,
+    pub(crate) previous_end: u64,
+}
+
+impl Beginning {
+    pub(crate) fn encode(&self) -> [u8; BEGINNING_BYTES] {
+        let mut out = [0; BEGINNING_BYTES];
+        let fields = [self.base, self.durable, self.previous, self.previous_end];
+        for (place, field) in out.chunks_exact_mut(8).zip(fields) {
+            place.copy_from_slice(&field.to_le_bytes());
+        }
+        out
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Beginning> {
+        let mut decoder = Decoder::new(bytes);
+        let beginning = Beginning {
+            base: decoder.u64().filter(|base| *base < SEQUENCE_MAX)?,
+            durable: decoder.u64()?,
+            previous: decoder.u64()?,
+            previous_end: decoder.u64()?,
+        };
+        (decoder.is_empty() && beginning.durable <= beginning.base).then_some(beginning)
+    }
+}
+
+/// What the checksums of the frames of a segment are keyed by beside their offsets. Since version 4 the id of the store is part of it,
+/// which nobody outside knows: a value that looks like a frame for the place where it will lie could be taken for one behind a torn
+/// frame, and would say that the torn one was durable.
+pub(crate) fn frame_key(version: u32, store: u128, number: u64) -> u64 {
+    if version < 4 {
+        return number;
+    }
+    number ^ (store as u64) ^ (store >> 64) as u64
+}
+
+/// The same for the segment that begins with these bytes.
+pub(crate) fn key_named_in(bytes: &[u8], number: u64) -> u64 {
+    let named = named_in_header(bytes);
+    named.map_or(number, |(version, store)| frame_key(version, store, number))
+}
+
+pub(crate) fn encode_frame(
+    out: &mut Vec<u8>,
+    key: u64,
+    offset: u64,
+    (kind, first, durable): (u32, u32, u32),
+    payload: &[u8],
+) {
+    let start = out.len();
+    let tag = (payload.len() as u32) << 2 | kind;
+    for field in [0, tag, first, durable] {
+        out.extend_from_slice(&field.to_le_bytes());
+    }
+    out.extend_from_slice(payload);
+    let sum = checksum(key, offset, &[&out[start + 4..]]) as u32;
+    out[start..start + 4].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// One batch of a segment.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    pub(crate) offset: u64,
+    pub(crate) first: SequenceNumber,
+    pub(crate) durable: SequenceNumber,
+    pub(crate) end: usize,
+}
+
+pub(crate) fn payload_of<'a>(bytes: &'a [u8], frame: &Frame) -> &'a [u8] {
+    &bytes[frame.offset as usize + FRAME_HEADER_BYTES..frame.end]
+}
+
+pub(crate) fn count_changes(payload: &[u8]) -> u64 {
+    (Changes::new(payload).count() as u64).max(1)
+}
+
+fn payload_at(bytes: &[u8], key: u64, offset: usize, kind: u32) -> Option<(u32, u32, &[u8])> {
+    let mut decoder = Decoder::new(bytes.get(offset..)?);
+    let sum = decoder.u32()?;
+    let tag = decoder.u32()?;
+    let (first, durable) = (decoder.u32()?, decoder.u32()?);
+    let length = (tag >> 2) as usize;
+    if tag & 3 != kind || length > BATCH_BYTES_MAX {
+        return None;
+    }
+    let payload = decoder.take(length)?;
+    let summed = &bytes[offset + 4..offset + FRAME_HEADER_BYTES + length];
+    let right = sum == checksum(key, offset as u64, &[summed]) as u32;
+    right.then_some((first, durable, payload))
+}
+
+pub(crate) fn beginning_of(bytes: &[u8], key: u64) -> Option<Beginning> {
+    let (_, _, payload) = payload_at(bytes, key, HEADER_BYTES as usize, FRAME_BEGINNING)?;
+    Beginning::decode(payload)
+}
+
+/// The frame at `offset`, if a whole and unharmed one with a sequence number behind `last` stands there.
+pub(crate) fn frame_at(
+    bytes: &[u8],
+    key: u64,
+    base: SequenceNumber,
+    offset: usize,
+    last: SequenceNumber,
+) -> Option<Frame> {
+    let (first, distance, payload) = payload_at(bytes, key, offset, FRAME_BATCH)?;
+    let first = base + u64::from(first);
+    let durable = match distance {
+        FAR => 0,
+        distance => first.checked_sub(u64::from(distance))?,
+    };
+    let numbered = first > last && durable < first && first < SEQUENCE_MAX;
+    numbered.then(|| Frame {
+        offset: offset as u64,
+        first,
+        durable,
+        end: offset + FRAME_HEADER_BYTES + payload.len(),
+    })
+}
+
+/// How many times the length of a segment is hashed at most in the search for frames behind a bad one.
+const SEARCH_PASSES: usize = 64;
+
+/// How many changes of a payload are decoded to see whether it could be one.
+const PLAUSIBLE_CHANGES: usize = 8;
+
+/// The good frames behind the bad one at `offset`, in their order, and whether all of them were looked for.
+///
+/// Every offset is looked at: what is bad may be a length. Values of outsiders may look like frames, each of which would be hashed to
+/// the end of the segment. So the shortest are tried first, and the work is bounded.
+pub(crate) fn find_frames(
+    bytes: &[u8],
+    key: u64,
+    base: SequenceNumber,
+    offset: usize,
+    last: SequenceNumber,
+) -> (Vec<Frame>, bool) {
+    let mut candidates = plausible_frames(bytes, base, offset, last);
+    candidates.sort_unstable();
+    let mut budget = bytes.len().saturating_mul(SEARCH_PASSES);
+    let mut found = Vec::new();
+    let mut is_complete = true;
+    for (length, at) in candidates {
+        let Some(left) = budget.checked_sub(length) else {
+            is_complete = false;
+            break;
+        };
+        budget = left;
+        found.extend(frame_at(bytes, key, base, at, last));
+    }
+    found.sort_unstable_by_key(|frame| frame.offset);
+    (found, is_complete)
+}
+
+/// The lengths and offsets of what could be a frame behind `offset`.
+fn plausible_frames(
+    bytes: &[u8],
+    base: SequenceNumber,
+    offset: usize,
+    last: SequenceNumber,
+) -> Vec<(usize, usize)> {
+    let least = (last - base) as u32;
+    let most = least.saturating_add(u32::try_from(bytes.len() - offset).unwrap_or(u32::MAX));
+    let mut found = Vec::new();
+    let mut next = offset + 1;
+    while next + FRAME_HEADER_BYTES < bytes.len() {
+        let rest = &bytes[next..];
+        // What was never written is zeros, and most of a segment may be that.
+        if rest.first_chunk::<4096>() == Some(&[0; 4096]) {
+            next += 4096 - FRAME_HEADER_BYTES;
+            continue;
+        }
+        let window = &rest[..rest.len().min(4096)];
+        for (index, first) in window[8..].windows(4).enumerate() {
+            let first = u32::from_le_bytes(first.try_into().expect("a window of four"));
+            // Cheaper than a checksum over a length that may be anything, and true of hardly any place that is no frame.
+            if first > least
+                && first <= most
+                && let Some(length) = plausible_length(bytes, next + index)
+            {
+                found.push((length, next + index));
+            }
+        }
+        next += window.len() - 11;
+    }
+    found
+}
+
+/// Shows the frames of a segment.
+pub(crate) fn dump(dump: &mut Dump<'_>, number: u64) -> Result<()> {
+    let bytes = dump.whole()?;
+    let key = key_named_in(&bytes, number);
+    let beginning = beginning_of(&bytes, key);
+    match beginning {
+        Some(Beginning {
+            base,
+            durable,
+            previous,
+            previous_end,
+        }) => dump.line(format_args!(
+            "{HEADER_BYTES:>10}  beginning: {BEGINNING_BYTES} bytes, base #{base}, durable #{durable}, before it segment {previous} up to {previous_end}, checksum ok"
+        ))?,
+        None if is_zero(&bytes, HEADER_BYTES as usize) => {
+            return dump.line(format_args!("{HEADER_BYTES:>10}  not in use"));
+        }
+        None => dump.damage(HEADER_BYTES, "beginning; sequence numbers are counted from it")?,
+    }
+    let base = beginning.unwrap_or_default().base;
+    let (mut offset, mut last) = (FIRST_BATCH, base);
+    while let Some(frame) = frame_at(&bytes, key, base, offset, last) {
+        show_frame(dump, &bytes, &frame)?;
+        (offset, last) = (frame.end, frame.first);
+    }
+    let (later, _) = find_frames(&bytes, key, base, offset, last);
+    if later.is_empty() && is_zero(&bytes, offset) {
+        return dump.line(format_args!("{offset:>10}  end of the frames"));
+    }
+    let lost = later
+        .first()
+        .map_or(0, |frame| frame.offset - offset as u64);
+    match lost {
+        0 => dump.line(format_args!(
+            "{offset:>10}  end of the frames; no whole one stands behind: one that was torn, or what was there before"
+        ))?,
+        lost => dump.damage(offset as u64, format_args!("{lost} bytes before the next whole frame"))?,
+    }
+    later
+        .iter()
+        .try_for_each(|frame| show_frame(dump, &bytes, frame))
+}
+
+fn is_zero(bytes: &[u8], offset: usize) -> bool {
+    let rest = bytes.get(offset..).unwrap_or_default();
+    rest.iter().take(FRAME_HEADER_BYTES).all(|&byte| byte == 0)
+}
+
+fn show_frame(dump: &mut Dump<'_>, bytes: &[u8], frame: &Frame) -> Result<()> {
+    let payload = payload_of(bytes, frame);
+    dump.line(format_args!(
+        "{:>10}  batch: {} bytes, #{}, durable #{}, checksum ok",
+        frame.offset,
+        payload.len(),
+        frame.first,
+        frame.durable
+    ))?;
+    dump.changes(frame.first, payload)
+}
+
+/// The length of what could be the payload of a frame at `offset`: its first changes decode.
+fn plausible_length(bytes: &[u8], offset: usize) -> Option<usize> {
+    let mut decoder = Decoder::new(&bytes[offset..]);
+    let _sum = decoder.u32()?;
+    let tag = decoder.u32()?;
+    decoder.take(8)?;
+    let payload = decoder.take((tag >> 2) as usize)?;
+    let mut changes = Changes::new(payload).take(PLAUSIBLE_CHANGES);
+    changes
+        .all(|change| change.is_ok())
+        .then_some(payload.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::codec::{put_bytes, put_varint};
+    use crate::format::header::FORMAT_VERSION;
+
+    #[test]
+    fn a_search_behind_a_bad_frame_hashes_a_bounded_number_of_bytes() {
+        let key = frame_key(FORMAT_VERSION, 7, 1);
+        let real = |bytes: &mut Vec<u8>, first: u32, value: &[u8]| {
+            let mut payload = vec![2, 0, 1, b'k'];
+            put_bytes(&mut payload, value);
+            let offset = bytes.len() as u64;
+            encode_frame(bytes, key, offset, (FRAME_BATCH, first, 1), &payload);
+        };
+        let mut bytes = vec![0xee; 100];
+        // Each looks like a frame whose one put takes all that follows.
+        let end = 8 << 20;
+        let mut fakes = Vec::new();
+        while fakes.len() + 200 < end {
+            let length = end - fakes.len() - FRAME_HEADER_BYTES;
+            fakes.extend([0; 4]);
+            fakes.extend(((length as u32) << 2 | FRAME_BATCH).to_le_bytes());
+            fakes.extend([9, 0, 0, 0, 1, 0, 0, 0]);
+            fakes.extend([2, 0, 1, b'k']);
+            let value = length - 4 - 4;
+            let before = fakes.len();
+            put_varint(&mut fakes, value as u64);
+            assert!(fakes.len() - before <= 4);
+        }
+        fakes.resize(end, 0);
+        real(&mut bytes, 1, &fakes);
+        real(&mut bytes, 2, b"small");
+        let began = std::time::Instant::now();
+        let (found, is_complete) = find_frames(&bytes, key, 0, 0, 0);
+        assert!(!is_complete, "there was too much to be tried");
+        let last = found.last().map(|frame| (frame.first, frame.durable));
+        assert_eq!(last, Some((2, 1)), "the shortest are tried first");
+        println!("{} ms", began.elapsed().as_millis());
+    }
+}

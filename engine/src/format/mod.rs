@@ -1,0 +1,9 @@
+//! The bytes of the files: headers, changes, edits, fragments, pointers; and how they are shown.
+
+pub(crate) mod change;
+pub(crate) mod dump;
+pub(crate) mod edit;
+pub(crate) mod fragment;
+pub(crate) mod frame;
+pub(crate) mod header;
+pub(crate) mod pointer;

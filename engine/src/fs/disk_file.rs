@@ -1,0 +1,83 @@
+//! A file on disk, written through the page cache.
+#![allow(
+    clippy::disallowed_types,
+    reason = "with `disk.rs` this is the seam that the rest of the engine goes through"
+)]
+
+use super::File;
+use std::fs;
+use std::io;
+#[cfg(target_os = "linux")]
+use std::num::NonZeroU64;
+#[cfg(target_os = "linux")]
+use std::ops::Range;
+
+/// Linux takes pages of the length of a write, and long ones are seldom at hand: 256 MiB in pieces of 64 KiB go to the page
+/// cache of an ext4 at 1.7 to 3 GB/s, in pieces of 1 MiB at 0.4 to 5.
+pub(super) const WRITE_BYTES: usize = 64 << 10;
+
+/// A file, and how many bytes are written to it by one call at most.
+#[derive(Debug)]
+pub(super) struct DiskFile {
+    pub(super) file: fs::File,
+    write_bytes: usize,
+}
+
+impl DiskFile {
+    pub(super) fn new(file: fs::File, write_bytes: usize) -> DiskFile {
+        DiskFile { file, write_bytes }
+    }
+}
+
+impl File for DiskFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        std::os::unix::fs::FileExt::read_at(&self.file, buffer, offset)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn read_around_at(
+        &self,
+        buffer: &mut [u8],
+        offset: u64,
+        around: &dyn Fn() -> Option<Range<u64>>,
+    ) -> io::Result<usize> {
+        use rustix::fs::{Advice, fadvise};
+        use rustix::io::{Errno, ReadWriteFlags, preadv2};
+        let buffers = &mut [io::IoSliceMut::new(buffer)];
+        match preadv2(&self.file, buffers, offset, ReadWriteFlags::NOWAIT) {
+            Ok(read) => return Ok(read),
+            Err(Errno::AGAIN) => {
+                if let Some(around) = around() {
+                    let length = NonZeroU64::new(around.end.saturating_sub(around.start));
+                    // What comes of it, the read that follows tells.
+                    let _ = fadvise(&self.file, around.start, length, Advice::WillNeed);
+                }
+            }
+            // Not every file system can tell.
+            Err(_) => {}
+        }
+        self.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let pieces = (offset..)
+            .step_by(self.write_bytes)
+            .zip(bytes.chunks(self.write_bytes));
+        for (offset, piece) in pieces {
+            std::os::unix::fs::FileExt::write_all_at(&self.file, piece, offset)?;
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn set_length(&self, length: u64) -> io::Result<()> {
+        self.file.set_len(length)
+    }
+}

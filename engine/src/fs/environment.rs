@@ -1,0 +1,48 @@
+//! Environment: everything the engine reaches outside itself.
+
+use crate::fs::ids::{IdSource, RandomIds};
+use crate::fs::{Clock, DiskFs, Fs, MemoryFs, SystemClock};
+use crate::{Background, Durability};
+use std::sync::Arc;
+
+/// Everything the engine reaches outside itself.
+#[derive(Debug, Clone)]
+pub struct Environment {
+    /// Where files are.
+    pub fs: Arc<dyn Fs>,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// Where the id of a new store comes from.
+    pub ids: Arc<dyn IdSource>,
+    /// Who runs the background work.
+    pub background: Background,
+}
+
+impl Environment {
+    /// The real one: the disk (or memory, at `Durability::Memory`), the system's clock and randomness, threads.
+    pub fn system(durability: Durability) -> Environment {
+        let fs: Arc<dyn Fs> = match durability {
+            Durability::Memory => Arc::new(MemoryFs::volatile()),
+            Durability::Process | Durability::Disk => Arc::new(DiskFs::default()),
+        };
+        Environment {
+            fs,
+            clock: Arc::new(SystemClock::default()),
+            ids: Arc::new(RandomIds),
+            background: Background::Threads,
+        }
+    }
+}
+
+#[cfg(test)]
+impl Environment {
+    /// For unit tests: no thread of its own, and time stands still.
+    pub(crate) fn stepped(fs: Arc<dyn Fs>) -> Environment {
+        Environment {
+            fs,
+            clock: Arc::new(crate::fs::ManualClock::default()),
+            ids: Arc::new(crate::CountingIds::default()),
+            background: Background::Stepped,
+        }
+    }
+}

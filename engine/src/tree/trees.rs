@@ -1,0 +1,95 @@
+//! Trees: the keyspaces of an open store.
+
+use crate::tree::keyspace::Tree;
+use crate::{Error, Result};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// Tells the stores apart that this process has had open.
+static INSTANCES: AtomicU64 = AtomicU64::new(1);
+
+#[derive(Debug)]
+pub(crate) struct Trees {
+    instance: u64,
+    /// Indexed by keyspace id.
+    list: RwLock<Vec<Arc<Tree>>>,
+    /// The most SSTables that any keyspace has in level 0.
+    level0_files_most: AtomicUsize,
+}
+
+impl Default for Trees {
+    fn default() -> Trees {
+        Trees {
+            instance: INSTANCES.fetch_add(1, Ordering::Relaxed),
+            list: RwLock::default(),
+            level0_files_most: AtomicUsize::new(0),
+        }
+    }
+}
+
+impl Trees {
+    /// What every tree of this open store is made with.
+    pub(crate) fn instance(&self) -> u64 {
+        self.instance
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Tree>> {
+        self.list
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    pub(crate) fn get(&self, id: u32) -> Option<Arc<Tree>> {
+        let list = self.list.read().unwrap_or_else(PoisonError::into_inner);
+        list.get(id as usize).cloned()
+    }
+
+    /// Adds the tree of the next id.
+    pub(crate) fn add(&self, tree: Arc<Tree>) {
+        let mut list = self.list.write().unwrap_or_else(PoisonError::into_inner);
+        assert_eq!(tree.id as usize, list.len(), "ids have no gap");
+        list.push(tree);
+    }
+
+    /// Refuses a keyspace of another store.
+    #[inline]
+    pub(crate) fn check(&self, tree: &Tree) -> Result<()> {
+        if tree.instance == self.instance {
+            return Ok(());
+        }
+        Err(Error::UnknownKeyspace {
+            name: tree.name.to_string(),
+        })
+    }
+
+    /// Bytes of each value-log segment that memtables and SSTables refer to.
+    pub(crate) fn value_references(&self) -> HashMap<u64, u64> {
+        let mut total = HashMap::new();
+        for tree in self.all() {
+            let view = tree.view();
+            for memtable in std::iter::once(&view.active).chain(&view.sealed) {
+                memtable.add_references(&mut total);
+            }
+            for (_, file) in view.version.files() {
+                for &(segment, bytes) in &file.meta.references {
+                    *total.entry(segment).or_default() += bytes;
+                }
+            }
+        }
+        total
+    }
+
+    pub(crate) fn level0_files_most(&self) -> usize {
+        self.level0_files_most.load(Ordering::Relaxed)
+    }
+
+    /// After every change of versions.
+    pub(crate) fn count_level0(&self) {
+        let trees = self.all();
+        let counts = trees.iter().map(|tree| tree.view().version.levels[0].len());
+        let most = counts.max().unwrap_or(0);
+        self.level0_files_most.store(most, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,42 @@
+//! Collection: value-log segments that nothing refers to are removed.
+
+use super::Work;
+use crate::Result;
+
+impl Work {
+    /// Removes value-log segments that nothing refers to.
+    pub(super) fn collect(&self) -> Result<bool> {
+        if !self.parts.value_log.take_collection_request() {
+            return Ok(false);
+        }
+        let collected = self.collect_requested();
+        if collected.is_err() {
+            self.parts.value_log.request_collection();
+        }
+        collected
+    }
+
+    fn collect_requested(&self) -> Result<bool> {
+        let sealed = self.parts.value_log.seal_retired()?;
+        let unpinned = self.parts.value_log.unpinned();
+        let references = self.parts.trees.value_references();
+        self.parts
+            .value_log
+            .retire_wasteful(&references, self.garbage_percent_max());
+        let dead: Vec<u64> = unpinned
+            .into_iter()
+            .filter(|number| !references.contains_key(number))
+            .collect();
+        if dead.is_empty() {
+            return Ok(sealed);
+        }
+        // What hides the values in these segments may be in the log only: it must not be lost after they are gone.
+        self.parts.log.sync().sync_all()?;
+        let removed = self.parts.value_log.remove(&dead)?;
+        tracing::info!(
+            segments = removed,
+            "removed value-log segments that nothing refers to"
+        );
+        Ok(sealed || removed > 0)
+    }
+}

@@ -1,0 +1,138 @@
+//! Pacing: how fast changes come, and what makes a writer wait before it takes any lock.
+
+use super::scheduler::Job;
+use super::{REST, RETRY, Work};
+use crate::base::key::SequenceNumber;
+use crate::base::mutex::lock;
+use crate::{Background, Error, Result};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Below how many changes in [`REST`] the store is at rest.
+const REST_CHANGES_MAX: u64 = 100;
+
+/// How fast changes come.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    since: Duration,
+    sequence: SequenceNumber,
+    is_slow: bool,
+}
+
+impl Work {
+    /// Whether hardly anything was written lately: time to do what only readers gain by.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        let mut pace = lock(&self.pace);
+        let (now, sequence) = (self.parts.clock.now(), self.parts.snapshots.published());
+        let elapsed = now.saturating_sub(pace.since);
+        if elapsed >= REST {
+            let changes = u128::from(sequence - pace.sequence);
+            let is_slow =
+                changes * REST.as_micros() <= u128::from(REST_CHANGES_MAX) * elapsed.as_micros();
+            if is_slow && !pace.is_slow {
+                // More is worth collecting now.
+                self.parts.value_log.request_collection();
+            }
+            *pace = Pace {
+                since: now,
+                sequence,
+                is_slow,
+            };
+        }
+        pace.is_slow
+    }
+
+    /// Makes a writer wait, or work, before it takes any lock: while flushes or compactions lag behind, for a log segment, and for
+    /// a late sync; for that last, because the others take time. One who `deletes` does not wait for space.
+    pub(crate) fn admit(&self, deletes: bool) -> Result<()> {
+        self.parts.health.check_writable()?;
+        self.throttle(deletes)?;
+        self.parts.log.await_segment()?;
+        self.parts.log.sync().await_late_sync()
+    }
+
+    /// Makes a writer wait, or work, while flushes or compactions lag behind. One who `deletes` does not wait for space.
+    pub(crate) fn throttle(&self, deletes: bool) -> Result<()> {
+        if !self.is_near_limit() {
+            return Ok(());
+        }
+        let began = self.parts.clock.now();
+        let throttled = match self.wait_for_room() {
+            Err(Error::NoSpace { .. }) if deletes && !self.is_over_all_limits() => Ok(()),
+            waited => waited,
+        };
+        self.parts.log.sync().count_stall(began);
+        throttled
+    }
+
+    fn wait_for_room(&self) -> Result<()> {
+        while self.is_over_limit() {
+            self.parts.health.check_writable()?;
+            let seen = self.signal.round();
+            if !self.is_over_limit() {
+                break;
+            }
+            let awaited = if self.is_over_memory_limit() {
+                Job::Flush
+            } else {
+                Job::Compaction
+            };
+            if let Some(error) = lock(&self.shortages)[awaited as usize].clone() {
+                // In production the threads try again; who steps the jobs finds out by trying.
+                if self.parts.background == Background::Threads {
+                    return Err(error);
+                }
+            }
+            match self.parts.background {
+                Background::Stepped => {
+                    self.parts.log.seal_largest();
+                    if self.step()?.is_none() {
+                        break;
+                    }
+                }
+                Background::Threads => {
+                    self.parts.log.seal_largest();
+                    self.signal.wait(seen, RETRY);
+                }
+            }
+        }
+        if self.is_near_limit() && self.parts.background == Background::Threads {
+            self.signal
+                .wait(self.signal.round(), Duration::from_micros(500));
+        }
+        Ok(())
+    }
+
+    /// Whether even what makes room has to wait for some.
+    fn is_over_all_limits(&self) -> bool {
+        let bytes = self.parts.reserve.memtable_bytes.load(Ordering::Relaxed);
+        bytes > self.parts.config.memory_bytes_max.saturating_mul(2)
+    }
+
+    fn is_over_limit(&self) -> bool {
+        self.is_over_memory_limit()
+            || self.level0_files_most() >= self.parts.config.level0_files_stop
+    }
+
+    fn is_over_memory_limit(&self) -> bool {
+        self.parts.reserve.memtable_bytes.load(Ordering::Relaxed)
+            > self.parts.config.memory_bytes_max
+    }
+
+    pub(crate) fn is_near_limit(&self) -> bool {
+        self.parts.reserve.memtable_bytes.load(Ordering::Relaxed)
+            > self.parts.config.memory_bytes_max / 4 * 3
+            || self.level0_files_most() > self.parts.config.level0_files_stop.saturating_mul(3) / 4
+    }
+
+    /// Lets threads run that wait for this processor, unless compaction lags behind: then they would wait for it the longer.
+    pub(crate) fn give_way(&self) {
+        if self.level0_files_most() <= self.parts.config.level0_files_max {
+            std::thread::yield_now();
+        }
+    }
+
+    fn level0_files_most(&self) -> usize {
+        self.parts.trees.level0_files_most()
+    }
+}

@@ -1,0 +1,268 @@
+//! The scheduler: background work as jobs, the loops of the threads that run them, and what a lack of space does to them.
+
+use super::{REST, RETRY, Work};
+use crate::base::health::Wakes;
+use crate::base::mutex::lock;
+use crate::write::durability::Due;
+use crate::{Error, Result};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Wakes whoever waits for work, or for work to be done.
+#[derive(Debug, Default)]
+pub(crate) struct Signal {
+    round: Mutex<u64>,
+    changed: Condvar,
+}
+
+impl Wakes for Signal {
+    fn wake_everyone(&self) {
+        self.notify();
+    }
+}
+
+impl Signal {
+    pub(crate) fn notify(&self) {
+        *lock(&self.round) += 1;
+        self.changed.notify_all();
+    }
+
+    pub(super) fn round(&self) -> u64 {
+        *lock(&self.round)
+    }
+
+    /// Waits until notified since `seen`, at most `limit`.
+    pub(super) fn wait(&self, seen: u64, limit: Duration) {
+        let round = lock(&self.round);
+        let waited = self
+            .changed
+            .wait_timeout_while(round, limit, |round| *round == seen);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// A piece of background work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Job {
+    /// A sealed memtable becomes an SSTable of level 0.
+    Flush,
+    /// SSTables are merged downwards.
+    Compaction,
+    /// Value-log segments that nothing refers to are removed.
+    Collection,
+}
+
+/// How many kinds of [`Job`] there are.
+pub(super) const JOBS: usize = 3;
+
+impl Work {
+    /// Runs one pending flush. Answers whether there was one.
+    pub(crate) fn run_flush(&self) -> Result<bool> {
+        let _guard = lock(&self.flushing);
+        self.seal_aged();
+        let ran = self.note(Job::Flush, self.flush_one());
+        // Only what changed something is told: a round without work would wake the threads for another one.
+        if matches!(ran, Ok(true)) {
+            self.notify();
+        }
+        ran
+    }
+
+    /// Runs one pending compaction or collection. Answers which.
+    pub(crate) fn run_maintenance(&self) -> Result<Option<Job>> {
+        let _guard = lock(&self.compacting);
+        let compacted = self.compact_one();
+        self.parts.cache.remove_obsolete();
+        let compacted = self.note(Job::Compaction, compacted);
+        if matches!(compacted, Ok(false) | Err(Error::NoSpace { .. })) {
+            // Where there is no space to merge, collecting may make some.
+            let collected = self.note(Job::Collection, self.collect())?;
+            if collected {
+                return Ok(Some(Job::Collection));
+            }
+        }
+        let compacted = compacted?;
+        if compacted {
+            self.notify();
+        }
+        Ok(compacted.then_some(Job::Compaction))
+    }
+
+    /// Runs one job that is pending, if any.
+    pub(crate) fn step(&self) -> Result<Option<Job>> {
+        self.parts.health.check_writable()?;
+        if self.run_flush()? {
+            return Ok(Some(Job::Flush));
+        }
+        self.run_maintenance()
+    }
+
+    /// A lack of space passes; any other failure of background work stops writing.
+    fn note<T>(&self, job: Job, result: Result<T>) -> Result<T> {
+        match &result {
+            Ok(_) => lock(&self.shortages)[job as usize] = None,
+            Err(error @ Error::NoSpace { .. }) => {
+                lock(&self.shortages)[job as usize] = Some(error.clone());
+                self.notify();
+            }
+            Err(Error::Closed) => {}
+            Err(error) => self.parts.health.fail(error),
+        }
+        result
+    }
+
+    /// Why background work last failed for lack of space, if it still does.
+    pub(crate) fn shortage(&self) -> Option<Error> {
+        lock(&self.shortages).iter().flatten().next().cloned()
+    }
+
+    /// The loop of the flush thread.
+    pub(crate) fn flush_loop(&self) {
+        self.work_loop(|| self.run_flush(), || RETRY);
+    }
+
+    /// The loop of the compaction thread.
+    pub(crate) fn maintenance_loop(&self) {
+        crate::tree::sstable::prepare();
+        let idle = || if self.is_at_rest() { RETRY } else { REST };
+        self.work_loop(|| Ok(self.run_maintenance()?.is_some()), idle);
+    }
+
+    /// Runs what there is to do, and waits for more, as long as `idle` says at most.
+    fn work_loop(&self, run: impl Fn() -> Result<bool>, idle: impl Fn() -> Duration) {
+        while !self.parts.health.is_closed() && self.parts.health.failure().is_none() {
+            let seen = self.signal.round();
+            match run() {
+                Ok(true) => {}
+                Ok(false) => self.signal.wait(seen, idle()),
+                // Whatever is signalled meanwhile does not make space.
+                Err(_) => self.pause(seen, RETRY),
+            }
+        }
+    }
+
+    /// The loop of the thread that syncs the value log.
+    pub(crate) fn value_sync_loop(&self) {
+        self.parts.log.sync().value_sync_loop();
+    }
+
+    /// The loop of the sync thread. It makes log segments ready, syncs a change when it is as old as the configured interval, or
+    /// at `Disk` as soon as a task awaits it, and notes when the store comes to rest. A failure makes the store read-only, and
+    /// ends this loop.
+    pub(crate) fn sync_loop(&self) {
+        while !self.parts.health.is_closed() && self.parts.health.failure().is_none() {
+            match self.parts.log.sync().wait_for_due() {
+                // If it fails for lack of space the commit that needs the segment tries again, and tells its caller.
+                Due::Segment => {
+                    let log = &self.parts.log;
+                    let _ = log
+                        .prepare_segment()
+                        .inspect_err(|error| self.parts.health.note(error));
+                }
+                Due::Sync => {
+                    let _ = self.parts.log.sync().sync_all();
+                }
+                Due::Rest => {
+                    self.parts.log.segments().remove_spare_wals();
+                    // Without space for the mark the log is as it was; the next rest tries again.
+                    let _ = self.parts.log.sync_and_mark();
+                }
+            }
+        }
+    }
+
+    /// Waits for the interval to pass, whatever else is signalled, unless the store closes.
+    fn pause(&self, mut seen: u64, interval: Duration) {
+        let end = self.parts.clock.now() + interval;
+        while let Some(left) = end
+            .checked_sub(self.parts.clock.now())
+            .filter(|left| !left.is_zero())
+            && !self.parts.health.is_closed()
+        {
+            self.signal.wait(seen, left);
+            seen = self.signal.round();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::{Failure, Fault, FaultFs, MemoryFs, Operation};
+    use crate::{Batch, Config, Db, Environment, KeyspaceOptions};
+    use std::io::ErrorKind;
+    use std::sync::Arc;
+
+    #[test]
+    fn writers_hear_that_compaction_lacks_space_though_collection_lacks_it_too() {
+        let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
+        let config = Config {
+            level0_files_max: 2,
+            level0_files_stop: 3,
+            ..Config::default()
+        };
+        let environment = Environment::stepped(Arc::new(disk.clone()));
+        let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
+        let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+        // A value-log segment that nothing refers to.
+        drop(db.write_value(&[1; 1 << 10]).unwrap());
+        db.parts().value_log.retire();
+        for _ in 0..2 {
+            let mut batch = Batch::new();
+            batch.put(&keyspace, b"key", b"value");
+            drop(db.write(batch).unwrap());
+            db.flush(&keyspace).unwrap();
+        }
+        db.parts().value_log.request_collection();
+        disk.set(Some(Fault {
+            operation: Some(Operation::Write),
+            path: String::new(),
+            nth: 1,
+            failure: Failure::Error(ErrorKind::StorageFull),
+            sticky: true,
+        }));
+        let failed = db.work().run_maintenance();
+        assert!(matches!(failed, Err(Error::NoSpace { .. })), "{failed:?}");
+        let shortages = lock(&db.work().shortages);
+        assert!(
+            shortages[Job::Compaction as usize].is_some(),
+            "{shortages:?}"
+        );
+        assert!(
+            shortages[Job::Collection as usize].is_some(),
+            "{shortages:?}"
+        );
+    }
+
+    #[test]
+    fn a_flush_with_nothing_to_do_does_not_hide_that_compaction_lacks_space() {
+        let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
+        let config = Config {
+            level0_files_max: 2,
+            ..Config::default()
+        };
+        let environment = Environment::stepped(Arc::new(disk.clone()));
+        let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
+        let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+        for _ in 0..2 {
+            let mut batch = Batch::new();
+            batch.put(&keyspace, b"key", b"value");
+            drop(db.write(batch).unwrap());
+            db.flush(&keyspace).unwrap();
+        }
+        disk.set(Some(Fault {
+            operation: Some(Operation::Create),
+            path: ".sst".into(),
+            nth: 1,
+            failure: Failure::Error(ErrorKind::StorageFull),
+            sticky: true,
+        }));
+        assert!(db.work().run_maintenance().is_err());
+        assert!(db.space_failure().is_some());
+        assert!(!db.work().run_flush().unwrap());
+        assert!(db.space_failure().is_some(), "it lacks space still");
+        disk.set(None);
+        assert_eq!(db.step().unwrap(), Some(Job::Compaction));
+        assert!(db.space_failure().is_none());
+    }
+}

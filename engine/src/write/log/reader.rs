@@ -1,0 +1,274 @@
+//! Reading a segment of the log: its whole frames, and what is lost behind them.
+
+use crate::Result;
+use crate::base::key::SequenceNumber;
+use crate::format::frame::{
+    BEGINNING_DAMAGED, Beginning, DAMAGED, FIRST_BATCH, FRAME_HEADER_BYTES, Frame, beginning_of,
+    count_changes, find_frames, frame_at, frame_key, key_named_in, payload_of,
+};
+use crate::format::header::{FORMAT_VERSION, HEADER_BYTES, check_header};
+use crate::fs::directory::{Directory, OpenFile};
+use crate::fs::name::{FileKind, FileName};
+
+/// The whole frames of a segment, and where the last of them ends.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(crate) number: u64,
+    pub(crate) file: OpenFile,
+    bytes: Vec<u8>,
+    pub(crate) beginning: Beginning,
+    pub(crate) frames: Vec<Frame>,
+    pub(crate) end: u64,
+    /// The number of the last change in it, or before it if it is empty.
+    pub(crate) last_sequence: SequenceNumber,
+    /// The last sequence number that any frame of this segment says was durable, be it behind a bad one.
+    pub(crate) durable: SequenceNumber,
+    /// What is lost behind `end`, if anything stands there.
+    pub(crate) torn: Option<Torn>,
+}
+
+/// Records that are not applied: those behind a bad one, and that one.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Torn {
+    pub(crate) batches: u64,
+    pub(crate) bytes: u64,
+}
+
+/// Reads segment `number` into `bytes`, up to `end` if a recovery has found where it ends; `None` if it was not in use.
+pub(crate) fn read(
+    directory: &Directory,
+    store: u128,
+    number: u64,
+    end: Option<u64>,
+    mut bytes: Vec<u8>,
+) -> Result<Option<Segment>> {
+    let file = directory.open(FileName::Numbered(FileKind::Wal, number))?;
+    let length = file.length()?;
+    let length = end.unwrap_or(length).min(length);
+    bytes.resize(length as usize, 0);
+    file.read_exact_into(0, &mut bytes)?;
+    let header = &bytes[..bytes.len().min(HEADER_BYTES as usize)];
+    if check_header(header, FileKind::Wal, number, file.path())? != store {
+        return Err(file.corrupt(16, "the segment belongs to another store"));
+    }
+    let key = key_named_in(header, number);
+    let Some(beginning) = beginning_of(&bytes, key) else {
+        // Whether frames of a segment without a beginning say that it had one which was durable.
+        let behind = frames_behind(&bytes, key, 0, HEADER_BYTES as usize, 0);
+        if behind.durable > 0 {
+            return Err(file.corrupt(HEADER_BYTES, BEGINNING_DAMAGED));
+        }
+        if behind.batches > 0 {
+            let torn = Torn {
+                batches: behind.batches,
+                bytes: behind.end as u64 - HEADER_BYTES,
+            };
+            torn.warn(&file, HEADER_BYTES);
+        }
+        return Ok(None);
+    };
+    let mut frames: Vec<Frame> = Vec::new();
+    let mut offset = FIRST_BATCH;
+    let mut last = beginning.base;
+    while let Some(frame) = frame_at(&bytes, key, beginning.base, offset, last) {
+        offset = frame.end;
+        last = frame.first;
+        frames.push(frame);
+    }
+    let last_frame = frames.last();
+    let last_sequence =
+        last_frame.map(|frame| frame.first + count_changes(payload_of(&bytes, frame)) - 1);
+    let durable = frames.iter().map(|frame| frame.durable).max();
+    let behind = frames_behind(&bytes, key, beginning.base, offset, last);
+    let torn = torn_at(&bytes, offset, &behind);
+    Ok(Some(Segment {
+        number,
+        file,
+        bytes,
+        beginning,
+        frames,
+        end: offset as u64,
+        last_sequence: last_sequence.unwrap_or(beginning.base),
+        durable: beginning
+            .durable
+            .max(durable.unwrap_or(0))
+            .max(behind.durable),
+        torn,
+    }))
+}
+
+/// Whether segment `number` of the store has been taken into use. Its header may be damaged.
+pub(crate) fn is_in_use(file: &OpenFile, store: u128, number: u64) -> Result<bool> {
+    let length = file.length()?.min(FIRST_BATCH as u64);
+    let bytes = file.read_exact(0, length as usize)?;
+    let mut keys = [3, FORMAT_VERSION]
+        .map(|version| frame_key(version, store, number))
+        .into_iter();
+    Ok(keys.any(|key| beginning_of(&bytes, key).is_some()))
+}
+
+impl Segment {
+    /// The memory of the segment, for the next one.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// The batch that a frame of this segment holds.
+    pub(crate) fn payload(&self, frame: &Frame) -> &[u8] {
+        payload_of(&self.bytes, frame)
+    }
+
+    /// The number of the last change that ends before `offset`, or before the segment.
+    pub(crate) fn last_before(&self, offset: u64) -> SequenceNumber {
+        let count = self
+            .frames
+            .partition_point(|frame| frame.end as u64 <= offset);
+        let last = self.frames[..count].last();
+        last.map_or(self.beginning.base, |frame| {
+            frame.first + count_changes(self.payload(frame)) - 1
+        })
+    }
+
+    /// What is lost of the segment if the log ends before its frame `index`.
+    pub(crate) fn torn_from(&self, index: usize) -> Torn {
+        let behind = self.torn.unwrap_or_default();
+        let start = self
+            .frames
+            .get(index)
+            .map_or(self.end, |frame| frame.offset);
+        Torn {
+            batches: (self.frames.len() - index) as u64 + behind.batches,
+            bytes: self.end - start + behind.bytes,
+        }
+    }
+
+    /// The first bad frame is damage: it was whole once.
+    pub(crate) fn damaged(&self) -> crate::Error {
+        self.file.corrupt(self.end, DAMAGED)
+    }
+}
+
+impl Torn {
+    /// Says what was cut off behind `offset` of the log.
+    pub(crate) fn warn(&self, file: &OpenFile, offset: u64) {
+        tracing::warn!(
+            path = %file.path().display(),
+            offset,
+            batches = self.batches,
+            bytes = self.bytes,
+            "cut off a torn tail of the log: nothing says that it was durable"
+        );
+    }
+}
+
+/// What stands at the end of the frames, if it is not zeros.
+fn torn_at(bytes: &[u8], offset: usize, behind: &Behind) -> Option<Torn> {
+    let rest = &bytes[offset..];
+    if behind.batches > 0 {
+        return Some(Torn {
+            batches: behind.batches + 1,
+            bytes: (behind.end - offset) as u64,
+        });
+    }
+    let head = &rest[..rest.len().min(FRAME_HEADER_BYTES)];
+    let tag = head.get(4..8)?.try_into().ok().map(u32::from_le_bytes)?;
+    let claimed = FRAME_HEADER_BYTES + (tag >> 2) as usize;
+    head.iter().any(|&byte| byte != 0).then_some(Torn {
+        batches: 1,
+        bytes: claimed.min(rest.len()) as u64,
+    })
+}
+
+/// The good frames behind a bad one.
+#[derive(Debug, Default)]
+struct Behind {
+    batches: u64,
+    /// Where the last of them ends.
+    end: usize,
+    /// The last sequence number that one of them says was durable.
+    durable: SequenceNumber,
+}
+
+fn frames_behind(
+    bytes: &[u8],
+    key: u64,
+    base: SequenceNumber,
+    offset: usize,
+    last: SequenceNumber,
+) -> Behind {
+    let (frames, is_complete) = find_frames(bytes, key, base, offset, last);
+    if !is_complete {
+        tracing::warn!(
+            offset,
+            "what stands behind a bad frame of the log looks like a great many frames; not all were tried"
+        );
+    }
+    Behind {
+        batches: frames.len() as u64,
+        end: frames.last().map_or(0, |frame| frame.end),
+        durable: frames.iter().map(|frame| frame.durable).max().unwrap_or(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::frame::{FRAME_BATCH, encode_frame};
+    use crate::fs::LogWrites;
+    use crate::fs::{Fs, Keep, MemoryFs};
+    use crate::{Batch, Config, Db, Environment, Keyspace, KeyspaceOptions};
+    use std::sync::Arc;
+
+    fn open(fs: &MemoryFs) -> (Db, Keyspace) {
+        let environment = Environment::stepped(Arc::new(fs.clone()));
+        let db = Db::open_with("/data".as_ref(), Config::default(), environment).unwrap();
+        let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+        (db, keyspace)
+    }
+
+    fn put(db: &Db, keyspace: &Keyspace, key: &[u8], value: &[u8]) {
+        let mut batch = Batch::new();
+        batch.put(keyspace, key, value);
+        drop(db.write(batch).unwrap());
+    }
+
+    #[test]
+    fn a_value_that_looks_like_a_frame_does_not_make_a_torn_tail_damage() {
+        let fs = MemoryFs::crashable();
+        let (db, keyspace) = open(&fs);
+        put(&db, &keyspace, b"first", b"value");
+        let log_end = || {
+            db.parts().log.with_log(|log| {
+                log.wal
+                    .as_ref()
+                    .map(|wal| (wal.number(), wal.end()))
+                    .unwrap()
+            })
+        };
+        let (number, torn) = log_end();
+        put(&db, &keyspace, b"torn", b"value");
+        let (_, end) = log_end();
+        // Behind the head of its frame, tag, keyspace, key and length of the value the value lies here.
+        let offset = end + FRAME_HEADER_BYTES as u64 + 2 + 4 + 1;
+        let mut fake = Vec::new();
+        let mut payload = Batch::new();
+        payload.put(&keyspace, b"fake", b"");
+        let (sequence, everything_before) = (9, 1);
+        let head = (FRAME_BATCH, sequence, everything_before);
+        encode_frame(&mut fake, number, offset, head, &payload.payload);
+        put(&db, &keyspace, b"bad", &fake);
+        std::mem::forget((db, keyspace));
+
+        let fs = fs.crash(1, Keep::Everything);
+        let path = format!("/data/{}", FileName::Numbered(FileKind::Wal, number));
+        let log = fs.open_log(path.as_ref(), 0, LogWrites::AtOnce).unwrap();
+        let bytes = vec![0xee; (end - torn) as usize + FRAME_HEADER_BYTES];
+        log.write_at(&bytes, torn).unwrap();
+        let mut found = [0; 8];
+        log.read_at(&mut found, offset).unwrap();
+        assert_eq!(found, fake[..8], "the value lies where it was meant to");
+        let (db, keyspace) = open(&fs);
+        assert!(db.get(&keyspace, b"first").unwrap().is_some());
+        assert!(db.get(&keyspace, b"torn").unwrap().is_none());
+    }
+}

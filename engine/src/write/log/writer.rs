@@ -1,0 +1,146 @@
+//! WalWriter: the segment of the log that is being appended to; Prepared: the next one.
+
+use crate::Result;
+use crate::base::key::SequenceNumber;
+use crate::format::frame::{
+    Beginning, FAR, FRAME_BATCH, FRAME_BEGINNING, FRAME_HEADER_BYTES, encode_frame, frame_key,
+};
+use crate::format::header::{FORMAT_VERSION, HEADER_BYTES, encode_header};
+use crate::fs::LogWrites;
+use crate::fs::directory::{Directory, OpenFile};
+use crate::fs::name::{FileKind, FileName};
+
+/// A segment that waits to be used.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    number: u64,
+    key: u64,
+    file: OpenFile,
+    length: u64,
+    writes: LogWrites,
+}
+
+impl Prepared {
+    /// Makes segment `number` of `length` bytes, out of segment `old` if there is one; durable but for its name.
+    pub(crate) fn create(
+        directory: &Directory,
+        store: u128,
+        number: u64,
+        length: u64,
+        old: Option<u64>,
+        writes: LogWrites,
+    ) -> Result<Prepared> {
+        let name = FileName::Numbered(FileKind::Wal, number);
+        if let Some(old) = old {
+            directory.rename(FileName::Numbered(FileKind::Wal, old), name)?;
+        }
+        let file = directory.open_log(name, length, writes)?;
+        file.write(&encode_header(FileKind::Wal, store, number), 0)?;
+        file.sync()?;
+        Ok(Prepared {
+            number,
+            key: frame_key(FORMAT_VERSION, store, number),
+            file,
+            length,
+            writes,
+        })
+    }
+
+    /// Takes the segment into use.
+    pub(crate) fn begin(self, beginning: Beginning) -> Result<WalWriter> {
+        let mut writer = WalWriter {
+            number: self.number,
+            key: self.key,
+            file: self.file,
+            length: self.length,
+            base: beginning.base,
+            end: HEADER_BYTES,
+            writes: self.writes,
+        };
+        let mut frame = Vec::new();
+        let head = (FRAME_BEGINNING, 0, FAR);
+        encode_frame(
+            &mut frame,
+            self.key,
+            HEADER_BYTES,
+            head,
+            &beginning.encode(),
+        );
+        writer.append(&mut frame)?;
+        Ok(writer)
+    }
+}
+
+/// The segment being appended to.
+#[derive(Debug)]
+pub(crate) struct WalWriter {
+    number: u64,
+    key: u64,
+    file: OpenFile,
+    length: u64,
+    base: SequenceNumber,
+    end: u64,
+    writes: LogWrites,
+}
+
+impl WalWriter {
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(crate) fn base(&self) -> SequenceNumber {
+        self.base
+    }
+
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// The length it was made with. It may be appended to behind it, only not as fast.
+    pub(crate) fn length(&self) -> u64 {
+        self.length
+    }
+
+    pub(crate) fn is_half_full(&self) -> bool {
+        self.end > self.length / 2
+    }
+
+    pub(crate) fn file(&self) -> &OpenFile {
+        &self.file
+    }
+
+    /// Adds a frame to `group`, which will be appended at the end of the segment.
+    pub(crate) fn frame(
+        &self,
+        group: &mut Vec<u8>,
+        first: SequenceNumber,
+        durable: SequenceNumber,
+        payload: &[u8],
+    ) {
+        let offset = self.end + group.len() as u64;
+        let distance = u32::try_from(first - durable).unwrap_or(FAR);
+        let delta = u32::try_from(first - self.base);
+        let delta = delta.expect("a segment is ended before 2^32 sequence numbers");
+        let head = (FRAME_BATCH, delta, distance);
+        encode_frame(group, self.key, offset, head, payload);
+    }
+
+    /// Appends a group of frames in one write. After a failure the end has not moved.
+    pub(crate) fn append(&mut self, group: &mut Vec<u8>) -> Result<()> {
+        let end = self.end + group.len() as u64;
+        // A segment that is used again holds old frames behind the end. Zeros there tell a clean end from a torn frame. What
+        // is gathered until a sync has zeros to the end of its page anyway.
+        if self.writes == LogWrites::AtOnce {
+            let room = self.length.saturating_sub(end) as usize;
+            group.resize(group.len() + room.min(FRAME_HEADER_BYTES), 0);
+        }
+        self.file.write(group, self.end)?;
+        self.end = end;
+        Ok(())
+    }
+
+    /// Takes back what a failed append may have added to the length of the file.
+    pub(crate) fn undo(&self) -> Result<()> {
+        self.file.set_length(self.end.max(self.length))
+    }
+}
