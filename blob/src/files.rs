@@ -57,6 +57,11 @@ impl FileChanges {
         foreign
     }
 
+    /// Whether no shared file is concerned.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.shared.is_empty()
+    }
+
     /// One record more names the layer's file, as of its epoch.
     pub(crate) fn add(&mut self, layer: &Layer) {
         self.name(layer, 1);
@@ -117,7 +122,7 @@ impl BlobService {
         changes: &FileChanges,
         now: SystemTime,
     ) -> Result<Option<KeyGuard<'_>>> {
-        if changes.shared.is_empty() {
+        if changes.is_empty() {
             return Ok(None);
         }
         let keys: Vec<Vec<u8>> = changes.shared.keys().map(File::references).collect();
@@ -160,10 +165,23 @@ impl BlobService {
             Some(value) => codec::decode_count(&value)?,
         };
         match before.checked_add_signed(change) {
-            None | Some(0) => batch.delete(references, &container_id),
+            Some(0) => batch.delete(references, &container_id),
             Some(after) => batch.put(references, &container_id, &codec::encode_count(after)),
+            // Of a container that is there; of one that is gone, those of before it went are not counted.
+            None if self.is_known_to_exist(&container_id)? => {
+                return Err(Error::InternalError {
+                    reason: format!("{before} references are foreign, and {change} more are to be"),
+                });
+            }
+            None => batch.delete(references, &container_id),
         }
         Ok(())
+    }
+
+    /// Whether the container is surely there. Those of older stores may be although this says that they are not.
+    fn is_known_to_exist(&self, container_id: &[u8; 16]) -> Result<bool> {
+        let protected = &self.keyspaces.protected;
+        Ok(self.db.get(protected, container_id)?.is_some())
     }
 
     /// How many records name the file.

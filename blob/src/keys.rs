@@ -18,7 +18,8 @@
 //! blob.content      file                                   -> the bytes of a Put Blob
 //!                   file content-id                        -> the bytes of a block
 //!                   file FF*16 window content-id           -> the bytes of an extent of pages
-//! blob.protected    container-id                           -> empty: a blob of it has had a policy or a legal hold
+//! blob.protected    container-id                           -> 00: no record of it has had a policy or a legal hold; other bytes, or
+//!                                                             none: one has had. No row in older stores: one may have had
 //! blob.references   file                                   -> how many records name the file, if ever it was more than one
 //!                   file 00                                -> empty: of this file the epochs are counted as well
 //!                   file 01 epoch                          -> how many records name the file as of the epoch

@@ -186,8 +186,7 @@ impl BlobService {
     ) -> Result<Option<(BlobDeletion, Ticket)>> {
         let _long = request.snapshots.map(|_| self.begin_long_work());
         let condition = request.conditions.for_write()?;
-        let mut write = self.begin_any_write(address)?;
-        write.is_deletion = true;
+        let mut write = self.begin_deletion(address)?;
         let permanent = if request.permanent {
             write.delete_permanently(address.state, condition, request)?;
             true

@@ -437,7 +437,7 @@ fn pending_copies_that_nobody_goes_on_with_fail_at_the_next_start() {
             .fail_interrupted_copies("cut off")
             .unwrap()
     };
-    assert_eq!((fail(), fail()), (1, 0));
+    assert_eq!((fail().count, fail().count), (1, 0));
     let status = |name| store.properties(name).unwrap().copy.unwrap();
     assert_eq!(status("ended").status, CopyStatus::Aborted);
     let failed = status("cut off");

@@ -86,6 +86,18 @@ pub async fn write_beside<T: Send + 'static>(
     answer
 }
 
+/// Runs a write that may take long, on a thread that may, once it is its turn. Refusals wait as those of [`write()`] do.
+pub async fn change<T: Send + 'static>(
+    db: &Db,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let answer = cross_in_turn(work).await;
+    if answer.is_err() {
+        db.ticket().await?;
+    }
+    answer
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
