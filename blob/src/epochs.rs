@@ -140,7 +140,9 @@ impl BlobService {
             };
             let after = before.checked_add_signed(change);
             let after = after.ok_or_else(|| Error::InternalError {
-                reason: format!("{before} records see a file as of an epoch, and {change} more are to"),
+                reason: format!(
+                    "{before} records see a file as of an epoch, and {change} more are to"
+                ),
             })?;
             let record = match after {
                 0 => EpochRecord::Ended { at: (0, 0) },

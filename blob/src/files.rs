@@ -9,12 +9,18 @@
 
 use crate::codec;
 use crate::error::{Error, Result};
-use crate::keys::File;
+use crate::keys::{self, File, History};
+use crate::listing::unreadable;
 use crate::model::{Blob, Content, Layer};
+use crate::moment::Moment;
+use crate::sweep::Timer;
 use crate::{BlobService, Keyspaces};
-use lazurite_engine::{Batch, KeyGuard, KeyRange};
+use lazurite_engine::{Batch, Direction, KeyGuard, KeyRange};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
+
+/// Most names that are looked at for the one record that is left to name a file.
+const NAMERS_MAX: usize = 64;
 
 /// What an operation does to the files that records of one container name.
 #[derive(Debug)]
@@ -141,6 +147,9 @@ impl BlobService {
             if change.records != 0 {
                 batch.put(references, key, &codec::encode_count(after));
             }
+            if change.records < 0 && after == 1 {
+                self.trim_namers_later(batch, file, now)?;
+            }
             self.settle_epochs(batch, *file, &change.epochs, change.counted, now)?;
         }
         for (container_id, change) in foreign {
@@ -149,10 +158,28 @@ impl BlobService {
         Ok(Some(guard))
     }
 
+    /// One record is left that names the file. It may be that of a copy under any of these names, and list little of the file.
+    fn trim_namers_later(&self, batch: &mut Batch, file: &File, now: SystemTime) -> Result<()> {
+        let snapshot = self.db.snapshot();
+        let references = &self.keyspaces.references;
+        let mut rows = snapshot.scan(references, file.namers(), Direction::Forward);
+        let mut left = NAMERS_MAX;
+        while left > 0 && rows.advance()? {
+            left -= 1;
+            let blob_key = keys::namer(rows.key()).ok_or_else(unreadable)?;
+            let home = keys::container_of(blob_key).ok_or_else(unreadable)?;
+            let name = keys::blob_name(blob_key).ok_or_else(unreadable)?;
+            let last = keys::history(home, History::Snapshot, &name, Moment(u64::MAX));
+            let timer = keys::timer(Moment::at(now), Timer::Trim, &last);
+            batch.put(&self.keyspaces.timers, &timer, &rows.value()?);
+        }
+        Ok(())
+    }
+
     /// Adds to `batch` the new count of a container's foreign references. An older store has an empty row, which says that there
     /// may be any number of them: that one stays until the container goes. It has no row once the container is gone, although its
     /// files may still be referred to; then there is nothing to count for.
-    fn settle_foreign_references(
+    pub(crate) fn settle_foreign_references(
         &self,
         batch: &mut Batch,
         container_id: [u8; 16],

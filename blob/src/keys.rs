@@ -23,6 +23,8 @@
 //! blob.references   file                                   -> how many records name the file, if ever it was more than one
 //!                   file 00                                -> empty: of this file the epochs are counted as well
 //!                   file 01 epoch                          -> how many records name the file as of the epoch
+//!                   file 02 blob-key                       -> key of the container's row: a copy of blocks was made from the blob
+//!                                                             or to it, and a record of it may name the file
 //!                   container-id                           -> how many foreign references: of its records to files of other
 //!                                                             containers, and of foreign records to its files. Empty in stores
 //!                                                             of before they were counted: any number
@@ -45,7 +47,7 @@ mod file;
 mod tags;
 
 pub(crate) use file::{
-    File, block_content_id, end_offset, epoch, epoch_and_window, window_and_epoch,
+    File, block_content_id, end_offset, epoch, epoch_and_window, namer, window_and_epoch,
 };
 pub(crate) use tags::{Tagged, tag, tag_values, tagged};
 

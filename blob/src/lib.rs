@@ -66,11 +66,10 @@ pub use moment::Moment;
 pub use operations::{
     AppendBlock, AppendBlockOutcome, BlobDeletion, BlobSettings, COPY_FROM_URL_BYTES_MAX,
     ContainerSettings, CopyBlob, CopyOutcome, DeleteBlob, DeleteSnapshots, Expiry, FailedCopies,
-    FetchedCopy,
-    FindBlobsByTags, FindBlobsByTagsPage, GetPageRanges, PAGE_BLOB_BYTES_MAX, PAGE_RANGES_MAX,
-    PageRange, PageRanges, PageUpdate, PutAppendBlob, PutBlob, PutBlobOutcome, PutBlockList,
-    PutBlockOutcome, PutPage, PutPageBlob, PutPageOutcome, SequenceAction, SequenceConditions,
-    TaggedBlob, TierChanged, TierOutcome,
+    FetchedCopy, FindBlobsByTags, FindBlobsByTagsPage, GetPageRanges, PAGE_BLOB_BYTES_MAX,
+    PAGE_RANGES_MAX, PageRange, PageRanges, PageUpdate, PutAppendBlob, PutBlob, PutBlobOutcome,
+    PutBlockList, PutBlockOutcome, PutPage, PutPageBlob, PutPageOutcome, SequenceAction,
+    SequenceConditions, TaggedBlob, TierChanged, TierOutcome,
 };
 pub use sweep::Swept;
 pub use tags::{TagCondition, TagQuery};

@@ -150,12 +150,7 @@ impl BlobService {
         Ok(None)
     }
 
-    fn sweep_one(
-        &self,
-        due: Due,
-        admission: Admission,
-        failures: &mut Vec<String>,
-    ) -> Result<()> {
+    fn sweep_one(&self, due: Due, admission: Admission, failures: &mut Vec<String>) -> Result<()> {
         match due.timer {
             Timer::Container => self.sweep_container(due, &admission),
             Timer::Purge => self.sweep_purge(due, &admission, failures),

@@ -194,7 +194,11 @@ impl BlobService {
                 let until = now + Duration::from_secs(u64::from(days) * 24 * 60 * 60);
                 let (key, at) = self.deleted_key(account, container, now)?;
                 let at = at.time();
-                found.deleted = Some(Deleted { at, until });
+                found.deleted = Some(Deleted {
+                    at,
+                    until,
+                    was: None,
+                });
                 found.lease = Lease::default();
                 let value = codec::encode_container(&found);
                 batch.put(&self.keyspaces.containers, &key, &value);

@@ -118,6 +118,7 @@ impl BlobService {
         if from.key != to.key || place != Place::Current {
             // Of a copy onto itself, the record that is replaced has told how many name its files.
             to.name_layers(&found);
+            to.note_namers(&from, &found);
         }
         let permit = to.retire(Retired::Overwritten)?;
         if request.copy_tags {
@@ -290,6 +291,24 @@ impl BlobWrite<'_> {
             from.put_into(&mut self.batch, &permit, &source);
         }
         Ok(copied)
+    }
+
+    /// Notes both names of a copy of blocks with its files: once one record is left that names a file, it is found, and what it does not
+    /// list goes. See `trim.rs`.
+    fn note_namers(&mut self, from: &BlobWrite<'_>, copied: &Blob) {
+        if !matches!(copied.content, Content::Blocks { .. }) {
+            return;
+        }
+        let references = &self.service.keyspaces.references;
+        for layer in &copied.layers {
+            for (blob, container) in [
+                (&from.key, &from.container_key),
+                (&self.key, &self.container_key),
+            ] {
+                self.batch
+                    .put(references, &layer.file.namer(blob), container);
+            }
+        }
     }
 
     /// One record more names the files of these layers.

@@ -23,6 +23,8 @@ mod encryption_tests;
 mod fold;
 #[cfg(test)]
 mod golden_tests;
+#[cfg(test)]
+mod held_tests;
 mod history;
 #[cfg(test)]
 mod history_tests;

@@ -8,7 +8,9 @@ use crate::conditions::Validators;
 use crate::error::{Error, Result};
 use crate::files::{FileChanges, drop_file};
 use crate::keys::{self, File, History};
-use crate::model::{Blob, BlobAddress, BlobRecord, BlobState, Container, Deleted, Tags, Written};
+use crate::model::{
+    Blob, BlobAddress, BlobRecord, BlobState, Container, Deleted, Tags, Was, Written,
+};
 use crate::moment::Moment;
 use crate::names;
 use crate::sweep::Timer;
@@ -454,11 +456,15 @@ impl<'a> BlobWrite<'a> {
         }
         if self.policy.delete_retention_days.is_some() {
             let moment = self.new_moment()?;
+            let was = match why {
+                Retired::Overwritten => Was::Snapshot(moment),
+                Retired::Deleted => Was::Blob,
+            };
             if why == Retired::Overwritten {
                 blob.snapshot = Some(moment);
                 blob.expires_at = None;
             }
-            self.put_deleted(moment, blob)?;
+            self.put_deleted(moment, was, blob)?;
             return Ok(true);
         }
         self.trim_later(History::Snapshot, LAST, &blob);
@@ -492,12 +498,13 @@ impl<'a> BlobWrite<'a> {
     }
 
     /// Files a blob as deleted, for as long as the account says.
-    pub(crate) fn put_deleted(&mut self, moment: Moment, mut blob: Blob) -> Result<()> {
+    pub(crate) fn put_deleted(&mut self, moment: Moment, was: Was, mut blob: Blob) -> Result<()> {
         let days = self.policy.delete_retention_days.unwrap_or(1);
         let until = self.now + Duration::from_secs(u64::from(days) * 24 * 60 * 60);
         blob.deleted = Some(Deleted {
             at: self.now,
             until,
+            was: Some(was),
         });
         // A snapshot and a version can have one moment after a clock was set back.
         let is_free = self.past(Place::Past(History::Deleted, moment))?.is_none();
