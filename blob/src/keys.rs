@@ -4,6 +4,7 @@
 //! ```text
 //! blob.accounts     01 account                             -> service properties, as the server wrote them
 //!                   02 account                             -> AccountPolicy
+//!                   03                                     -> an ETag that none handed out is greater than
 //! blob.containers   account 00 01 container                -> Container
 //!                   account 00 01 container 00 deleted-at  -> Container (deleted, to be restored or purged)
 //! blob.blobs        container-id name 00 01 FF             -> Blob (the current one)
@@ -57,6 +58,8 @@ use lazurite_engine::KeyRange;
 
 const SERVICE_PROPERTIES: u8 = 1;
 const ACCOUNT_POLICY: u8 = 2;
+/// In `blob.accounts`: the record of [`crate::etag::EtagClock`].
+pub(crate) const ETAG_BOUND: &[u8] = &[3];
 const NAME_END: [u8; 2] = [0, 1];
 const BASE_BLOB: u8 = 0xff;
 

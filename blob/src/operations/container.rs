@@ -96,7 +96,7 @@ impl BlobService {
         batch.put(&self.keyspaces.containers, &key, &value);
         let protected = &self.keyspaces.protected;
         batch.put(protected, &container.id.to_be_bytes(), NEVER_PROTECTED);
-        Ok((written, self.db.write_admitted(batch, &admission)?))
+        Ok((written, self.write_records(batch, &admission)?))
     }
 
     /// The container: properties, metadata and access policy. Serves Get Container Properties, Metadata and ACL.
@@ -300,7 +300,7 @@ impl BlobService {
         batch.delete(&self.keyspaces.containers, &deleted_key);
         let value = codec::encode_container(&found);
         batch.put(&self.keyspaces.containers, &key, &value);
-        let ticket = self.db.write_admitted(batch, &admission)?;
+        let ticket = self.write_records(batch, &admission)?;
         drop(gate);
         let description = "The container was deleted while the copy was under way.";
         // The container is there, whatever becomes of its copies. Those that cannot be ended are tried again at the next start.
@@ -344,7 +344,7 @@ impl BlobService {
         let value = codec::encode_container(&found);
         batch.put(&self.keyspaces.containers, &key, &value);
         batch.put(&self.keyspaces.moved, &found.id.to_be_bytes(), &key);
-        let ticket = self.db.write_admitted(batch, &admission)?;
+        let ticket = self.write_records(batch, &admission)?;
         drop(gates);
         let description = "The container was renamed while the copy was under way.";
         let _ = self.fail_copies(keys::all_of_container(found.id), description);
@@ -422,7 +422,7 @@ impl BlobService {
         let mut batch = Batch::new();
         let value = codec::encode_container(container);
         batch.put(&self.keyspaces.containers, key, &value);
-        Ok(self.db.write_admitted(batch, admission)?)
+        self.write_records(batch, admission)
     }
 }
 

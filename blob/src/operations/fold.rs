@@ -35,7 +35,7 @@ fn share_of(layers: usize) -> u64 {
 /// Whether a write looks for layers of pages to fold: a look that finds too much is not repeated by each write, but when there are some
 /// more layers, and rarer the more there are.
 fn is_looked_at(layers: usize) -> bool {
-    layers >= LAYERS_MIN && layers.is_multiple_of(layers.next_power_of_two() / 8)
+    layers >= LAYERS_MIN && layers.is_multiple_of(layers.next_power_of_two() / 16)
 }
 
 impl BlobWrite<'_> {
@@ -127,7 +127,9 @@ impl BlobWrite<'_> {
     fn fold_pages(&mut self, mut blob: Blob) -> Result<Option<Blob>> {
         let kept = self.layers_of_snapshots(&blob)?;
         let all = blob.layers.len();
-        for count in [all.saturating_sub(kept.max(4)), all / 2, 4] {
+        // The most that may be folded at once, from the top.
+        let above_kept = all.saturating_sub(kept.max(4));
+        for count in [above_kept, all / 2, all / 4, all / 8, 4, 2] {
             let first = all - count;
             if first < kept || count < 2 {
                 continue;
@@ -317,7 +319,7 @@ mod tests {
     #[test]
     fn looks_for_pages_to_fold_become_rare() {
         let looks = (0..1 << 14).filter(|layers| is_looked_at(*layers)).count();
-        assert!(looks < 60, "{looks}");
+        assert!(looks < 120, "{looks}");
         assert!(is_looked_at(LAYERS_MIN));
     }
 }

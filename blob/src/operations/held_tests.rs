@@ -30,6 +30,7 @@ impl Drop for Release {
 struct Held {
     service: Arc<BlobService>,
     db: Db,
+    clock: Arc<ManualWallClock>,
     disk: FaultFs,
     _release: Release,
 }
@@ -50,10 +51,11 @@ impl Held {
         let db = Db::open_with("data".as_ref(), config, environment).unwrap();
         let ids = Arc::new(CountingIds::default());
         let clock = Arc::new(ManualWallClock::new(at(0)));
-        let service = Arc::new(BlobService::open(&db, ids, clock).unwrap());
+        let service = Arc::new(BlobService::open(&db, ids, clock.clone()).unwrap());
         let held = Held {
             service,
             db,
+            clock,
             _release: Release(disk.clone()),
             disk,
         };
@@ -238,4 +240,45 @@ fn writers_that_wait_for_the_store_hold_no_locks() {
     for writer in writers {
         writer.join().unwrap();
     }
+}
+
+/// Timers that are due are done while writers keep the store as busy as it lets them.
+#[test]
+fn what_is_due_is_swept_under_lasting_load() {
+    let held = Held::new();
+    let address = in_container(OTHER, "b");
+    let none = Conditions::default();
+    let expiry = Expiry::RelativeToNow(Duration::from_secs(1));
+    let set = held.service.set_blob_expiry(&address, expiry, &none);
+    drop(set.unwrap());
+    held.clock.set(at(5));
+    let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let writers: Vec<_> = (0..4)
+        .map(|number| {
+            let stop = stop.clone();
+            held.begin(move |service| {
+                let name = format!("load{number}");
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    put(service, &in_container(CONTAINER, &name)).unwrap();
+                }
+            })
+        })
+        .collect();
+    let began = std::time::Instant::now();
+    let mut swept = 0;
+    while swept == 0 && began.elapsed() < PATIENCE {
+        swept += held.service.sweep(64).unwrap().steps;
+    }
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    for writer in writers {
+        writer.join().unwrap();
+    }
+    assert!(swept > 0);
+    let container = held
+        .service
+        .get_container_properties(ACCOUNT, OTHER)
+        .unwrap();
+    let key = crate::keys::blob(container.id, "b");
+    let row = held.db.get(&held.service.keyspaces.blobs, &key);
+    assert!(row.unwrap().is_none());
 }

@@ -157,6 +157,19 @@ impl BlobService {
         Ok([from, to])
     }
 
+    /// Writes records with ETags of now.
+    pub(crate) fn write_records(&self, batch: Batch, admission: &Admission) -> Result<Ticket> {
+        self.etags.record(|bound| {
+            let mut batch = Batch::new();
+            let value = codec::encode_count(bound);
+            batch.put(&self.keyspaces.accounts, keys::ETAG_BOUND, &value);
+            // Whoever waits for the records waits for this.
+            drop(self.db.write_admitted(batch, admission)?);
+            Ok(())
+        })?;
+        Ok(self.db.write_admitted(batch, admission)?)
+    }
+
     /// Says until it is dropped that locks are held for long: see [`BlobService::has_long_work`].
     pub(crate) fn begin_long_work(&self) -> LongWork<'_> {
         self.long_work.fetch_add(1, Ordering::Relaxed);
@@ -608,6 +621,6 @@ impl<'a> BlobWrite<'a> {
         let service = self.service;
         let _files = service.settle_files(&mut self.batch, files, self.now)?;
         let batch = std::mem::take(&mut self.batch);
-        Ok(service.db.write_admitted(batch, &self.admission)?)
+        service.write_records(batch, &self.admission)
     }
 }

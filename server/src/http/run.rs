@@ -177,4 +177,20 @@ mod tests {
         assert!(refusal.await.is_err());
         put.await.unwrap();
     }
+
+    #[tokio::test]
+    async fn refusals_of_changes_wait_as_well() {
+        let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
+        let (db, keyspace) = open(&disk);
+        disk.hold(Some(Operation::Sync));
+        let mut batch = Batch::new();
+        batch.put(&keyspace, b"key", b"value");
+        let put = db.write(batch).unwrap();
+        let mut refusal = Box::pin(change(&db, || Err::<(), _>(known::INTERNAL_ERROR.into())));
+        let early = std::time::Duration::from_millis(50);
+        assert!(tokio::time::timeout(early, &mut refusal).await.is_err());
+        disk.hold(None);
+        assert!(refusal.await.is_err());
+        put.await.unwrap();
+    }
 }

@@ -318,10 +318,9 @@ impl Store {
         let keyspaces = &self.service.keyspaces;
         let (keyspace, key) = match place {
             Place::Current => (&keyspaces.blobs, keys::blob(home, name)),
-            Place::Past(kind, moment) => (
-                &keyspaces.history,
-                keys::history(home, kind, name, moment),
-            ),
+            Place::Past(kind, moment) => {
+                (&keyspaces.history, keys::history(home, kind, name, moment))
+            }
         };
         let record = self.db.get(keyspace, &key).unwrap().unwrap();
         let BlobRecord::Committed(mut blob) = codec::decode_blob(&record, home).unwrap() else {

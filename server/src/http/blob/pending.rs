@@ -136,14 +136,28 @@ const RETRY_PAUSE_MAX: Duration = Duration::from_secs(30);
 async fn fail(request: Arc<Request>, copy_id: Guid, failure: &Failure) -> Result<()> {
     let (status, code) = (failure.status.as_u16(), &failure.code);
     let description = format!("{status} {code} \"{}\"", failure.message);
+    let (_, ticket) = retried(|| {
+        let (r, text) = (request.clone(), description.clone());
+        move || r.app.blobs.fail_copy(&r.address(), copy_id, &text)
+    })
+    .await?;
+    Ok(ticket.await?)
+}
+
+/// Does again, after a pause, what the store could not do. `attempt` makes one attempt.
+async fn retried<T: Send + 'static, A>(attempt: impl Fn() -> A) -> Result<T>
+where
+    A: FnOnce() -> lazurite_blob::Result<T> + Send + 'static,
+{
     let mut pause = RETRY_PAUSE_MIN;
     loop {
-        let (r, text) = (request.clone(), description.clone());
-        let fail = move || Ok(r.app.blobs.fail_copy(&r.address(), copy_id, &text));
-        match run::cross_in_turn(fail).await? {
-            Ok((_, ticket)) => return Ok(ticket.await?),
+        let attempt = attempt();
+        match run::cross_in_turn(move || Ok(attempt())).await? {
+            Ok(done) => return Ok(done),
             Err(lazurite_blob::Error::Engine(error)) if may_pass(&error) => {
-                tracing::error!("a failed copy cannot be ended, and is tried again in {pause:?}: {error}");
+                tracing::error!(
+                    "a failed copy cannot be ended, and is tried again in {pause:?}: {error}"
+                );
             }
             Err(other) => return Err(other.into()),
         }
@@ -193,5 +207,37 @@ async fn copy_and_wait(
             fail(request, id, &failure).await?;
             Err(failure)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[tokio::test]
+    async fn what_the_store_cannot_do_is_done_again_and_nothing_else() {
+        let attempts = Arc::new(AtomicUsize::new(0));
+        let no_space = || StoreError::NoSpace {
+            path: "data".into(),
+        };
+        let done = retried(|| {
+            let attempts = attempts.clone();
+            move || match attempts.fetch_add(1, Ordering::SeqCst) {
+                0 | 1 => Err(no_space().into()),
+                _ => Ok(7),
+            }
+        });
+        assert_eq!(done.await.unwrap(), 7);
+        assert_eq!(attempts.load(Ordering::SeqCst), 3);
+        let aborted = retried(|| {
+            let attempts = attempts.clone();
+            move || {
+                attempts.fetch_add(1, Ordering::SeqCst);
+                Err::<(), _>(lazurite_blob::Error::NoPendingCopyOperation)
+            }
+        });
+        assert!(aborted.await.is_err());
+        assert_eq!(attempts.load(Ordering::SeqCst), 4);
     }
 }
