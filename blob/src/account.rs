@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::{Keyspaces, keys};
 use lazurite_engine::Db;
 use std::collections::HashMap;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError, RwLock};
 
 /// What an account does with what is deleted or overwritten. The default keeps nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,11 @@ impl Default for AccountPolicy {
 
 /// The policies of the accounts that were asked for, so that a write need not read its account's.
 #[derive(Debug, Default)]
-pub(crate) struct AccountPolicies(RwLock<HashMap<String, AccountPolicy>>);
+pub(crate) struct AccountPolicies {
+    known: RwLock<HashMap<String, AccountPolicy>>,
+    /// Held while a policy is stored and made known, so that the last one stored is the last one known. Nothing else waits for it.
+    changing: Mutex<()>,
+}
 
 impl AccountPolicies {
     pub(crate) fn get(
@@ -46,13 +50,13 @@ impl AccountPolicies {
         keyspaces: &Keyspaces,
         account: &str,
     ) -> Result<AccountPolicy> {
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(policy) = known.get(account) {
             return Ok(*policy);
         }
         drop(known);
         // Held across the read, so that a policy set meanwhile is not replaced by the one before it.
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let stored = db.get(&keyspaces.accounts, &keys::account_policy(account))?;
         let policy = stored.map(|value| codec::decode_policy(&value));
         let policy = policy.transpose()?.unwrap_or_default();
@@ -60,15 +64,16 @@ impl AccountPolicies {
         Ok(policy)
     }
 
-    /// Replaces the policy by what `write` has stored.
+    /// Replaces the policy by what `write` stores. Those who ask meanwhile do not wait for it.
     pub(crate) fn set<T>(
         &self,
         account: &str,
         policy: AccountPolicy,
         write: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let written = write()?;
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         known.insert(account.to_string(), policy);
         Ok(written)
     }

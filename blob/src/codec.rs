@@ -178,6 +178,8 @@ fn blob_extras(blob: &Blob) -> Extras {
     extras.add(7, blob.snapshot, Writer::moment);
     extras.add(8, blob.version, Writer::moment);
     extras.add(9, blob.deleted, Writer::deleted);
+    let was = blob.deleted.and_then(|deleted| deleted.was);
+    extras.add(14, was, Writer::was);
     extras.add(10, blob.immutability, |out, policy| {
         out.time(policy.until);
         out.byte((policy.mode == ImmutabilityMode::Locked).into());
@@ -279,6 +281,8 @@ fn blob_extra(blob: &mut Blob, number: u8, input: &mut Reader<'_>) -> Option<()>
         11 => blob.legal_hold = true,
         12 => blob.encryption = Encryption::CustomerKey(input.array()?),
         13 => blob.encryption = Encryption::Scope(input.text()?),
+        // Stands behind what it belongs to.
+        14 => blob.deleted.as_mut()?.was = Some(input.was()?),
         _ => return None,
     }
     Some(())

@@ -4,6 +4,7 @@ use crate::etag::time_of_ticks;
 use crate::fields::VERSION_MAX;
 use crate::guid::Guid;
 use crate::lease::{Held, LeaseDuration};
+use crate::model::Was;
 use crate::model::{BlobHeaders, CopyState, CopyStatus, Deleted, Metadata, Pages};
 use crate::moment::Moment;
 use crate::tier::{AccessTier, RehydratePriority, Rehydration};
@@ -22,7 +23,22 @@ fn metadata() -> impl Strategy<Value = Metadata> {
 }
 
 fn deleted() -> impl Strategy<Value = Deleted> {
-    (time(), time()).prop_map(|(at, until)| Deleted { at, until })
+    (time(), time()).prop_map(|(at, until)| Deleted {
+        at,
+        until,
+        was: None,
+    })
+}
+
+fn deleted_blob() -> impl Strategy<Value = Deleted> {
+    let moment = || any::<u64>().prop_map(Moment);
+    let was = prop_oneof![
+        Just(None),
+        Just(Some(Was::Blob)),
+        moment().prop_map(|moment| Some(Was::Snapshot(moment))),
+        moment().prop_map(|moment| Some(Was::Version(moment))),
+    ];
+    (deleted(), was).prop_map(|(deleted, was)| Deleted { was, ..deleted })
 }
 
 fn lease() -> impl Strategy<Value = Lease> {
@@ -199,7 +215,7 @@ fn blob() -> impl Strategy<Value = Blob> {
         lease(),
         tiering(),
         option::of(copy()),
-        option::of(deleted()),
+        option::of(deleted_blob()),
     );
     let moments = any::<(Option<u128>, Option<u64>, Option<u64>)>();
     let guards = (

@@ -8,7 +8,7 @@
 
 use crate::BlobService;
 use crate::codec::{self, EpochRecord};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::keys::{self, File};
 use crate::listing::unreadable;
 use crate::model::{Extent, Layer};
@@ -138,7 +138,13 @@ impl BlobService {
                 Some(EpochRecord::Named(count)) => count,
                 _ => 0,
             };
-            let record = match before.saturating_add_signed(change) {
+            let after = before.checked_add_signed(change);
+            let after = after.ok_or_else(|| Error::InternalError {
+                reason: format!(
+                    "{before} records see a file as of an epoch, and {change} more are to"
+                ),
+            })?;
+            let record = match after {
                 0 => EpochRecord::Ended { at: (0, 0) },
                 count => EpochRecord::Named(count),
             };

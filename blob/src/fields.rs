@@ -7,7 +7,7 @@ use crate::etag::{ticks, time_of_ticks};
 use crate::guid::Guid;
 use crate::keys::File;
 use crate::lease::{Held, LeaseDuration};
-use crate::model::{BlobHeaders, CopyState, CopyStatus, Deleted, Layer, Metadata, Pages};
+use crate::model::{BlobHeaders, CopyState, CopyStatus, Deleted, Layer, Metadata, Pages, Was};
 use crate::moment::Moment;
 use crate::tier::{AccessTier, RehydratePriority, Rehydration, Tiering};
 use std::time::SystemTime;
@@ -143,6 +143,20 @@ impl Writer {
         });
         self.optional(held.until, Writer::time);
         self.optional(held.broken_at, Writer::time);
+    }
+
+    pub(crate) fn was(&mut self, was: Was) {
+        match was {
+            Was::Blob => self.byte(0),
+            Was::Snapshot(moment) => {
+                self.byte(1);
+                self.moment(moment);
+            }
+            Was::Version(moment) => {
+                self.byte(2);
+                self.moment(moment);
+            }
+        }
     }
 
     pub(crate) fn deleted(&mut self, deleted: Deleted) {
@@ -375,6 +389,16 @@ impl<'a> Reader<'a> {
         Some(Deleted {
             at: self.time()?,
             until: self.time()?,
+            was: None,
+        })
+    }
+
+    pub(crate) fn was(&mut self) -> Option<Was> {
+        Some(match self.byte()? {
+            0 => Was::Blob,
+            1 => Was::Snapshot(self.moment()?),
+            2 => Was::Version(self.moment()?),
+            _ => return None,
         })
     }
 

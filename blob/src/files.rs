@@ -9,12 +9,18 @@
 
 use crate::codec;
 use crate::error::{Error, Result};
-use crate::keys::File;
+use crate::keys::{self, File, History};
+use crate::listing::unreadable;
 use crate::model::{Blob, Content, Layer};
+use crate::moment::Moment;
+use crate::sweep::Timer;
 use crate::{BlobService, Keyspaces};
-use lazurite_engine::{Batch, KeyGuard, KeyRange};
+use lazurite_engine::{Batch, Direction, KeyGuard, KeyRange};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
+
+/// Most names that are looked at for the one record that is left to name a file.
+const NAMERS_MAX: usize = 64;
 
 /// What an operation does to the files that records of one container name.
 #[derive(Debug)]
@@ -55,6 +61,11 @@ impl FileChanges {
         }
         foreign.retain(|_, change| *change != 0);
         foreign
+    }
+
+    /// Whether no shared file is concerned.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.shared.is_empty()
     }
 
     /// One record more names the layer's file, as of its epoch.
@@ -117,7 +128,7 @@ impl BlobService {
         changes: &FileChanges,
         now: SystemTime,
     ) -> Result<Option<KeyGuard<'_>>> {
-        if changes.shared.is_empty() {
+        if changes.is_empty() {
             return Ok(None);
         }
         let keys: Vec<Vec<u8>> = changes.shared.keys().map(File::references).collect();
@@ -136,6 +147,9 @@ impl BlobService {
             if change.records != 0 {
                 batch.put(references, key, &codec::encode_count(after));
             }
+            if change.records < 0 && after == 1 {
+                self.trim_namers_later(batch, file, now)?;
+            }
             self.settle_epochs(batch, *file, &change.epochs, change.counted, now)?;
         }
         for (container_id, change) in foreign {
@@ -144,10 +158,28 @@ impl BlobService {
         Ok(Some(guard))
     }
 
+    /// One record is left that names the file. It may be that of a copy under any of these names, and list little of the file.
+    fn trim_namers_later(&self, batch: &mut Batch, file: &File, now: SystemTime) -> Result<()> {
+        let snapshot = self.db.snapshot();
+        let references = &self.keyspaces.references;
+        let mut rows = snapshot.scan(references, file.namers(), Direction::Forward);
+        let mut left = NAMERS_MAX;
+        while left > 0 && rows.advance()? {
+            left -= 1;
+            let blob_key = keys::namer(rows.key()).ok_or_else(unreadable)?;
+            let home = keys::container_of(blob_key).ok_or_else(unreadable)?;
+            let name = keys::blob_name(blob_key).ok_or_else(unreadable)?;
+            let last = keys::history(home, History::Snapshot, &name, Moment(u64::MAX));
+            let timer = keys::timer(Moment::at(now), Timer::Trim, &last);
+            batch.put(&self.keyspaces.timers, &timer, &rows.value()?);
+        }
+        Ok(())
+    }
+
     /// Adds to `batch` the new count of a container's foreign references. An older store has an empty row, which says that there
     /// may be any number of them: that one stays until the container goes. It has no row once the container is gone, although its
     /// files may still be referred to; then there is nothing to count for.
-    fn settle_foreign_references(
+    pub(crate) fn settle_foreign_references(
         &self,
         batch: &mut Batch,
         container_id: [u8; 16],
@@ -160,10 +192,23 @@ impl BlobService {
             Some(value) => codec::decode_count(&value)?,
         };
         match before.checked_add_signed(change) {
-            None | Some(0) => batch.delete(references, &container_id),
+            Some(0) => batch.delete(references, &container_id),
             Some(after) => batch.put(references, &container_id, &codec::encode_count(after)),
+            // Of a container that is there; of one that is gone, those of before it went are not counted.
+            None if self.is_known_to_exist(&container_id)? => {
+                return Err(Error::InternalError {
+                    reason: format!("{before} references are foreign, and {change} more are to be"),
+                });
+            }
+            None => batch.delete(references, &container_id),
         }
         Ok(())
+    }
+
+    /// Whether the container is surely there. Those of older stores may be although this says that they are not.
+    fn is_known_to_exist(&self, container_id: &[u8; 16]) -> Result<bool> {
+        let protected = &self.keyspaces.protected;
+        Ok(self.db.get(protected, container_id)?.is_some())
     }
 
     /// How many records name the file.

@@ -4,6 +4,7 @@
 //! ```text
 //! blob.accounts     01 account                             -> service properties, as the server wrote them
 //!                   02 account                             -> AccountPolicy
+//!                   03                                     -> an ETag that none handed out is greater than
 //! blob.containers   account 00 01 container                -> Container
 //!                   account 00 01 container 00 deleted-at  -> Container (deleted, to be restored or purged)
 //! blob.blobs        container-id name 00 01 FF             -> Blob (the current one)
@@ -18,10 +19,13 @@
 //! blob.content      file                                   -> the bytes of a Put Blob
 //!                   file content-id                        -> the bytes of a block
 //!                   file FF*16 window content-id           -> the bytes of an extent of pages
-//! blob.protected    container-id                           -> empty: a blob of it has had a policy or a legal hold
+//! blob.protected    container-id                           -> 00: no record of it has had a policy or a legal hold; other bytes, or
+//!                                                             none: one has had. No row in older stores: one may have had
 //! blob.references   file                                   -> how many records name the file, if ever it was more than one
 //!                   file 00                                -> empty: of this file the epochs are counted as well
 //!                   file 01 epoch                          -> how many records name the file as of the epoch
+//!                   file 02 blob-key                       -> key of the container's row: a copy of blocks was made from the blob
+//!                                                             or to it, and a record of it may name the file
 //!                   container-id                           -> how many foreign references: of its records to files of other
 //!                                                             containers, and of foreign records to its files. Empty in stores
 //!                                                             of before they were counted: any number
@@ -44,7 +48,7 @@ mod file;
 mod tags;
 
 pub(crate) use file::{
-    File, block_content_id, end_offset, epoch, epoch_and_window, window_and_epoch,
+    File, block_content_id, end_offset, epoch, epoch_and_window, namer, window_and_epoch,
 };
 pub(crate) use tags::{Tagged, tag, tag_values, tagged};
 
@@ -54,6 +58,8 @@ use lazurite_engine::KeyRange;
 
 const SERVICE_PROPERTIES: u8 = 1;
 const ACCOUNT_POLICY: u8 = 2;
+/// In `blob.accounts`: the record of [`crate::etag::EtagClock`].
+pub(crate) const ETAG_BOUND: &[u8] = &[3];
 const NAME_END: [u8; 2] = [0, 1];
 const BASE_BLOB: u8 = 0xff;
 

@@ -65,11 +65,11 @@ pub use model::{
 pub use moment::Moment;
 pub use operations::{
     AppendBlock, AppendBlockOutcome, BlobDeletion, BlobSettings, COPY_FROM_URL_BYTES_MAX,
-    ContainerSettings, CopyBlob, CopyOutcome, DeleteBlob, DeleteSnapshots, Expiry, FetchedCopy,
-    FindBlobsByTags, FindBlobsByTagsPage, GetPageRanges, PAGE_BLOB_BYTES_MAX, PAGE_RANGES_MAX,
-    PageRange, PageRanges, PageUpdate, PutAppendBlob, PutBlob, PutBlobOutcome, PutBlockList,
-    PutBlockOutcome, PutPage, PutPageBlob, PutPageOutcome, SequenceAction, SequenceConditions,
-    TaggedBlob, TierChanged, TierOutcome,
+    ContainerSettings, CopyBlob, CopyOutcome, DeleteBlob, DeleteSnapshots, Expiry, FailedCopies,
+    FetchedCopy, FindBlobsByTags, FindBlobsByTagsPage, GetPageRanges, PAGE_BLOB_BYTES_MAX,
+    PAGE_RANGES_MAX, PageRange, PageRanges, PageUpdate, PutAppendBlob, PutBlob, PutBlobOutcome,
+    PutBlockList, PutBlockOutcome, PutPage, PutPageBlob, PutPageOutcome, SequenceAction,
+    SequenceConditions, TaggedBlob, TierChanged, TierOutcome,
 };
 pub use sweep::Swept;
 pub use tags::{TagCondition, TagQuery};
@@ -130,12 +130,16 @@ impl BlobService {
     /// order of writes.
     pub fn open(db: &Db, ids: Arc<dyn IdSource>, clock: Arc<dyn WallClock>) -> Result<BlobService> {
         let keyspace = |name| db.keyspace(name, KeyspaceOptions::default());
+        let accounts = keyspace("blob.accounts")?;
+        let bound = db.get(&accounts, keys::ETAG_BOUND)?;
+        let bound = bound.map(|value| codec::decode_count(&value)).transpose()?;
+        let etags = EtagClock::open(bound, clock.now());
         Ok(BlobService {
             db: db.clone(),
             ids,
             clock,
             keyspaces: Keyspaces {
-                accounts: keyspace("blob.accounts")?,
+                accounts,
                 containers: keyspace("blob.containers")?,
                 blobs: keyspace("blob.blobs")?,
                 blocks: keyspace("blob.blocks")?,
@@ -153,7 +157,7 @@ impl BlobService {
             file_locks: KeyLocks::default(),
             sweeping: Mutex::default(),
             policies: AccountPolicies::default(),
-            etags: EtagClock::default(),
+            etags,
             long_work: AtomicUsize::new(0),
         })
     }

@@ -90,6 +90,8 @@ pub struct Deleted {
     pub at: SystemTime,
     /// When it is gone for good.
     pub until: SystemTime,
+    /// What it was before. `None` of containers, and in records of older stores.
+    pub(crate) was: Option<Was>,
 }
 
 impl Deleted {
@@ -237,12 +239,13 @@ impl Blob {
 
     /// What it was before it was deleted.
     pub(crate) fn was(&self) -> Was {
-        match (self.snapshot, self.version) {
+        let stored = self.deleted.and_then(|deleted| deleted.was);
+        stored.unwrap_or(match (self.snapshot, self.version) {
             // Also one of a version.
             (Some(moment), _) => Was::Snapshot(moment),
             (None, Some(moment)) => Was::Version(moment),
             (None, None) => Was::Blob,
-        }
+        })
     }
 
     /// The validators and what else a write answers.

@@ -74,7 +74,7 @@ impl<T> Pager<T> {
 pub(crate) enum Marker {
     /// Names of containers and blobs: at this name, and among those of the name at this moment and kind.
     Name(String, Option<(Moment, u8)>),
-    /// Searches for tags: in this container, at this key of the index.
+    /// Searches for tags: in this container, at this key of the index; at its start if that is empty.
     Tag(String, Vec<u8>),
     /// Ranges of pages: at this offset.
     Offset(u64),

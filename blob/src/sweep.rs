@@ -6,14 +6,15 @@
 use crate::BlobService;
 use crate::account::AccountPolicy;
 use crate::codec;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::files::{FileChanges, drop_file};
 use crate::keys::{self, File, History};
 use crate::listing::unreadable;
 use crate::model::{Blob, BlobRecord};
 use crate::moment::Moment;
+use crate::operations::permit::check_allowed;
 use crate::operations::{Action, BlobWrite, Place};
-use lazurite_engine::{Batch, Direction, KeyRange, Keyspace};
+use lazurite_engine::{Admission, Batch, Direction, KeyRange, Keyspace};
 use std::sync::PoisonError;
 use std::time::{Duration, SystemTime};
 
@@ -101,15 +102,16 @@ impl BlobService {
                 Some((_, due)) if steps < steps_max && next_due <= Some(self.now()) => {
                     let (key, timer, subject) = (due.key.clone(), due.timer, due.subject.clone());
                     let container_key = due.container_key.clone();
-                    self.wait_for_turn()?;
-                    if let Err(error) = self.sweep_one(due) {
+                    // Got before any lock: nothing that the sweep writes waits for the store under one.
+                    let admission = self.db.admit_deletion()?;
+                    if let Err(error) = self.sweep_one(due, admission, &mut failures) {
                         // A store that takes no writes fails here too, and the sweep with it.
                         let mut batch = Batch::new();
                         let later = Moment::at(self.now() + LATER);
                         batch.delete(&self.keyspaces.timers, &key);
                         let again = keys::timer(later, timer, &subject);
                         batch.put(&self.keyspaces.timers, &again, &container_key);
-                        self.write_swept(batch)?;
+                        self.write_swept(batch, &self.db.admit_deletion()?)?;
                         let subject = subject.escape_ascii();
                         failures.push(format!("{timer:?} of {subject}: {error}"));
                     }
@@ -148,18 +150,18 @@ impl BlobService {
         Ok(None)
     }
 
-    fn sweep_one(&self, due: Due) -> Result<()> {
+    fn sweep_one(&self, due: Due, admission: Admission, failures: &mut Vec<String>) -> Result<()> {
         match due.timer {
-            Timer::Container => self.sweep_container(due),
-            Timer::Purge => self.sweep_purge(due),
-            Timer::Epoch => self.sweep_epoch(due),
+            Timer::Container => self.sweep_container(due, &admission),
+            Timer::Purge => self.sweep_purge(due, &admission, failures),
+            Timer::Epoch => self.sweep_epoch(due, &admission),
             Timer::Deleted | Timer::Staging | Timer::Expiry | Timer::Snapshots | Timer::Trim => {
-                self.sweep_blob(due)
+                self.sweep_blob(due, admission)
             }
         }
     }
 
-    fn sweep_blob(&self, mut due: Due) -> Result<()> {
+    fn sweep_blob(&self, mut due: Due, admission: Admission) -> Result<()> {
         let home = keys::container_of(&due.subject).ok_or_else(unreadable)?;
         due.container_key = self.current_key(home, due.container_key)?;
         let name = match due.timer {
@@ -193,12 +195,11 @@ impl BlobService {
                     false => Then::Done,
                 };
                 self.end_timer(&mut batch, &due, then);
-                self.write_swept(batch)?;
+                self.write_swept(batch, &admission)?;
             }
             Some(container) => {
                 let key = due.container_key.clone();
-                let mut write = self.open_write(key, container, policy, name)?;
-                write.is_deletion = true;
+                let mut write = self.open_write(key, container, policy, name, admission)?;
                 let then = match due.timer {
                     Timer::Deleted => write.end_deleted(&due)?,
                     Timer::Staging => write.end_staging()?,
@@ -223,8 +224,8 @@ impl BlobService {
     }
 
     /// Nobody is told of a sweep, so nobody waits for it: one that a power cut undoes is done again.
-    fn write_swept(&self, batch: Batch) -> Result<()> {
-        drop(self.write_deletion(batch)?);
+    fn write_swept(&self, batch: Batch, admission: &Admission) -> Result<()> {
+        drop(self.db.write_admitted(batch, admission)?);
         Ok(())
     }
 
@@ -268,7 +269,7 @@ impl BlobService {
         }
     }
 
-    fn sweep_container(&self, due: Due) -> Result<()> {
+    fn sweep_container(&self, due: Due, admission: &Admission) -> Result<()> {
         let key = keys::undeleted_container(&due.subject).ok_or_else(unreadable)?;
         let _gate = self.gates.alone(key);
         let now = self.now();
@@ -278,39 +279,71 @@ impl BlobService {
             let container = codec::decode_container(&value)?;
             match container.deleted.map(|deleted| deleted.until) {
                 Some(until) if until > now => then = Then::Again(until),
-                _ => {
-                    batch.delete(&self.keyspaces.containers, &due.subject);
-                    self.drop_container(&mut batch, container.id, now)?;
-                }
+                _ => match self.permit_container(&container, None, now) {
+                    Ok(permit) => {
+                        batch.delete(&self.keyspaces.containers, &due.subject);
+                        self.drop_container(&mut batch, &permit, now)?;
+                    }
+                    // An older program let it be deleted.
+                    Err(Error::BlobImmutableDueToPolicy) => then = Then::Again(now + LATER),
+                    Err(other) => return Err(other),
+                },
             }
         }
         self.end_timer(&mut batch, &due, then);
-        self.write_swept(batch)
+        self.write_swept(batch, admission)
     }
 
-    /// Nobody else comes to a container that is gone, but files of it may be named in others.
-    fn sweep_purge(&self, due: Due) -> Result<()> {
+    /// Nobody else comes to a container that is gone, but files of it may be named in others. Rows that are unreadable, or protected, stay
+    /// and are looked at again later; the rest goes.
+    fn sweep_purge(
+        &self,
+        due: Due,
+        admission: &Admission,
+        failures: &mut Vec<String>,
+    ) -> Result<()> {
         let home = keys::container_of(&due.subject).ok_or_else(unreadable)?;
-        let (mut batch, mut files) = (Batch::new(), FileChanges::new(home));
         let keyspaces = &self.keyspaces;
-        let mut rows = 0;
+        let mut purge = Purge {
+            home,
+            now: self.now(),
+            batch: Batch::new(),
+            files: FileChanges::new(home),
+            rows: 0,
+            stay: 0,
+            unreadable: Vec::new(),
+        };
         for keyspace in [&keyspaces.blobs, &keyspaces.history] {
-            let rows_max = PURGED_ROWS.saturating_sub(rows);
-            rows += self.purge(keyspace, home, rows_max, &mut batch, &mut files)?;
+            self.purge(keyspace, &mut purge)?;
         }
+        let Purge {
+            now,
+            mut batch,
+            files,
+            rows,
+            stay,
+            unreadable,
+            ..
+        } = purge;
         let then = if rows >= PURGED_ROWS {
-            Then::Again(self.now())
+            Then::Again(now)
         } else {
+            // Told when all else is gone, so once a day and not with each step.
+            failures.extend(unreadable);
             batch.delete_range(&keyspaces.tags, keys::all_of_container(home));
-            self.drop_foreign_mark(&mut batch, home)?;
-            Then::Done
+            if stay == 0 {
+                self.drop_foreign_mark(&mut batch, home)?;
+                Then::Done
+            } else {
+                Then::Again(now + LATER)
+            }
         };
         self.end_timer(&mut batch, &due, then);
-        let _files = self.settle_files(&mut batch, &files, self.now())?;
-        self.write_swept(batch)
+        let _files = self.settle_files(&mut batch, &files, now)?;
+        self.write_swept(batch, admission)
     }
 
-    fn sweep_epoch(&self, due: Due) -> Result<()> {
+    fn sweep_epoch(&self, due: Due, admission: &Admission) -> Result<()> {
         let epoch = keys::epoch(&due.subject).ok_or_else(unreadable)?;
         let file = due.subject.get(..32).and_then(File::of);
         let file = file.ok_or_else(unreadable)?;
@@ -321,68 +354,87 @@ impl BlobService {
             false => Then::Again(self.now()),
         };
         self.end_timer(&mut batch, &due, then);
-        self.write_swept(batch)
+        self.write_swept(batch, admission)
     }
 
-    /// Deletes up to `rows_max` rows of a keyspace and what they refer to. Returns how many rows it deleted.
-    fn purge(
-        &self,
-        keyspace: &Keyspace,
-        home: u128,
-        rows_max: usize,
-        batch: &mut Batch,
-        files: &mut FileChanges,
-    ) -> Result<usize> {
+    /// Deletes rows of a keyspace and what they refer to, until the step has [`PURGED_ROWS`].
+    fn purge(&self, keyspace: &Keyspace, purge: &mut Purge) -> Result<()> {
         let snapshot = self.db.snapshot();
-        let range = keys::all_of_container(home);
+        let range = keys::all_of_container(purge.home);
         let mut rows = snapshot.scan(keyspace, range, Direction::Forward);
-        let mut count = 0;
-        while count < rows_max && rows.advance()? {
-            batch.delete(keyspace, rows.key());
-            count += 1;
+        while purge.rows < PURGED_ROWS && rows.advance()? {
             let value = rows.value()?;
             let is_marker =
                 *keyspace == self.keyspaces.history && keys::is_uncommitted_marker(rows.key());
-            if is_marker {
-                let id = codec::decode_uncommitted(&value)?;
-                drop_file(&self.keyspaces, batch, File { home, id });
-                continue;
-            }
-            match codec::decode_blob(&value, home)? {
+            let record = if is_marker {
+                codec::decode_uncommitted(&value).map(|id| BlobRecord::Uncommitted { id })
+            } else {
+                codec::decode_blob(&value, purge.home)
+            };
+            let record = match record {
+                Ok(record) => record,
+                Err(error) => {
+                    let key = rows.key().escape_ascii();
+                    let failure = format!("{:?} of {key}: {error}", Timer::Purge);
+                    purge.unreadable.push(failure);
+                    purge.stay += 1;
+                    continue;
+                }
+            };
+            match record {
                 BlobRecord::Uncommitted { id } => {
-                    drop_file(&self.keyspaces, batch, File { home, id });
+                    let home = purge.home;
+                    drop_file(&self.keyspaces, &mut purge.batch, File { home, id });
                 }
                 BlobRecord::Committed(blob) => {
-                    count += self.purge_blob(home, &blob, batch, files)?;
+                    let allowed = check_allowed(Action::Purge, &blob, purge.now, false);
+                    if allowed.is_err() {
+                        purge.stay += 1;
+                        continue;
+                    }
+                    self.purge_blob(&blob, purge)?;
                 }
             }
+            purge.batch.delete(keyspace, rows.key());
+            purge.rows += 1;
         }
-        Ok(count)
+        Ok(())
     }
 
-    /// Removes a blob's references to its files and drops its uncommitted blocks. Returns how many rows it deleted one by one: a
-    /// file that other containers still refer to cannot be dropped as a range.
-    fn purge_blob(
-        &self,
-        home: u128,
-        blob: &Blob,
-        batch: &mut Batch,
-        files: &mut FileChanges,
-    ) -> Result<usize> {
+    /// Removes a blob's references to its files and drops its uncommitted blocks, one by one in a file that other containers still refer
+    /// to: that cannot be dropped as a range.
+    fn purge_blob(&self, blob: &Blob, purge: &mut Purge) -> Result<()> {
         for layer in &blob.layers {
-            files.remove(&self.keyspaces, batch, layer);
+            purge.files.remove(&self.keyspaces, &mut purge.batch, layer);
         }
         let Some(id) = blob.staging else {
-            return Ok(0);
+            return Ok(());
         };
+        let home = purge.home;
         let staging = File { home, id };
         match blob.layers.iter().find(|layer| layer.file == staging) {
-            None => drop_file(&self.keyspaces, batch, staging),
-            Some(layer) if layer.shared => return self.drop_staged(batch, staging),
+            None => drop_file(&self.keyspaces, &mut purge.batch, staging),
+            Some(layer) if layer.shared => {
+                purge.rows += self.drop_staged(&mut purge.batch, staging)?;
+            }
             Some(_) => {}
         }
-        Ok(0)
+        Ok(())
     }
+}
+
+/// One step of a purge.
+struct Purge {
+    home: u128,
+    now: SystemTime,
+    batch: Batch,
+    files: FileChanges,
+    /// Rows deleted.
+    rows: usize,
+    /// Rows passed over.
+    stay: usize,
+    /// What is wrong with those that are unreadable.
+    unreadable: Vec<String>,
 }
 
 impl BlobWrite<'_> {

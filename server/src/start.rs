@@ -408,7 +408,9 @@ impl App {
         let queues = QueueService::open(&db, ids.clone(), clock.clone())
             .map_err(|error| error.to_string())?;
         let cut_off = blobs.fail_interrupted_copies(COPY_CUT_OFF);
-        cut_off.map_err(|error| error.to_string())?;
+        for failure in cut_off.map_err(|error| error.to_string())?.failures {
+            tracing::error!("a copy that was cut off is still pending: {failure}");
+        }
         keep_account_policies(cli, &accounts, &blobs).map_err(|error| error.to_string())?;
         let properties = PropertiesStore::read(&accounts, &blobs, &queues, &tables)?;
         let fetcher = match cli.copy_hosts.is_empty() {
@@ -477,7 +479,7 @@ fn keep_account_policies(
 /// and is no longer kept. Under lasting load as well, when space is needed most: its writes wait for their turn like all others, and before
 /// they take a lock.
 async fn sweep(app: Arc<App>) {
-    let mut more = false;
+    let (mut more, mut failed) = (false, false);
     loop {
         if !more {
             tokio::time::sleep(SWEEP_INTERVAL).await;
@@ -490,10 +492,18 @@ async fn sweep(app: Arc<App>) {
             Ok((swept, ticket)) => ticket.await.is_ok() && swept.more,
             Err(_) => false,
         };
-        if let Ok(swept) = &due {
-            for failure in &swept.failures {
-                tracing::error!("not swept, and put off: {failure}");
+        match &due {
+            Ok(swept) => {
+                failed = false;
+                for failure in &swept.failures {
+                    tracing::error!("not swept, and put off: {failure}");
+                }
             }
+            // Once, and not each second until the store works again.
+            Err(failure) if !std::mem::replace(&mut failed, true) => {
+                tracing::error!("blobs are not swept: {}", failure.message);
+            }
+            Err(_) => {}
         }
         more |= due.is_ok_and(|swept| swept.steps == SWEEP_STEPS_MAX);
     }

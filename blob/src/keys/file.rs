@@ -13,6 +13,7 @@ const CHANGED: u8 = 5;
 // And in `blob.references`.
 const COUNTED: u8 = 0;
 const EPOCH: u8 = 1;
+const NAMER: u8 = 2;
 
 /// What no content has as its id.
 const NO_CONTENT: [u8; 16] = [0xff; 16];
@@ -163,6 +164,18 @@ impl File {
         }
     }
 
+    /// In `blob.references`: that a record of the blob with this key in `blob.blobs` names the file, or did.
+    pub(crate) fn namer(&self, blob_key: &[u8]) -> Vec<u8> {
+        let mut key = self.key(&[NAMER]);
+        key.extend_from_slice(blob_key);
+        key
+    }
+
+    /// In `blob.references`: all rows of [`File::namer`].
+    pub(crate) fn namers(&self) -> KeyRange {
+        KeyRange::prefix(&self.key(&[NAMER]))
+    }
+
     /// The file whose key, of 32 bytes, this is.
     pub(crate) fn of(key: &[u8]) -> Option<File> {
         let (home, id) = key.split_first_chunk()?;
@@ -216,6 +229,11 @@ pub(crate) fn epoch_and_window(key: &[u8]) -> Option<(u64, u64)> {
 pub(crate) fn epoch(key: &[u8]) -> Option<u64> {
     let epoch = key.get(32..)?.strip_prefix(&[EPOCH])?;
     Some(u64::from_be_bytes(epoch.try_into().ok()?))
+}
+
+/// In `blob.references`: the key of the blob in a key of [`File::namer`].
+pub(crate) fn namer(key: &[u8]) -> Option<&[u8]> {
+    key.get(32..)?.strip_prefix(&[NAMER])
 }
 
 /// In `blob.blocks`: the offset at which the committed block or the extent of this key ends.

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::etag::whole_seconds;
 use crate::keys::History;
 use crate::listing::unreadable;
-use crate::model::{Blob, BlobAddress, BlobHeaders, BlobState, Metadata, Tags, Written};
+use crate::model::{Blob, BlobAddress, BlobHeaders, BlobState, Metadata, Tags, Was, Written};
 use crate::names;
 use lazurite_engine::Ticket;
 use std::time::SystemTime;
@@ -186,8 +186,7 @@ impl BlobService {
     ) -> Result<Option<(BlobDeletion, Ticket)>> {
         let _long = request.snapshots.map(|_| self.begin_long_work());
         let condition = request.conditions.for_write()?;
-        let mut write = self.begin_any_write(address)?;
-        write.is_deletion = true;
+        let mut write = self.begin_deletion(address)?;
         let permanent = if request.permanent {
             write.delete_permanently(address.state, condition, request)?;
             true
@@ -259,7 +258,7 @@ impl BlobWrite<'_> {
         blob: Blob,
         snapshots: Option<DeleteSnapshots>,
     ) -> Result<bool> {
-        let Place::Past(_, moment) = place else {
+        let Place::Past(kind, moment) = place else {
             return Err(Error::OperationNotAllowedOnRootBlob);
         };
         if snapshots.is_some() {
@@ -273,7 +272,14 @@ impl BlobWrite<'_> {
             self.index(&blob.tags, &Tags::new(), Some(moment));
         }
         match self.policy.delete_retention_days {
-            Some(_) => self.put_deleted(moment, blob)?,
+            Some(_) => {
+                let was = if kind == History::Version {
+                    Was::Version(moment)
+                } else {
+                    Was::Snapshot(moment)
+                };
+                self.put_deleted(moment, was, blob)?;
+            }
             None => self.forget_past(place, &blob),
         }
         Ok(self.policy.delete_retention_days.is_none())

@@ -12,9 +12,9 @@ use crate::listing::{ListBlobs, ListBlobsPage, ListContainers, ListContainersPag
 use crate::model::{Container, Deleted, Metadata, PublicAccess, StoredPolicy, Written};
 use crate::moment::Moment;
 use crate::names;
-use crate::operations::BlobRecord;
+use crate::operations::permit::{ContainerPermit, NEVER_PROTECTED};
 use crate::sweep::Timer;
-use lazurite_engine::{Batch, Direction, Ticket};
+use lazurite_engine::{Admission, Batch, Direction, Ticket};
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
@@ -37,7 +37,7 @@ pub struct ContainerSettings {
     pub default_encryption_scope: Option<String>,
     /// `x-ms-deny-encryption-scope-override`.
     pub deny_encryption_scope_override: bool,
-    /// `x-ms-immutable-storage-with-versioning-enabled`, which is told of the container and has no other effect here.
+    /// `x-ms-immutable-storage-with-versioning-enabled`: the container is deleted only when it is empty.
     pub immutable_versions: bool,
 }
 
@@ -72,7 +72,7 @@ impl BlobService {
             names::check_scope_name("x-ms-default-encryption-scope", scope)?;
         }
         let key = keys::container(account, container);
-        self.wait_for_turn()?;
+        let admission = self.db.admit()?;
         let _gate = self.gates.alone(&key);
         if self.db.get(&self.keyspaces.containers, &key)?.is_some() {
             return Err(Error::ContainerAlreadyExists);
@@ -91,7 +91,12 @@ impl BlobService {
             immutable_versions: settings.immutable_versions,
             deleted: None,
         };
-        Ok((written, self.write_container(&key, &container)?))
+        let mut batch = Batch::new();
+        let value = codec::encode_container(&container);
+        batch.put(&self.keyspaces.containers, &key, &value);
+        let protected = &self.keyspaces.protected;
+        batch.put(protected, &container.id.to_be_bytes(), NEVER_PROTECTED);
+        Ok((written, self.write_records(batch, &admission)?))
     }
 
     /// The container: properties, metadata and access policy. Serves Get Container Properties, Metadata and ACL.
@@ -165,8 +170,13 @@ impl BlobService {
         names::check_container_name(container)?;
         let condition = conditions.for_container_write()?;
         let key = keys::container(account, container);
-        self.wait_for_turn()?;
+        let admission = self.db.admit_deletion()?;
         let _long = self.begin_long_work();
+        // Who writes to the container's blobs does not wait for the look at all of them.
+        let unprotected = match self.keyspaces.container(&self.db, &key) {
+            Ok(container) => self.find_unprotected(&container, self.now())?,
+            Err(_) => None,
+        };
         let _gate = self.gates.alone(&key);
         let mut found = self.keyspaces.container(&self.db, &key)?;
         condition.check(WriteKind::Change, Some(Validators::from(&found)))?;
@@ -174,7 +184,8 @@ impl BlobService {
         found
             .lease
             .check_write(conditions.lease_id, now, Leased::Container)?;
-        self.check_nothing_protected(&found, now)?;
+        self.check_empty(&found)?;
+        let permit = self.permit_container(&found, unprotected.as_ref(), now)?;
         let policy = self.policies.get(&self.db, &self.keyspaces, account)?;
         let mut batch = Batch::new();
         batch.delete(&self.keyspaces.containers, &key);
@@ -183,47 +194,34 @@ impl BlobService {
                 let until = now + Duration::from_secs(u64::from(days) * 24 * 60 * 60);
                 let (key, at) = self.deleted_key(account, container, now)?;
                 let at = at.time();
-                found.deleted = Some(Deleted { at, until });
+                found.deleted = Some(Deleted {
+                    at,
+                    until,
+                    was: None,
+                });
                 found.lease = Lease::default();
                 let value = codec::encode_container(&found);
                 batch.put(&self.keyspaces.containers, &key, &value);
                 let timer = keys::timer(Moment::at(until), Timer::Container, &key);
                 batch.put(&self.keyspaces.timers, &timer, b"");
             }
-            None => self.drop_container(&mut batch, found.id, now)?,
+            None => self.drop_container(&mut batch, &permit, now)?,
         }
-        self.write_deletion(batch)
+        Ok(self.db.write_admitted(batch, &admission)?)
     }
 
-    /// Fails if something in the container has to stay. The caller keeps writers out.
-    /// Source: Immutable storage for blobs, "Version-level scope": a container with immutable versions goes when it is empty.
-    fn check_nothing_protected(&self, container: &Container, now: SystemTime) -> Result<()> {
-        let home = container.id;
-        let key = home.to_be_bytes();
-        let was_protected = self.db.get(&self.keyspaces.protected, &key)?.is_some();
-        if !was_protected && !container.immutable_versions {
+    /// Fails if a container with immutable versions is not empty.
+    /// Source: Immutable storage for blobs, "Version-level scope": such a container goes when it is empty.
+    fn check_empty(&self, container: &Container) -> Result<()> {
+        if !container.immutable_versions {
             return Ok(());
         }
         let snapshot = self.db.snapshot();
         for keyspace in [&self.keyspaces.blobs, &self.keyspaces.history] {
-            let range = keys::all_of_container(home);
+            let range = keys::all_of_container(container.id);
             let mut rows = snapshot.scan(keyspace, range, Direction::Forward);
-            while rows.advance()? {
-                let is_marker =
-                    *keyspace == self.keyspaces.history && keys::is_uncommitted_marker(rows.key());
-                let must_stay = if container.immutable_versions {
-                    true
-                } else if is_marker {
-                    false
-                } else {
-                    match codec::decode_blob(&rows.value()?, home)? {
-                        BlobRecord::Committed(blob) => blob.is_protected(now),
-                        BlobRecord::Uncommitted { .. } => false,
-                    }
-                };
-                if must_stay {
-                    return Err(Error::BlobImmutableDueToPolicy);
-                }
+            if rows.advance()? {
+                return Err(Error::BlobImmutableDueToPolicy);
             }
         }
         Ok(())
@@ -250,9 +248,10 @@ impl BlobService {
     pub(crate) fn drop_container(
         &self,
         batch: &mut Batch,
-        container_id: u128,
+        permit: &ContainerPermit,
         now: SystemTime,
     ) -> Result<()> {
+        let container_id = permit.home();
         batch.delete_range(&self.keyspaces.copies, keys::all_of_container(container_id));
         batch.delete(&self.keyspaces.protected, &container_id.to_be_bytes());
         batch.delete(&self.keyspaces.moved, &container_id.to_be_bytes());
@@ -283,7 +282,7 @@ impl BlobService {
     ) -> Result<(Written, Ticket)> {
         names::check_container_name(container)?;
         let key = keys::container(account, container);
-        self.wait_for_turn()?;
+        let admission = self.db.admit()?;
         let gate = self.gates.alone(&key);
         let deleted_key = keys::deleted_container(account, container, version);
         let mut found = self.keyspaces.container(&self.db, &deleted_key)?;
@@ -301,10 +300,11 @@ impl BlobService {
         batch.delete(&self.keyspaces.containers, &deleted_key);
         let value = codec::encode_container(&found);
         batch.put(&self.keyspaces.containers, &key, &value);
-        let ticket = self.db.write(batch)?;
+        let ticket = self.write_records(batch, &admission)?;
         drop(gate);
         let description = "The container was deleted while the copy was under way.";
-        self.fail_copies(keys::all_of_container(found.id), description)?;
+        // The container is there, whatever becomes of its copies. Those that cannot be ended are tried again at the next start.
+        let _ = self.fail_copies(keys::all_of_container(found.id), description);
         Ok((found.written(), ticket))
     }
 
@@ -328,7 +328,7 @@ impl BlobService {
             }
         }
         let [old_key, key] = [container, new_name].map(|name| keys::container(account, name));
-        self.wait_for_turn()?;
+        let admission = self.db.admit()?;
         let gates = self.gates.both_alone([&old_key, &key]);
         let mut found = self.keyspaces.container(&self.db, &old_key)?;
         let now = self.now();
@@ -344,10 +344,10 @@ impl BlobService {
         let value = codec::encode_container(&found);
         batch.put(&self.keyspaces.containers, &key, &value);
         batch.put(&self.keyspaces.moved, &found.id.to_be_bytes(), &key);
-        let ticket = self.db.write(batch)?;
+        let ticket = self.write_records(batch, &admission)?;
         drop(gates);
         let description = "The container was renamed while the copy was under way.";
-        self.fail_copies(keys::all_of_container(found.id), description)?;
+        let _ = self.fail_copies(keys::all_of_container(found.id), description);
         Ok((written, ticket))
     }
 
@@ -399,7 +399,7 @@ impl BlobService {
         names::check_container_name(container)?;
         let condition = conditions.for_container_write()?;
         let key = keys::container(account, container);
-        self.wait_for_turn()?;
+        let admission = self.db.admit()?;
         let _gate = self.gates.alone(&key);
         let mut container = self.keyspaces.container(&self.db, &key)?;
         let before = Validators::from(&container);
@@ -410,14 +410,19 @@ impl BlobService {
         container.etag = written.etag;
         container.last_modified = written.last_modified;
         change(&mut container);
-        Ok((written, self.write_container(&key, &container)?))
+        Ok((written, self.write_container(&key, &container, &admission)?))
     }
 
-    pub(crate) fn write_container(&self, key: &[u8], container: &Container) -> Result<Ticket> {
+    pub(crate) fn write_container(
+        &self,
+        key: &[u8],
+        container: &Container,
+        admission: &Admission,
+    ) -> Result<Ticket> {
         let mut batch = Batch::new();
         let value = codec::encode_container(container);
         batch.put(&self.keyspaces.containers, key, &value);
-        Ok(self.db.write(batch)?)
+        self.write_records(batch, admission)
     }
 }
 

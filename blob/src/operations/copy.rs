@@ -4,7 +4,7 @@
 use super::BlobRead;
 use super::checks::check_online;
 use super::new_blob::{BlobSettings, NewBlob};
-use super::permit::Action;
+use super::permit::{Action, check_not_pending};
 use super::write::{BlobWrite, Place, Retired};
 use crate::BlobService;
 use crate::conditions::{Conditions, Validators, WriteKind};
@@ -118,6 +118,7 @@ impl BlobService {
         if from.key != to.key || place != Place::Current {
             // Of a copy onto itself, the record that is replaced has told how many name its files.
             to.name_layers(&found);
+            to.note_namers(&from, &found);
         }
         let permit = to.retire(Retired::Overwritten)?;
         if request.copy_tags {
@@ -152,7 +153,7 @@ impl BlobService {
 
     /// The content of what another operation copies from, with the conditions of a source. For Put Block From URL and its
     /// like: write it to their upload with [`Upload::write_from`].
-    /// Errors: as [`BlobService::get_blob`].
+    /// Errors: as [`BlobService::get_blob`]; `PendingCopyOperation`.
     pub fn open_source(
         &self,
         source: &BlobAddress<'_>,
@@ -165,6 +166,7 @@ impl BlobService {
             now,
             ..
         } = self.find_for_read(source, &Conditions::default())?;
+        check_not_pending(&blob)?;
         conditions.check_read(Validators::from(&blob))?;
         conditions.check_tags(&blob.tags)?;
         check_online(&blob, now)?;
@@ -176,10 +178,7 @@ impl BlobService {
 
 fn check_source(source: &Blob, conditions: &Conditions) -> Result<()> {
     // What is being copied to has no content yet that could be copied from. Source: Copy Blob, "Remarks".
-    let copy = source.copy.as_ref().map(|copy| copy.status);
-    if copy == Some(CopyStatus::Pending) {
-        return Err(Error::PendingCopyOperation);
-    }
+    check_not_pending(source)?;
     let met = conditions.check_read(Validators::from(source));
     met.map_err(|error| match error {
         Error::ConditionNotMet | Error::NotModified { .. } => Error::SourceConditionNotMet,
@@ -292,6 +291,24 @@ impl BlobWrite<'_> {
             from.put_into(&mut self.batch, &permit, &source);
         }
         Ok(copied)
+    }
+
+    /// Notes both names of a copy of blocks with its files: once one record is left that names a file, it is found, and what it does not
+    /// list goes. See `trim.rs`.
+    fn note_namers(&mut self, from: &BlobWrite<'_>, copied: &Blob) {
+        if !matches!(copied.content, Content::Blocks { .. }) {
+            return;
+        }
+        let references = &self.service.keyspaces.references;
+        for layer in &copied.layers {
+            for (blob, container) in [
+                (&from.key, &from.container_key),
+                (&self.key, &self.container_key),
+            ] {
+                self.batch
+                    .put(references, &layer.file.namer(blob), container);
+            }
+        }
     }
 
     /// One record more names the files of these layers.

@@ -355,6 +355,10 @@ fn pending_copy_keeps_writers_out_until_it_ends() {
     assert_err!(store.put("name", b"x"), Error::PendingCopyOperation);
     assert_err!(store.snapshot("name"), Error::PendingCopyOperation);
     assert_err!(store.copy("name", "other"), Error::PendingCopyOperation);
+    let opened = service
+        .at(at(1))
+        .open_source(&address("name"), None, &Conditions::default());
+    assert_err!(opened, Error::PendingCopyOperation);
     let expiry = Expiry::Absolute(at(9));
     let none = Conditions::default();
     assert_err!(
@@ -437,7 +441,7 @@ fn pending_copies_that_nobody_goes_on_with_fail_at_the_next_start() {
             .fail_interrupted_copies("cut off")
             .unwrap()
     };
-    assert_eq!((fail(), fail()), (1, 0));
+    assert_eq!((fail().count, fail().count), (1, 0));
     let status = |name| store.properties(name).unwrap().copy.unwrap();
     assert_eq!(status("ended").status, CopyStatus::Aborted);
     let failed = status("cut off");
@@ -446,6 +450,88 @@ fn pending_copies_that_nobody_goes_on_with_fail_at_the_next_start() {
     assert_eq!(failed.completed_at, Some(at(3)));
     assert_eq!(store.rows(&service.keyspaces.copies), 0);
     store.put("cut off", b"written again").unwrap();
+}
+
+#[test]
+fn a_copy_with_an_unreadable_record_keeps_no_other_from_its_end() {
+    let store = store();
+    let service = &store;
+    for name in ["bad", "good"] {
+        let request = CopyBlob::default();
+        let started = service.at(at(1)).start_copy(&address(name), request, 4);
+        started.unwrap().1.wait().unwrap();
+    }
+    let home = service.get_container_properties(ACCOUNT, CONTAINER);
+    let key = crate::keys::blob(home.unwrap().id, "bad");
+    let mut batch = lazurite_engine::Batch::new();
+    batch.put(&service.keyspaces.blobs, &key, b"\xff\xff");
+    service.db.write(batch).unwrap().wait().unwrap();
+    let failed = service
+        .at(at(2))
+        .fail_interrupted_copies("cut off")
+        .unwrap();
+    assert_eq!((failed.count, failed.failures.len()), (1, 1), "{failed:?}");
+    assert!(failed.failures[0].contains("bad"), "{failed:?}");
+    let copy = store.properties("good").unwrap().copy.unwrap();
+    assert_eq!(copy.status, CopyStatus::Failed);
+}
+
+/// A row that cannot be read stays and is told; all else of the container goes.
+#[test]
+fn a_bad_row_keeps_nothing_else_from_a_purge() {
+    let store = store();
+    store.create("other").unwrap();
+    for name in ["a", "bad", "z"] {
+        store.put(name, b"body").unwrap();
+    }
+    let none = Conditions::default();
+    let to = in_container("other", "copy");
+    let copied = store
+        .at(at(1))
+        .copy_blob(&address("a"), &to, CopyBlob::default());
+    copied.unwrap().1.wait().unwrap();
+    let home = store
+        .get_container_properties(ACCOUNT, CONTAINER)
+        .unwrap()
+        .id;
+    let deleted = store.at(at(2)).delete_container(ACCOUNT, CONTAINER, &none);
+    deleted.unwrap().wait().unwrap();
+    let keyspaces = &store.service.keyspaces;
+    let mut batch = lazurite_engine::Batch::new();
+    batch.put(
+        &keyspaces.blobs,
+        &crate::keys::blob(home, "bad"),
+        b"\xff\xff",
+    );
+    store.db.write(batch).unwrap().wait().unwrap();
+    let swept = store.at(at(10)).sweep(100).unwrap();
+    assert_eq!(swept.failures.len(), 1, "{swept:?}");
+    assert!(swept.failures[0].contains("bad"), "{swept:?}");
+    assert_eq!(store.rows(&keyspaces.blobs), 2, "the bad one and the copy");
+    assert_eq!(store.at(at(11)).sweep(100).unwrap().failures.len(), 0);
+    let blob = store.at(at(11)).get_blob(&to, None, &none).unwrap();
+    assert_eq!(drain(blob.body, 1000), b"body");
+}
+
+#[test]
+fn counts_never_go_below_zero() {
+    let store = store();
+    let file = crate::keys::File { home: 1, id: 2 };
+    // One record names a file without a row.
+    assert_eq!(store.references_after(&file, -1).unwrap(), 0);
+    assert_err!(
+        store.references_after(&file, -2),
+        Error::InternalError { .. }
+    );
+    let mut batch = lazurite_engine::Batch::new();
+    let changes = std::collections::BTreeMap::from([(0, -1)]);
+    let settled = store.settle_epochs(&mut batch, file, &changes, true, at(0));
+    assert_err!(settled, Error::InternalError { .. });
+    let container = store.get_container_properties(ACCOUNT, CONTAINER).unwrap();
+    let mut settle = |id: u128| store.settle_foreign_references(&mut batch, id.to_be_bytes(), -1);
+    assert_err!(settle(container.id), Error::InternalError { .. });
+    // A container that is gone counts nothing.
+    settle(77).unwrap();
 }
 
 #[test]

@@ -21,10 +21,22 @@ use std::ops::Range;
 
 /// Fewer layers than this are left as they are.
 const LAYERS_MIN: usize = 16;
-/// Most bytes that one write copies.
+/// Most bytes that one write copies for each [`LAYERS_MIN`] layers that there are. So layers of any size are folded in the end, and their
+/// number grows with the square root of what is written; a write copies many bytes only where many were written since the last that did.
 const FOLDED_BYTES_MAX: u64 = 4 << 20;
-/// Most stretches of pages that one write copies.
+/// The same for stretches of pages.
 const FOLDED_SEGMENTS_MAX: usize = 2048;
+
+/// How many times the limits a write of a blob with so many layers may copy.
+fn share_of(layers: usize) -> u64 {
+    (layers / LAYERS_MIN).max(1) as u64
+}
+
+/// Whether a write looks for layers of pages to fold: a look that finds too much is not repeated by each write, but when there are some
+/// more layers, and rarer the more there are.
+fn is_looked_at(layers: usize) -> bool {
+    layers >= LAYERS_MIN && layers.is_multiple_of(layers.next_power_of_two() / 16)
+}
 
 impl BlobWrite<'_> {
     /// Puts a new layer in place of the last ones of an append blob, if there are many and these are small.
@@ -92,7 +104,7 @@ impl BlobService {
     pub(super) fn begin_page_write(&self, address: &BlobAddress<'_>) -> Result<BlobWrite<'_>> {
         let mut write = self.begin_write(address)?;
         match write.changeable() {
-            Ok((_, blob)) if blob.layers.len() >= LAYERS_MIN => {
+            Ok((_, blob)) if is_looked_at(blob.layers.len()) => {
                 if let Some(folded) = write.fold_pages(blob)? {
                     let permit = write.permit_current(Action::Refile)?;
                     write.put(&permit, &folded);
@@ -114,13 +126,17 @@ impl BlobWrite<'_> {
     /// The blob with one layer in place of some at its end, if what these show is little.
     fn fold_pages(&mut self, mut blob: Blob) -> Result<Option<Blob>> {
         let kept = self.layers_of_snapshots(&blob)?;
-        for count in [LAYERS_MIN - 4, 4] {
-            let first = blob.layers.len() - count;
-            if first < kept {
+        let all = blob.layers.len();
+        // The most that may be folded at once, from the top.
+        let above_kept = all.saturating_sub(kept.max(4));
+        for count in [above_kept, all / 2, all / 4, all / 8, 4, 2] {
+            let first = all - count;
+            if first < kept || count < 2 {
                 continue;
             }
             let file = self.new_file();
-            let Some(windows) = self.copy_pages(&blob.layers[first..], blob.length, file)? else {
+            let folded = (&blob.layers[first..], share_of(all));
+            let Some(windows) = self.copy_pages(folded, blob.length, file)? else {
                 continue;
             };
             let keyspaces = &self.service.keyspaces;
@@ -153,8 +169,14 @@ impl BlobWrite<'_> {
         Ok(newest.map_or(0, |newest| newest.layers.len()))
     }
 
-    /// Copies what layers show to a file, where it keeps what it was encrypted for and how old it is. `None` if it is too much.
-    fn copy_pages(&mut self, layers: &[Layer], length: u64, to: File) -> Result<Option<Folded>> {
+    /// Copies what layers show to a file, where it keeps what it was encrypted for and how old it is. `None` if it is more than `share` times
+    /// what a write may copy.
+    fn copy_pages(
+        &mut self,
+        (layers, share): (&[Layer], u64),
+        length: u64,
+        to: File,
+    ) -> Result<Option<Folded>> {
         let service = self.service;
         let keyspaces = &service.keyspaces;
         let snapshot = service.db.snapshot();
@@ -169,7 +191,9 @@ impl BlobWrite<'_> {
                 Written::Pages(_) => bytes += segment.range.end - segment.range.start,
             }
             segments.push(segment);
-            if bytes > FOLDED_BYTES_MAX || segments.len() > FOLDED_SEGMENTS_MAX {
+            if bytes > share * FOLDED_BYTES_MAX
+                || segments.len() as u64 > share * FOLDED_SEGMENTS_MAX as u64
+            {
                 return Ok(None);
             }
         }
@@ -225,12 +249,13 @@ fn first_to_fold(layers: &[Layer]) -> Option<usize> {
     if layers.len() < LAYERS_MIN {
         return None;
     }
+    let bytes_max = share_of(layers.len()) * FOLDED_BYTES_MAX;
     let (mut first, mut bytes) = (layers.len(), 0);
     while let Some(next) = first.checked_sub(1) {
         let start = next.checked_sub(1).map_or(0, |before| layers[before].end);
         let length = layers[next].end.saturating_sub(start);
         let is_last = first == layers.len();
-        if bytes + length > FOLDED_BYTES_MAX || (!is_last && length > 2 * bytes) {
+        if bytes + length > bytes_max || (!is_last && length > 2 * bytes) {
             break;
         }
         (first, bytes) = (next, bytes + length);
@@ -281,8 +306,20 @@ mod tests {
             assert!(layers.len() as u64 <= 40 + whole, "{}", layers.len());
             assert!(copied <= 20 * 20_000 * length, "{copied}");
         }
-        // What is too large to be copied stays; what lies between does not add up.
-        let (layers, _) = grown((0..2000).map(|number| [1, 8 << 20][number % 2]));
-        assert!(layers.len() <= 2100, "{}", layers.len());
+        // Appends that are larger than what few layers let a write copy.
+        for lengths in [[1, 8 << 20], [5 << 20, 5 << 20], [100 << 20, 100 << 20]] {
+            let (layers, copied) = grown((0..20_000).map(|number| lengths[number % 2]));
+            let total = 10_000 * (lengths[0] + lengths[1]);
+            let most = 32 + 7 * (total / FOLDED_BYTES_MAX).isqrt();
+            assert!((layers.len() as u64) < most, "{} of {most}", layers.len());
+            assert!(copied <= 20 * total, "{copied} of {total}");
+        }
+    }
+
+    #[test]
+    fn looks_for_pages_to_fold_become_rare() {
+        let looks = (0..1 << 14).filter(|layers| is_looked_at(*layers)).count();
+        assert!(looks < 120, "{looks}");
+        assert!(is_looked_at(LAYERS_MIN));
     }
 }

@@ -129,3 +129,65 @@ fn old_blobs_are_written_to_and_nothing_of_them_stays() {
     }
     assert_eq!(store.filed(), (0, 0));
 }
+
+/// A container of a store that had no marks of protected records yet.
+#[test]
+fn an_old_container_with_a_protected_blob_is_not_deleted() {
+    let store = old_store();
+    let none = Conditions::default();
+    let hold = |is_held| {
+        let set = store
+            .service
+            .set_blob_legal_hold(&address("whole"), is_held);
+        set.unwrap().wait().unwrap();
+        let mut batch = Batch::new();
+        let protected = &store.service.keyspaces.protected;
+        batch.delete(protected, &HOME.to_be_bytes());
+        store.db.write(batch).unwrap().wait().unwrap();
+    };
+    let delete = || store.at(at(9)).delete_container(ACCOUNT, CONTAINER, &none);
+    hold(true);
+    assert_err!(delete(), Error::BlobImmutableDueToPolicy);
+    hold(false);
+    delete().unwrap().wait().unwrap();
+}
+
+/// A container that an older program deleted although one of its blobs was protected.
+#[test]
+fn a_deleted_container_with_a_protected_blob_is_swept_once_the_protection_ends() {
+    let store = old_store();
+    let policy = AccountPolicy {
+        container_retention_days: Some(1),
+        ..AccountPolicy::default()
+    };
+    let set = store.set_account_policy(ACCOUNT, policy, None);
+    set.unwrap().wait().unwrap();
+    let held = store.service.set_blob_legal_hold(&address("whole"), true);
+    held.unwrap().wait().unwrap();
+    let keyspaces = &store.service.keyspaces;
+    let key = keys::blob(HOME, "whole");
+    let record = store.db.get(&keyspaces.blobs, &key).unwrap().unwrap();
+    let put = |value: &[u8]| {
+        let mut batch = Batch::new();
+        batch.put(&keyspaces.blobs, &key, value);
+        store.db.write(batch).unwrap().wait().unwrap();
+    };
+    put(&bytes(WHOLE_1));
+    let none = Conditions::default();
+    let deleted = store.at(at(1)).delete_container(ACCOUNT, CONTAINER, &none);
+    deleted.unwrap().wait().unwrap();
+    put(&record);
+    let day = 24 * 60 * 60;
+    let swept = store.at(at(2 * day)).sweep(100).unwrap();
+    assert_eq!(
+        (swept.failures.len(), store.rows(&keyspaces.containers)),
+        (0, 1)
+    );
+    assert_eq!(store.rows(&keyspaces.blobs), 3);
+    put(&bytes(WHOLE_1));
+    store.at(at(4 * day)).sweep(100).unwrap();
+    assert_eq!(
+        (store.rows(&keyspaces.containers), store.filed()),
+        (0, (0, 0))
+    );
+}

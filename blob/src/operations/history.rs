@@ -45,11 +45,10 @@ impl BlobWrite<'_> {
         moment(rows.key()).map(Some)
     }
 
-    /// Fails if a snapshot has to stay. Reads them all, but nothing where nothing in the container ever was protected.
+    /// Fails if a snapshot has to stay. Reads them all, but none where no record of the container ever was protected.
     pub(crate) fn check_snapshots_unprotected(&self) -> Result<()> {
         let (service, home) = (self.service, self.home());
-        let protected = &service.keyspaces.protected;
-        if service.db.get(protected, &home.to_be_bytes())?.is_none() {
+        if !service.may_hold_protected(home)? {
             return Ok(());
         }
         let range = KeyRange::prefix(&keys::history_of(home, History::Snapshot, &self.name));

@@ -42,14 +42,14 @@ impl BlobService {
         names::check_container_name(container)?;
         let condition = conditions.for_container_write()?;
         let key = keys::container(account, container);
-        self.wait_for_turn()?;
+        let admission = self.db.admit()?;
         let _gate = self.gates.alone(&key);
         let mut container = self.keyspaces.container(&self.db, &key)?;
         condition.check(WriteKind::Change, Some(Validators::from(&container)))?;
         let outcome = container
             .lease
             .apply(action, self.now(), || self.new_guid())?;
-        let ticket = self.write_container(&key, &container)?;
+        let ticket = self.write_container(&key, &container, &admission)?;
         Ok((outcome, container.written(), ticket))
     }
 

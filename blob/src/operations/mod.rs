@@ -23,6 +23,8 @@ mod encryption_tests;
 mod fold;
 #[cfg(test)]
 mod golden_tests;
+#[cfg(test)]
+mod held_tests;
 mod history;
 #[cfg(test)]
 mod history_tests;
@@ -43,7 +45,7 @@ mod page_blob_tests;
 mod page_cost_tests;
 mod page_ranges;
 mod pending_copy;
-mod permit;
+pub(crate) mod permit;
 #[cfg(test)]
 mod read_cost_tests;
 mod service;
@@ -80,7 +82,7 @@ pub use page_blob::{
     SequenceConditions,
 };
 pub use page_ranges::{GetPageRanges, PAGE_RANGES_MAX, PageRange, PageRanges};
-pub use pending_copy::FetchedCopy;
+pub use pending_copy::{FailedCopies, FetchedCopy};
 pub(crate) use permit::Action;
 pub use state::{Expiry, TierOutcome};
 pub use tags::{FindBlobsByTags, FindBlobsByTagsPage, TaggedBlob};

@@ -31,6 +31,15 @@ pub struct FetchedCopy {
     pub metadata: Metadata,
 }
 
+/// Pending copies that were ended without content.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FailedCopies {
+    /// How many were ended.
+    pub count: u64,
+    /// Copies that could not be ended, each a sentence with its place.
+    pub failures: Vec<String>,
+}
+
 impl BlobService {
     /// Begins a copy from elsewhere: the destination is an empty block blob, pending, until [`BlobService::finish_copy`],
     /// [`BlobService::fail_copy`] or [`BlobService::abort_copy`]. `length` is the source's.
@@ -94,6 +103,10 @@ impl BlobService {
         let (length, checksums) = (body.length, body.checksums);
         let mut to = self.begin_write(destination)?;
         let mut blob = to.pending(copy_id)?;
+        debug_assert!(
+            blob.layers.iter().all(|layer| !layer.shared),
+            "nothing is copied from what has no content yet"
+        );
         let file = blob.layers.first().map(|layer| layer.file);
         let file = file.unwrap_or_else(|| to.new_file());
         if length > 0 {
@@ -123,25 +136,32 @@ impl BlobService {
         copy_id: Guid,
         description: &str,
     ) -> Result<(Written, Ticket)> {
-        let to = self.begin_write(destination)?;
+        let to = self.begin_housekeeping(destination)?;
         let blob = to.pending(copy_id)?;
         to.end_copy(blob, CopyStatus::Failed, Some(description.to_string()))
     }
 
     /// Ends the pending copies that whoever had the store before did not end, as [`BlobService::fail_copy`] does, and says how
-    /// many there were. To be called before the first [`BlobService::start_copy`]; reads what is pending and nothing else.
-    pub fn fail_interrupted_copies(&self, description: &str) -> Result<u64> {
+    /// many there were. To be called before the first [`BlobService::start_copy`]; reads what is pending and nothing else. Copies that
+    /// cannot be ended are tried again by the next call. Errors: those of reading the list of copies.
+    pub fn fail_interrupted_copies(&self, description: &str) -> Result<FailedCopies> {
         self.fail_copies(KeyRange::all(), description)
     }
 
     /// Ends the pending copies to the blobs of this range, and says how many there were.
-    pub(super) fn fail_copies(&self, range: KeyRange, description: &str) -> Result<u64> {
+    pub(super) fn fail_copies(&self, range: KeyRange, description: &str) -> Result<FailedCopies> {
         let snapshot = self.db.snapshot();
         let mut rows = snapshot.scan(&self.keyspaces.copies, range, Direction::Forward);
-        let mut failed = 0;
+        let mut failed = FailedCopies::default();
         while rows.advance()? {
             let container_key = rows.value()?.to_vec();
-            failed += u64::from(self.fail_interrupted(rows.key(), container_key, description)?);
+            match self.fail_interrupted(rows.key(), container_key, description) {
+                Ok(was_pending) => failed.count += u64::from(was_pending),
+                Err(error) => {
+                    let key = rows.key().escape_ascii();
+                    failed.failures.push(format!("Copy to {key}: {error}"));
+                }
+            }
         }
         Ok(failed)
     }
@@ -155,6 +175,7 @@ impl BlobService {
         let home = keys::container_of(key).ok_or_else(unreadable)?;
         let container_key = self.current_key(home, container_key)?;
         let name = keys::blob_name(key).ok_or_else(unreadable)?;
+        let admission = self.db.admit_deletion()?;
         let _gate = self.gates.shared(&container_key);
         let _lock = self.locks.lock(key);
         let container = self.db.get(&self.keyspaces.containers, &container_key)?;
@@ -164,7 +185,7 @@ impl BlobService {
             return Ok(false);
         };
         let policy = AccountPolicy::default();
-        let mut to = self.open_write(container_key, container, policy, name)?;
+        let mut to = self.open_write(container_key, container, policy, name, admission)?;
         let copy = to.current().and_then(|blob| blob.copy.as_ref());
         let is_pending = copy.is_some_and(|copy| copy.status == CopyStatus::Pending);
         // Not waited for: what a power cut undoes is done again at the next start.
@@ -189,7 +210,7 @@ impl BlobService {
         copy_id: Guid,
         lease_id: Option<Guid>,
     ) -> Result<Ticket> {
-        let to = self.begin_write(destination)?;
+        let to = self.begin_housekeeping(destination)?;
         to.existing()?;
         to.check_lease(lease_id)?;
         let blob = to.pending(copy_id)?;

@@ -42,7 +42,9 @@ impl BlobService {
         if let Some(properties) = properties {
             batch.put(accounts, &keys::service_properties(account), properties);
         }
-        self.policies
-            .set(account, policy, || Ok(self.db.write(batch)?))
+        let admission = self.db.admit()?;
+        self.policies.set(account, policy, || {
+            Ok(self.db.write_admitted(batch, &admission)?)
+        })
     }
 }

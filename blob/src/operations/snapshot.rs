@@ -6,7 +6,6 @@ use super::write::{Place, Retired};
 use crate::BlobService;
 use crate::conditions::{Conditions, Validators, WriteKind};
 use crate::error::Result;
-use crate::etag::ETag;
 use crate::keys::History;
 use crate::lease::{Lease, Leased};
 use crate::model::{BlobAddress, Metadata, Written};
@@ -62,8 +61,7 @@ impl BlobService {
         if write.policy.versioning {
             write.share_layers(|_| true);
             let _ = write.retire_blob(Retired::Overwritten)?;
-            let later = self.etags.next(now, Some(ETag(moment.0)));
-            blob.version = Some(Moment(later.0));
+            blob.version = Some(write.new_moment()?);
             // What protects a version does not pass on to the next.
             (blob.immutability, blob.legal_hold) = (None, false);
         }

@@ -127,6 +127,12 @@ impl BlobService {
         while rows.advance()? {
             let (name, deleted) =
                 keys::container_name(rows.key(), &account_start).ok_or_else(unreadable)?;
+            // A container without a row of the index costs a look as well.
+            search.page.rows_examined += 1;
+            let here = || Marker::Tag(name.clone(), Vec::new());
+            if deleted.is_none() && search.page.is_cut_short(here) {
+                break;
+            }
             if deleted.is_none() {
                 let container = codec::decode_container(&rows.value()?)?;
                 if !search.container(&name, container.id)? {
@@ -164,8 +170,8 @@ struct Search<'a> {
     request: &'a FindBlobsByTags,
     snapshot: Snapshot,
     now: SystemTime,
-    /// The container, and the row of the index, at which the page begins.
-    from: Option<(String, Row)>,
+    /// The container, and the row of the index, at which the page begins; no row for the container's first.
+    from: Option<(String, Option<Row>)>,
     page: Pager<TaggedBlob>,
 }
 
@@ -173,7 +179,8 @@ impl<'a> Search<'a> {
     fn new(service: &'a BlobService, request: &'a FindBlobsByTags) -> Result<Search<'a>> {
         let page = Pager::new(request.max_results, PAGE_ENTRIES_MAX, ROWS_MAX)?;
         let of_search = |marker| match marker {
-            Marker::Tag(container, key) => Some((container, Row::read(&key)?)),
+            Marker::Tag(container, key) if key.is_empty() => Some((container, None)),
+            Marker::Tag(container, key) => Some((container, Some(Row::read(&key)?))),
             _ => None,
         };
         Ok(Search {
@@ -189,7 +196,7 @@ impl<'a> Search<'a> {
     /// Adds what is found in the container; `false` once the page is full.
     fn container(&mut self, name: &str, home: u128) -> Result<bool> {
         let marked = self.from.take_if(|(container, _)| container == name);
-        let from = marked.map(|(_, row)| row);
+        let from = marked.and_then(|(_, row)| row);
         let mut cursors = vec![self.cursor(home, Tagged::Current, from.as_ref())];
         if self.request.versions {
             cursors.push(self.cursor(home, Tagged::Versions, from.as_ref()));

@@ -25,7 +25,7 @@ impl BlobWrite<'_> {
     }
 
     /// Trims the files of the records that stood next to one that is gone: names list a block from one write to another without a
-    /// pause, so the last record that names a file is one of them, or a copy elsewhere. A copy is trimmed when it gets a new list.
+    /// pause, so the last record that names a file is one of them, or a copy under another name: for that one `files.rs` sets a timer.
     pub(crate) fn trim_around(&mut self, gone: Moment) -> Result<()> {
         self.trim_record(Place::Current)?;
         for kind in [History::Snapshot, History::Version, History::Deleted] {

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::guid::Guid;
 use crate::keys::History;
 use crate::lease::{Lease, Leased};
+use crate::listing::unreadable;
 use crate::model::{Blob, BlobAddress, Was};
 use crate::moment::Moment;
 use lazurite_engine::Ticket;
@@ -25,28 +26,43 @@ impl BlobService {
         address: &BlobAddress<'_>,
         lease_id: Option<Guid>,
     ) -> Result<Ticket> {
+        let undeleted = self.undelete_in_steps(address, lease_id, u32::MAX)?;
+        undeleted.ok_or_else(unreadable)
+    }
+
+    /// As [`BlobService::undelete_blob`], of at most so many steps; `None` if there is more to put back. The lease is compared before the
+    /// first of them: what has begun goes on whoever takes a lease meanwhile.
+    pub(super) fn undelete_in_steps(
+        &self,
+        address: &BlobAddress<'_>,
+        lease_id: Option<Guid>,
+        steps_max: u32,
+    ) -> Result<Option<Ticket>> {
         let _long = self.begin_long_work();
         let mut undeletion = Undeletion {
             from: FIRST,
             last: None,
             any: false,
         };
-        loop {
+        for step in 0..steps_max {
             let mut write = self.begin_write(address)?;
             let is_done = write.undelete_step(&mut undeletion)?;
             if is_done && write.current().is_none() && !undeletion.any {
                 return Err(Error::BlobNotFound);
             }
-            let current = write.current();
-            let lease = current.map_or_else(Lease::default, |blob| blob.lease);
-            lease.check_read(lease_id, write.now, Leased::Blob)?;
+            if step == 0 {
+                let current = write.current();
+                let lease = current.map_or_else(Lease::default, |blob| blob.lease);
+                lease.check_read(lease_id, write.now, Leased::Blob)?;
+            }
             if is_done {
                 write.put_last(undeletion.last)?;
-                return write.commit();
+                return Ok(Some(write.commit()?));
             }
             // The last step's ticket is of a later write.
             drop(write.commit()?);
         }
+        Ok(None)
     }
 }
 
@@ -74,8 +90,9 @@ impl BlobWrite<'_> {
                 continue;
             }
             undeletion.any = true;
+            let was = blob.was();
             blob.deleted = None;
-            let place_before = match blob.was() {
+            let place_before = match was {
                 Was::Snapshot(snapshot) => Place::Past(History::Snapshot, snapshot),
                 Was::Version(version) => Place::Past(History::Version, version),
                 Was::Blob => {

@@ -8,11 +8,13 @@ use crate::conditions::Validators;
 use crate::error::{Error, Result};
 use crate::files::{FileChanges, drop_file};
 use crate::keys::{self, File, History};
-use crate::model::{Blob, BlobAddress, BlobRecord, BlobState, Container, Deleted, Tags, Written};
+use crate::model::{
+    Blob, BlobAddress, BlobRecord, BlobState, Container, Deleted, Tags, Was, Written,
+};
 use crate::moment::Moment;
 use crate::names;
 use crate::sweep::Timer;
-use lazurite_engine::{Batch, KeyGuard, Keyspace, Ticket};
+use lazurite_engine::{Admission, Batch, KeyGuard, Keyspace, Ticket};
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::sync::RwLockReadGuard;
@@ -41,8 +43,8 @@ pub(crate) struct BlobWrite<'a> {
     pub(crate) uncommitted: Option<u128>,
     pub(crate) batch: Batch,
     pub(crate) files: FileChanges,
-    /// Whether the operation deletes: a store without room takes it.
-    pub(crate) is_deletion: bool,
+    /// The store's leave to write, got before the locks: no write waits for the store while it holds them.
+    admission: Admission,
     // Dropped in this order, the reverse of taking them.
     pub(crate) file_lock: Option<KeyGuard<'a>>,
     _lock: Option<KeyGuard<'a>>,
@@ -60,27 +62,45 @@ impl BlobService {
     /// Begins a write to one blob. Blocks while another writes to it, or to the container itself.
     /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`.
     pub(crate) fn begin_write(&self, address: &BlobAddress<'_>) -> Result<BlobWrite<'_>> {
-        if address.state != BlobState::Current {
-            return Err(Error::InvalidOperation {
-                reason: "snapshots and versions are not written to",
-            });
-        }
+        check_current(address)?;
         self.begin_any_write(address)
+    }
+
+    /// As [`BlobService::begin_write`], for what a store without space takes too: see [`Db::admit_deletion`].
+    ///
+    /// [`Db::admit_deletion`]: lazurite_engine::Db::admit_deletion
+    pub(crate) fn begin_housekeeping(&self, address: &BlobAddress<'_>) -> Result<BlobWrite<'_>> {
+        check_current(address)?;
+        self.begin_deletion(address)
     }
 
     /// As [`BlobService::begin_write`], for what also snapshots and versions take: see [`BlobWrite::find`].
     pub(crate) fn begin_any_write(&self, address: &BlobAddress<'_>) -> Result<BlobWrite<'_>> {
+        self.begin_admitted(address, || Ok(self.db.admit()?))
+    }
+
+    /// As [`BlobService::begin_any_write`], for an operation that deletes: a store without space takes it.
+    pub(crate) fn begin_deletion(&self, address: &BlobAddress<'_>) -> Result<BlobWrite<'_>> {
+        self.begin_admitted(address, || Ok(self.db.admit_deletion()?))
+    }
+
+    fn begin_admitted(
+        &self,
+        address: &BlobAddress<'_>,
+        admit: impl FnOnce() -> Result<Admission>,
+    ) -> Result<BlobWrite<'_>> {
         names::check_container_name(address.container)?;
         let name = names::blob_name(address.blob)?;
         let container_key = keys::container(address.account, address.container);
-        self.wait_for_turn()?;
+        let admission = admit()?;
         let gates = vec![self.gates.shared(&container_key)];
         let container = self.keyspaces.container(&self.db, &container_key)?;
         let lock = self.locks.lock(&keys::blob(container.id, &name));
         let policy = self
             .policies
             .get(&self.db, &self.keyspaces, address.account)?;
-        let mut write = self.open_write(container_key, container, policy, name.into_owned())?;
+        let name = name.into_owned();
+        let mut write = self.open_write(container_key, container, policy, name, admission)?;
         write._lock = Some(lock);
         write._gates = gates;
         Ok(write)
@@ -99,7 +119,7 @@ impl BlobService {
         }
         let container_keys =
             both.map(|address| keys::container(address.account, address.container));
-        self.wait_for_turn()?;
+        let (admission, source_admission) = (self.db.admit()?, self.db.admit()?);
         let gates = self
             .gates
             .shared_both([&container_keys[0], &container_keys[1]]);
@@ -124,18 +144,30 @@ impl BlobService {
         let policy = |account| self.policies.get(&self.db, &self.keyspaces, account);
         let from_policy = policy(source.account)?;
         let to_policy = policy(destination.account)?;
-        let from = self.open_write(source_key, source_container, from_policy, source_name)?;
-        let mut to = self.open_write(key, destination_container, to_policy, name)?;
+        let from = self.open_write(
+            source_key,
+            source_container,
+            from_policy,
+            source_name,
+            source_admission,
+        )?;
+        let mut to = self.open_write(key, destination_container, to_policy, name, admission)?;
         to._lock = Some(lock);
         to._gates = gates;
         Ok([from, to])
     }
 
-    /// Waits for the store, if writers have to, before a lock is taken for which others would wait. Only then does a write under the lock
-    /// hardly ever wait. A store without space lets deletions through; what it takes beside them the write itself finds out.
-    pub(crate) fn wait_for_turn(&self) -> Result<()> {
-        drop(self.db.admit_deletion()?);
-        Ok(())
+    /// Writes records with ETags of now.
+    pub(crate) fn write_records(&self, batch: Batch, admission: &Admission) -> Result<Ticket> {
+        self.etags.record(|bound| {
+            let mut batch = Batch::new();
+            let value = codec::encode_count(bound);
+            batch.put(&self.keyspaces.accounts, keys::ETAG_BOUND, &value);
+            // Whoever waits for the records waits for this.
+            drop(self.db.write_admitted(batch, admission)?);
+            Ok(())
+        })?;
+        Ok(self.db.write_admitted(batch, admission)?)
     }
 
     /// Says until it is dropped that locks are held for long: see [`BlobService::has_long_work`].
@@ -149,12 +181,6 @@ impl BlobService {
         self.long_work.load(Ordering::Relaxed) > 0
     }
 
-    /// Writes the batch of an operation that deletes, which a store without room takes too.
-    pub(crate) fn write_deletion(&self, batch: Batch) -> Result<Ticket> {
-        let admission = self.db.admit_deletion()?;
-        Ok(self.db.write_admitted(batch, &admission)?)
-    }
-
     /// Reads the record and the clock. The caller holds the locks.
     pub(crate) fn open_write(
         &self,
@@ -162,6 +188,7 @@ impl BlobService {
         container: Container,
         policy: AccountPolicy,
         name: String,
+        admission: Admission,
     ) -> Result<BlobWrite<'_>> {
         let home = container.id;
         let key = keys::blob(home, &name);
@@ -185,7 +212,7 @@ impl BlobService {
             uncommitted,
             batch: Batch::new(),
             files: FileChanges::new(home),
-            is_deletion: false,
+            admission,
             file_lock: None,
             _lock: None,
             _gates: Vec::new(),
@@ -206,6 +233,15 @@ impl BlobService {
             }
         }
         Ok(())
+    }
+}
+
+fn check_current(address: &BlobAddress<'_>) -> Result<()> {
+    match address.state {
+        BlobState::Current => Ok(()),
+        BlobState::Snapshot(_) | BlobState::Version(_) => Err(Error::InvalidOperation {
+            reason: "snapshots and versions are not written to",
+        }),
     }
 }
 
@@ -327,9 +363,11 @@ impl<'a> BlobWrite<'a> {
     /// Puts a record, in place of whatever stands there. The current blob, and a version, are found by their tags from then on.
     pub(crate) fn put(&mut self, permit: &Permit, blob: &Blob) {
         if blob.legal_hold || blob.immutability.is_some() {
-            let home = self.home().to_be_bytes();
+            // Another value each time: see `permit_container`.
+            let mark = self.service.ids.next_id().to_be_bytes();
             let protected = &self.service.keyspaces.protected;
-            self.batch.put(protected, &home, b"");
+            let home = self.home().to_be_bytes();
+            self.batch.put(protected, &home, &mark);
         }
         match permit.place() {
             Place::Current => {
@@ -431,11 +469,15 @@ impl<'a> BlobWrite<'a> {
         }
         if self.policy.delete_retention_days.is_some() {
             let moment = self.new_moment()?;
+            let was = match why {
+                Retired::Overwritten => Was::Snapshot(moment),
+                Retired::Deleted => Was::Blob,
+            };
             if why == Retired::Overwritten {
                 blob.snapshot = Some(moment);
                 blob.expires_at = None;
             }
-            self.put_deleted(moment, blob)?;
+            self.put_deleted(moment, was, blob)?;
             return Ok(true);
         }
         self.trim_later(History::Snapshot, LAST, &blob);
@@ -469,12 +511,13 @@ impl<'a> BlobWrite<'a> {
     }
 
     /// Files a blob as deleted, for as long as the account says.
-    pub(crate) fn put_deleted(&mut self, moment: Moment, mut blob: Blob) -> Result<()> {
+    pub(crate) fn put_deleted(&mut self, moment: Moment, was: Was, mut blob: Blob) -> Result<()> {
         let days = self.policy.delete_retention_days.unwrap_or(1);
         let until = self.now + Duration::from_secs(u64::from(days) * 24 * 60 * 60);
         blob.deleted = Some(Deleted {
             at: self.now,
             until,
+            was: Some(was),
         });
         // A snapshot and a version can have one moment after a clock was set back.
         let is_free = self.past(Place::Past(History::Deleted, moment))?.is_none();
@@ -554,27 +597,30 @@ impl<'a> BlobWrite<'a> {
     }
 
     /// Writes what was put and removed, and goes on with the locks held. Not waited for: the last step's ticket is of a later write.
+    /// Between steps it waits for the store if writers have to. Readers take no lock, and other writers wait for the store as well.
     pub(crate) fn commit_step(&mut self) -> Result<()> {
         let none = FileChanges::new(self.home());
         let files = std::mem::replace(&mut self.files, none);
-        let service = self.service;
-        let _files = service.settle_files(&mut self.batch, &files, self.now)?;
-        let batch = std::mem::take(&mut self.batch);
-        drop(match self.is_deletion {
-            true => service.write_deletion(batch)?,
-            false => service.db.write(batch)?,
-        });
+        drop(self.settle_and_write(&files)?);
+        self.admission = self.service.db.admit_deletion()?;
         Ok(())
     }
 
     /// Writes what was put and removed, and lets go of the blob.
     pub(crate) fn commit(mut self) -> Result<Ticket> {
+        let none = FileChanges::new(self.home());
+        let files = std::mem::replace(&mut self.files, none);
+        self.settle_and_write(&files)
+    }
+
+    fn settle_and_write(&mut self, files: &FileChanges) -> Result<Ticket> {
+        debug_assert!(
+            self.file_lock.is_none() || files.is_empty(),
+            "a lock of a file is held, and others are to be taken"
+        );
         let service = self.service;
-        let _files = service.settle_files(&mut self.batch, &self.files, self.now)?;
+        let _files = service.settle_files(&mut self.batch, files, self.now)?;
         let batch = std::mem::take(&mut self.batch);
-        match self.is_deletion {
-            true => service.write_deletion(batch),
-            false => Ok(service.db.write(batch)?),
-        }
+        service.write_records(batch, &self.admission)
     }
 }

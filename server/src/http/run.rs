@@ -86,6 +86,18 @@ pub async fn write_beside<T: Send + 'static>(
     answer
 }
 
+/// Runs a write that may take long, on a thread that may, once it is its turn. Refusals wait as those of [`write()`] do.
+pub async fn change<T: Send + 'static>(
+    db: &Db,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let answer = cross_in_turn(work).await;
+    if answer.is_err() {
+        db.ticket().await?;
+    }
+    answer
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,6 +171,22 @@ mod tests {
         disk.hold(Some(Operation::Sync));
         let put = put();
         let mut refusal = Box::pin(write(&db, || Err::<(), _>(known::INTERNAL_ERROR.into())));
+        let early = std::time::Duration::from_millis(50);
+        assert!(tokio::time::timeout(early, &mut refusal).await.is_err());
+        disk.hold(None);
+        assert!(refusal.await.is_err());
+        put.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn refusals_of_changes_wait_as_well() {
+        let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
+        let (db, keyspace) = open(&disk);
+        disk.hold(Some(Operation::Sync));
+        let mut batch = Batch::new();
+        batch.put(&keyspace, b"key", b"value");
+        let put = db.write(batch).unwrap();
+        let mut refusal = Box::pin(change(&db, || Err::<(), _>(known::INTERNAL_ERROR.into())));
         let early = std::time::Duration::from_millis(50);
         assert!(tokio::time::timeout(early, &mut refusal).await.is_err());
         disk.hold(None);

@@ -1,8 +1,12 @@
 //! Every operation on a blob that something keeps as it is: a policy, a legal hold, a copy under way, the archive. Sources: Overview of
 //! immutable storage for blob data; Copy Blob, "Remarks"; Archive access tier.
 
+use super::super::kept_tests::{DAY, keeping, soft_delete, versions};
+use super::super::write::Place;
 use super::*;
-use crate::ListBlobs;
+use crate::keys::{self, History};
+use crate::model::BlobRecord;
+use crate::{ListBlobs, codec};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -13,17 +17,20 @@ enum State {
     MadeWithHold,
     /// With a locked policy from its first write on.
     MadeLocked,
+    /// With a legal hold and a lease, whose id the operation does not bring.
+    HoldAndLease,
     /// A copy to it is under way.
     Pending,
     Archived,
 }
 
-const STATES: [State; 7] = [
+const STATES: [State; 8] = [
     State::Hold,
     State::Unlocked,
     State::Locked,
     State::MadeWithHold,
     State::MadeLocked,
+    State::HoldAndLease,
     State::Pending,
     State::Archived,
 ];
@@ -134,7 +141,7 @@ impl Store {
     fn make_in(&self, state: State, name: &str, blob_type: BlobType) -> bool {
         let is_blocks = blob_type == BlobType::BlockBlob;
         match state {
-            State::Hold | State::Unlocked | State::Locked => {
+            State::Hold | State::HoldAndLease | State::Unlocked | State::Locked => {
                 self.make(name, blob_type);
             }
             _ if !is_blocks => return false,
@@ -171,9 +178,16 @@ impl Store {
             }
         }
         match state {
-            State::Hold => {
+            State::Hold | State::HoldAndLease => {
                 let set = self.at(at(1)).set_blob_legal_hold(&address(name), true);
                 set.unwrap().wait().unwrap();
+                if state == State::HoldAndLease {
+                    let action = LeaseAction::Acquire {
+                        duration: LeaseDuration::Infinite,
+                        proposed: None,
+                    };
+                    self.lease(name, action, at(1)).unwrap();
+                }
             }
             State::Unlocked => self
                 .protect_until(name, ImmutabilityMode::Unlocked, at(1))
@@ -194,38 +208,270 @@ fn told(outcome: Result<()>) -> String {
     }
 }
 
+/// Policies of accounts: nothing is kept; what is deleted is kept; what is overwritten or deleted becomes a version.
+fn accounts() -> [AccountPolicy; 3] {
+    [AccountPolicy::default(), soft_delete(3), versions()]
+}
+
+/// Whether the operation makes a version of the blob where versions are kept. Source: Immutable storage for blobs, "Version-level scope".
+fn makes_version(operation: &str) -> bool {
+    matches!(
+        operation,
+        "Put Blob"
+            | "Put Blob, append"
+            | "Put Blob, pages"
+            | "Put Block List"
+            | "Copy Blob"
+            | "Copy Blob From URL"
+            | "Copy Blob from elsewhere"
+            | "Set Blob Metadata"
+            | "Delete Blob"
+    )
+}
+
+fn expected(operation: &Operation, state: State, account: AccountPolicy) -> &'static str {
+    let [protected, pending, archived] = row(operation.name);
+    let needs_lease = !matches!(operation.lease, Lease::Compares);
+    let is_kept = account.versioning && makes_version(operation.name);
+    match state {
+        State::Pending => pending,
+        State::Archived => archived,
+        State::HoldAndLease if needs_lease => "LeaseIdMissing",
+        State::HoldAndLease if operation.name == "Lease Blob" => "LeaseAlreadyPresent",
+        // A hold keeps a blob from being deleted, even if it would stay as a version.
+        State::Hold | State::MadeWithHold if operation.name == "Delete Blob" => {
+            "BlobImmutableDueToLegalHold"
+        }
+        _ if is_kept => "ok",
+        State::Hold | State::MadeWithHold | State::HoldAndLease if protected != "ok" => {
+            "BlobImmutableDueToLegalHold"
+        }
+        _ => protected,
+    }
+}
+
 #[test]
 fn every_operation_is_told_what_keeps_a_blob_as_its_table_says() {
-    let store = store();
-    store.make_sources();
-    let mut all = operations();
-    all.extend(more_settings());
     let mut cells = 0;
-    for operation in all {
-        let [protected, pending, archived] = row(operation.name);
-        for state in STATES {
-            let cell = format!("{} on {state:?}", operation.name);
-            if !store.make_in(state, &cell, operation.on) {
-                continue;
-            }
-            let expected = match state {
-                State::Pending => pending,
-                State::Archived => archived,
-                State::Hold | State::MadeWithHold if protected != "ok" => {
-                    "BlobImmutableDueToLegalHold"
+    for account in accounts() {
+        let store = keeping(account);
+        store.make_sources();
+        let mut all = operations();
+        all.extend(more_settings());
+        for operation in all {
+            for state in STATES {
+                let cell = format!("{} on {state:?}", operation.name);
+                if !store.make_in(state, &cell, operation.on) {
+                    continue;
                 }
-                _ => protected,
-            };
-            let before = store.properties(&cell).unwrap();
-            let outcome = (operation.act)(&store, &cell, &Conditions::default(), at(NOW));
-            assert_eq!(told(outcome), expected, "{cell}");
-            if expected != "ok" {
-                assert_eq!(store.properties(&cell).unwrap(), before, "{cell}");
+                let expected = expected(&operation, state, account);
+                let before = store.properties(&cell).unwrap();
+                let outcome = (operation.act)(&store, &cell, &Conditions::default(), at(NOW));
+                assert_eq!(told(outcome), expected, "{cell}, {account:?}");
+                if expected != "ok" {
+                    assert_eq!(store.properties(&cell).unwrap(), before, "{cell}");
+                }
+                cells += 1;
             }
-            cells += 1;
         }
     }
-    assert!(cells > 150, "{cells}");
+    assert!(cells > 500, "{cells}");
+}
+
+impl Store {
+    fn set_hold(&self, name: &str, state: BlobState, is_held: bool) {
+        let address = BlobAddress {
+            state,
+            ..address(name)
+        };
+        let set = self.service.set_blob_legal_hold(&address, is_held);
+        set.unwrap().wait().unwrap();
+    }
+
+    fn protect_state(&self, name: &str, state: BlobState, protection: State) {
+        let address = BlobAddress {
+            state,
+            ..address(name)
+        };
+        let mode = match protection {
+            State::Hold => return self.set_hold(name, state, true),
+            State::Locked => ImmutabilityMode::Locked,
+            _ => ImmutabilityMode::Unlocked,
+        };
+        let policy = ImmutabilityPolicy {
+            until: at(UNTIL),
+            mode,
+        };
+        let none = Conditions::default();
+        let service = self.at(at(6));
+        done(service.set_blob_immutability_policy(&address, policy, &none)).unwrap();
+    }
+
+    fn home(&self) -> u128 {
+        self.get_container_properties(ACCOUNT, CONTAINER)
+            .unwrap()
+            .id
+    }
+
+    /// Gives the record at a place a hold, or takes it, as no operation does with deleted ones.
+    fn force_hold(&self, home: u128, name: &str, place: Place, is_held: bool) {
+        let keyspaces = &self.service.keyspaces;
+        let (keyspace, key) = match place {
+            Place::Current => (&keyspaces.blobs, keys::blob(home, name)),
+            Place::Past(kind, moment) => {
+                (&keyspaces.history, keys::history(home, kind, name, moment))
+            }
+        };
+        let record = self.db.get(keyspace, &key).unwrap().unwrap();
+        let BlobRecord::Committed(mut blob) = codec::decode_blob(&record, home).unwrap() else {
+            panic!("{name} has no blob");
+        };
+        blob.legal_hold = is_held;
+        let mut batch = lazurite_engine::Batch::new();
+        batch.put(keyspace, &key, &codec::encode_blob(&blob, home));
+        batch.put(&keyspaces.protected, &home.to_be_bytes(), b"held");
+        self.db.write(batch).unwrap().wait().unwrap();
+    }
+}
+
+/// Snapshots and versions with a policy or hold of their own, and all that would delete them.
+#[test]
+fn protected_snapshots_and_versions_are_not_deleted() {
+    for account in accounts() {
+        for protection in [State::Hold, State::Unlocked, State::Locked] {
+            let store = keeping(account);
+            store.put("name", b"body").unwrap();
+            let snapshot = BlobState::Snapshot(store.snapshot("name").unwrap());
+            let version = store.properties("name").unwrap().version;
+            let version = version.map(BlobState::Version);
+            store.put("name", b"next").unwrap();
+            let expected = match protection {
+                State::Hold => "BlobImmutableDueToLegalHold",
+                _ => "BlobImmutableDueToPolicy",
+            };
+            for state in [Some(snapshot), version].into_iter().flatten() {
+                let cell = format!("{state:?} with {protection:?}, {account:?}");
+                store.protect_state("name", state, protection);
+                let before = store.read_state("name", state).unwrap();
+                let current = BlobState::Current;
+                let mut deletions = vec![(state, DeleteBlob::default())];
+                if state == snapshot {
+                    for snapshots in [DeleteSnapshots::Include, DeleteSnapshots::Only] {
+                        deletions.push((current, with_snapshots(snapshots)));
+                    }
+                }
+                for (of, request) in deletions {
+                    let outcome = store.delete_with("name", of, request.clone());
+                    assert_eq!(told(outcome.map(drop)), expected, "{cell}, {request:?}");
+                    assert_eq!(store.read_state("name", state).unwrap(), before, "{cell}");
+                    assert_eq!(store.read("name").unwrap(), b"next", "{cell}");
+                }
+            }
+            let none = Conditions::default();
+            let deleted = store.at(at(7)).delete_container(ACCOUNT, CONTAINER, &none);
+            assert_err!(deleted, crate::Error::BlobImmutableDueToPolicy);
+            // What protects goes with the container to its new name.
+            let renamed = store.rename_container(ACCOUNT, CONTAINER, "renamed", None);
+            renamed.unwrap().1.wait().unwrap();
+            let deleted = store.at(at(7)).delete_container(ACCOUNT, "renamed", &none);
+            assert_err!(deleted, crate::Error::BlobImmutableDueToPolicy);
+        }
+    }
+}
+
+/// A deleted record with a hold, as older programs could leave one.
+#[test]
+fn a_deleted_record_with_a_hold_is_not_gone_before_the_hold() {
+    let account = AccountPolicy {
+        permanent_delete: true,
+        ..soft_delete(3)
+    };
+    for undeletes in [false, true] {
+        let store = keeping(account);
+        store.put("name", b"body").unwrap();
+        let moment = store.snapshot("name").unwrap();
+        let state = BlobState::Snapshot(moment);
+        store
+            .delete_with("name", state, DeleteBlob::default())
+            .unwrap();
+        let place = Place::Past(History::Deleted, moment);
+        store.force_hold(store.home(), "name", place, true);
+        let permanent = DeleteBlob {
+            permanent: true,
+            ..DeleteBlob::default()
+        };
+        let outcome = store.delete_with("name", state, permanent);
+        assert_eq!(told(outcome.map(drop)), "BlobImmutableDueToLegalHold");
+        let history = &store.service.keyspaces.history;
+        if undeletes {
+            store.undelete("name", at(8)).unwrap();
+            let outcome = store.delete_with("name", state, DeleteBlob::default());
+            assert_eq!(told(outcome.map(drop)), "BlobImmutableDueToLegalHold");
+            assert_eq!(store.read_state("name", state).unwrap(), b"body");
+        } else {
+            store.at(at(9 * DAY)).sweep(100).unwrap();
+            assert_eq!(store.rows(history), 1);
+            store.force_hold(store.home(), "name", place, false);
+            store.at(at(12 * DAY)).sweep(100).unwrap();
+            assert_eq!(store.rows(history), 0);
+        }
+    }
+}
+
+/// A purge passes over a record with a hold until the hold ends.
+#[test]
+fn a_purge_leaves_a_record_with_a_hold() {
+    let store = keeping(AccountPolicy::default());
+    store.create("other").unwrap();
+    for name in ["held", "name"] {
+        store.put(name, b"body").unwrap();
+    }
+    let none = Conditions::default();
+    let to = in_container("other", "copy");
+    let copied = store
+        .at(at(1))
+        .copy_blob(&address("name"), &to, CopyBlob::default());
+    done(copied).unwrap();
+    let home = store.home();
+    let deleted = store.at(at(2)).delete_container(ACCOUNT, CONTAINER, &none);
+    deleted.unwrap().wait().unwrap();
+    store.force_hold(home, "held", Place::Current, true);
+    let blobs = &store.service.keyspaces.blobs;
+    let swept = store.at(at(3)).sweep(100).unwrap();
+    assert_eq!((store.rows(blobs), swept.failures.len()), (2, 0));
+    store.force_hold(home, "held", Place::Current, false);
+    store.at(at(3 * DAY)).sweep(100).unwrap();
+    assert_eq!(store.rows(blobs), 1);
+}
+
+/// Incremental copies onto a destination that is protected.
+#[test]
+fn an_incremental_copy_replaces_a_protected_blob_only_where_versions_are_kept() {
+    for account in accounts() {
+        for protection in [State::Hold, State::Locked] {
+            let store = keeping(account);
+            let none = Conditions::default();
+            store.put_page_blob("pages", 1024);
+            let copy = || {
+                let source = BlobAddress {
+                    state: BlobState::Snapshot(store.snapshot("pages").unwrap()),
+                    ..address("pages")
+                };
+                let url = "http://here".to_string();
+                let service = store.at(at(9));
+                done(service.incremental_copy_blob(&source, &address("copy"), url, &none))
+            };
+            copy().unwrap();
+            store.protect_state("copy", BlobState::Current, protection);
+            store.put_page("pages", 0, &[1; 512]).unwrap();
+            let expected = match protection {
+                _ if account.versioning => "ok",
+                State::Hold => "BlobImmutableDueToLegalHold",
+                _ => "BlobImmutableDueToPolicy",
+            };
+            assert_eq!(told(copy()), expected, "{protection:?}, {account:?}");
+        }
+    }
 }
 
 /// Delete Container, with a blob of each state in it.

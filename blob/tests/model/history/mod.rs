@@ -30,7 +30,20 @@ struct Known {
     blocks: Vec<(String, Vec<u8>)>,
     tags: Tags,
     version: Option<Moment>,
+    /// Whether it has a legal hold.
+    held: bool,
+    /// When it is gone by itself.
+    expires: Option<SystemTime>,
 }
+
+impl Known {
+    fn is_expired(&self, now: SystemTime) -> bool {
+        self.expires.is_some_and(|at| at <= now) && !self.held
+    }
+}
+
+/// What keeps a record with a hold from being changed or deleted.
+const HELD: &str = "BlobImmutableDueToLegalHold";
 
 /// What a deleted blob was, and becomes again.
 #[derive(Debug, Clone)]
@@ -48,6 +61,21 @@ struct Name {
     deleted: Vec<(SystemTime, Was, Known)>,
     staged: BTreeMap<String, Vec<u8>>,
     staged_at: Option<SystemTime>,
+}
+
+impl Name {
+    /// A blob that is gone by itself takes its uncommitted blocks along, and the snapshots that have no hold.
+    fn end_if_expired(&mut self, now: SystemTime) {
+        if self
+            .current
+            .take_if(|known| known.is_expired(now))
+            .is_some()
+        {
+            self.snapshots.retain(|_, known| known.held);
+            self.staged.clear();
+            self.staged_at = None;
+        }
+    }
 }
 
 type At = (usize, usize);
@@ -130,6 +158,7 @@ impl Walk {
 
     fn step(&mut self) {
         self.now += Duration::from_millis(self.random.below(3000) as u64);
+        self.end_expired();
         let at = (
             self.random.below(CONTAINERS.len()),
             self.random.below(NAMES.len()),
@@ -152,6 +181,8 @@ impl Walk {
             189 => self.delete_container(at.0),
             190..194 => self.pass_days(),
             194..196 => self.interrupt(),
+            196 => self.set_hold(at),
+            197 => self.set_expiry(at),
             _ => self.compare_listing(at.0),
         }
         self.compare(at);
@@ -180,6 +211,22 @@ impl Walk {
             _ => self.compare_listing(at.0),
         }
         self.compare(at);
+    }
+
+    /// What a write must answer that puts another blob in place of the current one. What becomes a version is kept.
+    fn may_replace(&self, at: At) -> Result<(), &'static str> {
+        match self.known(at) {
+            Some(known) if known.held && !self.policy.versioning && known.version.is_none() => {
+                Err(HELD)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What a write must answer that changes the current blob.
+    fn may_change(&self, at: At) -> Result<(), &'static str> {
+        let is_held = self.known(at).is_some_and(|known| known.held);
+        if is_held { Err(HELD) } else { Ok(()) }
     }
 
     fn name(&mut self, at: At) -> &mut Name {
@@ -216,6 +263,8 @@ impl Walk {
             self.keep_version(at, old);
         } else if policy.delete_retention_days.is_some() {
             let was = if deleted { Was::Current } else { Was::Snapshot };
+            let expires = old.expires.filter(|_| deleted);
+            let old = Known { expires, ..old };
             name.deleted
                 .push((now + DAY * RETENTION_DAYS.into(), was, old));
         }
@@ -233,7 +282,12 @@ impl Walk {
             *new.expect("the version is listed")
         });
         let version = Some(moment);
-        let before = name.versions.insert(moment, Known { version, ..old });
+        let kept = Known {
+            version,
+            expires: None,
+            ..old
+        };
+        let before = name.versions.insert(moment, kept);
         assert!(before.is_none(), "each version has a moment of its own");
     }
 
@@ -267,6 +321,15 @@ impl Walk {
         self.sweep();
     }
 
+    /// Sweeps if a blob is gone by itself: its snapshots go with the sweep.
+    fn end_expired(&mut self) {
+        let now = self.now;
+        let mut current = self.names.values().filter_map(|name| name.current.as_ref());
+        if current.any(|known| known.is_expired(now)) {
+            self.sweep();
+        }
+    }
+
     fn sweep(&mut self) {
         while self.at(self.now).sweep(3).unwrap().steps > 0 {}
         // A sweep is not waited for. What is logged after it is not durable without it.
@@ -275,6 +338,7 @@ impl Walk {
         let now = self.now;
         for name in self.names.values_mut() {
             name.deleted.retain(|kept| kept.0 > now);
+            name.end_if_expired(now);
             if name.staged_at.is_some_and(|at| at + DAY * 7 <= now) {
                 name.staged.clear();
                 name.staged_at = None;
@@ -296,6 +360,7 @@ impl Walk {
         self.db = open(&self.directory, &self.disk);
         self.service = BlobService::open(&self.db, self.ids.clone(), self.clock.clone()).unwrap();
         self.now += Duration::from_secs(1);
+        self.end_expired();
         self.compare_everything();
     }
 }
@@ -307,6 +372,8 @@ fn known(kind: BlobType, bytes: Vec<u8>, written: Written) -> Known {
         blocks: Vec::new(),
         tags: Tags::new(),
         version: written.version,
+        held: false,
+        expires: None,
     }
 }
 

@@ -2,6 +2,28 @@
 
 use super::*;
 
+impl Name {
+    fn states(&self) -> Vec<BlobState> {
+        let current = self.current.iter().map(|_| BlobState::Current);
+        let snapshots = self.snapshots.keys().copied().map(BlobState::Snapshot);
+        let versions = self.versions.keys().copied().map(BlobState::Version);
+        current.chain(snapshots).chain(versions).collect()
+    }
+
+    fn record(&mut self, state: BlobState) -> Option<&mut Known> {
+        match state {
+            BlobState::Current => self.current.as_mut(),
+            BlobState::Snapshot(moment) => self.snapshots.get_mut(&moment),
+            BlobState::Version(moment) => self.versions.get_mut(&moment),
+        }
+    }
+
+    fn has_held(&self) -> bool {
+        let past = self.snapshots.values().chain(self.versions.values());
+        past.chain(&self.current).any(|known| known.held)
+    }
+}
+
 impl Walk {
     pub(super) fn snapshot(&mut self, at: At) {
         let expected = self.known(at).map(|_| ()).ok_or("BlobNotFound");
@@ -11,11 +33,17 @@ impl Walk {
         if let Some((moment, version)) = agree(expected, taken) {
             let name = self.name(at);
             let mut known = name.current.clone().unwrap();
-            assert!(name.snapshots.insert(moment, known.clone()).is_none());
+            let expires = None;
+            let snapshot = Known {
+                expires,
+                ..known.clone()
+            };
+            assert!(name.snapshots.insert(moment, snapshot).is_none());
             if version != known.version {
                 // What the snapshot keeps has become a version as well.
                 let old = known.clone();
                 known.version = version;
+                known.held = false;
                 name.current = Some(known);
                 self.keep_version(at, old);
             }
@@ -45,7 +73,7 @@ impl Walk {
         let expected = match (&source, self.kind(to)) {
             (None, _) => Err("BlobNotFound"),
             (Some(source), Some(kind)) if source.kind != kind => Err("InvalidBlobType"),
-            _ => Ok(()),
+            _ => self.may_replace(to),
         };
         let (source_address, to_address) = (address(from, state), address(to, BlobState::Current));
         let request = CopyBlob::default();
@@ -56,6 +84,8 @@ impl Walk {
             let known = Known {
                 tags: Tags::new(),
                 version: outcome.written.version,
+                held: false,
+                expires: None,
                 ..source.unwrap()
             };
             self.replace(to, Some(known), false);
@@ -79,6 +109,9 @@ impl Walk {
             Some(_) if state == BlobState::Current && snapshots.is_none() && has_snapshots => {
                 Err("SnapshotsPresent")
             }
+            // A hold keeps a blob from being deleted, even if it would stay as a version.
+            Some(known) if known.held && snapshots != Some(DeleteSnapshots::Only) => Err(HELD),
+            Some(_) if snapshots.is_some() && self.has_held_snapshots(at) => Err(HELD),
             Some(_) => Ok(()),
         };
         let request = DeleteBlob {
@@ -108,6 +141,76 @@ impl Walk {
                 let known = self.name(at).versions.remove(&moment).unwrap();
                 self.keep(at, Was::Version(moment), known);
             }
+        }
+    }
+
+    fn has_held_snapshots(&self, at: At) -> bool {
+        let name = self.names.get(&at);
+        name.is_some_and(|name| name.snapshots.values().any(|known| known.held))
+    }
+
+    /// Set Blob Legal Hold of any state, to release it more often than not.
+    pub(super) fn set_hold(&mut self, at: At) {
+        let (state, found) = self.any_state(at);
+        let held = self.random.below(3) == 0;
+        let expected = found.as_ref().map(|_| ()).ok_or("BlobNotFound");
+        let to = address(at, state);
+        let set = self.at(self.now).set_blob_legal_hold(&to, held);
+        if agree(expected, set.map(|ticket| ((), ticket))).is_none() {
+            return;
+        }
+        let now = self.now;
+        let name = self.name(at);
+        name.record(state).unwrap().held = held;
+        let was_expired = name
+            .current
+            .as_ref()
+            .is_some_and(|known| known.is_expired(now));
+        if was_expired {
+            // Gone with the hold; its snapshots go with the next write.
+            name.end_if_expired(now);
+            self.put_blob(at);
+        }
+    }
+
+    /// Set Blob Expiry: soon, or never.
+    pub(super) fn set_expiry(&mut self, at: At) {
+        let expected = match self.known(at) {
+            None => Err("BlobNotFound"),
+            Some(_) => self.may_change(at),
+        };
+        let after = Duration::from_secs(1 + self.random.below(300) as u64);
+        let is_ever = self.random.below(4) > 0;
+        let expiry = if is_ever {
+            Expiry::RelativeToNow(after)
+        } else {
+            Expiry::Never
+        };
+        let (to, none) = (address(at, BlobState::Current), Conditions::default());
+        let set = self.at(self.now).set_blob_expiry(&to, expiry, &none);
+        if agree(expected, set).is_some() {
+            let at_time = self.now + after;
+            let known = self.name(at).current.as_mut().unwrap();
+            known.expires = is_ever.then_some(at_time);
+        }
+    }
+
+    /// Takes back all holds, so that everything can be deleted.
+    pub(super) fn release_all(&mut self) {
+        let mut held = Vec::new();
+        for (at, name) in &mut self.names {
+            for state in name.states() {
+                let known = name.record(state).unwrap();
+                if std::mem::take(&mut known.held) {
+                    held.push((*at, state));
+                }
+            }
+        }
+        for (at, state) in held {
+            let released = self
+                .at(self.now)
+                .set_blob_legal_hold(&address(at, state), false);
+            released.unwrap().wait().unwrap();
         }
     }
 
@@ -146,7 +249,13 @@ impl Walk {
     }
 
     pub(super) fn set_metadata(&mut self, at: At) {
-        let expected = self.known(at).map(|_| ()).ok_or("BlobNotFound");
+        let makes_version =
+            self.policy.versioning || self.known(at).is_some_and(|known| known.version.is_some());
+        let expected = match self.known(at) {
+            None => Err("BlobNotFound"),
+            Some(_) if makes_version => Ok(()),
+            Some(_) => self.may_change(at),
+        };
         let (to, none) = (address(at, BlobState::Current), Conditions::default());
         let metadata = vec![("n".to_string(), "v".to_string())];
         let set = self.at(self.now).set_blob_metadata(&to, metadata, &none);
@@ -158,6 +267,7 @@ impl Walk {
         let old = known.clone();
         if versioning || old.version.is_some() {
             known.version = written.version;
+            known.held = false;
             self.keep_version(at, old);
         }
     }
@@ -168,7 +278,7 @@ impl Walk {
         let mut kept: Vec<_> = name
             .deleted
             .iter()
-            .filter(|kept| kept.0 > now)
+            .filter(|kept| kept.0 > now && !kept.2.is_expired(now))
             .cloned()
             .collect();
         let expected = match name.current.is_some() || !kept.is_empty() {
@@ -181,7 +291,8 @@ impl Walk {
             return;
         }
         let name = self.name(at);
-        name.deleted.retain(|kept| kept.0 <= now);
+        name.deleted
+            .retain(|kept| kept.0 <= now || kept.2.is_expired(now));
         let last = kept
             .iter()
             .rposition(|(_, was, _)| matches!(was, Was::Current));
@@ -192,7 +303,10 @@ impl Walk {
         for (_, was, known) in kept {
             match was {
                 Was::Version(moment) => drop(name.versions.insert(moment, known)),
-                Was::Current | Was::Snapshot => restored.push(known),
+                Was::Current | Was::Snapshot => restored.push(Known {
+                    expires: None,
+                    ..known
+                }),
             }
         }
         self.learn_snapshots(at, restored);
@@ -201,9 +315,12 @@ impl Walk {
     /// Snapshots that came back have moments that only a listing tells: takes them from there, and compares their content.
     pub(super) fn learn_snapshots(&mut self, at: At, restored: Vec<Known>) {
         let name = self.names.get(&at).unwrap();
-        let mut expected: Vec<Known> = name.snapshots.values().cloned().chain(restored).collect();
-        let mut snapshots = BTreeMap::new();
+        let mut expected = restored;
+        let mut snapshots = name.snapshots.clone();
         for moment in self.listed(at).0 {
+            if snapshots.contains_key(&moment) {
+                continue;
+            }
             let state = BlobState::Snapshot(moment);
             let bytes = self.read(at, state).unwrap();
             let (kind, ids) = self.kind_and_ids(at, state);
@@ -224,8 +341,15 @@ impl Walk {
     pub(super) fn delete_container(&mut self, container: usize) {
         let none = Conditions::default();
         let name = CONTAINERS[container];
+        let mut names = self.names.iter().filter(|(at, _)| at.0 == container);
+        let expected = match names.any(|(_, name)| name.has_held()) {
+            true => Err("BlobImmutableDueToPolicy"),
+            false => Ok(()),
+        };
         let deleted = self.at(self.now).delete_container(ACCOUNT, name, &none);
-        deleted.unwrap().wait().unwrap();
+        if agree(expected, deleted.map(|ticket| ((), ticket))).is_none() {
+            return;
+        }
         self.names.retain(|at, _| at.0 != container);
         self.create(name);
     }

@@ -129,7 +129,10 @@ impl Walk {
             let (snapshots, versions, deleted, current) = self.listed(at);
             assert!(snapshots.iter().eq(name.snapshots.keys()));
             assert!(versions.iter().eq(name.versions.keys()));
-            let kept = name.deleted.iter().filter(|kept| kept.0 > self.now);
+            let now = self.now;
+            let is_kept =
+                |kept: &&(SystemTime, Was, Known)| kept.0 > now && !kept.2.is_expired(now);
+            let kept = name.deleted.iter().filter(is_kept);
             assert_eq!((deleted, current), (kept.count(), name.current.is_some()));
             let to = address(at, BlobState::Current);
             let none = Conditions::default();
@@ -154,6 +157,7 @@ impl Walk {
     /// Deletes everything and lets time pass: not a row may stay.
     pub(super) fn leave_nothing(mut self) {
         self.compare_everything();
+        self.release_all();
         for container in 0..CONTAINERS.len() {
             self.delete_container(container);
         }

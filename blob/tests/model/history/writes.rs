@@ -26,9 +26,10 @@ impl Walk {
         let put = self
             .at(self.now)
             .put_blob(&address(at, BlobState::Current), request);
-        let outcome = agree(Ok(()), put).unwrap();
-        let known = known(BlobType::BlockBlob, bytes, outcome.written);
-        self.replace(at, Some(known), false);
+        if let Some(outcome) = agree(self.may_replace(at), put) {
+            let known = known(BlobType::BlockBlob, bytes, outcome.written);
+            self.replace(at, Some(known), false);
+        }
     }
 
     pub(super) fn put_block(&mut self, at: At) {
@@ -70,6 +71,7 @@ impl Walk {
         let blocks: Option<Vec<_>> = ids.iter().map(find).collect();
         let expected = match (self.kind(at), &blocks) {
             (Some(BlobType::AppendBlob | BlobType::PageBlob), _) => Err("InvalidBlobType"),
+            _ if self.may_replace(at).is_err() => Err(HELD),
             (_, None) => Err("InvalidBlockList"),
             _ => Ok(()),
         };
@@ -96,9 +98,10 @@ impl Walk {
         let request = PutAppendBlob::default();
         let to = address(at, BlobState::Current);
         let put = self.at(self.now).put_append_blob(&to, request);
-        let written = agree(Ok(()), put).unwrap();
-        let known = known(BlobType::AppendBlob, Vec::new(), written);
-        self.replace(at, Some(known), false);
+        if let Some(written) = agree(self.may_replace(at), put) {
+            let known = known(BlobType::AppendBlob, Vec::new(), written);
+            self.replace(at, Some(known), false);
+        }
     }
 
     pub(super) fn append(&mut self, at: At) {
@@ -111,6 +114,7 @@ impl Walk {
             conditions: Conditions::default(),
         };
         let expected = self.needs(at, BlobType::AppendBlob);
+        let expected = expected.and_then(|()| self.may_change(at));
         let to = address(at, BlobState::Current);
         let put = self.at(self.now).append_block(&to, request);
         if let Some(outcome) = agree(expected, put) {
@@ -128,9 +132,10 @@ impl Walk {
         };
         let to = address(at, BlobState::Current);
         let put = self.at(self.now).put_page_blob(&to, request);
-        let written = agree(Ok(()), put).unwrap();
-        let known = known(BlobType::PageBlob, vec![0; pages as usize * 512], written);
-        self.replace(at, Some(known), false);
+        if let Some(written) = agree(self.may_replace(at), put) {
+            let known = known(BlobType::PageBlob, vec![0; pages as usize * 512], written);
+            self.replace(at, Some(known), false);
+        }
     }
 
     pub(super) fn put_page(&mut self, at: At) {
@@ -138,7 +143,8 @@ impl Walk {
         let start = self.random.below(length / 512 + 1) * 512;
         let end = start + 512 * (1 + self.random.below(300));
         let byte = self.random.below(5) as u8;
-        let expected = match self.needs(at, BlobType::PageBlob) {
+        let needs = self.needs(at, BlobType::PageBlob);
+        let expected = match needs.and_then(|()| self.may_change(at)) {
             Ok(()) if end > length => Err("InvalidPageRange"),
             other => other,
         };
@@ -163,6 +169,7 @@ impl Walk {
     pub(super) fn resize(&mut self, at: At) {
         let length = self.random.below(1200) * 512;
         let expected = self.needs(at, BlobType::PageBlob);
+        let expected = expected.and_then(|()| self.may_change(at));
         let (to, none) = (address(at, BlobState::Current), Conditions::default());
         let set =
             self.at(self.now)

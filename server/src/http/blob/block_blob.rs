@@ -188,7 +188,7 @@ pub async fn put_block_list(request: Request, body: RequestBody) -> Result<Respo
         };
         blobs.put_block_list(&r.address(), put)
     };
-    let outcome = request.call(call).await;
+    let outcome = request.change(call).await;
     let (written, ticket) = outcome.map_err(|failure| refuse_overwrite(failure, create_only))?;
     ticket.await?;
     let mut response = with_validators(empty(201), &written);

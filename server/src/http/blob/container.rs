@@ -26,7 +26,7 @@ pub async fn create_container(request: Request) -> Result<Response<Body>> {
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
         blobs.create_container_with(r.account(), &r.container, settings)
     };
-    let (written, ticket) = request.call(call).await?;
+    let (written, ticket) = request.change(call).await?;
     ticket.await?;
     Ok(with_validators(empty(201), &written))
 }
@@ -73,7 +73,7 @@ pub async fn set_container_metadata(request: Request) -> Result<Response<Body>> 
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
         blobs.set_container_metadata(r.account(), &r.container, metadata, &conditions)
     };
-    let (written, ticket) = request.call(call).await?;
+    let (written, ticket) = request.change(call).await?;
     ticket.await?;
     Ok(with_validators(empty(200), &written))
 }
@@ -99,7 +99,7 @@ pub async fn set_container_acl(request: Request, body: RequestBody) -> Result<Re
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
         blobs.set_container_acl(r.account(), &r.container, access, policies, &conditions)
     };
-    let (written, ticket) = request.call(call).await?;
+    let (written, ticket) = request.change(call).await?;
     ticket.await?;
     Ok(with_validators(empty(200), &written))
 }
@@ -109,7 +109,7 @@ pub async fn delete_container(request: Request) -> Result<Response<Body>> {
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
         blobs.delete_container(r.account(), &r.container, &conditions)
     };
-    request.call(call).await?.await?;
+    request.change(call).await?.await?;
     Ok(empty(202))
 }
 
@@ -129,7 +129,7 @@ pub async fn restore_container(request: Request) -> Result<Response<Body>> {
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
         blobs.restore_container(r.account(), &r.container, version)
     };
-    let (written, ticket) = request.call(call).await?;
+    let (written, ticket) = request.change(call).await?;
     ticket.await?;
     Ok(with_validators(empty(201), &written))
 }
@@ -142,7 +142,7 @@ pub async fn rename_container(request: Request) -> Result<Response<Body>> {
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
         blobs.rename_container(r.account(), &source, &r.container, lease_id)
     };
-    let (written, ticket) = request.call(call).await?;
+    let (written, ticket) = request.change(call).await?;
     ticket.await?;
     Ok(with_validators(empty(200), &written))
 }

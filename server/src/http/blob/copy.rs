@@ -153,7 +153,7 @@ async fn answer(
 ) -> Result<Response<Body>> {
     let create_only = request.create_only;
     let copied = request
-        .call(move |blobs, r| call(blobs, &source, r, copy))
+        .change(move |blobs, r| call(blobs, &source, r, copy))
         .await;
     let (outcome, ticket) = copied.map_err(|failure| refuse_overwrite(failure, create_only))?;
     ticket.await?;
@@ -180,7 +180,7 @@ pub async fn incremental_copy_blob(request: Request) -> Result<Response<Body>> {
         blobs.incremental_copy_blob(&source.address(), &r.address(), url, &conditions)
     };
     let create_only = request.create_only;
-    let copied = request.call(call).await;
+    let copied = request.change(call).await;
     let copied = copied.map_err(|failure| refuse_overwrite(failure, create_only));
     let (outcome, ticket) = copied.map_err(missing_source)?;
     ticket.await?;
@@ -204,7 +204,7 @@ pub async fn abort_copy_blob(request: Request) -> Result<Response<Body>> {
     let fetcher = request.app.fetcher.clone();
     let call =
         move |blobs: &BlobService, r: &Request| blobs.abort_copy(&r.address(), copy_id, lease_id);
-    request.call(call).await?.await?;
+    request.change(call).await?.await?;
     if let Some(fetcher) = fetcher {
         fetcher.stop(copy_id);
     }
@@ -304,7 +304,7 @@ pub async fn put_blob_from_url(request: Request) -> Result<Response<Body>> {
         };
         blobs.put_blob(&r.address(), put)
     };
-    let outcome = request.call(call).await;
+    let outcome = request.change(call).await;
     let (outcome, ticket) = outcome.map_err(|failure| refuse_overwrite(failure, create_only))?;
     ticket.await?;
     let mut response = with_validators(empty(201), &outcome.written);
@@ -333,7 +333,7 @@ pub async fn put_block_from_url(request: Request) -> Result<Response<Body>> {
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.put_block(&r.address(), &id, upload, &conditions)
     };
-    let outcome = request.call(call).await;
+    let outcome = request.change(call).await;
     let (outcome, ticket) = outcome.map_err(|failure| refuse_overwrite(failure, create_only))?;
     ticket.await?;
     Ok(staged(outcome))
@@ -357,7 +357,7 @@ pub async fn append_block_from_url(request: Request) -> Result<Response<Body>> {
         };
         blobs.append_block(&r.address(), append)
     };
-    let (outcome, ticket) = request.call(call).await?;
+    let (outcome, ticket) = request.change(call).await?;
     ticket.await?;
     Ok(super::append_blob::appended(&outcome))
 }
@@ -378,7 +378,7 @@ pub async fn put_page_from_url(request: Request) -> Result<Response<Body>> {
         };
         blobs.put_page(&r.address(), put)
     };
-    let (outcome, ticket) = request.call(call).await?;
+    let (outcome, ticket) = request.change(call).await?;
     ticket.await?;
     let mut response = with_validators(empty(201), &outcome.written);
     put_sequence(&mut response, outcome.sequence);

@@ -27,7 +27,7 @@ pub async fn lease_container(request: Request) -> Result<Response<Body>> {
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.lease_container(r.account(), &r.container, action, &conditions)
     };
-    let (outcome, written, ticket) = request.call(call).await?;
+    let (outcome, written, ticket) = request.change(call).await?;
     ticket.await?;
     Ok(answer(action, outcome, &written))
 }

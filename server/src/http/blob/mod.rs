@@ -269,7 +269,18 @@ impl Request {
         run::write_beside(long_work, &db, work).await
     }
 
-    /// Runs a call of the service that may take long, on a thread that may.
+    /// Runs a call of the service that writes and may take long, or may wait for all that is under way in a container. Waits for its turn
+    /// before it takes a thread: a disk that hangs leaves threads to those who read. A refusal is answered once what it rests on is as
+    /// durable as an acknowledged write: see [`run::write`].
+    async fn change<T: Send + 'static>(
+        self,
+        call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let db = self.app.db.clone();
+        run::change(&db, move || Ok(call(&self.app.blobs, &self)?)).await
+    }
+
+    /// Runs a call of the service that reads and may take long, on a thread that may.
     async fn call<T: Send + 'static>(
         self,
         call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T> + Send + 'static,

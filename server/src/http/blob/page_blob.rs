@@ -38,7 +38,7 @@ pub async fn put_page_blob(request: Request, body: RequestBody) -> Result<Respon
     };
     let create_only = request.create_only;
     let call = move |blobs: &BlobService, r: &Request| blobs.put_page_blob(&r.address(), put_blob);
-    let outcome = request.call(call).await;
+    let outcome = request.change(call).await;
     let (written, ticket) = outcome.map_err(|failure| refuse_overwrite(failure, create_only))?;
     ticket.await?;
     let mut response = with_validators(empty(201), &written);
@@ -69,7 +69,7 @@ pub async fn put_page(request: Request, body: RequestBody) -> Result<Response<Bo
         };
         blobs.put_page(&r.address(), put)
     };
-    let (outcome, ticket) = request.call(call).await?;
+    let (outcome, ticket) = request.change(call).await?;
     ticket.await?;
     let mut response = with_validators(empty(201), &outcome.written);
     put_sequence(&mut response, outcome.sequence);
@@ -116,7 +116,7 @@ pub async fn set_page_blob_properties(request: Request) -> Result<Response<Body>
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.set_page_blob_properties(&r.address(), length, action, headers, &conditions)
     };
-    let (written, sequence, ticket) = request.call(call).await?;
+    let (written, sequence, ticket) = request.change(call).await?;
     ticket.await?;
     let mut response = with_validators(empty(200), &written);
     put_sequence(&mut response, sequence);

@@ -7,14 +7,16 @@ use super::copy::{copied_answer, copies_tags, copy_request};
 use super::foreign::{Foreign, Found};
 use super::places::Place;
 use super::source::source_checksums;
-use super::{Request, cross};
+use super::{Request, run};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{
     COPY_FROM_URL_BYTES_MAX, Checksums, Conditions, CopyBlob, CopyOutcome, CopyStatus, FetchedCopy,
     Guid, PUT_BLOB_BYTES_MAX, UploadKind, Written,
 };
+use lazurite_engine::Error as StoreError;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Copy Blob from another server: pending, while the content is fetched behind the answer.
 pub async fn copy_foreign(request: Request, foreign: Foreign) -> Result<Response<Body>> {
@@ -59,7 +61,7 @@ async fn start(
     place: &mut Place,
 ) -> Result<CopyOutcome> {
     let (r, create_only) = (request.clone(), request.create_only);
-    let started = cross(move || {
+    let started = run::change(&request.app.db, move || {
         let blobs = &r.app.blobs;
         Ok(blobs.start_copy(&r.address(), copy, length)?)
     });
@@ -116,7 +118,7 @@ async fn fetch_and_finish(request: &Arc<Request>, fetch: Fetch, copy_id: Guid) -
         metadata,
     };
     let r = request.clone();
-    let finished = cross(move || {
+    let finished = run::change(&request.app.db, move || {
         let blobs = &r.app.blobs;
         Ok(blobs.finish_copy(&r.address(), copy_id, fetched)?)
     });
@@ -125,17 +127,48 @@ async fn fetch_and_finish(request: &Arc<Request>, fetch: Fetch, copy_id: Guid) -
     Ok(written)
 }
 
-/// Ends a pending copy that got no content, and says why as the service does: status and code, then a sentence.
+/// Pause before a copy is ended again that the store could not end. Each pause is twice as long as the one before.
+const RETRY_PAUSE_MIN: Duration = Duration::from_millis(100);
+const RETRY_PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// Ends a pending copy that got no content, and says why as the service does: status and code, then a sentence. Otherwise the blob could
+/// not be written until the next start, so errors of the store are retried until the copy ends or the store takes no writes any more.
 async fn fail(request: Arc<Request>, copy_id: Guid, failure: &Failure) -> Result<()> {
     let (status, code) = (failure.status.as_u16(), &failure.code);
     let description = format!("{status} {code} \"{}\"", failure.message);
-    let fail = move || {
-        Ok(request
-            .app
-            .blobs
-            .fail_copy(&request.address(), copy_id, &description)?)
-    };
-    Ok(cross(fail).await?.1.await?)
+    let (_, ticket) = retried(|| {
+        let (r, text) = (request.clone(), description.clone());
+        move || r.app.blobs.fail_copy(&r.address(), copy_id, &text)
+    })
+    .await?;
+    Ok(ticket.await?)
+}
+
+/// Does again, after a pause, what the store could not do. `attempt` makes one attempt.
+async fn retried<T: Send + 'static, A>(attempt: impl Fn() -> A) -> Result<T>
+where
+    A: FnOnce() -> lazurite_blob::Result<T> + Send + 'static,
+{
+    let mut pause = RETRY_PAUSE_MIN;
+    loop {
+        let attempt = attempt();
+        match run::cross_in_turn(move || Ok(attempt())).await? {
+            Ok(done) => return Ok(done),
+            Err(lazurite_blob::Error::Engine(error)) if may_pass(&error) => {
+                tracing::error!(
+                    "a failed copy cannot be ended, and is tried again in {pause:?}: {error}"
+                );
+            }
+            Err(other) => return Err(other.into()),
+        }
+        tokio::time::sleep(pause).await;
+        pause = (2 * pause).min(RETRY_PAUSE_MAX);
+    }
+}
+
+/// Whether the store may do later what failed with this error.
+fn may_pass(error: &StoreError) -> bool {
+    matches!(error, StoreError::Io { .. } | StoreError::NoSpace { .. })
 }
 
 /// Copy Blob From URL from another server: the answer comes when the content has.
@@ -174,5 +207,37 @@ async fn copy_and_wait(
             fail(request, id, &failure).await?;
             Err(failure)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[tokio::test]
+    async fn what_the_store_cannot_do_is_done_again_and_nothing_else() {
+        let attempts = Arc::new(AtomicUsize::new(0));
+        let no_space = || StoreError::NoSpace {
+            path: "data".into(),
+        };
+        let done = retried(|| {
+            let attempts = attempts.clone();
+            move || match attempts.fetch_add(1, Ordering::SeqCst) {
+                0 | 1 => Err(no_space().into()),
+                _ => Ok(7),
+            }
+        });
+        assert_eq!(done.await.unwrap(), 7);
+        assert_eq!(attempts.load(Ordering::SeqCst), 3);
+        let aborted = retried(|| {
+            let attempts = attempts.clone();
+            move || {
+                attempts.fetch_add(1, Ordering::SeqCst);
+                Err::<(), _>(lazurite_blob::Error::NoPendingCopyOperation)
+            }
+        });
+        assert!(aborted.await.is_err());
+        assert_eq!(attempts.load(Ordering::SeqCst), 4);
     }
 }

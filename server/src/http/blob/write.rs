@@ -79,7 +79,7 @@ pub async fn delete_blob(request: Request) -> Result<Response<Body>> {
     let call = move |blobs: &BlobService, r: &Request| blobs.delete_blob(&r.address(), &delete);
     let (deletion, ticket) = match snapshots {
         None => request.write(call).await?,
-        Some(_) => request.call(call).await?,
+        Some(_) => request.change(call).await?,
     };
     ticket.await?;
     let mut response = empty(202);
@@ -101,7 +101,7 @@ fn tier_changed(context: &Context) -> Result<TierChanged> {
 pub async fn undelete_blob(request: Request) -> Result<Response<Body>> {
     let lease_id = optional_id(&request.context, "x-ms-lease-id")?;
     let call = move |blobs: &BlobService, r: &Request| blobs.undelete_blob(&r.address(), lease_id);
-    request.call(call).await?.await?;
+    request.change(call).await?.await?;
     Ok(empty(200))
 }
 

@@ -10,7 +10,7 @@ use super::blob::website;
 use super::context::{ApiVersion, Context, ServiceKind};
 use super::error::{Failure, Result};
 use super::headers::{empty, parse_xml, xml};
-use super::{App, body, cross};
+use super::{App, body, run};
 use crate::accounts::Accounts;
 use crate::analytics::{self, Class, LogVersion};
 use crate::codec::date;
@@ -183,7 +183,10 @@ pub async fn set_service_properties(
 ) -> Result<Response<Body>> {
     let bytes = body::collect(body, body::SMALL_DOCUMENT_BYTES_MAX).await?;
     let change = Change::read(context.service, &parse_xml(&bytes)?)?;
-    cross(move || apply(&app, &context, change)).await?.await?;
+    let db = app.db.clone();
+    run::change(&db, move || apply(&app, &context, change))
+        .await?
+        .await?;
     Ok(empty(202))
 }
 
