@@ -4,7 +4,7 @@
 use super::super::error::{Failure, Result};
 use lazurite_blob::Guid;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// Most copies from other servers under way at once, whatever account they are for. Each has a connection and at most a few
@@ -55,7 +55,7 @@ impl Places {
     }
 
     fn stops(&self) -> MutexGuard<'_, HashMap<Guid, Arc<Notify>>> {
-        self.stops.lock().expect("nothing panics while it is held")
+        self.stops.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -24,7 +24,7 @@ use lazurite_engine::Ticket;
 use lazurite_queue::QueueService;
 use lazurite_table::TableService;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// Properties of one service of one account. Source: Set Blob Service Properties, "Request body".
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -155,7 +155,7 @@ impl PropertiesStore {
         let slot = self.slot(service, account);
         slot.current
             .read()
-            .expect("no panic happens under this lock")
+            .unwrap_or_else(PoisonError::into_inner)
             .clone()
     }
 
@@ -189,10 +189,7 @@ pub async fn set_service_properties(
 
 fn apply(app: &App, context: &Context, change: Change) -> Result<Ticket> {
     let slot = app.properties.slot(context.service, &context.account);
-    let _changing = slot
-        .changing
-        .lock()
-        .expect("no panic happens under this lock");
+    let _changing = slot.changing.lock().unwrap_or_else(PoisonError::into_inner);
     let mut properties =
         ServiceProperties::clone(&app.properties.get(context.service, &context.account));
     change.apply_to(&mut properties);
@@ -218,10 +215,7 @@ fn apply(app: &App, context: &Context, change: Change) -> Result<Ticket> {
         ServiceKind::Queue => app.queues.set_service_properties(account, &bytes)?,
         ServiceKind::Table => app.tables.set_service_properties(account, &bytes)?,
     };
-    *slot
-        .current
-        .write()
-        .expect("no panic happens under this lock") = Arc::new(properties);
+    *slot.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(properties);
     Ok(ticket)
 }
 
