@@ -189,8 +189,8 @@ impl Source {
         Ok(chunk)
     }
 
-    /// `first` and what follows it, `bytes` in all or `parts_max` parts. A chunk goes through the hands of several threads and the socket, which for some
-    /// hundred bytes costs far more than to copy them.
+    /// `first` and what follows it, `bytes` in all or `parts_max` parts. A chunk goes through the hands of several threads and the socket,
+    /// which for some hundred bytes costs far more than to copy them.
     fn gather(&mut self, first: Bytes, bytes: usize, parts_max: usize) -> Result<Bytes> {
         let mut gathered = BytesMut::with_capacity(bytes);
         gathered.extend_from_slice(&first);

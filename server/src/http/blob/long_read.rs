@@ -5,11 +5,12 @@
 //! present, at the same offset of the same content: the answer goes on for as long as the blob keeps its ETag, and breaks off
 //! otherwise. Clients resume a download that broke off under the same condition.
 
-use super::Request;
+use super::{App, Request};
 use crate::http::error::{Failure, Result};
 use bytes::Bytes;
 use lazurite_blob::{
-    Blob, BlobReader, ByteRange, Conditions, CustomerKey, Download, ETag, ETags, Error,
+    Blob, BlobAddress, BlobReader, BlobState, ByteRange, Conditions, CustomerKey, Download, ETag,
+    ETags, Error,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,18 +27,18 @@ pub struct LongRead {
     snapshot_max: Duration,
     /// Offset in the blob where the read ends, exclusive.
     end: u64,
-    reopen: Reopen,
+    reopen: OpenAgain,
 }
 
-type Reopen = Box<dyn FnMut(ByteRange) -> lazurite_blob::Result<BlobReader> + Send>;
+type OpenAgain = Box<dyn Fn(ByteRange) -> lazurite_blob::Result<BlobReader> + Send>;
 
 /// A blob that was found, the range of it that is read if one was asked for, and its content.
 pub type Found = (Blob, Option<Range<u64>>, LongRead);
 
 /// `download` was found by `request`, which brought `key`.
-pub fn long_read(request: Arc<Request>, key: Option<CustomerKey>, download: Download) -> Found {
-    let etag = download.blob.etag;
-    let reopen = Box::new(move |range| reopen(&request, etag, key, range));
+pub fn long_read(request: &Request, key: Option<CustomerKey>, download: Download) -> Found {
+    let reopen = Reopen::new(request, download.blob.etag, key);
+    let reopen = Box::new(move |range| reopen.open(range));
     let read = LongRead::new(
         &download.blob,
         download.range.as_ref(),
@@ -47,20 +48,47 @@ pub fn long_read(request: Arc<Request>, key: Option<CustomerKey>, download: Down
     (download.blob, download.range, read)
 }
 
-/// Opens a range of the blob that a request addresses, if it still has this ETag.
-pub fn reopen(
-    request: &Request,
-    etag: ETag,
-    customer_key: Option<CustomerKey>,
-    range: ByteRange,
-) -> lazurite_blob::Result<BlobReader> {
-    let conditions = Conditions {
-        if_match: Some(ETags::OneOf(vec![etag.to_string()])),
-        customer_key,
-        ..Conditions::default()
-    };
-    let (blobs, address) = (&request.app.blobs, request.address());
-    Ok(blobs.get_blob(&address, Some(range), &conditions)?.body)
+/// Opens a blob again for as long as it has the same ETag. Keeps nothing else of the request, which may have long headers.
+pub struct Reopen {
+    app: Arc<App>,
+    account: String,
+    container: String,
+    blob: String,
+    state: BlobState,
+    conditions: Conditions,
+}
+
+impl Reopen {
+    /// `request` found a blob with this ETag, and brought `customer_key`.
+    pub fn new(request: &Request, etag: ETag, customer_key: Option<CustomerKey>) -> Reopen {
+        Reopen {
+            app: request.app.clone(),
+            account: request.account().to_owned(),
+            container: request.container.clone(),
+            blob: request.blob.clone(),
+            state: request.state,
+            conditions: Conditions {
+                if_match: Some(ETags::OneOf(vec![etag.to_string()])),
+                customer_key,
+                ..Conditions::default()
+            },
+        }
+    }
+
+    /// Errors: as of [`BlobService::get_blob`](lazurite_blob::BlobService::get_blob); `ConditionNotMet` of a blob that was changed.
+    pub fn open(&self, range: ByteRange) -> lazurite_blob::Result<BlobReader> {
+        let address = BlobAddress {
+            account: &self.account,
+            container: &self.container,
+            blob: &self.blob,
+            state: self.state,
+        };
+        let found = self
+            .app
+            .blobs
+            .get_blob(&address, Some(range), &self.conditions)?;
+        Ok(found.body)
+    }
 }
 
 impl LongRead {
@@ -68,7 +96,7 @@ impl LongRead {
         blob: &Blob,
         range: Option<&Range<u64>>,
         reader: BlobReader,
-        reopen: Reopen,
+        reopen: OpenAgain,
     ) -> LongRead {
         LongRead {
             reader,
@@ -134,9 +162,7 @@ fn changed(error: Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lazurite_blob::{
-        BlobAddress, BlobService, BlobState, Checksums, ContainerSettings, PutBlob, UploadKind,
-    };
+    use lazurite_blob::{BlobService, Checksums, ContainerSettings, PutBlob, UploadKind};
     use lazurite_engine::{Config, Db, RandomIds, SystemWallClock};
 
     const ADDRESS: BlobAddress<'static> = BlobAddress {

@@ -109,6 +109,22 @@ mod tests {
         assert!(places.stops().is_empty());
     }
 
+    #[test]
+    fn a_panic_under_the_lock_leaves_places_for_others() {
+        let places = Arc::new(Places::new());
+        let panicked = std::thread::scope(|scope| {
+            let panicking = scope.spawn(|| {
+                let _stops = places.stops();
+                panic!("as an allocation may");
+            });
+            panicking.join().is_err()
+        });
+        assert!(panicked && places.stops.is_poisoned());
+        let mut place = places.take().unwrap();
+        place.give_to(Guid(1));
+        places.stop(Guid(1));
+    }
+
     #[tokio::test]
     async fn a_copy_is_stopped_by_its_id_alone_even_before_it_waits() {
         let places = Arc::new(Places::new());

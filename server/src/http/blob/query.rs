@@ -5,7 +5,7 @@ use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_parsed};
 use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, parse_xml, put};
 use super::super::streamed::{ChunkSource, streamed_to_end};
-use super::long_read::{LongRead, long_read, reopen};
+use super::long_read::{LongRead, Reopen, long_read};
 use super::read::{DOWNLOAD_CHUNK_BYTES, put_blob_headers, range};
 use super::{Request, cross};
 use crate::codec::xml::Element;
@@ -16,7 +16,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use lazurite_blob::{ByteRange, CustomerKey, ETag};
+use lazurite_blob::ByteRange;
 use lazurite_engine::{IdSource, RandomIds};
 use lazurite_query::{
     ARROW_FIELDS_MAX, ArrowField, ArrowType, Content, Dialect, Format, Input, PRECISION_MAX, Query,
@@ -43,14 +43,11 @@ pub async fn query_blob_contents(request: Request, body: RequestBody) -> Result<
         let blobs = &request.app.blobs;
         let download = blobs.get_blob(&request.address(), range, &conditions)?;
         let customer_key = conditions.customer_key;
-        let request = Arc::new(request);
-        let (blob, range, rest) = long_read(request.clone(), customer_key, download);
+        let (blob, range, rest) = long_read(&request, customer_key, download);
         let input = if query.needs_content() {
             let range = range.clone().unwrap_or(0..blob.length);
             Input::Content(Arc::new(StoredContent {
-                etag: blob.etag,
-                request,
-                customer_key,
+                reopen: Reopen::new(&request, blob.etag, customer_key),
                 range,
             }))
         } else {
@@ -97,9 +94,7 @@ pub async fn query_blob_contents(request: Request, body: RequestBody) -> Result<
 /// The content of a blob, or a range of it, that is read where it is needed. Fails once the blob has been written to:
 /// what was read before would not fit what comes after.
 struct StoredContent {
-    request: Arc<Request>,
-    etag: ETag,
-    customer_key: Option<CustomerKey>,
+    reopen: Reopen,
     range: Range<u64>,
 }
 
@@ -117,8 +112,7 @@ impl Content for StoredContent {
             first,
             last: Some(first + length as u64 - 1),
         };
-        let rest = reopen(&self.request, self.etag, self.customer_key, range);
-        let mut rest = rest.map_err(io::Error::other)?;
+        let mut rest = self.reopen.open(range).map_err(io::Error::other)?;
         let mut content = BytesMut::with_capacity(length);
         while let Some(chunk) = rest.next_chunk(length).map_err(io::Error::other)? {
             content.extend_from_slice(&chunk);

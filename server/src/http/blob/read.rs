@@ -25,7 +25,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use lazurite_blob::{Blob, BlobService, BlobType, ByteRange, Checksummer};
-use std::sync::Arc;
 use std::time::SystemTime;
 
 /// Bytes of a body that are read at a time: a chunk of the value log, which is read as a whole to be verified.
@@ -82,7 +81,7 @@ pub async fn download(request: Request) -> Result<Response<Body>> {
     let begin = move || {
         let (blobs, key) = (&request.app.blobs, conditions.customer_key);
         let download = blobs.get_blob(&request.address(), range, &conditions)?;
-        let (blob, range, mut rest) = long_read(Arc::new(request), key, download);
+        let (blob, range, mut rest) = long_read(&request, key, download);
         let room = Room::take();
         let first = match wanted_checksum {
             Some(_) => read_up_to(&mut rest, RANGE_CHECKSUM_BYTES_MAX as usize)?,
