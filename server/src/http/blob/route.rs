@@ -133,11 +133,11 @@ fn find(context: &Context, container: &str, blob: &str) -> Result<Operation> {
     }
     match (container, blob) {
         ("", _) => route_account(context, &restype, &comp),
-        (_, "") => route_container(&context.method, &comp),
-        _ if !restype.is_empty() => Err(Failure::parameter(
+        (_, "") if matches!(&*restype, "" | "container") => route_container(&context.method, &comp),
+        (_, blob) if blob.is_empty() || !restype.is_empty() => Err(Failure::parameter(
             "restype",
             restype,
-            "The path names a blob, which has no resource type.",
+            "The path names a resource of another type.",
         )),
         _ => route_blob(context, &comp),
     }

@@ -626,6 +626,13 @@ fn an_operation_on_the_account_is_not_mistaken_for_one_on_a_blob() {
     let kept = request("GET", "/con/b").send(&server);
     assert_eq!(kept.is(200).text(), "kept");
     request("HEAD", "/con/new").send(&server).is(404);
+    let website = |method: &str, restype: &str| {
+        request(method, &format!("/$web?restype={restype}")).send(&server)
+    };
+    website("PUT", "container").is(201);
+    let refused = website("DELETE", "service");
+    refused.is_error(400, "InvalidQueryParameterValue", INVALID_PARAMETER);
+    website("HEAD", "container").is(200);
 }
 
 /// Features that are not built: each is refused by a name that people know it by, and changes nothing.
