@@ -19,6 +19,9 @@ use std::time::{Duration, Instant};
 /// How long one snapshot is read from.
 const SNAPSHOT_MAX: Duration = Duration::from_secs(5 * 60);
 
+/// A read of no more than this ends before its snapshot is old, at the slowest pace that a client may have.
+const SHORT_BYTES: u64 = 64 << 10;
+
 /// Reads a blob, or a range of it, from front to back.
 pub struct LongRead {
     reader: BlobReader,
@@ -27,7 +30,8 @@ pub struct LongRead {
     snapshot_max: Duration,
     /// Offset in the blob where the read ends, exclusive.
     end: u64,
-    reopen: OpenAgain,
+    /// `None` for a short read.
+    reopen: Option<OpenAgain>,
 }
 
 type OpenAgain = Box<dyn Fn(ByteRange) -> lazurite_blob::Result<BlobReader> + Send>;
@@ -37,8 +41,11 @@ pub type Found = (Blob, Option<Range<u64>>, LongRead);
 
 /// `download` was found by `request`, which brought `key`.
 pub fn long_read(request: &Request, key: Option<CustomerKey>, download: Download) -> Found {
-    let reopen = Reopen::new(request, download.blob.etag, key);
-    let reopen = Box::new(move |range| reopen.open(range));
+    let is_short = download.body.remaining() <= SHORT_BYTES;
+    let reopen = (!is_short).then(|| {
+        let reopen = Reopen::new(request, download.blob.etag, key);
+        Box::new(move |range| reopen.open(range)) as OpenAgain
+    });
     let read = LongRead::new(
         &download.blob,
         download.range.as_ref(),
@@ -96,7 +103,7 @@ impl LongRead {
         blob: &Blob,
         range: Option<&Range<u64>>,
         reader: BlobReader,
-        reopen: OpenAgain,
+        reopen: Option<OpenAgain>,
     ) -> LongRead {
         LongRead {
             reader,
@@ -132,6 +139,9 @@ impl LongRead {
 
     /// Goes on from a new snapshot if the present one is old.
     fn renew(&mut self) -> Result<()> {
+        let Some(reopen) = &self.reopen else {
+            return Ok(());
+        };
         let remaining = self.reader.remaining();
         if remaining == 0 || self.opened.elapsed() < self.snapshot_max {
             return Ok(());
@@ -140,7 +150,7 @@ impl LongRead {
             first: self.end - remaining,
             last: Some(self.end - 1),
         };
-        self.reader = (self.reopen)(range).map_err(|error| match error {
+        self.reader = reopen(range).map_err(|error| match error {
             Error::Engine(_) | Error::InternalError { .. } => error.into(),
             other => changed(other),
         })?;
@@ -232,7 +242,7 @@ mod tests {
             &found.blob,
             found.range.as_ref(),
             found.body,
-            Box::new(reopen),
+            Some(Box::new(reopen)),
         );
         LongRead {
             snapshot_max: Duration::ZERO,
