@@ -14,6 +14,8 @@ use std::ops::Range;
 const SMALL_BYTES: usize = 64 << 10;
 /// Most bytes of several blocks or extents that make one chunk.
 const GATHERED_BYTES: usize = 256 << 10;
+/// Most parts that are read at once for a caller that others wait for.
+const FEW_PARTS: usize = 64;
 
 /// The range a reader asks for: `bytes=first-last` or `bytes=first-`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,13 +134,28 @@ impl BlobReader {
     /// The next bytes: at least one, at most `bytes_max` (of which 0 counts as 1); `None` at the end. Small blocks and extents come
     /// together, up to [`GATHERED_BYTES`]. Blocks for the disk. Errors: those of the engine; `InternalError` if content is missing.
     pub fn next_chunk(&mut self, bytes_max: usize) -> Result<Option<Bytes>> {
+        self.chunk(bytes_max, usize::MAX)
+    }
+
+    /// As [`BlobReader::next_chunk`], of a bounded number of small blocks or extents, for a caller that others wait for.
+    pub fn next_chunk_at_once(&mut self, bytes_max: usize) -> Result<Option<Bytes>> {
+        self.chunk(bytes_max, FEW_PARTS)
+    }
+
+    /// Whether the content is made of blocks, appends or pages, of which a chunk may need many.
+    pub fn is_in_parts(&self) -> bool {
+        matches!(self.source, Source::Parts(_))
+    }
+
+    fn chunk(&mut self, bytes_max: usize, parts_max: usize) -> Result<Option<Bytes>> {
         if self.remaining == 0 {
             return Ok(None);
         }
         let wanted = (bytes_max.max(1) as u64).min(self.remaining) as usize;
-        let chunk = self.source.next(wanted)?;
+        let chunk = self.source.next(wanted, parts_max)?;
         let chunk = if chunk.len() < SMALL_BYTES.min(wanted) {
-            self.source.gather(chunk, wanted.min(GATHERED_BYTES))?
+            let wanted = wanted.min(GATHERED_BYTES);
+            self.source.gather(chunk, wanted, parts_max)?
         } else {
             chunk
         };
@@ -159,12 +176,12 @@ impl BlobReader {
 }
 
 impl Source {
-    /// At least one byte.
-    fn next(&mut self, bytes_max: usize) -> Result<Bytes> {
+    /// At least one byte. No more than `parts_max` parts are looked up for it.
+    fn next(&mut self, bytes_max: usize, parts_max: usize) -> Result<Bytes> {
         let chunk = match self {
             Source::Empty => Bytes::new(),
             Source::Whole(piece) => piece.next(bytes_max)?,
-            Source::Parts(parts) => parts.next(bytes_max)?,
+            Source::Parts(parts) => parts.next(bytes_max, parts_max)?,
         };
         if chunk.is_empty() {
             return Err(missing("content ends before the length of its blob"));
@@ -172,13 +189,15 @@ impl Source {
         Ok(chunk)
     }
 
-    /// `first` and what follows it, `bytes` in all. A chunk goes through the hands of several threads and the socket, which for some
-    /// hundred bytes costs far more than to copy them.
-    fn gather(&mut self, first: Bytes, bytes: usize) -> Result<Bytes> {
+    /// `first` and what follows it, `bytes` in all or `parts_max` parts. A chunk goes through the hands of several threads and the socket,
+    /// which for some hundred bytes costs far more than to copy them.
+    fn gather(&mut self, first: Bytes, bytes: usize, parts_max: usize) -> Result<Bytes> {
         let mut gathered = BytesMut::with_capacity(bytes);
         gathered.extend_from_slice(&first);
-        while gathered.len() < bytes {
-            gathered.extend_from_slice(&self.next(bytes - gathered.len())?);
+        let mut parts = 1;
+        while gathered.len() < bytes && parts < parts_max {
+            gathered.extend_from_slice(&self.next(bytes - gathered.len(), parts_max)?);
+            parts += 1;
         }
         Ok(gathered.freeze())
     }

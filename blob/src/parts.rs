@@ -109,10 +109,10 @@ impl Parts {
         }
     }
 
-    /// Some of the next bytes, of one part; empty at the end.
-    pub(crate) fn next(&mut self, bytes_max: usize) -> Result<Bytes> {
+    /// Some of the next bytes, of one part; empty at the end. No more than `parts_max` parts are looked up for it.
+    pub(crate) fn next(&mut self, bytes_max: usize, parts_max: usize) -> Result<Bytes> {
         if self.looked_up == 0 {
-            self.look_ahead(bytes_max as u64)?;
+            self.look_ahead(bytes_max as u64, parts_max.min(PARTS_AT_ONCE))?;
         }
         let Some(part) = self.named.front_mut() else {
             return Ok(Bytes::new());
@@ -139,11 +139,11 @@ impl Parts {
         }
     }
 
-    /// Looks up parts of `bytes` or a little more.
-    fn look_ahead(&mut self, bytes: u64) -> Result<()> {
+    /// Looks up parts of `bytes` or a little more, or `parts_max` parts.
+    fn look_ahead(&mut self, bytes: u64, parts_max: usize) -> Result<()> {
         let mut left = bytes.min(BYTES_AT_ONCE);
         let mut count = 0;
-        while left > 0 && count < PARTS_AT_ONCE {
+        while left > 0 && count < parts_max {
             if count == self.named.len() {
                 let Some(part) = self.ahead.next()? else {
                     break;

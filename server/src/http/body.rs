@@ -3,7 +3,9 @@
 use super::budget::{self, FREE_BYTES, Share};
 use super::cross;
 use super::error::{Failure, Result, known};
-use axum::http::header::{CONNECTION, EXPECT, HeaderMap, HeaderValue};
+use axum::http::header::{
+    CONNECTION, CONTENT_LENGTH, EXPECT, HeaderMap, HeaderValue, TRANSFER_ENCODING,
+};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, Incoming};
@@ -134,6 +136,16 @@ impl RequestBody {
             Some(body) => body.size_hint().upper(),
             None => Some(0),
         }
+    }
+
+    /// Refuses a request that says neither how long its body is nor that it comes in chunks. Called for operations that need a body.
+    /// Source: Common REST API error codes, `MissingContentLengthHeader`.
+    pub fn check_length_is_declared(&self, headers: &HeaderMap) -> Result<()> {
+        let declares = |name| headers.contains_key(name);
+        if declares(CONTENT_LENGTH) || declares(TRANSFER_ENCODING) || !self.is_ended() {
+            return Ok(());
+        }
+        Err(known::MISSING_CONTENT_LENGTH.into())
     }
 
     /// Whether nothing is to come.

@@ -4,7 +4,7 @@ use super::carriers::Carriers;
 use super::context::ServiceKind;
 use super::head_case::{HeadNotes, HeadTap};
 use super::send_deadline::SendDeadline;
-use super::{App, answer, lookout};
+use super::{App, answer, lookout, socket};
 use axum::http::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -70,7 +70,7 @@ pub async fn serve(
             }
             Ok((socket, peer)) => {
                 let admitted = app.connections.admit(peer.ip());
-                let _ = socket.set_nodelay(true);
+                socket::prepare(&socket);
                 let client = Client {
                     service,
                     peer,

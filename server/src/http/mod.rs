@@ -25,6 +25,7 @@ mod request_headers;
 mod request_ids;
 mod run;
 mod send_deadline;
+mod socket;
 mod streamed;
 mod table;
 mod version;

@@ -25,6 +25,11 @@ pub trait ChunkSource: Send + Unpin + 'static {
         false
     }
 
+    /// Whether a chunk may take many lookups: such are not made on a connection thread.
+    fn is_slow(&self) -> bool {
+        false
+    }
+
     /// Gives back memory that only makes the next chunk cheaper.
     fn release(&mut self) {}
 }
@@ -65,11 +70,19 @@ impl Room {
     }
 }
 
-/// A body of `length` bytes: `first`, which was read into `room`, then what `source` has. What there is room for is read here and now: a
-/// hop to another thread costs as much. After that, chunks are read while those before them are sent, so a slow client holds a few
+/// A body of `length` bytes: `first`, which was read into `room`, then what `source` has. What there is room for is read here and now
+/// unless the source is slow: a hop to another thread costs as much. After that, chunks are read while those before them are sent, so a slow client holds a few
 /// chunks and no thread.
 pub fn streamed<S: ChunkSource>(first: Bytes, room: Room, source: S, length: u64) -> Body {
-    let read = read_ahead(source, room, Some(first), Some(length));
+    let read = if source.is_slow() {
+        Read {
+            chunks: VecDeque::from([room.hold(first)]),
+            share: room.share,
+            next: State::Idle(source),
+        }
+    } else {
+        read_ahead(source, room, Some(first), Some(length))
+    };
     body(read, Some(length))
 }
 

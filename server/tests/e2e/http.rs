@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use base64::Engine;
@@ -9,6 +10,10 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use hmac::{Hmac, KeyInit, Mac};
 use percent_encoding::percent_decode_str;
 use sha2::Sha256;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::server::{ACCOUNT, KEY, PATIENCE, Server, Service};
 
@@ -115,6 +120,21 @@ impl Request {
         connection.send(&request).unwrap()
     }
 
+    /// Sends it over HTTPS on a connection of its own, to a server that speaks that.
+    #[track_caller]
+    pub(crate) fn send_secure(&self, server: &Server) -> Response {
+        let port = server.ports.of(self.service);
+        let request = self.clone().header("Connection", "close");
+        let request = request.header("Host", &format!("127.0.0.1:{port}"));
+        let socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let name = ServerName::try_from("127.0.0.1").unwrap();
+        let session = ClientConnection::new(trusting(server), name).unwrap();
+        let mut stream = BufReader::new(StreamOwned::new(session, socket));
+        stream.get_mut().write_all(&request.bytes()).unwrap();
+        Response::read(&mut stream, &self.method).unwrap()
+    }
+
     /// Every byte of the request.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut headers = self.headers.clone();
@@ -167,6 +187,19 @@ impl Request {
         bytes.extend_from_slice(&self.body);
         bytes
     }
+}
+
+/// A TLS client that trusts this server alone.
+fn trusting(server: &Server) -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    let certificate = CertificateDer::from_pem_file(server.certificate()).unwrap();
+    roots.add(certificate).unwrap();
+    let provider = Arc::new(ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap();
+    let config = config.with_root_certificates(roots);
+    Arc::new(config.with_no_client_auth())
 }
 
 /// The signature of `text` by the well-known key.

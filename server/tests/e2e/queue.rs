@@ -190,6 +190,42 @@ fn a_message_document_that_holds_more_than_a_text_is_refused() {
 }
 
 #[test]
+fn a_body_that_is_needed_has_a_length() {
+    let server = with_queue();
+    let policies = "<SignedIdentifiers><SignedIdentifier><Id>kept</Id><AccessPolicy>\
+         <Permission>r</Permission></AccessPolicy></SignedIdentifier></SignedIdentifiers>";
+    let acl = |method: &str| request(method, "/q-1?comp=acl");
+    acl("PUT").body(policies).send(&server).is(204);
+    for (method, target) in [
+        ("PUT", "/q-1?comp=acl"),
+        ("POST", "/q-1/messages"),
+        ("PUT", "/?restype=service&comp=properties"),
+    ] {
+        let refused = request(method, target).without("Content-Length");
+        let message = "The Content-Length header was not specified.";
+        refused
+            .send(&server)
+            .is_error(411, "MissingContentLengthHeader", message);
+    }
+    acl("GET").send(&server).is(200).has_element("Id", "kept");
+    // An empty list of policies has a length.
+    acl("PUT").send(&server).is(204);
+    assert_eq!(acl("GET").send(&server).element("Id"), None);
+    // What needs no body needs no length of one: a message may keep its text.
+    let created = request("PUT", "/q-2").without("Content-Length");
+    created.send(&server).is(201);
+    let put = put_message(&server, "", "text");
+    let named = |name| put.element(name).unwrap();
+    let update = format!(
+        "/q-1/messages/{}?popreceipt={}&visibilitytimeout=0",
+        named("MessageId"),
+        named("PopReceipt").replace('+', "%2B").replace('=', "%3D")
+    );
+    let update = request("PUT", &update).without("Content-Length");
+    update.send(&server).is(204);
+}
+
+#[test]
 fn a_body_where_none_belongs_is_refused_and_changes_nothing() {
     let server = with_queue();
     put_message(&server, "", "kept").is(201);

@@ -16,6 +16,9 @@ pub(crate) const ACCOUNT: &str = "devstoreaccount1";
 pub(crate) const KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
+/// What the log says of a request that made the others on its connection thread wait. Every test fails on it.
+const HELD: &str = "a connection thread was held";
+
 const STDERR: &str = "stderr.txt";
 const PORTS: &str = "ports.json";
 const CERTIFICATE: &str = "certificate.pem";
@@ -279,6 +282,19 @@ impl Server {
 
     /// The same with an HTTPS identity of its own, and other flags. The certificate is in [`Server::certificate`].
     pub(crate) fn fresh_secure(arguments: &[&str]) -> Server {
+        Server::start_secure(arguments, |launch| launch)
+    }
+
+    /// As [`Server::fresh_secure`], and it trusts the certificate of another as a client.
+    pub(crate) fn fresh_trusting(other: &Server, arguments: &[&str]) -> Server {
+        let trusted = other.certificate();
+        let trusted = trusted.to_str().unwrap();
+        Server::start_secure(arguments, |launch| {
+            launch.environment("SSL_CERT_FILE", trusted)
+        })
+    }
+
+    fn start_secure(arguments: &[&str], prepare: impl FnOnce(Launch) -> Launch) -> Server {
         let location = TempDir::new().unwrap();
         let names = ["localhost", "127.0.0.1"].map(String::from);
         let made = rcgen::generate_simple_self_signed(names).unwrap();
@@ -300,7 +316,7 @@ impl Server {
         {
             launch = launch.argument(argument);
         }
-        let mut server = launch.start();
+        let mut server = prepare(launch).start();
         server.location = Some(location);
         server
     }
@@ -410,7 +426,12 @@ impl Drop for Server {
         let _ = self.child.wait();
         if std::thread::panicking() {
             eprintln!("the server's standard error:\n{}", self.log());
+            return;
         }
+        // Only debug builds measure it.
+        let log = self.log();
+        let held: Vec<_> = log.lines().filter(|line| line.contains(HELD)).collect();
+        assert!(held.is_empty(), "{held:#?}");
     }
 }
 

@@ -16,9 +16,9 @@ use axum::http::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazurite_blob::{
-    BlobAddress, BlobBlock, BlobHeaders, BlobService, BlockChoice, BlockListType, BlockSource,
-    COMMITTED_BLOCKS_MAX, Checksummer, Conditions, ETags, PutBlob, PutBlockList, PutBlockOutcome,
-    UploadKind, Written,
+    BlobAddress, BlobBlock, BlobHeaders, BlobService, BlockChoice, BlockList, BlockListType,
+    BlockSource, COMMITTED_BLOCKS_MAX, Checksummer, Conditions, ETags, PutBlob, PutBlockList,
+    PutBlockOutcome, UploadKind, Written,
 };
 
 /// A list of 50,000 ids of 64 bytes, with its markup and room to spare.
@@ -264,21 +264,15 @@ pub async fn get_block_list(request: Request) -> Result<Response<Body>> {
         if_tags: all.if_tags,
         ..Conditions::default()
     };
-    let list = request
-        .call(move |blobs, r| blobs.get_block_list(&r.address(), list_type, &conditions))
-        .await?;
-    let mut document = Writer::new();
-    document.open("BlockList");
-    if list_type != BlockListType::Uncommitted {
-        write_blocks(&mut document, "CommittedBlocks", &list.committed);
-    }
-    if list_type != BlockListType::Committed {
-        write_blocks(&mut document, "UncommittedBlocks", &list.uncommitted);
-    }
-    document.close("BlockList");
-    let mut response = xml(200, document.finish());
-    let length = list.blob.as_ref().map_or(0, |blob| blob.length);
-    if let Some(blob) = &list.blob {
+    let call = move |blobs: &BlobService, r: &Request| {
+        let list = blobs.get_block_list(&r.address(), list_type, &conditions)?;
+        // Written here, because a list may be long.
+        Ok((block_list_document(&list, list_type), list.blob))
+    };
+    let (document, blob) = request.call(call).await?;
+    let mut response = xml(200, document);
+    let length = blob.as_ref().map_or(0, |blob| blob.length);
+    if let Some(blob) = &blob {
         response = with_validators(
             response,
             &Written {
@@ -295,6 +289,19 @@ pub async fn get_block_list(request: Request) -> Result<Response<Body>> {
         length.to_string(),
     );
     Ok(response)
+}
+
+fn block_list_document(list: &BlockList, list_type: BlockListType) -> String {
+    let mut document = Writer::new();
+    document.open("BlockList");
+    if list_type != BlockListType::Uncommitted {
+        write_blocks(&mut document, "CommittedBlocks", &list.committed);
+    }
+    if list_type != BlockListType::Committed {
+        write_blocks(&mut document, "UncommittedBlocks", &list.uncommitted);
+    }
+    document.close("BlockList");
+    document.finish()
 }
 
 fn write_blocks(document: &mut Writer, name: &str, blocks: &[BlobBlock]) {

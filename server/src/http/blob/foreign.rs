@@ -6,6 +6,7 @@
 use super::super::body::{Bounds, RequestBody, collect};
 use super::super::error::{Failure, Result, known};
 use super::super::headers::parse_xml;
+use super::super::socket::{PROBE_INTERVAL, PROBED_AFTER, PROBES_MAX};
 use super::Request;
 use super::places::{Place, Places};
 use super::reach::{Lookup, NotPublic, Reach, Resolver, system_lookup};
@@ -97,6 +98,9 @@ impl Fetcher {
         });
         connector.set_connect_timeout(Some(patience.connect));
         connector.enforce_http(false);
+        connector.set_keepalive(Some(PROBED_AFTER));
+        connector.set_keepalive_interval(Some(PROBE_INTERVAL));
+        connector.set_keepalive_retries(Some(PROBES_MAX));
         let connector = HttpsConnectorBuilder::new()
             .with_provider_and_native_roots(ring::default_provider())
             .map_err(|error| format!("--allow-copy-from: no certificates to trust: {error}"))?

@@ -241,3 +241,26 @@ async fn only_the_range_that_was_asked_for_is_taken() {
         );
     }
 }
+
+/// Source: proc(5), `/proc/net/tcp`: timer 2 is that of TCP keep-alive.
+#[tokio::test]
+#[cfg(target_os = "linux")]
+async fn silent_servers_are_probed() {
+    let origin = Origin::answering(&["HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nx"]).await;
+    let _found = source(&origin).get(None).await.unwrap();
+    let remote = format!(":{:04X}", origin.address.port());
+    let is_probed = || {
+        let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+        table.lines().any(|line| {
+            let fields: Vec<_> = line.split_whitespace().collect();
+            fields[2].ends_with(&remote) && fields[5].starts_with("02:")
+        })
+    };
+    // What was sent is acknowledged before.
+    let mut steps = 0;
+    while !is_probed() {
+        steps += 1;
+        assert!(steps < 500);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}

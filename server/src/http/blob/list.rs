@@ -59,15 +59,16 @@ pub async fn list_containers(request: Request) -> Result<Response<Body>> {
         "",
     );
     let (with_metadata, now) = (list.metadata, request.now());
-    let page = request
-        .call(move |blobs, r| blobs.list_containers(r.account(), &list))
-        .await?;
-    document.open("Containers");
-    for (name, container) in &page.containers {
-        write_container(&mut document, name, container, with_metadata, now);
-    }
-    document.close("Containers");
-    Ok(end(document, page.next_marker))
+    let call = move |blobs: &BlobService, r: &Request| {
+        let page = blobs.list_containers(r.account(), &list)?;
+        document.open("Containers");
+        for (name, container) in &page.containers {
+            write_container(&mut document, name, container, with_metadata, now);
+        }
+        document.close("Containers");
+        Ok(end(document, page.next_marker))
+    };
+    request.call(call).await
 }
 
 pub async fn list_blobs(request: Request) -> Result<Response<Body>> {

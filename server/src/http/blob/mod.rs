@@ -12,6 +12,7 @@ mod foreign;
 mod lease;
 mod list;
 mod list_arrow;
+mod long_read;
 mod needs;
 mod page_blob;
 mod pending;
@@ -342,20 +343,16 @@ fn refuse_what_is_not_served(app: &App, context: &Context, operation: Operation)
     refuse_scope(app, context, operation)
 }
 
-/// Refuses a request without a body whose length is not known where there must be one, and a body that is declared where there must be none.
-/// Source: Put Blob, "Request headers", `Content-Length`; Common REST API error codes, `MissingContentLengthHeader`.
+/// Refuses a request without a body or a length of one where there must be one, and a body that is declared where there must be none.
+/// Source: Put Blob, "Request headers", `Content-Length`.
 fn check_body(context: &Context, operation: Operation, body: &RequestBody) -> Result<()> {
-    let sent = |name: &str| context.headers.contains_key(name);
-    if !takes_body(operation) {
-        return match body.length_at_least() {
-            0 => Ok(()),
-            length => Err(upload::surplus_body(length)),
-        };
+    if takes_body(operation) {
+        return body.check_length_is_declared(&context.headers);
     }
-    if sent("content-length") || sent("transfer-encoding") || !body.is_ended() {
-        return Ok(());
+    match body.length_at_least() {
+        0 => Ok(()),
+        length => Err(upload::surplus_body(length)),
     }
-    Err(known::MISSING_CONTENT_LENGTH.into())
 }
 
 /// Whether an operation reads a body. The official clients send none with any other.

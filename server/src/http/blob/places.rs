@@ -4,7 +4,7 @@
 use super::super::error::{Failure, Result};
 use lazurite_blob::Guid;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// Most copies from other servers under way at once, whatever account they are for. Each has a connection and at most a few
@@ -55,7 +55,7 @@ impl Places {
     }
 
     fn stops(&self) -> MutexGuard<'_, HashMap<Guid, Arc<Notify>>> {
-        self.stops.lock().expect("nothing panics while it is held")
+        self.stops.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -107,6 +107,22 @@ mod tests {
         place.give_to(Guid(1));
         drop(place);
         assert!(places.stops().is_empty());
+    }
+
+    #[test]
+    fn a_panic_under_the_lock_leaves_places_for_others() {
+        let places = Arc::new(Places::new());
+        let panicked = std::thread::scope(|scope| {
+            let panicking = scope.spawn(|| {
+                let _stops = places.stops();
+                panic!("as an allocation may");
+            });
+            panicking.join().is_err()
+        });
+        assert!(panicked && places.stops.is_poisoned());
+        let mut place = places.take().unwrap();
+        place.give_to(Guid(1));
+        places.stop(Guid(1));
     }
 
     #[tokio::test]

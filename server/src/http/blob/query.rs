@@ -5,6 +5,7 @@ use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_parsed};
 use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, parse_xml, put};
 use super::super::streamed::{ChunkSource, streamed_to_end};
+use super::long_read::{LongRead, Reopen, long_read};
 use super::read::{DOWNLOAD_CHUNK_BYTES, put_blob_headers, range};
 use super::{Request, cross};
 use crate::codec::xml::Element;
@@ -15,7 +16,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use lazurite_blob::{BlobReader, ByteRange, Conditions, CustomerKey, ETags};
+use lazurite_blob::ByteRange;
 use lazurite_engine::{IdSource, RandomIds};
 use lazurite_query::{
     ARROW_FIELDS_MAX, ArrowField, ArrowType, Content, Dialect, Format, Input, PRECISION_MAX, Query,
@@ -41,14 +42,12 @@ pub async fn query_blob_contents(request: Request, body: RequestBody) -> Result<
     let begin = move || {
         let blobs = &request.app.blobs;
         let download = blobs.get_blob(&request.address(), range, &conditions)?;
-        let (blob, range, rest) = (download.blob, download.range, download.body);
+        let customer_key = conditions.customer_key;
+        let (blob, range, rest) = long_read(&request, customer_key, download);
         let input = if query.needs_content() {
-            let customer_key = conditions.customer_key;
             let range = range.clone().unwrap_or(0..blob.length);
             Input::Content(Arc::new(StoredContent {
-                etag: blob.etag.to_string(),
-                request,
-                customer_key,
+                reopen: Reopen::new(&request, blob.etag, customer_key),
                 range,
             }))
         } else {
@@ -95,9 +94,7 @@ pub async fn query_blob_contents(request: Request, body: RequestBody) -> Result<
 /// The content of a blob, or a range of it, that is read where it is needed. Fails once the blob has been written to:
 /// what was read before would not fit what comes after.
 struct StoredContent {
-    request: Request,
-    etag: String,
-    customer_key: Option<CustomerKey>,
+    reopen: Reopen,
     range: Range<u64>,
 }
 
@@ -115,15 +112,7 @@ impl Content for StoredContent {
             first,
             last: Some(first + length as u64 - 1),
         };
-        let conditions = Conditions {
-            if_match: Some(ETags::OneOf(vec![self.etag.clone()])),
-            customer_key: self.customer_key,
-            ..Conditions::default()
-        };
-        let (request, blobs) = (&self.request, &self.request.app.blobs);
-        let address = request.address();
-        let download = blobs.get_blob(&address, Some(range), &conditions);
-        let mut rest = download.map_err(io::Error::other)?.body;
+        let mut rest = self.reopen.open(range).map_err(io::Error::other)?;
         let mut content = BytesMut::with_capacity(length);
         while let Some(chunk) = rest.next_chunk(length).map_err(io::Error::other)? {
             content.extend_from_slice(&chunk);
@@ -146,7 +135,7 @@ impl Drop for Listener {
 
 /// The answer as far as it has been taken.
 struct Answering {
-    rest: BlobReader,
+    rest: LongRead,
     /// What of the content has been read and is not looked at yet.
     chunk: Bytes,
     is_last: bool,

@@ -8,6 +8,7 @@ use super::super::streamed::{ChunkSource, Room, streamed};
 use super::copy::copy_texts;
 use super::encryption::encryption_text;
 use super::lease::put_lease;
+use super::long_read::{LongRead, long_read};
 use super::protect::protection_texts;
 use super::tier::tier_texts;
 use super::{Request, STRUCTURED_BODY, cross, run};
@@ -23,7 +24,7 @@ use axum::http::{Method, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use lazurite_blob::{Blob, BlobReader, BlobService, BlobType, ByteRange, Checksummer};
+use lazurite_blob::{Blob, BlobService, BlobType, ByteRange, Checksummer};
 use std::time::SystemTime;
 
 /// Bytes of a body that are read at a time: a chunk of the value log, which is read as a whole to be verified.
@@ -45,7 +46,7 @@ struct Begun {
     first: Bytes,
     /// What `first` was read into.
     room: Room,
-    rest: BlobReader,
+    rest: LongRead,
 }
 
 /// Get Blob. A browser that is sent to a blob shows it without running it: scripts in it would have the origin of the service,
@@ -101,21 +102,19 @@ pub async fn download(request: Request) -> Result<Response<Body>> {
     let structured = structured(&request, wanted_checksum)?;
     let (overrides, now) = (overrides(&request), request.now());
     let begin = move || {
-        let download = request
-            .app
-            .blobs
-            .get_blob(&request.address(), range, &conditions)?;
-        let mut rest = download.body;
+        let (blobs, key) = (&request.app.blobs, conditions.customer_key);
+        let download = blobs.get_blob(&request.address(), range, &conditions)?;
+        let (blob, range, mut rest) = long_read(&request, key, download);
         let room = Room::take();
         let first = match wanted_checksum {
             Some(_) => read_up_to(&mut rest, RANGE_CHECKSUM_BYTES_MAX as usize)?,
             None => rest
-                .next_chunk(DOWNLOAD_CHUNK_BYTES.min(room.bytes()))?
+                .next_chunk_at_once(DOWNLOAD_CHUNK_BYTES.min(room.bytes()))?
                 .unwrap_or_default(),
         };
         Ok(Begun {
-            blob: download.blob,
-            range: download.range,
+            blob,
+            range,
             first,
             room,
             rest,
@@ -280,7 +279,7 @@ fn overrides(request: &Request) -> Vec<(&'static str, String)> {
     }
 }
 
-fn read_up_to(reader: &mut BlobReader, wanted: usize) -> Result<Bytes> {
+fn read_up_to(reader: &mut LongRead, wanted: usize) -> Result<Bytes> {
     let Some(first) = reader.next_chunk(wanted)? else {
         return Ok(Bytes::new());
     };
@@ -344,16 +343,24 @@ impl ChunkSource for InSegments {
         Ok(Some(self.encoder.encode(&chunk, self.left)))
     }
 
+    fn is_slow(&self) -> bool {
+        self.rest.is_slow()
+    }
+
     fn release(&mut self) {
         self.rest.release();
     }
 }
 
-struct Rest(BlobReader);
+struct Rest(LongRead);
 
 impl ChunkSource for Rest {
     fn next_chunk(&mut self, bytes_max: usize) -> Result<Option<Bytes>> {
-        Ok(self.0.next_chunk(bytes_max.min(DOWNLOAD_CHUNK_BYTES))?)
+        self.0.next_chunk(bytes_max.min(DOWNLOAD_CHUNK_BYTES))
+    }
+
+    fn is_slow(&self) -> bool {
+        self.0.is_in_parts()
     }
 
     fn release(&mut self) {

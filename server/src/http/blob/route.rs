@@ -133,11 +133,19 @@ fn find(context: &Context, container: &str, blob: &str) -> Result<Operation> {
     }
     data_lake::refuse(context)?;
     if restype == "account" && comp == "properties" {
-        return Ok(Operation::GetAccountInformation);
+        return match context.method {
+            Method::GET | Method::HEAD => Ok(Operation::GetAccountInformation),
+            _ => Err(known::UNSUPPORTED_HTTP_VERB.into()),
+        };
     }
     match (container, blob) {
         ("", _) => route_account(context, &restype, &comp),
-        (_, "") => route_container(&context.method, &comp),
+        (_, "") if matches!(&*restype, "" | "container") => route_container(&context.method, &comp),
+        (_, blob) if blob.is_empty() || !restype.is_empty() => Err(Failure::parameter(
+            "restype",
+            restype,
+            "The path names a resource of another type.",
+        )),
         _ => route_blob(context, &comp),
     }
 }

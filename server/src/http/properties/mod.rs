@@ -24,7 +24,7 @@ use lazurite_engine::Ticket;
 use lazurite_queue::QueueService;
 use lazurite_table::TableService;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// Properties of one service of one account. Source: Set Blob Service Properties, "Request body".
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -115,6 +115,24 @@ struct Slot {
     changing: Mutex<()>,
 }
 
+/// A panic under one of the locks leaves nothing half done: properties are replaced whole.
+impl Slot {
+    fn get(&self) -> Arc<ServiceProperties> {
+        let current = self.current.read();
+        current.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, properties: ServiceProperties) {
+        let current = self.current.write();
+        *current.unwrap_or_else(PoisonError::into_inner) = Arc::new(properties);
+    }
+
+    /// Waits until no other change is under way.
+    fn begin_change(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl PropertiesStore {
     /// Reads what the services have kept for the accounts. The error is a sentence.
     pub fn read(
@@ -152,11 +170,7 @@ impl PropertiesStore {
 
     /// The properties of a service of a configured account.
     pub fn get(&self, service: ServiceKind, account: &str) -> Arc<ServiceProperties> {
-        let slot = self.slot(service, account);
-        slot.current
-            .read()
-            .expect("no panic happens under this lock")
-            .clone()
+        self.slot(service, account).get()
     }
 
     fn slot(&self, service: ServiceKind, account: &str) -> &Slot {
@@ -192,12 +206,8 @@ pub async fn set_service_properties(
 
 fn apply(app: &App, context: &Context, change: Change) -> Result<Ticket> {
     let slot = app.properties.slot(context.service, &context.account);
-    let _changing = slot
-        .changing
-        .lock()
-        .expect("no panic happens under this lock");
-    let mut properties =
-        ServiceProperties::clone(&app.properties.get(context.service, &context.account));
+    let _changing = slot.begin_change();
+    let mut properties = ServiceProperties::clone(&slot.get());
     change.apply_to(&mut properties);
     let bytes = document::write(context.service, &properties).into_bytes();
     let account = &context.account;
@@ -221,10 +231,7 @@ fn apply(app: &App, context: &Context, change: Change) -> Result<Ticket> {
         ServiceKind::Queue => app.queues.set_service_properties(account, &bytes)?,
         ServiceKind::Table => app.tables.set_service_properties(account, &bytes)?,
     };
-    *slot
-        .current
-        .write()
-        .expect("no panic happens under this lock") = Arc::new(properties);
+    slot.set(properties);
     Ok(ticket)
 }
 
@@ -262,5 +269,31 @@ pub fn check_secondary(context: &Context) -> Result<()> {
             "stats",
             "Statistics are served by the secondary endpoint only.",
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_during_a_change_leaves_properties_that_can_be_read_and_changed() {
+        let slot = Slot::default();
+        let panicked = std::thread::scope(|scope| {
+            let change = scope.spawn(|| {
+                let _changing = slot.begin_change();
+                let _current = slot.current.write().unwrap();
+                panic!("as a service may");
+            });
+            change.join().is_err()
+        });
+        assert!(panicked && slot.changing.is_poisoned() && slot.current.is_poisoned());
+        let _changing = slot.begin_change();
+        let version = ServiceProperties {
+            default_service_version: Some(ApiVersion::parse("2021-12-02").unwrap()),
+            ..ServiceProperties::clone(&slot.get())
+        };
+        slot.set(version.clone());
+        assert_eq!(*slot.get(), version);
     }
 }

@@ -17,8 +17,8 @@ use std::time::SystemTime;
 
 /// Most bytes of a `QueueMessage` document: the longest text, each byte of it escaped (`&quot;`), and its markup.
 const DOCUMENT_BYTES_MAX: usize = 6 * MESSAGE_BYTES_MAX + 1024;
-/// A longer document is read on a thread that others do not wait for.
-const PARSED_AT_ONCE_BYTES_MAX: usize = 64 << 10;
+/// A longer document is read or written on a thread that serves no connections.
+const AT_ONCE_BYTES_MAX: usize = 64 << 10;
 
 pub async fn put_message(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let bytes = collect(body, DOCUMENT_BYTES_MAX).await?;
@@ -63,7 +63,7 @@ fn message_ttl(context: &Context) -> Result<Option<i64>> {
 }
 
 async fn message_text(document: Bytes) -> Result<String> {
-    if document.len() > PARSED_AT_ONCE_BYTES_MAX {
+    if document.len() > AT_ONCE_BYTES_MAX {
         cross(move || read_message(&document)).await
     } else {
         read_message(&document)
@@ -118,6 +118,18 @@ fn messages_document<'a>(messages: impl IntoIterator<Item = Shown<'a>>) -> Strin
     document.finish()
 }
 
+/// Writes a document of texts of this many bytes, a long one on a thread that serves no connections.
+async fn written(
+    text_bytes: usize,
+    write: impl FnOnce() -> String + Send + 'static,
+) -> Result<String> {
+    if text_bytes > AT_ONCE_BYTES_MAX {
+        cross(move || Ok(write())).await
+    } else {
+        Ok(write())
+    }
+}
+
 pub async fn get_messages(request: Request) -> Result<Response<Body>> {
     let count = request.context.integer("numofmessages")?;
     let visibility_seconds = request.context.integer("visibilitytimeout")?;
@@ -144,14 +156,17 @@ pub async fn get_messages(request: Request) -> Result<Response<Body>> {
     };
     let (messages, ticket) = taken;
     ticket.await?;
-    let shown = messages.iter().map(|message| Shown {
-        id: &message.message_id,
-        inserted_at: message.inserted_at,
-        expires_at: message.expires_at,
-        holder: Some((&message.pop_receipt, message.visible_at)),
-        content: Some((message.dequeue_count, &message.text)),
-    });
-    Ok(uncached(xml(200, messages_document(shown))))
+    let bytes = messages.iter().map(|message| message.text.len()).sum();
+    let document = move || {
+        messages_document(messages.iter().map(|message| Shown {
+            id: &message.message_id,
+            inserted_at: message.inserted_at,
+            expires_at: message.expires_at,
+            holder: Some((&message.pop_receipt, message.visible_at)),
+            content: Some((message.dequeue_count, &message.text)),
+        }))
+    };
+    Ok(uncached(xml(200, written(bytes, document).await?)))
 }
 
 pub async fn peek_messages(request: Request) -> Result<Response<Body>> {
@@ -173,14 +188,17 @@ pub async fn peek_messages(request: Request) -> Result<Response<Body>> {
             cross(rest).await?
         }
     };
-    let shown = messages.iter().map(|message| Shown {
-        id: &message.message_id,
-        inserted_at: message.inserted_at,
-        expires_at: message.expires_at,
-        holder: None,
-        content: Some((message.dequeue_count, &message.text)),
-    });
-    Ok(uncached(xml(200, messages_document(shown))))
+    let bytes = messages.iter().map(|message| message.text.len()).sum();
+    let document = move || {
+        messages_document(messages.iter().map(|message| Shown {
+            id: &message.message_id,
+            inserted_at: message.inserted_at,
+            expires_at: message.expires_at,
+            holder: None,
+            content: Some((message.dequeue_count, &message.text)),
+        }))
+    };
+    Ok(uncached(xml(200, written(bytes, document).await?)))
 }
 
 pub async fn update_message(request: Request, body: RequestBody) -> Result<Response<Body>> {

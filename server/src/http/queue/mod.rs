@@ -64,6 +64,11 @@ impl Operation {
         }
     }
 
+    /// Whether the request must have a body, or say that it is empty. Update Message without a body keeps the text.
+    fn needs_body(self) -> bool {
+        self.takes_body() && self != Operation::UpdateMessage
+    }
+
     /// Whether the request may have a body. Source: the operations' "Request body" sections.
     fn takes_body(self) -> bool {
         matches!(
@@ -98,6 +103,9 @@ pub fn handle<'a>(
     }
     if context.secondary && operation.changes_state() {
         return Err(known::WRITE_ON_SECONDARY.into());
+    }
+    if operation.needs_body() {
+        body.check_length_is_declared(&context.headers)?;
     }
     let request = Request {
         app: app.clone(),

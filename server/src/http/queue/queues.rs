@@ -11,7 +11,7 @@ use crate::codec::policies::{self, SignedIdentifier};
 use crate::codec::xml::Writer;
 use axum::body::Body;
 use axum::http::Response;
-use lazurite_queue::{Creation, ListQueues, StoredPolicy};
+use lazurite_queue::{Creation, ListQueues, QueuePage, StoredPolicy};
 
 /// Most bytes of a `SignedIdentifiers` document: some ten times what five policies need.
 const POLICIES_BYTES_MAX: usize = 64 << 10;
@@ -25,34 +25,40 @@ pub async fn list_queues(request: Request) -> Result<Response<Body>> {
     );
     let with_metadata = includes_metadata(&include)?;
     let maxresults = request.context.integer("maxresults")?;
-    let base_url = request.context.base_url.clone();
-    let (wanted_prefix, wanted_marker) = (prefix.clone(), marker.clone());
-    let page = cross(move || {
+    // A page of thousands takes as long to write as to read: both happen off the threads that serve connections.
+    cross(move || {
         let wanted = ListQueues {
-            prefix: &wanted_prefix,
-            marker: &wanted_marker,
+            prefix: &prefix,
+            marker: &marker,
             maxresults,
         };
-        Ok(request.app.queues.list_queues(request.account(), wanted)?)
+        let page = request
+            .app
+            .queues
+            .list_queues(request.account(), wanted.clone())?;
+        let document = queues_document(&page, &request, &wanted, with_metadata);
+        Ok(xml(200, document))
     })
-    .await?;
+    .await
+}
+
+/// Source: List Queues, "Response body".
+fn queues_document(
+    page: &QueuePage,
+    request: &Request,
+    wanted: &ListQueues<'_>,
+    with_metadata: bool,
+) -> String {
+    let said = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let mut document = Writer::new();
     document.open_with(
         "EnumerationResults",
-        &[("ServiceEndpoint", &format!("{base_url}/"))],
+        &[("ServiceEndpoint", &format!("{}/", request.context.base_url))],
     );
-    document.optional(
-        "Prefix",
-        Some(prefix.as_str()).filter(|text| !text.is_empty()),
-    );
-    document.optional(
-        "Marker",
-        Some(marker.as_str()).filter(|text| !text.is_empty()),
-    );
-    document.optional(
-        "MaxResults",
-        maxresults.map(|number| number.to_string()).as_deref(),
-    );
+    document.optional("Prefix", said(wanted.prefix).as_deref());
+    document.optional("Marker", said(wanted.marker).as_deref());
+    let maxresults = wanted.maxresults.map(|number| number.to_string());
+    document.optional("MaxResults", maxresults.as_deref());
     document.open("Queues");
     for queue in &page.queues {
         document.open("Queue");
@@ -65,7 +71,7 @@ pub async fn list_queues(request: Request) -> Result<Response<Body>> {
     document.close("Queues");
     document.element("NextMarker", page.next_marker.as_deref().unwrap_or(""));
     document.close("EnumerationResults");
-    Ok(xml(200, document.finish()))
+    document.finish()
 }
 
 /// Source: List Queues, "URI parameters".

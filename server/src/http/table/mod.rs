@@ -116,6 +116,9 @@ pub fn handle<'a>(
         authorize(caller, context.service, &needs(&operation))?;
     }
     check_metrics(&operation, &table)?;
+    if operation.takes_body() && !matches!(operation, Operation::Nothing(_)) {
+        body.check_length_is_declared(&context.headers)?;
+    }
     let range = covered_rows(caller, &table, operation == Operation::Batch)?;
     check_content_type(&context, operation == Operation::Batch)?;
     let request = Request {

@@ -21,33 +21,24 @@ pub async fn query_tables(request: Request) -> Result<Response<Body>> {
         .map(|text| token::read(&text))
         .transpose()?;
     let (level, base_url) = (request.level, request.context.base_url.clone());
-    let account = request.account().to_owned();
-    let page = cross(move || {
+    cross(move || {
         let deadline = Instant::now() + super::entity::QUERY_TIME_MAX;
         let query = TableQuery {
             filter: filter.as_deref(),
             top,
             continuation: next.as_deref(),
         };
-        Ok(request
-            .app
-            .tables
-            .query_tables(request.account(), &query, &|| Instant::now() > deadline)?)
+        let (tables, account) = (&request.app.tables, request.account());
+        let page = tables.query_tables(account, &query, &|| Instant::now() > deadline)?;
+        let list = odata::table_list(level, &base_url, account, &page.tables);
+        let mut response = json(200, level, list);
+        if let Some(next) = page.next {
+            let next = token::write(&next);
+            put(&mut response, "x-ms-continuation-nexttablename", next);
+        }
+        Ok(response)
     })
-    .await?;
-    let mut response = json(
-        200,
-        level,
-        odata::table_list(level, &base_url, &account, &page.tables),
-    );
-    if let Some(next) = page.next {
-        put(
-            &mut response,
-            "x-ms-continuation-nexttablename",
-            token::write(&next),
-        );
-    }
-    Ok(response)
+    .await
 }
 
 pub async fn get_table(request: Request, name: String) -> Result<Response<Body>> {

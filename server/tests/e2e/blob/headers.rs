@@ -1,9 +1,10 @@
 //! Headers of blobs: which a writer may clear or get wrong, and which keep a browser from running what it is shown.
 
 use super::{put_blob, request, with_container};
-use crate::http::Response;
+use crate::http::{Connection, Response};
 use crate::rights::service_sas;
 use crate::server::{ACCOUNT, Server, Service};
+use std::time::{Duration, SystemTime};
 
 fn head(server: &Server, name: &str) -> Response {
     request("HEAD", &format!("/con/{name}")).send(server)
@@ -168,4 +169,35 @@ fn a_website_runs_its_scripts() {
     let shown = shown.unsigned().header("Host", &host).send(&server);
     shown.is(200).has_header("Content-Type", "text/html");
     assert_eq!(shown.header("Content-Security-Policy"), None);
+}
+
+/// Last-Modified tells the order of commits, to the second: a write whose body came slowly is later than one that overtook it.
+#[test]
+fn a_slow_write_is_as_late_as_its_commit() {
+    let server = with_container();
+    let slow = put_blob("b", "slow").header("Expect", "100-continue");
+    let slow = slow.bytes();
+    let begin = slow.len() - "slow".len();
+    let mut connection = Connection::open(&server, Service::Blob).unwrap();
+    let begun = connection.send_bytes(&slow[..begin], "PUT").unwrap();
+    begun.is(100);
+    std::thread::sleep(Duration::from_millis(1100));
+    let quick = put_blob("b", "quick").send(&server);
+    let seen = time_of(quick.is(201));
+    // Last-Modified has no fractions of a second.
+    std::thread::sleep(Duration::from_millis(1100));
+    let written = connection.send_bytes(&slow[begin..], "PUT").unwrap();
+    assert!(time_of(written.is(201)) > seen);
+    assert!(time_of(&head(&server, "b")) > seen);
+    // Who has seen the quick one learns that it was overwritten, and does not overwrite what came since.
+    let seen = httpdate::fmt_http_date(seen);
+    let read = request("GET", "/con/b").header("If-Modified-Since", &seen);
+    assert_eq!(read.send(&server).is(200).text(), "slow");
+    let lost = put_blob("b", "lost").header("If-Unmodified-Since", &seen);
+    lost.send(&server).is(412);
+}
+
+fn time_of(response: &Response) -> SystemTime {
+    let text = response.header("Last-Modified").unwrap();
+    httpdate::parse_http_date(text).unwrap()
 }

@@ -8,6 +8,7 @@ mod errors;
 mod foreign;
 mod framing;
 mod headers;
+mod keys;
 mod lists;
 mod query;
 mod scopes;
@@ -561,6 +562,9 @@ fn requests_that_mean_nothing() {
     }
     for target in [
         "/?comp=list&marker=nonsense",
+        "/?comp=list&include=nonsense",
+        "/?comp=list&include=metadata,nonsense",
+        "/con?restype=container&comp=list&include=metadata,nonsense",
         "/con?restype=container&comp=list&marker=nonsense",
         "/con/b?comp=blocklist&blocklisttype=nonsense",
         "/con/b?comp=nonsense",
@@ -587,6 +591,48 @@ fn requests_that_mean_nothing() {
     let missing = "A query parameter that's mandatory for this request is not specified.";
     let block = request("PUT", "/con/b?comp=block").body("x").send(&server);
     block.is_error(400, "MissingRequiredQueryParameter", missing);
+}
+
+/// A resource type that does not fit the path, or a verb that does not fit the resource, must not lead to another operation.
+#[test]
+fn an_operation_on_the_account_is_not_mistaken_for_one_on_a_blob() {
+    let server = with_container();
+    put_blob("b", "kept").send(&server).is(201);
+    let verb = "The resource doesn't support the specified HTTP verb.";
+    for path in ["/", "/con", "/con/b"] {
+        let target = format!("{path}?restype=account&comp=properties");
+        for method in ["DELETE", "PUT", "POST"] {
+            let refused = request(method, &target).send(&server);
+            refused.is_error(405, "UnsupportedHttpVerb", verb);
+        }
+        for method in ["GET", "HEAD"] {
+            let answer = request(method, &target).send(&server);
+            answer.is(200).has_header("x-ms-account-kind", "StorageV2");
+        }
+    }
+    let of_container = |method: &str, path: &str| {
+        let request = request(method, &format!("{path}?restype=container"));
+        request.header("x-ms-blob-type", "BlockBlob").send(&server)
+    };
+    for (method, path) in [
+        ("GET", "/con/b"),
+        ("PUT", "/con/b"),
+        ("PUT", "/con/new"),
+        ("DELETE", "/con/b"),
+    ] {
+        let refused = of_container(method, path);
+        refused.is_error(400, "InvalidQueryParameterValue", INVALID_PARAMETER);
+    }
+    let kept = request("GET", "/con/b").send(&server);
+    assert_eq!(kept.is(200).text(), "kept");
+    request("HEAD", "/con/new").send(&server).is(404);
+    let website = |method: &str, restype: &str| {
+        request(method, &format!("/$web?restype={restype}")).send(&server)
+    };
+    website("PUT", "container").is(201);
+    let refused = website("DELETE", "service");
+    refused.is_error(400, "InvalidQueryParameterValue", INVALID_PARAMETER);
+    website("HEAD", "container").is(200);
 }
 
 /// Features that are not built: each is refused by a name that people know it by, and changes nothing.

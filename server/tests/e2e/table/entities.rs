@@ -321,6 +321,38 @@ fn truth_is_read_in_any_case() {
 }
 
 #[test]
+fn a_body_that_is_needed_has_a_length() {
+    let server = with_table();
+    let policies = "<SignedIdentifiers><SignedIdentifier><Id>kept</Id><AccessPolicy>\
+         <Permission>r</Permission></AccessPolicy></SignedIdentifier></SignedIdentifiers>";
+    let acl = |method: &str| request(method, "/T1x?comp=acl");
+    acl("PUT").body(policies).send(&server).is(204);
+    let entity = "/T1x(PartitionKey='p',RowKey='r')";
+    for (method, target) in [
+        ("PUT", "/T1x?comp=acl"),
+        ("PUT", "/?restype=service&comp=properties"),
+        ("POST", "/Tables"),
+        ("POST", "/T1x"),
+        ("PUT", entity),
+        ("PATCH", entity),
+        ("MERGE", entity),
+        ("POST", "/$batch"),
+    ] {
+        let refused = request(method, target).without("Content-Length");
+        let refused = refused.send(&server);
+        let message = "The Content-Length header was not specified.";
+        refused.is_error(411, "MissingContentLengthHeader", message);
+    }
+    acl("GET").send(&server).is(200).has_element("Id", "kept");
+    acl("PUT").send(&server).is(204);
+    assert_eq!(acl("GET").send(&server).element("Id"), None);
+    // What needs no body needs no length of one.
+    insert(&server, &json!({ "PartitionKey": "p", "RowKey": "r" })).is(201);
+    let deleted = request("DELETE", entity).header("If-Match", "*");
+    deleted.without("Content-Length").send(&server).is(204);
+}
+
+#[test]
 fn a_body_where_none_belongs_is_refused() {
     let server = with_table();
     let entity = "/T1x(PartitionKey='p',RowKey='r')";

@@ -1,0 +1,47 @@
+//! Options of the sockets of this server: those of its clients, and those to servers that copies are fetched from.
+
+use socket2::{SockRef, TcpKeepalive};
+use std::time::Duration;
+use tokio::net::TcpStream;
+
+/// How long a connection is silent before its other end is probed.
+pub const PROBED_AFTER: Duration = Duration::from_secs(60);
+/// How long an answer to a probe is waited for.
+pub const PROBE_INTERVAL: Duration = Duration::from_secs(15);
+/// How many probes in a row go unanswered before the connection is closed.
+pub const PROBES_MAX: u32 = 4;
+
+/// Sends what is written at once, and probes a client that is silent: one whose machine is gone, or whose network has forgotten
+/// the connection, is noticed after two minutes. A failure is no reason to refuse the client.
+pub fn prepare(socket: &TcpStream) {
+    let probes = TcpKeepalive::new()
+        .with_time(PROBED_AFTER)
+        .with_interval(PROBE_INTERVAL)
+        .with_retries(PROBES_MAX);
+    let set = socket
+        .set_nodelay(true)
+        .and_then(|()| SockRef::from(socket).set_tcp_keepalive(&probes));
+    if let Err(error) = set {
+        tracing::debug!(%error, "cannot set the options of a socket");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::TcpListener;
+
+    #[tokio::test]
+    async fn a_prepared_socket_probes_its_silent_client() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap());
+        let (_client, accepted) = tokio::join!(client, listener.accept());
+        let (socket, _) = accepted.unwrap();
+        prepare(&socket);
+        let options = SockRef::from(&socket);
+        assert!(options.keepalive().unwrap() && socket.nodelay().unwrap());
+        assert_eq!(options.tcp_keepalive_time().unwrap(), PROBED_AFTER);
+        assert_eq!(options.tcp_keepalive_interval().unwrap(), PROBE_INTERVAL);
+        assert_eq!(options.tcp_keepalive_retries().unwrap(), PROBES_MAX);
+    }
+}
