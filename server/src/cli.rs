@@ -203,6 +203,16 @@ pub struct Cli {
     )]
     pub allowed_hosts: Vec<String>,
 
+    /// Let web pages of this origin use all services, as a CORS rule behind those that are set (repeatable): http://localhost:3000, or
+    /// * for pages of any origin
+    #[arg(
+        long,
+        value_name = "ORIGIN",
+        value_delimiter = ',',
+        help_heading = "Network"
+    )]
+    pub cors: Vec<String>,
+
     /// Most connections at a time (default: three quarters of the open files that the system allows, 65536 at most)
     #[arg(long = "max-connections", value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Network")]
     pub connections_max: Option<u32>,

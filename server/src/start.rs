@@ -406,7 +406,7 @@ impl App {
         let cut_off = blobs.fail_interrupted_copies(COPY_CUT_OFF);
         cut_off.map_err(|error| error.to_string())?;
         keep_account_policies(cli, &accounts, &blobs).map_err(|error| error.to_string())?;
-        let properties = PropertiesStore::read(&accounts, &blobs, &queues, &tables)?;
+        let properties = PropertiesStore::read(&accounts, &blobs, &queues, &tables, &cli.cors)?;
         let fetcher = match cli.copy_hosts.is_empty() {
             false => Some(Arc::new(Fetcher::new(&cli.copy_hosts)?)),
             true => None,

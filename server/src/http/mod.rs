@@ -180,7 +180,12 @@ async fn answer(
     }
     echoed.onto(&mut response, &arrival.request_id, learned.version.as_ref());
     if let Some(properties) = learned.properties {
-        properties::cors::put_headers(&properties.cors, origin.as_deref(), &method, &mut response);
+        properties::cors::put_headers(
+            &properties.cors_rules(),
+            origin.as_deref(),
+            &method,
+            &mut response,
+        );
     }
     let names = headers::take_metadata_names(&mut response);
     notes.set_response_names(&arrival.request_id, names);
@@ -244,10 +249,10 @@ async fn respond(
     context.assume_version(properties.default_service_version.as_ref());
     learned.version = Some(context.version.clone());
     if context.method == Method::OPTIONS {
-        return properties::cors::preflight(&properties.cors, &context);
+        return properties::cors::preflight(&properties.cors_rules(), &context);
     }
     learned.properties = Some(properties.clone());
-    let is_covered = properties::cors::allows(&properties.cors, &context);
+    let is_covered = properties::cors::allows(&properties.cors_rules(), &context);
     if changes_state(&context) && !is_covered {
         browser::check_origin(&context.headers, &host)?;
     }

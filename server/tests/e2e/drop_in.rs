@@ -351,50 +351,89 @@ fn health_checks_of_containers_pass() {
     );
 }
 
+/// Host names, what stands before the resource in the path, and whether that leads to the account.
+const URLS: &[(&str, &str, bool)] = &[
+    // Names of compose services, clusters, containers, machines and addresses: the account stands in the path.
+    ("azurite", "/devstoreaccount1", true),
+    ("azurite:10000", "/devstoreaccount1-secondary", true),
+    ("storage.internal:10000", "/devstoreaccount1", true),
+    (
+        "azurite.default.svc.cluster.local",
+        "/devstoreaccount1",
+        true,
+    ),
+    (
+        "azurite.default.svc.cluster.local:10000",
+        "/devstoreaccount1-secondary",
+        true,
+    ),
+    ("host.docker.internal:1", "/devstoreaccount1", true),
+    ("host.docker.internal", "/devstoreaccount1-secondary", true),
+    ("172.17.0.2", "/devstoreaccount1", true),
+    ("127.0.0.1:10000", "/devstoreaccount1-secondary", true),
+    ("[::1]:10000", "/devstoreaccount1", true),
+    ("[fe80::1]", "/devstoreaccount1-secondary", true),
+    ("localhost:10000", "/devstoreaccount1", true),
+    ("lazurite.localhost", "/devstoreaccount1", true),
+    // The account is the first label.
+    ("devstoreaccount1.blob.localhost:10000", "", true),
+    ("devstoreaccount1.queue.localhost:10001", "", true),
+    ("devstoreaccount1.table.localhost", "", true),
+    ("devstoreaccount1.localhost", "", true),
+    ("DevStoreAccount1.Blob.Localhost", "", true),
+    ("devstoreaccount1-secondary.blob.localhost", "", true),
+    ("devstoreaccount1.blob.azure:10000", "", true),
+    ("devstoreaccount1.storage.svc.cluster.local", "", true),
+    ("devstoreaccount1.host.docker.internal", "", true),
+    // Neither.
+    ("azurite", "", false),
+    ("azurite.default.svc.cluster.local", "", false),
+    ("127.0.0.1:10000", "", false),
+    ("[::1]:10000", "/someone", false),
+    ("devstoreaccount1", "", false),
+    ("someone.blob.localhost", "", false),
+    ("host.docker.internal", "/someone-secondary", false),
+];
+
 #[test]
 fn any_host_name_leads_to_the_account_but_for_browsers() {
     let server = Server::fresh();
-    for host in [
-        "azurite",
-        "storage.internal:10000",
-        "azurite.default.svc.cluster.local",
-        "host.docker.internal:1",
-        "172.17.0.2",
-        "[::1]:10000",
+    for &(host, prefix, is_found) in URLS {
+        for service in Service::ALL {
+            let resource = if service == Service::Table {
+                "/Tables"
+            } else {
+                "/?comp=list"
+            };
+            let list = Request::exactly(service, "GET", &format!("{prefix}{resource}"));
+            let list = list.without("Host").header("Host", host);
+            let (signed, unsigned) = (list.send(&server), list.unsigned().send(&server));
+            if is_found {
+                signed.is(200);
+                unsigned.is(403);
+            } else {
+                let message = signed.is(400).message();
+                let names_all = message.contains("accounts here: devstoreaccount1");
+                assert!(names_all, "{host} {prefix}: {message}");
+                unsigned.is(400);
+            }
+        }
+    }
+    for name in [
+        "evil.example",
+        "devstoreaccount1.evil.example",
+        "azurite.svc.cluster.local",
     ] {
-        let list = Request::exactly(Service::Blob, "GET", "/devstoreaccount1?comp=list")
+        let rebound = Request::exactly(Service::Blob, "GET", "/devstoreaccount1?comp=list")
             .without("Host")
-            .header("Host", host)
-            .unsigned();
+            .header("Host", name)
+            .header("Accept-Language", "en");
         assert_eq!(
-            list.send(&server).is(403).code(),
-            "AuthenticationFailed",
-            "{host}"
+            rebound.send(&server).is(403).code(),
+            "AuthorizationFailure",
+            "{name}"
         );
     }
-    for host in [
-        "devstoreaccount1.blob.azure:10000",
-        "devstoreaccount1.blob.localhost",
-        "devstoreaccount1-secondary.blob.localhost",
-    ] {
-        let list = Request::exactly(Service::Blob, "GET", "/?comp=list")
-            .without("Host")
-            .header("Host", host)
-            .unsigned();
-        assert_eq!(
-            list.send(&server).is(403).code(),
-            "AuthenticationFailed",
-            "{host}"
-        );
-    }
-    let rebound = Request::exactly(Service::Blob, "GET", "/devstoreaccount1?comp=list")
-        .without("Host")
-        .header("Host", "evil.example")
-        .header("Accept-Language", "en");
-    assert_eq!(
-        rebound.unsigned().send(&server).is(403).code(),
-        "AuthorizationFailure"
-    );
 }
 
 #[test]
