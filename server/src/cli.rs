@@ -312,8 +312,13 @@ pub struct Cli {
     )]
     pub pwd_file: Option<PathBuf>,
 
-    /// Do not start without a certificate, so that nothing is ever served in clear
-    #[arg(long = "https-only", requires = "cert", help_heading = "HTTPS")]
+    /// Serve HTTPS beside HTTP, on the same ports, with a certificate for localhost and other names of this machine. A certificate
+    /// authority is made for it once, in the user's configuration directory; how to trust it is printed at start
+    #[arg(long, conflicts_with_all = ["cert", "client_ca"], help_heading = "HTTPS")]
+    pub https: bool,
+
+    /// Do not start without a certificate (--cert or --https), so that nothing is ever served in clear
+    #[arg(long = "https-only", help_heading = "HTTPS")]
     pub https_only: bool,
 
     /// Oldest version of TLS that is spoken
@@ -379,12 +384,25 @@ impl Cli {
         if self.cert.is_none() && protected {
             return Err("--key and --pwd belong to a certificate: name it with --cert".to_owned());
         }
+        if self.https_only && self.cert.is_none() && !self.https {
+            return Err("--https-only needs a certificate: --cert, or --https".to_owned());
+        }
         Ok(())
     }
 
     /// What addresses of the services start with.
     pub fn scheme(&self) -> &'static str {
-        if self.cert.is_some() { "https" } else { "http" }
+        if self.cert.is_some() || self.https {
+            "https"
+        } else {
+            "http"
+        }
+    }
+
+    /// Whether bearer tokens are taken: if a flag says so, and with `--https` where they open no more than the key that everybody knows.
+    pub fn takes_tokens(&self, accounts: &Accounts) -> bool {
+        let all_known = || accounts.names().all(|name| accounts.is_well_known(name));
+        self.oauth.is_some() || self.https && all_known()
     }
 
     pub fn durability(&self) -> Durability {

@@ -22,6 +22,7 @@ mod data_directory;
 mod embedded;
 mod http;
 mod limits;
+mod local_ca;
 mod log;
 mod output;
 mod port_holder;

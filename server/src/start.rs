@@ -13,7 +13,7 @@ use crate::http::properties::PropertiesStore;
 use crate::http::{App, Carriers, Connections, Endpoint, Fetcher, Switches, cross, serve};
 use crate::output::{LineWriter, Output};
 use crate::program::Program;
-use crate::tls::Tls;
+use crate::tls::{Opening, Tls};
 use crate::{data_directory, limits, log, port_holder, private_files};
 use lazurite_blob::{AccountPolicy, BlobService};
 use lazurite_engine::fs::MemoryFs;
@@ -59,8 +59,8 @@ pub fn run(mut cli: Cli, program: &Program) -> Result<(), String> {
     settle_location(&mut cli);
     note_database();
     let cli = &cli;
-    let tls = Tls::new(cli)?;
     let accounts = cli.accounts()?;
+    let tls = Tls::new(cli, &accounts)?;
     let cannot_start = |error| format!("cannot start its threads: {error}");
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -110,7 +110,7 @@ fn note_database() {
 pub fn run_embedded(cli: &Cli, guest: Guest) -> Result<(), String> {
     cli.check()?;
     let accounts = cli.accounts()?;
-    let tls = Tls::new(cli)?;
+    let tls = Tls::new(cli, &accounts)?;
     let cannot_start = |error| format!("cannot start its threads: {error}");
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -174,7 +174,8 @@ async fn serve_until_stopped(
     let mut control = match host {
         Host::Program(program) => {
             let signals = Signals::watch(cli.until_stdin_ends)?;
-            announce::ready(cli, program, &app.accounts, &addresses, out)?;
+            let authority = tls.as_ref().and_then(Tls::authority);
+            announce::ready(cli, program, &app.accounts, &addresses, authority, out)?;
             Control::Signals(signals)
         }
         Host::Process(guest) => {
@@ -197,7 +198,7 @@ async fn serve_until_stopped(
             service,
             listener,
             keep_alive,
-            tls: tls.as_ref().map(|tls| tls.acceptor.clone()),
+            opening: tls.as_ref().map_or(Opening::Plain, Tls::opening),
         };
         serving.spawn(serve(
             app.clone(),
@@ -406,6 +407,7 @@ impl App {
         let cut_off = blobs.fail_interrupted_copies(COPY_CUT_OFF);
         cut_off.map_err(|error| error.to_string())?;
         keep_account_policies(cli, &accounts, &blobs).map_err(|error| error.to_string())?;
+        let takes_tokens = cli.takes_tokens(&accounts);
         let properties = PropertiesStore::read(&accounts, &blobs, &queues, &tables, &cli.cors)?;
         let fetcher = match cli.copy_hosts.is_empty() {
             false => Some(Arc::new(Fetcher::new(&cli.copy_hosts)?)),
@@ -419,7 +421,7 @@ impl App {
             tables,
             properties,
             durability,
-            takes_tokens: cli.oauth.is_some(),
+            takes_tokens,
             loose: cli.loose,
             allowed_hosts: cli.allowed_hosts.clone(),
             access_log,

@@ -16,6 +16,7 @@ mod head_case;
 pub mod headers;
 #[cfg(debug_assertions)]
 mod held_thread;
+pub mod identity;
 mod listener;
 mod lookout;
 pub mod properties;
@@ -242,6 +243,9 @@ async fn respond(
     }
     if parts.uri.path() == "/_lazurite/health" {
         return Ok(health(app));
+    }
+    if identity::is_asked(app, arrival, &parts, &host) {
+        return Box::pin(identity::answer(arrival, &parts, &host, body)).await;
     }
     let mut context = Context::take(arrival, &app.accounts, parts, &host)?;
     context.metadata_names = raw.metadata_names;

@@ -174,7 +174,10 @@ impl Launch {
             printed: Vec::new(),
             scratch,
             location: None,
-            secure: self.arguments.iter().any(|argument| argument == "--cert"),
+            secure: self
+                .arguments
+                .iter()
+                .any(|argument| argument == "--cert" || argument == "--https"),
         };
         while server
             .printed
