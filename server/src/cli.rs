@@ -265,8 +265,8 @@ pub struct Cli {
     #[arg(short, long, help_heading = "Logs")]
     pub silent: bool,
 
-    /// If a Lazurite serves this directory on these ports already, say so and end with status 0. It runs as long as it would have
-    /// without. Under the name azurite this needs no flag
+    /// If a Lazurite serves this directory on these ports already, say so and end with status 0. Told to stop, that one serves on until
+    /// the program that started this one has ended too. Under the name azurite this needs no flag
     #[arg(long, help_heading = "Network")]
     pub attach: bool,
 

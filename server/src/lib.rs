@@ -21,6 +21,7 @@ mod commands;
 mod data_directory;
 mod embedded;
 mod http;
+mod leases;
 mod limits;
 mod local_ca;
 mod log;

@@ -4,6 +4,7 @@ use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Error, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::SystemTime;
 use tempfile::NamedTempFile;
 
 /// Opens a file to append to it; one that is not there is made with mode 0600, directories on its way with mode 0700. A link is followed only if it is ours or the system's, as
@@ -79,6 +80,11 @@ pub fn lock_holder(directory: &Path) -> Option<u32> {
         .trim()
         .parse()
         .ok()
+}
+
+/// Since when the process of [`lock_holder`] has it open.
+pub fn locked_since(directory: &Path) -> Option<SystemTime> {
+    directory.join("LOCK").metadata().ok()?.modified().ok()
 }
 
 /// Ours or the system's. Whoever is the system itself may use anybody's, as with directories that are mounted into a container.

@@ -4,10 +4,12 @@
 //! numbers by 0, and the first part of absolute paths by a scratch directory. A line without ports takes free ones from the
 //! environment. Lines of containers run with the environment that the image sets.
 
+use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use p12_keystore::{Certificate, KeyStore, KeyStoreEntry, PrivateKeyChain};
 use tempfile::TempDir;
@@ -674,7 +676,7 @@ fn a_second_start_ends_well_beside_a_server_of_the_same_directory() {
             "{printed}"
         );
         assert!(
-            said.contains("already running") && said.contains(&pid),
+            said.contains("already running") && said.contains(&pid) && said.contains(" since 20"),
             "{said}"
         );
     }
@@ -691,6 +693,60 @@ fn a_second_start_ends_well_beside_a_server_of_the_same_directory() {
         "{said}"
     );
     use_service(&first, Service::Blob);
+}
+
+#[test]
+fn a_server_stays_up_until_the_last_who_attached_has_gone() {
+    let scratch = scratch();
+    let start = || launch("azurite -l /data --silent", scratch.path()).start();
+    let attach = |server: &Server| {
+        let ports = server.ports;
+        let mut other = Command::new("sh")
+            .args(["-c", "\"$@\" 2>&1 && echo attached && read end", "sh"])
+            .arg(bin(scratch.path()).join("azurite"))
+            .arg("-l")
+            .arg(scratch.path().join("data"))
+            .args(["--blobPort", &ports.blob.to_string()])
+            .args(["--queuePort", &ports.queue.to_string()])
+            .args(["--tablePort", &ports.table.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(other.stdout.take().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap() == "attached"));
+        other
+    };
+    let terminate = |server: &Server| {
+        let pid = server.pid().to_string();
+        let sent = Command::new("kill").args(["-TERM", &pid]).status();
+        assert!(sent.unwrap().success());
+    };
+    let served_on = |server: &Server| {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !server.log().contains("serves on for sh (process ") {
+            assert!(Instant::now() < deadline, "{}", server.log());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        use_service(server, Service::Table);
+    };
+    let server = start();
+    let mut other = attach(&server);
+    terminate(&server);
+    served_on(&server);
+    drop(other.stdin.take());
+    other.wait().unwrap();
+    assert_eq!(server.ends().code(), Some(0));
+
+    // A second signal ends it at once; and the next server knows nothing of who attached to this one.
+    let server = start();
+    let mut other = attach(&server);
+    terminate(&server);
+    served_on(&server);
+    assert_eq!(server.signal("TERM").0.code(), Some(0));
+    assert_eq!(start().signal("TERM").0.code(), Some(0));
+    drop(other.stdin.take());
+    other.wait().unwrap();
 }
 
 #[test]

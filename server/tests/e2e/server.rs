@@ -369,6 +369,12 @@ impl Server {
         )
     }
 
+    /// Waits for the exit.
+    pub(crate) fn ends(mut self) -> ExitStatus {
+        while self.read_line() {}
+        self.child.wait().unwrap()
+    }
+
     /// Closes standard input and waits for the exit: every line standard output ever held.
     pub(crate) fn end_stdin(mut self) -> Vec<String> {
         drop(self.child.stdin.take());
