@@ -4,11 +4,13 @@
 use crate::accounts::{Accounts, DEVELOPMENT_KEY};
 use crate::cli::Cli;
 use crate::http::context::ServiceKind;
+use crate::http::identity;
 use crate::output::LineWriter;
 use crate::private_files;
 use crate::program::Program;
 use lazurite_engine::Durability;
 use std::net::IpAddr;
+use std::path::Path;
 use tokio::net::TcpListener;
 
 /// A service and where it listens.
@@ -81,6 +83,7 @@ pub fn ready(
     program: &Program,
     accounts: &Accounts,
     addresses: &[Address],
+    authority: Option<&Path>,
     out: &LineWriter,
 ) -> Result<(), String> {
     if let Some(path) = &cli.port_file {
@@ -102,7 +105,7 @@ pub fn ready(
             ));
         }
     }
-    eprintln!("{}", banner(cli, accounts, addresses));
+    eprintln!("{}", banner(cli, accounts, addresses, authority));
     Ok(())
 }
 
@@ -123,7 +126,12 @@ pub fn closing(services: &[ServiceKind], what: &str, out: &LineWriter) {
     }
 }
 
-fn banner(cli: &Cli, accounts: &Accounts, addresses: &[Address]) -> String {
+fn banner(
+    cli: &Cli,
+    accounts: &Accounts,
+    addresses: &[Address],
+    authority: Option<&Path>,
+) -> String {
     let (name, key) = accounts.first();
     // What is printed ends up in logs that others read. The well-known key is no secret.
     let key = if key == DEVELOPMENT_KEY {
@@ -144,21 +152,53 @@ fn banner(cli: &Cli, accounts: &Accounts, addresses: &[Address]) -> String {
         format!("{} (durability: {durability})", cli.location.display())
     };
     let tokens = match (
-        &cli.oauth,
+        cli.takes_tokens(accounts),
         addresses.iter().all(|address| is_loopback(address.ip)),
     ) {
-        (None, _) => "",
-        (Some(_), true) => {
-            "\nBearer tokens are taken without a check of their signature (--oauth basic): any program on this machine can write one.\n"
+        (false, _) => "",
+        (true, true) => {
+            "\nBearer tokens are taken without a check of their signature: any program on this machine can write one.\n"
         }
-        (Some(_), false) => {
-            "\nBearer tokens are taken without a check of their signature (--oauth basic): whoever reaches this machine can write one.\n"
+        (true, false) => {
+            "\nBearer tokens are taken without a check of their signature: whoever reaches this machine can write one.\n"
         }
+    };
+    let https = authority.map_or_else(String::new, trust);
+    let identity = match addresses.first() {
+        Some(address) if cli.takes_tokens(accounts) && cli.scheme() == "https" => {
+            identity(address.port)
+        }
+        _ => String::new(),
     };
     format!(
         "\nLazurite {} keeps its data in {place}.\n\nConnection string:\n  DefaultEndpointsProtocol={scheme};AccountName={name};\
-         AccountKey={key};{endpoints}\n{tokens}\nStop with Ctrl-C. `lazurite --help` tells the rest.\n",
+         AccountKey={key};{endpoints}\n{https}{tokens}{identity}\nStop with Ctrl-C. `lazurite --help` tells the rest.\n",
         env!("CARGO_PKG_VERSION")
+    )
+}
+
+/// How programs come to trust the certificate of one's own authority.
+fn trust(authority: &Path) -> String {
+    let path = authority.display();
+    format!(
+        "\nHTTP and HTTPS are served on the same ports. The certificate is signed by an authority of your own; programs trust it with\n  \
+         Node.js       NODE_EXTRA_CA_CERTS={path}\n  \
+         Python        REQUESTS_CA_BUNDLE={path} SSL_CERT_FILE={path}\n  \
+         Go, .NET      SSL_CERT_FILE={path}\n  \
+         Java          keytool -importcert -noprompt -alias lazurite -keystore TRUSTSTORE -file {path}\n  \
+         all programs  sudo cp {path} /usr/local/share/ca-certificates/lazurite.crt && sudo update-ca-certificates\n"
+    )
+}
+
+/// What makes `DefaultAzureCredential` ask here for its tokens: as an application with a secret, as a workload, or as a managed identity.
+fn identity(port: u16) -> String {
+    let tenant = identity::TENANT;
+    let path = identity::APP_SERVICE_PATH;
+    format!(
+        "\nDefaultAzureCredential works without Azure in this environment; one of the three will do:\n  \
+         AZURE_AUTHORITY_HOST=https://localhost:{port} AZURE_TENANT_ID={tenant} AZURE_CLIENT_ID=any AZURE_CLIENT_SECRET=any\n  \
+         AZURE_AUTHORITY_HOST=https://localhost:{port} AZURE_TENANT_ID={tenant} AZURE_CLIENT_ID=any AZURE_FEDERATED_TOKEN_FILE=FILE\n  \
+         IDENTITY_ENDPOINT=http://localhost:{port}{path} IDENTITY_HEADER=any\n"
     )
 }
 

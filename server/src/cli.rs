@@ -204,6 +204,16 @@ pub struct Cli {
     )]
     pub allowed_hosts: Vec<String>,
 
+    /// Let web pages of this origin use all services, as a CORS rule behind those that are set (repeatable): http://localhost:3000, or
+    /// * for pages of any origin
+    #[arg(
+        long,
+        value_name = "ORIGIN",
+        value_delimiter = ',',
+        help_heading = "Network"
+    )]
+    pub cors: Vec<String>,
+
     /// Most connections at a time (default: three quarters of the open files that the system allows, 65536 at most)
     #[arg(long = "max-connections", value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Network")]
     pub connections_max: Option<u32>,
@@ -256,8 +266,8 @@ pub struct Cli {
     #[arg(short, long, help_heading = "Logs")]
     pub silent: bool,
 
-    /// If a Lazurite serves this directory on these ports already, say so and end with status 0. It runs as long as it would have
-    /// without. Under the name azurite this needs no flag
+    /// If a Lazurite serves this directory on these ports already, say so and end with status 0. Told to stop, that one serves on until
+    /// the program that started this one has ended too. Under the name azurite this needs no flag
     #[arg(long, help_heading = "Network")]
     pub attach: bool,
 
@@ -303,8 +313,13 @@ pub struct Cli {
     )]
     pub pwd_file: Option<PathBuf>,
 
-    /// Do not start without a certificate, so that nothing is ever served in clear
-    #[arg(long = "https-only", requires = "cert", help_heading = "HTTPS")]
+    /// Serve HTTPS beside HTTP, on the same ports, with a certificate for localhost and other names of this machine. A certificate
+    /// authority is made for it once, in the user's configuration directory; how to trust it is printed at start
+    #[arg(long, conflicts_with_all = ["cert", "client_ca"], help_heading = "HTTPS")]
+    pub https: bool,
+
+    /// Do not start without a certificate (--cert or --https), so that nothing is ever served in clear
+    #[arg(long = "https-only", help_heading = "HTTPS")]
     pub https_only: bool,
 
     /// Oldest version of TLS that is spoken
@@ -377,12 +392,25 @@ impl Cli {
         if self.cert.is_none() && protected {
             return Err("--key and --pwd belong to a certificate: name it with --cert".to_owned());
         }
+        if self.https_only && self.cert.is_none() && !self.https {
+            return Err("--https-only needs a certificate: --cert, or --https".to_owned());
+        }
         Ok(())
     }
 
     /// What addresses of the services start with.
     pub fn scheme(&self) -> &'static str {
-        if self.cert.is_some() { "https" } else { "http" }
+        if self.cert.is_some() || self.https {
+            "https"
+        } else {
+            "http"
+        }
+    }
+
+    /// Whether bearer tokens are taken: if a flag says so, and with `--https` where they open no more than the key that everybody knows.
+    pub fn takes_tokens(&self, accounts: &Accounts) -> bool {
+        let all_known = || accounts.names().all(|name| accounts.is_well_known(name));
+        self.oauth.is_some() || self.https && all_known()
     }
 
     pub fn durability(&self) -> Durability {

@@ -57,7 +57,7 @@ fn holds(process: &Path, sockets: &[String]) -> bool {
 }
 
 /// The first word of the command line without its directories; the name that the kernel keeps is cut to 15 letters.
-fn name_of(process: &Path) -> String {
+pub fn name_of(process: &Path) -> String {
     let command = std::fs::read(process.join("cmdline")).unwrap_or_default();
     let first = command.split(|byte| *byte == 0).next().unwrap_or_default();
     let text = String::from_utf8_lossy(first);

@@ -5,6 +5,8 @@ use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Error, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::SystemTime;
+use tempfile::NamedTempFile;
 
 /// Opens a file to append to it; one that is not there is made with mode 0600, directories on its way with mode 0700. A link is followed
 /// only if it is ours or the system's, as `/dev/stderr` is.
@@ -36,6 +38,23 @@ pub fn append_to(path: &Path) -> io::Result<File> {
 
 /// Writes a file, mode 0600, whose readers see nothing or all of it.
 pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    let file = written_beside(path, text)?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// The same of a file that is not there yet, else `AlreadyExists`; directories on its way are made, mode 0700.
+pub fn create_whole(path: &Path, text: &str) -> io::Result<()> {
+    if let Some(parent) = path.parent() {
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(parent)?;
+    }
+    let file = written_beside(path, text)?;
+    file.persist_noclobber(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+fn written_beside(path: &Path, text: &str) -> io::Result<NamedTempFile> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -44,8 +63,7 @@ pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
         .prefix(".lazurite-")
         .tempfile_in(directory)?;
     file.write_all(text.as_bytes())?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
+    Ok(file)
 }
 
 /// Refuses a data directory of another user, who could put links there or read everything later. The error is a sentence.
@@ -68,6 +86,11 @@ pub fn lock_holder(directory: &Path) -> Option<u32> {
         .trim()
         .parse()
         .ok()
+}
+
+/// Since when the process of [`lock_holder`] has it open.
+pub fn locked_since(directory: &Path) -> Option<SystemTime> {
+    directory.join("LOCK").metadata().ok()?.modified().ok()
 }
 
 /// Ours or the system's. Whoever is the system itself may use anybody's, as with directories that are mounted into a container.

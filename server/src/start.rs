@@ -8,13 +8,14 @@ use crate::accounts::Accounts;
 use crate::analytics::Analytics;
 use crate::announce::{self, Address};
 use crate::cli::Cli;
+use crate::codec::date;
 use crate::http::context::{RequestIds, ServiceKind};
 use crate::http::properties::PropertiesStore;
 use crate::http::{App, Carriers, Connections, Endpoint, Fetcher, Switches, cross, serve};
 use crate::output::{LineWriter, Output};
 use crate::program::Program;
-use crate::tls::Tls;
-use crate::{data_directory, limits, log, port_holder, private_files};
+use crate::tls::{Opening, Tls};
+use crate::{data_directory, leases, limits, log, port_holder, private_files};
 use lazurite_blob::{AccountPolicy, BlobService};
 use lazurite_engine::fs::MemoryFs;
 use lazurite_engine::{
@@ -22,6 +23,7 @@ use lazurite_engine::{
 };
 use lazurite_queue::QueueService;
 use lazurite_table::TableService;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -47,6 +49,9 @@ const COPY_CUT_OFF: &str =
 /// How often what has expired is looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How often programs that attached are looked for while the server only runs for them.
+const LEASE_INTERVAL: Duration = Duration::from_millis(500);
+
 /// How long the threads that serve connections may take to end once their requests had their time.
 const THREADS_END_MAX: Duration = Duration::from_secs(1);
 
@@ -59,8 +64,8 @@ pub fn run(mut cli: Cli, program: &Program) -> Result<(), String> {
     settle_location(&mut cli);
     note_database();
     let cli = &cli;
-    let tls = Tls::new(cli)?;
     let accounts = cli.accounts()?;
+    let tls = Tls::new(cli, &accounts)?;
     let cannot_start = |error| format!("cannot start its threads: {error}");
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -110,7 +115,7 @@ fn note_database() {
 pub fn run_embedded(cli: &Cli, guest: Guest) -> Result<(), String> {
     cli.check()?;
     let accounts = cli.accounts()?;
-    let tls = Tls::new(cli)?;
+    let tls = Tls::new(cli, &accounts)?;
     let cannot_start = |error| format!("cannot start its threads: {error}");
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -175,7 +180,8 @@ async fn serve_until_stopped(
     let mut control = match host {
         Host::Program(program) => {
             let signals = Signals::watch(cli.until_stdin_ends)?;
-            announce::ready(cli, program, &app.accounts, &addresses, out)?;
+            let authority = tls.as_ref().and_then(Tls::authority);
+            announce::ready(cli, program, &app.accounts, &addresses, authority, out)?;
             Control::Signals(signals)
         }
         Host::Process(guest) => {
@@ -198,7 +204,7 @@ async fn serve_until_stopped(
             service,
             listener,
             keep_alive,
-            tls: tls.as_ref().map(|tls| tls.acceptor.clone()),
+            opening: tls.as_ref().map_or(Opening::Plain, Tls::opening),
         };
         serving.spawn(serve(
             app.clone(),
@@ -208,8 +214,17 @@ async fn serve_until_stopped(
         ));
     }
     let sweeper = tokio::spawn(sweep(app.clone()));
-    while let Asked::Reload = control.wait().await {
-        reload(cli, &app.accounts, &listening, tls.as_ref());
+    loop {
+        match control.wait().await {
+            Asked::Reload => reload(cli, &app.accounts, &listening, tls.as_ref()),
+            Asked::Stop => {
+                if let Control::Signals(signals) = &mut control {
+                    signals.outlast_leases(&cli.location).await;
+                }
+                break;
+            }
+            Asked::EndOfInput => break,
+        }
     }
     sweeper.abort();
     if let Control::Signals(mut signals) = control {
@@ -286,8 +301,12 @@ fn attach(
     let Some(running) = refusal.holder.as_ref().filter(is_running) else {
         return Err(refusal.sentence);
     };
+    let since = private_files::locked_since(&cli.location);
+    let since = since.map_or_else(String::new, |time| {
+        format!(" since {}", date::iso8601_seconds(time))
+    });
     let sentence = format!(
-        "already running: process {} serves {}",
+        "already running: process {} serves {}{since}",
         running.process_id,
         cli.location.display()
     );
@@ -309,6 +328,7 @@ fn attach(
         let (host, port) = cli.address(*service);
         announce::listening(cli.scheme(), *service, &format!("{host}:{port}"), out);
     }
+    leases::take(&cli.location);
     eprintln!("lazurite: {sentence}");
     Ok(())
 }
@@ -364,6 +384,7 @@ fn open_store(cli: &Cli) -> Result<Db, String> {
         .map_err(|error| format!("cannot open the store: {error}"))?;
     if !cli.in_memory {
         data_directory::hide_from_version_control(&cli.location);
+        leases::clear(&cli.location);
     }
     Ok(db)
 }
@@ -412,7 +433,8 @@ impl App {
             tracing::error!("a copy that was cut off is still pending: {failure}");
         }
         keep_account_policies(cli, &accounts, &blobs).map_err(|error| error.to_string())?;
-        let properties = PropertiesStore::read(&accounts, &blobs, &queues, &tables)?;
+        let takes_tokens = cli.takes_tokens(&accounts);
+        let properties = PropertiesStore::read(&accounts, &blobs, &queues, &tables, &cli.cors)?;
         let fetcher = match cli.copy_hosts.is_empty() {
             false => Some(Arc::new(Fetcher::new(&cli.copy_hosts)?)),
             true => None,
@@ -425,7 +447,7 @@ impl App {
             tables,
             properties,
             durability,
-            takes_tokens: cli.oauth.is_some(),
+            takes_tokens,
             loose: cli.loose,
             allowed_hosts: cli.allowed_hosts.clone(),
             access_log,
@@ -512,6 +534,8 @@ async fn sweep(app: Arc<App>) {
 /// What a signal asks for.
 enum Asked {
     Stop,
+    /// The program that started this one has ended, which must not be outlived.
+    EndOfInput,
     Reload,
 }
 
@@ -522,6 +546,13 @@ enum Control {
 }
 
 impl Control {
+    async fn waits_for_leases(&mut self, directory: &Path) -> bool {
+        if let Control::Signals(signals) = self {
+            signals.outlast_leases(directory).await;
+        }
+        false
+    }
+
     async fn wait(&mut self) -> Asked {
         match self {
             Control::Signals(signals) => signals.wait().await,
@@ -555,6 +586,31 @@ impl Signals {
         })
     }
 
+    /// Returns once no program that attached to the server is left, or at a second signal.
+    async fn outlast_leases(&mut self, directory: &Path) {
+        let mut is_said = false;
+        loop {
+            let holders = leases::holders(directory);
+            if holders.is_empty() {
+                return;
+            }
+            if !is_said {
+                let names = holders
+                    .iter()
+                    .map(|holder| format!("{} (process {})", holder.name, holder.process_id));
+                eprintln!(
+                    "lazurite: serves on for {}, which attached; a second signal stops it at once",
+                    names.collect::<Vec<_>>().join(", ")
+                );
+                is_said = true;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(LEASE_INTERVAL) => {}
+                Asked::Stop | Asked::EndOfInput = self.wait() => return,
+            }
+        }
+    }
+
     async fn wait(&mut self) -> Asked {
         let input_end = async {
             match &mut self.input_end {
@@ -563,7 +619,7 @@ impl Signals {
             }
         };
         tokio::select! {
-            () = input_end => Asked::Stop,
+            () = input_end => Asked::EndOfInput,
             _ = self.interrupt.recv() => Asked::Stop,
             _ = self.terminate.recv() => Asked::Stop,
             _ = self.hangup.recv() => Asked::Reload,

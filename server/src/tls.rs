@@ -1,9 +1,12 @@
-//! HTTPS: the certificate and key of the command line, from PEM files or a PFX file, for every listener.
+//! HTTPS: the certificate and key of every listener, from the PEM files or the PFX file of the command line, or from the user's own
+//! authority.
 
+use crate::accounts::Accounts;
 use crate::cli::{Cli, TlsVersion};
+use crate::local_ca::LocalCa;
 use crate::private_files;
 use p12_keystore::KeyStore;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
@@ -22,34 +25,91 @@ type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 /// What turns connections into encrypted ones, with a certificate that can be replaced.
 pub struct Tls {
-    pub acceptor: TlsAcceptor,
+    acceptor: TlsAcceptor,
     certificate: Arc<CurrentCertificate>,
+    origin: Origin,
+    /// Whether connections may also stay as they are.
+    plain_too: bool,
+}
+
+/// Where the certificate comes from.
+enum Origin {
+    /// The files of `--cert`.
+    Files(PathBuf),
+    /// The user's own authority (`--https`), and the names of the accounts.
+    Ca(Box<LocalCa>, Vec<String>),
+}
+
+impl Origin {
+    fn certified_key(&self, cli: &Cli) -> Result<Arc<CertifiedKey>, String> {
+        match self {
+            Origin::Files(cert) => certified(read_identity(cli, cert)?)
+                .map_err(|error| format!("--cert {}: {error}", cert.display())),
+            Origin::Ca(ca, accounts) => {
+                let mut names = cli.allowed_hosts.clone();
+                names.push(cli.host.clone());
+                certified(ca.issue(accounts, &names)?).map_err(|error| format!("--https: {error}"))
+            }
+        }
+    }
 }
 
 impl Tls {
-    /// `None` without `--cert`. The error is a sentence.
-    pub fn new(cli: &Cli) -> Result<Option<Tls>, String> {
-        let Some(cert) = &cli.cert else {
-            return Ok(None);
+    /// `None` without `--cert` and `--https`. The error is a sentence.
+    pub fn new(cli: &Cli, accounts: &Accounts) -> Result<Option<Tls>, String> {
+        let origin = match &cli.cert {
+            Some(cert) => Origin::Files(cert.clone()),
+            None if cli.https => {
+                let names = accounts.names().map(str::to_owned).collect();
+                Origin::Ca(Box::new(LocalCa::of_user()?), names)
+            }
+            None => return Ok(None),
         };
-        let certificate = Arc::new(CurrentCertificate(RwLock::new(certified_key(cli, cert)?)));
+        let certificate = RwLock::new(origin.certified_key(cli)?);
+        let certificate = Arc::new(CurrentCertificate(certificate));
         let config = config(cli, certificate.clone())?;
-        let acceptor = TlsAcceptor::from(Arc::new(config));
         Ok(Some(Tls {
-            acceptor,
+            acceptor: TlsAcceptor::from(Arc::new(config)),
             certificate,
+            origin,
+            plain_too: cli.https && !cli.https_only,
         }))
     }
 
-    /// Reads the files again, for connections from now on. The error is a sentence, and changes nothing.
-    pub fn reload(&self, cli: &Cli) -> Result<(), String> {
-        if let Some(cert) = &cli.cert {
-            let newer = certified_key(cli, cert)?;
-            let current = &self.certificate.0;
-            *current.write().unwrap_or_else(PoisonError::into_inner) = newer;
+    /// What connections begin with.
+    pub fn opening(&self) -> Opening {
+        let acceptor = self.acceptor.clone();
+        if self.plain_too {
+            Opening::Either(acceptor)
+        } else {
+            Opening::Encrypted(acceptor)
         }
+    }
+
+    /// The certificate that clients have to trust, of one's own authority.
+    pub fn authority(&self) -> Option<&Path> {
+        match &self.origin {
+            Origin::Files(_) => None,
+            Origin::Ca(ca, _) => Some(&ca.path),
+        }
+    }
+
+    /// Reads the files again, or makes a new certificate, for connections from now on. The error is a sentence, and changes nothing.
+    pub fn reload(&self, cli: &Cli) -> Result<(), String> {
+        let newer = self.origin.certified_key(cli)?;
+        let current = &self.certificate.0;
+        *current.write().unwrap_or_else(PoisonError::into_inner) = newer;
         Ok(())
     }
+}
+
+/// What a connection begins with.
+#[derive(Clone)]
+pub enum Opening {
+    Plain,
+    Encrypted(TlsAcceptor),
+    /// The first byte tells: of TLS it is that of a handshake record, which no request begins with.
+    Either(TlsAcceptor),
 }
 
 /// The certificate that connections get at present.
@@ -67,27 +127,30 @@ impl ResolvesServerCert for CurrentCertificate {
     }
 }
 
-fn certified_key(cli: &Cli, cert: &Path) -> Result<Arc<CertifiedKey>, String> {
+/// The files of `--cert`. The error is a sentence.
+fn read_identity(cli: &Cli, cert: &Path) -> Result<Identity, String> {
     let password = match (&cli.pwd, &cli.pwd_file) {
         (Some(password), _) => Some(password.clone()),
         (None, Some(path)) => Some(first_line(path)?),
         (None, None) => None,
     };
-    let (certificates, key) = match (&cli.key, password) {
+    match (&cli.key, password) {
         (Some(key), None) => {
             private_files::warn_if_readable(key);
-            from_pem(cert, key)?
+            from_pem(cert, key)
         }
-        (None, Some(password)) => from_pfx(cert, &password)?,
-        _ => return Err("--cert needs --key (PEM) or --pwd (PFX), and not both".to_owned()),
-    };
-    let certified = ring::default_provider()
+        (None, Some(password)) => from_pfx(cert, &password),
+        _ => Err("--cert needs --key (PEM) or --pwd (PFX), and not both".to_owned()),
+    }
+}
+
+fn certified((certificates, key): Identity) -> Result<Arc<CertifiedKey>, Error> {
+    let key = ring::default_provider()
         .key_provider
-        .load_private_key(key)
-        .map(|key| CertifiedKey::new(certificates, key));
-    let checked = certified.and_then(|certified| check_key(&certified).map(|()| certified));
-    let checked = checked.map_err(|error| format!("--cert {}: {error}", cert.display()))?;
-    Ok(Arc::new(checked))
+        .load_private_key(key)?;
+    let certified = CertifiedKey::new(certificates, key);
+    check_key(&certified)?;
+    Ok(Arc::new(certified))
 }
 
 fn first_line(path: &Path) -> Result<String, String> {
@@ -245,7 +308,8 @@ mod tests {
             let path = files.path().join(value).into_os_string();
             words.extend([(*flag).into(), if file { path } else { (*value).into() }]);
         }
-        Tls::new(&Cli::try_parse_from(words).unwrap()).map(|tls| tls.is_some())
+        let cli = Cli::try_parse_from(words).unwrap();
+        Tls::new(&cli, &Accounts::development()).map(|tls| tls.is_some())
     }
 
     #[test]
@@ -349,7 +413,7 @@ mod tests {
         let (cert, key) = (path("certificate.pem"), path("key.pem"));
         let words = ["lazurite", "--cert", &cert, "--key", &key];
         let cli = Cli::try_parse_from(words.iter().chain(more)).unwrap();
-        let tls = Tls::new(&cli).unwrap().unwrap();
+        let tls = Tls::new(&cli, &Accounts::development()).unwrap().unwrap();
         (cli, tls)
     }
 

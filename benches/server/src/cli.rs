@@ -69,10 +69,10 @@ pub(crate) enum Command {
 
 const SERVICES_EXAMPLES: &str = "\
 Examples:
-  lazurite-bench services --spawn target/release/lazurite --runs 3
-  lazurite-bench services --spawn target/release/lazurite --only table-insert,queue-put --scale 0.25
-  lazurite-bench services --spawn target/release/lazurite --service blob --peers lazurite,minimal-handler
-  lazurite-bench services --spawn target/release/lazurite --only table-deep,queue-deep --scale 0.1";
+  lazurite-bench services --spawn target/dist/lazurite --runs 3
+  lazurite-bench services --spawn target/dist/lazurite --only table-insert,queue-put --scale 0.25
+  lazurite-bench services --spawn target/dist/lazurite --service blob --peers lazurite,minimal-handler
+  lazurite-bench services --spawn target/dist/lazurite --only table-deep,queue-deep --scale 0.1";
 
 #[cfg(test)]
 mod tests {

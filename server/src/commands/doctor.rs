@@ -1,11 +1,15 @@
 //! `lazurite doctor`: which of the known mistakes keeps a client from a connection string's services.
 //!
-//! It asks as a client would: name, port, scheme, account, key, clock. Each finding is one line: what was found, why, what to do.
+//! It asks as a client would: name, port, scheme, certificate, account, key or SAS, clock. Each finding is one line: what was found, why,
+//! what to do.
+
+mod certificate;
 
 use crate::accounts::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use crate::codec::date;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use certificate::{Handshake, Stream};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::collections::BTreeMap;
@@ -51,7 +55,7 @@ pub fn run(text: Option<&str>) -> Result<ExitCode, String> {
         println!("{finding}");
     }
     if findings.is_empty() {
-        println!("nothing found: all services answer, and take the account and its key");
+        println!("nothing found: all services answer, and take the account and its credentials");
         return Ok(ExitCode::SUCCESS);
     }
     Ok(ExitCode::FAILURE)
@@ -61,9 +65,17 @@ pub fn run(text: Option<&str>) -> Result<ExitCode, String> {
 #[derive(Debug, PartialEq, Eq)]
 struct Target {
     account: String,
-    key: String,
+    credentials: Credentials,
     /// By title of the service.
     endpoints: Vec<(&'static str, Endpoint)>,
+}
+
+/// What requests are made with.
+#[derive(Debug, PartialEq, Eq)]
+enum Credentials {
+    Key(String),
+    /// Parameters of a URL, without the question mark.
+    Sas(String),
 }
 
 /// The parts of an endpoint's URL.
@@ -88,12 +100,19 @@ impl Target {
             .get("usedevelopmentstorage")
             .is_some_and(|value| value.eq_ignore_ascii_case("true"));
         let value = |name: &str| pairs.get(name).map(|value| (*value).to_owned());
-        let (account, key) = if is_development {
-            (DEVELOPMENT_ACCOUNT.to_owned(), DEVELOPMENT_KEY.to_owned())
+        let (account, credentials) = if is_development {
+            let key = DEVELOPMENT_KEY.to_owned();
+            (DEVELOPMENT_ACCOUNT.to_owned(), Credentials::Key(key))
+        } else if let Some(sas) = value("sharedaccesssignature") {
+            // Such a string names the account in its endpoints alone.
+            let named = value("accountname").or_else(|| account_of_endpoints(&pairs));
+            let sas = sas.trim_start_matches('?').to_owned();
+            (named.unwrap_or_default(), Credentials::Sas(sas))
         } else {
             let account = value("accountname").ok_or("the connection string has no AccountName: it is name=value pairs with ; between them, without line breaks")?;
-            let key = value("accountkey").ok_or("the connection string has no AccountKey; one with a SharedAccessSignature is not examined")?;
-            (account, key)
+            let key = value("accountkey")
+                .ok_or("the connection string has no AccountKey and no SharedAccessSignature")?;
+            (account, Credentials::Key(key))
         };
         let proxy =
             value("developmentstorageproxyuri").unwrap_or_else(|| "http://127.0.0.1".to_owned());
@@ -116,7 +135,7 @@ impl Target {
         }
         Ok(Target {
             account,
-            key,
+            credentials,
             endpoints,
         })
     }
@@ -143,21 +162,18 @@ impl Target {
     /// What is wrong with a service that answers.
     fn examine_service(&self, title: &str, endpoint: &Endpoint, health: &Answer) -> Option<String> {
         let authority = endpoint.authority();
-        if health.is_alert != endpoint.is_secure {
-            let (spoken, named) = if health.is_alert {
-                ("https", "http")
+        if health.is_of_other_scheme {
+            let (spoken, named, way_out) = if endpoint.is_secure {
+                ("http", "https", "with --https")
             } else {
-                ("http", "https")
+                ("https", "http", "with --https, which serves both")
             };
             return Some(format!(
-                "{authority} speaks {spoken}, the connection string says {named}. Write {spoken}://{authority}, or start Lazurite {} --cert",
-                if health.is_alert { "without" } else { "with" }
+                "{authority} speaks {spoken}, the connection string says {named}. Write {spoken}://{authority}, or start Lazurite {way_out}"
             ));
         }
-        if health.is_alert {
-            return Some(format!(
-                "{authority} speaks HTTPS, which is as it should be; certificate, account and key are not examined behind it"
-            ));
+        if let Some(distrust) = &health.distrust {
+            return Some(format!("{authority}: {distrust}"));
         }
         let server = health.header("server").unwrap_or_default();
         if !["Lazurite", "Azurite"]
@@ -177,17 +193,15 @@ impl Target {
         if let Some(finding) = clock(health) {
             return Some(finding);
         }
-        self.examine_account(title, endpoint)
+        match &self.credentials {
+            Credentials::Key(key) => self.examine_account(title, endpoint, key),
+            Credentials::Sas(sas) => examine_sas(title, endpoint, sas),
+        }
     }
 
     /// Asks without a signature, which only a server that has the account refuses for that reason, and then with one.
-    fn examine_account(&self, title: &str, endpoint: &Endpoint) -> Option<String> {
-        let (path, query) = match title {
-            "Table" => ("/Tables", ""),
-            _ => ("/", "comp=list"),
-        };
-        let target = format!("/{}{path}", endpoint.path);
-        let target = target.replace("//", "/");
+    fn examine_account(&self, title: &str, endpoint: &Endpoint, key: &str) -> Option<String> {
+        let (target, query) = endpoint.listing(title);
         let url = if query.is_empty() {
             target.clone()
         } else {
@@ -200,7 +214,7 @@ impl Target {
                 self.account, unsigned.status, self.account
             ));
         }
-        let Ok(key) = STANDARD.decode(&self.key) else {
+        let Ok(key) = STANDARD.decode(key) else {
             return Some(
                 "AccountKey is not base64: it was cut or changed when it was copied".to_owned(),
             );
@@ -227,6 +241,47 @@ impl Target {
                 self.account, signed.status
             )
         })
+    }
+}
+
+/// The account that the first endpoint names, by its path or its host name.
+fn account_of_endpoints(pairs: &BTreeMap<String, &str>) -> Option<String> {
+    let url = SERVICES
+        .iter()
+        .find_map(|(title, _)| pairs.get(&format!("{}endpoint", title.to_ascii_lowercase())))?;
+    let endpoint = Endpoint::read(url).ok()?;
+    let first = endpoint
+        .path
+        .split('/')
+        .next()
+        .filter(|first| !first.is_empty());
+    let label = endpoint.host.split('.').next();
+    first.or(label).map(str::to_owned)
+}
+
+/// Asks with a SAS. One that does not allow the question is good all the same.
+fn examine_sas(title: &str, endpoint: &Endpoint, sas: &str) -> Option<String> {
+    let (target, query) = endpoint.listing(title);
+    let joint = if query.is_empty() { "" } else { "&" };
+    let answer = endpoint
+        .ask(&format!("{target}?{query}{joint}{sas}"), "")
+        .ok()?;
+    let code = answer.header("x-ms-error-code").unwrap_or_default();
+    match (answer.status, code) {
+        (200, _) => None,
+        (403, "AuthenticationFailed") => Some(format!(
+            "the SharedAccessSignature is not taken: {}",
+            answer
+                .between(
+                    "<AuthenticationErrorDetail>",
+                    "</AuthenticationErrorDetail>"
+                )
+                .unwrap_or("it is expired, not valid yet, or not signed with this server's key")
+        )),
+        (403, _) => None,
+        (status, _) => Some(format!(
+            "a request with the SharedAccessSignature is answered {status} {code}: does the URL name the account?"
+        )),
     }
 }
 
@@ -302,16 +357,33 @@ impl Endpoint {
         format!("nothing answers on {authority} ({reason}): {advice}")
     }
 
-    /// One request without TLS.
+    /// Path and query of what lists the account.
+    fn listing(&self, title: &str) -> (String, &'static str) {
+        let (path, query) = match title {
+            "Table" => ("/Tables", ""),
+            _ => ("/", "comp=list"),
+        };
+        (format!("/{}{path}", self.path).replace("//", "/"), query)
+    }
+
+    /// One request, over TLS if the endpoint says so.
     fn ask(&self, target: &str, headers: &str) -> Result<Answer, String> {
         let text = |error: std::io::Error| error.to_string();
         let mut addresses = (self.host.as_str(), self.port)
             .to_socket_addrs()
             .map_err(text)?;
         let address = addresses.next().ok_or("no address")?;
-        let mut stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(text)?;
+        let stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(text)?;
         stream.set_read_timeout(Some(PATIENCE)).map_err(text)?;
         stream.set_write_timeout(Some(PATIENCE)).map_err(text)?;
+        let (mut stream, distrust): (Box<dyn Stream>, _) = if self.is_secure {
+            match certificate::greet(&self.host, stream)? {
+                Handshake::Encrypted(stream, distrust) => (stream, distrust),
+                Handshake::Plain => return Ok(Answer::of_other_scheme()),
+            }
+        } else {
+            (Box::new(stream), None)
+        };
         let host = self.authority();
         let request = format!(
             "GET {target} HTTP/1.1\r\nHost: {host}\r\nx-ms-version: 2021-12-02\r\nAccept: application/json, application/xml\r\n{headers}\
@@ -323,31 +395,50 @@ impl Endpoint {
         if bytes.is_empty() {
             read.map_err(text)?;
         }
-        Ok(Answer::read(&bytes))
+        Ok(Answer {
+            distrust,
+            ..Answer::read(&bytes)
+        })
     }
 }
 
-/// The head of an answer.
+/// An answer as far as it is looked at.
 #[derive(Debug)]
 struct Answer {
-    is_alert: bool,
+    /// The server speaks HTTPS where the endpoint says HTTP, or the other way round.
+    is_of_other_scheme: bool,
+    /// What clients hold against the certificate.
+    distrust: Option<String>,
     /// 0 if it is not HTTP.
     status: u16,
     head: String,
+    body: String,
 }
 
 impl Answer {
+    fn of_other_scheme() -> Answer {
+        Answer::read(&[TLS_ALERT])
+    }
+
     fn read(bytes: &[u8]) -> Answer {
         let text = String::from_utf8_lossy(bytes);
-        let head = text.split("\r\n\r\n").next().unwrap_or_default().to_owned();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         let status = head
             .strip_prefix("HTTP/1.")
             .and_then(|rest| rest.split(' ').nth(1));
         Answer {
-            is_alert: bytes.first() == Some(&TLS_ALERT),
+            is_of_other_scheme: bytes.first() == Some(&TLS_ALERT),
+            distrust: None,
             status: status.and_then(|status| status.parse().ok()).unwrap_or(0),
-            head,
+            head: head.to_owned(),
+            body: body.to_owned(),
         }
+    }
+
+    /// What stands in the body between two texts.
+    fn between(&self, start: &str, end: &str) -> Option<&str> {
+        let (_, rest) = self.body.split_once(start)?;
+        rest.split_once(end).map(|(found, _)| found)
     }
 
     fn header(&self, name: &str) -> Option<&str> {
@@ -385,10 +476,7 @@ fn proxy(target: &Target) -> Option<String> {
     let proxy = value("HTTP_PROXY").or_else(|| value("ALL_PROXY"))?;
     let exempt = value("NO_PROXY").unwrap_or_default();
     let host = &target.endpoints.first()?.1.host;
-    let is_exempt = exempt
-        .split(',')
-        .map(str::trim)
-        .any(|name| name == "*" || name == host);
+    let is_exempt = exempt.split(',').any(|name| covers(name.trim(), host));
     (!is_exempt).then(|| {
         let place = proxy.rsplit('@').next().unwrap_or_default();
         format!(
@@ -397,9 +485,77 @@ fn proxy(target: &Target) -> Option<String> {
     })
 }
 
+/// Whether an entry of NO_PROXY is this host, or a domain that it is in, or `*`.
+fn covers(entry: &str, host: &str) -> bool {
+    let domain = entry.trim_start_matches("*.").trim_start_matches('.');
+    let is_within = |rest: &str| rest.is_empty() || rest.ends_with('.');
+    entry == "*" || !domain.is_empty() && host.strip_suffix(domain).is_some_and(is_within)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What is found where a listener gives this answer to everybody.
+    fn findings(answer: String) -> Vec<String> {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().map_while(Result::ok) {
+                let _ = stream.read(&mut [0; 1024]);
+                let _ = stream.write_all(answer.as_bytes());
+            }
+        });
+        let text = format!("AccountName=a;AccountKey=AAAA;BlobEndpoint=http://{address}/a");
+        Target::read(&text).unwrap().examine()
+    }
+
+    #[test]
+    fn a_clock_that_is_off_and_another_program_are_found() {
+        let answer = |server: &str, date: SystemTime| {
+            let date = date::rfc1123(date);
+            format!(
+                "HTTP/1.1 200 OK\r\nServer: {server}\r\nDate: {date}\r\nContent-Length: 0\r\n\r\n"
+            )
+        };
+        let now = SystemTime::now();
+        for skewed in [now - 3 * CLOCK_SKEW_MAX, now + 3 * CLOCK_SKEW_MAX] {
+            let found = findings(answer("Lazurite/0.1.0", skewed));
+            assert!(found[0].contains("the clocks differ by 4"), "{found:?}");
+        }
+        let found = findings(answer("nginx", now));
+        assert!(found[0].contains("another program answers") && found[0].contains("nginx"));
+    }
+
+    #[test]
+    fn names_without_proxy_cover_domains() {
+        for (name, host, is_covered) in [
+            ("localhost", "localhost", true),
+            (".local", "azurite.local", true),
+            ("local", "azurite.local", true),
+            ("*.local", "azurite.local", true),
+            ("*", "azurite.local", true),
+            ("local", "azuritelocal", false),
+            ("127.0.0.1", "localhost", false),
+        ] {
+            assert_eq!(covers(name, host), is_covered, "{name} {host}");
+        }
+        assert!(!covers("", "localhost"));
+    }
+
+    #[test]
+    fn a_string_with_a_sas_has_its_account_in_the_endpoint() {
+        let sas = "SharedAccessSignature=?sv=2024-01-01&sig=a%3D";
+        for url in [
+            "http://127.0.0.1:10000/acct",
+            "http://acct.blob.localhost:10000",
+        ] {
+            let target = Target::read(&format!("BlobEndpoint={url};{sas}")).unwrap();
+            assert_eq!(target.account, "acct");
+            let expected = Credentials::Sas("sv=2024-01-01&sig=a%3D".to_owned());
+            assert_eq!(target.credentials, expected);
+        }
+    }
 
     #[test]
     fn connection_strings_are_read_as_clients_do() {
@@ -415,7 +571,8 @@ mod tests {
         assert_eq!(ports, [10000, 10001, 10002]);
         let text = "\"AccountName=one; AccountKey=AAA=;BlobEndpoint=https://one.blob.localhost:10000/;QueueEndpoint=http://[::1]:1/one\"";
         let target = Target::read(text).unwrap();
-        assert_eq!((target.key.as_str(), target.endpoints.len()), ("AAA=", 2));
+        assert_eq!(target.credentials, Credentials::Key("AAA=".to_owned()));
+        assert_eq!(target.endpoints.len(), 2);
         let (_, blob) = &target.endpoints[0];
         assert!(blob.is_secure && blob.names("one") && !blob.names("two"));
         let (_, queue) = &target.endpoints[1];

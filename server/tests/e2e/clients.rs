@@ -102,6 +102,37 @@ fn javascript_over_https_with_tokens() {
     run(command, "secure.js", &server);
 }
 
+/// `--https` alone: a certificate authority of the user's own, and tokens from this machine.
+fn with_https(run_with: impl FnOnce(&Server, &Path)) {
+    let scratch = tempfile::TempDir::new().unwrap();
+    let launch = Launch::on(&scratch.path().join("data")).argument("--https");
+    let launch = launch.environment("XDG_CONFIG_HOME", scratch.path().to_str().unwrap());
+    let server = launch.start();
+    let authority = scratch.path().join("lazurite/ca.pem");
+    let said = server.log();
+    let named = format!("NODE_EXTRA_CA_CERTS={}", authority.display());
+    assert!(said.contains(&named), "{said}");
+    run_with(&server, &authority);
+}
+
+#[test]
+fn python_with_credentials_of_this_machine() {
+    with_https(|server, authority| {
+        let mut command = python_command();
+        command.env("REQUESTS_CA_BUNDLE", authority);
+        run(command, "identity.py", server);
+    });
+}
+
+#[test]
+fn javascript_with_credentials_of_this_machine() {
+    with_https(|server, authority| {
+        let mut command = node_command();
+        command.env("NODE_EXTRA_CA_CERTS", authority);
+        run(command, "identity.js", server);
+    });
+}
+
 #[test]
 fn python_versions() {
     let location = tempfile::TempDir::new().unwrap();

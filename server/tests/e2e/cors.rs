@@ -142,3 +142,47 @@ fn loose_keeps_settings_that_have_no_effect() {
         .text();
     assert!(found.contains(metrics), "{found}");
 }
+
+#[test]
+fn origins_allowed_at_start_may_use_every_service() {
+    let location = tempfile::TempDir::new().unwrap();
+    let start = |origins: &str| {
+        Launch::on(location.path())
+            .argument("--cors")
+            .argument(origins)
+    };
+    let server = start("http://a.com,http://localhost:3000").start();
+    for service in Service::ALL {
+        let ask = |origin: &str| {
+            let ask = Request::new(service, "OPTIONS", "/no-such-thing").unsigned();
+            let ask = ask.header("Access-Control-Request-Method", "DELETE");
+            let ask = ask.header("Access-Control-Request-Headers", "x-ms-blob-type,if-match");
+            ask.header("Origin", origin).send(&server)
+        };
+        ask("http://a.com").is(200);
+        ask("http://localhost:3000").is(200);
+        ask("http://b.com").is(403);
+        let page = |origin: &str| create(service).header("Origin", origin).send(&server);
+        page("http://b.com").is(403);
+        let answer = page("http://a.com");
+        answer.is(201);
+        answer.has_header("Access-Control-Allow-Origin", "http://a.com");
+        // The rule is not among those of the account, and gives way to them.
+        let read = || {
+            Request::new(service, "GET", PROPERTIES)
+                .send(&server)
+                .text()
+        };
+        assert!(!read().contains("CorsRule"));
+        let stored = format!("<Cors>{}</Cors>", rule("http://a.com", "DELETE"));
+        set(&server, service, &stored).is(202);
+        ask("http://a.com").is(403);
+        assert_eq!(read().matches("<CorsRule>").count(), 1);
+    }
+    server.signal("TERM");
+    let (status, said) = start("a.com").refused();
+    assert!(
+        !status.success() && said.contains("--cors a.com: an origin is"),
+        "{said}"
+    );
+}

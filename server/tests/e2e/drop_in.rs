@@ -4,65 +4,181 @@
 //! numbers by 0, and the first part of absolute paths by a scratch directory. A line without ports takes free ones from the
 //! environment. Lines of containers run with the environment that the image sets.
 
+use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
+use p12_keystore::{Certificate, KeyStore, KeyStoreEntry, PrivateKeyChain};
 use tempfile::TempDir;
 
+use crate::clients::{SCRIPT_TIME_MAX, finish, python_command, text};
 use crate::http::Request;
 use crate::server::{Launch, Server, Service};
 
 const CONTAINERFILE: &str = include_str!("../../../packages/docker/Containerfile");
 const NAMES: [&str; 4] = ["azurite", "azurite-blob", "azurite-queue", "azurite-table"];
+/// Where the scripts of the clients are.
+const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients");
 const KEY: &str = "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=";
 
-/// Lines that run on a machine: npm, shells, editors, build files, `func`.
-const HOST_LINES: &[&str] = &[
-    "azurite",
-    "azurite --silent --location c:\\azurite --debug c:\\azurite\\debug.log",
-    "azurite -s -l c:\\azurite -d c:\\azurite\\debug.log",
-    "azurite -s -l /azurite -d /azurite/debug.log",
-    "azurite -L",
-    "azurite --location c:\\azurite --debug C:\\azurite\\debug.log --loose --skipApiVersionCheck --disableProductStyleUrl --disableTelemetry",
-    "azurite --location /azurite --oauth basic --cert /cert.pem --key /key.pem --skipApiVersionCheck -d /azurite/debug.log",
-    "azurite --blobPort 0 --queuePort 0 --tablePort 0",
-    "azurite --inMemoryPersistence --silent --skipApiVersionCheck",
-    "azurite --inMemoryPersistence",
-    "azurite --silent --skipApiVersionCheck --location ./azurite --debug ./azurite/debug.log",
-    "azurite --location /Temp/Azurite --debug /Temp/Azurite/debug.log",
-    "azurite --silent --blobPort 10000 --queuePort 10001 --tablePort 10002",
-    "azurite -l /data --blobHost 127.0.0.1 --queueHost 127.0.0.1 --tableHost 127.0.0.1 --blobPort 10000 --queuePort 10001 --tablePort 10002 --disableProductStyleUrl --skipApiVersionCheck --disableTelemetry --silent --debug /logs/azurite.log",
-    "azurite --oauth basic --cert /cert.pem --key /key.pem --silent --location data --debug data\\debug.log",
-    "azurite --silent --azurite.disableTelemetry",
-    "azurite-blob --blobHost 127.0.0.1 --blobHost 127.0.0.1 --blobPort 10000 --blobPort 10000",
-    "azurite-queue -l .",
-    "azurite-table --tablePort=10002 --tableKeepAliveTimeout=5",
+/// Lines that run on a machine, each with its section of the collection that it comes from (D1 containers, D2 npm and shells, D3 func, D4
+/// Testcontainers, D5 Aspire, D6 Actions and Pipelines) and its source there (AZ is Azure/Azurite on GitHub): npm, shells, editors, build files, `func`.
+const HOST_LINES: &[(&str, &str)] = &[
+    ("D2.0 npm: the program alone", "azurite"),
+    (
+        "D2.1 README of Azurite",
+        "azurite --silent --location c:\\azurite --debug c:\\azurite\\debug.log",
+    ),
+    (
+        "D2.2 AZ#384, and as a tool of Rider",
+        "azurite -s -l c:\\azurite -d c:\\azurite\\debug.log",
+    ),
+    (
+        "D2.3 the same on Linux",
+        "azurite -s -l /azurite -d /azurite/debug.log",
+    ),
+    ("D2.4 AZ#2741", "azurite -L"),
+    (
+        "D2.5 AZ#2544",
+        "azurite --location c:\\azurite --debug C:\\azurite\\debug.log --loose --skipApiVersionCheck --disableProductStyleUrl --disableTelemetry",
+    ),
+    (
+        "D2.6 AZ#2412",
+        "azurite --location /azurite --oauth basic --cert /cert.pem --key /key.pem --skipApiVersionCheck -d /azurite/debug.log",
+    ),
+    (
+        "D2.7 README of Azurite",
+        "azurite --blobPort 0 --queuePort 0 --tablePort 0",
+    ),
+    (
+        "D2.8 build files with start-storage-systems",
+        "azurite --inMemoryPersistence --silent --skipApiVersionCheck",
+    ),
+    ("D2.9 npx azurite", "azurite --inMemoryPersistence"),
+    (
+        "D2.10 npx azurite",
+        "azurite --silent --skipApiVersionCheck --location ./azurite --debug ./azurite/debug.log",
+    ),
+    (
+        "D2.11 Visual Studio 2022, AZ#1309",
+        "azurite --location /Temp/Azurite --debug /Temp/Azurite/debug.log",
+    ),
+    (
+        "D2.12 DF PR 3386, azurite.cmd",
+        "azurite --silent --blobPort 10000 --queuePort 10001 --tablePort 10002",
+    ),
+    (
+        "D3.1 managed-azurite.md of func",
+        "azurite -l /data --blobHost 127.0.0.1 --queueHost 127.0.0.1 --tableHost 127.0.0.1 --blobPort 10000 --queuePort 10001 --tablePort 10002 --disableProductStyleUrl --skipApiVersionCheck --disableTelemetry --silent --debug /logs/azurite.log",
+    ),
+    (
+        "D6.1 Pipelines, with mkcert",
+        "azurite --oauth basic --cert /cert.pem --key /key.pem --silent --location data --debug data\\debug.log",
+    ),
+    (
+        "D2.13 README of Azurite, section on Docker",
+        "azurite --silent --azurite.disableTelemetry",
+    ),
+    (
+        "D2.14 orleans PR 9921: flags given twice",
+        "azurite-blob --blobHost 127.0.0.1 --blobHost 127.0.0.1 --blobPort 10000 --blobPort 10000",
+    ),
+    ("D2.15 the program for queues", "azurite-queue -l ."),
+    (
+        "D2.16 the program for tables",
+        "azurite-table --tablePort=10002 --tableKeepAliveTimeout=5",
+    ),
+    (
+        "D2.17 README of Azurite, PFX",
+        "azurite --cert /cert.pfx --pwd secret",
+    ),
 ];
 
 /// Lines that run in a container: `docker run`, compose files, Testcontainers, Aspire. The first is the image's own command.
-const CONTAINER_LINES: &[&str] = &[
-    "",
-    "azurite-blob --blobHost 0.0.0.0",
-    "azurite -l /workspace -d /workspace/debug.log --blobPort 7777 --blobHost 0.0.0.0 --blobKeepAliveTimeout 5 --queuePort 8888 --queueHost 0.0.0.0 --queueKeepAliveTimeout 5 --tablePort 9999 --tableHost 0.0.0.0 --tableKeepAliveTimeout 5 --loose --skipApiVersionCheck --disableProductStyleUrl",
-    "azurite --skipApiVersionCheck --blobHost 0.0.0.0 --queueHost 0.0.0.0 --tableHost 0.0.0.0",
-    "azurite --blobPort 10000 --blobHost 0.0.0.0 --queuePort 10001 --queueHost 0.0.0.0 --loose",
-    "azurite --skipApiVersionCheck",
-    "azurite --oauth basic --cert /cert.pem --key /key.pem",
-    "azurite --location /data --blobHost 0.0.0.0 --queueHost 0.0.0.0 --tableHost 0.0.0.0 --skipApiVersionCheck",
-    "azurite-blob --blobHost=0.0.0.0",
-    "azurite -l /data --blobHost 0.0.0.0 --queueHost 0.0.0.0 --tableHost 0.0.0.0 --skipApiVersionCheck",
-    "azurite --blobHost 0.0.0.0 --queueHost 0.0.0.0 --loose -l /data",
-    "azurite-blob --loose --blobHost 0.0.0.0",
-    "azurite-blob --blobHost 0.0.0.0 --blobPort 10000 --loose --skipApiVersionCheck",
-    "azurite --debug /dev/stderr -l /data --blobHost 0.0.0.0 --blobKeepAliveTimeout 600 --disableTelemetry --skipApiVersionCheck",
-    "azurite --blobHost 0.0.0.0 --blobPort 10000 --disableProductStyleUrl --loose",
-    "azurite --blobHost 0.0.0.0 --blobPort 10000 --disableProductStyleUrl --loose --inMemoryPersistence",
-    "azurite --blobHost 0.0.0.0 --queueHost 0.0.0.0 --tableHost 0.0.0.0 --inMemoryPersistence --extentMemoryLimit 64",
-    "azurite --blobHost 0.0.0.0",
-    "azurite --blobHost 0.0.0.0 --queueHost 0.0.0.0 --tableHost 0.0.0.0 --cert /cert.pem --key /key.pem",
-    "lazurite",
+const CONTAINER_LINES: &[(&str, &str)] = &[
+    (
+        "D1.1 README of Azurite, D6.2 Actions, Testcontainers for Python: the image's own command",
+        "",
+    ),
+    ("D1.2 README of Azurite", "azurite-blob --blobHost 0.0.0.0"),
+    (
+        "D1.3 README of Azurite",
+        "azurite -l /workspace -d /workspace/debug.log --blobPort 7777 --blobHost 0.0.0.0 --blobKeepAliveTimeout 5 --queuePort 8888 --queueHost 0.0.0.0 --queueKeepAliveTimeout 5 --tablePort 9999 --tableHost 0.0.0.0 --tableKeepAliveTimeout 5 --loose --skipApiVersionCheck --disableProductStyleUrl",
+    ),
+    (
+        "D1.4 docker run --detach",
+        "azurite --skipApiVersionCheck --blobHost 0.0.0.0 --queueHost 0.0.0.0 --tableHost 0.0.0.0",
+    ),
+    (
+        "D1.5 docker run",
+        "azurite --blobPort 10000 --blobHost 0.0.0.0 --queuePort 10001 --queueHost 0.0.0.0 --loose",
+    ),
+    (
+        "D1.6 docker run without hosts",
+        "azurite --skipApiVersionCheck",
+    ),
+    (
+        "D1.7 docker run with certificates",
+        "azurite --oauth basic --cert /cert.pem --key /key.pem",
+    ),
+    (
+        "D1.8 docker run with a volume",
+        "azurite --location /data --blobHost 0.0.0.0 --queueHost 0.0.0.0 --tableHost 0.0.0.0 --skipApiVersionCheck",
+    ),
+    ("D1.9 AZ#715", "azurite-blob --blobHost=0.0.0.0"),
+    (
+        "D1.10 AZ#2672, D5.1 Aspire",
+        "azurite -l /data --blobHost 0.0.0.0 --queueHost 0.0.0.0 --tableHost 0.0.0.0 --skipApiVersionCheck",
+    ),
+    (
+        "D1.11 SE#4163",
+        "azurite --blobHost 0.0.0.0 --queueHost 0.0.0.0 --loose -l /data",
+    ),
+    ("D1.12 AZ#379", "azurite-blob --loose --blobHost 0.0.0.0"),
+    (
+        "D1.13 compose",
+        "azurite-blob --blobHost 0.0.0.0 --blobPort 10000 --loose --skipApiVersionCheck",
+    ),
+    (
+        "D1.14 a suite in Go",
+        "azurite --debug /dev/stderr -l /data --blobHost 0.0.0.0 --blobKeepAliveTimeout 600 --disableTelemetry --skipApiVersionCheck",
+    ),
+    (
+        "D1.15 Materialize",
+        "azurite --blobHost 0.0.0.0 --blobPort 10000 --disableProductStyleUrl --loose",
+    ),
+    (
+        "D1.16 Materialize, in memory",
+        "azurite --blobHost 0.0.0.0 --blobPort 10000 --disableProductStyleUrl --loose --inMemoryPersistence",
+    ),
+    (
+        "D4.1 Testcontainers for .NET, in memory",
+        "azurite --blobHost 0.0.0.0 --queueHost 0.0.0.0 --tableHost 0.0.0.0 --inMemoryPersistence --extentMemoryLimit 64",
+    ),
+    (
+        "D4.2 Testcontainers for Go, one service",
+        "azurite --blobHost 0.0.0.0",
+    ),
+    (
+        "D4.3 Testcontainers for Java, with a certificate",
+        "azurite --blobHost 0.0.0.0 --queueHost 0.0.0.0 --tableHost 0.0.0.0 --cert /cert.pem --key /key.pem",
+    ),
+    ("our own command", "lazurite"),
+    (
+        "D3.2 func in a container",
+        "azurite -l /data --blobHost 0.0.0.0 --queueHost 0.0.0.0 --tableHost 0.0.0.0 --blobPort 10000 --queuePort 10001 --tablePort 10002 --disableProductStyleUrl --skipApiVersionCheck --disableTelemetry --silent --debug /logs/azurite.log",
+    ),
+    (
+        "D4.4 Testcontainers for Java, PFX",
+        "azurite --blobHost 0.0.0.0 --queueHost 0.0.0.0 --tableHost 0.0.0.0 --cert /cert.pfx --pwd secret",
+    ),
+    (
+        "D4.5 Testcontainers for Node.js, .NET and Java",
+        "azurite --blobHost 0.0.0.0 --queueHost 0.0.0.0 --tableHost 0.0.0.0",
+    ),
 ];
 
 fn bin(scratch: &Path) -> std::path::PathBuf {
@@ -80,7 +196,15 @@ fn scratch() -> TempDir {
         )
         .unwrap();
     }
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let names = ["localhost", "127.0.0.1"].map(str::to_owned);
+    let made = rcgen::generate_simple_self_signed(names).unwrap();
+    let certificate = Certificate::from_der(made.cert.der()).unwrap();
+    let key = made.signing_key.serialize_der();
+    let chain = PrivateKeyChain::new(key, "lazurite", [certificate]);
+    let mut store = KeyStore::new();
+    store.add_entry("lazurite", KeyStoreEntry::PrivateKeyChain(chain));
+    let pfx = store.writer("secret").write().unwrap();
+    std::fs::write(scratch.path().join("cert.pfx"), pfx).unwrap();
     std::fs::write(scratch.path().join("cert.pem"), made.cert.pem()).unwrap();
     std::fs::write(
         scratch.path().join("key.pem"),
@@ -155,7 +279,7 @@ fn services_of(line: &str) -> Vec<Service> {
 }
 
 /// Starts the line, uses every service it promises, and ends it in good order.
-fn is_served(line: &str, launch: Launch) {
+fn is_served(line: &str, launch: Launch, scratch: &Path) {
     let services = services_of(line);
     let mut server = launch.start_services(services.len());
     for service in &services {
@@ -167,10 +291,14 @@ fn is_served(line: &str, launch: Launch) {
                 "Azurite {service:?} service successfully listens on http"
             ));
         }
+        // As `nc -z` asks.
         TcpStream::connect(("127.0.0.1", server.ports.of(*service))).unwrap();
         if !line.contains("--cert") {
             use_service(&server, *service);
         }
+    }
+    if line.contains("--cert") {
+        use_over_tls(&server, line.contains("--oauth"), scratch);
     }
     let (status, printed) = server.signal("TERM");
     assert_eq!(status.code(), Some(0), "{line}: {printed:#?}");
@@ -184,6 +312,35 @@ fn use_service(server: &Server, service: Service) {
     };
     request.send(server).is(status);
     probe(server, service);
+}
+
+/// Uses all services over TLS as a client that trusts the certificate; with a key, or with a token where those are taken.
+fn use_over_tls(server: &Server, by_token: bool, scratch: &Path) {
+    let script = "import json, os, sys
+sys.path.insert(0, os.environ['SCRIPTS'])
+os.environ['LAZURITE_CERTIFICATE'] = os.environ['CERTIFICATE']
+import secure
+from secure import *
+credential = Credential() if os.environ['BY_TOKEN'] else {'account_name': ACCOUNT, 'account_key': KEY}
+blobs(credential).create_container(unique('con')).upload_blob('b', b'1')
+queues(credential).create_queue(unique('queue')).send_message('x')
+if os.environ['BY_TOKEN']:
+    tables(credential).create_table(unique('table'))
+else:
+    TableServiceClient.from_connection_string(CONNECTION, **TRUST).create_table(unique('table'))
+";
+    let mut command = python_command();
+    command
+        .args(["-c", script])
+        .env("SCRIPTS", SCRIPTS)
+        .env("BY_TOKEN", if by_token { "yes" } else { "" })
+        .env("CERTIFICATE", scratch.join("cert.pem"))
+        .env(
+            "AZURE_STORAGE_CONNECTION_STRING",
+            server.connection_string(),
+        );
+    let output = finish(&mut command, SCRIPT_TIME_MAX, "Python cannot be started");
+    assert!(output.status.success(), "{}", text(&output));
 }
 
 /// What `func start` asks without a signature, and how it knows an emulator by the answer.
@@ -200,9 +357,10 @@ fn probe(server: &Server, service: Service) {
 
 #[test]
 fn lines_for_a_machine_start_unchanged() {
-    for line in HOST_LINES {
+    for (row, line) in HOST_LINES {
+        eprintln!("{row}");
         let scratch = scratch();
-        is_served(line, launch(line, scratch.path()));
+        is_served(line, launch(line, scratch.path()), scratch.path());
         // The log is where it was asked for, also in a directory that was not there.
         if line.contains("/azurite/debug.log") {
             let log = scratch.path().join("azurite/debug.log");
@@ -218,7 +376,8 @@ fn lines_for_a_machine_start_unchanged() {
 
 #[test]
 fn lines_for_a_container_start_unchanged() {
-    for line in CONTAINER_LINES {
+    for (row, line) in CONTAINER_LINES {
+        eprintln!("{row}");
         let line = if line.is_empty() {
             command_of_image()
         } else {
@@ -228,6 +387,7 @@ fn lines_for_a_container_start_unchanged() {
         is_served(
             &line,
             in_image(launch(&line, scratch.path()), scratch.path()),
+            scratch.path(),
         );
     }
 }
@@ -351,50 +511,89 @@ fn health_checks_of_containers_pass() {
     );
 }
 
+/// Host names, what stands before the resource in the path, and whether that leads to the account.
+const URLS: &[(&str, &str, bool)] = &[
+    // Names of compose services, clusters, containers, machines and addresses: the account stands in the path.
+    ("azurite", "/devstoreaccount1", true),
+    ("azurite:10000", "/devstoreaccount1-secondary", true),
+    ("storage.internal:10000", "/devstoreaccount1", true),
+    (
+        "azurite.default.svc.cluster.local",
+        "/devstoreaccount1",
+        true,
+    ),
+    (
+        "azurite.default.svc.cluster.local:10000",
+        "/devstoreaccount1-secondary",
+        true,
+    ),
+    ("host.docker.internal:1", "/devstoreaccount1", true),
+    ("host.docker.internal", "/devstoreaccount1-secondary", true),
+    ("172.17.0.2", "/devstoreaccount1", true),
+    ("127.0.0.1:10000", "/devstoreaccount1-secondary", true),
+    ("[::1]:10000", "/devstoreaccount1", true),
+    ("[fe80::1]", "/devstoreaccount1-secondary", true),
+    ("localhost:10000", "/devstoreaccount1", true),
+    ("lazurite.localhost", "/devstoreaccount1", true),
+    // The account is the first label.
+    ("devstoreaccount1.blob.localhost:10000", "", true),
+    ("devstoreaccount1.queue.localhost:10001", "", true),
+    ("devstoreaccount1.table.localhost", "", true),
+    ("devstoreaccount1.localhost", "", true),
+    ("DevStoreAccount1.Blob.Localhost", "", true),
+    ("devstoreaccount1-secondary.blob.localhost", "", true),
+    ("devstoreaccount1.blob.azure:10000", "", true),
+    ("devstoreaccount1.storage.svc.cluster.local", "", true),
+    ("devstoreaccount1.host.docker.internal", "", true),
+    // Neither.
+    ("azurite", "", false),
+    ("azurite.default.svc.cluster.local", "", false),
+    ("127.0.0.1:10000", "", false),
+    ("[::1]:10000", "/someone", false),
+    ("devstoreaccount1", "", false),
+    ("someone.blob.localhost", "", false),
+    ("host.docker.internal", "/someone-secondary", false),
+];
+
 #[test]
 fn any_host_name_leads_to_the_account_but_for_browsers() {
     let server = Server::fresh();
-    for host in [
-        "azurite",
-        "storage.internal:10000",
-        "azurite.default.svc.cluster.local",
-        "host.docker.internal:1",
-        "172.17.0.2",
-        "[::1]:10000",
+    for &(host, prefix, is_found) in URLS {
+        for service in Service::ALL {
+            let resource = if service == Service::Table {
+                "/Tables"
+            } else {
+                "/?comp=list"
+            };
+            let list = Request::exactly(service, "GET", &format!("{prefix}{resource}"));
+            let list = list.without("Host").header("Host", host);
+            let (signed, unsigned) = (list.send(&server), list.unsigned().send(&server));
+            if is_found {
+                signed.is(200);
+                unsigned.is(403);
+            } else {
+                let message = signed.is(400).message();
+                let names_all = message.contains("accounts here: devstoreaccount1");
+                assert!(names_all, "{host} {prefix}: {message}");
+                unsigned.is(400);
+            }
+        }
+    }
+    for name in [
+        "evil.example",
+        "devstoreaccount1.evil.example",
+        "azurite.svc.cluster.local",
     ] {
-        let list = Request::exactly(Service::Blob, "GET", "/devstoreaccount1?comp=list")
+        let rebound = Request::exactly(Service::Blob, "GET", "/devstoreaccount1?comp=list")
             .without("Host")
-            .header("Host", host)
-            .unsigned();
+            .header("Host", name)
+            .header("Accept-Language", "en");
         assert_eq!(
-            list.send(&server).is(403).code(),
-            "AuthenticationFailed",
-            "{host}"
+            rebound.send(&server).is(403).code(),
+            "AuthorizationFailure",
+            "{name}"
         );
     }
-    for host in [
-        "devstoreaccount1.blob.azure:10000",
-        "devstoreaccount1.blob.localhost",
-        "devstoreaccount1-secondary.blob.localhost",
-    ] {
-        let list = Request::exactly(Service::Blob, "GET", "/?comp=list")
-            .without("Host")
-            .header("Host", host)
-            .unsigned();
-        assert_eq!(
-            list.send(&server).is(403).code(),
-            "AuthenticationFailed",
-            "{host}"
-        );
-    }
-    let rebound = Request::exactly(Service::Blob, "GET", "/devstoreaccount1?comp=list")
-        .without("Host")
-        .header("Host", "evil.example")
-        .header("Accept-Language", "en");
-    assert_eq!(
-        rebound.unsigned().send(&server).is(403).code(),
-        "AuthorizationFailure"
-    );
 }
 
 #[test]
@@ -477,7 +676,7 @@ fn a_second_start_ends_well_beside_a_server_of_the_same_directory() {
             "{printed}"
         );
         assert!(
-            said.contains("already running") && said.contains(&pid),
+            said.contains("already running") && said.contains(&pid) && said.contains(" since 20"),
             "{said}"
         );
     }
@@ -494,6 +693,60 @@ fn a_second_start_ends_well_beside_a_server_of_the_same_directory() {
         "{said}"
     );
     use_service(&first, Service::Blob);
+}
+
+#[test]
+fn a_server_stays_up_until_the_last_who_attached_has_gone() {
+    let scratch = scratch();
+    let start = || launch("azurite -l /data --silent", scratch.path()).start();
+    let attach = |server: &Server| {
+        let ports = server.ports;
+        let mut other = Command::new("sh")
+            .args(["-c", "\"$@\" 2>&1 && echo attached && read end", "sh"])
+            .arg(bin(scratch.path()).join("azurite"))
+            .arg("-l")
+            .arg(scratch.path().join("data"))
+            .args(["--blobPort", &ports.blob.to_string()])
+            .args(["--queuePort", &ports.queue.to_string()])
+            .args(["--tablePort", &ports.table.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(other.stdout.take().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap() == "attached"));
+        other
+    };
+    let terminate = |server: &Server| {
+        let pid = server.pid().to_string();
+        let sent = Command::new("kill").args(["-TERM", &pid]).status();
+        assert!(sent.unwrap().success());
+    };
+    let served_on = |server: &Server| {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !server.log().contains("serves on for sh (process ") {
+            assert!(Instant::now() < deadline, "{}", server.log());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        use_service(server, Service::Table);
+    };
+    let server = start();
+    let mut other = attach(&server);
+    terminate(&server);
+    served_on(&server);
+    drop(other.stdin.take());
+    other.wait().unwrap();
+    assert_eq!(server.ends().code(), Some(0));
+
+    // A second signal ends it at once; and the next server knows nothing of who attached to this one.
+    let server = start();
+    let mut other = attach(&server);
+    terminate(&server);
+    served_on(&server);
+    assert_eq!(server.signal("TERM").0.code(), Some(0));
+    assert_eq!(start().signal("TERM").0.code(), Some(0));
+    drop(other.stdin.take());
+    other.wait().unwrap();
 }
 
 #[test]
@@ -518,6 +771,13 @@ fn the_doctor_finds_the_known_mistakes() {
     };
     let (status, text) = doctor(&sound, "");
     assert_eq!(status, Some(0), "{text}");
+    let trusting = Command::new(env!("CARGO_BIN_EXE_lazurite"))
+        .args(["doctor", &secure.connection_string()])
+        .env("SSL_CERT_FILE", secure.certificate())
+        .env("NO_PROXY", "*")
+        .output()
+        .unwrap();
+    assert!(trusting.status.success(), "{trusting:?}");
     let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let closed = other.local_addr().unwrap().port().to_string();
     drop(other);
@@ -540,6 +800,10 @@ fn the_doctor_finds_the_known_mistakes() {
         (
             secure.connection_string().replace("https://", "http://"),
             "speaks https, the connection string says http",
+        ),
+        (
+            secure.connection_string(),
+            "this environment does not trust",
         ),
         (
             of("devstoreaccount1", "otheraccount"),

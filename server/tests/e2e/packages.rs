@@ -122,6 +122,52 @@ fn the_debian_package_installs_into_an_empty_root() {
         completion.display()
     ));
     assert_eq!(text(&run(&mut bash)), "--blobPort\nhealth\n");
+    let installed = |path: &str| fs::read_to_string(root.path().join(path)).unwrap();
+    let zsh = installed("usr/share/zsh/vendor-completions/_lazurite");
+    assert!(zsh.starts_with("#compdef lazurite azurite "), "{zsh}");
+    for part in [
+        "'--blobPort=:port: '",
+        "'--location=:directory:_files -/'",
+        "doctor",
+    ] {
+        assert!(zsh.contains(part), "{zsh}");
+    }
+    let fish = installed("usr/share/fish/vendor_completions.d/lazurite.fish");
+    for part in [
+        "complete -c azurite -l blobPort -x\n",
+        "-a health -d 'Ask a server on this machine",
+    ] {
+        assert!(fish.contains(part), "{fish}");
+    }
+    // The commands of Azurite are made by choice.
+    let commands = root.path().join("usr/local/bin");
+    fs::create_dir_all(&commands).unwrap();
+    let program = root.path().join("usr/bin/lazurite");
+    run(Command::new(program)
+        .args(["shim", "install"])
+        .arg(&commands));
+    let version = run(Command::new(commands.join("azurite")).arg("--version"));
+    assert!(text(&version).starts_with("3."), "{}", text(&version));
+}
+
+#[test]
+fn manifests_name_version_and_repository() {
+    let directory = made("manifests", "");
+    let mut files: Vec<PathBuf> = vec![directory];
+    let mut count = 0;
+    while let Some(path) = files.pop() {
+        if path.is_dir() {
+            let entries = fs::read_dir(&path).unwrap();
+            files.extend(entries.map(|entry| entry.unwrap().path()));
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        for left in ["@VERSION@", "@REPOSITORY@"] {
+            assert!(!text.contains(left), "{}", path.display());
+        }
+        count += 1;
+    }
+    assert!(count >= 6, "{count} files");
 }
 
 /// The package of this name, made around the program under test when the first test asks.
@@ -136,6 +182,9 @@ fn made(start: &str, end: &str) -> PathBuf {
             "wheel",
             "npm",
             "deb",
+            "manifests",
+            "--repository",
+            "https://repository.example/lazurite",
             "--quick",
             "--binary",
             env!("CARGO_BIN_EXE_lazurite"),

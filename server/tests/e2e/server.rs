@@ -177,7 +177,10 @@ impl Launch {
             printed: Vec::new(),
             scratch,
             location: None,
-            secure: self.arguments.iter().any(|argument| argument == "--cert"),
+            secure: self
+                .arguments
+                .iter()
+                .any(|argument| argument == "--cert" || argument == "--https"),
         };
         while server
             .printed
@@ -380,6 +383,12 @@ impl Server {
             self.child.wait().unwrap(),
             std::mem::take(&mut self.printed),
         )
+    }
+
+    /// Waits for the exit.
+    pub(crate) fn ends(mut self) -> ExitStatus {
+        while self.read_line() {}
+        self.child.wait().unwrap()
     }
 
     /// Closes standard input and waits for the exit: every line standard output ever held.

@@ -19,6 +19,8 @@ const LITERALS_MAX: usize = 64;
 const PREFIXES_MAX: usize = 2;
 /// Longest origin or header, in characters.
 const NAME_LENGTH_MAX: usize = 256;
+/// How long a browser may remember what the rule of `--cors` allows.
+const START_RULE_AGE_SECONDS: u64 = 60 * 60;
 const METHODS: [&str; 8] = [
     "DELETE", "GET", "HEAD", "MERGE", "PATCH", "POST", "OPTIONS", "PUT",
 ];
@@ -69,6 +71,27 @@ fn is_origin(allowed: &str, origin: &str) -> bool {
     subdomain().is_some_and(|name| !name.is_empty() && name.bytes().all(is_plain))
 }
 
+/// The rule of `--cors`: pages of these origins may do everything that their credentials allow. The error is a sentence.
+pub fn rule_at_start(origins: &[String]) -> std::result::Result<CorsRule, String> {
+    for origin in origins {
+        let authority = origin.split_once("://").map(|(_, authority)| authority);
+        let is_origin =
+            authority.is_some_and(|name| !name.is_empty() && !name.contains(['/', ' ']));
+        if origin != "*" && !is_origin {
+            return Err(format!(
+                "--cors {origin}: an origin is SCHEME://HOST[:PORT] without a slash at its end, as browsers send it, or *"
+            ));
+        }
+    }
+    Ok(CorsRule {
+        allowed_origins: origins.to_vec(),
+        allowed_methods: METHODS.map(str::to_owned).to_vec(),
+        allowed_headers: vec!["*".to_owned()],
+        exposed_headers: vec!["*".to_owned()],
+        max_age_seconds: START_RULE_AGE_SECONDS,
+    })
+}
+
 /// The first rule for the origin and the method.
 fn matching<'a>(rules: &'a [CorsRule], origin: &str, method: &str) -> Option<&'a CorsRule> {
     rules.iter().find(|rule| rule.covers(origin, method))
@@ -103,6 +126,10 @@ pub fn preflight(rules: &[CorsRule], context: &Context) -> Result<Response<Body>
             403,
             "CorsPreflightFailure",
             "CORS not enabled or no matching rule found for this request.",
+        )
+        .with(
+            "Reason",
+            why_not(rules, &origin, &method, headers.as_deref().unwrap_or("")),
         ));
     };
     let mut response = empty(200);
@@ -125,6 +152,29 @@ pub fn preflight(rules: &[CorsRule], context: &Context) -> Result<Response<Body>
         put(&mut response, "vary", "Origin");
     }
     Ok(response)
+}
+
+/// Which part of a preflight request no rule allows.
+fn why_not(rules: &[CorsRule], origin: &str, method: &str, headers: &str) -> String {
+    if let Some(rule) = matching(rules, origin, method) {
+        let refused = listed(headers).find(|name| !is_among(&rule.allowed_headers, name));
+        let refused = refused.unwrap_or_default();
+        return format!(
+            "The first rule for {method} from {origin} does not allow the header {refused}: add it, or *, to AllowedHeaders."
+        );
+    }
+    let advice = format!("Set one with Set Service Properties, or start with --cors {origin}.");
+    if rules.is_empty() {
+        return format!("The service has no CORS rule. {advice}");
+    }
+    let knows_origin = METHODS
+        .iter()
+        .any(|method| matching(rules, origin, method).is_some());
+    if knows_origin {
+        format!("No rule allows the method {method} from {origin}: add it to AllowedMethods.")
+    } else {
+        format!("No rule allows the origin {origin}. {advice}")
+    }
 }
 
 /// Adds what a browser asks for to the answer to a request, whatever the answer is.
@@ -387,6 +437,52 @@ mod tests {
             asked("http://a.com", "DELETE", "").unwrap_err(),
             "CorsPreflightFailure"
         );
+    }
+
+    #[test]
+    fn the_rule_at_start_allows_its_origins_everything() {
+        let origins = ["http://a.com", "https://*.b.com"].map(str::to_owned);
+        let rules = [rule_at_start(&origins).unwrap()];
+        let asked = |origin, method| {
+            let headers = [
+                ("origin", origin),
+                ("access-control-request-method", method),
+                (
+                    "access-control-request-headers",
+                    "authorization,x-ms-blob-type",
+                ),
+            ];
+            ask(&rules, &headers).is_ok()
+        };
+        for method in METHODS {
+            assert!(asked("http://a.com", method) && asked("https://www.b.com", method));
+            assert!(!asked("http://c.com", method));
+        }
+        assert!(rule_at_start(&["*".to_owned()]).unwrap().is_for_all());
+        for wrong in ["", "a.com", "http://", "http://a.com/"] {
+            let sentence = rule_at_start(&[wrong.to_owned()]).unwrap_err();
+            assert!(sentence.contains("--cors"), "{sentence}");
+        }
+    }
+
+    #[test]
+    fn a_refused_preflight_names_the_part_that_no_rule_allows() {
+        let rules = [rule("http://a.com", "GET", "x-ms-*", "")];
+        for (rules, origin, method, headers, part) in [
+            (&rules[..0], "http://a.com", "GET", "", "has no CORS rule"),
+            (&rules, "http://b.com", "GET", "", "the origin http://b.com"),
+            (&rules, "http://a.com", "PUT", "", "the method PUT"),
+            (
+                &rules,
+                "http://a.com",
+                "GET",
+                "x-ms-date,range",
+                "the header range",
+            ),
+        ] {
+            let reason = why_not(rules, origin, method, headers);
+            assert!(reason.contains(part), "{reason}");
+        }
     }
 
     #[test]

@@ -23,6 +23,7 @@ use lazurite_blob::{AccountPolicy, BlobService, ContainerSettings};
 use lazurite_engine::Ticket;
 use lazurite_queue::QueueService;
 use lazurite_table::TableService;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -38,9 +39,19 @@ pub struct ServiceProperties {
     pub default_service_version: Option<ApiVersion>,
     delete_retention: DeleteRetention,
     pub static_website: StaticWebsite,
+    /// The rule of `--cors`, which is neither stored nor shown.
+    cors_at_start: Option<CorsRule>,
 }
 
 impl ServiceProperties {
+    /// The CORS rules in the order in which they are tried: the stored ones, then that of the command line.
+    pub fn cors_rules(&self) -> Cow<'_, [CorsRule]> {
+        match &self.cors_at_start {
+            None => Cow::Borrowed(&self.cors),
+            Some(last) => self.cors.iter().chain([last]).cloned().collect(),
+        }
+    }
+
     /// Whether requests are counted.
     pub fn keeps_metrics(&self) -> bool {
         self.hour_metrics.enabled || self.minute_metrics.enabled
@@ -140,7 +151,13 @@ impl PropertiesStore {
         blobs: &BlobService,
         queues: &QueueService,
         tables: &TableService,
+        cors_origins: &[String],
     ) -> std::result::Result<PropertiesStore, String> {
+        let cors_at_start = if cors_origins.is_empty() {
+            None
+        } else {
+            Some(cors::rule_at_start(cors_origins)?)
+        };
         let slot = |service: ServiceKind, account: &str| {
             let stored = match service {
                 ServiceKind::Blob => blobs.get_service_properties(account).map_err(text),
@@ -155,8 +172,12 @@ impl PropertiesStore {
                     failure.message
                 )
             })?;
+            let properties = ServiceProperties {
+                cors_at_start: cors_at_start.clone(),
+                ..properties.unwrap_or_default()
+            };
             Ok::<_, String>(Slot {
-                current: RwLock::new(Arc::new(properties.unwrap_or_default())),
+                current: RwLock::new(Arc::new(properties)),
                 changing: Mutex::default(),
             })
         };
