@@ -287,7 +287,7 @@ impl Db {
         parts.health.check_writable()?;
         parts.trees.check(keyspace.tree())?;
         parts.log.seal(keyspace.tree());
-        while !keyspace.tree().view().sealed.is_empty() {
+        while !keyspace.tree().view().immutable.is_empty() {
             self.work().run_flush()?;
         }
         Ok(())

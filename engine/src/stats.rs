@@ -160,10 +160,10 @@ impl Stats {
         };
         for tree in parts.trees.all() {
             let view = tree.view();
-            let memtables = view.sealed.iter().chain([&view.active]);
+            let memtables = view.immutable.iter().chain([&view.active]);
             let bytes = memtables.map(|memtable| memtable.bytes() as u64);
             stats.memtable_bytes += bytes.sum::<u64>();
-            stats.sealed_memtables += view.sealed.len() as u64;
+            stats.sealed_memtables += view.immutable.len() as u64;
             for (level, file) in view.version.files() {
                 stats.sstables[level] += 1;
                 stats.level_bytes[level] += file.meta.size;

@@ -5,7 +5,7 @@ use crate::base::key::{Kind, SequenceNumber};
 use crate::catalog::Catalog;
 use crate::format::pointer::ValuePointer;
 use crate::fs::directory::Directory;
-use crate::fs::reserve::Room;
+use crate::fs::reserve::SpaceReserve;
 use crate::fs::{Clock, LockGuard};
 use crate::tree::cache::Cache;
 use crate::tree::keyspace::Tree;
@@ -30,7 +30,7 @@ pub(crate) struct Parts {
     pub(crate) trees: Arc<Trees>,
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) log: Arc<CommitLog>,
-    pub(crate) reserve: Arc<Room>,
+    pub(crate) reserve: Arc<SpaceReserve>,
     pub(crate) health: Arc<Health>,
     /// Of the directory; `None` once it is released.
     pub(crate) lock: Mutex<Option<Box<dyn LockGuard>>>,

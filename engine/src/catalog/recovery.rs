@@ -13,7 +13,7 @@ use crate::format::header::HEADER_BYTES;
 use crate::fs::directory::Directory;
 use crate::fs::environment::Environment;
 use crate::fs::name::{FileKind, FileName};
-use crate::fs::reserve::Room;
+use crate::fs::reserve::SpaceReserve;
 use crate::fs::{Fs, Lock, LockGuard};
 use crate::tree::cache::Cache;
 use crate::tree::keyspace::Tree;
@@ -290,7 +290,7 @@ struct Recovery {
 impl Recovery {
     fn build(self, state: State) -> Result<Parts> {
         let directory = self.directory;
-        let room = Room::new(
+        let room = SpaceReserve::new(
             directory.clone(),
             self.config.reserve_bytes,
             self.config.quota_bytes,

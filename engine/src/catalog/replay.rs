@@ -293,7 +293,7 @@ impl<'a> Replay<'a> {
         let _full = self
             .store
             .log
-            .apply_changes(unflushed, upto, Applied::Again);
+            .apply_changes(unflushed, upto, Applied::Replay);
         self.last = last;
     }
 

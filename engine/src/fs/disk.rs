@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Default)]
 pub struct DiskFs {
     #[cfg(target_os = "linux")]
-    paces: Arc<super::large::Paces>,
+    costs: Arc<super::large::WriteCosts>,
 }
 
 impl Fs for DiskFs {
@@ -49,7 +49,7 @@ impl Fs for DiskFs {
     fn create_large(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         use super::{direct::DirectFile, large::LargeFile};
         Ok(match DirectFile::open(create(path)?, path) {
-            Ok(file) => Arc::new(LargeFile::new(file, self.paces.clone())),
+            Ok(file) => Arc::new(LargeFile::new(file, self.costs.clone())),
             Err(file) => Arc::new(DiskFile::new(file, WRITE_BYTES)),
         })
     }
@@ -275,7 +275,7 @@ fn open_log(
     writes: LogWrites,
 ) -> io::Result<Arc<dyn File>> {
     if writes == LogWrites::AtSync {
-        use super::{direct::DirectFile, gathered::GatheredFile};
+        use super::{direct::DirectFile, log_file::GatheredFile};
         return Ok(match DirectFile::open(file, path) {
             Ok(file) => Arc::new(GatheredFile::new(file, present, length)?),
             Err(file) => Arc::new(DiskFile::new(file, WRITE_BYTES)),

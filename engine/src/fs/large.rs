@@ -26,12 +26,12 @@ const WAITED_PART: u32 = 4;
 #[derive(Debug)]
 pub(super) struct LargeFile {
     file: DirectFile,
-    paces: Arc<Paces>,
+    costs: Arc<WriteCosts>,
 }
 
 impl LargeFile {
-    pub(super) fn new(file: DirectFile, paces: Arc<Paces>) -> LargeFile {
-        LargeFile { file, paces }
+    pub(super) fn new(file: DirectFile, costs: Arc<WriteCosts>) -> LargeFile {
+        LargeFile { file, costs }
     }
 }
 
@@ -48,12 +48,12 @@ impl File for LargeFile {
         if !is_in_pages(bytes, offset) || self.file.is_refused() {
             return self.file.through.write_at(bytes, offset);
         }
-        let pace = self.paces.of(bytes.len());
+        let pace = self.costs.of(bytes.len());
         let way = pace.choose();
         let started = (Instant::now(), processor_time());
         match way {
-            Way::Through => self.file.through.write_at(bytes, offset)?,
-            Way::Past => self.file.write(bytes, offset)?,
+            WritePath::Buffered => self.file.through.write_at(bytes, offset)?,
+            WritePath::Direct => self.file.write(bytes, offset)?,
         }
         let worked = processor_time().saturating_sub(started.1);
         let waited = started.0.elapsed().saturating_sub(worked);
@@ -84,14 +84,14 @@ fn is_in_pages(bytes: &[u8], offset: u64) -> bool {
 /// Writes of so many bytes cost more for each than longer ones do, and are compared with each other.
 const SHORT_BYTES_MAX: usize = 128 << 10;
 
-/// The paces of a store: of short writes and of longer ones.
+/// The costs of a store: of short writes and of longer ones.
 #[derive(Debug, Default)]
-pub(super) struct Paces {
+pub(super) struct WriteCosts {
     short: Pace,
     long: Pace,
 }
 
-impl Paces {
+impl WriteCosts {
     fn of(&self, bytes: usize) -> &Pace {
         match bytes <= SHORT_BYTES_MAX {
             true => &self.short,
@@ -102,9 +102,9 @@ impl Paces {
 
 /// Through the page cache, or past it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    Through,
-    Past,
+enum WritePath {
+    Buffered,
+    Direct,
 }
 
 /// What each way has cost of late, in nanoseconds for a KiB; 0 before it was tried.
@@ -116,7 +116,7 @@ struct Pace {
 }
 
 impl Pace {
-    fn choose(&self) -> Way {
+    fn choose(&self) -> WritePath {
         let writes = self.writes.fetch_add(1, Ordering::Relaxed);
         let through = self.through.load(Ordering::Relaxed);
         let past = self.past.load(Ordering::Relaxed);
@@ -124,15 +124,15 @@ impl Pace {
         let every = (TRIED_EVERY * more / less).clamp(TRIED_EVERY, TRIED_EVERY_MAX);
         let tries_other = writes % every == every - 1;
         match (past < through) != tries_other {
-            true => Way::Past,
-            false => Way::Through,
+            true => WritePath::Direct,
+            false => WritePath::Buffered,
         }
     }
 
-    fn note(&self, way: Way, cost: u64) {
+    fn note(&self, way: WritePath, cost: u64) {
         let pace = match way {
-            Way::Through => &self.through,
-            Way::Past => &self.past,
+            WritePath::Buffered => &self.through,
+            WritePath::Direct => &self.past,
         };
         // One that had to wait for something else says little.
         let smoothed = match pace.load(Ordering::Relaxed) {
@@ -191,10 +191,10 @@ mod tests {
         let run = |writes: usize, past: u64| {
             let ways = (0..writes).map(|_| {
                 let way = pace.choose();
-                pace.note(way, if way == Way::Past { past } else { 100 });
+                pace.note(way, if way == WritePath::Direct { past } else { 100 });
                 way
             });
-            ways.filter(|way| *way == Way::Past).count()
+            ways.filter(|way| *way == WritePath::Direct).count()
         };
         assert!(run(320, 50) > 300);
         assert!(run(320, 200) < 40);

@@ -10,11 +10,11 @@ mod disk;
 mod disk_file;
 pub(crate) mod environment;
 mod fault;
-#[cfg(target_os = "linux")]
-mod gathered;
 pub(crate) mod ids;
 #[cfg(target_os = "linux")]
 mod large;
+#[cfg(target_os = "linux")]
+mod log_file;
 #[cfg(target_os = "linux")]
 mod map;
 mod memory;

@@ -1,4 +1,4 @@
-//! Room: how much may still be written, beside what the work needs that makes room.
+//! SpaceReserve: how much may still be written, beside what the work needs that makes room.
 //!
 //! What is deleted gives its space back only after flushes, merges and collections, all of which write before they remove. So
 //! whoever puts something new leaves a reserve free, and they have it. Only puts are refused here: deletions, and the
@@ -17,7 +17,7 @@ const UNASKED_PART: u64 = 4;
 const RESERVE_PART: u64 = 16;
 
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct SpaceReserve {
     directory: Directory,
     reserve_bytes: u64,
     quota_bytes: Option<u64>,
@@ -28,9 +28,13 @@ pub(crate) struct Room {
     pub(crate) memtable_bytes: AtomicUsize,
 }
 
-impl Room {
-    pub(crate) fn new(directory: Directory, reserve_bytes: u64, quota_bytes: Option<u64>) -> Room {
-        Room {
+impl SpaceReserve {
+    pub(crate) fn new(
+        directory: Directory,
+        reserve_bytes: u64,
+        quota_bytes: Option<u64>,
+    ) -> SpaceReserve {
+        SpaceReserve {
             directory,
             reserve_bytes,
             quota_bytes,
@@ -112,7 +116,7 @@ mod tests {
         let fs = Arc::new(MemoryFs::volatile_up_to(16 << 20));
         let directory = Directory::new(fs, "/data".as_ref());
         directory.make().unwrap();
-        let room = Room::new(directory.clone(), 64 << 20, None);
+        let room = SpaceReserve::new(directory.clone(), 64 << 20, None);
         room.memtable_bytes.store(5 << 20, Ordering::Relaxed);
         assert!(room.take((10 << 20) + 1).is_err());
         room.take(8 << 20).unwrap();
@@ -129,7 +133,7 @@ mod tests {
     fn a_quota_is_kept_where_the_disk_has_more() {
         let place = tempfile::TempDir::new().unwrap();
         let directory = Directory::new(Arc::new(crate::fs::DiskFs::default()), place.path());
-        let room = Room::new(directory.clone(), 64 << 20, Some(16 << 20));
+        let room = SpaceReserve::new(directory.clone(), 64 << 20, Some(16 << 20));
         room.take(14 << 20).unwrap();
         assert!(
             room.take((15 << 20) + 1).is_err(),
@@ -147,7 +151,7 @@ mod tests {
     #[test]
     fn without_a_limit_there_is_room() {
         let directory = Directory::new(Arc::new(MemoryFs::volatile()), "/data".as_ref());
-        let room = Room::new(directory, 64 << 20, None);
+        let room = SpaceReserve::new(directory, 64 << 20, None);
         room.take(1 << 60).unwrap();
     }
 }

@@ -165,7 +165,7 @@ impl Cache {
 
     /// Whether a block that is not here should be from now on. In a full cache it should if it was missed lately: one of which
     /// only one row was wanted would push out another and not be asked for again.
-    pub(crate) fn wants(&self, number: u64, offset: u64) -> bool {
+    pub(crate) fn admits(&self, number: u64, offset: u64) -> bool {
         if !self.is_full.load(Ordering::Relaxed) {
             return true;
         }

@@ -1,4 +1,4 @@
-//! Gaps: spans of a keyspace in which nothing is live, so that a scan need not walk the tombstones there again.
+//! EmptySpans: spans of a keyspace in which nothing is live, so that a scan need not walk the tombstones there again.
 //!
 //! A queue is written at one end and deleted at the other: in front of its head lie as many tombstones as were taken since
 //! the last compaction, and every scan for the head would walk them. Instead, a scan that walked some remembers
@@ -20,7 +20,7 @@ pub(crate) const HIDDEN_ROWS_MIN: usize = 32;
 const GAPS_MAX: usize = 4096;
 
 #[derive(Debug, Default)]
-pub(crate) struct Gaps {
+pub(crate) struct EmptySpans {
     /// Whether any is known or being explored: else a put has nothing to look at.
     in_use: AtomicBool,
     /// The last put that was, or is just being, applied.
@@ -51,7 +51,7 @@ struct Explored {
     as_of: SequenceNumber,
 }
 
-impl Gaps {
+impl EmptySpans {
     /// To be called before puts up to number `last` are applied to the memtable.
     pub(crate) fn begin_puts(&self, last: SequenceNumber) {
         // Before the looks at `in_use`: an exploration that they do not see yet sees the number and gives up.
@@ -156,19 +156,19 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    fn explored(gaps: &Gaps, start: &str, live: &str, at: SequenceNumber) {
+    fn explored(gaps: &EmptySpans, start: &str, live: &str, at: SequenceNumber) {
         let id = gaps.explore(start.as_bytes(), at).unwrap();
         gaps.settle(id, Some(live.as_bytes()));
     }
 
-    fn end(gaps: &Gaps, key: &str, at: SequenceNumber) -> Option<String> {
+    fn end(gaps: &EmptySpans, key: &str, at: SequenceNumber) -> Option<String> {
         gaps.end_around(key.as_bytes(), at)
             .map(|end| String::from_utf8(end).unwrap())
     }
 
     #[test]
     fn a_put_ends_a_gap_at_its_key() {
-        let gaps = Gaps::default();
+        let gaps = EmptySpans::default();
         explored(&gaps, "a", "m", 5);
         assert_eq!(end(&gaps, "b", 5).as_deref(), Some("m"));
         assert_eq!(
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn touching_gaps_become_one() {
-        let gaps = Gaps::default();
+        let gaps = EmptySpans::default();
         explored(&gaps, "a", "c", 5);
         explored(&gaps, "e", "g", 6);
         explored(&gaps, "c", "e", 7);
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_put_during_the_exploration_counts() {
-        let gaps = Gaps::default();
+        let gaps = EmptySpans::default();
         let id = gaps.explore(b"a", 5).unwrap();
         gaps.begin_puts(6);
         gaps.note_put(b"c");

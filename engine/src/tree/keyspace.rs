@@ -4,7 +4,7 @@ use crate::base::codec::hash;
 use crate::base::config::Compression;
 use crate::base::key::{Entry, SequenceNumber};
 use crate::tree::cache::Cache;
-use crate::tree::empty_spans::Gaps;
+use crate::tree::empty_spans::EmptySpans;
 use crate::tree::memtable::Memtable;
 use crate::tree::version::{Version, file_of};
 use crate::{Config, KeyspaceOptions, Result};
@@ -21,7 +21,7 @@ const TOMBSTONE_PERCENT_MAX: u64 = 50;
 pub(crate) struct View {
     pub(crate) active: Arc<Memtable>,
     /// Newest first.
-    pub(crate) sealed: Vec<Arc<Memtable>>,
+    pub(crate) immutable: Vec<Arc<Memtable>>,
     pub(crate) version: Arc<Version>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Tree {
     pub(crate) instance: u64,
     pub(crate) id: u32,
     pub(crate) name: Arc<str>,
-    pub(crate) gaps: Arc<Gaps>,
+    pub(crate) empty_spans: Arc<EmptySpans>,
     options: OnceLock<KeyspaceOptions>,
     view: ArcSwap<View>,
     /// Held by who makes a view out of the present one.
@@ -43,14 +43,14 @@ impl Tree {
     pub(crate) fn new(instance: u64, id: u32, name: &str, version: Version, now: Duration) -> Tree {
         let view = View {
             active: Arc::new(Memtable::new(now)),
-            sealed: Vec::new(),
+            immutable: Vec::new(),
             version: Arc::new(version),
         };
         Tree {
             instance,
             id,
             name: name.into(),
-            gaps: Arc::default(),
+            empty_spans: Arc::default(),
             options: OnceLock::new(),
             view: ArcSwap::from_pointee(view),
             changing: Mutex::new(()),
@@ -99,7 +99,7 @@ impl Tree {
     }
 
     /// The present view, for a moment: without touching a count that other readers touch.
-    pub(crate) fn glance(&self) -> Guard<Arc<View>> {
+    pub(crate) fn load_view(&self) -> Guard<Arc<View>> {
         self.view.load()
     }
 
@@ -110,15 +110,15 @@ impl Tree {
 
     /// Begins a new active memtable unless the present one is empty. Only for who applies commits.
     pub(crate) fn seal(&self, now: Duration) -> bool {
-        if self.glance().active.is_empty() {
+        if self.load_view().active.is_empty() {
             return false;
         }
         self.change(|view| {
-            let mut sealed = vec![view.active.clone()];
-            sealed.extend(view.sealed.iter().cloned());
+            let mut immutable = vec![view.active.clone()];
+            immutable.extend(view.immutable.iter().cloned());
             View {
                 active: Arc::new(Memtable::new(now)),
-                sealed,
+                immutable,
                 version: view.version.clone(),
             }
         });
@@ -129,13 +129,13 @@ impl Tree {
     pub(crate) fn install(&self, version: Version, flushed: Option<&Arc<Memtable>>) {
         let version = Arc::new(version);
         self.change(|view| {
-            let mut sealed = view.sealed.clone();
+            let mut immutable = view.immutable.clone();
             if let Some(flushed) = flushed {
-                sealed.retain(|memtable| !Arc::ptr_eq(memtable, flushed));
+                immutable.retain(|memtable| !Arc::ptr_eq(memtable, flushed));
             }
             View {
                 active: view.active.clone(),
-                sealed,
+                immutable,
                 version,
             }
         });
@@ -150,8 +150,8 @@ impl Tree {
         key: &[u8],
         at: impl Fn() -> SequenceNumber,
     ) -> Result<Option<Entry>> {
-        let (view, hash) = (self.glance(), hash(key));
-        for memtable in std::iter::once(&view.active).chain(&view.sealed) {
+        let (view, hash) = (self.load_view(), hash(key));
+        for memtable in std::iter::once(&view.active).chain(&view.immutable) {
             // Before the look at the memtable: what is not visible yet need not be found there.
             at();
             if memtable.is_empty() || memtable.lacks(hash) {

@@ -69,7 +69,7 @@ impl Trees {
         let mut total = HashMap::new();
         for tree in self.all() {
             let view = tree.view();
-            for memtable in std::iter::once(&view.active).chain(&view.sealed) {
+            for memtable in std::iter::once(&view.active).chain(&view.immutable) {
                 memtable.add_references(&mut total);
             }
             for (_, file) in view.version.files() {

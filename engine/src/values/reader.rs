@@ -161,7 +161,7 @@ impl LogValue {
             return Ok(value);
         }
         let value = self.read_chunk(0)?;
-        match cache.wants(segment, offset) {
+        match cache.admits(segment, offset) {
             true => cache.insert(segment, offset, value.clone()),
             false => {
                 cache.count_read();

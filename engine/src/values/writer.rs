@@ -4,7 +4,7 @@ use super::{Pin, Place, ValueLog, filler_bytes};
 use crate::base::codec::checksum;
 use crate::base::config::CHUNK_HEADER_BYTES;
 use crate::format::pointer::{Extent, ValuePointer};
-use crate::fs::reserve::Room;
+use crate::fs::reserve::SpaceReserve;
 use crate::fs::{PAGE_BYTES, PageBuffer};
 use crate::{Error, Result};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ static WRITERS: AtomicU64 = AtomicU64::new(1);
 pub struct ValueWriter {
     log: Arc<ValueLog>,
     /// What it takes room from; `None` for what makes room.
-    room: Option<Arc<Room>>,
+    room: Option<Arc<SpaceReserve>>,
     /// The record of a chunk that is not whole yet; its header is written last.
     record: Option<PageBuffer>,
     pointer: ValuePointer,
@@ -59,7 +59,7 @@ struct ChunkSlot {
 #[derive(Debug)]
 pub struct UnwrittenChunk {
     log: Arc<ValueLog>,
-    room: Option<Arc<Room>>,
+    room: Option<Arc<SpaceReserve>>,
     record: PageBuffer,
     preferred: Option<u64>,
     slot: ChunkSlot,
@@ -119,7 +119,7 @@ impl ValueWriter {
     }
 
     /// The value is something new, and has to leave a reserve free.
-    pub(crate) fn within(mut self, room: Arc<Room>) -> ValueWriter {
+    pub(crate) fn within(mut self, room: Arc<SpaceReserve>) -> ValueWriter {
         self.room = Some(room);
         self
     }

@@ -25,10 +25,10 @@ use std::time::Duration;
 /// After how many seconds a memtable that hides older data is flushed when space is short.
 const SHORT_SECONDS: u64 = 1;
 /// A memtable with fewer bytes is not worth an SSTable, however much it is read.
-const CROSSED_BYTES_MIN: u64 = 1 << 20;
+const MERGED_BYTES_MIN: u64 = 1 << 20;
 /// Bytes that are flushed for each time a scan had to find its place in a memtable beside SSTables. That costs it about a
 /// microsecond; a flush, and the merges behind it, some hundreds of times as long, which they take in quiet moments only.
-const CROSSING_BYTES: u64 = 4 << 10;
+const SCAN_MERGE_BYTES: u64 = 4 << 10;
 
 impl Work {
     /// Seals active memtables that hide older data for too long (sooner when space is short), that hold much in the value
@@ -80,13 +80,13 @@ impl Work {
     /// soon. In SSTables its rows are joined with the others.
     fn is_read_across(&self, view: &View) -> bool {
         let bytes = view.active.bytes() as u64;
-        let paid = view.active.crossings().saturating_mul(CROSSING_BYTES);
-        (CROSSED_BYTES_MIN..=paid).contains(&bytes) && self.is_at_rest()
+        let paid = view.active.scan_merges().saturating_mul(SCAN_MERGE_BYTES);
+        (MERGED_BYTES_MIN..=paid).contains(&bytes) && self.is_at_rest()
     }
 
     /// Flushes the oldest sealed memtable of any keyspace. Answers whether there was one. Called under `flushing`.
     pub(crate) fn flush_one(&self) -> Result<bool> {
-        let oldest = |tree: Arc<Tree>| Some((tree.view().sealed.last()?.clone(), tree));
+        let oldest = |tree: Arc<Tree>| Some((tree.view().immutable.last()?.clone(), tree));
         let pending = self.parts.trees.all().into_iter().filter_map(oldest);
         let Some((memtable, tree)) =
             pending.min_by_key(|(memtable, _)| memtable.summary().first_sequence)
@@ -228,7 +228,7 @@ impl Work {
     fn unneeded_wals(&self, flushed: &Arc<Memtable>) -> Vec<u64> {
         let first_needed = |tree: Arc<Tree>| {
             let view = tree.view();
-            let memtables = view.sealed.iter().chain([&view.active]);
+            let memtables = view.immutable.iter().chain([&view.active]);
             let others = memtables.filter(|memtable| !Arc::ptr_eq(memtable, flushed));
             others
                 .filter_map(|memtable| memtable.summary().first_sequence)

@@ -126,7 +126,7 @@ impl Work {
     }
 
     /// Lets threads run that wait for this processor, unless compaction lags behind: then they would wait for it the longer.
-    pub(crate) fn give_way(&self) {
+    pub(crate) fn yield_cpu(&self) {
         if self.level0_files_most() <= self.parts.config.level0_files_max {
             std::thread::yield_now();
         }

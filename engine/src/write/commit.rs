@@ -19,7 +19,7 @@ use crate::format::change::{Change, Changes};
 use crate::format::edit::EditLog;
 use crate::fs::Clock;
 use crate::fs::directory::Directory;
-use crate::fs::reserve::Room;
+use crate::fs::reserve::SpaceReserve;
 use crate::tree::keyspace::Tree;
 use crate::tree::memtable::Memtable;
 use crate::tree::snapshots::Snapshots;
@@ -64,8 +64,8 @@ struct Request {
 /// place may lie between a value and what replaced it: the value may be gone by now, and nothing may refer to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Applied {
-    Now,
-    Again,
+    Live,
+    Replay,
 }
 
 /// The path of a write: group commit onto the log, into the memtables, and the shared syncs that make it durable.
@@ -80,7 +80,7 @@ pub(crate) struct CommitLog {
     counters: Counters,
     trees: Arc<Trees>,
     snapshots: Arc<Snapshots>,
-    reserve: Arc<Room>,
+    reserve: Arc<SpaceReserve>,
     /// Background work, which is told of sealed memtables.
     work: Arc<dyn Wakes>,
     queue: Mutex<VecDeque<Arc<Request>>>,
@@ -99,7 +99,7 @@ pub(crate) struct CommitParts {
     pub(crate) health: Arc<Health>,
     pub(crate) trees: Arc<Trees>,
     pub(crate) snapshots: Arc<Snapshots>,
-    pub(crate) reserve: Arc<Room>,
+    pub(crate) reserve: Arc<SpaceReserve>,
     pub(crate) work: Arc<dyn Wakes>,
 }
 
@@ -355,7 +355,7 @@ impl CommitLog {
             } = change
             {
                 let tree = self.trees.get(keyspace).expect("the batch was checked");
-                if tree.glance().active.covers_many(start, end) {
+                if tree.load_view().active.covers_many(start, end) {
                     tree.seal(self.clock.now());
                 }
             }
@@ -364,7 +364,7 @@ impl CommitLog {
 
     fn apply(&self, request: &Request, first: SequenceNumber) -> Vec<Arc<Tree>> {
         let last = first + request.count - 1;
-        self.apply_changes((first..).zip(request.changes()), last, Applied::Now)
+        self.apply_changes((first..).zip(request.changes()), last, Applied::Live)
     }
 
     /// Applies numbered changes, up to `last`, to the memtables, runs of one keyspace at a time. Answers the keyspaces whose
@@ -384,8 +384,8 @@ impl CommitLog {
                 .expect("the batch was checked");
             let belongs = |(_, change): &(SequenceNumber, Change<'_>)| change.keyspace() == tree.id;
             let run = std::iter::from_fn(|| changes.next_if(belongs));
-            tree.gaps.begin_puts(last);
-            let view = tree.glance();
+            tree.empty_spans.begin_puts(last);
+            let view = tree.load_view();
             self.apply_run(&tree, &view.active, run, when);
             if view.active.bytes() >= tree.memtable_bytes_max(&self.config) {
                 drop(view);
@@ -406,13 +406,13 @@ impl CommitLog {
             if let Change::Set { kind, key, .. } = change
                 && *kind != Kind::Delete
             {
-                tree.gaps.note_put(key);
+                tree.empty_spans.note_put(key);
             }
         });
         let floor = match when {
-            Applied::Now => self.snapshots.floor(),
+            Applied::Live => self.snapshots.floor(),
             // Nobody reads yet: what later changes hide may have lost its values already.
-            Applied::Again => SEQUENCE_MAX,
+            Applied::Replay => SEQUENCE_MAX,
         };
         let bytes = active.apply(noted, floor);
         self.reserve
@@ -429,10 +429,16 @@ impl CommitLog {
     pub(crate) fn seal_largest(&self) {
         self.with_log(|_| {
             let trees = self.trees.all();
-            if trees.iter().any(|tree| !tree.glance().sealed.is_empty()) {
+            if trees
+                .iter()
+                .any(|tree| !tree.load_view().immutable.is_empty())
+            {
                 return;
             }
-            if let Some(tree) = trees.iter().max_by_key(|tree| tree.glance().active.bytes()) {
+            if let Some(tree) = trees
+                .iter()
+                .max_by_key(|tree| tree.load_view().active.bytes())
+            {
                 tree.seal(self.clock.now());
             }
         });

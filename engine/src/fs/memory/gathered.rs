@@ -1,4 +1,4 @@
-//! A log whose writes reach the file at syncs only, as `fs/gathered.rs` writes them to a disk: the crash tests of
+//! A log whose writes reach the file at syncs only, as `fs/log_file.rs` writes them to a disk: the crash tests of
 //! [`LogWrites::AtSync`](crate::fs::LogWrites).
 
 use super::{File, MemoryFile, lock};

@@ -9,7 +9,7 @@ use crate::Direction;
 use crate::base::key::{Kind, SequenceNumber, is_before_end};
 use crate::format::fragment::Cover;
 use crate::tree::cache::Cache;
-use crate::tree::empty_spans::{Gaps, HIDDEN_ROWS_MIN};
+use crate::tree::empty_spans::{EmptySpans, HIDDEN_ROWS_MIN};
 use crate::tree::keyspace::Tree;
 use crate::tree::version::overlapping;
 use crate::{KeyRange, Result};
@@ -37,7 +37,7 @@ pub(crate) struct Rows {
     order: Vec<usize>,
     is_ordered: bool,
     has_range_tombstones: bool,
-    gaps: Arc<Gaps>,
+    empty_spans: Arc<EmptySpans>,
     at: SequenceNumber,
     passed: u64,
     /// How often all sources were asked for their place.
@@ -57,7 +57,7 @@ impl Rows {
     pub(crate) fn new(tree: &Tree, cache: Arc<Cache>, at: SequenceNumber, scan: ScanRange) -> Rows {
         let view = tree.view();
         let (direction, scan) = (scan.direction, Arc::new(scan));
-        let memtables = std::iter::once(&view.active).chain(&view.sealed);
+        let memtables = std::iter::once(&view.active).chain(&view.immutable);
         let memtables = memtables.filter(|memtable| !memtable.is_empty());
         let mut sources: Vec<Source> = memtables
             .map(|memtable| Source::Memtable(MemtableRows::new(memtable.clone(), at, scan.clone())))
@@ -91,7 +91,7 @@ impl Rows {
             current: None,
             order: Vec::new(),
             is_ordered: false,
-            gaps: tree.gaps.clone(),
+            empty_spans: tree.empty_spans.clone(),
             at,
             passed: 0,
             seeks: 0,
@@ -261,14 +261,16 @@ impl Rows {
 
     /// Where a walk that begins at `start` may as well begin: behind the gap around it.
     fn begin_search(&self, start: Vec<u8>) -> Vec<u8> {
-        self.gaps.end_around(&start, self.at).unwrap_or(start)
+        self.empty_spans
+            .end_around(&start, self.at)
+            .unwrap_or(start)
     }
 
     fn note_hidden(&mut self) {
         if let Some(search) = &mut self.search {
             search.hidden += 1;
             if search.hidden == HIDDEN_ROWS_MIN {
-                search.exploration = self.gaps.explore(&search.start, self.at);
+                search.exploration = self.empty_spans.explore(&search.start, self.at);
             }
         }
     }
@@ -277,7 +279,7 @@ impl Rows {
     fn end_search(&mut self, end: Option<&[u8]>) {
         let search = self.search.take();
         if let Some(id) = search.and_then(|search| search.exploration) {
-            self.gaps.settle(id, end);
+            self.empty_spans.settle(id, end);
         }
     }
 
@@ -285,7 +287,7 @@ impl Rows {
     fn end_search_here(&mut self, first: usize) {
         let search = self.search.take();
         if let Some(id) = search.and_then(|search| search.exploration) {
-            self.gaps.settle(id, self.sources[first].key());
+            self.empty_spans.settle(id, self.sources[first].key());
         }
     }
 
@@ -320,7 +322,7 @@ impl Rows {
             for source in (0..self.sources.len()).rev() {
                 if self.sources[source].key().is_some() {
                     self.order.insert(0, source);
-                    self.sink(0);
+                    self.sift_down(0);
                 }
             }
         }
@@ -328,7 +330,7 @@ impl Rows {
     }
 
     /// Moves the source at `place` behind those whose rows come before its own, all that follow being in order.
-    fn sink(&mut self, mut place: usize) {
+    fn sift_down(&mut self, mut place: usize) {
         while place + 1 < self.order.len()
             && self.precedes(self.order[place + 1], self.order[place])
         {
@@ -348,7 +350,7 @@ impl Rows {
             let source = self.order[place];
             self.sources[source].next()?;
             match self.sources[source].key() {
-                Some(_) => self.sink(place),
+                Some(_) => self.sift_down(place),
                 None => {
                     self.order.remove(place);
                 }
@@ -406,7 +408,7 @@ impl Drop for Rows {
         if let [first, .., last] = &self.sources[..]
             && let (Some(memtable), None) = (first.memtable(), last.memtable())
         {
-            memtable.add_crossings(self.seeks);
+            memtable.add_scan_merges(self.seeks);
         }
     }
 }

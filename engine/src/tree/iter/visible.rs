@@ -6,7 +6,7 @@ use crate::base::key::{Entry, Kind, SequenceNumber, is_before_end};
 use crate::format::fragment::Cover;
 use crate::tree::cache::Cache;
 use crate::tree::live_file::LiveFile;
-use crate::tree::memtable::{From, Kept, Memtable};
+use crate::tree::memtable::{From, Memtable, PinnedRows};
 use crate::tree::sstable::SstableCursor;
 use crate::tree::version::{Version, first_ending_behind};
 use crate::{Direction, Result};
@@ -49,7 +49,7 @@ impl Source {
 
     pub(crate) fn value(&self) -> Bytes {
         match self {
-            Source::Memtable(rows) => rows.fetched.keep_value(rows.index),
+            Source::Memtable(rows) => rows.fetched.pin_value(rows.index),
             Source::Run(rows) => rows.value(),
         }
     }
@@ -123,7 +123,7 @@ pub(crate) struct MemtableRows {
     memtable: Arc<Memtable>,
     at: SequenceNumber,
     scan: Arc<ScanRange>,
-    fetched: Kept,
+    fetched: PinnedRows,
     /// Index of the current row among the fetched ones; at their end when there is none.
     index: usize,
     fetch: usize,
@@ -145,7 +145,7 @@ impl MemtableRows {
             memtable,
             at,
             scan,
-            fetched: Kept::default(),
+            fetched: PinnedRows::default(),
             index: 0,
             fetch: FETCH_MIN,
             done: true,

@@ -177,7 +177,7 @@ impl Arena {
     }
 
     /// The value, to be kept: a slice of a full chunk, or a copy out of the chunk being filled.
-    pub(super) fn keep_value(&self, row: &Row) -> Bytes {
+    pub(super) fn pin_value(&self, row: &Row) -> Bytes {
         match &self.chunks[row.chunk as usize] {
             Chunk::Full(bytes) => bytes.slice(row.value_range()),
             Chunk::Filling(bytes) => Bytes::copy_from_slice(&bytes[row.value_range()]),
@@ -185,7 +185,7 @@ impl Arena {
     }
 
     /// Adds the row, with its key and its value, to those that are kept.
-    pub(super) fn keep(&self, row: &Row, kept: &mut Kept) {
+    pub(super) fn pin(&self, row: &Row, kept: &mut PinnedRows) {
         let (start, end) = (row.offset as usize, row.value_range().end);
         let (place, start) = match &self.chunks[row.chunk as usize] {
             Chunk::Full(bytes) => (kept.place_of(row.chunk, bytes), start),
@@ -194,7 +194,7 @@ impl Arena {
                 (COPIED, kept.copied.len() - (end - start))
             }
         };
-        kept.rows.push(KeptRow {
+        kept.rows.push(PinnedRow {
             sequence: row.sequence,
             kind: row.kind,
             place,
@@ -211,16 +211,16 @@ const COPIED: usize = usize::MAX;
 /// A handful of rows that can be read without the arena: it keeps the chunks they are in. The memory is used again for the
 /// next handful.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct PinnedRows {
     /// Full chunks and their numbers.
     chunks: Vec<(u32, Bytes)>,
     /// Keys and values out of the chunk being filled.
     copied: Vec<u8>,
-    rows: Vec<KeptRow>,
+    rows: Vec<PinnedRow>,
 }
 
 #[derive(Debug)]
-struct KeptRow {
+struct PinnedRow {
     sequence: SequenceNumber,
     kind: Kind,
     /// Index of the chunk among those kept, or [`COPIED`].
@@ -230,7 +230,7 @@ struct KeptRow {
     value_length: u32,
 }
 
-impl Kept {
+impl PinnedRows {
     /// Neighbours are often in one chunk, which is kept once for all of them.
     fn place_of(&mut self, number: u32, bytes: &Bytes) -> usize {
         if self.chunks.last().is_none_or(|last| last.0 != number) {
@@ -276,7 +276,7 @@ impl Kept {
     }
 
     /// The value, to be kept longer.
-    pub(crate) fn keep_value(&self, index: usize) -> Bytes {
+    pub(crate) fn pin_value(&self, index: usize) -> Bytes {
         match self.rows[index].place {
             COPIED => Bytes::copy_from_slice(self.value(index)),
             place => self.chunks[place].1.slice_ref(self.value(index)),
@@ -284,7 +284,7 @@ impl Kept {
     }
 
     #[inline]
-    fn chunk(&self, row: &KeptRow) -> &[u8] {
+    fn chunk(&self, row: &PinnedRow) -> &[u8] {
         match row.place {
             COPIED => &self.copied,
             place => &self.chunks[place].1,
@@ -292,7 +292,7 @@ impl Kept {
     }
 }
 
-impl KeptRow {
+impl PinnedRow {
     fn value_start(&self) -> usize {
         self.start + usize::from(self.key_length)
     }

@@ -147,11 +147,11 @@ impl Keys {
         self.rows.copy_within(slot..self.length, slot + 1);
         self.rows[slot] = row;
         self.length += 1;
-        self.look_at(slot, key);
+        self.read_key_parts(slot, key);
     }
 
     /// Takes head and tail of the key at `slot`.
-    fn look_at(&mut self, slot: usize, key: &[u8]) {
+    fn read_key_parts(&mut self, slot: usize, key: &[u8]) {
         self.heads.0[slot] = head(key, self.skip);
         self.tails.0[slot] = head(key, self.skip + HEAD_BYTES);
     }
@@ -177,7 +177,7 @@ impl Keys {
     fn set_skip(&mut self, skip: usize, arena: &Arena) {
         if skip != self.skip {
             self.skip = skip;
-            (0..self.length).for_each(|slot| self.look_at(slot, arena.key(self.rows[slot])));
+            (0..self.length).for_each(|slot| self.read_key_parts(slot, arena.key(self.rows[slot])));
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::format::fragment::{Cover, Fragment};
 use crate::format::pointer::ValuePointer;
 use crate::tree::range_tombstones::RangeTombstones;
 use crate::{Direction, Result};
-pub(crate) use arena::Kept;
+pub(crate) use arena::PinnedRows;
 use arena::{Arena, NO_ROW, ROW_BYTES, Row, RowId};
 use bytes::Bytes;
 use filter::{FILTER_BYTES, KeyFilter};
@@ -58,7 +58,7 @@ pub(crate) struct Memtable {
     keys: KeyFilter,
     created: Duration,
     /// How often scans had to find their place here beside SSTables.
-    crossings: AtomicU64,
+    scan_merges: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -141,7 +141,7 @@ impl Memtable {
             has_range_tombstones: AtomicBool::new(false),
             keys: KeyFilter::default(),
             created,
-            crossings: AtomicU64::new(0),
+            scan_merges: AtomicU64::new(0),
         }
     }
 
@@ -163,12 +163,12 @@ impl Memtable {
     }
 
     /// A scan has found its place so often here and in SSTables.
-    pub(crate) fn add_crossings(&self, count: u64) {
-        self.crossings.fetch_add(count, Ordering::Relaxed);
+    pub(crate) fn add_scan_merges(&self, count: u64) {
+        self.scan_merges.fetch_add(count, Ordering::Relaxed);
     }
 
-    pub(crate) fn crossings(&self) -> u64 {
-        self.crossings.load(Ordering::Relaxed)
+    pub(crate) fn scan_merges(&self) -> u64 {
+        self.scan_merges.load(Ordering::Relaxed)
     }
 
     pub(crate) fn summary(&self) -> Summary {
@@ -292,7 +292,7 @@ impl Memtable {
         direction: Direction,
         at: SequenceNumber,
         count: usize,
-        out: &mut Kept,
+        out: &mut PinnedRows,
     ) {
         let mut pause = self.fetch_some(from, None, direction, at, count, out);
         while let Some(Pause { key, version }) = pause {
@@ -310,7 +310,7 @@ impl Memtable {
         direction: Direction,
         at: SequenceNumber,
         count: usize,
-        out: &mut Kept,
+        out: &mut PinnedRows,
     ) -> Option<Pause> {
         let rows = self.read();
         let mut visited = 0;
@@ -339,7 +339,7 @@ impl Memtable {
             for (index, &newest) in few.iter().enumerate() {
                 let walk = rows.walk(newest, at, &mut visited);
                 if let Walk::Visible(row) = walk {
-                    rows.arena.keep(row, out);
+                    rows.arena.pin(row, out);
                 }
                 let is_last = index + 1 == few.len();
                 let version = match walk {
@@ -431,7 +431,7 @@ impl Rows {
         Entry {
             sequence: row.sequence,
             kind: row.kind,
-            value: self.arena.keep_value(row),
+            value: self.arena.pin_value(row),
         }
     }
 
@@ -611,7 +611,7 @@ mod tests {
             (Direction::Forward, key(2)),
             (Direction::Backward, key(last)),
         ] {
-            let mut out = Kept::default();
+            let mut out = PinnedRows::default();
             let from = From::Key(&from);
             let pause = memtable.fetch_some(from, None, direction, 1, 10, &mut out);
             let visited = u64::from_be_bytes(pause.unwrap().key.try_into().unwrap());
@@ -645,7 +645,7 @@ mod tests {
             memtable.apply(std::iter::once((sequence, change)), 1);
         };
         (1..=300_000).for_each(hot);
-        let mut out = Kept::default();
+        let mut out = PinnedRows::default();
         let from = From::Edge;
         let pause = memtable.fetch_some(from, None, Direction::Forward, 1, 10, &mut out);
         assert!(pause.unwrap().version.is_some() && out.len() == 0);

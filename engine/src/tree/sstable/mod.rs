@@ -9,12 +9,12 @@
 //! A block trailer is: compression (0 none, 1 zstd, 2 LZ4), `u32` length before compression, `u64` checksum over payload and these
 //! five bytes, keyed by file number and offset. Invariant: all versions of one user key lie in one SSTable of a level.
 
-mod around;
 pub(crate) mod block;
 mod cursor;
 mod dump;
 pub(crate) mod filter;
 mod index;
+mod readahead;
 mod reader;
 mod verify;
 mod writer;

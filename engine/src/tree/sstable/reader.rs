@@ -1,9 +1,9 @@
 //! Reads one SSTable: opening, blocks, and the lookup by key.
 
-use super::around::Around;
 use super::block::{self, Lookup};
 use super::cursor::SstableCursor;
 use super::index::IndexBlock;
+use super::readahead::Readahead;
 use super::{
     BlockHandle, FOOTER_BYTES, FOOTER_MAGIC, Footer, TRAILER_BYTES, decompress, filter, malformed,
 };
@@ -37,7 +37,7 @@ pub(crate) struct SstableReader {
     fragments: Vec<Fragment>,
     filter: OnceLock<Bytes>,
     pinned: AtomicU64,
-    around: Around,
+    around: Readahead,
 }
 
 /// A partition of the index: of a reader, or one that is not kept in memory.
@@ -99,7 +99,7 @@ impl SstableReader {
             fragments: Vec::new(),
             filter: OnceLock::new(),
             pinned: AtomicU64::new(0),
-            around: Around::default(),
+            around: Readahead::default(),
         })
     }
 
@@ -192,12 +192,12 @@ impl SstableReader {
     pub(super) fn block(&self, cache: &Cache, handle: BlockHandle) -> Result<Bytes> {
         match cache.present(self.number, handle.offset) {
             Some(block) => Ok(block),
-            None => self.take_in(cache, handle),
+            None => self.read_and_cache(cache, handle),
         }
     }
 
     /// Reads a block that the cache does not have, for it to keep.
-    fn take_in(&self, cache: &Cache, handle: BlockHandle) -> Result<Bytes> {
+    fn read_and_cache(&self, cache: &Cache, handle: BlockHandle) -> Result<Bytes> {
         let block = self.read_block(&cache.file(self.number)?, handle)?;
         cache.insert(self.number, handle.offset, block.clone());
         Ok(block)
@@ -306,12 +306,14 @@ impl SstableReader {
             found.map_err(|error| self.malformed(cache, handle, error))
         };
         let here = match cache.present(self.number, handle.offset) {
-            None if cache.wants(self.number, handle.offset) => Some(self.take_in(cache, handle)?),
+            None if cache.admits(self.number, handle.offset) => {
+                Some(self.read_and_cache(cache, handle)?)
+            }
             present => present,
         };
         let found = match here {
             Some(data) => find(&data)?.keep(|value| data.slice(value)),
-            None => self.look_at(cache, handle, |data| {
+            None => self.read_uncached(cache, handle, |data| {
                 Ok(find(data)?.keep(|value| Bytes::copy_from_slice(&data[value])))
             })?,
         };
@@ -332,7 +334,7 @@ impl SstableReader {
     }
 
     /// Reads a block that is not kept, in the thread's memory for such.
-    fn look_at<T>(
+    fn read_uncached<T>(
         &self,
         cache: &Cache,
         handle: BlockHandle,

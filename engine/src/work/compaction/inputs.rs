@@ -71,7 +71,7 @@ impl<'a> Inputs<'a> {
         for run in 0..inputs.runs.len() {
             if inputs.runs[run].cursor.key().is_some() {
                 inputs.order.insert(0, run);
-                inputs.sink();
+                inputs.sift_down();
             }
         }
         Ok(inputs)
@@ -88,14 +88,14 @@ impl<'a> Inputs<'a> {
         let run = &mut self.runs[self.order[0]];
         run.next(cache)?;
         match run.cursor.key() {
-            Some(_) => self.sink(),
+            Some(_) => self.sift_down(),
             None => drop(self.order.remove(0)),
         }
         Ok(())
     }
 
     /// Moves the first run behind those whose versions come before its own.
-    fn sink(&mut self) {
+    fn sift_down(&mut self) {
         let sort = |place: usize| {
             let cursor = &self.runs[self.order[place]].cursor;
             (cursor.key(), std::cmp::Reverse(cursor.sequence()))

@@ -1,7 +1,7 @@
 //! Compaction jobs: what was picked is done, and installed.
 
-use super::below::Below;
 use super::merge::{Merge, MergeSpec};
+use super::overlap_split::OverlapSplit;
 use super::picker::{self, Plan};
 use crate::base::counter::count;
 use crate::base::mutex::lock;
@@ -75,7 +75,7 @@ impl Work {
             &config,
             dense,
             // What is about to come into level 0 is joined with the rest of it.
-            view.sealed.is_empty() && self.is_at_rest(),
+            view.immutable.is_empty() && self.is_at_rest(),
         ))
     }
 
@@ -130,7 +130,8 @@ impl Work {
             }
             Plan::Merge { runs, below, level } => {
                 let small = tree.sstable_bytes(&self.parts.config) / SMALL_PART;
-                let below = Below::divide(&self.parts.cache.for_merge(), &runs, below, small)?;
+                let below =
+                    OverlapSplit::divide(&self.parts.cache.for_merge(), &runs, below, small)?;
                 let spec = MergeSpec {
                     level,
                     runs: &runs,

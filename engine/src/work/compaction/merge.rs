@@ -210,7 +210,7 @@ impl<'a> Merge<'a> {
         self.slice_left -= 1;
         if self.slice_left == 0 {
             self.slice_left = KEYS_PER_SLICE;
-            self.store.give_way();
+            self.store.yield_cpu();
         }
         while let Some(cut) = self.cuts.pop_front_if(|cut| cut[..] <= *key) {
             self.finish_output(Some(&cut))?;

@@ -15,14 +15,14 @@ type File = Arc<LiveFile>;
 
 /// The files of a level that a merge reaches over, divided.
 #[derive(Debug)]
-pub(crate) struct Below {
+pub(crate) struct OverlapSplit {
     /// What is merged; in key order.
     pub(crate) rewritten: Vec<File>,
     /// Where those begin that stay: an output ends before each.
     pub(crate) cuts: Vec<Vec<u8>>,
 }
 
-impl Below {
+impl OverlapSplit {
     /// Divides `files`, which are in key order. One smaller than `size_min` is rewritten too if something comes right beside it:
     /// otherwise a level would fill with small files.
     pub(crate) fn divide(
@@ -30,7 +30,7 @@ impl Below {
         runs: &[Vec<File>],
         files: Vec<File>,
         size_min: u64,
-    ) -> Result<Below> {
+    ) -> Result<OverlapSplit> {
         let spans: Vec<KeyRange> = (0..files.len())
             .map(|index| span(&files, index, size_min))
             .collect();
@@ -42,7 +42,7 @@ impl Below {
             }
             mark(cache, file, &spans, &mut is_hit)?;
         }
-        let mut below = Below {
+        let mut below = OverlapSplit {
             rewritten: Vec::new(),
             cuts: Vec::new(),
         };
@@ -151,7 +151,8 @@ mod tests {
             let below =
                 [[10, 15, 19], [30, 35, 39], [50, 55, 59]].map(|keys| self.make(&keys, None));
             let runs = [vec![self.make(keys, deleted)]];
-            let divided = Below::divide(&self.cache, &runs, below.to_vec(), size_min).unwrap();
+            let divided =
+                OverlapSplit::divide(&self.cache, &runs, below.to_vec(), size_min).unwrap();
             let rewritten = divided.rewritten.iter();
             [
                 rewritten.map(|file| file.meta.range.start[0]).collect(),

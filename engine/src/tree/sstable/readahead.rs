@@ -15,9 +15,9 @@ const TIMES_MAX: u16 = 7;
 
 /// For each part how often it was read as a whole, and, in the low byte, how many blocks are to be read alone before the next time.
 #[derive(Debug, Default)]
-pub(super) struct Around(OnceLock<Box<[AtomicU16]>>);
+pub(super) struct Readahead(OnceLock<Box<[AtomicU16]>>);
 
-impl Around {
+impl Readahead {
     /// The disk has to be asked for what is at `offset` of a file of `length` bytes: what to read with it.
     pub(super) fn of(&self, offset: u64, length: u64) -> Option<Range<u64>> {
         let parts = self.0.get_or_init(|| {
@@ -45,13 +45,13 @@ mod tests {
 
     #[test]
     fn a_part_is_read_as_a_whole_and_then_less_and_less_often() {
-        let around = Around::default();
+        let around = Readahead::default();
         let mut wholes = (0..1000).filter(|_| around.of(70_000, 100_000).is_some());
         let expected = [0, 2, 6, 14, 30, 62, 126, 254, 382];
         assert!(wholes.by_ref().take(expected.len()).eq(expected));
         assert_eq!(around.of(65_535, 100_000), Some(0..65_536), "another part");
         assert_eq!(around.of(100_000, 100_000), None);
-        let around = Around::default();
+        let around = Readahead::default();
         assert_eq!(around.of(70_000, 100_000), Some(65_536..100_000));
         assert_eq!(around.of(u64::MAX, 100_000), None, "no part of the file");
     }
