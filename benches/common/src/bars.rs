@@ -22,9 +22,9 @@ pub enum Expectation {
     AtLeast(f64),
     /// At most this.
     AtMost(f64),
-    /// At least so many times the reference.
+    /// At least this multiple of the reference.
     TimesAtLeast(f64, Reference),
-    /// At most so many times the reference.
+    /// At most this multiple of the reference.
     TimesAtMost(f64, Reference),
 }
 
@@ -70,7 +70,7 @@ pub fn print(results: &Results, bars: &[Bar]) {
     }
 }
 
-/// A bar beside the figure that was reached, in words.
+/// The comparison of a bar with the figure that was reached, as text.
 struct Comparison {
     expected: String,
     reached: String,

@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_above_zero_and_at_most_one() {
+    fn share_is_above_zero_and_at_most_one() {
         assert_eq!(share("0.05"), Ok(0.05));
         assert!(share("0").is_err() && share("1.5").is_err() && share("x").is_err());
     }

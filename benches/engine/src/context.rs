@@ -204,8 +204,8 @@ impl Context {
         Ok(())
     }
 
-    /// Reads rows below `count` at random for as long as `limit` says, every 64th compared whole; the latency of every fourth
-    /// is recorded. Answers how many were read.
+    /// Reads rows below `count` at random until `limit` has passed, every 64th compared whole; the latency of every fourth
+    /// is recorded. Returns how many were read.
     pub(crate) fn read_random(
         &self,
         engine: &dyn Engine,

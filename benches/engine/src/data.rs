@@ -105,7 +105,7 @@ impl Values {
     }
 }
 
-/// Whether `value` says that it belongs to `row`: the check that costs nothing.
+/// Whether the header of `value` names `row`: the check that costs nothing.
 pub(crate) fn names_row(row: u64, value: &[u8]) -> bool {
     value.len() >= HEADER_BYTES && value[..8] == row.to_le_bytes()
 }
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_known_by_its_row_and_generation_and_nothing_else() {
+    fn check_accepts_only_the_value_of_the_row() {
         let values = Values::new();
         for length in [100, 1000, 65_536] {
             let mut value = values.make(7, 3, length);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shuffle_meets_every_row_once() {
+    fn shuffle_visits_every_row_once() {
         for count in [1, 2, 1000, 4097] {
             let shuffle = Shuffle::new(count);
             let mut rows: Vec<u64> = (0..count).map(|position| shuffle.at(position)).collect();

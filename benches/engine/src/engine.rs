@@ -58,7 +58,7 @@ pub(crate) trait Engine: Send + Sync {
     fn keeps_unsynced(&self) -> bool {
         true
     }
-    /// Begins a commit of one key whose ticket can be awaited; `None` if the engine has no such thing.
+    /// Begins a commit of one key and returns its ticket; `None` if the engine has no tickets.
     fn submit(&self, _key: &[u8], _value: &[u8]) -> Option<Outcome<Ticket>> {
         None
     }

@@ -1,4 +1,4 @@
-//! The command line: what can be run, against what, and how much of it.
+//! The command line.
 
 use clap::{Parser, Subcommand};
 
@@ -10,10 +10,10 @@ use crate::services::ServicesArgs;
 use crate::soak::SoakArgs;
 use crate::start::StartArgs;
 
-/// Real work against a running server, or against the engine alone, measured and checked.
+/// Real work against a running server, measured and checked.
 ///
-/// Each command but `engine` runs against a server that is up already (by default the development account on ports 10000 to 10002), or with
-/// --spawn starts one of its own. The exit status is 0 only if every answer was right.
+/// Commands run against a server that is already up (by default the development account on ports 10000 to 10002), or start one with
+/// --spawn. The exit status is 0 only if every answer was right.
 #[derive(Parser)]
 #[command(name = "lazurite-bench", version)]
 pub(crate) struct Cli {
@@ -25,39 +25,40 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// The main job on real input: flights as entities, a tree of files as blobs, work as messages.
     ///
-    /// Loads the 336,776 flights that left New York in 2013 as entities and asks about them; uploads Python's standard library,
-    /// lists and downloads it; runs 10,000 messages through four consumers, some of which die. Every answer is compared with what
-    /// the files themselves say. With --spawn the server is killed with SIGKILL while this goes on, and nothing it had acknowledged
+    /// Loads the 336,776 flights that left New York in 2013 as entities and queries them; uploads Python's standard library,
+    /// lists and downloads it; runs 10,000 messages through four consumers, some of which die. Every answer is compared with
+    /// the files. With --spawn the server is killed with SIGKILL while this goes on, and nothing it had acknowledged
     /// may be missing afterwards.
     Job(JobArgs),
     /// One blob of a gibibyte, up and down, bit for bit, with the server's memory watched.
     Gigabyte(GigabyteArgs),
     /// The time from starting a server on an empty directory until it answers, and its memory when idle.
     Start(StartArgs),
-    /// Honest clients beside thousands that are idle, slow or hostile: what is left of their rate, and the server's memory.
+    /// Well-behaved clients next to thousands of idle, slow and costly ones: their latency, and the server's memory.
     ///
-    /// Sixteen connections get a blob of a kibibyte: alone, then while the others are there, then alone again. A quarter of the hostile ones
-    /// send a head byte by byte, a quarter a body; a quarter ask for 64 MiB and never read; the rest send 60 KB without a right every second.
+    /// Sixteen connections get a blob of a kibibyte: alone; with idle connections and slow readers of 64 MiB, slow senders of bodies and
+    /// of heads; with connections that send expensive requests without permission every second; and alone again. The last table holds
+    /// the bars.
     #[command(alias = "crowd")]
     ManyClients(ManyClientsArgs),
-    /// What ordinary clients notice of one that sends the heaviest requests there are
+    /// Well-behaved clients during the most expensive requests: their latency
     ///
-    /// Sixteen connections get a blob of a kibibyte: alone, then beside each of the heavy requests in turn, such as a list of 50,000
-    /// blocks or a filter over 10,000 entities, one after the other with a tenth of a second between them.
+    /// Sixteen connections get a blob of a kibibyte: alone, then during each of the expensive requests in turn, such as a list of 50,000
+    /// blocks or a filter over 10,000 entities, sent a tenth of a second apart.
     Neighbours(NeighboursArgs),
     /// The three services on a disk and a clock that misbehave, with a ledger of what was acknowledged.
     ///
-    /// Runs in this process. Every two seconds something happens: the system's clock is set by up to two minutes, back or forth; syncs hang
-    /// for up to three seconds, take 300 ms each, or fail until the store is opened anew. No message may be lost, or delivered twice
-    /// while it is hidden; no counter may miss an increment, no blob be another than the one written; no request may take longer than
+    /// Runs in this process. Every two seconds the system clock is set by up to two minutes, backwards or forwards, or syncs hang
+    /// for up to three seconds, take 300 ms each, or fail until the store is reopened. No message may be lost, or delivered twice
+    /// while it is hidden; no counter may miss an increment, no blob differ from the one written; no request may take longer than
     /// the disk hangs.
     Soak(SoakArgs),
-    /// The server beside others, service by service: the same requests from the same client.
+    /// The operations of the services on our server and on others: the same requests from the same client.
     ///
-    /// Each workload starts the servers anew: ours; the floor, which is an HTTP handler that only reads the body and answers as many
-    /// bytes as ours did, which is what the stack takes by itself; Azurite, which is installed from npm once; for large blobs
+    /// Each workload starts the peers on empty directories: our server; the minimal handler, which only reads the body and answers as
+    /// many bytes as our server did, the cost of the stack by itself; Azurite, which is installed from npm once; for large blobs
     /// nginx, if it is on the PATH, and the disk alone. The tables show rates, latencies, CPU time of the server for each operation,
-    /// its resident memory, and what the client itself took; the last one the bars that our server is to clear.
+    /// its resident memory, and the CPU time of the client; the last one holds the bars.
     ///
     /// A whole run stores 10 million entities, 10 million messages and a million blobs, and takes the better part of an hour and 10 GB.
     #[command(after_long_help = SERVICES_EXAMPLES)]
@@ -80,7 +81,7 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn command_line_is_consistent() {
         Cli::command().debug_assert();
     }
 }

@@ -13,7 +13,7 @@ use crate::report::{Phase, Report};
 use crate::server::Server;
 use crate::target::Target;
 
-/// The server's memory must stay below this whatever the size of the blob.
+/// The server's memory must stay below this for blobs of any size.
 const PEAK_GOAL_MB: f64 = 150.0;
 const MIB: u64 = 1024 * 1024;
 const CONTAINER: &str = "gigabyte";
@@ -85,7 +85,7 @@ pub(crate) struct GigabyteArgs {
     pub(crate) connections: u16,
 }
 
-/// Runs the round trips as `args` say.
+/// Runs the round trips.
 pub(crate) fn run(args: &GigabyteArgs) -> Outcome<Report> {
     let scratch = tempfile::tempdir()?;
     let data = args

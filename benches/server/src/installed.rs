@@ -1,4 +1,4 @@
-//! What is installed once under cargo's target directory, by other programs.
+//! Programs and data that are installed once under cargo's target directory.
 
 use lazurite_bench_common::Outcome;
 

@@ -35,7 +35,7 @@ impl Ledger {
         }
     }
 
-    /// The server said yes.
+    /// The server acknowledged it.
     pub(crate) fn acknowledged(&self) {
         self.acknowledged.fetch_add(1, Ordering::Relaxed);
     }
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn doubts_are_the_sum_of_what_was_found() {
+    fn doubts_are_the_sum_of_all_outcomes() {
         let ledger = Ledger::new("writes");
         ledger.acknowledged();
         ledger.settled(Found::Done);

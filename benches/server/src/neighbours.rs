@@ -21,18 +21,18 @@ const QUEUE: &str = "neighbours";
 const LINE: &str = "line";
 const LISTED: usize = 5_000;
 const BLOCK_IDS: usize = 50_000;
-/// A blob whose block list has as many ids.
+/// A blob whose block list has all of these ids.
 const COMMITTED: &str = "committed";
 const METADATA_BYTES: usize = 7 << 10;
 const LARGE_MESSAGES: &str = "large-messages";
-/// Messages of 64 KiB: as many as are taken in the second for which a Get Messages hides them.
+/// Messages of 64 KiB: enough for every Get Messages in the second for which one hides them.
 const MESSAGES: usize = 12 * 32;
 /// Characters that the answer has to escape.
 const ESCAPED: &str = "<&";
-/// Between two of the heavy requests, so that it is not the processor alone that is shared.
+/// Between two heavy requests, so that they do not simply occupy the processor.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A request that costs a server much.
+/// An expensive request.
 struct Heavy {
     name: &'static str,
     request: Request<'static>,
@@ -46,12 +46,12 @@ pub(crate) struct NeighboursArgs {
     /// The server binary
     #[arg(long, value_name = "BINARY")]
     pub(crate) spawn: PathBuf,
-    /// How long the ordinary ones are measured beside each
+    /// How long the well-behaved clients are measured with each
     #[arg(long, default_value_t = 10)]
     pub(crate) seconds: u64,
 }
 
-/// Measures the ordinary clients alone, and beside each of the heavy requests in turn.
+/// Measures the well-behaved clients alone, and during each of the heavy requests in turn.
 pub(crate) fn run(args: &NeighboursArgs) -> Outcome<Report> {
     let scratch = tempfile::tempdir()?;
     let server = Server::start(&args.spawn, &scratch.path().join("data"))?;

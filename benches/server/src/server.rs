@@ -1,4 +1,4 @@
-//! A server process of our own: started on a data directory, killed, stopped, started again on the same ports, and measured.
+//! A server process: started on a data directory, killed, stopped, restarted on the same ports, and measured.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,9 +12,9 @@ use lazurite_bench_common::Outcome;
 use crate::client::Account;
 use lazurite_bench_common::process::{Memory, Process};
 
-/// A server that is not ready by then never will be.
+/// The longest start.
 const READY_MAX: Duration = Duration::from_secs(30);
-/// What a clean stop may take.
+/// The longest clean stop.
 const STOP_MAX: Duration = Duration::from_secs(5);
 
 /// Where the three services listen; zero lets the server choose.
@@ -29,7 +29,7 @@ struct Ports {
 struct Program {
     binary: PathBuf,
     data: PathBuf,
-    /// Beside those of location and ports.
+    /// After those for location and ports.
     arguments: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts `binary` on `data` (created if absent), on ports it chooses, and waits until it says that it listens.
+    /// Starts `binary` on `data` (created if absent), on ports it chooses, and waits until it listens.
     pub(crate) fn start(binary: &Path, data: &Path) -> Outcome<Server> {
         Server::start_with(binary, data, &[])
     }
@@ -149,7 +149,7 @@ fn end(child: &mut Child) -> io::Result<()> {
 }
 
 impl Program {
-    /// Starts the process. Its port file and its log stand beside the data directory.
+    /// Starts the process. Its port file and its log are next to the data directory.
     fn spawn(&self, ports: Ports) -> Outcome<Child> {
         match fs::remove_file(self.port_file()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),

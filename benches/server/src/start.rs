@@ -1,4 +1,4 @@
-//! Starting: how long until a server on an empty directory answers, and how much memory it holds when nobody asks it anything.
+//! Start: the time until a server on an empty directory answers, and its memory when idle.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -26,7 +26,7 @@ pub(crate) struct StartArgs {
     pub(crate) runs: u16,
 }
 
-/// Starts the server as often as `args` say, each time on a new empty directory.
+/// Starts the server `runs` times, each time on a new empty directory.
 pub(crate) fn run(args: &StartArgs) -> Outcome<Report> {
     let mut ready = Vec::new();
     let mut idle_kib = Vec::new();

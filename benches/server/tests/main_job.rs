@@ -1,4 +1,4 @@
-//! The server of this tree at a small scale: the main job on real input, in which it is killed three times, and the workloads of `services`.
+//! The server of this tree at a small scale: the main job on real input with three kills, and the workloads of `services`.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ const BENCH: &str = env!("CARGO_BIN_EXE_lazurite-bench");
 
 /// The server built from this tree with the profile and into the directory of this test.
 ///
-/// Cargo tells a test where the programs of its own package are, but not those of another. So the server is asked for where it
-/// must be, beside our program, after cargo has had the chance to bring it up to date; as part of a workspace's tests it is.
+/// Cargo names the programs of a test's own package, but not those of another. The server must be next to our program once cargo
+/// has brought it up to date, which it already is as part of a workspace's tests.
 fn server() -> PathBuf {
     let directory = Path::new(BENCH)
         .parent()
@@ -21,8 +21,7 @@ fn server() -> PathBuf {
         Some("debug") | None => "dev",
         Some(other) => other,
     };
-    // With a test beside the program, of the whole workspace, dependencies have the features that the workspace's tests gave them:
-    // nothing is built a second time.
+    // With a test, and for the whole workspace, dependencies have the features of the workspace's tests, so nothing is built twice.
     let built = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["build", "--quiet", "--offline", "--workspace"])
         .args(["--bin", "lazurite", "--test", "main_job"])
@@ -35,7 +34,7 @@ fn server() -> PathBuf {
 }
 
 #[test]
-fn main_job_is_right_on_real_input_though_the_server_is_killed_three_times() {
+fn main_job_is_right_despite_three_kills() {
     let output = Command::new(BENCH)
         .args(["job", "--scale", "0.03", "--kills", "3", "--spawn"])
         .arg(server())
@@ -50,7 +49,7 @@ fn main_job_is_right_on_real_input_though_the_server_is_killed_three_times() {
 }
 
 #[test]
-fn every_workload_of_the_services_is_answered_right() {
+fn every_answer_to_the_workloads_of_services_is_right() {
     let output = Command::new(BENCH)
         .args(["services", "--scale", "0.0001"])
         .args(["--peers", "lazurite,minimal-handler,disk", "--spawn"])

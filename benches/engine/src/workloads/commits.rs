@@ -161,7 +161,7 @@ impl Slot {
         }
     }
 
-    /// Takes the outcome of the commit, if it is through, and begins the next; nothing is left to do until the waker says so.
+    /// Takes the outcome of the commit if it is complete, and begins the next. Returns when the waker must be waited for.
     fn advance(
         &mut self,
         submit: &mut dyn FnMut() -> Outcome<Option<Ticket>>,
@@ -185,7 +185,7 @@ impl Slot {
     }
 }
 
-/// The slots whose commits may be through.
+/// The slots whose commits may be complete.
 #[derive(Default)]
 struct Woken {
     slots: Mutex<Vec<usize>>,
@@ -210,7 +210,7 @@ impl Wake for SlotWaker {
     fn wake(self: Arc<Self>) {
         let mut slots = self.woken.slots.lock().unwrap();
         slots.push(self.number);
-        // Who waits waits for the first.
+        // The waiting thread waits for the first.
         if slots.len() == 1 {
             self.woken.changed.notify_one();
         }

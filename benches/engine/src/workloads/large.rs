@@ -12,7 +12,7 @@ use crate::usage::{Latencies, Usage};
 /// Bytes of all values at scale 1.
 const BYTES: f64 = 536_870_912.0;
 const READ_SECONDS: f64 = 3.0;
-/// One value in so many is compared whole.
+/// Every N-th value is compared whole.
 const WHOLE_EVERY: u64 = 8;
 const CACHE_BYTES: usize = 128 << 20;
 
@@ -75,7 +75,7 @@ fn write(
     Ok(took)
 }
 
-/// Reads values at random. Each is touched, a word of every cache line, as whoever sends it on would.
+/// Reads values at random and touches a word of every cache line, as sending the value would.
 fn read(context: &Context, engine: &dyn Engine, count: u64, value_bytes: usize) -> Outcome<()> {
     let (mut random, mut reads, mut sum) = (Random::new(8), 0, 0u64);
     let (mut took, mut latencies) = (Duration::ZERO, Latencies::new());

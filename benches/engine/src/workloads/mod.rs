@@ -15,7 +15,7 @@ use lazurite_bench_common::Outcome;
 
 use crate::context::Context;
 
-/// A workload. Its row in [`WORKLOADS`] is all that has to be written to add one, beside its lines in the tables.
+/// A workload. Its row in [`WORKLOADS`] and its lines in the tables are all that a new one needs.
 pub(crate) struct Workload {
     /// On the command line and as the case of its results.
     pub(crate) name: &'static str,

@@ -13,7 +13,7 @@ const ROWS: f64 = 1e6;
 const ROW_BYTES: usize = 1000;
 const LOGGED_ROWS: f64 = 450_000.0;
 
-/// Memtables that hold all that is logged, so that every engine has all of it to recover.
+/// Memtables large enough for all logged rows, so that every engine has to recover all of them.
 fn setup() -> Setup {
     Setup {
         memtable_bytes: 256 << 20,

@@ -1,5 +1,5 @@
 //! A queue of a million messages: push to the tail, pop from the head. To pop is to scan from the beginning for the first message
-//! and to delete it; nobody remembers where the head was.
+//! and to delete it; the position of the head is not kept.
 
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ use crate::usage::{Latencies, Usage};
 const DEPTH: f64 = 1e6;
 const SECONDS: f64 = 8.0;
 const LOAD_BATCH_ROWS: usize = 1000;
-/// Into so many parts the run is cut, to see whether a pop takes longer with time.
+/// Parts of the run whose mean pop times are compared, to see whether a pop takes longer with time.
 const PARTS: usize = 10;
 
 pub(super) fn run(context: &Context) -> Outcome<()> {

@@ -1,4 +1,4 @@
-//! Reading single rows: from the cache, past it, in vain, and beside a writer.
+//! Reads of single rows: cached, not cached, missing, and during writes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

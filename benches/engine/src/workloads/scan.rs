@@ -12,7 +12,7 @@ use crate::usage::{Latencies, Usage};
 const SECONDS: f64 = 3.0;
 const WARM_SECONDS: f64 = 1.0;
 const SHORT_ROWS: u64 = 100;
-/// One value in so many is compared whole.
+/// Every N-th value is compared whole.
 const WHOLE_EVERY: u64 = 64;
 
 pub(super) fn all(context: &Context) -> Outcome<()> {

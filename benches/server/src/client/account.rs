@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_unusable_is_named() {
+    fn missing_or_invalid_fields_are_named_in_the_error() {
         let error = |text: &str| Account::parse(text).unwrap_err().to_string();
         assert!(error("AccountName=a").contains("AccountKey"));
         assert!(error("AccountName=a;AccountKey=AAEC").contains("plain HTTP"));

@@ -36,7 +36,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A client of `account`. Opens nothing yet. No proxy is used, whatever the environment says.
+    /// A client of `account`. Opens nothing yet. Ignores proxies in the environment.
     pub(crate) fn new(account: Account) -> Client {
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)

@@ -14,7 +14,7 @@ use crate::client::shared_key::{Signable, Signer};
 const MARKS: [char; 4] = ['\u{1}', '\u{2}', '\u{3}', '\u{4}'];
 /// Stands for the length of the body.
 const LENGTH: char = '\u{5}';
-/// So old a date may become before it is said anew; the services take dates within 15 minutes.
+/// The age at which a date is replaced; the services accept dates within 15 minutes.
 const DATE_AGE_MAX: Duration = Duration::from_secs(60);
 
 /// A request with places to be filled in.
@@ -22,7 +22,7 @@ pub(crate) struct Template {
     account: Account,
     prototype: Request<'static>,
     signer: Signer,
-    /// When its date was said.
+    /// When its date was set.
     dated: SystemTime,
     head: Vec<Piece>,
     to_sign: Vec<Piece>,
@@ -33,12 +33,12 @@ pub(crate) struct Template {
 pub(crate) struct Outgoing {
     /// The head, and a body that is short.
     pub(crate) text: Vec<u8>,
-    /// A long body, shared by all who send it, and the part of it that follows.
+    /// A long body, shared between requests, and the range of it to send.
     pub(crate) content: Option<(Arc<Vec<u8>>, Range<usize>)>,
 }
 
 impl Outgoing {
-    /// What is left to send after so many bytes: of the text, and of the content.
+    /// The rest after `sent` bytes: of the text, and of the content.
     pub(crate) fn after(&self, sent: usize) -> (&[u8], &[u8]) {
         let text = self.text.get(sent..).unwrap_or_default();
         let content = match &self.content {
@@ -77,7 +77,7 @@ impl Template {
         template
     }
 
-    /// What stands for the value number `index`, up to 3.
+    /// The placeholder of the value number `index`, up to 3.
     pub(crate) fn mark(index: usize) -> char {
         MARKS[index]
     }
@@ -126,7 +126,7 @@ impl Template {
         out.text.extend_from_slice(b"\r\n\r\n");
     }
 
-    /// Makes both texts anew, with `now` as their date.
+    /// Rebuilds both texts with `now` as their date.
     fn date(&mut self, now: SystemTime) {
         self.dated = now;
         let (host, base) = self.account.address(self.prototype.service);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_to_send_is_counted_over_text_and_content() {
+    fn rest_to_send_spans_text_and_content() {
         let content = Arc::new(b"0123456789".to_vec());
         let out = Outgoing {
             text: b"head".to_vec(),

@@ -16,7 +16,7 @@ use crate::kills::Kills;
 use crate::report::{Report, median};
 use crate::server::Server;
 
-/// Runs the job as `args` say. The report holds every mismatch; an error means that the job could not be carried through.
+/// Runs the job. The report holds every mismatch; an error means that the job could not be carried through.
 pub(crate) fn run(args: &JobArgs) -> Outcome<Report> {
     let flights = flights::Flights::read(args)?;
     let files = tree::walk_input(args)?;

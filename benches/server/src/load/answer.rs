@@ -1,4 +1,4 @@
-//! Reading an answer off the wire: its head, then a body with a length or in chunks, or none.
+//! Reads an answer: its head, then a body with a length or in chunks, or none.
 
 use lazurite_bench_common::Outcome;
 

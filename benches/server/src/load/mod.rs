@@ -1,5 +1,5 @@
-//! A load: many connections that each send one request after the other, driven by one thread that computes as little as it can, so
-//! that what is measured is the server. Answers are read whole, their status is checked, and what a load wants to see of them it sees.
+//! A load: many connections that each send one request after the other, driven by one thread with as little computation as
+//! possible, so that the server is what is measured. Answers are read whole and their status is checked; a load may inspect them.
 
 mod answer;
 mod connection;
@@ -19,10 +19,10 @@ pub(crate) use answer::{Answer, Expected};
 use connection::{Connection, Progress};
 pub(crate) use observations::{Observations, Sample};
 
-/// A server that says nothing for so long is not waited for.
+/// The longest wait for an answer.
 const SILENCE_MAX: Duration = Duration::from_secs(120);
 
-/// What the connections send.
+/// The requests of all connections.
 pub(crate) trait Load {
     /// Makes `out` the next request of `connection`; `None` if there is nothing more to send on it.
     fn next(&mut self, connection: usize, out: &mut Outgoing) -> Option<Expected>;
@@ -32,7 +32,7 @@ pub(crate) trait Load {
         true
     }
 
-    /// Looks at the answer to the request that `connection` sent last. Errors say in words what is wrong with it.
+    /// Inspects the answer to the request that `connection` sent last. Errors describe what is wrong with it.
     fn answered(&mut self, _connection: usize, _answer: &Answer) -> Result<(), String> {
         Ok(())
     }
@@ -60,7 +60,7 @@ impl Limit {
         }
     }
 
-    /// The same, and at most so many requests.
+    /// The same, and at most `requests`.
     pub(crate) fn or_requests(self, requests: u64) -> Limit {
         Limit { requests, ..self }
     }
@@ -79,7 +79,7 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// Opens so many connections to `address`, which is `host:port`.
+    /// Opens `connections` to `address`, which is `host:port`.
     pub(crate) fn connect(address: &str, connections: usize) -> Outcome<Driver> {
         let address = address.to_socket_addrs()?.next();
         let address: SocketAddr = address.ok_or("the server has no address")?;
@@ -109,7 +109,7 @@ impl Driver {
         let mut events = Events::with_capacity(256);
         while run.under_way > 0 {
             match self.poll.poll(&mut events, Some(SILENCE_MAX)) {
-                // Someone stopped the whole run for a while, and let it go on.
+                // The process was stopped and continued.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 polled => polled?,
             }
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn upkeep_is_never_under_way_beside_what_is_measured() {
+    fn upkeep_and_measured_requests_never_overlap() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let under_way: Arc<[AtomicUsize; 2]> = Arc::default();

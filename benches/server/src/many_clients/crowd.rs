@@ -211,7 +211,7 @@ impl Member {
         self.sent += self.write(&rest[..rest.len().min(bytes_max)]);
     }
 
-    /// The same, and begins anew after the end.
+    /// The same, and restarts after the end.
     fn send_again(&mut self, request: &[u8]) {
         if self.sent >= request.len() {
             self.sent = 0;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 const CHUNK_BYTES: usize = 8 << 20;
 
-/// MiB a second for a file of so many MiB below `directory`, synced at its end.
+/// MiB a second for a file of `mib` MiB below `directory`, synced at its end.
 pub(super) fn sequential_write(directory: &Path, mib: u64) -> Outcome<f64> {
     let mut chunk = vec![0; CHUNK_BYTES];
     Random::new(3).fill(&mut chunk);

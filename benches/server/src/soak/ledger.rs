@@ -1,4 +1,4 @@
-//! What was acknowledged, what nobody knows, and how long requests took.
+//! The ledger of the soak: acknowledged writes, writes of unknown outcome, and request times.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -10,7 +10,7 @@ use lazurite_bench_common::{Outcome, number, thousands};
 
 use crate::report::Report;
 
-/// Mistakes that are told in words.
+/// Mistakes that are printed.
 const WRONG_MAX: usize = 10;
 
 /// Kinds of requests, for their times.
@@ -36,7 +36,7 @@ pub(super) struct Entries {
     pub(super) perhaps_deleted: HashSet<String>,
     /// The clock after a message was last delivered, and until when it is hidden.
     hidden: HashMap<String, (SystemTime, SystemTime)>,
-    /// By row: increments that were acknowledged, and those that nobody knows of.
+    /// By row: increments that were acknowledged, and those of unknown outcome.
     pub(super) added: HashMap<String, (i64, i64)>,
     times: HashMap<Kind, Option<Histogram<u64>>>,
     wrong: Vec<String>,
@@ -48,7 +48,7 @@ impl Ledger {
         act(&mut self.0.lock().expect("no request panics"))
     }
 
-    /// Times of another process: who is hidden until when is not known of them.
+    /// Until when messages were hidden is unknown after a restart.
     pub(super) fn reopened(&self) {
         self.with(|entries| entries.hidden.clear());
     }

@@ -29,7 +29,7 @@ const UPLOADERS: u64 = 2;
 /// Between requests of one thread: the machine is to have time for all of them.
 const PAUSE: Duration = Duration::from_micros(300);
 
-/// How long a thread rests whose request has failed as it may.
+/// How long a thread rests after an expected failure.
 const FAILED_PAUSE: Duration = Duration::from_millis(50);
 
 /// Makes the queue, the table and the container.
@@ -255,7 +255,7 @@ fn blob_address(name: &str) -> BlobAddress<'_> {
     }
 }
 
-/// Overwrites one blob, and reads it in between: it must be what was written last, or what nobody knows of.
+/// Overwrites one blob, and reads it in between: it must be the last acknowledged write, or one of unknown outcome.
 fn upload(soak: &Soak, number: u64, mut random: Random) {
     let name = format!("blob {number}");
     let mut possible: Vec<Option<Vec<u8>>> = vec![None];

@@ -103,14 +103,14 @@ impl Flight {
         Ok(flight)
     }
 
-    /// A cell's text; `None` where the file says `NA`.
+    /// A cell's text; `None` for `NA`.
     pub(super) fn text(&self, column: Column) -> Option<&str> {
         self.record
             .get(column.index)
             .filter(|text| !matches!(*text, "NA" | ""))
     }
 
-    /// A cell's number; `None` where the file says `NA`.
+    /// A cell's number; `None` for `NA`.
     pub(super) fn int(&self, column: Column) -> Option<i64> {
         self.text(column)?.parse().ok()
     }
@@ -120,7 +120,7 @@ impl Flight {
         self.record.iter().collect::<Vec<_>>().join(",")
     }
 
-    /// The flight as it is inserted. A cell that says `NA` becomes no property at all.
+    /// The flight as it is inserted. `NA` cells have no property.
     pub(super) fn entity(&self) -> Value {
         let mut entity = Map::new();
         entity.insert("PartitionKey".into(), self.partition.clone().into());
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_become_typed_properties_and_na_becomes_none() {
+    fn cells_become_typed_properties_and_na_is_omitted() {
         let flights = flights(&format!("{LATE}{CANCELLED}")).unwrap();
         assert_eq!(flights.partitions, [0..1, 1..2]);
         let cancelled = flights.all[0].entity();
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn every_difference_between_file_and_entity_is_seen() {
+    fn every_difference_between_file_and_entity_is_reported() {
         let flights = flights(LATE).unwrap();
         let flight = &flights.all[0];
         let Value::Object(entity) = flight.entity() else {

@@ -1,4 +1,4 @@
-//! The flights go in: entity group transactions of neighbours, each inserted whole whatever happens to the server meanwhile.
+//! Loads the flights in entity group transactions, each inserted whole even if the server is killed.
 
 use lazurite_bench_common::Outcome;
 

@@ -127,11 +127,11 @@ fn projection_difference(flight: &Flight, entity: &Entity) -> Option<String> {
 fn read_points(job: &mut Job, flights: &Flights, table: &str) -> Outcome<()> {
     let mut random = job.random(POINTS);
     let count = job.scaled(POINT_READS);
-    let picks: Vec<u64> = (0..count).map(|_| random.next()).collect();
+    let picks: Vec<u64> = (0..count).map(|_| random.next_u64()).collect();
     job.phase(POINTS, "entities", count, |job, stage| {
         stage.in_parallel(job.connections, &picks, |pick| {
             let flight = &flights.all[(pick % flights.all.len() as u64) as usize];
-            // One key in sixteen belongs to nobody.
+            // One key in sixteen does not exist.
             let absent = pick >> 60 == 0;
             let row = format!("{}{}", flight.row, if absent { "x" } else { "" });
             let get = || job.client.get_entity(table, &flight.partition, &row);

@@ -1,4 +1,4 @@
-//! What is asked about the flights: filters in the protocol's language, each beside the same condition on the lines of the file.
+//! Queries about the flights: filters in the protocol's language, each with the same condition on the lines of the file.
 
 use super::data::{
     AIR_TIME, ARR_DELAY, CARRIER, DAY, DEP_DELAY, DEST, DISTANCE, Flight, HOUR, MONTH, ORIGIN,

@@ -155,7 +155,7 @@ impl History {
 }
 
 impl Inner {
-    /// The counts must be 1, 2, 3 and so on. A gap is a delivery that nobody saw, which only a lost answer explains; returns how many
+    /// The counts must be 1, 2, 3 and so on. A gap is a delivery whose answer was lost; returns how many
     /// there were. A message that was to die must have been delivered often enough.
     fn check_counts(&self, stage: &Stage, id: &str, track: &Track) -> u32 {
         let mut counts = track.dequeue_counts.clone();
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn deliveries_recorded_in_the_wrong_order_are_no_defect() {
+    fn deliveries_may_be_recorded_out_of_order() {
         let history = history(NUMBER, &[2]);
         let late = history.delivered(NUMBER, &delivery(1), Duration::from_secs(60));
         assert_eq!(late, (Vec::new(), None));
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_answer_explains_as_many_gaps_as_it_could_deliver_messages() {
+    fn lost_answer_explains_one_gap_per_message_it_could_deliver() {
         let history = history(NUMBER, &[1, 3]);
         assert!(mismatches(&history) > 0);
         history.get_in_doubt(1);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_never_processed_and_one_processed_too_soon_are_seen() {
+    fn lost_and_early_messages_are_mismatches() {
         let lost = History::default();
         lost.put(NUMBER, "id".into());
         assert_eq!(mismatches(&lost), 1);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delivery_after_the_delete_or_before_its_time_is_seen() {
+    fn delivery_after_the_delete_or_while_hidden_is_a_mismatch() {
         let history = history(NUMBER, &[1]);
         let hidden = Duration::from_secs(60);
         let (complaints, old_receipt) = history.delivered(NUMBER, &delivery(2), hidden);

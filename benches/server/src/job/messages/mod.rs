@@ -26,7 +26,7 @@ pub(super) const PHASES: &[&str] = &[CONSUME];
 
 /// Messages that consumers ask for at a time, one after the other.
 const BATCHES: [u32; 4] = [1, 5, 32, 32];
-/// A queue that gives nothing for so long, although messages are missing, has lost them.
+/// After this time without a message, the missing ones are lost.
 const STALLED_MAX: Duration = Duration::from_secs(30);
 
 /// Puts and consumes the messages. Returns the queue's name.
@@ -117,7 +117,7 @@ impl Work<'_> {
     }
 
     /// Puts every message whose number falls to producer `index`. A put whose answer is lost is repeated, so that the message may be
-    /// there twice; nobody can tell, for a queue cannot be searched.
+    /// there twice: a queue cannot be searched.
     fn produce(&self, index: usize, count: usize, flights: &Flights) -> Result<(), Error> {
         for number in (index..count).step_by(self.producers) {
             let text = format!("{number};{}", flights.line(number));
@@ -213,7 +213,7 @@ impl Work<'_> {
         Ok(old_receipt)
     }
 
-    /// One delivery: die if the message's number says so, else delete it. A message that died before is first deleted with its old
+    /// One delivery: leaves the message without a delete if its number asks for that, else deletes it. After a death, it is first deleted with its old
     /// pop receipt, as a consumer would that wakes up too late; that must be refused.
     fn handle(&self, delivery: &Delivery, old_receipt: Option<String>) -> Result<(), Error> {
         if let Some(old) = old_receipt {

@@ -72,7 +72,7 @@ pub(super) fn run(job: &mut Job, files: &[File]) -> Outcome<String> {
     Ok(container)
 }
 
-/// After the last restart: every blob is there with its length, and no other; and every byte of it.
+/// After the last restart: exactly these blobs are there, with their lengths and every byte.
 pub(super) fn verify(job: &mut Job, files: &[File], container: &str) -> Outcome<()> {
     list_flat(job, files, container, "blob: after all")?;
     download_as(job, files, container, "blob: bytes after all")

@@ -1,4 +1,4 @@
-//! The directory tree on disk: which files it has, and what a listing by prefix and delimiter must therefore say.
+//! The directory tree on disk, and the listings by prefix and delimiter that follow from it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn children_are_what_a_delimiter_shows() {
+    fn children_are_the_blobs_and_prefixes_of_a_delimited_listing() {
         let files = tree();
         assert_eq!(directories(&files), ["", "a/", "a/c/"]);
         let (blobs, prefixes) = children(&files, "");

@@ -1,4 +1,4 @@
-//! Azurite, the emulator whose protocol and ports our server takes over: one version of it from npm, installed once under the target
+//! Azurite, the emulator: one version of it from npm, installed once under the target
 //! directory, on ports that it chooses, with its data on the disk.
 
 use std::fs;
@@ -20,11 +20,11 @@ const PROGRAM: &str = "node_modules/azurite/dist/src/azurite.js";
 pub(super) struct Azurite {
     child: Child,
     account: Account,
-    /// Read no further; closed, Azurite would end at the next thing that it says.
+    /// Not read any further. If it were closed, Azurite would end at the next line that it prints.
     _stdout: BufReader<ChildStdout>,
 }
 
-/// Makes sure that Azurite is installed. Blocks while npm does that, the first time. Errors say what is needed.
+/// Makes sure that Azurite is installed. Blocks while npm does that, the first time. Errors name the requirements.
 pub(super) fn install() -> Outcome<PathBuf> {
     let directory = target_directory().join(format!("azurite-{}", version()?));
     if !directory.exists() {
@@ -106,7 +106,7 @@ impl Drop for Azurite {
     }
 }
 
-/// The port on which it says that `service` listens.
+/// The port on which `service` listens, from its output.
 fn read_port(stdout: &mut impl BufRead, service: &str) -> Outcome<u16> {
     let begins = format!("Azurite {service} service is successfully listening at ");
     loop {
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_are_read_from_what_azurite_says() {
+    fn ports_are_read_from_the_output_of_azurite() {
         let said = "Azurite Blob service is starting at http://127.0.0.1:0\n\
                     Azurite Blob service is successfully listening at http://127.0.0.1:33411\n";
         assert_eq!(read_port(&mut said.as_bytes(), "Blob").unwrap(), 33411);

@@ -88,7 +88,7 @@ impl Drop for MinimalHandler {
     }
 }
 
-/// The child: says its port and serves until its standard input is closed.
+/// The child: prints its port and serves until its standard input is closed.
 pub(crate) fn run() -> Outcome<usize> {
     thread::spawn(|| {
         let _ = std::io::stdin().read(&mut [0]);

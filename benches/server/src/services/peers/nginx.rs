@@ -1,4 +1,4 @@
-//! nginx serving files, beside which large blobs are read: one worker, `sendfile`, no log.
+//! nginx serving files, the reference for reads of large blobs: one worker, `sendfile`, no log.
 
 use std::fs;
 use std::net::TcpListener;
@@ -30,7 +30,7 @@ pub(super) fn is_installed() -> bool {
 }
 
 impl Nginx {
-    /// Starts it on the directory `data`, whose part `files` it serves, and waits until it listens.
+    /// Starts it on the directory `data`, serves `data/files`, and waits until it listens.
     pub(super) fn start(data: &Path) -> Outcome<Nginx> {
         let port = free_port()?;
         fs::create_dir_all(data.join("files"))?;

@@ -64,7 +64,7 @@ fn put_and_get(bench: &mut Bench, size: &str, bytes: usize, connections: &[usize
     bench.compare(&get.at(connections))
 }
 
-/// A blob in blocks beside the disk; the whole blob and ranges of it got, beside nginx.
+/// A blob put in blocks, compared with the disk; the blob and ranges of it got, compared with nginx.
 pub(super) fn large(bench: &mut Bench) -> Outcome<()> {
     let blob = noise(bench.scaled(LARGE_BYTES, 256 << 10) as usize);
     let block = noise(bench.scaled(BLOCK_BYTES, 32 << 10) as usize);
@@ -141,7 +141,7 @@ pub(super) fn history(bench: &mut Bench) -> Outcome<()> {
     bench.compare(&plan.at(&[1, 16]).kinds(&["append", "create", "snapshot"]))
 }
 
-/// A blob in 50,000 parts of 512 bytes got beside the same bytes put at once. Pages are written in no order.
+/// A blob in 50,000 parts of 512 bytes got, and the same bytes put at once. Pages are written in no order.
 pub(super) fn parts(bench: &mut Bench) -> Outcome<()> {
     let content = noise(bench.scaled(PARTS, 20) as usize * PART_BYTES);
     let kinds = [
@@ -191,7 +191,7 @@ fn check_content(peer: &Running, names: Names, content: &[u8]) -> Outcome<()> {
     }
 }
 
-/// Writes of 4 KiB at random to a page blob that is full, alone and beside a reader of another blob.
+/// Writes of 4 KiB at random to a page blob that is full, alone and during reads of another blob.
 pub(super) fn pages(bench: &mut Bench) -> Outcome<()> {
     let bytes = bench.scaled(LARGE_BYTES, 256 << 10) as usize;
     let content = noise(bytes / FILL_BYTES * FILL_BYTES);

@@ -46,7 +46,7 @@ impl Names {
     }
 }
 
-/// What the SDKs send with every request to a blob, whose name is the value 0.
+/// The headers that the SDKs send with every request to a blob, whose name is the value 0.
 fn request(method: &'static str) -> Request<'static> {
     let path = format!("/{CONTAINER}/{}", Template::mark(0));
     Request::new(Service::Blob, method, path)

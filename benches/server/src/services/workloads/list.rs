@@ -12,7 +12,7 @@ use crate::services::bench::{Bench, IDLE_SECONDS};
 use crate::services::peers::Peer;
 use crate::services::plan::{Plan, Scene};
 
-/// How many blobs there are, and what that is called whatever the scale.
+/// The numbers of blobs, with names that do not change with the scale.
 const DEPTHS: [(&str, f64); 3] = [("10k", 1e4), ("100k", 1e5), ("1M", 1e6)];
 /// Directories over which they are spread.
 const DIRECTORIES: u64 = 100;
@@ -23,7 +23,7 @@ const ITEM_BYTES: u64 = 40;
 pub(super) fn run(bench: &mut Bench) -> Outcome<()> {
     let mut peers = bench.start(&[Peer::Lazurite, Peer::Azurite])?;
     peers.iter().try_for_each(create_container)?;
-    // Pages shrink with what is stored, so that they are full whatever the scale.
+    // Pages shrink with the number of blobs, so that they are full at every scale.
     let pages = Pages {
         flat: bench.scaled_small(5000.0, 100),
         prefix: bench.scaled_small(100.0, 2),

@@ -16,7 +16,7 @@ use lazurite_bench_common::Outcome;
 use super::bench::Bench;
 use crate::client::Service::{self, Blob, Queue, Table};
 
-/// A workload. Its row in [`WORKLOADS`] is all that has to be written to add one.
+/// A workload. Its row in [`WORKLOADS`] is all that a new one needs.
 pub(super) struct Workload {
     pub(super) name: &'static str,
     pub(super) help: &'static str,

@@ -64,7 +64,7 @@ pub(super) fn update(bench: &mut Bench) -> Outcome<()> {
     bench.compare(&plan.at(&[1, 16]).kinds(&["update", "get"]))
 }
 
-/// Each request takes away 32 messages, so there are so many more of them where that makes no difference; Azurite has what it is asked for.
+/// Each request takes 32 messages, so more are stored where depth makes no difference; Azurite stores the number in the name.
 pub(super) fn get_32(bench: &mut Bench) -> Outcome<()> {
     let waiting = bench.scaled_small(WAITING, 1000);
     let requests = bench.scaled(GETS_OF_32, 20);
@@ -177,7 +177,7 @@ fn create_queue(peer: &Running) -> Outcome<()> {
     }
 }
 
-/// Creates the queue and puts so many messages.
+/// Creates the queue and puts `count` messages.
 fn fill(peer: &Running, message: Message, count: u64) -> Outcome<()> {
     create_queue(peer)?;
     match peer.is_a_store() {

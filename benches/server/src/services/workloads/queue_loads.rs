@@ -44,7 +44,7 @@ fn put_template(account: &Account) -> Template {
     )
 }
 
-/// Gets so many messages, hidden long enough.
+/// Gets `count` messages, hidden for longer than the run.
 fn get_template(account: &Account, count: u32) -> Template {
     let get = request("GET", "").query("numofmessages", count);
     Template::new(account, get.query("visibilitytimeout", 600))
@@ -87,7 +87,7 @@ struct Held {
     receipt: String,
 }
 
-/// Puts the same message so many times.
+/// Puts the same message `count` times.
 pub(super) struct Put {
     template: Template,
     message: Message,
@@ -339,7 +339,7 @@ impl Load for GetMany {
     }
 }
 
-/// Gets messages by 32 and deletes them, until so many are consumed.
+/// Gets messages by 32 and deletes them, until `count` are consumed.
 pub(super) struct Consume {
     get: Template,
     delete: Template,

@@ -115,7 +115,7 @@ pub(super) fn transaction(bench: &mut Bench) -> Outcome<()> {
     bench.compare(&plan.at(&[1, 16]).items(100.0))
 }
 
-/// The time is that of 100,000 at the rate that is reached while the partitions grow in number; who is slow does fewer.
+/// The time of 100,000 upserts at the rate reached while the number of partitions grows; slow peers do fewer.
 pub(super) fn partitions(bench: &mut Bench) -> Outcome<()> {
     let plan = Plan::new(
         "table one row a partition",
@@ -164,7 +164,7 @@ pub(super) fn deep(bench: &mut Bench) -> Outcome<()> {
 
 const DEEP_OPERATIONS: usize = 5;
 
-/// The operations with so many entities stored. What reads comes first: some systems take from memory what was not read for a
+/// The operations with `count` entities stored. Reads come first: some systems evict from memory what was not read for a
 /// minute, and then it is the disk that is measured.
 fn deep_plans(depth: &str, count: u64) -> [Plan<'static>; DEEP_OPERATIONS] {
     let rows = || Rows::small(0);

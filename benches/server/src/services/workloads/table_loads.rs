@@ -17,7 +17,7 @@ const LARGE_CHARS: usize = 800;
 const SMALL_CHARS: usize = 50;
 /// Entities of one transaction, and of one range.
 const TOGETHER: u64 = 100;
-/// A property has this value in one of so many entities.
+/// One entity in this many has a given value of the property.
 const ONE_OF: u64 = 1000;
 
 /// Entities by number: their keys and properties.
@@ -62,7 +62,7 @@ impl Rows {
         }
     }
 
-    /// The same, so many with one PartitionKey.
+    /// The same, `partition_rows` with each PartitionKey.
     pub(super) fn in_partitions_of(self, partition_rows: u64) -> Rows {
         Rows {
             partition_rows,
@@ -92,7 +92,7 @@ impl Rows {
         .expect("a vector takes what is written");
     }
 
-    /// Whether an answer can hold so many entities.
+    /// Whether an answer is long enough for this number of entities.
     fn check(&self, answer: &Answer, entities: u64) -> Result<(), String> {
         let least = entities as usize * self.text_chars;
         match answer.body_bytes > least {
@@ -105,7 +105,7 @@ impl Rows {
     }
 }
 
-/// What the SDKs send with every request to a table.
+/// The headers that the SDKs send with every request to a table.
 fn request(method: &'static str, path: String) -> Request<'static> {
     Request::new(Service::Table, method, path)
         .header("accept", "application/json;odata=minimalmetadata")
@@ -319,7 +319,7 @@ impl Range {
 
 impl Load for Range {
     fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
-        // The first of so many that the range does not leave the partition.
+        // A first row far enough from the end of the partition.
         let partition_rows = self.rows.partition_rows.min(self.count);
         let partition = self.random.below(self.count / partition_rows);
         let first = self.random.below(partition_rows - TOGETHER + 1);
@@ -375,7 +375,7 @@ impl Load for Scan {
 /// Entities that a range of RowKeys over several partitions has.
 const FEW: u64 = 5;
 
-/// Asks for an entity by its RowKey alone, or for the few of several partitions whose RowKey is below one.
+/// Queries one entity by its RowKey alone, or the few entities of several partitions whose RowKey is below a bound.
 pub(super) struct ByRowKey {
     template: Template,
     rows: Rows,
