@@ -219,8 +219,16 @@ fn check_bounds(option: &'static str, value: u64, bounds: RangeInclusive<u64>) -
 pub enum Background {
     /// Threads of the engine's own.
     Threads,
-    /// The caller, one [`crate::Db::step`] at a time. A writer that would have to wait for a job runs it itself.
+    /// The caller, one `Db::step` at a time. A writer that would have to wait for a job runs it itself. Feature `testing`.
+    #[cfg(any(test, feature = "testing"))]
     Stepped,
+}
+
+impl Background {
+    /// Whether the caller runs the work.
+    pub(crate) fn is_stepped(self) -> bool {
+        self != Background::Threads
+    }
 }
 
 /// How the blocks of a file are compressed. One that would hardly become smaller is kept as it is.

@@ -452,7 +452,7 @@ impl SharedSync {
     /// serves them together with those who came meanwhile, instead of the two in turn.
     fn gather<'a>(&'a self, mut progress: MutexGuard<'a, Progress>) -> MutexGuard<'a, Progress> {
         let expected = progress.present;
-        if self.background == Background::Stepped || progress.waiters.len() + 1 >= expected {
+        if self.background.is_stepped() || progress.waiters.len() + 1 >= expected {
             return progress;
         }
         let end = self.clock.now() + GATHER_MAX;
@@ -476,7 +476,7 @@ impl SharedSync {
         if self.durable() >= sequence {
             return Poll::Ready(Ok(()));
         }
-        if self.background == Background::Stepped {
+        if self.background.is_stepped() {
             return Poll::Ready(self.sync_through(sequence));
         }
         let mut progress = lock(&self.progress);
