@@ -2,10 +2,10 @@
 //!
 //! A queue is written at one end and deleted at the other: in front of its head lie as many tombstones as were taken since
 //! the last compaction, and every scan for the head would walk them. Instead, a scan that walked some remembers
-//! "nothing is live in [start, end) as of sequence number n", and the next one starts behind. A put into a gap ends it there.
+//! "nothing is live in [start, end) as of sequence number n", and the next one starts behind. A put into such a span ends it there.
 //!
-//! Kept in memory only and found anew by scans, so it cannot be wrong after a crash. Invariant: no put into a known gap has
-//! been applied since its sequence number; known gaps do not overlap.
+//! Kept in memory only and found anew by scans, so it cannot be wrong after a crash. Invariant: no put into a known span has
+//! been applied since its sequence number; known spans do not overlap.
 
 use crate::base::key::SequenceNumber;
 use crate::base::mutex::lock;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Hidden rows in a stretch above which it is worth remembering.
 pub(crate) const HIDDEN_ROWS_MIN: usize = 32;
 /// More than this many are all forgotten: scans find again those that matter.
-const GAPS_MAX: usize = 4096;
+const SPANS_MAX: usize = 4096;
 
 #[derive(Debug, Default)]
 pub(crate) struct EmptySpans {
@@ -30,18 +30,18 @@ pub(crate) struct EmptySpans {
 
 #[derive(Debug, Default)]
 struct State {
-    known: BTreeMap<Vec<u8>, Gap>,
+    known: BTreeMap<Vec<u8>, Span>,
     explored: Vec<Explored>,
     next_id: u64,
 }
 
 #[derive(Debug)]
-struct Gap {
+struct Span {
     end: Vec<u8>,
     as_of: SequenceNumber,
 }
 
-/// A gap whose end a scan is looking for.
+/// A span whose end a scan is looking for.
 #[derive(Debug)]
 struct Explored {
     id: u64,
@@ -136,7 +136,7 @@ impl State {
 
     /// Adds a gap and joins it with those it touches.
     fn add(&mut self, mut start: Vec<u8>, mut end: Vec<u8>, mut as_of: SequenceNumber) {
-        if self.known.len() >= GAPS_MAX {
+        if self.known.len() >= SPANS_MAX {
             self.known.clear();
         }
         while let Some((other, gap)) = self.known.range(..=end.clone()).next_back() {
@@ -149,7 +149,7 @@ impl State {
             self.known.remove(&other);
             start = start.min(other);
         }
-        self.known.insert(start, Gap { end, as_of });
+        self.known.insert(start, Span { end, as_of });
     }
 }
 
