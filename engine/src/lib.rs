@@ -22,6 +22,8 @@ pub mod fs;
 mod lock;
 mod snapshot;
 mod stats;
+#[cfg(test)]
+mod tests;
 mod tree;
 mod values;
 mod verify;

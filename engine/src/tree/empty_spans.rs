@@ -9,10 +9,9 @@
 
 use crate::base::key::SequenceNumber;
 use crate::base::mutex::lock;
+use crate::base::sync::{AtomicBool, AtomicU64, Mutex, Ordering, fence};
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Hidden rows in a stretch above which it is worth remembering.
 pub(crate) const HIDDEN_ROWS_MIN: usize = 32;
@@ -54,20 +53,22 @@ struct Explored {
 impl EmptySpans {
     /// To be called before puts up to number `last` are applied to the memtable.
     pub(crate) fn begin_puts(&self, last: SequenceNumber) {
-        // Before the looks at `in_use`: an exploration that they do not see yet sees the number and gives up.
-        self.last_put.store(last, Ordering::SeqCst);
+        // Before the looks at `in_use`: an exploration that they do not see yet sees the number and gives up. Of two threads that each
+        // store one and load the other behind a fence, one at least sees the other's store.
+        self.last_put.store(last, Ordering::Release);
+        fence(Ordering::SeqCst);
     }
 
     /// To be called before the put of `key` is applied to the memtable.
     pub(crate) fn note_put(&self, key: &[u8]) {
-        if self.in_use.load(Ordering::SeqCst) {
+        if self.in_use.load(Ordering::Acquire) {
             lock(&self.state).note_put(key);
         }
     }
 
     /// The end of a known gap around `key`, for a reader at `at`.
     pub(crate) fn end_around(&self, key: &[u8], at: SequenceNumber) -> Option<Vec<u8>> {
-        if !self.in_use.load(Ordering::SeqCst) {
+        if !self.in_use.load(Ordering::Acquire) {
             return None;
         }
         let state = lock(&self.state);
@@ -79,8 +80,9 @@ impl EmptySpans {
     /// Begins to explore what a scan at `at` walks from `start` on. `None` if a put that the scan does not see may lie there.
     pub(crate) fn explore(&self, start: &[u8], at: SequenceNumber) -> Option<u64> {
         let mut state = lock(&self.state);
-        self.in_use.store(true, Ordering::SeqCst);
-        if self.last_put.load(Ordering::SeqCst) > at {
+        self.in_use.store(true, Ordering::Release);
+        fence(Ordering::SeqCst);
+        if self.last_put.load(Ordering::Acquire) > at {
             return None;
         }
         state.next_id += 1;
