@@ -3,7 +3,7 @@
 //! A write: `Db::write` -> large values to the value log -> group commit (`commit.rs`): log, memtable, visible -> ticket.
 //! A read: `Db::get` -> active memtable, sealed ones newest first, level 0 newest first, one SSTable per deeper level.
 
-use crate::base::config::{Background, Config, Durability, KeyspaceOptions};
+use crate::base::config::{Config, Durability, KeyspaceOptions};
 use crate::base::health::PanicGuard;
 use crate::base::key::Kind;
 use crate::base::mutex::lock;
@@ -17,7 +17,9 @@ use crate::tree::version::Version;
 use crate::values::{LargeValue, ValueWriter};
 use crate::verify::Verified;
 use crate::work::Work;
-use crate::work::scheduler::{Job, Signal};
+#[cfg(any(test, feature = "testing"))]
+use crate::work::scheduler::Job;
+use crate::work::scheduler::Signal;
 use crate::write::log::Log;
 use crate::{Batch, Error, Result, Snapshot, Ticket};
 use bytes::Bytes;
@@ -300,8 +302,8 @@ impl Db {
         self.work().compact_all(keyspace.tree())
     }
 
-    /// Runs one pending piece of background work, if any, and answers which. For tests, and for embedders who
-    /// chose [`Background::Stepped`].
+    /// Runs one pending piece of background work, if any, and answers which. For tests that chose [`Background::Stepped`](crate::Background::Stepped).
+    #[cfg(any(test, feature = "testing"))]
     pub fn step(&self) -> Result<Option<Job>> {
         self.work().step()
     }
@@ -348,7 +350,7 @@ impl Db {
 
 impl Handle {
     fn start_threads(&self, spawn: &Spawn<'_>) -> Result<()> {
-        if self.parts.background == Background::Stepped {
+        if self.parts.background.is_stepped() {
             return Ok(());
         }
         let mut loops = vec![
@@ -444,6 +446,7 @@ impl Handle {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Background;
     use crate::fs::{Failure, Fault, FaultFs, MemoryFs, Operation};
     use std::sync::mpsc::channel;
     use std::time::Duration;

@@ -22,10 +22,11 @@ pub mod fs;
 mod lock;
 mod snapshot;
 mod stats;
+#[cfg(test)]
+mod tests;
 mod tree;
 mod values;
 mod verify;
-mod wall_clock;
 mod work;
 mod write;
 
@@ -38,14 +39,17 @@ pub use catalog::recovery::foreign_file;
 pub use db::{Admission, Db};
 pub use dump::dump_file;
 pub use fs::environment::Environment;
-pub use fs::ids::{CountingIds, IdSource, RandomIds};
+pub use fs::ids::{IdSource, RandomIds};
+#[cfg(any(test, feature = "testing"))]
+pub use fs::testing::{CountingIds, ManualWallClock};
+pub use fs::wall_clock::{ClockSteps, SystemWallClock, WallClock};
 pub use lock::{KeyGuard, KeyLocks};
 pub use snapshot::{Scan, Snapshot};
 pub use stats::Stats;
 pub use tree::keyspace::Keyspace;
 pub use values::{LargeValue, UnwrittenChunk, ValueReader, ValueWriter, WrittenChunk};
 pub use verify::Verified;
-pub use wall_clock::{ClockSteps, ManualWallClock, SystemWallClock, WallClock};
+#[cfg(any(test, feature = "testing"))]
 pub use work::scheduler::Job;
 pub use write::batch::Batch;
 pub use write::durability::Ticket;

@@ -219,8 +219,16 @@ fn check_bounds(option: &'static str, value: u64, bounds: RangeInclusive<u64>) -
 pub enum Background {
     /// Threads of the engine's own.
     Threads,
-    /// The caller, one [`crate::Db::step`] at a time. A writer that would have to wait for a job runs it itself.
+    /// The caller, one `Db::step` at a time. A writer that would have to wait for a job runs it itself. Feature `testing`.
+    #[cfg(any(test, feature = "testing"))]
     Stepped,
+}
+
+impl Background {
+    /// Whether the caller runs the work.
+    pub(crate) fn is_stepped(self) -> bool {
+        self != Background::Threads
+    }
 }
 
 /// How the blocks of a file are compressed. One that would hardly become smaller is kept as it is.
@@ -264,81 +272,5 @@ impl KeyspaceOptions {
         self.tombstone_percent_max.map_or(Ok(()), |percent| {
             check_bounds("tombstone_percent_max", percent, 1..=100)
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Environment;
-
-    #[test]
-    fn settings_that_cannot_work_are_refused_by_name() {
-        Config::default().check().unwrap();
-        type Change = fn(&mut Config);
-        let wrong: [(&str, Change); 16] = [
-            ("memtable_bytes_max", |config| config.memtable_bytes_max = 0),
-            ("memtable_bytes_max", |config| {
-                config.memtable_bytes_max = usize::MAX;
-            }),
-            ("wal_segment_bytes", |config| {
-                config.wal_segment_bytes = (1 << 30) + 1;
-            }),
-            ("block_bytes", |config| config.block_bytes = 2 << 20),
-            ("sstable_bytes", |config| config.sstable_bytes = 0),
-            ("level_ratio", |config| config.level_ratio = 1),
-            ("level0_files_max", |config| config.level0_files_max = 0),
-            ("level0_files_stop", |config| config.level0_files_stop = 8),
-            ("value_chunk_bytes", |config| {
-                config.value_chunk_bytes = (16 << 20) + 1;
-            }),
-            ("value_segment_bytes", |config| {
-                config.value_segment_bytes = 1 << 48;
-            }),
-            ("sync_milliseconds", |config| config.sync_milliseconds = 0),
-            ("memory_bytes_max", |config| config.memory_bytes_max = 0),
-            ("open_files_max", |config| config.open_files_max = 0),
-            ("wal_bytes_max", |config| config.wal_bytes_max = 0),
-            ("quota_bytes", |config| config.quota_bytes = Some(0)),
-            ("value_bytes_separated", |config| {
-                config.value_bytes_separated = 0;
-            }),
-        ];
-        for (expected, change) in wrong {
-            let mut config = Config {
-                durability: Durability::Memory,
-                ..Config::default()
-            };
-            change(&mut config);
-            let environment = Environment::system(Durability::Memory);
-            let unread = crate::Db::verify_directory("/data".as_ref(), config.clone(), environment);
-            assert!(
-                matches!(&unread, Err(Error::InvalidOption { option, .. }) if *option == expected),
-                "{expected}: {unread:?}"
-            );
-            let refused = crate::Db::open("/data".as_ref(), config);
-            assert!(
-                matches!(&refused, Err(Error::InvalidOption { option, .. }) if *option == expected),
-                "{expected}: {refused:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn options_of_a_keyspace_that_cannot_work_are_refused() {
-        let config = Config {
-            durability: Durability::Memory,
-            ..Config::default()
-        };
-        let db = crate::Db::open("/data".as_ref(), config).unwrap();
-        let options = KeyspaceOptions {
-            block_bytes: Some(0),
-            ..KeyspaceOptions::default()
-        };
-        let refused = db.keyspace("a", options).unwrap_err();
-        assert_eq!(
-            refused.to_string(),
-            "block_bytes cannot be 0: it must be from 1 to 1048576"
-        );
     }
 }

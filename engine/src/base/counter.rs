@@ -1,6 +1,6 @@
 //! Counters of what happens, for figures: relaxed, since nothing is decided by them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::base::sync::{AtomicU64, Ordering};
 
 /// Adds to a counter.
 pub(crate) fn count(counter: &AtomicU64, by: u64) {

@@ -1,10 +1,10 @@
 //! Health: the failure that stopped all writing, if any, and the waking of everyone whom it concerns.
 
 use crate::base::mutex::lock;
+use crate::base::sync::{AtomicBool, Mutex, Ordering};
 use crate::{Error, Result};
 use std::fmt::Debug;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 /// Something that threads or tasks wait for.
 pub(crate) trait Wakes: Send + Sync + Debug {

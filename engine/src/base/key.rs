@@ -8,10 +8,10 @@ use bytes::Bytes;
 /// Position of one change in the order of all writes of a `Db`. The first is 1; below 2^62.
 pub(crate) type SequenceNumber = u64;
 
-/// That of the first write; compaction gives it to versions of which nobody asks any more when they were written.
+/// The first sequence number. Compaction also assigns it to versions whose age no longer matters.
 pub(crate) const SEQUENCE_MIN: SequenceNumber = 1;
 
-/// Later than every write there will be.
+/// Greater than the sequence number of any write.
 pub(crate) const SEQUENCE_MAX: SequenceNumber = (1 << 62) - 1;
 
 /// What a version says about its key. The numbers are on disk: never reordered, never reused.

@@ -8,3 +8,4 @@ pub(crate) mod health;
 pub(crate) mod key;
 pub(crate) mod mutex;
 pub(crate) mod range;
+pub(crate) mod sync;

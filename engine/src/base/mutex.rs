@@ -1,6 +1,7 @@
 //! Locking without poison: a panic while a lock is held is noticed elsewhere (`health.rs`), and what the lock guards stays readable.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use crate::base::sync::{Mutex, MutexGuard};
+use std::sync::PoisonError;
 
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

@@ -231,8 +231,8 @@ fn take_lock(directory: &Directory) -> Result<Box<dyn LockGuard>> {
     }
 }
 
-/// A log segment of a later time than the manifest, with records in it, means that the manifest has been cut short: records
-/// are written only after the manifest lists their segment.
+/// A WAL segment newer than the manifest that contains records proves that the manifest was truncated: records are written only
+/// after the manifest lists their segment.
 fn refuse_unknown_wals(
     directory: &Directory,
     store: u128,

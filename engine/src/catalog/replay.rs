@@ -3,7 +3,6 @@
 //! Segments are read and checked a few ahead of those that are being applied, by a thread of their own. Nothing on disk
 //! changes here: damage that shows behind what was applied still leaves the directory as it was.
 
-use crate::base::config::Background;
 use crate::base::key::{Kind, SequenceNumber};
 use crate::catalog::parts::Parts;
 use crate::format::change::{Change, Changes};
@@ -57,7 +56,7 @@ impl Parts {
             self.read_wal(number, meta, bytes).transpose()
         };
         // Whoever steps the work wants it in the same order every time.
-        if self.background == Background::Stepped {
+        if self.background.is_stepped() {
             return self.replay_all(&wals, &mut wals.iter().filter_map(read), &give_back);
         }
         std::thread::scope(|scope| {
@@ -238,8 +237,7 @@ impl<'a> Replay<'a> {
         Ok(unproven)
     }
 
-    /// Applies a segment. Answers whether all of it: behind the last sync the system may have kept a pointer and lost its
-    /// value, and there the log ends.
+    /// Applies a segment. Returns false if replay stopped at an unsynced frame whose value is missing: there the log ends.
     fn apply(&mut self, checked: &Checked) -> Result<bool> {
         let segment = &checked.segment;
         let mut whole = segment.frames.len();

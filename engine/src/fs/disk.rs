@@ -229,8 +229,7 @@ fn open(path: &Path) -> io::Result<fs::File> {
     patiently(|| fs::File::open(path))
 }
 
-/// For files that are read here and there: in pages of this length, which a write has to begin with, what is read is found in
-/// three quarters of the time that it takes in those of [`WRITE_BYTES`].
+/// For files with random reads. Writes of 256 KiB produce large folios, which read 25 % faster than those of [`WRITE_BYTES`].
 const LONG_WRITE_BYTES: usize = 256 << 10;
 
 /// For the log, which is written through a mapping: its pages are as long as the writes that made them, and each is taken into the

@@ -49,11 +49,11 @@ impl File for DiskFile {
             Err(Errno::AGAIN) => {
                 if let Some(around) = around() {
                     let length = NonZeroU64::new(around.end.saturating_sub(around.start));
-                    // What comes of it, the read that follows tells.
+                    // Best effort: errors surface in the read below.
                     let _ = fadvise(&self.file, around.start, length, Advice::WillNeed);
                 }
             }
-            // Not every file system can tell.
+            // Not every file system supports it.
             Err(_) => {}
         }
         self.read_at(buffer, offset)

@@ -48,16 +48,6 @@ impl IdSource for RandomIds {
     }
 }
 
-/// Ids that count up from a seed: the same run gives the same ids.
-#[derive(Debug, Default)]
-pub struct CountingIds(std::sync::atomic::AtomicU64);
-
-impl IdSource for CountingIds {
-    fn next_id(&self) -> u128 {
-        u128::from(self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) + 1
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -16,10 +16,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Of so many large writes one tries the way that costs more; of many times as many if it costs so many times as much.
+/// Probes the slower path on every 32nd large write; the slower it is the less often, at most on every 1024th.
 const TRIED_EVERY: u64 = 32;
 const TRIED_EVERY_MAX: u64 = 1024;
-/// So much waiting costs as much as a part of it of the processor's time: others may use that meanwhile.
+/// Waiting counts a quarter of CPU time: other threads can use the CPU meanwhile.
 const WAITED_PART: u32 = 4;
 
 /// A file for large writes in order.
@@ -81,7 +81,7 @@ fn is_in_pages(bytes: &[u8], offset: u64) -> bool {
     is_page(bytes.as_ptr().addr()) && is_page(bytes.len()) && is_page(offset as usize)
 }
 
-/// Writes of so many bytes cost more for each than longer ones do, and are compared with each other.
+/// Writes up to this length cost more per byte. Short and long writes are compared separately.
 const SHORT_BYTES_MAX: usize = 128 << 10;
 
 /// The costs of a store: of short writes and of longer ones.

@@ -8,9 +8,10 @@
 //! The last page of a write is written again by the next one, with the same bytes in front, as from the cache: a disk that
 //! writes sectors whole harms nothing that was synced.
 
+use super::File;
 use super::direct::DirectFile;
 use super::pages::{PAGE_BYTES, PageBuffer};
-use super::{File, lock};
+use crate::base::mutex::lock;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::sync::Mutex;
@@ -149,7 +150,7 @@ impl File for GatheredFile {
 }
 
 impl Drop for GatheredFile {
-    /// What nobody waited for is kept where it can be.
+    /// Best-effort write of unsynced bytes on close.
     fn drop(&mut self) {
         let _ = self.write_out();
     }

@@ -1,7 +1,7 @@
 //! The seam between the engine and everything outside: files and time.
 //!
 //! Every byte of the engine goes through [`Fs`], so that a test can fail any call or cut the power after it. Errors are the
-//! operating system's own here; `files.rs` adds what was attempted and on which file.
+//! operating system's own here; `directory.rs` adds what was attempted and on which file.
 
 #[cfg(target_os = "linux")]
 mod direct;
@@ -9,7 +9,6 @@ pub(crate) mod directory;
 mod disk;
 mod disk_file;
 pub(crate) mod environment;
-mod fault;
 pub(crate) mod ids;
 #[cfg(target_os = "linux")]
 mod large;
@@ -21,20 +20,24 @@ mod memory;
 pub(crate) mod name;
 mod pages;
 pub(crate) mod reserve;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod testing;
+pub(crate) mod wall_clock;
 
 pub(crate) use disk::lower_priority;
 pub use disk::{DiskFs, SystemClock};
-pub use fault::{Failure, Fault, FaultFs, Operation};
-pub use memory::{Keep, MemoryFs};
+#[cfg(any(test, feature = "testing"))]
+pub use memory::Keep;
+pub use memory::MemoryFs;
 pub(crate) use pages::{PAGE_BYTES, PageBuffer};
+#[cfg(any(test, feature = "testing"))]
+pub use testing::{Failure, Fault, FaultFs, ManualClock, Operation};
 
-use crate::base::mutex::lock;
 use std::fmt::Debug;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// A file system, as far as the engine needs one. All calls block.
@@ -144,21 +147,4 @@ pub trait File: Send + Sync + Debug {
 pub trait Clock: Send + Sync + Debug {
     /// The time now.
     fn now(&self) -> Duration;
-}
-
-/// A clock that a test moves by hand.
-#[derive(Debug, Default)]
-pub struct ManualClock(AtomicU64);
-
-impl ManualClock {
-    /// Moves the clock forward.
-    pub fn advance(&self, by: Duration) {
-        self.0.fetch_add(by.as_nanos() as u64, Ordering::Relaxed);
-    }
-}
-
-impl Clock for ManualClock {
-    fn now(&self) -> Duration {
-        Duration::from_nanos(self.0.load(Ordering::Relaxed))
-    }
 }

@@ -1,8 +1,7 @@
-//! SpaceReserve: how much may still be written, beside what the work needs that makes room.
+//! SpaceReserve: puts fail while less than the reserve is free, so that deletions and background work can still proceed.
 //!
-//! What is deleted gives its space back only after flushes, merges and collections, all of which write before they remove. So
-//! whoever puts something new leaves a reserve free, and they have it. Only puts are refused here: deletions, and the
-//! background, take what there is.
+//! Deleting gives space back only after flushes, merges and collections, all of which write before they remove. Deletions and background
+//! work therefore take what there is.
 
 use crate::fs::Space;
 use crate::fs::directory::Directory;

@@ -62,12 +62,11 @@ const MARKS: usize = 4;
 /// About what a block takes, for estimating how many there will be.
 const BLOCK_BYTES_EXPECTED: usize = 4096;
 
-/// Of so many blocks that come in, one has the cache looked at for whether it is full.
+/// Checks for a full cache on every 64th insertion.
 const FULL_LOOKED_FOR_EVERY: u64 = 64;
 
 impl Missed {
-    /// Remembers as many as there are blocks in so much memory: what is not asked for again before so many others were could
-    /// not be kept until then.
+    /// Remembers about as many misses as the cache holds blocks.
     fn new(bytes_max: u64) -> Missed {
         let blocks = bytes_max as usize / BLOCK_BYTES_EXPECTED;
         let places = blocks.div_ceil(MARKS).next_power_of_two();
@@ -90,8 +89,7 @@ impl Missed {
     }
 }
 
-/// Into how many steps the memory is divided by which the room for blocks changes, and so many steps of what they could have may
-/// be unused.
+/// The block cache is resized in steps of 1/32 of its memory; up to three steps may stay unused.
 const STEPS: u64 = 32;
 const UNUSED_STEPS_MAX: u64 = 3;
 
@@ -163,8 +161,7 @@ impl Cache {
         }
     }
 
-    /// Whether a block that is not here should be from now on. In a full cache it should if it was missed lately: one of which
-    /// only one row was wanted would push out another and not be asked for again.
+    /// Whether to cache a block that was read for a single row. A full cache admits it only on the second recent miss.
     pub(crate) fn admits(&self, number: u64, offset: u64) -> bool {
         if !self.is_full.load(Ordering::Relaxed) {
             return true;
@@ -173,7 +170,7 @@ impl Cache {
         missed.note(number, offset)
     }
 
-    /// A block was read. Answers how many were before.
+    /// Counts a block read. Returns the count before it.
     pub(crate) fn count_read(&self) -> u64 {
         self.reads.fetch_add(1, Ordering::Relaxed)
     }
@@ -225,8 +222,8 @@ impl Cache {
         }
     }
 
-    /// Leaves the blocks what is not pinned, in large steps: whenever its capacity changes the cache forgets of a few keys more
-    /// that they were asked for before, in the end of all, and a full one that knows of none takes in nothing new.
+    /// Resizes the block cache to the memory that is not pinned. Resizing discards the ghost entries of `quick_cache`, without which
+    /// a full cache admits nothing new, so it happens rarely.
     fn make_room(&self, pinned: u64) {
         let step = (self.bytes_max / STEPS).max(1);
         let (room, most) = (self.blocks.capacity(), self.bytes_max - pinned);

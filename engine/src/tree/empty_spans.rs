@@ -2,22 +2,21 @@
 //!
 //! A queue is written at one end and deleted at the other: in front of its head lie as many tombstones as were taken since
 //! the last compaction, and every scan for the head would walk them. Instead, a scan that walked some remembers
-//! "nothing is live in [start, end) as of sequence number n", and the next one starts behind. A put into a gap ends it there.
+//! "nothing is live in [start, end) as of sequence number n", and the next one starts behind. A put into such a span ends it there.
 //!
-//! Kept in memory only and found anew by scans, so it cannot be wrong after a crash. Invariant: no put into a known gap has
-//! been applied since its sequence number; known gaps do not overlap.
+//! Kept in memory only and found anew by scans, so it cannot be wrong after a crash. Invariant: no put into a known span has
+//! been applied since its sequence number; known spans do not overlap.
 
 use crate::base::key::SequenceNumber;
 use crate::base::mutex::lock;
+use crate::base::sync::{AtomicBool, AtomicU64, Mutex, Ordering, fence};
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Hidden rows in a stretch above which it is worth remembering.
 pub(crate) const HIDDEN_ROWS_MIN: usize = 32;
 /// More than this many are all forgotten: scans find again those that matter.
-const GAPS_MAX: usize = 4096;
+const SPANS_MAX: usize = 4096;
 
 #[derive(Debug, Default)]
 pub(crate) struct EmptySpans {
@@ -30,18 +29,18 @@ pub(crate) struct EmptySpans {
 
 #[derive(Debug, Default)]
 struct State {
-    known: BTreeMap<Vec<u8>, Gap>,
+    known: BTreeMap<Vec<u8>, Span>,
     explored: Vec<Explored>,
     next_id: u64,
 }
 
 #[derive(Debug)]
-struct Gap {
+struct Span {
     end: Vec<u8>,
     as_of: SequenceNumber,
 }
 
-/// A gap whose end a scan is looking for.
+/// A span whose end a scan is looking for.
 #[derive(Debug)]
 struct Explored {
     id: u64,
@@ -54,20 +53,22 @@ struct Explored {
 impl EmptySpans {
     /// To be called before puts up to number `last` are applied to the memtable.
     pub(crate) fn begin_puts(&self, last: SequenceNumber) {
-        // Before the looks at `in_use`: an exploration that they do not see yet sees the number and gives up.
-        self.last_put.store(last, Ordering::SeqCst);
+        // Before the looks at `in_use`: an exploration that they do not see yet sees the number and gives up. Of two threads that each
+        // store one and load the other behind a fence, one at least sees the other's store.
+        self.last_put.store(last, Ordering::Release);
+        fence(Ordering::SeqCst);
     }
 
     /// To be called before the put of `key` is applied to the memtable.
     pub(crate) fn note_put(&self, key: &[u8]) {
-        if self.in_use.load(Ordering::SeqCst) {
+        if self.in_use.load(Ordering::Acquire) {
             lock(&self.state).note_put(key);
         }
     }
 
     /// The end of a known gap around `key`, for a reader at `at`.
     pub(crate) fn end_around(&self, key: &[u8], at: SequenceNumber) -> Option<Vec<u8>> {
-        if !self.in_use.load(Ordering::SeqCst) {
+        if !self.in_use.load(Ordering::Acquire) {
             return None;
         }
         let state = lock(&self.state);
@@ -79,8 +80,9 @@ impl EmptySpans {
     /// Begins to explore what a scan at `at` walks from `start` on. `None` if a put that the scan does not see may lie there.
     pub(crate) fn explore(&self, start: &[u8], at: SequenceNumber) -> Option<u64> {
         let mut state = lock(&self.state);
-        self.in_use.store(true, Ordering::SeqCst);
-        if self.last_put.load(Ordering::SeqCst) > at {
+        self.in_use.store(true, Ordering::Release);
+        fence(Ordering::SeqCst);
+        if self.last_put.load(Ordering::Acquire) > at {
             return None;
         }
         state.next_id += 1;
@@ -136,7 +138,7 @@ impl State {
 
     /// Adds a gap and joins it with those it touches.
     fn add(&mut self, mut start: Vec<u8>, mut end: Vec<u8>, mut as_of: SequenceNumber) {
-        if self.known.len() >= GAPS_MAX {
+        if self.known.len() >= SPANS_MAX {
             self.known.clear();
         }
         while let Some((other, gap)) = self.known.range(..=end.clone()).next_back() {
@@ -149,7 +151,7 @@ impl State {
             self.known.remove(&other);
             start = start.min(other);
         }
-        self.known.insert(start, Gap { end, as_of });
+        self.known.insert(start, Span { end, as_of });
     }
 }
 

@@ -433,8 +433,7 @@ impl ValueLog {
         lock(&self.segments).retire(|_| true);
     }
 
-    /// A chunk could not be written to the segment. It is ended, so that what is garbage in it can be collected: on a full disk
-    /// nothing else may make room.
+    /// Seals the segment after a failed write, so that collection can reclaim it: on a full disk nothing else may free space.
     fn note_hole(&self, segment: &Arc<Writable>) {
         segment.note_hole();
         lock(&self.segments).retire(|active| Arc::ptr_eq(active, segment));

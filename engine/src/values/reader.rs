@@ -88,8 +88,7 @@ impl ValueReader {
         }
     }
 
-    /// As [`ValueReader::read_at`] with no limit, from the file whatever the cache has, and kept by nobody: for who reads each value
-    /// once, or wants to know whether it is whole.
+    /// As [`ValueReader::read_at`] with no limit, but reads from disk and bypasses the cache: for verification and collection.
     pub(crate) fn read_file_at(&self, offset: u64) -> Result<Bytes> {
         let Source::Log(value) = &self.0 else {
             return self.read_at(offset, usize::MAX);

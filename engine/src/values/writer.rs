@@ -30,8 +30,7 @@ static WRITERS: AtomicU64 = AtomicU64::new(1);
 /// Streams a value of any size into the value log in bounded memory. Dropped unfinished, or never put in a batch, its
 /// bytes are garbage and collected.
 ///
-/// Whoever must not wait for the disk takes [`ValueWriter::write`] apart: [`ValueWriter::fill`] only takes memory, a chunk that
-/// is full is taken out, written by another thread while the next one is filled, and added again.
+/// For async callers: [`ValueWriter::fill`] never blocks. Take full chunks out, write them on another thread, and add them back.
 #[derive(Debug)]
 pub struct ValueWriter {
     log: Arc<ValueLog>,
@@ -185,7 +184,8 @@ impl ValueWriter {
         }
     }
 
-    /// Ends the value. Errors: `UnknownValue` if a chunk that was taken out was not added, or if one was added that was not the next. It is with the operating system on return; the batch that names it makes it as durable as itself.
+    /// Ends the value. It is with the operating system on return; the batch that names it makes it as durable as itself. Errors:
+    /// `UnknownValue` if a chunk that was taken out was not added, or was added out of order.
     pub fn finish(mut self) -> Result<LargeValue> {
         self.write_chunk()?;
         if self.is_misled || self.taken != self.pointer.length {

@@ -26,8 +26,8 @@ use std::time::Duration;
 const SHORT_SECONDS: u64 = 1;
 /// A memtable with fewer bytes is not worth an SSTable, however much it is read.
 const MERGED_BYTES_MIN: u64 = 1 << 20;
-/// Bytes that are flushed for each time a scan had to find its place in a memtable beside SSTables. That costs it about a
-/// microsecond; a flush, and the merges behind it, some hundreds of times as long, which they take in quiet moments only.
+/// An idle memtable is flushed early once scans have merged it with SSTables often enough: one merge, about a microsecond, pays for
+/// flushing 4 KiB.
 const SCAN_MERGE_BYTES: u64 = 4 << 10;
 
 impl Work {
@@ -55,7 +55,7 @@ impl Work {
         let age = self.parts.clock.now().saturating_sub(summary.created);
         let hides_files = (summary.deletions > 0 || summary.value_bytes > 0)
             && view.version.files().next().is_some();
-        // A row that another one replaced lets go of its value; one in a deleted range does so when it is flushed.
+        // Overwrites release a value at once; range tombstones release it at the flush.
         let hides_values = summary.value_bytes > 0 && view.active.has_range_tombstones();
         let is_old = |seconds| age >= Duration::from_secs(seconds);
         let awaited = || {
@@ -76,8 +76,7 @@ impl Work {
             || self.is_read_across(&view)
     }
 
-    /// Whether scans have paid for a memtable as for one source more, and will go on to: nothing is written that would fill it
-    /// soon. In SSTables its rows are joined with the others.
+    /// True if an idle memtable slows scans down enough to be worth flushing.
     fn is_read_across(&self, view: &View) -> bool {
         let bytes = view.active.bytes() as u64;
         let paid = view.active.scan_merges().saturating_mul(SCAN_MERGE_BYTES);

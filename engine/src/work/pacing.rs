@@ -4,7 +4,7 @@ use super::scheduler::Job;
 use super::{REST, RETRY, Work};
 use crate::base::key::SequenceNumber;
 use crate::base::mutex::lock;
-use crate::{Background, Error, Result};
+use crate::{Error, Result};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(super) struct Pace {
 }
 
 impl Work {
-    /// Whether hardly anything was written lately: time to do what only readers gain by.
+    /// True if the write rate is below 100 changes per 250 ms: time for work that only readers gain from.
     pub(crate) fn is_at_rest(&self) -> bool {
         let mut pace = lock(&self.pace);
         let (now, sequence) = (self.parts.clock.now(), self.parts.snapshots.published());
@@ -79,24 +79,18 @@ impl Work {
             };
             if let Some(error) = lock(&self.shortages)[awaited as usize].clone() {
                 // In production the threads try again; who steps the jobs finds out by trying.
-                if self.parts.background == Background::Threads {
+                if !self.parts.background.is_stepped() {
                     return Err(error);
                 }
             }
-            match self.parts.background {
-                Background::Stepped => {
-                    self.parts.log.seal_largest();
-                    if self.step()?.is_none() {
-                        break;
-                    }
-                }
-                Background::Threads => {
-                    self.parts.log.seal_largest();
-                    self.signal.wait(seen, RETRY);
-                }
+            self.parts.log.seal_largest();
+            if !self.parts.background.is_stepped() {
+                self.signal.wait(seen, RETRY);
+            } else if self.step()?.is_none() {
+                break;
             }
         }
-        if self.is_near_limit() && self.parts.background == Background::Threads {
+        if self.is_near_limit() && !self.parts.background.is_stepped() {
             self.signal
                 .wait(self.signal.round(), Duration::from_micros(500));
         }

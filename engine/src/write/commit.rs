@@ -2,14 +2,13 @@
 //!
 //! Writers queue their batches and try for the log. Who gets it commits the whole queue: numbers the batches, appends them
 //! to the WAL in one write, applies them to the memtables, publishes the last sequence number, and wakes the others, whose
-//! batches are done. Whoever waits for the disk as well does so in `sync.rs`.
+//! batches are done. Whoever waits for the disk as well does so in `durability.rs`.
 //!
 //! A memtable is sealed between groups only: before one is applied, or after it was published. So what a memtable holds becomes visible
 //! whole, whichever memtables a reader looks at first.
 //!
-//! Invariant: what is published has been handed to the operating system (unless the store lives in memory, or the sync that
-//! its writers wait for does so), in the order of the sequence numbers; after a failed write or sync of the log nothing is
-//! written any more.
+//! Invariant: published batches are with the operating system, in sequence order (at `Disk` after the sync that their writers wait
+//! for, at `Memory` never). After a failed write or sync of the log the store takes no more writes.
 
 use crate::base::counter::count;
 use crate::base::health::{Health, Wakes};
@@ -213,7 +212,7 @@ impl CommitLog {
             if let Some(outcome) = request.outcome.get() {
                 return outcome.clone();
             }
-            // Whoever holds the log commits this batch too, or wakes this thread to do it; unless it panics, which is looked for.
+            // The lock holder commits this batch or wakes this thread; the timeout detects a leader that panicked.
             std::thread::park_timeout(PANIC_NOTICED);
         }
     }
@@ -238,7 +237,7 @@ impl CommitLog {
         Ok(())
     }
 
-    /// To be called after the log was let go of: a batch that was queued meanwhile has no leader.
+    /// Call after unlocking the log: a batch queued meanwhile has no leader.
     fn wake_next_leader(&self) {
         let next = lock(&self.queue).front().cloned();
         if let Some(request) = next {

@@ -13,16 +13,16 @@ use crate::base::counter::count;
 use crate::base::health::{Health, PanicGuard, Wakes};
 use crate::base::key::SequenceNumber;
 use crate::base::mutex::lock;
+use crate::base::sync::thread::{self, Thread, ThreadId};
+use crate::base::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 use crate::fs::Clock;
 use crate::fs::directory::OpenFile;
 use crate::values::ValueLog;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{Thread, ThreadId};
 use std::time::Duration;
 
 /// How long a sync waits for writers that are expected: less than it takes itself.
@@ -182,6 +182,12 @@ impl SharedSync {
         );
     }
 
+    /// How many threads and tasks are registered for a sync.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        lock(&self.progress).waiters.len()
+    }
+
     /// The last sequence number that was appended.
     pub(super) fn last_appended(&self) -> SequenceNumber {
         lock(&self.progress).appended
@@ -338,7 +344,7 @@ impl SharedSync {
                 return Err(failure.clone());
             }
             // One that was unparked by something else is registered still.
-            let me = std::thread::current().id();
+            let me = thread::current().id();
             let registered = progress
                 .waiters
                 .iter()
@@ -351,12 +357,12 @@ impl SharedSync {
             if registered.is_none() {
                 progress.waiters.push(Waiter {
                     sequence,
-                    waker: UNPARK_ME.with(Waker::clone),
+                    waker: unpark_me(),
                     thread: Some(me),
                 });
             }
             drop(progress);
-            std::thread::park();
+            thread::park();
         }
         Ok(())
     }
@@ -452,7 +458,7 @@ impl SharedSync {
     /// serves them together with those who came meanwhile, instead of the two in turn.
     fn gather<'a>(&'a self, mut progress: MutexGuard<'a, Progress>) -> MutexGuard<'a, Progress> {
         let expected = progress.present;
-        if self.background == Background::Stepped || progress.waiters.len() + 1 >= expected {
+        if self.background.is_stepped() || progress.waiters.len() + 1 >= expected {
             return progress;
         }
         let end = self.clock.now() + GATHER_MAX;
@@ -461,7 +467,7 @@ impl SharedSync {
                 break;
             }
             drop(progress);
-            std::thread::yield_now();
+            thread::yield_now();
             progress = lock(&self.progress);
         }
         progress
@@ -476,7 +482,7 @@ impl SharedSync {
         if self.durable() >= sequence {
             return Poll::Ready(Ok(()));
         }
-        if self.background == Background::Stepped {
+        if self.background.is_stepped() {
             return Poll::Ready(self.sync_through(sequence));
         }
         let mut progress = lock(&self.progress);
@@ -556,8 +562,8 @@ impl Wake for Unpark {
     }
 }
 
-thread_local! {
-    static UNPARK_ME: Waker = Arc::new(Unpark(std::thread::current())).into();
+fn unpark_me() -> Waker {
+    Arc::new(Unpark(thread::current())).into()
 }
 
 impl Progress {
@@ -628,82 +634,5 @@ impl Future for Ticket {
                 sync.poll_sync(registered, *sequence, context.waker())
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fs::{FaultFs, MemoryFs, Operation};
-    use crate::{Batch, Config, Db, Environment, KeyspaceOptions};
-
-    #[test]
-    fn a_task_that_is_polled_again_is_registered_once() {
-        let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
-        let config = Config {
-            durability: Durability::Disk,
-            ..Config::default()
-        };
-        let environment = Environment {
-            background: Background::Threads,
-            ..Environment::stepped(Arc::new(disk.clone()))
-        };
-        let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
-        let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
-        let put = || {
-            let mut batch = Batch::new();
-            batch.put(&keyspace, b"key", b"value");
-            db.write(batch).unwrap()
-        };
-        put().wait().unwrap();
-        let mut ticket = put();
-        disk.hold(Some(Operation::Sync));
-        let mut context = Context::from_waker(Waker::noop());
-        for _ in 0..3 {
-            assert!(Pin::new(&mut ticket).poll(&mut context).is_pending());
-        }
-        assert_eq!(lock(&db.parts().log.sync().progress).waiters.len(), 1);
-        disk.hold(None);
-        ticket.wait().unwrap();
-    }
-
-    #[test]
-    fn a_thread_that_waits_for_a_sync_is_registered_once() {
-        let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
-        let config = Config {
-            durability: Durability::Disk,
-            ..Config::default()
-        };
-        let environment = Environment::stepped(Arc::new(disk.clone()));
-        let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
-        let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
-        let put = || {
-            let mut batch = Batch::new();
-            batch.put(&keyspace, b"key", b"value");
-            db.write(batch)?.wait()
-        };
-        put().unwrap();
-        disk.hold(Some(Operation::Sync));
-        std::thread::scope(|scope| {
-            scope.spawn(|| put().unwrap());
-            while disk.held() == 0 {
-                std::thread::yield_now();
-            }
-            let waiting = scope.spawn(|| put().unwrap());
-            let waiters = || lock(&db.parts().log.sync().progress).waiters.len();
-            while waiters() == 0 {
-                std::thread::yield_now();
-            }
-            let mut most = 0;
-            for _ in 0..100 {
-                // As anything may that the thread waited for before.
-                waiting.thread().unpark();
-                std::thread::park_timeout(Duration::from_micros(100));
-                most = most.max(waiters());
-            }
-            disk.hold(None);
-            assert_eq!(most, 1);
-        });
-        assert!(lock(&db.parts().log.sync().progress).waiters.is_empty());
     }
 }

@@ -1,6 +1,7 @@
 //! What a power cut leaves of the files in memory.
 
-use super::{Change, Contents, Directory, Image, MemoryFs, Names, Node, State, apply_name, lock};
+use super::{Change, Contents, Directory, Image, MemoryFs, Names, Node, State, apply_name};
+use crate::base::mutex::lock;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 

@@ -4,14 +4,17 @@
 //! itself is durable once the one above it was synced; a log that is written at syncs is in memory of the process until then.
 //! [`MemoryFs::crash`] answers a copy as a power cut would leave it. The volatile kind keeps only what is there now.
 
+#[cfg(any(test, feature = "testing"))]
 mod crash;
-mod gathered;
 mod image;
+#[cfg(any(test, feature = "testing"))]
+mod unsynced_log;
 
+#[cfg(any(test, feature = "testing"))]
 pub use crash::Keep;
 
-use super::{File, Fs, Lock, LockGuard, LogWrites, Space, lock};
-use gathered::GatheredLog;
+use super::{File, Fs, Lock, LockGuard, LogWrites, Space};
+use crate::base::mutex::lock;
 use image::Image;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -108,6 +111,7 @@ impl MemoryFs {
         }
     }
 
+    #[cfg(any(test, feature = "testing"))]
     /// Keeps what is durable apart from what is not, for [`MemoryFs::crash`].
     pub fn crashable() -> MemoryFs {
         MemoryFs {
@@ -117,6 +121,7 @@ impl MemoryFs {
         }
     }
 
+    #[cfg(any(test, feature = "testing"))]
     /// As [`MemoryFs::crashable`], on a disk of `bytes_max` bytes that allocates late: a write takes no space, the sync after it
     /// does, and answers `StorageFull` where there is none. A log has its space from the beginning.
     pub fn crashable_up_to(bytes_max: u64) -> MemoryFs {
@@ -126,6 +131,7 @@ impl MemoryFs {
         }
     }
 
+    #[cfg(any(test, feature = "testing"))]
     /// Every file with its contents as they are now, for tests that damage them.
     pub fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let state = lock(&self.state);
@@ -235,9 +241,11 @@ impl Fs for MemoryFs {
         } else if present < length {
             file.write_at(&vec![0; (length - present) as usize], present)?;
         }
+        #[cfg(any(test, feature = "testing"))]
         if self.crashable && writes == LogWrites::AtSync {
-            return Ok(Arc::new(GatheredLog::new(file, length)));
+            return Ok(Arc::new(unsynced_log::UnsyncedLog::new(file, length)));
         }
+        let _ = writes;
         Ok(Arc::new(file))
     }
 

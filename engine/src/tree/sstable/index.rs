@@ -69,9 +69,8 @@ impl IndexBuilder {
         self.ends.len()
     }
 
-    /// How many of the entries make the best block, if they are too many for one: half of them at least, and up to where a
-    /// separator has least in common with the next. What those of a block have in common their heads leave out: between rows
-    /// of many partitions, which all begin with their partition's key, heads would be equal, and keys be compared.
+    /// Where to cut an index block that is full: in its second half, where neighbouring separators share the shortest prefix. Heads
+    /// leave out what the separators of a block share, so blocks of one partition keep distinct heads.
     pub(crate) fn best_length(&self) -> usize {
         let in_common =
             |&length: &usize| shared(self.separator(length - 1), self.separator(length));

@@ -2,7 +2,7 @@
 //!
 //! | where | what |
 //! | --- | --- |
-//! | 0 | file header, 48 bytes (`files.rs`) |
+//! | 0 | file header, 48 bytes (`format/header.rs`) |
 //! | … | data blocks; index partitions; index root; filter; range tombstones: each payload with a 13-byte trailer |
 //! | end − 112 | footer: handles of index root, filter and range tombstones, counts, depth of the index, checksum, magic |
 //!

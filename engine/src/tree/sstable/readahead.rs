@@ -1,8 +1,4 @@
-//! Which parts of a file are read as a whole when a block of them is not in memory.
-//!
-//! After a start nothing is, and blocks that are asked for here and there would be fetched from the disk one by one. Where memory is
-//! short the rest of a part has left again before it is asked for, and was read in vain. So a part is read as a whole the first
-//! time, and each time it turns out to have left, twice as many blocks of it are read alone before that is tried again.
+//! Readahead: on a miss the 64 KiB around a block are read too, with exponential back-off when pages are evicted before use.
 
 use std::ops::Range;
 use std::sync::OnceLock;

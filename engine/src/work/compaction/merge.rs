@@ -223,8 +223,7 @@ impl<'a> Merge<'a> {
         }
         let is_full = bytes >= self.sstable_bytes;
         let is_wide = self.passed_bytes > self.sstable_bytes.saturating_mul(picker::BELOW_MAX);
-        // A long stretch of nothing but new keys has ended: more of them will come to the same place. If an output ends here,
-        // they come between files.
+        // Ends the output after a long run of new keys, so that later appends fall between files.
         let appended = bytes.saturating_sub(self.met);
         let was_appended = is_below && appended >= self.sstable_bytes / APPENDED_PART;
         if bytes > 0 && (is_full || is_wide || was_appended) {

@@ -23,8 +23,8 @@ pub(crate) struct OverlapSplit {
 }
 
 impl OverlapSplit {
-    /// Divides `files`, which are in key order. One smaller than `size_min` is rewritten too if something comes right beside it:
-    /// otherwise a level would fill with small files.
+    /// Divides `files`, which are in key order. Files smaller than `size_min` next to an input are merged too, so that the level does
+    /// not fragment.
     pub(crate) fn divide(
         cache: &Cache,
         runs: &[Vec<File>],

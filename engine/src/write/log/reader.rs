@@ -21,7 +21,7 @@ pub(crate) struct Segment {
     pub(crate) end: u64,
     /// The number of the last change in it, or before it if it is empty.
     pub(crate) last_sequence: SequenceNumber,
-    /// The last sequence number that any frame of this segment says was durable, be it behind a bad one.
+    /// The highest durable sequence number recorded in any valid frame, including frames after a bad one.
     pub(crate) durable: SequenceNumber,
     /// What is lost behind `end`, if anything stands there.
     pub(crate) torn: Option<Torn>,

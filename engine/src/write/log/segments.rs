@@ -161,7 +161,7 @@ impl LogSegments {
     /// Sees to it that the log has a segment with room.
     pub(crate) fn provide_wal(&self, log: &mut Log) -> Result<()> {
         if let Some(wal) = &log.wal {
-            let awaits = || self.background == Background::Threads && !self.has_next();
+            let awaits = || !self.background.is_stepped() && !self.has_next();
             let (end, length) = (wal.end(), wal.length());
             let has_room = end < length || (end < overlong_end(length) && awaits());
             if has_room && log.last_sequence - wal.base() < SEQUENCES_MAX {
@@ -179,7 +179,7 @@ impl LogSegments {
 
     /// Whether writers that hold no lock are to wait for the next segment.
     pub(crate) fn is_awaited(&self) -> bool {
-        self.background == Background::Threads && self.is_overdue()
+        !self.background.is_stepped() && self.is_overdue()
     }
 
     fn begin_wal(&self, log: &mut Log) -> Result<()> {

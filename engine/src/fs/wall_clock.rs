@@ -81,33 +81,6 @@ impl ClockSteps {
     }
 }
 
-/// A clock that a test sets. It stands still in between, and can be set back, as between two runs of a process.
-#[derive(Debug)]
-pub struct ManualWallClock(Mutex<SystemTime>);
-
-impl ManualWallClock {
-    /// A clock that stands at `now`.
-    pub fn new(now: SystemTime) -> ManualWallClock {
-        ManualWallClock(Mutex::new(now))
-    }
-
-    /// Sets the time.
-    pub fn set(&self, now: SystemTime) {
-        *locked(&self.0) = now;
-    }
-
-    /// Moves the clock forward.
-    pub fn advance(&self, by: Duration) {
-        *locked(&self.0) += by;
-    }
-}
-
-impl WallClock for ManualWallClock {
-    fn now(&self) -> SystemTime {
-        *locked(&self.0)
-    }
-}
-
 /// The times are valid after every statement, so a panic elsewhere leaves nothing half done.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,6 +1,7 @@
 //! A file system that fails on cue, the n-th call of a kind, once or from then on; or that holds calls up.
 
-use super::{File, Fs, Lock, LogWrites, Space, lock};
+use crate::base::mutex::lock;
+use crate::fs::{File, Fs, Lock, LogWrites, Space};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};

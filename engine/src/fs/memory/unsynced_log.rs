@@ -1,14 +1,15 @@
 //! A log whose writes reach the file at syncs only, as `fs/log_file.rs` writes them to a disk: the crash tests of
 //! [`LogWrites::AtSync`](crate::fs::LogWrites).
 
-use super::{File, MemoryFile, lock};
+use super::{File, MemoryFile};
+use crate::base::mutex::lock;
 use crate::fs::PAGE_BYTES;
 use std::io;
 use std::sync::Mutex;
 
 /// What was not written yet goes with the process.
 #[derive(Debug)]
-pub(super) struct GatheredLog {
+pub(super) struct UnsyncedLog {
     file: MemoryFile,
     /// Bytes that are allocated. What lies behind the last whole page of them goes to the file at once.
     length: u64,
@@ -22,9 +23,9 @@ struct Pending {
     bytes: Vec<u8>,
 }
 
-impl GatheredLog {
-    pub(super) fn new(file: MemoryFile, length: u64) -> GatheredLog {
-        GatheredLog {
+impl UnsyncedLog {
+    pub(super) fn new(file: MemoryFile, length: u64) -> UnsyncedLog {
+        UnsyncedLog {
             file,
             length,
             pending: Mutex::default(),
@@ -43,7 +44,7 @@ impl GatheredLog {
     }
 }
 
-impl File for GatheredLog {
+impl File for UnsyncedLog {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.write_out(&mut lock(&self.pending))?;
         self.file.read_at(buffer, offset)
@@ -87,7 +88,7 @@ impl File for GatheredLog {
     }
 }
 
-impl Drop for GatheredLog {
+impl Drop for UnsyncedLog {
     fn drop(&mut self) {
         let _ = self.write_out(&mut lock(&self.pending));
     }

@@ -1,0 +1,10 @@
+//! Locks, atomics and threads of what is tested in every order of its steps: `tests/interleavings.rs` and `tests/orders.rs` compile
+//! those files with others in their place.
+
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
+
+/// Parking, and who parks.
+pub(crate) mod thread {
+    pub(crate) use std::thread::{Thread, ThreadId, current, park, yield_now};
+}

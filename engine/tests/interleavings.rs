@@ -1,0 +1,264 @@
+//! Shared syncs in many orders of their steps (shuttle): nobody waits for ever, whatever fails and whoever comes when.
+
+#[path = "../src/base/config.rs"]
+#[allow(dead_code, reason = "tests use a part of it")]
+mod config;
+#[path = "../src/base/counter.rs"]
+#[allow(dead_code, reason = "tests use a part of it")]
+mod counter;
+#[path = "../src/base/error.rs"]
+#[allow(dead_code, reason = "tests use a part of it")]
+mod error;
+#[path = "../src/base/health.rs"]
+#[allow(dead_code, reason = "tests use a part of it")]
+mod health;
+#[path = "../src/base/mutex.rs"]
+#[allow(dead_code, reason = "tests use a part of it")]
+mod mutex;
+
+/// The parts of the engine that `durability.rs` stands on, with shuttle's locks, atomics and threads.
+mod base {
+    pub(crate) use crate::{config, counter, health, mutex};
+
+    pub mod key {
+        pub type SequenceNumber = u64;
+    }
+    pub mod sync {
+        pub use shuttle::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+        pub use shuttle::sync::{Condvar, Mutex, MutexGuard};
+
+        pub mod thread {
+            pub use shuttle::thread::{Thread, ThreadId, current, park, yield_now};
+        }
+    }
+}
+
+#[path = "../src/write/durability.rs"]
+#[allow(dead_code, reason = "tests use a part of it")]
+mod durability;
+
+pub use config::Config;
+use config::{Background, Durability};
+use durability::{SharedSync, Values};
+pub use error::{Error, Result};
+use health::{Health, Wakes};
+use shuttle::sync::Mutex;
+use shuttle::sync::atomic::{AtomicU64, Ordering};
+use shuttle::thread;
+use std::future::Future;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake};
+
+/// A log and a clock that live in memory.
+mod fs {
+    use std::fmt::Debug;
+    use std::time::Duration;
+
+    pub trait Clock: Send + Sync + Debug {
+        fn now(&self) -> Duration;
+    }
+
+    pub mod directory {
+        use crate::{Error, Result};
+        use std::sync::Arc;
+        use std::sync::atomic::{AtomicU64, Ordering};
+
+        /// Its syncs take a while, and the one of this number fails.
+        #[derive(Debug, Clone)]
+        pub struct OpenFile {
+            pub syncs: Arc<AtomicU64>,
+            pub fails: u64,
+        }
+
+        impl OpenFile {
+            pub fn sync(&self) -> Result<()> {
+                shuttle::thread::yield_now();
+                if self.syncs.fetch_add(1, Ordering::SeqCst) + 1 == self.fails {
+                    let path = "log".as_ref();
+                    return Err(Error::sync(path, std::io::ErrorKind::Other.into()));
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+mod values {
+    #[derive(Debug)]
+    pub struct ValueLog;
+
+    impl ValueLog {
+        pub fn is_unsynced(&self) -> bool {
+            false
+        }
+
+        pub fn sync(&self) -> crate::Result<()> {
+            Ok(())
+        }
+    }
+}
+
+/// A millisecond passes whenever it is asked: no wait for other writers takes longer.
+#[derive(Debug)]
+struct FastClock(std::sync::atomic::AtomicU64);
+
+impl fs::Clock for FastClock {
+    fn now(&self) -> std::time::Duration {
+        let now = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        std::time::Duration::from_millis(now)
+    }
+}
+
+/// Values that are written all the time: each sync of the log waits for theirs.
+#[derive(Debug)]
+struct BusyValues;
+
+impl Values for BusyValues {
+    fn is_unsynced(&self) -> bool {
+        true
+    }
+
+    fn sync(&self) -> Result<()> {
+        thread::yield_now();
+        Ok(())
+    }
+}
+
+fn shared(fails: u64, values: Arc<dyn Values>) -> (Arc<SharedSync>, Arc<Health>) {
+    let config = Config {
+        durability: Durability::Disk,
+        ..Config::default()
+    };
+    let health = Arc::new(Health::default());
+    let background = Background::Threads;
+    let clock = Arc::new(FastClock(Default::default()));
+    let sync = SharedSync::new(Arc::new(config), background, clock, values, health.clone());
+    let sync = Arc::new(sync);
+    health.add(sync.clone() as Arc<dyn Wakes>);
+    sync.begin_file(&fs::directory::OpenFile {
+        syncs: Arc::default(),
+        fails,
+    });
+    (sync, health)
+}
+
+/// Writers that append in order and wait for their own change. Answers how each wait ended.
+fn write(sync: &Arc<SharedSync>, writers: u64) -> Vec<Result<()>> {
+    let last = Arc::new(Mutex::new(0));
+    let threads: Vec<_> = (0..writers)
+        .map(|_| {
+            let (sync, last) = (sync.clone(), last.clone());
+            thread::spawn(move || {
+                let sequence = {
+                    let mut last = last.lock().unwrap();
+                    *last += 1;
+                    sync.appended(*last);
+                    *last
+                };
+                sync.sync_through(sequence)
+            })
+        })
+        .collect();
+    let ended = threads.into_iter().map(|thread| thread.join().unwrap());
+    ended.collect()
+}
+
+fn every_writer_is_served() {
+    let (sync, _) = shared(0, Arc::new(values::ValueLog));
+    assert!(write(&sync, 3).iter().all(Result::is_ok));
+    assert_eq!(sync.durable(), 3);
+}
+
+fn a_failed_sync_reaches_every_writer() {
+    for fails in [1, 2] {
+        let (sync, health) = shared(fails, Arc::new(values::ValueLog));
+        let failed = write(&sync, 3).iter().any(Result::is_err);
+        assert_eq!(failed, health.failure().is_some());
+        if failed {
+            sync.appended(4);
+            assert!(sync.sync_through(4).is_err(), "a sync is tried again");
+        }
+    }
+}
+
+fn a_failure_from_elsewhere_reaches_every_writer() {
+    let (sync, health) = shared(0, Arc::new(values::ValueLog));
+    let other = thread::spawn(move || health.fail(&Error::Closed));
+    write(&sync, 3);
+    other.join().unwrap();
+}
+
+fn values_are_synced_by_their_thread_or_by_the_leader() {
+    let (sync, _) = shared(0, Arc::new(BusyValues));
+    let values = {
+        let sync = sync.clone();
+        thread::spawn(move || sync.value_sync_loop())
+    };
+    assert!(write(&sync, 2).iter().all(Result::is_ok));
+    sync.close();
+    values.join().unwrap();
+}
+
+/// Wakes by a count.
+#[derive(Default)]
+struct Woken(AtomicU64);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// A task beside a thread: it is served, or told, and woken once it is.
+fn a_task_is_woken_when_its_sync_has_ended_or_failed() {
+    for fails in [0, 1] {
+        let (sync, _) = shared(fails, Arc::new(values::ValueLog));
+        let syncs = {
+            let sync = sync.clone();
+            thread::spawn(move || {
+                sync.wait_for_due();
+                let _ = sync.sync_all();
+            })
+        };
+        sync.appended(1);
+        let mut ticket = Box::pin(sync.ticket(1));
+        let woken = Arc::new(Woken::default());
+        let waker = woken.clone().into();
+        let mut context = Context::from_waker(&waker);
+        let polled = ticket.as_mut().poll(&mut context);
+        syncs.join().unwrap();
+        if polled.is_pending() {
+            assert!(woken.0.load(Ordering::SeqCst) > 0, "it is not woken");
+            let polled = ticket.as_mut().poll(&mut context);
+            assert!(matches!(&polled, Poll::Ready(done) if done.is_ok() == (fails == 0)));
+        }
+    }
+}
+
+fn main() {
+    let orders = 1_500;
+    let checks: [(&str, fn()); 5] = [
+        ("every writer is served", every_writer_is_served),
+        (
+            "a failed sync reaches every writer",
+            a_failed_sync_reaches_every_writer,
+        ),
+        (
+            "a failure from elsewhere reaches every writer",
+            a_failure_from_elsewhere_reaches_every_writer,
+        ),
+        (
+            "values are synced by their thread or by the leader",
+            values_are_synced_by_their_thread_or_by_the_leader,
+        ),
+        (
+            "a task is woken when its sync has ended or failed",
+            a_task_is_woken_when_its_sync_has_ended_or_failed,
+        ),
+    ];
+    for (name, check) in checks {
+        shuttle::check_random(check, orders);
+        shuttle::check_pct(check, orders, 3);
+        println!("{name}: ok");
+    }
+}
