@@ -23,7 +23,7 @@ pub(crate) const WINDOW_BYTES: u64 = 128 << 10;
 pub(crate) const EXTENT_BYTES_MAX: u64 = 64 << 10;
 const _: () = assert!(EXTENT_BYTES_MAX <= WINDOW_BYTES);
 /// Changed windows that a comparison holds in memory at a time.
-const WINDOWS_MAX: usize = 10_000;
+const WINDOWS_MAX: usize = if cfg!(test) { 100 } else { 10_000 };
 
 /// The window that an extent belongs to which begins at this offset.
 pub(crate) fn window_of(offset: u64) -> u64 {
@@ -145,6 +145,9 @@ pub(crate) struct Changes {
     /// Where the last comparison ended.
     compared: u64,
     comparison: Option<[Sequence; 2]>,
+    /// Rows of changes that were looked at.
+    #[cfg(test)]
+    pub(crate) looked_at: usize,
 }
 
 /// One side of a comparison, and the segment it has come to.
@@ -172,6 +175,8 @@ impl Changes {
             next_window: Some(first_window(offset)),
             compared: 0,
             comparison: None,
+            #[cfg(test)]
+            looked_at: 0,
         }
     }
 
@@ -231,6 +236,10 @@ impl Changes {
         let mut rows = self.snapshot.scan(blocks, epochs, Direction::Forward);
         let mut windows = BTreeSet::new();
         while rows.advance()? {
+            #[cfg(test)]
+            {
+                self.looked_at += 1;
+            }
             let (epoch, window) = keys::epoch_and_window(rows.key()).ok_or_else(unreadable)?;
             // Within an epoch windows ascend: those before the part and behind it are not walked over.
             if window < from {

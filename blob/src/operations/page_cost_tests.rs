@@ -4,7 +4,7 @@ use super::page_array_tests::random;
 use super::tests::*;
 use crate::keys::File;
 use crate::model::{BlobRecord, Extent, PageExtent, Pages};
-use crate::windows::WINDOW_BYTES;
+use crate::windows::{Changes, WINDOW_BYTES};
 use crate::*;
 use lazurite_engine::{Batch, Direction, KeyRange};
 use std::time::{Duration, Instant};
@@ -372,5 +372,41 @@ fn page_reads_after_many_snapshots() {
         told("the first", time(BlobState::Snapshot(moments[0])));
         let middle = moments[moments.len() / 2];
         told("the middle one", time(BlobState::Snapshot(middle)));
+    }
+}
+
+/// What changed since a snapshot is looked at once, however many parts it is read in; and what lies before a page of the answer is not.
+#[test]
+fn a_comparison_looks_at_each_change_about_once() {
+    const WINDOWS: u64 = 450;
+    let store = store();
+    store.put_page_blob("pages", WINDOWS * WINDOW_BYTES);
+    store.put_page("pages", 0, &[1; 512]).unwrap();
+    store.snapshot("pages").unwrap();
+    let before = store.record("pages").layers[0].end - 1;
+    for window in 0..WINDOWS {
+        store
+            .put_page("pages", window * WINDOW_BYTES, &[2; 512])
+            .unwrap();
+    }
+    let layer = store.record("pages").layers[0];
+    let looked_at = |from: u64| {
+        let mut changes = Changes::new(
+            &store.service.keyspaces,
+            &store.db.snapshot(),
+            layer.file,
+            [before, layer.end],
+            from * WINDOW_BYTES,
+        );
+        let mut found = 0;
+        while let Some((range, _)) = changes.next().unwrap() {
+            found += u64::from(range.start >= from * WINDOW_BYTES);
+        }
+        assert_eq!(found, WINDOWS - from);
+        changes.looked_at as u64
+    };
+    for from in [0, 200, 400] {
+        let looked_at = looked_at(from);
+        assert!(looked_at < WINDOWS - from + 50, "{looked_at} from {from}");
     }
 }
