@@ -147,7 +147,7 @@ impl Db {
     pub fn write(&self, batch: Batch) -> Result<Ticket> {
         self.store().check_writable()?;
         if batch.is_empty() {
-            return Ok(Ticket::ready());
+            return Ok(self.ticket());
         }
         let is_deletion = batch.deletes && !batch.puts;
         self.store().admit(is_deletion)?;
@@ -177,7 +177,7 @@ impl Db {
         let store = self.store();
         store.check_writable()?;
         if batch.is_empty() {
-            return Ok(Ticket::ready());
+            return Ok(self.ticket());
         }
         for keyspace in &batch.keyspaces {
             store.check_keyspace(keyspace)?;
