@@ -10,7 +10,8 @@ use super::blob::website;
 use super::context::{ApiVersion, Context, ServiceKind};
 use super::error::{Failure, Result};
 use super::headers::{empty, parse_xml, xml};
-use super::{App, body, cross};
+use super::run::write_beside;
+use super::{App, body};
 use crate::accounts::Accounts;
 use crate::analytics::{self, Class, LogVersion};
 use crate::codec::date;
@@ -24,7 +25,7 @@ use lazurite_engine::Ticket;
 use lazurite_queue::QueueService;
 use lazurite_table::TableService;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// Properties of one service of one account. Source: Set Blob Service Properties, "Request body".
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -155,7 +156,7 @@ impl PropertiesStore {
         let slot = self.slot(service, account);
         slot.current
             .read()
-            .expect("no panic happens under this lock")
+            .unwrap_or_else(PoisonError::into_inner)
             .clone()
     }
 
@@ -183,16 +184,17 @@ pub async fn set_service_properties(
 ) -> Result<Response<Body>> {
     let bytes = body::collect(body, body::SMALL_DOCUMENT_BYTES_MAX).await?;
     let change = Change::read(context.service, &parse_xml(&bytes)?)?;
-    cross(move || apply(&app, &context, change)).await?.await?;
+    let db = app.db.clone();
+    // May wait for the disk in several writes, so it always runs on the blocking pool.
+    let ticket = write_beside(true, &db, move || apply(&app, &context, change)).await?;
+    ticket.await?;
     Ok(empty(202))
 }
 
 fn apply(app: &App, context: &Context, change: Change) -> Result<Ticket> {
     let slot = app.properties.slot(context.service, &context.account);
-    let _changing = slot
-        .changing
-        .lock()
-        .expect("no panic happens under this lock");
+    // Each change starts from the published properties, so a panic in an earlier one leaves nothing half done.
+    let _changing = slot.changing.lock().unwrap_or_else(PoisonError::into_inner);
     let mut properties =
         ServiceProperties::clone(&app.properties.get(context.service, &context.account));
     change.apply_to(&mut properties);
@@ -218,10 +220,8 @@ fn apply(app: &App, context: &Context, change: Change) -> Result<Ticket> {
         ServiceKind::Queue => app.queues.set_service_properties(account, &bytes)?,
         ServiceKind::Table => app.tables.set_service_properties(account, &bytes)?,
     };
-    *slot
-        .current
-        .write()
-        .expect("no panic happens under this lock") = Arc::new(properties);
+    let published = slot.current.write();
+    *published.unwrap_or_else(PoisonError::into_inner) = Arc::new(properties);
     Ok(ticket)
 }
 
