@@ -141,7 +141,7 @@ impl Db {
     pub fn write(&self, batch: Batch) -> Result<Ticket> {
         self.parts().health.check_writable()?;
         if batch.is_empty() {
-            return Ok(Ticket::ready());
+            return Ok(self.ticket());
         }
         let is_deletion = batch.deletes && !batch.puts;
         self.work().admit(is_deletion)?;
@@ -171,7 +171,7 @@ impl Db {
         let parts = self.parts();
         parts.health.check_writable()?;
         if batch.is_empty() {
-            return Ok(Ticket::ready());
+            return Ok(self.ticket());
         }
         for keyspace in &batch.keyspaces {
             parts.trees.check(keyspace)?;

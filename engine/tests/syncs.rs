@@ -11,10 +11,11 @@ use lazurite_engine::{
 use std::future::Future;
 use std::io;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
-use std::task::{Context, Wake};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -245,6 +246,31 @@ fn a_writer_that_was_admitted_waits_for_no_late_sync() {
         disk.hold(None);
         assert!(is_waiting && in_time.is_ok());
     });
+}
+
+#[test]
+fn the_ticket_of_an_empty_batch_waits_for_earlier_writes() {
+    let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
+    let config = Config {
+        durability: Durability::Disk,
+        ..Config::default()
+    };
+    let (db, keyspace) = open(disk.clone(), config, Arc::new(SystemClock::default()));
+    put(&db, &keyspace, 0).unwrap();
+    disk.hold(Some(Operation::Sync));
+    let mut batch = Batch::new();
+    batch.put(&keyspace, b"key", b"value");
+    let earlier = db.write(batch).unwrap();
+    let admission = db.admit().unwrap();
+    let written = db.write(Batch::new()).unwrap();
+    let admitted = db.write_admitted(Batch::new(), &admission).unwrap();
+    let mut context = Context::from_waker(Waker::noop());
+    for ticket in [written, admitted] {
+        assert!(pin!(ticket).poll(&mut context).is_pending());
+    }
+    disk.hold(None);
+    earlier.wait().unwrap();
+    db.write(Batch::new()).unwrap().wait().unwrap();
 }
 
 /// Holds threads up until it is opened.

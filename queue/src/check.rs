@@ -1,4 +1,4 @@
-//! What the protocol allows in names, metadata and policies. Pure; called before anything is read.
+//! Checks names, metadata and policies against the rules of the protocol, before an operation reads anything.
 
 use crate::model::*;
 use crate::{Error, Result};
@@ -53,7 +53,7 @@ fn lower_case_names(metadata: &Metadata) -> Vec<String> {
         .collect()
 }
 
-/// Whether two sets of metadata, each without a name twice, are the same.
+/// Whether two sets of metadata are equal; neither holds a name twice.
 /// Source: Create Queue, "Remarks".
 pub(crate) fn metadata_equal(a: &Metadata, b: &Metadata) -> bool {
     let sorted = |metadata: &Metadata| {
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn queue_names_are_refused_by_length_then_by_characters() {
+    fn queue_names_are_checked_by_length_and_then_by_characters() {
         for name in ["abc", "a-b", "0-9-z", &"q".repeat(63)] {
             assert!(queue_name(name).is_ok(), "{name}");
         }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_names_are_identifiers_given_once() {
+    fn metadata_names_are_unique_identifiers() {
         assert!(metadata(&pairs(&[("Color", "red"), ("_x1", "")])).is_ok());
         let refused = |set: &[(&str, &str)]| metadata(&pairs(set)).unwrap_err();
         assert!(matches!(refused(&[("", "x")]), Error::EmptyMetadataKey));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_is_equal_as_a_set_with_names_of_any_case() {
+    fn metadata_sets_are_compared_without_order_and_case_of_names() {
         let a = pairs(&[("Color", "red"), ("size", "L")]);
         assert!(metadata_equal(
             &a,

@@ -1,12 +1,12 @@
-//! Model <-> engine values. Every value starts with the byte of its format's version, 1 for all so far.
+//! Converts rows to engine values and back. Every value starts with the version of its format, 1 for all so far.
 //!
 //! Numbers are little-endian; a string is its length in bytes (4) and its UTF-8; a list is its count (4) and its items;
-//! an option is `00`, or `01` and the thing. After the version byte:
+//! an option is `00`, or `01` and the value. After the version byte:
 //!
 //! ```text
 //! queue          id 16, metadata (list of name, value), policies (list of id, start, expiry, permission; the last
 //!                three optional, times as ticks 8)
-//! counter        messages 8, last sequence given out 8 (0 in the cell of removed messages)
+//! counter        messages 8, last assigned sequence 8 (0 in the cell of removed messages)
 //! delivery       inserted at 8, expires at 8, dequeue count 4
 //! message        visible at 8, expires at 8, receipt 8
 //! text           UTF-8 to the end
@@ -14,7 +14,7 @@
 //! properties     the server's bytes, without a version byte of ours
 //! ```
 //!
-//! Decoding trusts nothing: a value that does not fit is `Corrupt`, never a panic and never a guess.
+//! Decoding trusts nothing: a malformed value is `Corrupt`, never a panic and never a guess.
 
 use crate::keys::QueueId;
 use crate::model::*;
@@ -25,7 +25,7 @@ use lazurite_engine::Error as EngineError;
 
 const VERSION: u8 = 1;
 
-/// Counters and sequences stay below 2 to this power, so that sums of them fit.
+/// Counters and sequences stay below 2 to this power, so that their sums fit.
 const COUNTER_BITS: u32 = 60;
 
 /// The row of a queue.
@@ -59,7 +59,7 @@ pub(crate) struct MessageRow {
     pub(crate) receipt: Receipt,
 }
 
-/// The error for a row that exists and cannot be: `what` names it, the offset is that inside its value.
+/// The error for an impossible row: `what` names the row, and `offset` is the offset in its value.
 pub(crate) fn corrupt(what: &str, offset: usize, reason: &str) -> EngineError {
     EngineError::Corrupt {
         path: format!("queue service, row of {what}").into(),
@@ -184,7 +184,7 @@ pub(crate) fn decode_text(value: Bytes) -> Decoded<String> {
     String::from_utf8(from.rest.to_vec()).map_err(|_| corrupt("a text", 1, "not UTF-8"))
 }
 
-/// The value of an expiry row: all there is to know stands in its key.
+/// The value of an expiry row, whose key holds all its data.
 pub(crate) const EXPIRY_VALUE: [u8; 1] = [VERSION];
 
 struct Writer(Vec<u8>);
@@ -210,7 +210,9 @@ impl Writer {
     }
 
     fn length(&mut self, length: usize) {
-        self.u32(u32::try_from(length).expect("checked against the protocol's limits before"));
+        self.u32(
+            u32::try_from(length).expect("lengths were checked against the protocol's limits"),
+        );
     }
 
     fn string(&mut self, text: &str) {
@@ -267,7 +269,9 @@ impl<'a> Reader<'a> {
 
     fn array<const N: usize>(&mut self) -> Decoded<[u8; N]> {
         let bytes = self.bytes(N)?;
-        Ok(bytes.try_into().expect("`bytes` gives as many as asked"))
+        Ok(bytes
+            .try_into()
+            .expect("`bytes` returns the requested length"))
     }
 
     fn flag(&mut self) -> Decoded<bool> {
@@ -307,7 +311,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Grows as items are read: a count alone, however large, allocates nothing.
+    /// Grows as items are read, so that a large count alone allocates nothing.
     fn list<T>(&mut self, read: impl Fn(&mut Self) -> Decoded<T>) -> Decoded<Vec<T>> {
         let count = self.u32()?;
         let mut items = Vec::new();
@@ -378,7 +382,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_make_a_decoder_panic(mut value: Vec<u8>, plausible: bool) {
+        fn decoders_never_panic(mut value: Vec<u8>, plausible: bool) {
             if plausible && !value.is_empty() {
                 value[0] = VERSION;
             }
@@ -391,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_or_lengthened_row_is_corrupt_at_its_offset() {
+    fn truncated_or_extended_row_is_corrupt_at_its_offset() {
         let row = CounterRow {
             messages: 3,
             last_sequence: 4,

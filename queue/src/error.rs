@@ -1,43 +1,43 @@
-//! Error: one variant per protocol code, spelled as on the wire, with the protocol's own message as its text.
+//! Errors: one variant per error code of the protocol, spelled as on the wire, with the protocol's own message as its text.
 //!
-//! Fields carry what the answer's extra elements need. Status codes are the server's business.
+//! Fields hold the values of the extra elements of an error response. The server chooses the status codes.
 //! Source: "Queue Service error codes" and "Common REST API error codes".
 
 /// The result of every operation of the service.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why an operation was refused, or could not be carried out.
+/// Why an operation was refused or failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     /// A metadata name is empty.
     #[error("The key for one of the metadata key-value pairs is empty.")]
     EmptyMetadataKey,
-    /// The marker of List Queues is not one that this service gave out.
+    /// The marker of List Queues was not returned by this service.
     #[error("The specified marker is invalid.")]
     InvalidMarker,
-    /// A metadata name is not a C# identifier, or is given twice.
+    /// A metadata name is not a C# identifier, or occurs twice.
     #[error("The metadata specified is invalid. It has characters that are not permitted.")]
     InvalidMetadata,
-    /// A parameter has a value that is never valid, or not in this combination.
+    /// The value of a parameter is invalid, by itself or in this combination.
     #[error("Value for one of the query parameters specified in the request URI is invalid.")]
     InvalidQueryParameterValue {
         /// `QueryParameterName`.
         name: &'static str,
-        /// `QueryParameterValue`: what the client sent.
+        /// `QueryParameterValue`: the value as sent.
         value: String,
         /// `Reason`: one sentence.
         reason: &'static str,
     },
-    /// A queue name has characters, or hyphens at places, that names may not have.
+    /// A queue name has invalid characters or misplaced hyphens.
     #[error("The specified resource name contains invalid characters.")]
     InvalidResourceName,
     /// More than five stored policies, or one that is malformed.
     #[error("XML specified is not syntactically valid.")]
     InvalidXmlDocument,
-    /// No message has this id: unknown, deleted or expired.
+    /// There is no message with this id: it is unknown, deleted or expired.
     #[error("The specified message does not exist.")]
     MessageNotFound,
-    /// Names and values of the metadata together are over 8 KiB.
+    /// The names and values of the metadata exceed 8 KiB in total.
     #[error("The metadata specified exceeds the maximum permissible limit (8KB).")]
     MetadataTooLarge,
     /// The name of a queue is too short or too long.
@@ -50,23 +50,23 @@ pub enum Error {
     OutOfRangeQueryParameterValue {
         /// `QueryParameterName`.
         name: &'static str,
-        /// `QueryParameterValue`: what the client sent.
+        /// `QueryParameterValue`: the value as sent.
         value: i64,
         /// `MinimumAllowed`.
         minimum: i64,
         /// `MaximumAllowed`.
         maximum: i64,
     },
-    /// The message exists, and the receipt is not its current one.
+    /// The message exists, but the receipt is not its current one.
     #[error("The specified pop receipt did not match the pop receipt for a dequeued message.")]
     PopReceiptMismatch,
-    /// The queue exists with other metadata.
+    /// The queue exists with different metadata.
     #[error("The specified queue already exists.")]
     QueueAlreadyExists,
     /// There is no such queue.
     #[error("The specified queue does not exist.")]
     QueueNotFound,
-    /// The text of a message is over 64 KiB.
+    /// The text of a message exceeds 64 KiB.
     #[error("The request body is too large and exceeds the maximum permissible limit.")]
     RequestBodyTooLarge {
         /// `MaxLimit`, in bytes.

@@ -1,18 +1,17 @@
-//! Frontier: where the scan of an ordered set of rows may start, although rows are consumed before it and added around it.
+//! Frontier: where the scan of an ordered set of rows may start, although rows are consumed and added around that place.
 //!
-//! A log-structured tree keeps a tombstone for every consumed row until compaction meets it, so a scan from the beginning
-//! walks over everything that ever was at the head. The frontier lets each scan start where the last one ended.
+//! A log-structured tree keeps a tombstone for every consumed row until compaction removes it, so a scan from the beginning
+//! steps over every row that was ever at the head. The frontier lets each scan start where the last one ended.
 //!
-//! Invariant: from now on no row before `start` can be of use, for the clock does not go back; rows whose writer has not
-//! returned yet are excepted. It holds in memory only: after a restart the first scan starts at the beginning and finds it
-//! again.
+//! Invariant: no row before `start` will be needed again, since the clock does not go back; rows whose writer has not returned
+//! yet are excepted. It holds in memory only: after a restart the first scan starts at the beginning and finds the frontier.
 //!
-//! One scan runs at a time (its caller holds a lock); rows may be added during it. An adder calls [`Frontier::added`]
-//! after its row is in the store and before it answers its client. Then either the row was in the store before the scan
-//! began, and the scan saw it; or `added` comes after the scan's `begin`, and its place bounds what `finish` sets.
+//! One scan runs at a time, since its caller holds a lock; rows may be added while it runs. A writer calls [`Frontier::added`]
+//! after its row is in the store and before it answers its client. Either the row was in the store before the scan began, and
+//! the scan saw it; or `added` is called after the scan's `begin`, and its place limits how far `finish` moves the frontier.
 
 use crate::keys::Position;
-use crate::live::locked;
+use crate::lock::lock;
 use std::sync::{Mutex, MutexGuard};
 
 /// See the top of the file.
@@ -27,7 +26,7 @@ struct Bounds {
 }
 
 impl Frontier {
-    /// Knows nothing: the first scan starts at the beginning.
+    /// A frontier at the beginning, where the first scan starts.
     pub(crate) fn new() -> Frontier {
         Frontier(Mutex::new(Bounds {
             start: Position::MIN,
@@ -35,25 +34,25 @@ impl Frontier {
         }))
     }
 
-    /// Where the next scan begins.
+    /// Where the next scan starts.
     pub(crate) fn start(&self) -> Position {
         self.bounds().start
     }
 
-    /// Begins a scan; answers where.
+    /// Begins a scan and returns where it starts.
     pub(crate) fn begin(&self) -> Position {
         let mut bounds = self.bounds();
         bounds.added = Position::MAX;
         bounds.start
     }
 
-    /// Ends the scan: no row it saw before `first_left` can be of use from its time on.
-    pub(crate) fn finish(&self, first_left: Position) {
+    /// Ends a scan. No row that it saw before `first_remaining` will be needed again.
+    pub(crate) fn finish(&self, first_remaining: Position) {
         let mut bounds = self.bounds();
-        bounds.start = first_left.min(bounds.added);
+        bounds.start = first_remaining.min(bounds.added);
     }
 
-    /// Takes note of a row that is now in the store.
+    /// Records a row that is now in the store.
     pub(crate) fn added(&self, position: Position) {
         let mut bounds = self.bounds();
         bounds.start = bounds.start.min(position);
@@ -61,7 +60,7 @@ impl Frontier {
     }
 
     fn bounds(&self) -> MutexGuard<'_, Bounds> {
-        locked(&self.0)
+        lock(&self.0)
     }
 }
 
@@ -79,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_starts_where_the_last_one_ended() {
+    fn scan_starts_where_the_last_one_ended() {
         let frontier = Frontier::new();
         assert_eq!(frontier.begin(), Position::MIN);
         frontier.finish(at(70));
@@ -87,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_added_during_a_scan_is_not_passed_by() {
+    fn row_added_during_a_scan_is_not_skipped() {
         let frontier = Frontier::new();
         frontier.begin();
         frontier.added(at(50));
@@ -96,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_added_after_a_scan_pulls_the_start_back() {
+    fn row_added_after_a_scan_moves_the_start_back() {
         let frontier = Frontier::new();
         frontier.begin();
         frontier.finish(Position::MAX);

@@ -1,4 +1,4 @@
-//! Names and ids <-> engine keys; the only file that knows their layout.
+//! Converts names and ids to engine keys and back; the only file that knows the layout of keys.
 //!
 //! Keyspace `queues`, one row per queue and one per account:
 //!
@@ -7,13 +7,13 @@
 //! 02 account 00 01 name        a queue, in the protocol's order of names
 //! ```
 //!
-//! `account` is escaped: byte `00` becomes `00 FF`. Keyspace `queue_messages`, every row of a queue under its id, so that
-//! one range covers them all; numbers are big-endian, so that byte order is their order:
+//! `account` is escaped: byte `00` becomes `00 FF`. In keyspace `queue_messages` every row of a queue begins with its id, so that
+//! one range covers them all. Numbers are big-endian, so that byte order is numeric order:
 //!
 //! ```text
 //! id 01 cell                   counters: cells 00 to 07 count messages added, cell FF those removed
 //! id 02 ticks message          the order of delivery: by the time of next visibility, then by insertion
-//! id 03 message                where the message stands in that order, and its receipt
+//! id 03 message                the message: its place in the order of delivery, and its receipt
 //! id 04 message                its text
 //! id 05 ticks message          the order of expiry; no row for messages that never expire
 //! ```
@@ -22,8 +22,9 @@
 
 use crate::time::Ticks;
 use lazurite_engine::KeyRange;
+use uuid::Uuid;
 
-/// Names one generation of a queue: a queue that is deleted, made anew or cleared gets another.
+/// Identifies one generation of a queue. A queue gets a new id when it is created again or cleared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct QueueId(pub(crate) u128);
 
@@ -38,7 +39,7 @@ pub(crate) struct Position {
     pub(crate) id: MessageId,
 }
 
-/// How many cells count added messages, and so how many producers can write to one queue at once.
+/// The number of cells that count added messages: as many producers can write to one queue concurrently.
 pub(crate) const PRODUCER_CELLS: u8 = 8;
 /// The cell that counts removed messages.
 pub(crate) const REMOVED_CELL: u8 = 0xff;
@@ -52,10 +53,13 @@ const MESSAGE: u8 = 3;
 const TEXT: u8 = 4;
 const EXPIRY: u8 = 5;
 
-/// What follows an account in a key at most.
+/// Longest part of a key after the account.
 const QUEUE_NAME_CHARS_MAX: usize = 63;
 const ID_BYTES: usize = 16;
 const POSITION_BYTES: usize = 8 + 16;
+
+/// Length of the hyphenated form of a UUID, the only one of the protocol.
+const UUID_CHARS: usize = uuid::fmt::Hyphenated::LENGTH;
 
 /// Bits of a message id's sequence: what a UUID of version 7 has before its variant bits, less the version.
 const SEQUENCE_BITS: u32 = 60;
@@ -63,7 +67,7 @@ const SEQUENCE_BITS: u32 = 60;
 const COUNTER_BITS: u32 = 12;
 
 impl MessageId {
-    /// The id of the message with this `sequence`; `random` tells it from those of other queues and generations.
+    /// The id of the message with this `sequence`. `random` distinguishes it from messages of other queues and generations.
     /// Source: RFC 9562, 5.7 and 6.2, method 1: milliseconds, then a counter that carries into them.
     pub(crate) fn new(sequence: u64, random: u128) -> MessageId {
         debug_assert!(sequence >> SEQUENCE_BITS == 0, "the sequence has 60 bits");
@@ -74,7 +78,7 @@ impl MessageId {
         MessageId(high << 64 | low)
     }
 
-    /// The sequence that follows `last` and is not behind the clock.
+    /// The next sequence after `last`, at least that of the time `now`.
     pub(crate) fn next_sequence(last: u64, now: Ticks) -> u64 {
         (last + 1).max(now.unix_milliseconds() << COUNTER_BITS) & ((1 << SEQUENCE_BITS) - 1)
     }
@@ -84,38 +88,19 @@ impl MessageId {
         high >> 16 << COUNTER_BITS | high & ((1 << COUNTER_BITS) - 1)
     }
 
-    /// `None` if `text` is not a UUID; letters may be of either case.
+    /// Parses the 36-character form of a UUID, in any case. `None` for any other text.
     pub(crate) fn parse(text: &str) -> Option<MessageId> {
-        let bytes = text.as_bytes();
-        if bytes.len() != 36 {
+        if text.len() != UUID_CHARS {
             return None;
         }
-        let mut value = 0u128;
-        for (index, byte) in bytes.iter().enumerate() {
-            if matches!(index, 8 | 13 | 18 | 23) {
-                if *byte != b'-' {
-                    return None;
-                }
-            } else {
-                value = value << 4 | u128::from(char::from(*byte).to_digit(16)?);
-            }
-        }
-        Some(MessageId(value))
+        let uuid = Uuid::try_parse(text).ok()?;
+        Some(MessageId(uuid.as_u128()))
     }
 }
 
 impl std::fmt::Display for MessageId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let v = self.0;
-        write!(
-            f,
-            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-            v >> 96,
-            v >> 80 & 0xffff,
-            v >> 64 & 0xffff,
-            v >> 48 & 0xffff,
-            v & 0xffff_ffff_ffff
-        )
+        Uuid::from_u128(self.0).hyphenated().fmt(f)
     }
 }
 
@@ -129,7 +114,7 @@ impl Position {
         id: MessageId(u128::MAX),
     };
 
-    /// The first place of all that lie after the time `at`.
+    /// The first place after the time `at`.
     pub(crate) fn after(at: Ticks) -> Position {
         Position {
             at: Ticks(at.0.saturating_add(1)),
@@ -137,7 +122,7 @@ impl Position {
         }
     }
 
-    /// The place right behind this one.
+    /// The place right after this one.
     pub(crate) fn next(self) -> Position {
         match self.id.0.checked_add(1) {
             Some(id) => Position {
@@ -167,7 +152,7 @@ pub(crate) fn properties(account: &str) -> Vec<u8> {
     account_key(ACCOUNT, account)
 }
 
-/// The row of a queue. With an incomplete name: the lower bound of all names that start so.
+/// The row of a queue. For the prefix of a name: the lower bound of all names with that prefix.
 pub(crate) fn queue(account: &str, name: &str) -> Vec<u8> {
     let mut key = account_key(QUEUE, account);
     key.extend(name.as_bytes());
@@ -184,10 +169,16 @@ pub(crate) fn all_queues() -> KeyRange {
     KeyRange::prefix(&[QUEUE])
 }
 
-/// The name in a queue's key; `None` if it has none. Names hold no zero byte, so the last one ends the account.
+/// The name in the key of a queue; `None` if the key is malformed. Names hold no zero byte, so the last one ends the account.
 pub(crate) fn queue_name(key: &[u8]) -> Option<&str> {
     let end = key.windows(2).rposition(|pair| pair == [0, 1])?;
     std::str::from_utf8(&key[end + 2..]).ok()
+}
+
+/// Account and name of a queue for the log, from the key of its row.
+pub(crate) fn account_and_name(key: &[u8]) -> String {
+    let text = String::from_utf8_lossy(key.get(1..).unwrap_or_default());
+    text.replace("\0\u{1}", "/")
 }
 
 fn row(queue: QueueId, kind: u8) -> Vec<u8> {
@@ -314,7 +305,7 @@ mod tests {
         }
 
         #[test]
-        fn message_ids_are_uuids_of_version_7_in_order_of_sequence(
+        fn message_ids_are_version_7_uuids_in_order_of_sequence(
             a in 0u64..1 << 60, b in 0u64..1 << 60, random: u128,
         ) {
             let (first, second) = (MessageId::new(a, random), MessageId::new(b, !random));
@@ -330,13 +321,33 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_the_id_parser_panic(text in "\\PC{0,40}") {
+        fn id_parser_never_panics(text in "\\PC{0,40}") {
             let _ = MessageId::parse(&text);
         }
     }
 
     #[test]
-    fn rows_of_one_kind_stay_inside_the_range_of_their_queue() {
+    fn only_the_hyphenated_form_is_a_message_id() {
+        let text = "c9da6455-213d-42c9-9a79-3e9149a57833";
+        assert!(MessageId::parse(text).is_some());
+        for other in [
+            "",
+            "c9da6455213d42c99a793e9149a57833",
+            "{c9da6455-213d-42c9-9a79-3e9149a57833}",
+            "urn:uuid:c9da6455-213d-42c9-9a79-3e9149a57833",
+            "c9da6455-213d-42c9-9a79-3e9149a5783g",
+            "c9da6455-213d-42c9-9a793-e9149a57833",
+            "c9da6455_213d_42c9_9a79_3e9149a57833",
+            "+9da6455-213d-42c9-9a79-3e9149a57833",
+            " 9da6455-213d-42c9-9a79-3e9149a57833",
+            "éda6455-213d-42c9-9a79-3e9149a57833",
+        ] {
+            assert_eq!(MessageId::parse(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn rows_of_a_queue_lie_in_its_range() {
         let queue = QueueId(u128::MAX);
         let all = everything(queue);
         assert_eq!(all.end, None);
@@ -352,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn sequence_follows_the_last_one_when_the_clock_stands_or_falls_back() {
+    fn sequence_increases_when_the_clock_stands_still_or_goes_back() {
         let now = Ticks::from_system(std::time::SystemTime::UNIX_EPOCH).plus_seconds(1_700_000_000);
         let first = MessageId::next_sequence(0, now);
         assert_eq!(first, now.unix_milliseconds() << COUNTER_BITS);

@@ -1,47 +1,46 @@
-//! The Queue service: messages that are taken, hidden for a while, and deleted or seen again.
+//! The Queue service: messages that a consumer takes, which hides them for a while, and then deletes or lets reappear.
 //!
-//! Synchronous and free of HTTP. Supported: every operation on queues and messages, stored access policies, and the
-//! storing of service properties. Left to the server: what the properties mean, statistics, signatures, CORS.
+//! Synchronous and free of HTTP. Supported: every operation on queues and messages, stored access policies, and storage of the
+//! service properties. Left to the server: the meaning of the properties, statistics, signatures, CORS.
 //!
 //! # How a queue lies in a log-structured store
 //!
 //! Pushing at one end and deleting at the other is the worst case of an LSM tree: every consumed row leaves a tombstone in
-//! front of the head. So each message has small rows under the id of its queue (`keys.rs`): its place in the order of
-//! delivery, (time of next visibility, insertion); by id, where it stands there and its receipt; its text, which
-//! deliveries do not rewrite; and its place in the order of expiry. Then:
+//! front of the head. Each message therefore has four small rows under the id of its queue (`keys.rs`): its place in the order
+//! of delivery (time of next visibility, then insertion); by id, that place and the receipt; its text, which deliveries do not
+//! rewrite; and its place in the order of expiry. The operations use them as follows:
 //!
-//! - **Get** walks the order of delivery from the *frontier*, the place before which nothing can be delivered
-//!   (`frontier.rs`), to the present at most, and moves what it takes to the new time of visibility. It reads what it
-//!   returns, at any depth, and steps neither on the tombstones behind the frontier nor on those ahead of the present,
-//!   left by holders that deleted in time. When nothing is due it reads nothing. After a restart the first scan finds the
-//!   frontier, once; now and then a range delete covers what lies behind it, so that even that scan is short.
-//! - **Put** writes; it reads nothing and takes no lock that a consumer holds.
+//! - **Get** scans the order of delivery from the *frontier*, before which no message can be delivered (`frontier.rs`), up to
+//!   the present, and moves the messages it returns to their new time of visibility. At any depth it reads only the rows it
+//!   returns. It steps over neither the tombstones behind the frontier nor those ahead of the present, which consumers leave
+//!   when they delete in time. When nothing is due it reads nothing. After a restart the first scan finds the frontier; an
+//!   occasional range delete covers the rows behind it, so that this scan is short, too.
+//! - **Put** only writes: it reads no row and takes no lock that a consumer holds.
 //! - **Update** and **Delete** find the message by its id and check the receipt there.
-//! - **Clear** and **Delete Queue** are one range delete, and what comes after has a new queue id: nothing waits for the
-//!   rows to go, and nothing is scanned where they were.
-//! - **Expiry** is not an event. Delivery and peek skip what has expired, some thousand at a time so that nobody waits long for
-//!   the locks; the frontier remembers that it was skipped. A message vanishes from delivery, peek and count at the same instant,
-//!   and its rows go later, by [`QueueService::sweep`].
-//! - The **count** is messages added, less removed, less the expired that still have rows, all of one snapshot and without a
-//!   lock. The first two are counters, written in the batch of each Put and Delete; the third are the rows in the order of expiry
-//!   that the sweep has not come to.
+//! - **Clear** and **Delete Queue** write one range delete, and the queue gets a new id: no operation waits for the removal of
+//!   the rows or scans the range where they were.
+//! - **Expiry** is not an event. Delivery and peek skip expired messages, a few thousand per step so that the locks are held
+//!   only briefly, and the frontier moves past them. A message disappears from delivery, peek and count at the same instant;
+//!   [`QueueService::sweep`] removes its rows later.
+//! - The **count** is the number of messages added, less those removed, less the expired ones that still have rows, all from one
+//!   snapshot and without a lock. The first two are counters that each Put and Delete writes in its batch. The third is counted
+//!   from the rows in the order of expiry that the sweep has not reached.
 //!
 //! # Time
 //!
-//! The service reads its own clock, which never goes back within a process: once for each operation, under the lock that
-//! orders it. What has expired or become visible therefore stays so until a restart, and nothing in memory outlasts one: a
-//! machine whose clock is set back between two runs sees messages again that had expired and were not yet removed.
+//! The service reads its own clock, which never goes back within a process, once for each operation, under the lock that orders
+//! the operation. An expired or visible message therefore stays so until a restart. If the machine's clock is set back between
+//! two runs, expired messages whose rows were not yet removed reappear.
 //!
 //! # Durability and locks
 //!
-//! Each write is one batch and hands back its [`Ticket`](lazurite_engine::Ticket): the change is visible at once and may be
-//! acknowledged when the ticket completes. One that finds nothing to write hands back a ticket too: it completes once what the
-//! answer rests on is durable. Reads (Peek, List, count, metadata, policies) answer what is visible, and wait for no disk: with
-//! durability on disk they may show a change that is not acknowledged yet, and that a power cut takes back.
+//! Each write is one batch and returns its [`Ticket`](lazurite_engine::Ticket): the change is visible at once and may be
+//! acknowledged when the ticket completes. An operation with nothing to write also returns a ticket, which completes once every
+//! change its answer depends on is durable. Reads (Peek, List, count, metadata, policies) return what is visible and never wait
+//! for the disk: at `Durability::Disk` they may show a change that is not acknowledged yet and that a power cut undoes.
 //!
-//! A writer is admitted by the store before it takes a lock. `live.rs` tells which locks are held, from the first read to
-//! `Db::write_admitted`; none is held after it. Memory is bounded: some hundred bytes for each of the queues used last, whatever
-//! their depth.
+//! The store admits a writer before it takes a lock. `live.rs` describes the locks, which are held from the first read until
+//! `Db::write_admitted` returns. Memory is bounded: a few hundred bytes for each recently used queue, whatever its depth.
 
 mod check;
 mod codec;
@@ -49,6 +48,7 @@ mod error;
 mod frontier;
 mod keys;
 mod live;
+mod lock;
 mod model;
 mod operations;
 mod receipt;
@@ -66,13 +66,13 @@ use lazurite_engine::{
     Admission, Batch, Compression, Db, Direction, IdSource, Keyspace, KeyspaceOptions, Ticket,
     WallClock,
 };
-use live::{Alone, Hold, Live, Slot, Slots, State};
+use live::{ExclusiveAccess, Live, QueueGuard, Slot, Slots, State};
 use receipt::Receipt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use time::Ticks;
 
-/// The Queue service of every account of one store. All methods take `&self` and may run at once on any threads.
+/// The Queue service of every account of one store. All methods take `&self` and may run concurrently.
 #[derive(Debug)]
 pub struct QueueService {
     db: Db,
@@ -81,13 +81,13 @@ pub struct QueueService {
     queues: Keyspace,
     messages: Keyspace,
     slots: Slots,
-    /// The key of the last queue that the sweep has read into memory.
+    /// The key of the last queue that the sweep loaded into memory.
     sweep_position: Mutex<Vec<u8>>,
     rows_examined: AtomicU64,
 }
 
 impl QueueService {
-    /// Opens the service's keyspaces in `db`. Reads no queue and no message. `clock` gives the time of every operation.
+    /// Opens the service's keyspaces in `db`. Reads no queue and no message. Every operation takes its time from `clock`.
     pub fn open(
         db: &Db,
         ids: Arc<dyn IdSource>,
@@ -105,21 +105,21 @@ impl QueueService {
         })
     }
 
-    /// Rows of the orders of delivery and expiry read since the service was opened: a measure of work that, per message,
+    /// Rows of the orders of delivery and expiry that were read since the service was opened. This measure of work per message
     /// must not grow with the depth of a queue.
     pub fn rows_examined(&self) -> u64 {
         self.rows_examined.load(Ordering::Relaxed)
     }
 
-    /// Runs `operate` on an existing queue under the lock that `lock` takes, beside operations under its other locks. The caller was
-    /// admitted to write.
+    /// Runs `operate` on an existing queue under the lock that `lock` takes. Operations under its other locks run concurrently.
+    /// The caller has been admitted to write.
     fn with_queue<T>(
         &self,
         account: &str,
         queue: &str,
-        lock: fn(&Live) -> Hold<'_>,
+        lock: fn(&Live) -> QueueGuard<'_>,
         admission: &Admission,
-        operate: impl FnOnce(&Live, Hold<'_>) -> Result<T>,
+        operate: impl FnOnce(&Live, QueueGuard<'_>) -> Result<T>,
     ) -> Result<T> {
         check::queue_name(queue)?;
         let key = keys::queue(account, queue);
@@ -130,69 +130,69 @@ impl QueueService {
         &self,
         key: &[u8],
         slot: &Slot,
-        lock: fn(&Live) -> Hold<'_>,
+        lock: fn(&Live) -> QueueGuard<'_>,
         _admission: &Admission,
-        operate: impl FnOnce(&Live, Hold<'_>) -> Result<T>,
+        operate: impl FnOnce(&Live, QueueGuard<'_>) -> Result<T>,
     ) -> Result<T> {
         loop {
             let shared = slot.shared();
             match slot.state() {
                 State::Present(live) => {
-                    let hold = lock(&live);
-                    // Only now: the holder before may have failed.
+                    let guard = lock(&live);
+                    // Checked under the lock: its previous holder may have failed.
                     if !live.is_stale() {
-                        return operate(&live, hold);
+                        return operate(&live, guard);
                     }
                 }
                 State::Missing => return Err(Error::QueueNotFound),
                 State::Unknown => {}
             }
             drop(shared);
-            self.read_if_unknown(key, &slot.alone())?;
+            self.read_if_unknown(key, &slot.exclusive())?;
         }
     }
 
-    /// The queue of a slot, without a lock that a writer holds, unless it has to be read first.
-    fn published(&self, key: &[u8], slot: &Slot) -> Result<Arc<Live>> {
+    /// The queue of a slot. Takes no lock that a writer holds, unless the queue has to be read first.
+    fn published_queue(&self, key: &[u8], slot: &Slot) -> Result<Arc<Live>> {
         loop {
             match slot.state() {
                 State::Present(live) => return Ok(live),
                 State::Missing => return Err(Error::QueueNotFound),
-                State::Unknown => self.read_if_unknown(key, &slot.alone())?,
+                State::Unknown => self.read_if_unknown(key, &slot.exclusive())?,
             }
         }
     }
 
-    /// Runs `operate` on the slot of a queue, existing or not, while no operation writes to the queue. It gets the key of the
-    /// queue's row and publishes the state after a write that changes it. The caller was admitted to write.
-    fn with_queue_alone<T>(
+    /// Runs `operate` with exclusive access to the slot of a queue, whether or not the queue exists. `operate` gets the key of the
+    /// queue's row, and publishes the new state after a write that changes it. The caller has been admitted to write.
+    fn with_exclusive_queue<T>(
         &self,
         account: &str,
         queue: &str,
         admission: &Admission,
-        operate: impl FnOnce(&[u8], &Alone<'_>) -> Result<T>,
+        operate: impl FnOnce(&[u8], &ExclusiveAccess<'_>) -> Result<T>,
     ) -> Result<T> {
         check::queue_name(queue)?;
         let key = keys::queue(account, queue);
         let slot = self.slots.get(&key);
-        self.with_slot_alone(&key, &slot, admission, |alone| operate(&key, alone))
+        self.with_exclusive_slot(&key, &slot, admission, |access| operate(&key, access))
     }
 
-    fn with_slot_alone<T>(
+    fn with_exclusive_slot<T>(
         &self,
         key: &[u8],
         slot: &Slot,
         _admission: &Admission,
-        operate: impl FnOnce(&Alone<'_>) -> Result<T>,
+        operate: impl FnOnce(&ExclusiveAccess<'_>) -> Result<T>,
     ) -> Result<T> {
-        let alone = slot.alone();
-        self.read_if_unknown(key, &alone)?;
-        operate(&alone)
+        let access = slot.exclusive();
+        self.read_if_unknown(key, &access)?;
+        operate(&access)
     }
 
-    fn read_if_unknown(&self, key: &[u8], alone: &Alone<'_>) -> Result<()> {
-        if let State::Unknown = alone.state() {
-            alone.publish(match self.queue_row(key)? {
+    fn read_if_unknown(&self, key: &[u8], access: &ExclusiveAccess<'_>) -> Result<()> {
+        if let State::Unknown = access.state() {
+            access.publish(match self.queue_row(key)? {
                 Some(row) => State::Present(Arc::new(self.read_live(row.id)?)),
                 None => State::Missing,
             });
@@ -220,7 +220,7 @@ impl QueueService {
         Ok(value.map(|value| QueueRow::decode(&value)).transpose()?)
     }
 
-    /// Writes a batch of message operations; the caller brings `live` up to date only if it succeeds.
+    /// Writes a batch of message operations. The caller updates `live` only if the write succeeds.
     fn write(&self, live: &Live, batch: Batch, admission: &Admission) -> Result<Ticket> {
         let written = self.db.write_admitted(batch, admission);
         if written.is_err() {
@@ -229,8 +229,8 @@ impl QueueService {
         Ok(written?)
     }
 
-    /// The time of an operation. Read once, under the lock that orders the operation among others, after everything that may
-    /// wait: times of one queue are then in the order of its operations, and no timeout begins before its operation does.
+    /// The time of an operation. Read once per operation, under the lock that orders it and after everything that may wait: the
+    /// times of one queue are then in the order of its operations, and no timeout begins before its operation does.
     fn now(&self) -> Ticks {
         Ticks::from_system(self.clock.now())
     }
@@ -244,9 +244,9 @@ impl QueueService {
     }
 }
 
-/// A message is deleted soon after it was written, so that its rows are not worth much packing. They come and go in a few places
-/// of the order, each at one end: small SSTables let merges leave alone what stands between. Nothing scans over the
-/// tombstones (that is what the frontiers are for), so these need no merges of their own.
+/// A message is deleted soon after it was written, so strong compression of its rows does not pay. Rows are added and deleted at
+/// a few places of the key space, so small SSTables let compactions skip the ranges between them. No scan steps over the
+/// tombstones, thanks to the frontiers, so they do not justify compactions of their own.
 fn message_options() -> KeyspaceOptions {
     KeyspaceOptions {
         sstable_bytes: Some(4 << 20),
@@ -268,7 +268,7 @@ mod tests {
 
     pub(crate) const ACCOUNT: &str = "account";
 
-    /// A service on a store of its own, with a clock that only the test moves.
+    /// A service on its own store, with a clock that only the test moves.
     pub(crate) fn service() -> (TempDir, QueueService, Arc<ManualWallClock>) {
         let directory = tempfile::tempdir().unwrap();
         let db = Db::open(directory.path(), Default::default()).unwrap();
@@ -279,13 +279,13 @@ mod tests {
     }
 
     #[test]
-    fn a_row_written_before_a_panic_is_found_by_the_next_scan() {
+    fn row_written_before_a_panic_is_found_by_the_next_scan() {
         let (_directory, service, _clock) = service();
         drop(service.create_queue(ACCOUNT, "queue", Vec::new()));
         let peek = || service.peek_messages(ACCOUNT, "queue", None).unwrap();
         assert!(peek().is_empty());
         let admission = service.db.admit().unwrap();
-        let write_and_panic = |live: &Live, _cell: Hold<'_>| -> Result<()> {
+        let write_and_panic = |live: &Live, _cell: QueueGuard<'_>| -> Result<()> {
             let position = Position {
                 at: service.now(),
                 id: MessageId::new(1, 1),
@@ -301,7 +301,7 @@ mod tests {
                 dequeue_count: 0,
             };
             let mut batch = Batch::new();
-            service.put_standing(&mut batch, live, position, row, delivery);
+            service.put_message_rows(&mut batch, live, position, row, delivery);
             let key = keys::text(live.id, position.id);
             batch.put(&service.messages, &key, &codec::encode_text("written"));
             drop(service.write(live, batch, &admission)?);

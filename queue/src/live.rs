@@ -1,71 +1,77 @@
-//! What is kept in memory of a queue in use, and which locks its operations hold.
+//! In-memory state of the queues in use, and the locks of their operations.
 //!
-//! - The **slot** of a name says whether the queue exists. What it says is published: readers take it without a lock that a writer
-//!   holds. Its lock is held shared by operations that write messages, from there to `Db::write_admitted`, and exclusively by
-//!   those that make, change, clear or delete the queue.
-//! - The **consumer** lock is held by all that choose among messages or change one: Get, Update, Delete, sweep. Peek takes it if
-//!   nobody has it, to leave behind how far it came.
-//! - A producer holds one of several **cells**, so producers wait neither for consumers nor, mostly, for each other.
+//! - The **slot** of a queue name says whether the queue exists. Readers take this state without a lock that a writer holds. The
+//!   slot's lock is held shared by operations that write messages, until `Db::write_admitted` returns, and exclusively by
+//!   operations that create, change, clear or delete the queue.
+//! - The **consumer** lock is held by every operation that selects messages or changes one: Get, Update, Delete, sweep. Peek
+//!   takes it only if it is free, to record how far it scanned.
+//! - A producer holds one of several **cells**, so producers do not wait for consumers and rarely wait for each other.
 //!
-//! No lock is held while a writer waits: for its admission it waits before, for its ticket after. Everything here can be read back
-//! from the store, so slots not in use are forgotten when there are many, and a queue is read again after a failed write or a
-//! panic under one of its locks: both leave open how much of a change has happened. A poisoned lock is therefore taken like any
-//! other.
+//! No lock is held while a writer waits: it is admitted before it locks, and awaits its ticket after it unlocks. Everything here
+//! can be read back from the store. Unused slots are therefore dropped when there are many, and a queue is read again after a
+//! failed write or a panic under one of its locks, either of which may have left a change half applied.
 
 use crate::codec::CounterRow;
 use crate::frontier::Frontier;
-use crate::keys::{MessageId, PRODUCER_CELLS, QueueId, REMOVED_CELL};
+use crate::keys::{MessageId, PRODUCER_CELLS, Position, QueueId, REMOVED_CELL};
+use crate::lock::{lock, try_lock};
 use crate::time::Ticks;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// How many slots are added before those not used in the meantime are forgotten. Up to twice as many are kept, besides
-/// those in use: a few megabytes.
-const SLOTS_PER_ROUND: usize = 4 * 1024;
+/// How many slots are added before the slots that were not used in the meantime are dropped. Up to twice as many are kept, plus
+/// those held by running operations: a few megabytes.
+const SLOTS_PER_GENERATION: usize = 4 * 1024;
 
-/// The slots of all queues in use, by the key of their row.
+/// Most dropped slots whose next expiry is remembered: some ten megabytes. The sweep finds other queues only in its round over
+/// all queues.
+const REMEMBERED_EXPIRIES_MAX: usize = 128 * 1024;
+
+/// The slots of all queues in use, by the key of the queue's row.
 #[derive(Debug, Default)]
-pub(crate) struct Slots(Mutex<Round>);
+pub(crate) struct Slots(Mutex<SlotTable>);
 
 #[derive(Debug, Default)]
-struct Round {
+struct SlotTable {
     slots: HashMap<Box<[u8]>, Arc<Slot>>,
+    /// Slots added since unused ones were last dropped.
     added: usize,
+    /// When the sweep has to look at queues whose slots were dropped, and their keys. A queue may be listed several times, and may
+    /// have a slot again.
+    remembered: BTreeSet<(Ticks, Box<[u8]>)>,
 }
 
 /// What is known about the queue of one name.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
     order: RwLock<()>,
-    /// Locked for as long as it takes to read or replace it.
+    /// Locked only to read or replace the state.
     state: Mutex<State>,
     used: AtomicBool,
-    /// After a failure the sweep leaves the queue alone until then, in ticks.
+    /// After a failure the sweep skips the queue until this time, in ticks.
     sweep_not_before: AtomicU64,
 }
 
-/// Holds a slot exclusively.
+/// Exclusive access to a slot.
 #[derive(Debug)]
-pub(crate) struct Alone<'a> {
+pub(crate) struct ExclusiveAccess<'a> {
     slot: &'a Slot,
     _order: RwLockWriteGuard<'a, ()>,
 }
 
-impl Alone<'_> {
+impl ExclusiveAccess<'_> {
     pub(crate) fn state(&self) -> State {
         self.slot.state()
     }
 
     pub(crate) fn publish(&self, state: State) {
-        *locked(&self.slot.state) = state;
+        *lock(&self.slot.state) = state;
     }
 }
 
-impl Drop for Alone<'_> {
-    /// Comes before the lock is released, so that the next holder knows of the panic.
+impl Drop for ExclusiveAccess<'_> {
+    /// Runs before the lock is released, so that the next holder reads the queue again after a panic.
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.publish(State::Unknown);
@@ -73,11 +79,10 @@ impl Drop for Alone<'_> {
     }
 }
 
-/// A queue that the sweep is to look at.
+/// A queue that the sweep has to look at.
 #[derive(Debug)]
-pub(crate) struct Due {
+pub(crate) struct DueQueue {
     pub(crate) key: Box<[u8]>,
-    pub(crate) slot: Arc<Slot>,
     since: Ticks,
 }
 
@@ -89,45 +94,53 @@ pub(crate) enum State {
     Unknown,
     /// There is no such queue.
     Missing,
-    /// There is.
+    /// The queue exists.
     Present(Arc<Live>),
 }
 
 impl Slots {
-    /// The slot of a name; the same for everyone who holds one at the same time.
+    /// The slot of a name. All concurrent holders of a name share one slot.
     pub(crate) fn get(&self, key: &[u8]) -> Arc<Slot> {
-        let mut round = locked(&self.0);
-        let slot = match round.slots.get(key) {
-            Some(slot) => slot.clone(),
-            None => round.add(key),
-        };
+        let slot = lock(&self.0).get_or_add(key);
         slot.used.store(true, Ordering::Relaxed);
         slot
     }
 
-    /// The queues in memory that may have expired messages or have not been looked at, the longest overdue first. Does not
-    /// count as use of their slots.
-    pub(crate) fn due(&self, now: Ticks) -> Vec<Due> {
-        let round = locked(&self.0);
-        let due = round.slots.iter().filter_map(|(key, slot)| {
+    /// The queues known to have, or to possibly have, expired messages at `now`, the longest overdue first: those in memory, and
+    /// at most `dropped_max` whose slots were dropped. Does not mark slots as used.
+    pub(crate) fn due(&self, now: Ticks, dropped_max: usize) -> Vec<DueQueue> {
+        let table = lock(&self.0);
+        let in_memory = table.slots.iter().filter_map(|(key, slot)| {
             let since = slot.due_since().filter(|since| *since <= now)?;
-            Some(Due {
-                key: key.clone(),
-                slot: slot.clone(),
-                since,
-            })
+            let key = key.clone();
+            Some(DueQueue { key, since })
         });
-        let mut due: Vec<_> = due.collect();
-        drop(round);
+        let mut due: Vec<_> = in_memory.collect();
+        let overdue = table
+            .remembered
+            .iter()
+            .take_while(|(since, _)| *since <= now);
+        due.extend(overdue.take(dropped_max).map(|(since, key)| DueQueue {
+            key: key.clone(),
+            since: *since,
+        }));
+        drop(table);
         due.sort_unstable_by_key(|due| due.since);
         due
+    }
+
+    /// The slot of a due queue, which the caller is about to sweep.
+    pub(crate) fn start_sweep(&self, due: &DueQueue) -> Arc<Slot> {
+        let mut table = lock(&self.0);
+        table.remembered.remove(&(due.since, due.key.clone()));
+        table.get_or_add(&due.key)
     }
 }
 
 impl Slot {
-    /// What is published. A queue that is to be read again is unknown.
+    /// The published state. A stale queue counts as unknown.
     pub(crate) fn state(&self) -> State {
-        match &*locked(&self.state) {
+        match &*lock(&self.state) {
             State::Present(live) if live.is_stale() => State::Unknown,
             state => state.clone(),
         }
@@ -139,46 +152,73 @@ impl Slot {
     }
 
     /// For operations on the queue itself.
-    pub(crate) fn alone(&self) -> Alone<'_> {
+    pub(crate) fn exclusive(&self) -> ExclusiveAccess<'_> {
         let order = self.order.write();
-        Alone {
+        ExclusiveAccess {
             slot: self,
             _order: order.unwrap_or_else(PoisonError::into_inner),
         }
     }
 
-    /// Since when the sweep may find something here.
+    /// Since when the sweep may find expired messages here.
     fn due_since(&self) -> Option<Ticks> {
         let since = match self.state() {
             State::Missing => return None,
             State::Unknown => Ticks(0),
             State::Present(live) => live.next_expiry.start().at,
         };
-        Some(since.max(Ticks(self.sweep_not_before.load(Ordering::Relaxed))))
+        Some(self.not_before(since))
     }
 
-    /// Keeps the sweep away until `time`.
+    /// When the sweep has to look at this queue if its slot is dropped.
+    fn sweep_times(&self) -> impl Iterator<Item = Ticks> {
+        let times = match &*lock(&self.state) {
+            State::Present(live) => live.sweep_times(),
+            State::Missing | State::Unknown => [None; 2],
+        };
+        times
+            .into_iter()
+            .flatten()
+            .map(|time| self.not_before(time))
+    }
+
+    fn not_before(&self, time: Ticks) -> Ticks {
+        time.max(Ticks(self.sweep_not_before.load(Ordering::Relaxed)))
+    }
+
+    /// Makes the sweep skip the queue until `time`.
     pub(crate) fn do_not_sweep_before(&self, time: Ticks) {
         self.sweep_not_before.store(time.0, Ordering::Relaxed);
     }
 }
 
-impl Round {
-    fn add(&mut self, key: &[u8]) -> Arc<Slot> {
-        if self.added == SLOTS_PER_ROUND {
-            self.forget_unused();
+impl SlotTable {
+    fn get_or_add(&mut self, key: &[u8]) -> Arc<Slot> {
+        if let Some(slot) = self.slots.get(key) {
+            return slot.clone();
+        }
+        if self.added == SLOTS_PER_GENERATION {
+            self.drop_unused();
             self.added = 0;
         }
         self.added += 1;
         self.slots.entry(key.into()).or_default().clone()
     }
 
-    /// Drops slots that nobody holds and nobody asked for in this round. A held one must stay: two slots of one name would
-    /// be two locks.
-    fn forget_unused(&mut self) {
-        self.slots.retain(|_, slot| {
-            Arc::strong_count(slot) > 1 || slot.used.swap(false, Ordering::Relaxed)
+    /// Drops slots that no operation holds and that were not used since the last call. A held slot must stay: two slots of one
+    /// name would be two locks.
+    fn drop_unused(&mut self) {
+        let remembered = &mut self.remembered;
+        self.slots.retain(|key, slot| {
+            if Arc::strong_count(slot) > 1 || slot.used.swap(false, Ordering::Relaxed) {
+                return true;
+            }
+            remembered.extend(slot.sweep_times().map(|time| (time, key.clone())));
+            false
         });
+        while remembered.len() > REMEMBERED_EXPIRIES_MAX {
+            remembered.pop_last();
+        }
     }
 }
 
@@ -190,26 +230,29 @@ pub(crate) struct Live {
     pub(crate) head: Frontier,
     /// Over the order of expiry. Scanned under the consumer lock.
     pub(crate) next_expiry: Frontier,
-    /// Rows taken from the head, or swept, since the tombstones behind it were last covered by a range delete.
+    /// A lower bound of the expiries of messages that were added since the sweep last passed it, in ticks. Reaches further than
+    /// `next_expiry`, which the sweep moves to the end of its look-ahead.
+    first_added_expiry: AtomicU64,
+    /// Rows taken from the head, or swept, since a range delete last covered the tombstones behind it.
     pub(crate) consumed_rows: AtomicU64,
     last_sequence: AtomicU64,
     next_cell: AtomicUsize,
-    /// Messages added, one number per cell; the queue's total is their sum less `removed`.
+    /// Messages added, one number per cell. The queue holds their sum less `removed`.
     added: [Mutex<u64>; PRODUCER_CELLS as usize],
     removed: Mutex<u64>,
     stale: AtomicBool,
 }
 
-/// The lock of one counter: of a producer's cell, or of the removed messages, which is the consumer lock.
+/// Holds the lock of one counter: that of a producer's cell, or that of the removed messages, which is the consumer lock.
 #[derive(Debug)]
-pub(crate) struct Hold<'a> {
+pub(crate) struct QueueGuard<'a> {
     live: &'a Live,
     pub(crate) cell: u8,
     pub(crate) messages: MutexGuard<'a, u64>,
 }
 
-impl Drop for Hold<'_> {
-    /// Comes before the lock is released, so that the next holder knows of the panic.
+impl Drop for QueueGuard<'_> {
+    /// Runs before the lock is released, so that the next holder reads the queue again after a panic.
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.live.mark_stale();
@@ -218,7 +261,7 @@ impl Drop for Hold<'_> {
 }
 
 impl Live {
-    /// The queue whose counters these are; none for a new one.
+    /// A queue with these counters; a new queue has none.
     pub(crate) fn new(id: QueueId, counters: &[(u8, CounterRow)]) -> Live {
         let messages = |cell| {
             let row = counters.iter().find(|(number, _)| *number == cell);
@@ -229,6 +272,7 @@ impl Live {
             id,
             head: Frontier::new(),
             next_expiry: Frontier::new(),
+            first_added_expiry: AtomicU64::new(u64::MAX),
             consumed_rows: AtomicU64::new(0),
             last_sequence: AtomicU64::new(last_sequence.unwrap_or(0)),
             next_cell: AtomicUsize::new(0),
@@ -236,6 +280,37 @@ impl Live {
             removed: messages(REMOVED_CELL),
             stale: AtomicBool::new(false),
         }
+    }
+
+    /// Records where a message stands that is now in the store.
+    pub(crate) fn message_added(&self, delivery: Position, expiry: Position) {
+        self.head.added(delivery);
+        if expiry.at < Ticks::NEVER {
+            self.next_expiry.added(expiry);
+            self.first_added_expiry
+                .fetch_min(expiry.at.0, Ordering::Relaxed);
+        }
+    }
+
+    /// Called before the sweep scans the order of expiry up to `now` or further.
+    pub(crate) fn sweep_begins(&self, now: Ticks) {
+        if self.first_added_expiry.load(Ordering::Relaxed) <= now.0 {
+            self.first_added_expiry.store(u64::MAX, Ordering::Relaxed);
+        }
+    }
+
+    /// When the sweep has to look for expired messages, as far as that is known without a scan: at the place of the frontier, and
+    /// at the first expiry of an added message.
+    fn sweep_times(&self) -> [Option<Ticks>; 2] {
+        let start = self.next_expiry.start();
+        // The frontier is at the very beginning before the first scan, and at a message if the last scan ended at one. Anywhere
+        // else it is at the end of a look-ahead that found none.
+        let is_known = start == Position::MIN || start.id != MessageId(0);
+        let added = Ticks(self.first_added_expiry.load(Ordering::Relaxed));
+        [
+            is_known.then_some(start.at),
+            (added < Ticks::NEVER).then_some(added),
+        ]
     }
 
     /// The id of the next message, greater than all before.
@@ -247,40 +322,40 @@ impl Live {
         MessageId::new(MessageId::next_sequence(last, now), random)
     }
 
-    /// Locks a cell nobody holds, if there is one.
-    pub(crate) fn lock_cell(&self) -> Hold<'_> {
+    /// Locks a free cell, or waits for one if all are taken.
+    pub(crate) fn lock_cell(&self) -> QueueGuard<'_> {
         let count = self.added.len();
         let first = self.next_cell.fetch_add(1, Ordering::Relaxed) % count;
         let free = (first..first + count)
             .map(|cell| cell % count)
-            .find_map(|cell| Some((cell, try_locked(&self.added[cell])?)));
-        let (cell, messages) = free.unwrap_or_else(|| (first, locked(&self.added[first])));
-        Hold {
+            .find_map(|cell| Some((cell, try_lock(&self.added[cell])?)));
+        let (cell, messages) = free.unwrap_or_else(|| (first, lock(&self.added[first])));
+        QueueGuard {
             live: self,
             cell: cell as u8,
             messages,
         }
     }
 
-    /// Locks out other consumers; the number is that of messages removed so far.
-    pub(crate) fn lock_consumer(&self) -> Hold<'_> {
-        Hold {
-            live: self,
-            cell: REMOVED_CELL,
-            messages: locked(&self.removed),
-        }
+    /// Locks out other consumers. The guarded number counts the messages removed so far.
+    pub(crate) fn lock_consumer(&self) -> QueueGuard<'_> {
+        self.consumer_guard(lock(&self.removed))
     }
 
     /// As [`Live::lock_consumer`]; `None` if another consumer has the lock.
-    pub(crate) fn try_lock_consumer(&self) -> Option<Hold<'_>> {
-        Some(Hold {
-            live: self,
-            cell: REMOVED_CELL,
-            messages: try_locked(&self.removed)?,
-        })
+    pub(crate) fn try_lock_consumer(&self) -> Option<QueueGuard<'_>> {
+        Some(self.consumer_guard(try_lock(&self.removed)?))
     }
 
-    /// After a write that failed, or a panic, it is open what the store holds: the queue is to be read again.
+    fn consumer_guard<'a>(&'a self, messages: MutexGuard<'a, u64>) -> QueueGuard<'a> {
+        QueueGuard {
+            live: self,
+            cell: REMOVED_CELL,
+            messages,
+        }
+    }
+
+    /// After a failed write or a panic it is unknown what the store holds: the queue is read again.
     pub(crate) fn mark_stale(&self) {
         self.stale.store(true, Ordering::Release);
     }
@@ -290,48 +365,66 @@ impl Live {
     }
 }
 
-/// Locks what is valid after every statement, or is read again after a panic.
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn try_locked<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    match mutex.try_lock() {
-        Ok(guard) => Some(guard),
-        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-        Err(TryLockError::WouldBlock) => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn slots_in_use_survive_when_unused_ones_are_forgotten() {
+    fn used_slots_survive_when_unused_ones_are_dropped() {
         let slots = Slots::default();
         let held = slots.get(b"held");
         let known = Arc::downgrade(&slots.get(b"asked for"));
-        for number in 0..5 * SLOTS_PER_ROUND {
+        for number in 0..5 * SLOTS_PER_GENERATION {
             slots.get(&number.to_be_bytes());
             slots.get(b"asked for");
         }
         assert!(Arc::ptr_eq(&held, &slots.get(b"held")));
         assert!(known.upgrade().is_some());
-        assert!(slots.0.lock().unwrap().slots.len() <= 2 * SLOTS_PER_ROUND + 2);
+        assert!(slots.0.lock().unwrap().slots.len() <= 2 * SLOTS_PER_GENERATION + 2);
     }
 
     #[test]
-    fn producers_get_different_cells_while_there_are_some() {
+    fn dropped_slot_is_due_when_its_first_message_expires() {
+        let slots = Slots::default();
+        let live = Arc::new(Live::new(QueueId(1), &[]));
+        live.next_expiry.finish(Position::after(Ticks(10)));
+        for expires_at in [300, 200] {
+            let position = Position {
+                at: Ticks(expires_at),
+                id: MessageId(1),
+            };
+            live.message_added(position, position);
+        }
+        // As a sweep that looks ahead and finds no expiry yet.
+        live.next_expiry.begin();
+        live.next_expiry.finish(Position::after(Ticks(100)));
+        let slot = slots.get(b"queue");
+        slot.exclusive().publish(State::Present(live));
+        drop(slot);
+        for number in 0..3 * SLOTS_PER_GENERATION {
+            let slot = slots.get(&number.to_be_bytes());
+            slot.exclusive().publish(State::Missing);
+        }
+        assert!(!lock(&slots.0).slots.contains_key(&b"queue"[..]));
+        assert!(slots.due(Ticks(199), usize::MAX).is_empty());
+        let due = slots.due(Ticks(200), usize::MAX);
+        assert_eq!(due.len(), 1, "{due:?}");
+        assert_eq!(*due[0].key, *b"queue");
+        slots.start_sweep(&due[0]);
+        assert!(lock(&slots.0).remembered.is_empty());
+    }
+
+    #[test]
+    fn concurrent_producers_get_different_cells() {
         let live = Live::new(QueueId(1), &[]);
-        let holds: Vec<_> = (0..PRODUCER_CELLS).map(|_| live.lock_cell()).collect();
-        let mut numbers: Vec<_> = holds.iter().map(|hold| hold.cell).collect();
+        let guards: Vec<_> = (0..PRODUCER_CELLS).map(|_| live.lock_cell()).collect();
+        let mut numbers: Vec<_> = guards.iter().map(|guard| guard.cell).collect();
         numbers.sort_unstable();
         assert_eq!(numbers, (0..PRODUCER_CELLS).collect::<Vec<_>>());
     }
 
     #[test]
-    fn message_ids_continue_behind_the_counters_read_at_start() {
+    fn message_ids_continue_after_the_stored_counters() {
         let row = |messages, last_sequence| CounterRow {
             messages,
             last_sequence,

@@ -1,10 +1,10 @@
-//! Pop receipts: who may update or delete a message.
+//! Pop receipts, which authorise a consumer to update or delete a message.
 //!
-//! A receipt is 64 random bits, stored with the message and replaced by every Put, Get and Update, so at most one is good
-//! at a time and none is good for another message. On the wire it is a letter for its version and the bits in hex: nothing
-//! in it changes meaning in a URL, even for clients that forget to encode it.
+//! A receipt is 64 random bits, stored with the message and replaced by every Put, Get and Update, so that at most one receipt
+//! per message is valid, and only for that message. On the wire it is a letter for its version and the bits in hex: no
+//! character changes its meaning in a URL, even if a client forgets to encode it.
 
-/// The secret that a holder of the message shows.
+/// The secret that proves possession of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Receipt(pub(crate) u64);
 
@@ -12,7 +12,7 @@ const VERSION: &str = "a";
 const LENGTH: usize = VERSION.len() + 16;
 
 impl Receipt {
-    /// `None` if `text` is not in the format of a receipt.
+    /// Parses the text of a receipt. `None` if it is malformed.
     pub(crate) fn parse(text: &str) -> Option<Receipt> {
         let digits = text.strip_prefix(VERSION)?;
         let lower_hex = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
@@ -36,14 +36,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn receipts_survive_the_way_to_text_and_back(bits: u64) {
+        fn receipts_round_trip_through_text(bits: u64) {
             let text = Receipt(bits).to_string();
             prop_assert!(text.bytes().all(|byte| byte.is_ascii_alphanumeric()));
             prop_assert_eq!(Receipt::parse(&text), Some(Receipt(bits)));
         }
 
         #[test]
-        fn only_what_was_printed_is_a_receipt(text in "(a?[0-9a-fA-F+]{14,18}|\\PC{0,20})") {
+        fn accepted_receipts_are_exactly_those_displayed(text in "(a?[0-9a-fA-F+]{14,18}|\\PC{0,20})") {
             if let Some(receipt) = Receipt::parse(&text) {
                 prop_assert_eq!(receipt.to_string(), text);
             }

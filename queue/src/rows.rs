@@ -1,4 +1,4 @@
-//! The rows of messages: found along the order of delivery, read, moved and deleted, always all that belong together.
+//! The rows of messages: scans the order of delivery, and reads, moves and deletes all rows of a message together.
 
 use crate::codec::{self, CounterRow, DeliveryRow, MessageRow};
 use crate::keys::{self, MessageId, Position, REMOVED_CELL};
@@ -8,30 +8,30 @@ use crate::{QueueService, Result};
 use lazurite_engine::{Batch, Direction, Snapshot};
 use std::sync::atomic::Ordering;
 
-/// A message that may be delivered, and where it stands.
+/// A visible message and its place in the order of delivery.
 pub(crate) struct Deliverable {
     pub(crate) position: Position,
     pub(crate) row: DeliveryRow,
 }
 
-/// Rows of expired messages that one step of an operation passes, holding a lock that others wait for: about a millisecond.
-/// Fewer in a step make more steps, each of which seeks its place again.
+/// Rows of expired messages that one step of an operation skips while it holds a contended lock: about a millisecond. A smaller
+/// number makes more steps, each of which seeks its place again.
 const EXPIRED_ROWS_PER_STEP: usize = 4_000;
 
-/// What a scan of the order of delivery found.
-pub(crate) struct Found {
-    /// What the scan saw.
+/// The result of a scan of the order of delivery.
+pub(crate) struct DeliveryScan {
+    /// The snapshot that was scanned.
     pub(crate) snapshot: Snapshot,
     pub(crate) messages: Vec<Deliverable>,
-    /// All before this place is either in `messages` or expired.
+    /// Every message before this place is in `messages` or has expired.
     pub(crate) end: Position,
-    /// Whether it has only stepped over expired messages, and there may be others behind them.
-    pub(crate) is_cut: bool,
+    /// Whether the scan skipped so many expired messages that it stopped before it found another one.
+    pub(crate) is_incomplete: bool,
 }
 
-impl Found {
-    /// Before this place there is nothing for anybody, if nothing was taken.
-    pub(crate) fn first_left(&self) -> Position {
+impl DeliveryScan {
+    /// No message before this place can be delivered, provided the caller takes none of `messages`.
+    pub(crate) fn first_remaining(&self) -> Position {
         self.messages
             .first()
             .map_or(self.end, |message| message.position)
@@ -39,23 +39,23 @@ impl Found {
 }
 
 impl QueueService {
-    /// Walks the order of delivery to the first `count` messages that are visible, or fewer if many expired ones stand among
-    /// them. `start` is where the frontier `live.head` said to begin, before this call.
+    /// Scans the order of delivery for the first `count` visible messages, or fewer if many expired ones lie among them. The
+    /// caller got `start` from the frontier `live.head` before this call.
     ///
-    /// The scan ends at the present by its range, not by meeting a later row: ahead lie the tombstones of all messages
-    /// deleted by their holders before they came back, and a scan that looked for the next row would step on each.
+    /// The range of the scan ends at the present, so that the scan need not find a later row to stop: ahead of the present lie
+    /// the tombstones of all messages that were deleted before they became visible again, and it would step over each.
     pub(crate) fn find_deliverable(
         &self,
         live: &Live,
         start: Position,
         now: Ticks,
         count: usize,
-    ) -> Result<Found> {
-        let mut found = Found {
+    ) -> Result<DeliveryScan> {
+        let mut found = DeliveryScan {
             snapshot: self.db.snapshot(),
             messages: Vec::new(),
             end: start,
-            is_cut: false,
+            is_incomplete: false,
         };
         let present = Position::after(now);
         if start >= present {
@@ -68,14 +68,14 @@ impl QueueService {
         let mut expired = 0;
         while found.messages.len() < count {
             if expired == EXPIRED_ROWS_PER_STEP {
-                found.is_cut = found.messages.is_empty();
+                found.is_incomplete = found.messages.is_empty();
                 break;
             }
             if !scan.advance()? {
                 found.end = present;
                 break;
             }
-            self.examined(1);
+            self.count_examined(1);
             let position = position_in(scan.key())?;
             let row = DeliveryRow::decode(&scan.value_in_place()?)?;
             found.end = position.next();
@@ -109,8 +109,8 @@ impl QueueService {
         Ok(codec::decode_text(value)?)
     }
 
-    /// Puts the two rows that say where a message stands.
-    pub(crate) fn put_standing(
+    /// Puts the rows of a message that hold its place in the order of delivery: the delivery row and the row by id.
+    pub(crate) fn put_message_rows(
         &self,
         batch: &mut Batch,
         live: &Live,
@@ -123,8 +123,8 @@ impl QueueService {
         put(&keys::message(live.id, position.id), &row.encode());
     }
 
-    /// Moves a message to where `row` says; answers its new place, which may be the old one.
-    pub(crate) fn put_moved(
+    /// Moves a message to the time of visibility in `row`. Returns its new place, which may equal the old one.
+    pub(crate) fn move_message(
         &self,
         batch: &mut Batch,
         live: &Live,
@@ -137,12 +137,12 @@ impl QueueService {
             id: from.id,
         };
         batch.delete(&self.messages, &keys::delivery(live.id, from));
-        self.put_standing(batch, live, to, row, delivery);
+        self.put_message_rows(batch, live, to, row, delivery);
         to
     }
 
     /// Removes every row of one message.
-    pub(crate) fn delete_rows(
+    pub(crate) fn delete_message_rows(
         &self,
         batch: &mut Batch,
         live: &Live,
@@ -168,7 +168,7 @@ impl QueueService {
         batch.put(&self.messages, &key, &row.encode());
     }
 
-    pub(crate) fn examined(&self, rows: u64) {
+    pub(crate) fn count_examined(&self, rows: u64) {
         self.rows_examined.fetch_add(rows, Ordering::Relaxed);
     }
 }

@@ -1,16 +1,17 @@
-//! The sweep: removes the rows of messages that have expired.
+//! The sweep: removes the rows of expired messages.
 //!
-//! Nothing a client sees depends on it, for operations look at the expiry themselves. It bounds the space that expired
-//! messages hold, and the work of the first scan after a restart: the rows of expired messages go, and the tombstones that
-//! consumed ones left behind the head are covered by one range delete, past which a scan goes in one step.
+//! Clients never depend on it, since operations check the expiry themselves. It bounds the space that expired messages occupy
+//! and the work of the first scan after a restart: it deletes the rows of expired messages, and covers the tombstones that
+//! consumed messages left behind the head with one range delete, which a scan passes in one step.
 //!
-//! Each queue in memory knows when it next has something to remove, or when to look. The sweep goes by that, so that expired
-//! messages go as fast as they come however many queues there are; besides it reads, a few at a time, the queues that are not
-//! in memory.
+//! For each queue in memory, and for many that were dropped from it, the next expiry is known, or when to look for it. The sweep
+//! follows these times, so expired messages are removed as fast as they come however many queues there are. In addition, each
+//! call loads a few queues that are not in memory, in a round over all queues.
 
 use crate::codec;
 use crate::keys::{self, Position};
-use crate::live::{Due, Hold, Live, State, locked};
+use crate::live::{DueQueue, Live, QueueGuard, Slot, State};
+use crate::lock::lock;
 use crate::model::Sweep;
 use crate::rows::position_in;
 use crate::time::Ticks;
@@ -18,56 +19,56 @@ use crate::{Error, QueueService, Result};
 use lazurite_engine::{Admission, Batch, Direction, Ticket};
 use std::sync::atomic::Ordering;
 
-/// Batches that one call writes, and messages removed by one of them: a call takes some tens of milliseconds, and holds the
-/// lock of a queue for two.
+/// Batches written by one call, and messages removed by one batch: a call takes some tens of milliseconds, and holds the lock of
+/// a queue for about two.
 const BATCHES_PER_SWEEP: usize = 16;
 const MESSAGES_PER_BATCH: usize = 256;
 
-/// Queues looked at in one call.
+/// Queues examined by one call.
 const QUEUES_PER_SWEEP: usize = 1024;
-/// Queues read into memory by one call. More push out of memory sooner what is seldom used.
-const QUEUES_READ_PER_SWEEP: usize = 256;
+/// Queues loaded into memory by one call. A higher number drops rarely used queues from memory sooner.
+const QUEUES_LOADED_PER_SWEEP: usize = 256;
 
-/// How far ahead a queue is searched for its next expiry, and so how often it is looked at while there is none. Further would
-/// step over more tombstones at once, of messages deleted in time.
+/// How far ahead a queue is searched for its next expiry, and so how often it is searched while there is none. A longer search
+/// steps over more tombstones of messages that were deleted in time.
 const LOOKAHEAD_SECONDS: u64 = 10;
 
-/// How long a queue is left alone after a failure.
+/// How long a queue is skipped after a failure.
 const RETRY_SECONDS: u64 = 60;
 
-/// Rows consumed at the head of a queue, or removed by sweeps, after which the tombstones behind it are covered.
+/// Rows consumed at the head of a queue, or swept, after which the tombstones behind the head are covered.
 const CONSUMED_ROWS_COVERED: u64 = 10_000;
 
-/// What one batch of a sweep removes.
-struct Expired {
+/// The messages that one batch of a sweep removes.
+struct ExpiredMessages {
     messages: Vec<Position>,
-    /// All before this place in the order of expiry is in `messages`.
+    /// All rows before this place in the order of expiry are in `messages`.
     end: Position,
 }
 
-/// What a sweep did to one queue.
-struct Swept {
+/// The work of a sweep on one queue.
+struct SweepProgress {
     removed: usize,
     /// `None` if nothing was written.
     ticket: Option<Ticket>,
 }
 
-impl Swept {
-    const NOTHING: Swept = Swept {
+impl SweepProgress {
+    const NOTHING: SweepProgress = SweepProgress {
         removed: 0,
         ticket: None,
     };
 
     /// Whether expired messages may be left.
-    fn is_cut(&self) -> bool {
+    fn is_incomplete(&self) -> bool {
         self.removed >= MESSAGES_PER_BATCH
     }
 }
 
 impl QueueService {
-    /// Removes the rows of some expired messages, of any account: one batch for each of some queues that have any; the ticket
-    /// is that of the last. A queue that fails is logged and left alone for a while. To be called in the background, about
-    /// once a second, and again at once while it answers `more`.
+    /// Removes the rows of some expired messages, of any account, in one batch per queue. The ticket is that of the last batch.
+    /// A queue that fails is logged and skipped for a minute. Call it in the background about once a second, and again at once
+    /// while it answers `more`.
     pub fn sweep(&self) -> Result<(Sweep, Ticket)> {
         let now = self.now();
         let mut sweep = Sweep {
@@ -75,55 +76,53 @@ impl QueueService {
             more: false,
         };
         let mut last_ticket = Ticket::ready();
-        let (mut looked_at, mut batches, mut failed) = (0, 0, 0);
-        for due in self.slots.due(now) {
-            if looked_at == QUEUES_PER_SWEEP || batches == BATCHES_PER_SWEEP {
+        let (mut examined, mut batches) = (0, 0);
+        let mut failures = Vec::new();
+        for due in self.slots.due(now, QUEUES_PER_SWEEP) {
+            if examined == QUEUES_PER_SWEEP || batches == BATCHES_PER_SWEEP {
                 sweep.more = true;
                 break;
             }
-            looked_at += 1;
-            match self.sweep_queue(&due) {
-                Ok(swept) => {
-                    sweep.removed += swept.removed as u64;
-                    sweep.more |= swept.is_cut();
-                    batches += usize::from(swept.ticket.is_some());
-                    last_ticket = swept.ticket.unwrap_or(last_ticket);
+            examined += 1;
+            let slot = self.slots.start_sweep(&due);
+            match self.sweep_queue(&due, &slot) {
+                Ok(progress) => {
+                    sweep.removed += progress.removed as u64;
+                    sweep.more |= progress.is_incomplete();
+                    batches += usize::from(progress.ticket.is_some());
+                    last_ticket = progress.ticket.unwrap_or(last_ticket);
                 }
                 Err(Error::QueueNotFound) => {}
                 Err(error) => {
-                    due.slot
-                        .do_not_sweep_before(now.plus_seconds(RETRY_SECONDS));
+                    slot.do_not_sweep_before(now.plus_seconds(RETRY_SECONDS));
                     batches += 1;
-                    failed += 1;
-                    if failed == 1 {
-                        tracing::error!(%error, "expired messages of a queue cannot be removed");
-                    }
+                    failures.push((keys::account_and_name(&due.key), error));
                 }
             }
         }
-        if failed > 1 {
-            tracing::error!(queues = failed, "expired messages cannot be removed");
+        if let Some((_, error)) = failures.first() {
+            let queues: Vec<_> = failures.iter().map(|(queue, _)| queue).collect();
+            tracing::error!(?queues, %error, "cannot remove expired messages; retrying in {RETRY_SECONDS} s");
         }
         if !sweep.more {
-            self.read_more_queues()?;
+            self.load_more_queues()?;
         }
         Ok((sweep, last_ticket))
     }
 
-    /// Makes slots for the queues after those of the last call, in the order of their keys and then from the first again: the
-    /// next call looks at them.
-    fn read_more_queues(&self) -> Result<()> {
-        let mut last = locked(&self.sweep_position);
+    /// Adds slots for the next queues in key order, starting over at the end. The next call examines them.
+    fn load_more_queues(&self) -> Result<()> {
+        let mut last = lock(&self.sweep_position);
         let mut range = keys::all_queues();
         range.start = range.start.max([&last[..], &[0]].concat());
         let snapshot = self.db.snapshot();
         let mut scan = snapshot.scan(&self.queues, range, Direction::Forward);
         last.clear();
-        let mut read = 0;
+        let mut loaded = 0;
         while scan.advance()? {
             self.slots.get(scan.key());
-            read += 1;
-            if read == QUEUES_READ_PER_SWEEP {
+            loaded += 1;
+            if loaded == QUEUES_LOADED_PER_SWEEP {
                 last.extend(scan.key());
                 break;
             }
@@ -131,36 +130,35 @@ impl QueueService {
         Ok(())
     }
 
-    fn sweep_queue(&self, due: &Due) -> Result<Swept> {
+    fn sweep_queue(&self, due: &DueQueue, slot: &Slot) -> Result<SweepProgress> {
         let admission = self.db.admit_deletion()?;
-        let sweep = |live: &Live, hold: Hold<'_>| {
-            let swept = self.remove_expired(live, hold, &admission)?;
-            Ok((swept, live.consumed_rows.load(Ordering::Relaxed)))
+        let sweep = |live: &Live, consumer: QueueGuard<'_>| {
+            let progress = self.remove_expired(live, consumer, &admission)?;
+            Ok((progress, live.consumed_rows.load(Ordering::Relaxed)))
         };
         let lock = Live::lock_consumer;
-        let (swept, consumed_rows) =
-            self.with_slot(&due.key, &due.slot, lock, &admission, sweep)?;
-        if consumed_rows < CONSUMED_ROWS_COVERED || swept.is_cut() {
-            return Ok(swept);
+        let (progress, consumed_rows) = self.with_slot(&due.key, slot, lock, &admission, sweep)?;
+        if consumed_rows < CONSUMED_ROWS_COVERED || progress.is_incomplete() {
+            return Ok(progress);
         }
-        let covered = self.cover_consumed(due)?;
-        Ok(Swept {
-            removed: swept.removed + covered.removed,
-            ticket: covered.ticket.or(swept.ticket),
+        let covered = self.cover_consumed(due, slot)?;
+        Ok(SweepProgress {
+            removed: progress.removed + covered.removed,
+            ticket: covered.ticket.or(progress.ticket),
         })
     }
 
-    /// Covers what lies before the two frontiers. Nobody writes meanwhile, and what has expired is removed before, every row of
-    /// a message with the others: so there is nothing left but tombstones.
-    fn cover_consumed(&self, due: &Due) -> Result<Swept> {
+    /// Covers the rows before the two frontiers with range deletes. Expired messages are removed first, all rows of each, and
+    /// nothing else writes meanwhile, so the ranges hold nothing but tombstones.
+    fn cover_consumed(&self, due: &DueQueue, slot: &Slot) -> Result<SweepProgress> {
         let admission = self.db.admit_deletion()?;
-        self.with_slot_alone(&due.key, &due.slot, &admission, |alone| {
-            let State::Present(live) = &alone.state() else {
+        self.with_exclusive_slot(&due.key, slot, &admission, |access| {
+            let State::Present(live) = &access.state() else {
                 return Err(Error::QueueNotFound);
             };
-            let swept = self.remove_expired(live, live.lock_consumer(), &admission)?;
-            if swept.is_cut() {
-                return Ok(swept);
+            let progress = self.remove_expired(live, live.lock_consumer(), &admission)?;
+            if progress.is_incomplete() {
+                return Ok(progress);
             }
             let (head, expiry) = (live.head.start(), live.next_expiry.start());
             let delivered = keys::deliveries(live.id, Position::MIN, head);
@@ -173,24 +171,25 @@ impl QueueService {
             }
             let ticket = self.write(live, batch, &admission)?;
             live.consumed_rows.store(0, Ordering::Relaxed);
-            Ok(Swept {
+            Ok(SweepProgress {
                 ticket: Some(ticket),
-                ..swept
+                ..progress
             })
         })
     }
 
-    /// Removes a batch of the messages that have expired. The caller holds the consumer lock.
+    /// Removes one batch of expired messages. The caller holds the consumer lock.
     fn remove_expired(
         &self,
         live: &Live,
-        mut consumer: Hold<'_>,
+        mut consumer: QueueGuard<'_>,
         admission: &Admission,
-    ) -> Result<Swept> {
+    ) -> Result<SweepProgress> {
         let now = self.now();
+        live.sweep_begins(now);
         let start = live.next_expiry.begin();
         if start.at > now {
-            return Ok(Swept::NOTHING);
+            return Ok(SweepProgress::NOTHING);
         }
         let expired = self.find_expired(live, start, now)?;
         let removed = expired.messages.len();
@@ -206,15 +205,15 @@ impl QueueService {
             *consumer.messages = total;
         }
         live.next_expiry.finish(expired.end);
-        Ok(Swept { removed, ticket })
+        Ok(SweepProgress { removed, ticket })
     }
 
-    /// Moves the head past expired messages, before they become tombstones that the next consumer would step on. The caller
-    /// holds the consumer lock.
+    /// Moves the head past expired messages before their rows become tombstones that the next consumer would step over. The
+    /// caller holds the consumer lock.
     fn pass_expired(&self, live: &Live, now: Ticks) -> Result<()> {
         let start = live.head.begin();
-        let found = self.find_deliverable(live, start, now, 1)?;
-        live.head.finish(found.first_left());
+        let scan = self.find_deliverable(live, start, now, 1)?;
+        live.head.finish(scan.first_remaining());
         Ok(())
     }
 
@@ -228,19 +227,19 @@ impl QueueService {
                 at: row.visible_at,
                 id: expiry.id,
             };
-            self.delete_rows(&mut batch, live, position, row.expires_at);
+            self.delete_message_rows(&mut batch, live, position, row.expires_at);
         }
         Ok(batch)
     }
 
-    /// Ends by its range, as the scan for delivery does, a little ahead of the present: where the next message expires, or where
-    /// to look for it next.
-    fn find_expired(&self, live: &Live, start: Position, now: Ticks) -> Result<Expired> {
+    /// Scans the order of expiry from `start`. Like the scan for delivery it is bounded by its range, which ends a little after
+    /// the present: at the next expiry, or where to look for it next.
+    fn find_expired(&self, live: &Live, start: Position, now: Ticks) -> Result<ExpiredMessages> {
         let horizon = Position::after(now.plus_seconds(LOOKAHEAD_SECONDS));
         let range = keys::expiries(live.id, start, horizon);
         let snapshot = self.db.snapshot();
         let mut scan = snapshot.scan(&self.messages, range, Direction::Forward);
-        let mut expired = Expired {
+        let mut expired = ExpiredMessages {
             messages: Vec::new(),
             end: start,
         };
@@ -249,7 +248,7 @@ impl QueueService {
                 expired.end = horizon;
                 break;
             }
-            self.examined(1);
+            self.count_examined(1);
             let position = position_in(scan.key())?;
             if position.at > now {
                 expired.end = position;
@@ -267,10 +266,40 @@ mod tests {
     use crate::tests::{ACCOUNT, service};
     use crate::{Error, PutMessage, UpdateMessage, keys};
     use lazurite_engine::{Batch, Direction};
+    use std::io;
+    use std::sync::{Arc, Mutex};
     use std::time::Duration;
 
+    /// Collects log lines.
+    #[derive(Default, Clone)]
+    struct LogBuffer(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for LogBuffer {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// The log of `operation`.
+    fn logged(operation: impl FnOnce()) -> String {
+        let buffer = LogBuffer::default();
+        let writer = buffer.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_writer(move || writer.clone())
+            .finish();
+        tracing::subscriber::with_default(subscriber, operation);
+        let bytes = buffer.0.lock().unwrap().clone();
+        String::from_utf8(bytes).unwrap()
+    }
+
     #[test]
-    fn a_queue_that_fails_does_not_keep_the_sweep_from_others() {
+    fn failing_queue_is_logged_by_name_and_does_not_stop_the_sweep_of_others() {
         let (_directory, service, clock) = service();
         let short = PutMessage {
             ttl_seconds: Some(1),
@@ -291,15 +320,22 @@ mod tests {
         drop(service.db.write(batch).unwrap());
         clock.advance(Duration::from_secs(2));
         let sweep = || service.sweep().unwrap().0.removed;
-        assert_eq!((sweep(), sweep()), (2, 0));
+        let log = logged(|| assert_eq!((sweep(), sweep()), (2, 0)));
+        assert_eq!(log.matches("ERROR").count(), 1, "{log}");
+        assert!(log.contains("account/broken"), "{log}");
+        assert!(!log.contains("account/sound"), "{log}");
         clock.advance(Duration::from_secs(3600));
         drop(service.put_message(ACCOUNT, "too", short).unwrap());
         clock.advance(Duration::from_secs(2));
-        assert_eq!((sweep(), sweep()), (1, 0), "it is tried again in between");
+        assert_eq!(
+            (sweep(), sweep()),
+            (1, 0),
+            "the broken queue is retried first"
+        );
     }
 
     #[test]
-    fn an_update_of_a_message_without_its_place_in_the_order_finds_none() {
+    fn update_of_a_message_without_its_delivery_row_answers_not_found() {
         let (_directory, service, _clock) = service();
         drop(service.create_queue(ACCOUNT, "queue", Vec::new()).unwrap());
         let (put, _) = service

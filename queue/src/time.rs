@@ -1,7 +1,7 @@
-//! Ticks: time as the service stores and compares it.
+//! Ticks: the form in which the service stores and compares times.
 //!
-//! One tick is 100 ns, the resolution the protocol prints. Ticks count from the first instant of the year 1, so that every
-//! date a policy may hold fits an unsigned number, and byte order is time order.
+//! One tick is 100 ns, the resolution of the protocol. Ticks count from the beginning of the year 1, so that every date of a
+//! policy fits an unsigned number, and byte order is time order.
 
 use std::time::{Duration, SystemTime};
 
@@ -20,8 +20,8 @@ impl Ticks {
     /// Source: Put Message, "Response body"; observed as the `ExpirationTime` of such messages.
     pub(crate) const NEVER: Ticks = Ticks(315_537_897_599 * PER_SECOND);
 
-    /// Rounded down, so that nothing computed from it comes later than the exact time would give. Times outside the
-    /// years 1 to 9999 become the nearest one inside.
+    /// Rounds down, so that no time computed from the result is later than one computed from `time`. Clamps to the years 1 to
+    /// 9999.
     pub(crate) fn from_system(time: SystemTime) -> Ticks {
         let ticks = match time.duration_since(SystemTime::UNIX_EPOCH) {
             Ok(after) => UNIX.saturating_add(ticks_of(after.as_nanos() / NANOSECONDS)),
@@ -40,13 +40,13 @@ impl Ticks {
         }
     }
 
-    /// `seconds` later, at the latest [`Ticks::NEVER`].
+    /// The time `seconds` later, at most [`Ticks::NEVER`].
     pub(crate) fn plus_seconds(self, seconds: u64) -> Ticks {
         let ticks = seconds.saturating_mul(PER_SECOND);
         Ticks(self.0.saturating_add(ticks)).min(Ticks::NEVER)
     }
 
-    /// Whole milliseconds since 1970; 0 before.
+    /// Whole milliseconds since 1970; 0 for earlier times.
     pub(crate) fn unix_milliseconds(self) -> u64 {
         self.0.saturating_sub(UNIX) / PER_MILLISECOND
     }
@@ -68,14 +68,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_ticks_survive_the_way_to_system_time_and_back() {
+    fn ticks_round_trip_through_system_time() {
         for ticks in [0, 1, UNIX - 1, UNIX, UNIX + 17, Ticks::NEVER.0] {
             assert_eq!(Ticks::from_system(Ticks(ticks).to_system()), Ticks(ticks));
         }
     }
 
     #[test]
-    fn parts_of_a_tick_are_rounded_down_on_both_sides_of_1970() {
+    fn fractions_of_a_tick_are_rounded_down_before_and_after_1970() {
         let nanosecond = Duration::from_nanos(1);
         let epoch = SystemTime::UNIX_EPOCH;
         assert_eq!(Ticks::from_system(epoch + nanosecond), Ticks(UNIX));

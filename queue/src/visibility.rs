@@ -1,6 +1,6 @@
-//! When a message may be seen, and until when it exists: the numbers of a request become times, or an error.
+//! Visibility and expiry of messages: checks the numbers of a request and turns them into times.
 //!
-//! A message is visible at `now` if `visible_at <= now < expires_at`. Expiry is fixed at Put and beats everything.
+//! A message is visible at `now` if `visible_at <= now < expires_at`. Put fixes the expiry; no later operation changes it.
 
 use crate::model::*;
 use crate::time::Ticks;
@@ -8,15 +8,15 @@ use crate::{Error, Result};
 
 const VISIBILITY_PARAMETER: &str = "visibilitytimeout";
 
-/// The life that Put Message gives to a message.
+/// The checked timeouts of Put Message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Life {
+pub(crate) struct Lifetime {
     pub(crate) hidden_seconds: u64,
-    /// `None`: without end.
+    /// `None`: never expires.
     ttl_seconds: Option<u64>,
 }
 
-impl Life {
+impl Lifetime {
     /// When a message put at `now` ceases to exist.
     pub(crate) fn expires_at(self, now: Ticks) -> Ticks {
         self.ttl_seconds
@@ -25,7 +25,7 @@ impl Life {
 }
 
 /// Source: Put Message, "URI parameters".
-pub(crate) fn life_of_new_message(request: &PutMessage<'_>) -> Result<Life> {
+pub(crate) fn lifetime_of_new_message(request: &PutMessage<'_>) -> Result<Lifetime> {
     let hidden_seconds = visibility_seconds(request.visibility_seconds.unwrap_or(0), 0)?;
     let ttl = request.ttl_seconds.unwrap_or(MESSAGE_TTL_SECONDS_DEFAULT);
     let ttl_seconds = match u64::try_from(ttl) {
@@ -46,13 +46,13 @@ pub(crate) fn life_of_new_message(request: &PutMessage<'_>) -> Result<Life> {
             reason: "The visibility timeout must be less than the time to live.",
         });
     }
-    Ok(Life {
+    Ok(Lifetime {
         hidden_seconds,
         ttl_seconds,
     })
 }
 
-/// How long Get Messages hides what it hands out; it may outlast the message. Source: Get Messages, "URI parameters".
+/// How long Get Messages hides the messages it returns, possibly beyond their expiry. Source: Get Messages, "URI parameters".
 pub(crate) fn seconds_hidden_by_get(request: &GetMessages) -> Result<u64> {
     visibility_seconds(
         request
@@ -62,7 +62,7 @@ pub(crate) fn seconds_hidden_by_get(request: &GetMessages) -> Result<u64> {
     )
 }
 
-/// When Update Message lets a message be seen again. Source: Update Message, "URI parameters".
+/// When Update Message makes a message visible again. Source: Update Message, "URI parameters".
 pub(crate) fn visible_after_update(seconds: u64, expires_at: Ticks, now: Ticks) -> Result<Ticks> {
     let visible_at = now.plus_seconds(seconds);
     if visible_at > expires_at {
@@ -75,7 +75,7 @@ pub(crate) fn visible_after_update(seconds: u64, expires_at: Ticks, now: Ticks) 
     Ok(visible_at)
 }
 
-/// A visibility timeout in its range.
+/// Checks the range of a visibility timeout.
 pub(crate) fn visibility_seconds(seconds: i64, minimum: i64) -> Result<u64> {
     in_range(
         VISIBILITY_PARAMETER,
@@ -85,13 +85,13 @@ pub(crate) fn visibility_seconds(seconds: i64, minimum: i64) -> Result<u64> {
     )
 }
 
-/// How many messages Get and Peek return at most. Source: Get Messages, "URI parameters".
+/// The most messages that Get or Peek returns. Source: Get Messages, "URI parameters".
 pub(crate) fn message_count(count: Option<i64>) -> Result<usize> {
     let count = in_range("numofmessages", count.unwrap_or(1), 1, MESSAGES_PER_GET_MAX)?;
     Ok(count as usize)
 }
 
-/// `value`, if it is no less than `minimum`, itself no less than 0, and no more than `maximum`.
+/// Returns `value` if it lies in `minimum..=maximum`; `minimum` is at least 0.
 pub(crate) fn in_range(name: &'static str, value: i64, minimum: i64, maximum: i64) -> Result<u64> {
     let out_of_range = Error::OutOfRangeQueryParameterValue {
         name,
@@ -112,27 +112,27 @@ mod tests {
 
     const NOW: Ticks = Ticks(1_000_000_000);
 
-    fn put(ttl: Option<i64>, visibility: Option<i64>) -> Result<Life> {
+    fn put(ttl: Option<i64>, visibility: Option<i64>) -> Result<Lifetime> {
         let request = PutMessage {
             text: "",
             ttl_seconds: ttl,
             visibility_seconds: visibility,
         };
-        life_of_new_message(&request)
+        lifetime_of_new_message(&request)
     }
 
     #[test]
-    fn new_message_lives_seven_days_and_is_visible_at_once_by_default() {
-        let life = put(None, None).unwrap();
-        assert_eq!(life.hidden_seconds, 0);
-        assert_eq!(life.expires_at(NOW), NOW.plus_seconds(604_800));
+    fn new_message_by_default_expires_after_seven_days_and_is_visible_at_once() {
+        let lifetime = put(None, None).unwrap();
+        assert_eq!(lifetime.hidden_seconds, 0);
+        assert_eq!(lifetime.expires_at(NOW), NOW.plus_seconds(604_800));
     }
 
     #[test]
     fn time_to_live_is_positive_or_minus_one() {
         for endless in [-1, i64::MAX] {
-            let life = put(Some(endless), None).unwrap();
-            assert_eq!(life.expires_at(NOW), Ticks::NEVER);
+            let lifetime = put(Some(endless), None).unwrap();
+            assert_eq!(lifetime.expires_at(NOW), Ticks::NEVER);
         }
         assert!(put(Some(1), None).is_ok());
         for ttl in [0, -2, i64::MIN] {
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn update_may_reach_the_expiry_and_not_pass_it() {
+    fn update_may_hide_a_message_until_its_expiry_but_not_longer() {
         let expires_at = NOW.plus_seconds(60);
         assert_eq!(
             visible_after_update(60, expires_at, NOW).unwrap(),
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn one_to_32_messages_are_handed_out_at_once() {
+    fn get_and_peek_return_1_to_32_messages() {
         assert_eq!(message_count(None).unwrap(), 1);
         assert_eq!(message_count(Some(32)).unwrap(), 32);
         for count in [0, -1, 33] {

@@ -1,16 +1,16 @@
 //! Operations on messages.
 //!
-//! Those that take messages or change one hold the consumer lock from the first read to the write; texts are read after it, from
-//! the snapshot taken under it.
+//! Operations that take messages or change one hold the consumer lock from the first read to the write. Texts are read after it is
+//! released, from the snapshot that was taken under it.
 
 use crate::codec::{self, CounterRow, DeliveryRow, MessageRow};
 use crate::keys::{self, MessageId, Position};
-use crate::live::{Hold, Live};
+use crate::live::{Live, QueueGuard};
 use crate::model::*;
 use crate::receipt::Receipt;
-use crate::rows::{Deliverable, Found, expiry_position};
+use crate::rows::{Deliverable, DeliveryScan, expiry_position};
 use crate::time::Ticks;
-use crate::visibility::{self, Life};
+use crate::visibility::{self, Lifetime};
 use crate::{Error, QueueService, Result, check};
 use lazurite_engine::{Admission, Batch, Ticket};
 use std::sync::Arc;
@@ -24,16 +24,16 @@ impl QueueService {
         queue: &str,
         request: PutMessage<'_>,
     ) -> Result<(PutMessageResult, Ticket)> {
-        let life = visibility::life_of_new_message(&request)?;
+        let lifetime = visibility::lifetime_of_new_message(&request)?;
         check_text(request.text)?;
         let admission = self.db.admit()?;
         self.with_queue(account, queue, Live::lock_cell, &admission, |live, cell| {
-            self.add(live, cell, life, request.text, &admission)
+            self.add_message(live, cell, lifetime, request.text, &admission)
         })
     }
 
-    /// Takes visible messages, oldest first, and hides them: at most `count`, fewer if many expired ones stand among them, none
-    /// if there are none. A write, unless it finds none. Source: Get Messages.
+    /// Takes visible messages, oldest first, and hides them: at most `count`, and fewer if many expired ones lie among them.
+    /// Writes, unless it finds none. Source: Get Messages.
     pub fn get_messages(
         &self,
         account: &str,
@@ -41,14 +41,14 @@ impl QueueService {
         request: GetMessages,
     ) -> Result<(Vec<DequeuedMessage>, Ticket)> {
         loop {
-            if let Some(taken) = self.get_messages_step(account, queue, request)? {
-                return Ok(taken);
+            if let Some(dequeued) = self.get_messages_step(account, queue, request)? {
+                return Ok(dequeued);
             }
         }
     }
 
-    /// As [`QueueService::get_messages`], if that takes no more than a step of bounded length; the next one goes on from there.
-    /// `None` if it takes more: so many messages have expired that it has seen no other yet.
+    /// One step of [`QueueService::get_messages`], of bounded length. `None` if it skipped so many expired messages that it found
+    /// no other yet; the next step continues from there.
     pub fn get_messages_step(
         &self,
         account: &str,
@@ -61,27 +61,27 @@ impl QueueService {
         let lock = Live::lock_consumer;
         self.with_queue(account, queue, lock, &admission, |live, consumer| {
             let now = self.now();
-            // Before the snapshot is taken: rows added from here on are told to the frontier.
+            // Before the snapshot is taken: from here on the frontier learns of added rows.
             let start = live.head.begin();
             let found = self.find_deliverable(live, start, now, count)?;
             let visible_at = now.plus_seconds(seconds);
-            let taken = self.take(live, &found.messages, visible_at, &admission)?;
+            let dequeued = self.dequeue(live, &found.messages, visible_at, &admission)?;
             live.head.finish(found.end);
             live.consumed_rows
                 .fetch_add(found.messages.len() as u64, Ordering::Relaxed);
-            for (position, _) in &taken.positions {
+            for (position, _) in &dequeued.positions {
                 live.head.added(*position);
             }
             drop(consumer);
-            if found.is_cut {
+            if found.is_incomplete {
                 return Ok(None);
             }
-            let messages = self.dequeued(live, found, &taken)?;
-            Ok(Some((messages, taken.ticket)))
+            let messages = self.dequeued_messages(live, found, &dequeued)?;
+            Ok(Some((messages, dequeued.ticket)))
         })
     }
 
-    /// Shows visible messages, oldest first, and changes nothing; `count` is `numofmessages`, `None`: 1.
+    /// Returns visible messages, oldest first, and changes nothing. `count` is `numofmessages`; `None`: 1.
     /// Source: Peek Messages.
     pub fn peek_messages(
         &self,
@@ -93,14 +93,15 @@ impl QueueService {
         let mut from = Position::MIN;
         loop {
             let found = self.peek(&live, from, count)?;
-            if !found.is_cut {
-                return self.peeked(&live, found);
+            if !found.is_incomplete {
+                return self.peeked_messages(&live, found);
             }
             from = found.end;
         }
     }
 
-    /// Of [`QueueService::peek_messages`] what [`QueueService::get_messages_step`] is of the other.
+    /// The bounded step of [`QueueService::peek_messages`], as [`QueueService::get_messages_step`] is of
+    /// [`QueueService::get_messages`].
     pub fn peek_messages_step(
         &self,
         account: &str,
@@ -109,10 +110,10 @@ impl QueueService {
     ) -> Result<Option<Vec<PeekedMessage>>> {
         let (live, count) = self.peeked_queue(account, queue, count)?;
         let found = self.peek(&live, Position::MIN, count)?;
-        if found.is_cut {
+        if found.is_incomplete {
             return Ok(None);
         }
-        self.peeked(&live, found).map(Some)
+        self.peeked_messages(&live, found).map(Some)
     }
 
     fn peeked_queue(
@@ -124,23 +125,24 @@ impl QueueService {
         let count = visibility::message_count(count)?;
         check::queue_name(queue)?;
         let key = keys::queue(account, queue);
-        Ok((self.published(&key, &self.slots.get(&key))?, count))
+        Ok((self.published_queue(&key, &self.slots.get(&key))?, count))
     }
 
-    /// One step of a peek that has come to `from`. Waits for no consumer: while there is one, the frontier only says where to begin.
-    fn peek(&self, live: &Live, from: Position, count: usize) -> Result<Found> {
+    /// One step of a peek that has scanned up to `from`. Never waits for a consumer: while one holds the lock, the peek starts at
+    /// the frontier but does not move it.
+    fn peek(&self, live: &Live, from: Position, count: usize) -> Result<DeliveryScan> {
         let Some(_consumer) = live.try_lock_consumer() else {
             let start = live.head.start().max(from);
             return self.find_deliverable(live, start, self.now(), count);
         };
-        // What was passed without the lock is passed again: the frontier is moved over what one scan has seen.
+        // Rows skipped in an earlier step without the lock are scanned again: the frontier may only pass rows that one scan saw.
         let start = live.head.begin();
         let found = self.find_deliverable(live, start, self.now(), count)?;
-        live.head.finish(found.first_left());
+        live.head.finish(found.first_remaining());
         Ok(found)
     }
 
-    fn peeked(&self, live: &Live, found: Found) -> Result<Vec<PeekedMessage>> {
+    fn peeked_messages(&self, live: &Live, found: DeliveryScan) -> Result<Vec<PeekedMessage>> {
         let peeked = |message: Deliverable| {
             Ok(PeekedMessage {
                 message_id: message.position.id.to_string(),
@@ -153,8 +155,8 @@ impl QueueService {
         found.messages.into_iter().map(peeked).collect()
     }
 
-    /// Moves the time at which a message is visible again, gives it a new receipt, and replaces its text if one is given.
-    /// Expiry and dequeue count stay. Source: Update Message.
+    /// Changes when a message is visible again, gives it a new receipt, and replaces its text if one is given. Expiry and dequeue
+    /// count stay. Source: Update Message.
     pub fn update_message(
         &self,
         account: &str,
@@ -172,8 +174,8 @@ impl QueueService {
         let lock = Live::lock_consumer;
         self.with_queue(account, queue, lock, &admission, |live, _consumer| {
             let now = self.now();
-            let (from, row) = self.held_message(live, request.message_id, receipt, now)?;
-            // Earlier releases could remove this row alone, of a message that had expired by a clock that was ahead then.
+            let (from, row) = self.message_with_receipt(live, request.message_id, receipt, now)?;
+            // Earlier releases could delete this row alone if the message had expired by a clock that was ahead.
             let delivery = self
                 .delivery_row(live, from)?
                 .ok_or(Error::MessageNotFound)?;
@@ -184,7 +186,7 @@ impl QueueService {
                 ..row
             };
             let mut batch = Batch::new();
-            let to = self.put_moved(&mut batch, live, from, row, delivery);
+            let to = self.move_message(&mut batch, live, from, row, delivery);
             if let Some(text) = request.text {
                 let key = keys::text(live.id, to.id);
                 batch.put(&self.messages, &key, &codec::encode_text(text));
@@ -199,7 +201,7 @@ impl QueueService {
         })
     }
 
-    /// Removes a message for good. Source: Delete Message.
+    /// Deletes a message. Source: Delete Message.
     pub fn delete_message(
         &self,
         account: &str,
@@ -211,9 +213,10 @@ impl QueueService {
         let admission = self.db.admit_deletion()?;
         let lock = Live::lock_consumer;
         self.with_queue(account, queue, lock, &admission, |live, mut consumer| {
-            let (position, row) = self.held_message(live, message_id, receipt, self.now())?;
+            let (position, row) =
+                self.message_with_receipt(live, message_id, receipt, self.now())?;
             let mut batch = Batch::new();
-            self.delete_rows(&mut batch, live, position, row.expires_at);
+            self.delete_message_rows(&mut batch, live, position, row.expires_at);
             self.put_removed_count(&mut batch, live, *consumer.messages + 1);
             let ticket = self.write(live, batch, &admission)?;
             *consumer.messages += 1;
@@ -221,19 +224,19 @@ impl QueueService {
         })
     }
 
-    /// Writes a new message and makes it known to the scans.
-    fn add(
+    /// Writes a new message and moves the frontiers back to it.
+    fn add_message(
         &self,
         live: &Live,
-        mut cell: Hold<'_>,
-        life: Life,
+        mut cell: QueueGuard<'_>,
+        lifetime: Lifetime,
         text: &str,
         admission: &Admission,
     ) -> Result<(PutMessageResult, Ticket)> {
         let now = self.now();
         let row = MessageRow {
-            visible_at: now.plus_seconds(life.hidden_seconds),
-            expires_at: life.expires_at(now),
+            visible_at: now.plus_seconds(lifetime.hidden_seconds),
+            expires_at: lifetime.expires_at(now),
             receipt: self.new_receipt(),
         };
         let id = live.next_message_id(now, self.ids.next_id());
@@ -252,7 +255,7 @@ impl QueueService {
         };
         let expiry = expiry_position(id, row.expires_at);
         let mut batch = Batch::new();
-        self.put_standing(&mut batch, live, position, row, delivery);
+        self.put_message_rows(&mut batch, live, position, row, delivery);
         let mut put = |key: &[u8], value: &[u8]| batch.put(&self.messages, key, value);
         put(&keys::text(live.id, id), &codec::encode_text(text));
         if row.expires_at < Ticks::NEVER {
@@ -261,8 +264,7 @@ impl QueueService {
         put(&keys::counter(live.id, cell.cell), &counter.encode());
         let ticket = self.write(live, batch, admission)?;
         *cell.messages += 1;
-        live.head.added(position);
-        live.next_expiry.added(expiry);
+        live.message_added(position, expiry);
         let result = PutMessageResult {
             message_id: id.to_string(),
             inserted_at: now.to_system(),
@@ -273,14 +275,14 @@ impl QueueService {
         Ok((result, ticket))
     }
 
-    /// Moves messages to `visible_at`, each with a new receipt and one delivery more.
-    fn take(
+    /// Moves messages to `visible_at`, gives each a new receipt and counts the delivery.
+    fn dequeue(
         &self,
         live: &Live,
         messages: &[Deliverable],
         visible_at: Ticks,
         admission: &Admission,
-    ) -> Result<Taken> {
+    ) -> Result<DequeuedRows> {
         let mut batch = Batch::new();
         let mut positions = Vec::with_capacity(messages.len());
         for message in messages {
@@ -295,7 +297,7 @@ impl QueueService {
                 dequeue_count: message.row.dequeue_count.saturating_add(1),
                 ..message.row
             };
-            let to = self.put_moved(&mut batch, live, message.position, row, delivery);
+            let to = self.move_message(&mut batch, live, message.position, row, delivery);
             positions.push((to, row.receipt));
         }
         let ticket = if batch.is_empty() {
@@ -303,11 +305,16 @@ impl QueueService {
         } else {
             self.write(live, batch, admission)?
         };
-        Ok(Taken { positions, ticket })
+        Ok(DequeuedRows { positions, ticket })
     }
 
-    fn dequeued(&self, live: &Live, found: Found, taken: &Taken) -> Result<Vec<DequeuedMessage>> {
-        let pairs = found.messages.into_iter().zip(&taken.positions);
+    fn dequeued_messages(
+        &self,
+        live: &Live,
+        found: DeliveryScan,
+        rows: &DequeuedRows,
+    ) -> Result<Vec<DequeuedMessage>> {
+        let pairs = found.messages.into_iter().zip(&rows.positions);
         let dequeued = |(message, (to, receipt)): (Deliverable, &(Position, Receipt))| {
             Ok(DequeuedMessage {
                 message_id: to.id.to_string(),
@@ -322,8 +329,8 @@ impl QueueService {
         pairs.map(dequeued).collect()
     }
 
-    /// The message of that id, if `receipt` is its current one. Source: Delete Message, "Remarks".
-    fn held_message(
+    /// The unexpired message with this id, if `receipt` is its current one. Source: Delete Message, "Remarks".
+    fn message_with_receipt(
         &self,
         live: &Live,
         message_id: &str,
@@ -346,8 +353,8 @@ impl QueueService {
     }
 }
 
-/// Where messages went, with their new receipts, and the write that moved them.
-struct Taken {
+/// The new places and receipts of dequeued messages, and the ticket of the write.
+struct DequeuedRows {
     positions: Vec<(Position, Receipt)>,
     ticket: Ticket,
 }

@@ -2,7 +2,7 @@
 
 use crate::codec::{self, CounterRow, QueueRow};
 use crate::keys::{self, PRODUCER_CELLS, Position, QueueId, REMOVED_CELL};
-use crate::live::{Alone, Live, State};
+use crate::live::{ExclusiveAccess, Live, State};
 use crate::model::*;
 use crate::visibility::in_range;
 use crate::{Error, QueueService, Result, check};
@@ -10,7 +10,7 @@ use lazurite_engine::{Admission, Batch, Direction, Snapshot, Ticket};
 use std::sync::Arc;
 
 impl QueueService {
-    /// Creates a queue. One that exists with equal metadata is left as it is; with other metadata it is
+    /// Creates a queue. A queue that exists with equal metadata is left unchanged; with different metadata the error is
     /// `QueueAlreadyExists`. Source: Create Queue.
     pub fn create_queue(
         &self,
@@ -20,11 +20,11 @@ impl QueueService {
     ) -> Result<(Creation, Ticket)> {
         check::metadata(&metadata)?;
         let admission = self.db.admit()?;
-        self.with_queue_alone(account, queue, &admission, |key, alone| {
-            if let State::Present(_) = alone.state() {
+        self.with_exclusive_queue(account, queue, &admission, |key, access| {
+            if let State::Present(_) = access.state() {
                 let row = self.existing_row(key)?;
                 return if check::metadata_equal(&row.metadata, &metadata) {
-                    // Its creation may still be on its way to the disk.
+                    // The creation may not be durable yet.
                     Ok((Creation::AlreadyThere, self.db.ticket()))
                 } else {
                     Err(Error::QueueAlreadyExists)
@@ -35,23 +35,23 @@ impl QueueService {
                 metadata,
                 policies: Vec::new(),
             };
-            let ticket = self.put_row(key, &row, Batch::new(), alone, &admission)?;
-            alone.publish(State::Present(Arc::new(Live::new(row.id, &[]))));
+            let ticket = self.put_row(key, &row, Batch::new(), access, &admission)?;
+            access.publish(State::Present(Arc::new(Live::new(row.id, &[]))));
             Ok((Creation::Created, ticket))
         })
     }
 
-    /// Deletes a queue with its messages, metadata and policies: one write, whatever it holds. The name is free at once.
+    /// Deletes a queue with its messages, metadata and policies in one write, whatever its size. The name is free at once.
     /// Source: Delete Queue.
     pub fn delete_queue(&self, account: &str, queue: &str) -> Result<Ticket> {
         let admission = self.db.admit_deletion()?;
-        self.with_queue_alone(account, queue, &admission, |key, alone| {
-            let row = self.existing_row_of(key, &alone.state())?;
+        self.with_exclusive_queue(account, queue, &admission, |key, access| {
+            let row = self.existing_row_of(key, &access.state())?;
             let mut batch = Batch::new();
             batch.delete(&self.queues, key);
             batch.delete_range(&self.messages, keys::everything(row.id));
-            let ticket = self.write_alone(batch, alone, &admission)?;
-            alone.publish(State::Missing);
+            let ticket = self.write_exclusive(batch, access, &admission)?;
+            access.publish(State::Missing);
             Ok(ticket)
         })
     }
@@ -87,11 +87,11 @@ impl QueueService {
         Ok(page)
     }
 
-    /// Metadata, and the number of messages that exist, visible or not. Takes no lock. Source: Get Queue Metadata.
+    /// The metadata and the number of messages, visible or not. Takes no lock. Source: Get Queue Metadata.
     pub fn get_queue_metadata(&self, account: &str, queue: &str) -> Result<QueueProperties> {
         check::queue_name(queue)?;
         let key = keys::queue(account, queue);
-        // Before the snapshot is taken: rows before this place are not in it.
+        // Read before the snapshot is taken, which then holds no rows before this place.
         let first_expiry = match self.slots.get(&key).state() {
             State::Present(live) => Some((live.id, live.next_expiry.start())),
             State::Missing | State::Unknown => None,
@@ -109,7 +109,7 @@ impl QueueService {
         })
     }
 
-    /// Replaces the metadata; the empty set clears it. Source: Set Queue Metadata.
+    /// Replaces the metadata; an empty set clears it. Source: Set Queue Metadata.
     pub fn set_queue_metadata(
         &self,
         account: &str,
@@ -120,14 +120,14 @@ impl QueueService {
         self.change_row(account, queue, |row| row.metadata = metadata)
     }
 
-    /// The stored policies, in the order set. Source: Get Queue ACL.
+    /// The stored access policies, in the order they were set. Source: Get Queue ACL.
     pub fn get_queue_acl(&self, account: &str, queue: &str) -> Result<Vec<StoredPolicy>> {
         check::queue_name(queue)?;
         let row = self.queue_row(&keys::queue(account, queue))?;
         Ok(row.ok_or(Error::QueueNotFound)?.policies)
     }
 
-    /// Replaces the stored policies; they hold from the return on. Source: Set Queue ACL.
+    /// Replaces the stored access policies, which take effect before the return. Source: Set Queue ACL.
     pub fn set_queue_acl(
         &self,
         account: &str,
@@ -138,16 +138,16 @@ impl QueueService {
         self.change_row(account, queue, |row| row.policies = policies)
     }
 
-    /// Removes every message, visible or not: one write, whatever there is. Source: Clear Messages.
+    /// Deletes all messages, visible or not, in one write, whatever their number. Source: Clear Messages.
     pub fn clear_messages(&self, account: &str, queue: &str) -> Result<Ticket> {
         let admission = self.db.admit_deletion()?;
-        self.with_queue_alone(account, queue, &admission, |key, alone| {
-            let mut row = self.existing_row_of(key, &alone.state())?;
+        self.with_exclusive_queue(account, queue, &admission, |key, access| {
+            let mut row = self.existing_row_of(key, &access.state())?;
             let mut batch = Batch::new();
             batch.delete_range(&self.messages, keys::everything(row.id));
             row.id = self.new_queue_id();
-            let ticket = self.put_row(key, &row, batch, alone, &admission)?;
-            alone.publish(State::Present(Arc::new(Live::new(row.id, &[]))));
+            let ticket = self.put_row(key, &row, batch, access, &admission)?;
+            access.publish(State::Present(Arc::new(Live::new(row.id, &[]))));
             Ok(ticket)
         })
     }
@@ -159,10 +159,10 @@ impl QueueService {
         change: impl FnOnce(&mut QueueRow),
     ) -> Result<Ticket> {
         let admission = self.db.admit()?;
-        self.with_queue_alone(account, queue, &admission, |key, alone| {
-            let mut row = self.existing_row_of(key, &alone.state())?;
+        self.with_exclusive_queue(account, queue, &admission, |key, access| {
+            let mut row = self.existing_row_of(key, &access.state())?;
             change(&mut row);
-            self.put_row(key, &row, Batch::new(), alone, &admission)
+            self.put_row(key, &row, Batch::new(), access, &admission)
         })
     }
 
@@ -182,28 +182,28 @@ impl QueueService {
         key: &[u8],
         row: &QueueRow,
         mut batch: Batch,
-        alone: &Alone<'_>,
+        access: &ExclusiveAccess<'_>,
         admission: &Admission,
     ) -> Result<Ticket> {
         batch.put(&self.queues, key, &row.encode());
-        self.write_alone(batch, alone, admission)
+        self.write_exclusive(batch, access, admission)
     }
 
-    /// Writes while the queue is held alone; after a failure its state is read again.
-    fn write_alone(
+    /// Writes with exclusive access to the queue. After a failure its state is read again.
+    fn write_exclusive(
         &self,
         batch: Batch,
-        alone: &Alone<'_>,
+        access: &ExclusiveAccess<'_>,
         admission: &Admission,
     ) -> Result<Ticket> {
         let written = self.db.write_admitted(batch, admission);
         if written.is_err() {
-            alone.publish(State::Unknown);
+            access.publish(State::Unknown);
         }
         Ok(written?)
     }
 
-    /// Messages that have rows, expired ones included.
+    /// The number of messages that have rows, including expired ones.
     fn count_stored(&self, snapshot: &Snapshot, id: QueueId) -> Result<u64> {
         let count = |cell| -> Result<u64> {
             let row = snapshot.get(&self.messages, &keys::counter(id, cell))?;
@@ -214,7 +214,7 @@ impl QueueService {
         Ok(added.saturating_sub(count(REMOVED_CELL)?))
     }
 
-    /// Messages that have expired and still have rows, none of them before `start` in the order of expiry.
+    /// The number of expired messages that still have rows, all of which lie at or after `start` in the order of expiry.
     fn count_expired(&self, snapshot: &Snapshot, id: QueueId, start: Position) -> Result<u64> {
         let range = keys::expiries(id, start, Position::after(self.now()));
         if range.is_empty() {
@@ -225,12 +225,12 @@ impl QueueService {
         while scan.advance()? {
             rows += 1;
         }
-        self.examined(rows);
+        self.count_examined(rows);
         Ok(rows)
     }
 }
 
-/// The name that a marker of this service's making holds; nothing for the empty marker.
+/// The queue name in a marker that this service returned; empty for the empty marker.
 fn name_in_marker<'a>(account: &str, marker: &'a str) -> Result<&'a str> {
     if marker.is_empty() {
         return Ok("");

@@ -9,7 +9,7 @@ use std::time::Duration;
 const PRODUCERS: u64 = 4;
 const CONSUMERS: u64 = 4;
 
-/// Lets a little time pass: requests come at different times.
+/// Advances the clock a little, so that requests have different times.
 fn tick(store: &Store) {
     store.clock.advance(Duration::from_micros(1));
 }
@@ -38,7 +38,7 @@ fn get(store: &Store, seconds: i64) -> Vec<DequeuedMessage> {
 }
 
 #[test]
-fn every_message_is_delivered_exactly_once_while_nobody_lets_go() {
+fn every_message_is_delivered_once_while_it_stays_hidden() {
     let store = Store::with_queue();
     let each = scale("LAZURITE_QUEUE_MESSAGES", 2_000);
     let producing = AtomicU64::new(PRODUCERS);
@@ -65,7 +65,7 @@ fn every_message_is_delivered_exactly_once_while_nobody_lets_go() {
     assert_eq!(properties.approximate_message_count, 0);
 }
 
-/// Takes and deletes until the queue is empty after the last producer has finished; answers the texts.
+/// Takes and deletes messages until the queue is empty and the last producer has finished. Returns the texts.
 fn consume_all(store: &Store, producing: &AtomicU64) -> Vec<String> {
     let mut texts = Vec::new();
     loop {
@@ -85,7 +85,7 @@ fn consume_all(store: &Store, producing: &AtomicU64) -> Vec<String> {
 }
 
 #[test]
-fn of_all_holders_of_a_message_only_the_last_can_delete_it() {
+fn only_the_last_consumer_of_a_message_can_delete_it() {
     let store = Store::with_queue();
     let messages = 300;
     for number in 0..messages {
@@ -94,7 +94,7 @@ fn of_all_holders_of_a_message_only_the_last_can_delete_it() {
     let done = AtomicBool::new(false);
     let deletes: Vec<(String, u32)> = std::thread::scope(|scope| {
         let (store, done) = (&store, &done);
-        // Windows of one second and a clock that jumps past them: holders overtake each other all the time.
+        // Timeouts of one second, and a clock that jumps past them, so that consumers overtake each other often.
         let consume = move || {
             let mut deleted = Vec::new();
             while !done.load(Ordering::Relaxed) {
@@ -130,7 +130,7 @@ fn of_all_holders_of_a_message_only_the_last_can_delete_it() {
 }
 
 #[test]
-fn queues_made_cleared_and_deleted_under_load_leave_no_message_behind() {
+fn queues_created_cleared_and_deleted_under_load_leave_no_message() {
     let store = Store::with_queue();
     let rounds = 200;
     let done = AtomicBool::new(false);
@@ -175,7 +175,7 @@ fn queues_made_cleared_and_deleted_under_load_leave_no_message_behind() {
 }
 
 #[test]
-fn peeks_and_counts_beside_writers_miss_no_message_that_stays() {
+fn concurrent_peeks_and_counts_miss_no_permanent_message() {
     let store = Store::with_queue();
     let rounds = scale("LAZURITE_QUEUE_MESSAGES", 2_000);
     store.put_with("hidden", Some(604_800), Some(10)).unwrap();
@@ -187,13 +187,13 @@ fn peeks_and_counts_beside_writers_miss_no_message_that_stays() {
             scope.spawn(move || {
                 for number in 0..rounds {
                     tick(store);
-                    // Behind the one that stays, hidden or not, and gone by deletion or by expiry.
+                    // After the permanent message; hidden or visible, and then deleted or expired.
                     let ttl = if number % 3 == 0 { 1 } else { 600 };
                     let put = store
                         .put_with("comes and goes", Some(ttl), Some(0))
                         .unwrap();
                     let (id, receipt) = (&put.message_id, &put.pop_receipt);
-                    // Refused if it expires before, or has expired.
+                    // Refused if the message expires earlier, or has expired.
                     if let Ok(moved) = store.update(id, receipt, i64::from(number % 2 == 0), None) {
                         let _ = store.delete(id, &moved.pop_receipt);
                     }

@@ -1,4 +1,4 @@
-//! Work per operation does not grow with what a queue holds or has held. Counted in rows, not in time.
+//! The work per operation, counted in rows, does not grow with the number of messages that a queue holds or has held.
 
 use crate::store::{ACCOUNT, QUEUE, Store, scale};
 use lazurite_queue::GetMessages;
@@ -50,7 +50,7 @@ fn polling_a_queue_where_nothing_is_due_reads_nothing() {
 }
 
 #[test]
-fn get_does_not_look_at_what_is_hidden() {
+fn get_does_not_read_hidden_messages() {
     let store = Store::with_queue();
     for number in 0..100 {
         store.put(&number.to_string());
@@ -65,7 +65,7 @@ fn get_does_not_look_at_what_is_hidden() {
 }
 
 #[test]
-fn expired_messages_are_stepped_over_once_and_counted_until_they_are_swept() {
+fn expired_messages_are_skipped_once_and_subtracted_until_they_are_swept() {
     let expired = 2_000;
     let store = Store::with_queue();
     for _ in 0..expired {
@@ -86,7 +86,7 @@ fn expired_messages_are_stepped_over_once_and_counted_until_they_are_swept() {
 }
 
 #[test]
-fn clearing_costs_the_same_whatever_the_queue_holds() {
+fn clear_costs_the_same_whatever_the_size_of_the_queue() {
     let store = Store::with_queue();
     for _ in 0..1_000 {
         store.put("x");
@@ -105,7 +105,7 @@ fn clearing_costs_the_same_whatever_the_queue_holds() {
 }
 
 #[test]
-fn expired_messages_are_passed_in_steps_that_leave_others_their_turn() {
+fn expired_messages_are_skipped_in_bounded_steps() {
     let (step, expired) = (4_000, 14_000);
     let store = Store::with_queue();
     for _ in 0..expired {
@@ -124,7 +124,7 @@ fn expired_messages_are_passed_in_steps_that_leave_others_their_turn() {
     };
     assert_eq!(rows(&store, |store| assert_eq!(peek(store), None)), step);
     assert_eq!(rows(&store, |store| assert_eq!(get(store), None)), step);
-    // What comes meanwhile is found, though the scan has gone on.
+    // A message that is put between two steps is found.
     let put = store.put("meanwhile");
     assert_eq!(rows(&store, |store| assert_eq!(get(store), None)), step);
     assert_eq!(rows(&store, |store| assert_eq!(get(store), Some(1))), 2_001);
@@ -133,7 +133,7 @@ fn expired_messages_are_passed_in_steps_that_leave_others_their_turn() {
 }
 
 #[test]
-fn swept_messages_leave_nothing_in_front_of_the_head() {
+fn sweep_leaves_no_tombstones_before_the_head() {
     let expired = 12_000;
     let store = Store::with_queue();
     for _ in 0..expired {

@@ -1,4 +1,4 @@
-//! What answers while the disk is held up, and what waits for it.
+//! Operations on a disk that does not respond: which of them wait for it, and which do not.
 
 use crate::store::{ACCOUNT, QUEUE, Store};
 use lazurite_engine::Durability;
@@ -9,15 +9,17 @@ use std::sync::{Arc, mpsc};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-/// What `answer` gives, which must not wait for the disk.
+/// The result of `answer`, which must not wait for the disk.
 fn at_once<T: Send + 'static>(answer: impl FnOnce() -> T + Send + 'static) -> T {
     let (answered, answers) = mpsc::channel();
     std::thread::spawn(move || answered.send(answer()));
     let limit = Duration::from_secs(20);
-    answers.recv_timeout(limit).expect("a read has to wait")
+    answers
+        .recv_timeout(limit)
+        .expect("a read waits for the disk")
 }
 
-/// Lets the disk go on at the end of a test that fails, too.
+/// Drop guard: releases the disk, taken_ticket when the test fails.
 struct Release(FaultFs);
 
 impl Drop for Release {
@@ -32,7 +34,7 @@ fn is_complete(ticket: lazurite_engine::Ticket) -> bool {
 }
 
 #[test]
-fn reads_answer_while_writers_and_a_deletion_of_their_queue_wait_for_the_disk() {
+fn reads_do_not_wait_for_writers_or_a_deletion_that_wait_for_the_disk() {
     for held in [Operation::Sync, Operation::Write] {
         let store = Arc::new(Store::crashable(Durability::Process));
         let disk = store.faults.clone().unwrap();
@@ -58,7 +60,7 @@ fn reads_answer_while_writers_and_a_deletion_of_their_queue_wait_for_the_disk() 
             writers.push(waiting(|service| {
                 for _ in 0..200 {
                     for queue in [QUEUE, "another"] {
-                        // The queue may be gone by then.
+                        // The queue may be deleted by then.
                         let _ = service.put_message(ACCOUNT, queue, PutMessage::default());
                         std::thread::sleep(Duration::from_millis(1));
                     }
@@ -79,7 +81,7 @@ fn reads_answer_while_writers_and_a_deletion_of_their_queue_wait_for_the_disk() 
         while disk.held() == 0 || (held == Operation::Sync && !store.makes_writers_wait()) {
             std::thread::yield_now();
         }
-        // So late that all writers wait.
+        // By now all writers wait.
         std::thread::sleep(Duration::from_millis(300));
         writers.push(waiting(|service| {
             drop(service.delete_queue(ACCOUNT, QUEUE).unwrap());
@@ -108,7 +110,7 @@ fn reads_answer_while_writers_and_a_deletion_of_their_queue_wait_for_the_disk() 
 }
 
 #[test]
-fn an_answer_that_writes_nothing_waits_until_what_it_rests_on_is_on_disk() {
+fn ticket_of_an_operation_without_a_write_waits_for_earlier_writes() {
     let store = Store::crashable(Durability::Disk);
     let disk = store.faults.as_ref().unwrap();
     let _release = Release(disk.clone());
@@ -129,13 +131,13 @@ fn an_answer_that_writes_nothing_waits_until_what_it_rests_on_is_on_disk() {
     assert!(is_complete(get().1), "everything is on disk");
     disk.hold(Some(Operation::Sync));
     let (made, ticket) = create();
-    let (found, rests_on_it) = create();
-    let (taken, also) = get();
+    let (found, found_ticket) = create();
+    let (taken, taken_ticket) = get();
     assert_eq!(
         (made, found, taken.len()),
         (Creation::Created, Creation::AlreadyThere, 0)
     );
-    assert!(!is_complete(rests_on_it) && !is_complete(also) && !is_complete(ticket));
+    assert!(!is_complete(found_ticket) && !is_complete(taken_ticket) && !is_complete(ticket));
     disk.hold(None);
     create().1.wait().unwrap();
     assert!(is_complete(get().1));

@@ -12,7 +12,7 @@ pub(crate) struct Message {
     pub(crate) expires_at: SystemTime,
     pub(crate) visible_at: SystemTime,
     pub(crate) dequeue_count: u32,
-    /// All it ever had; the last one is current.
+    /// All receipts so far; the last one is current.
     pub(crate) receipts: Vec<String>,
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct Queue {
     pub(crate) messages: Vec<Message>,
 }
 
-/// How an Update or Delete with a receipt ends.
+/// The outcome of an Update or Delete with a receipt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hold {
     Held,
@@ -37,7 +37,7 @@ impl Queue {
         self.messages.retain(|message| message.expires_at > now);
     }
 
-    /// Indexes of the visible messages in the order of delivery.
+    /// The indexes of the visible messages, in the order of delivery.
     pub(crate) fn visible(&self, now: SystemTime, count: usize) -> Vec<usize> {
         let mut indexes: Vec<usize> = (0..self.messages.len())
             .filter(|index| self.messages[*index].visible_at <= now)
@@ -82,12 +82,12 @@ impl Queue {
     }
 }
 
-/// The expiry of what never expires.
+/// The expiry of messages that never expire.
 pub(crate) fn never() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(253_402_300_799)
 }
 
-/// Compares an answer of Get Messages with what the model says, and lets the model follow it.
+/// Compares the result of Get Messages with the model, and applies it to the model.
 pub(crate) fn check_get(
     queue: &mut Queue,
     got: &[DequeuedMessage],
@@ -115,7 +115,7 @@ pub(crate) fn check_get(
     }
 }
 
-/// Compares an answer of Peek Messages with what the model says.
+/// Compares the result of Peek Messages with the model.
 pub(crate) fn check_peek(queue: &Queue, got: &[PeekedMessage], count: usize, now: SystemTime) {
     let expected: Vec<PeekedMessage> = queue
         .visible(now, count)

@@ -2,7 +2,9 @@
 
 use crate::store::{ACCOUNT, QUEUE, Store, acknowledged};
 use lazurite_engine::fs::{Failure, Fault, Keep, Operation};
-use lazurite_engine::{CountingIds, Durability, IdSource, ManualWallClock, WallClock};
+use lazurite_engine::{
+    ClockSteps, CountingIds, Durability, IdSource, ManualWallClock, SystemWallClock, WallClock,
+};
 use lazurite_queue::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 #[test]
-fn message_survives_whatever_characters_it_has() {
+fn text_of_any_characters_round_trips() {
     let store = Store::with_queue();
     let texts = ["", " \t\r\n ", "<&>", "👋🏽 ünïcödé", "\u{0}"];
     for text in texts {
@@ -21,7 +23,7 @@ fn message_survives_whatever_characters_it_has() {
 }
 
 #[test]
-fn text_of_64_kib_passes_and_one_byte_more_does_not() {
+fn text_of_64_kib_is_accepted_and_one_byte_more_is_refused() {
     let store = Store::with_queue();
     let most = "x".repeat(65_536);
     let put = store.put(&most);
@@ -41,7 +43,7 @@ fn text_of_64_kib_passes_and_one_byte_more_does_not() {
 }
 
 #[test]
-fn receipt_of_put_is_good_until_somebody_takes_the_message() {
+fn receipt_of_put_is_valid_until_a_consumer_takes_the_message() {
     let store = Store::with_queue();
     let hidden = store.put_with("a", None, Some(60)).unwrap();
     assert!(
@@ -58,13 +60,13 @@ fn receipt_of_put_is_good_until_somebody_takes_the_message() {
         store
             .delete(&got[0].message_id, &got[0].pop_receipt)
             .is_ok(),
-        "nobody else took it"
+        "no other consumer took it"
     );
     assert_eq!(store.count(), 0);
 }
 
 #[test]
-fn late_delete_of_a_former_holder_leaves_the_message_to_the_new_one() {
+fn late_delete_with_an_old_receipt_leaves_the_message_to_its_new_consumer() {
     let store = Store::with_queue();
     store.put("a");
     let first = store.get(1, 10).remove(0);
@@ -83,7 +85,7 @@ fn late_delete_of_a_former_holder_leaves_the_message_to_the_new_one() {
 }
 
 #[test]
-fn malformed_receipt_is_told_apart_from_a_wrong_one() {
+fn malformed_receipts_and_wrong_receipts_get_different_errors() {
     let store = Store::with_queue();
     let put = store.put("a");
     for receipt in [
@@ -111,7 +113,7 @@ fn malformed_receipt_is_told_apart_from_a_wrong_one() {
 }
 
 #[test]
-fn update_without_text_keeps_it_and_with_empty_text_empties_it() {
+fn update_without_text_keeps_the_text_and_with_empty_text_clears_it() {
     let store = Store::with_queue();
     let put = store.put("a");
     let update = store
@@ -127,7 +129,7 @@ fn update_without_text_keeps_it_and_with_empty_text_empties_it() {
 }
 
 #[test]
-fn message_given_back_is_seen_at_once_and_its_receipt_still_works() {
+fn message_released_by_update_is_visible_at_once_and_its_receipt_stays_valid() {
     let store = Store::with_queue();
     store.put("a");
     let got = store.get(1, 600).remove(0);
@@ -140,7 +142,7 @@ fn message_given_back_is_seen_at_once_and_its_receipt_still_works() {
 }
 
 #[test]
-fn expired_message_leaves_count_peek_get_and_its_holder_at_the_same_instant() {
+fn expired_message_disappears_from_every_operation_at_the_same_instant() {
     for swept in [false, true] {
         let store = Store::with_queue();
         store.put_with("a", Some(10), None).unwrap();
@@ -176,7 +178,7 @@ fn get_may_hide_a_message_beyond_its_expiry() {
 }
 
 #[test]
-fn messages_put_at_one_instant_come_out_in_order_also_across_a_restart() {
+fn messages_put_at_one_instant_keep_their_order_across_a_restart() {
     let mut store = Store::with_queue();
     for text in ["0", "1", "2"] {
         store.put(text);
@@ -218,7 +220,7 @@ fn invisibility_receipts_and_counts_survive_a_restart() {
 }
 
 #[test]
-fn queue_made_again_is_empty_and_knows_no_old_message() {
+fn recreated_queue_is_empty_and_refuses_old_messages() {
     let store = Store::with_queue();
     let put = store.put("a");
     drop(store.service.delete_queue(ACCOUNT, QUEUE).unwrap());
@@ -274,7 +276,7 @@ fn clear_removes_hidden_messages_and_keeps_metadata_and_policies() {
 }
 
 #[test]
-fn accounts_do_not_see_each_other() {
+fn accounts_are_isolated() {
     let store = Store::with_queue();
     store.put("a");
     assert!(matches!(
@@ -289,7 +291,7 @@ fn accounts_do_not_see_each_other() {
 }
 
 #[test]
-fn marker_of_another_account_is_refused_and_one_past_the_end_lists_nothing() {
+fn marker_of_another_account_is_refused_and_marker_past_the_end_lists_nothing() {
     let store = Store::with_queue();
     let list = |marker: &str| {
         let request = ListQueues {
@@ -321,7 +323,7 @@ fn marker_of_another_account_is_refused_and_one_past_the_end_lists_nothing() {
 }
 
 #[test]
-fn names_are_checked_by_every_operation() {
+fn every_operation_checks_the_queue_name() {
     let store = Store::new();
     let long = "q".repeat(70_000);
     assert!(matches!(
@@ -367,7 +369,7 @@ fn service_properties_are_kept_by_account_across_a_restart() {
 }
 
 #[test]
-fn restart_with_the_clock_set_back_hides_nothing_for_good() {
+fn restart_with_an_earlier_clock_hides_no_message_for_good() {
     let mut store = Store::with_queue();
     let noon = store.now();
     store.put("a");
@@ -388,7 +390,7 @@ fn restart_with_the_clock_set_back_hides_nothing_for_good() {
 }
 
 #[test]
-fn restart_with_the_clock_set_back_over_an_expiry_gives_one_answer_everywhere() {
+fn restart_with_a_clock_before_an_expiry_keeps_all_operations_consistent() {
     let mut store = Store::with_queue();
     let noon = store.now();
     let hour = Duration::from_secs(3600);
@@ -407,15 +409,15 @@ fn restart_with_the_clock_set_back_over_an_expiry_gives_one_answer_everywhere() 
     assert_eq!(count_and_peek(&store), (1, 1), "b expired");
 }
 
-/// Ids that come only while a test lets them.
+/// Ids that are produced only while the test does not hold the gate.
 #[derive(Debug, Default)]
-struct HeldIds {
+struct GatedIds {
     ids: CountingIds,
     gate: Mutex<()>,
     asked: AtomicU64,
 }
 
-impl IdSource for HeldIds {
+impl IdSource for GatedIds {
     fn next_id(&self) -> u128 {
         self.asked.fetch_add(1, Ordering::SeqCst);
         let _open = self.gate.lock().unwrap();
@@ -423,49 +425,52 @@ impl IdSource for HeldIds {
     }
 }
 
-/// A clock, and ids, each of which panics once when a test says so.
+/// Wraps a clock or a source of ids, and panics at its next use when armed.
 #[derive(Debug)]
-struct Trap<T> {
+struct PanicOnDemand<T> {
     inner: T,
-    is_set: AtomicBool,
+    is_armed: AtomicBool,
 }
 
-impl<T> Trap<T> {
-    fn around(inner: T) -> Arc<Trap<T>> {
-        let is_set = AtomicBool::new(false);
-        Arc::new(Trap { inner, is_set })
+impl<T> PanicOnDemand<T> {
+    fn new(inner: T) -> Arc<PanicOnDemand<T>> {
+        let is_armed = AtomicBool::new(false);
+        Arc::new(PanicOnDemand { inner, is_armed })
     }
 
     fn inner(&self) -> &T {
-        assert!(!self.is_set.swap(false, Ordering::SeqCst), "the trap");
+        assert!(!self.is_armed.swap(false, Ordering::SeqCst), "armed");
         &self.inner
     }
 
-    /// Runs an operation that is to run into the trap.
-    fn spring<R>(&self, operation: impl FnOnce() -> R) {
-        self.is_set.store(true, Ordering::SeqCst);
+    /// Runs an operation that must panic because it uses the wrapped value.
+    fn panics_in<R>(&self, operation: impl FnOnce() -> R) {
+        self.is_armed.store(true, Ordering::SeqCst);
         let outcome = catch_unwind(AssertUnwindSafe(operation));
-        assert!(outcome.is_err(), "the operation asks for what panics");
+        assert!(
+            outcome.is_err(),
+            "the operation does not use the wrapped value"
+        );
     }
 }
 
-impl IdSource for Trap<CountingIds> {
+impl IdSource for PanicOnDemand<CountingIds> {
     fn next_id(&self) -> u128 {
         self.inner().next_id()
     }
 }
 
-impl WallClock for Trap<Arc<ManualWallClock>> {
+impl WallClock for PanicOnDemand<Arc<ManualWallClock>> {
     fn now(&self) -> SystemTime {
         self.inner().now()
     }
 }
 
 #[test]
-fn operations_that_panic_under_a_lock_are_followed_by_right_answers() {
-    let ids = Trap::around(CountingIds::default());
+fn panics_under_a_lock_do_not_corrupt_later_results() {
+    let ids = PanicOnDemand::new(CountingIds::default());
     let mut store = Store::with_ids(ids.clone());
-    let clock = Trap::around(store.clock.clone());
+    let clock = PanicOnDemand::new(store.clock.clone());
     store.open_with_clock(clock.clone());
     store.create(QUEUE).unwrap();
     for text in ["a", "b", "c"] {
@@ -474,18 +479,18 @@ fn operations_that_panic_under_a_lock_are_followed_by_right_answers() {
     let held = store.get(1, 600).remove(0);
     let (id, receipt) = (&held.message_id, &held.pop_receipt);
     for _ in 0..10 {
-        ids.spring(|| store.put("lost"));
-        clock.spring(|| store.put("lost"));
-        ids.spring(|| store.get(1, 600));
-        clock.spring(|| store.get(1, 600));
-        clock.spring(|| store.peek(1));
-        ids.spring(|| store.update(id, receipt, 600, None));
-        clock.spring(|| store.update(id, receipt, 600, None));
-        clock.spring(|| store.delete(id, receipt));
-        clock.spring(|| store.count());
-        clock.spring(|| store.sweep());
-        ids.spring(|| store.service.clear_messages(ACCOUNT, QUEUE));
-        ids.spring(|| store.create("another"));
+        ids.panics_in(|| store.put("lost"));
+        clock.panics_in(|| store.put("lost"));
+        ids.panics_in(|| store.get(1, 600));
+        clock.panics_in(|| store.get(1, 600));
+        clock.panics_in(|| store.peek(1));
+        ids.panics_in(|| store.update(id, receipt, 600, None));
+        clock.panics_in(|| store.update(id, receipt, 600, None));
+        clock.panics_in(|| store.delete(id, receipt));
+        clock.panics_in(|| store.count());
+        clock.panics_in(|| store.sweep());
+        ids.panics_in(|| store.service.clear_messages(ACCOUNT, QUEUE));
+        ids.panics_in(|| store.create("another"));
     }
     assert_eq!(store.count(), 3);
     let texts: Vec<_> = store.get(32, 600).into_iter().map(|m| m.text).collect();
@@ -496,14 +501,14 @@ fn operations_that_panic_under_a_lock_are_followed_by_right_answers() {
 }
 
 #[test]
-fn waiting_for_another_operation_takes_nothing_from_a_timeout() {
-    let ids = Arc::new(HeldIds::default());
+fn timeout_starts_after_the_wait_for_another_operation() {
+    let ids = Arc::new(GatedIds::default());
     let store = Store::with_ids(ids.clone());
     store.create(QUEUE).unwrap();
     let put = store.put("held");
     store.put("taken");
     std::thread::scope(|scope| {
-        // Delays a consumer that has the queue.
+        // Delays a consumer that holds the lock of the queue.
         let closed = ids.gate.lock().unwrap();
         let asked = ids.asked.load(Ordering::SeqCst);
         let taking = scope.spawn(|| store.get(1, 600));
@@ -522,7 +527,7 @@ fn waiting_for_another_operation_takes_nothing_from_a_timeout() {
 }
 
 #[test]
-fn stretch_of_consumed_messages_is_covered_without_touching_what_is_left() {
+fn range_delete_over_consumed_messages_spares_the_remaining_ones() {
     let mut store = Store::with_queue();
     for number in 0..10_040 {
         store
@@ -548,14 +553,14 @@ fn stretch_of_consumed_messages_is_covered_without_touching_what_is_left() {
         .map(|m| m.message_id)
         .collect();
     let before: Vec<_> = kept.into_iter().map(|m| m.message_id).collect();
-    assert_eq!(again, before, "those whose holders let go");
+    assert_eq!(again, before, "the messages whose visibility timeout ended");
     store.pass(600);
     assert_eq!(store.sweep(), 40);
     assert_eq!(store.count(), 0);
 }
 
 #[test]
-fn covering_consumed_rows_leaves_expired_messages_whole() {
+fn range_delete_over_consumed_rows_keeps_expired_messages_whole() {
     let mut store = Store::with_queue();
     let start = store.now();
     for _ in 0..12_000 {
@@ -567,7 +572,7 @@ fn covering_consumed_rows_leaves_expired_messages_whole() {
     while removed < 10_500 {
         removed += acknowledged(store.service.sweep()).unwrap().removed;
     }
-    assert!(removed < 12_000, "some are left to the next call");
+    assert!(removed < 12_000, "some are left for the next call");
     store.reopen_at(start);
     let mut delivered = 0;
     loop {
@@ -584,6 +589,32 @@ fn covering_consumed_rows_leaves_expired_messages_whole() {
     store.check_rows();
 }
 
+/// Puts a message into `queue` that expires after `ttl_seconds`.
+fn put_expiring(store: &Store, queue: &str, ttl_seconds: i64) {
+    let request = PutMessage {
+        ttl_seconds: Some(ttl_seconds),
+        ..PutMessage::default()
+    };
+    drop(store.service.put_message(ACCOUNT, queue, request).unwrap());
+}
+
+/// Sweeps as the server does, about once a second and at once while more is left, until `messages` were removed. Checks that this
+/// takes at most five seconds, and returns the number of sweeps.
+fn sweep_within_five_seconds(store: &Store, messages: u64) -> usize {
+    let (mut removed, mut seconds, mut sweeps) = (0, 0, 0);
+    while removed < messages {
+        let sweep = acknowledged(store.service.sweep()).unwrap();
+        removed += sweep.removed;
+        sweeps += 1;
+        if !sweep.more {
+            seconds += 1;
+            store.pass(1);
+        }
+        assert!(seconds <= 5, "{removed} of {messages} removed");
+    }
+    sweeps
+}
+
 #[test]
 fn expired_messages_of_many_queues_are_removed_as_fast_as_those_of_one() {
     let mut store = Store::new();
@@ -593,35 +624,108 @@ fn expired_messages_of_many_queues_are_removed_as_fast_as_those_of_one() {
     }
     for restart in [false, true] {
         for number in 0..20_000 {
-            let request = PutMessage {
-                ttl_seconds: Some(1),
-                ..PutMessage::default()
-            };
             // Most of them are in one queue.
-            let queue = &queues[if number % 4 == 0 { number % 640 } else { 77 }];
-            drop(store.service.put_message(ACCOUNT, queue, request).unwrap());
+            let queue = if number % 4 == 0 { number % 640 } else { 77 };
+            put_expiring(&store, &queues[queue], 1);
         }
         store.pass(2);
         if restart {
             store.reopen();
         }
-        let (mut removed, mut seconds, mut sweeps) = (0, 0, 0);
-        while removed < 20_000 {
-            let sweep = acknowledged(store.service.sweep()).unwrap();
-            removed += sweep.removed;
-            sweeps += 1;
-            assert!(sweeps <= 120, "{removed} removed");
-            if !sweep.more {
-                seconds += 1;
-                store.pass(1);
-            }
-            assert!(seconds <= 5, "{removed} removed");
-        }
+        // The server calls at once while more is left, and a call takes some tens of milliseconds at most.
+        let sweeps = sweep_within_five_seconds(&store, 20_000);
+        assert!(sweeps <= 120, "{sweeps} sweeps");
     }
 }
 
 #[test]
-fn counts_and_receipts_hold_after_writes_that_found_the_disk_full() {
+fn expired_messages_of_more_queues_than_fit_in_memory_are_removed_at_once() {
+    let store = Store::new();
+    let queues: Vec<_> = (0..20_000)
+        .map(|number| format!("queue-{number}"))
+        .collect();
+    for queue in &queues {
+        store.create(queue).unwrap();
+        put_expiring(&store, queue, 1);
+    }
+    store.pass(2);
+    sweep_within_five_seconds(&store, 20_000);
+    // The sweeps before the expiry find nothing, and look at each queue only a little ahead.
+    for queue in &queues {
+        put_expiring(&store, queue, 60);
+    }
+    for _ in 0..59 {
+        assert_eq!(store.sweep(), 0);
+        store.pass(1);
+    }
+    store.pass(2);
+    sweep_within_five_seconds(&store, 20_000);
+}
+
+/// A store whose clock follows the system's, which the test steps.
+fn with_stepped_clock() -> (Store, Arc<ClockSteps>) {
+    let steps = Arc::new(ClockSteps::default());
+    let mut store = Store::new();
+    store.open_with_clock(Arc::new(SystemWallClock::with_steps(steps.clone())));
+    store.create(QUEUE).unwrap();
+    // The clock is now in use: what follows is a step, not its initial time.
+    assert!(store.get(1, 1).is_empty());
+    (store, steps)
+}
+
+/// Gets a message within a time in which a timeout of one second ends even on a clock at half speed.
+fn get_soon(store: &Store) -> Option<DequeuedMessage> {
+    for _ in 0..50 {
+        if let Some(message) = store.get(1, 30).pop() {
+            return Some(message);
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    None
+}
+
+#[test]
+fn system_clock_set_back_loses_no_message_and_shows_no_hidden_one() {
+    for seconds in [-40, 40] {
+        let (store, steps) = with_stepped_clock();
+        store.put("renewed");
+        let held = store.get(1, 30).remove(0);
+        steps.step(seconds);
+        store.put_with("hidden", None, Some(20)).unwrap();
+        assert!(
+            store.get(32, 30).is_empty(),
+            "{seconds}: shown while hidden"
+        );
+        let (id, receipt) = (&held.message_id, &held.pop_receipt);
+        let renewed = store.update(id, receipt, 30, None).unwrap();
+        assert!(store.get(32, 30).is_empty(), "{seconds}: delivered twice");
+        store.put_with("short", Some(15), None).unwrap();
+        assert_eq!(store.count(), 3, "{seconds}");
+        assert_eq!(store.peek(32)[0].text, "short", "{seconds}");
+        assert_eq!(store.get(32, 1)[0].text, "short", "{seconds}: lost");
+        assert!(store.get(32, 1).is_empty(), "{seconds}: delivered twice");
+        // A step forward that lasts for ten seconds is followed.
+        steps.step(-seconds.max(0));
+        assert_eq!(get_soon(&store).unwrap().text, "short", "{seconds}");
+        store.delete(id, &renewed.pop_receipt).unwrap();
+        store.put_with("later", None, Some(1)).unwrap();
+        assert_eq!(get_soon(&store).unwrap().text, "later", "{seconds}");
+        assert_eq!(store.count(), 3, "{seconds}");
+    }
+}
+
+#[test]
+fn system_clock_that_is_ahead_for_a_moment_hides_messages_no_longer() {
+    let (store, steps) = with_stepped_clock();
+    store.put("a");
+    steps.step(50);
+    assert_eq!(store.get(1, 1).len(), 1);
+    steps.step(-50);
+    assert_eq!(get_soon(&store).unwrap().text, "a");
+}
+
+#[test]
+fn counts_and_receipts_stay_correct_after_the_disk_was_full() {
     let mut store = Store::crashable(Durability::Disk);
     store.create(QUEUE).unwrap();
     let kept = store.put("a");

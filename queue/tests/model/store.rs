@@ -13,18 +13,18 @@ use tempfile::TempDir;
 
 /// The account of every test.
 pub(crate) const ACCOUNT: &str = "devstoreaccount1";
-/// The queue of tests that need but one.
+/// The queue of tests that need only one.
 pub(crate) const QUEUE: &str = "orders";
 
 /// The expiry of a message that never expires: 9999-12-31T23:59:59Z in units of 100 ns.
 const NEVER_TICKS: u64 = 315_537_897_599 * 10_000_000;
 
-/// The service on a store of its own, and what is needed to open it again.
+/// The service on its own store, and everything needed to open it again.
 pub(crate) struct Store {
     directory: TempDir,
-    /// The disk of a store whose power can be cut; else it is on the real one.
+    /// The disk whose power can be cut; `None` for the real disk.
     disk: Option<MemoryFs>,
-    /// Lies over the disk whose power can be cut.
+    /// Injects faults into the disk whose power can be cut.
     pub(crate) faults: Option<FaultFs>,
     durability: Durability,
     db: Db,
@@ -33,7 +33,7 @@ pub(crate) struct Store {
     pub(crate) service: QueueService,
 }
 
-/// Opens a store with memtables so small that tests of a second flush and compact.
+/// Opens a store with small memtables, so that even short tests flush and compact.
 fn open(directory: &TempDir, faults: Option<&FaultFs>, durability: Durability) -> Db {
     let config = Config {
         durability,
@@ -59,7 +59,7 @@ impl Store {
         Store::with(Some(MemoryFs::crashable()), durability, ids)
     }
 
-    /// On the real disk, with ids that a test watches over.
+    /// On the real disk, with a source of ids that the test controls.
     pub(crate) fn with_ids(ids: Arc<dyn IdSource>) -> Store {
         Store::with(None, Durability::Process, ids)
     }
@@ -89,24 +89,24 @@ impl Store {
         store
     }
 
-    /// Closes the store and opens it again: nothing may differ afterwards.
+    /// Closes the store and opens it again, which must change nothing.
     pub(crate) fn reopen(&mut self) {
         self.db.close().unwrap();
         self.open();
     }
 
-    /// Opens the store again with the clock at another time, earlier or later: it goes back only while nothing runs.
+    /// Opens the store again with the clock at another time. The clock goes back only between two runs.
     pub(crate) fn reopen_at(&mut self, now: SystemTime) {
         self.clock.set(now);
         self.reopen();
     }
 
-    /// Opens the service once more, with a clock that a test watches over.
+    /// Opens the service again, with a clock that the test controls.
     pub(crate) fn open_with_clock(&mut self, clock: Arc<dyn WallClock>) {
         self.service = QueueService::open(&self.db, self.ids.clone(), clock).unwrap();
     }
 
-    /// Cuts the power: goes on with what the disk kept.
+    /// Cuts the power, and opens the store with what the disk kept.
     pub(crate) fn crash(&mut self, seed: u64, keep: Keep) {
         let disk = self.disk.as_ref().expect("the store is crashable");
         let disk = disk.crash(seed, keep);
@@ -206,7 +206,7 @@ impl Store {
         self.db.makes_writers_wait()
     }
 
-    /// Rows of messages and counters that the store holds, of whatever queue.
+    /// The number of rows of messages and counters in the store, of all queues.
     pub(crate) fn rows_in_store(&self) -> usize {
         let options = KeyspaceOptions::default();
         let keyspace = self.db.keyspace("queue_messages", options).unwrap();
@@ -219,8 +219,8 @@ impl Store {
         rows
     }
 
-    /// Checks that every message is whole: one delivery row at the time its message row names, one text row, and an expiry row
-    /// unless it never expires. Rows of deleted queues are gone.
+    /// Checks that every message has all its rows: one delivery row at the time in its message row, one text row, and an expiry row
+    /// unless it never expires. Deleted queues have no rows.
     pub(crate) fn check_rows(&self) {
         let options = KeyspaceOptions::default();
         let keyspace = self.db.keyspace("queue_messages", options).unwrap();
@@ -257,7 +257,7 @@ impl Store {
         assert!(expiring == *expiries, "an expiry row each");
     }
 
-    /// Sweeps until nothing is left to remove; answers how much was.
+    /// Sweeps until no expired message is left. Returns the number of removed messages.
     pub(crate) fn sweep(&self) -> u64 {
         let mut removed = 0;
         loop {
@@ -278,12 +278,12 @@ pub(crate) fn acknowledged<T>(result: Result<(T, Ticket)>) -> Result<T> {
     Ok(outcome)
 }
 
-/// The end of a write that has no other outcome, once it is durable.
+/// The outcome of a write that returns only a ticket, once it is durable.
 pub(crate) fn done(result: Result<Ticket>) -> Result<()> {
     Ok(result?.wait()?)
 }
 
-/// Seeded numbers (xorshift), so that a failing run can be repeated.
+/// A seeded random number generator (xorshift), so that a failing run can be repeated.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -307,7 +307,7 @@ impl Random {
     }
 }
 
-/// A number from the environment, so that long runs use the same tests.
+/// A number from the environment, so that the same tests can run longer.
 pub(crate) fn scale(name: &str, default: u64) -> u64 {
     std::env::var(name)
         .ok()

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const NAMES: [&str; 3] = ["alpha", "beta", "beta-2"];
 
-/// What happens to the store now and then.
+/// What interrupts the store from time to time.
 #[derive(Clone, Copy)]
 enum Interruption {
     Reopen,
@@ -36,13 +36,13 @@ fn acknowledged_operations_survive_power_cuts() {
 }
 
 #[test]
-fn acknowledged_operations_survive_the_death_of_the_process() {
+fn acknowledged_operations_survive_a_killed_process() {
     walks(Interruption::ProcessDeath, 12);
 }
 
 fn walks(interruption: Interruption, seeds: u64) {
     for seed in 0..scale("LAZURITE_QUEUE_SEEDS", seeds) {
-        // Printed by the harness only if the run fails; the last line names the seed.
+        // The harness prints this only if the run fails; the last line is the seed.
         println!("seed {seed}");
         let mut walk = Walk {
             interruption,
@@ -97,8 +97,7 @@ impl Walk {
         }
     }
 
-    /// Restarts with the clock at an earlier time. Expired messages that still have rows would exist again, so they are removed
-    /// before.
+    /// Restarts with the clock at an earlier time. Expired messages that still have rows would reappear, so they are removed first.
     fn set_clock_back(&mut self) {
         self.sweep_all();
         let now = self.store.now();
@@ -111,14 +110,14 @@ impl Walk {
         self.store.check_rows();
     }
 
-    /// The first call reads queues into memory, the last one finds nothing left.
+    /// The first call loads queues into memory, and the last one finds no expired message.
     fn sweep_all(&mut self) {
         self.store.sweep();
         self.store.sweep();
         assert_eq!(self.store.sweep(), 0);
     }
 
-    /// Consumes so many rows that the sweep covers the order of delivery before the head.
+    /// Consumes enough rows for the sweep to cover the order of delivery before the head.
     fn consume_and_cover(&mut self, name: &'static str) {
         if !self.queues.contains_key(name) {
             return;
@@ -134,7 +133,7 @@ impl Walk {
         self.store.check_rows();
     }
 
-    /// Cuts the power after the sync of a Put or Get has failed. Either has happened as a whole or not at all.
+    /// Cuts the power after the sync of a Put or Get failed. All of it is stored, or none.
     fn fail_a_sync(&mut self, name: &'static str) {
         if !matches!(self.interruption, Interruption::PowerCut) || self.queue(name).is_none() {
             return;
@@ -147,7 +146,7 @@ impl Walk {
             sticky: true,
         }));
         let service = &self.store.service;
-        // Refused if a sync in the background has failed before it.
+        // Refused if a background sync failed earlier.
         let touched: Vec<(String, String)> = if self.random.one_in(2) {
             let put = acknowledged_not(service.put_message(ACCOUNT, name, PutMessage::default()));
             let put = put.into_iter();
@@ -245,7 +244,7 @@ impl Walk {
         }
     }
 
-    /// Pages of a random size add up to the whole listing.
+    /// Checks that pages of a random size add up to the whole listing.
     fn list(&mut self) {
         let prefix = *self.random.pick(&["", "b", "beta-", "z"]);
         let maxresults = 1 + self.random.below(3) as i64;
@@ -291,7 +290,7 @@ impl Walk {
         let read = self.store.service.get_queue_metadata(ACCOUNT, name);
         match self.queue(name) {
             Some(queue) => {
-                // Reset at once: `create` knows two sets only.
+                // Reset at once, because `create` supports only two sets of metadata.
                 result.unwrap();
                 assert_eq!(read.unwrap().metadata, metadata);
                 let old = queue.metadata.clone();
@@ -378,7 +377,7 @@ impl Walk {
         }
     }
 
-    /// A message of any queue, also an expired one, with the current or an older receipt, or that of another message.
+    /// The id of a message of any queue, expired or not, and its current receipt, an older one, or that of another message.
     fn claim(&mut self, name: &'static str) -> Option<(String, String)> {
         let messages = &self.queues.get(name)?.messages;
         if messages.is_empty() {
@@ -465,10 +464,10 @@ impl Walk {
     }
 }
 
-/// What a write answered whose sync fails; `None` if it was refused.
+/// The result of a write whose sync fails; `None` if it was refused.
 fn acknowledged_not<T>(result: Result<(T, Ticket)>) -> Option<T> {
     let (answer, ticket) = result.ok()?;
-    // A Get that took nothing waits for nothing.
+    // A Get that took no message does not wait.
     let _ = ticket.wait();
     Some(answer)
 }

@@ -151,7 +151,7 @@ pub async fn get_messages(request: Request) -> Result<Response<Body>> {
                 let (queues, account) = (&request.app.queues, request.account());
                 Ok(queues.get_messages(account, &request.queue, wanted)?)
             };
-            cross(rest).await?
+            run::write_beside(true, &db, rest).await?
         }
     };
     let (messages, ticket) = taken;
