@@ -548,13 +548,6 @@ enum Control {
 }
 
 impl Control {
-    async fn waits_for_leases(&mut self, directory: &Path) -> bool {
-        if let Control::Signals(signals) = self {
-            signals.outlast_leases(directory).await;
-        }
-        false
-    }
-
     async fn wait(&mut self) -> Asked {
         match self {
             Control::Signals(signals) => signals.wait().await,
@@ -600,8 +593,9 @@ impl Signals {
                 let names = holders
                     .iter()
                     .map(|holder| format!("{} (process {})", holder.name, holder.process_id));
-                eprintln!(
-                    "lazurite: serves on for {}, which attached; a second signal stops it at once",
+                // Not to standard error directly: a full pipe would hold the stop up.
+                tracing::warn!(
+                    "serves on for {}, which attached; a second signal stops it at once",
                     names.collect::<Vec<_>>().join(", ")
                 );
                 is_said = true;
