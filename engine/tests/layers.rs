@@ -2,6 +2,11 @@
 //!
 //! Imports are read from the text: every path that begins with `crate::` or `super::`, tests and comments left out.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "it reads the source, not a store"
+)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;

@@ -4,7 +4,7 @@ use crate::base::mutex::lock;
 use crate::base::sync::{AtomicBool, Mutex, Ordering};
 use crate::{Error, Result};
 use std::fmt::Debug;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// Something that threads or tasks wait for.
 pub(crate) trait Wakes: Send + Sync + Debug {
@@ -17,13 +17,14 @@ pub(crate) trait Wakes: Send + Sync + Debug {
 pub(crate) struct Health {
     failure: OnceLock<Error>,
     closed: AtomicBool,
-    waits: Mutex<Vec<Arc<dyn Wakes>>>,
+    /// Weak: what waits holds the health.
+    waits: Mutex<Vec<Weak<dyn Wakes>>>,
 }
 
 impl Health {
-    /// Has `waits` woken by a failure.
+    /// Has `waits` woken by a failure, for as long as others hold it.
     pub(crate) fn add(&self, waits: Arc<dyn Wakes>) {
-        lock(&self.waits).push(waits);
+        lock(&self.waits).push(Arc::downgrade(&waits));
     }
 
     pub(crate) fn failure(&self) -> Option<&Error> {
@@ -65,7 +66,8 @@ impl Health {
             tracing::error!(%error, "the store is read-only until it is reopened");
         }
         let waits = lock(&self.waits).clone();
-        waits.iter().for_each(|waits| waits.wake_everyone());
+        let waits = waits.iter().filter_map(Weak::upgrade);
+        waits.for_each(|waits| waits.wake_everyone());
     }
 
     /// As `fail`, unless the failure passes.

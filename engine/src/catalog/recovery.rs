@@ -48,9 +48,10 @@ pub(crate) fn open(
     if !found.has_current {
         directory.sync_ancestors()?;
     }
-    let (store_id, mut state) = match found.has_current {
-        true => manifest::read(&directory)?,
-        false => (environment.ids.next_id(), State::default()),
+    let (store_id, mut state) = if found.has_current {
+        manifest::read(&directory)?
+    } else {
+        (environment.ids.next_id(), State::default())
     };
     refuse_unknown_wals(&directory, store_id, &found, &state)?;
     state.next_file = state.next_file.max(found.last_number() + 1);

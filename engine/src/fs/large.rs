@@ -93,9 +93,10 @@ pub(super) struct WriteCosts {
 
 impl WriteCosts {
     fn of(&self, bytes: usize) -> &Pace {
-        match bytes <= SHORT_BYTES_MAX {
-            true => &self.short,
-            false => &self.long,
+        if bytes <= SHORT_BYTES_MAX {
+            &self.short
+        } else {
+            &self.long
         }
     }
 }
@@ -123,9 +124,10 @@ impl Pace {
         let (less, more) = (through.min(past).max(1), through.max(past));
         let every = (TRIED_EVERY * more / less).clamp(TRIED_EVERY, TRIED_EVERY_MAX);
         let tries_other = writes % every == every - 1;
-        match (past < through) != tries_other {
-            true => WritePath::Direct,
-            false => WritePath::Buffered,
+        if (past < through) != tries_other {
+            WritePath::Direct
+        } else {
+            WritePath::Buffered
         }
     }
 

@@ -388,9 +388,10 @@ impl ValueLog {
 
     /// Whether the segment is there.
     pub(crate) fn contains(&self, number: u64) -> Result<()> {
-        match lock(&self.segments).pins.contains_key(&number) {
-            true => Ok(()),
-            false => Err(self.missing(number)),
+        if lock(&self.segments).pins.contains_key(&number) {
+            Ok(())
+        } else {
+            Err(self.missing(number))
         }
     }
 
@@ -530,9 +531,10 @@ impl ValueLog {
             let has_hole = segment.has_hole.load(Ordering::Relaxed);
             let checksum = (!has_hole).then(|| segment.checksum.load(Ordering::Relaxed));
             // A hole at the end is not in the file.
-            let size = match has_hole {
-                true => segment.file.length()?,
-                false => segment.end.load(Ordering::Relaxed),
+            let size = if has_hole {
+                segment.file.length()?
+            } else {
+                segment.end.load(Ordering::Relaxed)
             };
             let meta = SegmentMeta { size, checksum };
             let fields = vec![Field::AddSegment(segment.number, meta)];
@@ -550,9 +552,10 @@ impl ValueLog {
 fn check_segment(file: &OpenFile, store: u128, number: u64) -> Result<()> {
     let length = file.length()?.min(HEADER_BYTES) as usize;
     let header = file.read_exact(0, length)?;
-    match check_header(&header, FileKind::ValueLog, number, file.path())? == store {
-        true => Ok(()),
-        false => Err(file.corrupt(16, "the segment belongs to another store")),
+    if check_header(&header, FileKind::ValueLog, number, file.path())? == store {
+        Ok(())
+    } else {
+        Err(file.corrupt(16, "the segment belongs to another store"))
     }
 }
 

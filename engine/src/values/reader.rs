@@ -139,9 +139,10 @@ impl LogValue {
             return Ok((start, chunk.clone()));
         }
         let is_small = self.pointer.length <= self.pointer.chunk_bytes.min(CACHED_BYTES_MAX);
-        let chunk = match is_small {
-            true => self.read_small()?,
-            false => self.read_chunk(start)?,
+        let chunk = if is_small {
+            self.read_small()?
+        } else {
+            self.read_chunk(start)?
         };
         *lock(&self.last) = Some((start, chunk.clone()));
         Ok((start, chunk))
@@ -195,8 +196,9 @@ fn read_chunk(log: &ValueLog, extent: &Extent, chunk_bytes: u64, inside: u64) ->
     let head = bytes.split_to(CHUNK_HEADER_BYTES);
     let sum = u64::from_le_bytes(head[4..].try_into().expect("eight bytes follow"));
     let right_length = head[..4] == (length as u32).to_le_bytes();
-    match right_length && sum == checksum(extent.segment, offset, &[&head[..4], &bytes]) {
-        true => Ok(bytes),
-        false => Err(file.corrupt(offset, "the checksum of the chunk does not match")),
+    if right_length && sum == checksum(extent.segment, offset, &[&head[..4], &bytes]) {
+        Ok(bytes)
+    } else {
+        Err(file.corrupt(offset, "the checksum of the chunk does not match"))
     }
 }

@@ -294,9 +294,10 @@ impl Place {
         let (room, payload) = record.bytes_mut().split_at_mut(CHUNK_HEADER_BYTES);
         let (head, sum) = chunk_header(self.segment.number, self.offset, payload);
         room.copy_from_slice(&head);
-        match is_whole {
-            true => file.write_large(record.bytes(), self.offset)?,
-            false => file.write(record.bytes(), self.offset)?,
+        if is_whole {
+            file.write_large(record.bytes(), self.offset)?
+        } else {
+            file.write(record.bytes(), self.offset)?
         }
         Ok(filler.wrapping_add(sum))
     }
@@ -424,9 +425,10 @@ impl ValueLog {
         records.extend(&last);
         let written = place.write_filler().and_then(|before| {
             let file = &place.segment.file;
-            match in_pages {
-                true => file.write_large(records.bytes(), place.offset)?,
-                false => file.write(records.bytes(), place.offset)?,
+            if in_pages {
+                file.write_large(records.bytes(), place.offset)?
+            } else {
+                file.write(records.bytes(), place.offset)?
             }
             Ok(before.wrapping_add(sum).wrapping_add(checksum))
         });

@@ -181,12 +181,13 @@ impl Batch {
 }
 
 fn check(what: &'static str, length: usize, limit: usize) -> Result<()> {
-    match length <= limit {
-        true => Ok(()),
-        false => Err(Error::TooLarge {
+    if length <= limit {
+        Ok(())
+    } else {
+        Err(Error::TooLarge {
             what,
             length: length as u64,
             limit: limit as u64,
-        }),
+        })
     }
 }

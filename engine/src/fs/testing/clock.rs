@@ -1,4 +1,8 @@
 //! Clocks that a test moves.
+#![allow(
+    clippy::disallowed_types,
+    reason = "a clock of tests answers the time of day that it was set to"
+)]
 
 use crate::base::mutex::lock;
 use crate::fs::Clock;

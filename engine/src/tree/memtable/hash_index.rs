@@ -123,9 +123,10 @@ impl HashIndex {
     fn page_of(&self, tag: u32) -> usize {
         let numbers = self.pages.len().next_power_of_two();
         let number = tag as usize % numbers;
-        match number < self.pages.len() {
-            true => number,
-            false => number - numbers / 2,
+        if number < self.pages.len() {
+            number
+        } else {
+            number - numbers / 2
         }
     }
 

@@ -448,9 +448,10 @@ impl BlockCursor {
         let mut high = self.layout.restarts;
         while low < high {
             let middle = (low + high) / 2;
-            match self.layout.restart(&self.data, middle)?.entry < here {
-                true => low = middle + 1,
-                false => high = middle,
+            if self.layout.restart(&self.data, middle)?.entry < here {
+                low = middle + 1;
+            } else {
+                high = middle;
             }
         }
         if low == 0 {

@@ -122,9 +122,10 @@ impl SstableCursor {
     pub(crate) fn next(&mut self, cache: &Cache) -> Result<()> {
         let stepped = self.data.next();
         stepped.map_err(|error| self.malformed(cache, error))?;
-        match self.data.is_on_entry() {
-            true => Ok(()),
-            false => self.next_block(cache),
+        if self.data.is_on_entry() {
+            Ok(())
+        } else {
+            self.next_block(cache)
         }
     }
 

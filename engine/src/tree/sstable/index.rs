@@ -171,9 +171,10 @@ impl IndexBlock {
         let (mut low, mut high) = (equal.start, equal.end);
         while low < high {
             let middle = (low + high) / 2;
-            match self.rest(middle)? < &key[self.skip..] {
-                true => low = middle + 1,
-                false => high = middle,
+            if self.rest(middle)? < &key[self.skip..] {
+                low = middle + 1;
+            } else {
+                high = middle;
             }
         }
         Ok(low)

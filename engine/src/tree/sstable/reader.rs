@@ -154,9 +154,10 @@ impl SstableReader {
         let (mut stored, mut unpacked) = (Vec::new(), Vec::new());
         let block = self.read_block_to(file, handle, &mut stored, &mut unpacked)?;
         let length = block.len();
-        Ok(match unpacked.is_empty() {
-            true => Bytes::from(stored).slice(..length),
-            false => unpacked.into(),
+        Ok(if unpacked.is_empty() {
+            Bytes::from(stored).slice(..length)
+        } else {
+            unpacked.into()
         })
     }
 

@@ -82,10 +82,12 @@ impl Work {
     /// Percentage of garbage that a value-log segment may have: less at rest, when copying what is alive disturbs nobody, and
     /// least when space is short.
     pub(crate) fn garbage_percent_max(&self) -> u64 {
-        match self.parts.reserve.is_short() {
-            true => 4,
-            false if self.is_at_rest() => 16,
-            false => 50,
+        if self.parts.reserve.is_short() {
+            4
+        } else if self.is_at_rest() {
+            16
+        } else {
+            50
         }
     }
 

@@ -47,9 +47,10 @@ impl OverlapSplit {
             cuts: Vec::new(),
         };
         for (file, is_hit) in files.into_iter().zip(is_hit) {
-            match is_hit {
-                true => below.rewritten.push(file),
-                false => below.cuts.push(file.meta.range.start.clone()),
+            if is_hit {
+                below.rewritten.push(file);
+            } else {
+                below.cuts.push(file.meta.range.start.clone());
             }
         }
         Ok(below)

@@ -379,9 +379,10 @@ fn values(version: &Version, config: &Config) -> Option<Plan> {
     if deepest == 0 || above < config.value_segment_bytes / 4 {
         return None;
     }
-    let share = match above > bytes(&version.levels[deepest]) / 2 {
-        true => above / 8,
-        false => above / 64,
+    let share = if above > bytes(&version.levels[deepest]) / 2 {
+        above / 8
+    } else {
+        above / 64
     };
     let cheap = |files: &[File]| size(files) < share;
     let level = (0..deepest).find(|&level| bytes(&version.levels[level]) > 0)?;
