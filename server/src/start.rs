@@ -478,14 +478,16 @@ async fn sweep(app: Arc<App>) {
         if !more {
             tokio::time::sleep(SWEEP_INTERVAL).await;
         }
-        let (queues, blobs) = (app.clone(), app.clone());
+        let (queues, tables, blobs) = (app.clone(), app.clone(), app.clone());
         let messages = cross(move || Ok(queues.queues.sweep()?)).await;
+        let rows = cross(move || Ok(tables.tables.sweep()?)).await;
         let due = cross(move || Ok(blobs.blobs.sweep(SWEEP_STEPS_MAX)?)).await;
         // Failures of the store are told to whoever writes next; the sweep comes round again.
         more = match messages {
             Ok((swept, ticket)) => ticket.await.is_ok() && swept.more,
             Err(_) => false,
         };
+        more |= rows.unwrap_or(false);
         if let Ok(swept) = &due {
             for failure in &swept.failures {
                 tracing::error!("not swept, and put off: {failure}");

@@ -1,31 +1,31 @@
-//! How queries reach rows, and which rows a shared access signature lets them reach.
+//! How a query accesses rows, and the range of rows that a shared access signature permits.
 
 use crate::keys::{self, component, skip_component};
 use lazurite_engine::KeyRange;
 
-/// How a query reaches its rows, from cheap to dear.
+/// How a query accesses rows, from cheap to expensive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AccessKind {
-    /// The filter contradicts itself: nothing is read.
+    /// The filter contradicts itself, and no row is read.
     Nothing,
     /// One entity by both keys.
     Point,
     /// Several entities, each by both keys.
     Points,
-    /// Stretches of RowKeys within known partitions.
+    /// Ranges of RowKeys within known partitions.
     RowRange,
     /// Whole known partitions.
     Partition,
-    /// Stretches of RowKeys in each of many partitions: a scan that seeks over the rows in between.
+    /// Ranges of RowKeys in each of many partitions: a scan that seeks past the rows in between.
     SkipScan,
-    /// A stretch of partitions.
+    /// A range of partitions.
     PartitionRange,
     /// The whole table.
     Table,
 }
 
-/// The stretch of (PartitionKey, RowKey) that a shared access signature covers, both ends included; `None` is unbounded. A
-/// RowKey without its PartitionKey bounds nothing. Source: Create a service SAS, "Specify table access ranges".
+/// The range of (PartitionKey, RowKey) that a shared access signature permits, both ends included; `None` is unbounded. A RowKey
+/// without its PartitionKey is ignored. Source: Create a service SAS, "Specify table access ranges".
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AccessRange {
     /// `spk`
@@ -39,7 +39,7 @@ pub struct AccessRange {
 }
 
 impl AccessRange {
-    /// Whether the entity of these keys is covered.
+    /// Whether the range includes the entity with these keys.
     pub fn contains(&self, partition_key: &str, row_key: &str) -> bool {
         let key = keys::in_table(partition_key, row_key);
         let range = self.to_key_range();

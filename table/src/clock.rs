@@ -1,16 +1,18 @@
-//! Clock: hands out Timestamps, each later than all before it.
+//! Clock: issues Timestamps, each later than every Timestamp before it.
 //!
-//! Clients use the ETag, which is the Timestamp, as a version: two writes of one entity must never share it, also when
-//! the entity was deleted in between. A caller takes a Timestamp while it holds the lock of the entity, so Timestamps are in the
-//! order of the writes that the lock orders.
+//! Clients use the ETag, which is the Timestamp, as a version: two writes of one entity must never share it, even if the entity
+//! was deleted in between. A caller takes a Timestamp while it holds the lock of the entity, so Timestamps are in the order of
+//! the writes.
 //!
-//! Within a process the wall clock never goes back, but it may have been set back between two runs. So the store has a record of
-//! a time that no Timestamp is later than, which is moved ahead by a second whenever Timestamps come to it. The next process
-//! goes on from there, and stays ahead of the wall clock until that has caught up.
+//! Within a process the wall clock never goes back, but it may have been set back between two runs. The store therefore records a
+//! bound that no Timestamp exceeds, and raises it by a second whenever Timestamps reach it. The next process continues from the
+//! bound, and stays ahead of the wall clock until that has caught up.
 //!
-//! A record that is far ahead of the wall clock was made while that was wrong, and is not followed: Timestamps are those of the
-//! wall clock again, and rows may be ahead of them. A write then has to read the row that it replaces. So there are two records:
-//! one of the Timestamps that follow the wall clock, which begins anew then, and one of the rows.
+//! A bound far ahead of the wall clock was recorded while that was wrong, and is not followed: new Timestamps follow the wall
+//! clock, and stored rows may be ahead of them. A write then has to read the row that it replaces, to be later than it. The store
+//! therefore holds two bounds: one of the Timestamps that follow the wall clock, which starts anew in this case, and one of all
+//! rows. A background scan ([`TableService::sweep`](crate::TableService::sweep)) lowers the bound of the rows to the latest
+//! Timestamp that is really stored.
 
 use crate::codec;
 use crate::datetime::{DateTime, TICKS_PER_SECOND};
@@ -18,13 +20,13 @@ use crate::error::Result;
 use crate::keys;
 use lazurite_engine::{Admission, Batch, Db, Keyspace, WallClock};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How far the record may be ahead of the wall clock at the start and still be followed, in ticks.
-const LEAD_TICKS_MAX: u64 = 60 * TICKS_PER_SECOND;
-/// How far the record is moved ahead at a time, in ticks. More saves writes of the record; less leaves Timestamps less far ahead
-/// of the wall clock after a restart.
-const RECORDED_AHEAD: u64 = TICKS_PER_SECOND;
+/// How far the recorded bound may be ahead of the wall clock at the start and still be followed, in ticks.
+const CLOCK_AHEAD_TICKS_MAX: u64 = 60 * TICKS_PER_SECOND;
+/// How far each record raises a bound, in ticks. A higher value saves writes; a lower value keeps Timestamps closer to the wall
+/// clock after a restart.
+const RECORDED_AHEAD_TICKS: u64 = TICKS_PER_SECOND;
 
 #[derive(Debug)]
 pub(crate) struct Clock {
@@ -33,17 +35,19 @@ pub(crate) struct Clock {
     catalog: Keyspace,
     /// The last Timestamp that followed the wall clock, in ticks.
     last: AtomicU64,
-    /// Rows may have Timestamps up to here although they are later than `last`.
+    /// No stored row has a Timestamp later than this, `ahead_since_scan` and `last`.
     rows_ahead: AtomicU64,
-    /// What the store says: no Timestamp that followed the wall clock is later.
+    /// The latest Timestamp since [`Clock::begin_scan`] that was derived from the replaced row, not from the wall clock.
+    ahead_since_scan: AtomicU64,
+    /// The recorded bound of the Timestamps that followed the wall clock.
     recorded: AtomicU64,
-    /// What the store says: no row has a later Timestamp.
+    /// The recorded bound of the Timestamps of all rows.
     recorded_rows: AtomicU64,
     recording: Mutex<()>,
 }
 
 impl Clock {
-    /// The clock of a store. One without a record is taken for one that has no rows.
+    /// The clock of a store. A store without recorded bounds has no rows.
     pub(crate) fn open(db: &Db, catalog: &Keyspace, wall: Arc<dyn WallClock>) -> Result<Clock> {
         let record = |key| -> Result<Option<u64>> {
             let bytes = db.get(catalog, key)?;
@@ -51,10 +55,14 @@ impl Clock {
             bytes.as_deref().map(number).transpose()
         };
         let recorded_rows = record(keys::TIMESTAMP_BOUND)?.unwrap_or(0);
-        // Earlier releases made one record.
+        // Earlier releases recorded one bound only.
         let recorded = record(keys::FOLLOWING_BOUND)?.unwrap_or(recorded_rows);
-        let lead = recorded.saturating_sub(DateTime::from(wall.now()).ticks());
-        let recorded = if lead <= LEAD_TICKS_MAX { recorded } else { 0 };
+        let ahead = recorded.saturating_sub(DateTime::from(wall.now()).ticks());
+        let recorded = if ahead <= CLOCK_AHEAD_TICKS_MAX {
+            recorded
+        } else {
+            0
+        };
         let rows_ahead = if recorded < recorded_rows {
             recorded_rows
         } else {
@@ -66,19 +74,26 @@ impl Clock {
             catalog: catalog.clone(),
             last: recorded.into(),
             rows_ahead: rows_ahead.into(),
+            ahead_since_scan: 0.into(),
             recorded: recorded.into(),
             recorded_rows: recorded_rows.into(),
             recording: Mutex::default(),
         })
     }
 
-    /// Whether a row may have a later Timestamp than the next one, so that a write has to read the row it replaces. The answer holds
-    /// for any row while the caller holds its lock.
-    pub(crate) fn rows_may_be_ahead(&self) -> bool {
-        self.last.load(SeqCst) < self.rows_ahead.load(SeqCst)
+    /// The time of the wall clock.
+    pub(crate) fn now(&self) -> DateTime {
+        DateTime::from(self.wall.now())
     }
 
-    /// The Timestamp of a write over a row last written at `previous`, if the caller knows it: later than that.
+    /// Whether a row may have a later Timestamp than the next one issued, so that a write has to read the row that it replaces. The
+    /// answer is valid for a row as long as the caller holds its lock.
+    pub(crate) fn rows_may_be_ahead(&self) -> bool {
+        let last = self.last.load(SeqCst);
+        last < self.rows_ahead.load(SeqCst) || last < self.ahead_since_scan.load(SeqCst)
+    }
+
+    /// The Timestamp of a write. It is later than `previous`, the Timestamp of the replaced row, if the caller has read that.
     pub(crate) fn timestamp(
         &self,
         previous: Option<DateTime>,
@@ -87,13 +102,16 @@ impl Clock {
         let next = self.next();
         let after_previous = previous.map_or(DateTime::MIN, DateTime::next_tick);
         if after_previous > next {
-            self.rows_ahead.fetch_max(after_previous.ticks(), SeqCst);
+            let ahead = after_previous.ticks();
+            // In this order, and before the recorded bound is read: `begin_scan` and `lower_rows_bound` rely on it.
+            self.ahead_since_scan.fetch_max(ahead, SeqCst);
+            self.rows_ahead.fetch_max(ahead, SeqCst);
         }
         self.record(next, next.max(after_previous), admission)
     }
 
     fn next(&self) -> DateTime {
-        let now = DateTime::from(self.wall.now());
+        let now = self.now();
         let after =
             |last: u64| DateTime::from_ticks(last).map_or(DateTime::MAX, DateTime::next_tick);
         let advance = |last| Some(now.max(after(last)).ticks());
@@ -101,7 +119,7 @@ impl Clock {
         now.max(after(last))
     }
 
-    /// Sees to it that the store says so before a row can have this Timestamp: its log keeps the order of writes.
+    /// Raises the recorded bounds, if need be, before a row can have this Timestamp. The log keeps the order of writes.
     fn record(
         &self,
         following: DateTime,
@@ -115,26 +133,91 @@ impl Clock {
         if is_recorded() {
             return Ok(timestamp);
         }
-        let _guard = self
-            .recording
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let _guard = self.lock_recording();
         if !is_recorded() {
-            let mut batch = Batch::new();
-            let mut put = |key, bound: u64| batch.put(&self.catalog, key, &bound.to_le_bytes());
-            let ahead = following.ticks() + RECORDED_AHEAD;
+            let ahead = following.ticks() + RECORDED_AHEAD_TICKS;
             let recorded = self.recorded.load(SeqCst).max(ahead);
-            put(keys::FOLLOWING_BOUND, recorded);
-            let ahead = timestamp.ticks() + RECORDED_AHEAD;
+            let ahead = timestamp.ticks() + RECORDED_AHEAD_TICKS;
             let recorded_rows = self.recorded_rows.load(SeqCst).max(ahead);
-            put(keys::TIMESTAMP_BOUND, recorded_rows);
-            // Whoever waits for the row waits for this.
-            let _ticket = self.db.write_admitted(batch, admission)?;
+            self.put_bounds(recorded, recorded_rows, admission)?;
             self.recorded.store(recorded, SeqCst);
             self.recorded_rows.store(recorded_rows, SeqCst);
         }
         Ok(timestamp)
     }
+
+    /// Writes both bounds. The caller holds `recording`.
+    fn put_bounds(&self, recorded: u64, rows: u64, admission: &Admission) -> Result<()> {
+        let mut batch = Batch::new();
+        let mut put = |key, bound: u64| batch.put(&self.catalog, key, &bound.to_le_bytes());
+        put(keys::FOLLOWING_BOUND, recorded);
+        put(keys::TIMESTAMP_BOUND, rows);
+        // The ticket of the row's own write covers this one.
+        let _ticket = self.db.write_admitted(batch, admission)?;
+        Ok(())
+    }
+
+    fn lock_recording(&self) -> MutexGuard<'_, ()> {
+        self.recording
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Called before a scan of all rows whose result goes to [`Clock::lower_rows_bound`].
+    pub(crate) fn begin_scan(&self) {
+        let ahead = self.ahead_since_scan.load(SeqCst);
+        self.rows_ahead.fetch_max(ahead, SeqCst);
+        // A Timestamp that is counted between these lines is added to `rows_ahead` by its writer.
+        self.ahead_since_scan.store(0, SeqCst);
+    }
+
+    /// Lowers the bound of the rows after a scan of all rows that found no Timestamp later than `latest`.
+    ///
+    /// The scan may have missed two kinds of rows that are ahead of the wall clock. The first was stamped before the scan began
+    /// and written after the scan had passed its key: the scan saw the replaced row, which is one tick earlier. The second was
+    /// stamped after the scan began, and is counted in `ahead_since_scan`.
+    pub(crate) fn lower_rows_bound(
+        &self,
+        latest: Option<DateTime>,
+        admission: &Admission,
+    ) -> Result<()> {
+        let found = latest.map_or(0, |latest| latest.next_tick().ticks());
+        let _guard = self.lock_recording();
+        let recorded = self.recorded.load(SeqCst);
+        let before = self.recorded_rows.load(SeqCst);
+        let lowered = found.max(recorded);
+        if lowered >= before {
+            return Ok(());
+        }
+        self.recorded_rows.store(lowered, SeqCst);
+        // A writer that saw the higher bound had counted its Timestamp by then; any other waits for `recording`.
+        let ahead = self.ahead_since_scan.load(SeqCst);
+        let rows = lowered.max(ahead);
+        self.recorded_rows.store(rows, SeqCst);
+        let written = self.put_bounds(recorded, rows, admission);
+        if written.is_ok() {
+            self.rows_ahead.store(found, SeqCst);
+        } else {
+            self.recorded_rows.store(before, SeqCst);
+        }
+        written
+    }
+}
+
+/// The progress of the sweep.
+#[derive(Debug, Default)]
+pub(crate) struct SweepProgress {
+    /// When the next scan begins; `None` before the first call that finds rows ahead of the clock.
+    pub(crate) next_scan_at: Option<DateTime>,
+    pub(crate) scan: Option<TimestampScan>,
+}
+
+/// A scan of all rows for their latest Timestamp.
+#[derive(Debug, Default)]
+pub(crate) struct TimestampScan {
+    /// The first key that was not read yet.
+    pub(crate) start: Vec<u8>,
+    pub(crate) latest: Option<DateTime>,
 }
 
 #[cfg(test)]
@@ -180,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_process_hands_out_no_timestamp_again() {
+    fn next_process_never_repeats_a_timestamp() {
         with_db(|db| {
             let mut last = open(db, NOW).0.stamp(None);
             for step_back in [0, 1, 30] {
@@ -198,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_wrong_clock_too_the_next_process_hands_out_no_timestamp_again() {
+    fn next_process_never_repeats_a_timestamp_after_a_wrong_clock() {
         with_db(|db| {
             let row = open(db, NOW + HOUR).0.stamp(None);
             let mut last = open(db, NOW).0.stamp(None);
@@ -214,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_made_under_a_wrong_clock_is_not_followed_but_rows_are_looked_at() {
+    fn bound_recorded_under_a_wrong_clock_is_not_followed_but_rows_are_read() {
         with_db(|db| {
             let row = open(db, NOW + HOUR).0.stamp(None);
             let (clock, wall) = open(db, NOW);
@@ -222,10 +305,10 @@ mod tests {
             let timestamp = |previous| clock.stamp(previous);
             assert_eq!(timestamp(None), DateTime::from(NOW));
             assert_eq!(timestamp(Some(row)), row.next_tick());
-            assert!(timestamp(None) < row, "of another row");
+            assert!(timestamp(None) < row, "a write of another row");
             wall.advance(HOUR);
             timestamp(None);
-            assert!(clock.rows_may_be_ahead(), "the record is a second ahead");
+            assert!(clock.rows_may_be_ahead(), "the bound is a second ahead");
             wall.advance(HOUR);
             assert!(timestamp(Some(row)) > row.next_tick());
             assert!(!clock.rows_may_be_ahead());

@@ -1,14 +1,14 @@
-//! Model <-> engine values, each with a version byte first.
+//! Converts the model to engine values and back. Each value begins with a version byte.
 //!
 //! | value | bytes |
 //! | --- | --- |
 //! | row | version `01`, Timestamp u64, then properties to the end: name text, tag u8, value |
 //! | table | version `01`, table id u64, name text |
 //! | number of the catalog | u64, without a version |
-//! | ACL | version `01`, then policies to the end: id text, start, expiry, permission, each optional: `00`, or `01` and it |
+//! | ACL | version `01`, then policies to the end: id text, start, expiry, permission; optional ones: `00`, or `01` and value |
 //!
-//! Integers are little-endian; a text or a binary is its length as a LEB128 varint and then its bytes; an instant is its
-//! ticks since 1601 as u64. Tags: 1 String, 2 Int32 i32, 3 Int64 i64, 4 Double f64, 5 false and 6 true (no bytes), 7 DateTime
+//! Integers are little-endian. A text or a binary is its length as a LEB128 varint, then its bytes. An instant is its ticks since
+//! 1601 as u64. Tags: 1 String, 2 Int32 i32, 3 Int64 i64, 4 Double f64, 5 false and 6 true (no bytes), 7 DateTime
 //! u64, 8 Guid 16 bytes in text order, 9 Binary.
 
 use crate::datetime::DateTime;
@@ -28,7 +28,7 @@ const DATE_TIME: u8 = 7;
 const GUID: u8 = 8;
 const BINARY: u8 = 9;
 
-/// A [`Value`] that borrows from a stored row, or from one to be stored.
+/// A [`Value`] that borrows its contents.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ValueRef<'a> {
     /// As [`Value::String`].
@@ -79,7 +79,7 @@ impl<'a> From<&'a Value> for ValueRef<'a> {
     }
 }
 
-/// An encoded row being read: its Timestamp is, its properties are still bytes.
+/// An encoded row, of which only the Timestamp is decoded.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Row<'a> {
     pub(crate) timestamp: DateTime,
@@ -87,8 +87,8 @@ pub(crate) struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// Inlined, as all that reads a row is, because it is for each row of a filtered scan: to hand over what may be an error takes
-    /// longer than to read it.
+    /// Inlined, like everything that reads rows, because filtered scans call it for each row, and returning a `Result` would take
+    /// longer than the work itself.
     #[inline(always)]
     pub(crate) fn decode(bytes: &'a [u8]) -> Result<Row<'a>> {
         let mut reader = Reader::open(bytes, "entity")?;
@@ -99,7 +99,7 @@ impl<'a> Row<'a> {
         })
     }
 
-    /// Names and values in stored order; after the first error there are no more.
+    /// Names and values in stored order. The first error ends the iteration.
     pub(crate) fn properties(
         self,
     ) -> impl Iterator<Item = Result<(&'a str, ValueRef<'a>)>> + use<'a> {
@@ -119,8 +119,8 @@ impl<'a> Row<'a> {
         })
     }
 
-    /// Finds the values of some properties and decodes no others: `slot` says where a name belongs in `values`, if it is
-    /// asked for. Stops reading once all of `values` that are `wanted` are found.
+    /// Decodes the values of some properties, and no others: `slot` maps the name of a requested property to its index in `values`.
+    /// Stops after `wanted` properties.
     #[inline(always)]
     pub(crate) fn find(
         self,
@@ -145,19 +145,19 @@ impl<'a> Row<'a> {
     }
 }
 
-/// A number of the catalog.
+/// Decodes a number of the catalog.
 pub(crate) fn decode_number(what: &str, stored: &[u8]) -> Result<u64> {
     let number = stored.try_into().map(u64::from_le_bytes);
     number.map_err(|_| Error::InternalError(format!("stored {what}: not 8 bytes")))
 }
 
-/// Room that a row is given to begin with.
+/// Initial capacity for a row.
 const ROW_BYTES_USUAL: usize = 1024;
 
-/// Where a row has its Timestamp: behind the version.
+/// The place of the Timestamp in a row, after the version.
 const TIMESTAMP: std::ops::Range<usize> = 1..9;
 
-/// Encodes a row of these properties, in this order. Its Timestamp is still to be set.
+/// Encodes a row with these properties, in this order. The caller sets its Timestamp later.
 pub(crate) fn encode_row<'a>(
     properties: impl IntoIterator<Item = (&'a str, ValueRef<'a>)>,
 ) -> Vec<u8> {
@@ -199,11 +199,11 @@ fn put_value(out: &mut Vec<u8>, value: ValueRef<'_>) {
     }
 }
 
-/// What the catalog knows of a table.
+/// The record of a table in the catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TableRecord {
     pub(crate) id: TableId,
-    /// As spelled at creation.
+    /// The name as spelled at creation.
     pub(crate) name: String,
 }
 
@@ -270,10 +270,10 @@ fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend(bytes);
 }
 
-/// What is left of an encoded value. Lengths are checked before they are believed.
+/// Reads an encoded value. Every length is checked before use.
 struct Reader<'a> {
     rest: &'a [u8],
-    /// What the value is of, for the error.
+    /// What the value describes, for errors.
     what: &'static str,
 }
 
@@ -404,7 +404,7 @@ impl<'a> Reader<'a> {
         let bytes = self.take(N)?;
         Ok(bytes
             .try_into()
-            .expect("take returns as many bytes as asked for"))
+            .expect("`take` returns the requested length"))
     }
 
     #[inline(always)]
@@ -472,7 +472,7 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn rows_survive_their_encoding(timestamp in date_time(), properties in vec((any::<String>(), value()), 0..6)) {
+        fn rows_round_trip(timestamp in date_time(), properties in vec((any::<String>(), value()), 0..6)) {
             let bytes = encode(timestamp, &properties);
             let row = Row::decode(&bytes).unwrap();
             prop_assert_eq!(row.timestamp, timestamp);
@@ -480,14 +480,14 @@ pub(crate) mod tests {
         }
 
         #[test]
-        fn catalog_records_survive_their_encoding(id: u64, name: String, acl in vec(identifier(), 0..5)) {
+        fn catalog_records_round_trip(id: u64, name: String, acl in vec(identifier(), 0..5)) {
             let record = TableRecord { id, name };
             prop_assert_eq!(TableRecord::decode(&record.encode()).unwrap(), record);
             prop_assert_eq!(decode_acl(&encode_acl(&acl)).unwrap(), acl);
         }
 
         #[test]
-        fn damaged_values_are_errors_and_never_panics(bytes: Vec<u8>, cut: usize) {
+        fn damaged_values_are_errors_and_never_panic(bytes: Vec<u8>, cut: usize) {
             let versioned = [&[VERSION], &bytes[..]].concat();
             for bytes in [&bytes, &versioned] {
                 let _ = Row::decode(bytes).and_then(properties);
@@ -502,7 +502,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn row_bytes_are_those_of_the_format() {
+    fn encoded_row_matches_the_format() {
         let instant = DateTime::from_ticks(0x0102).unwrap();
         let row = encode(
             instant,
@@ -521,7 +521,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn catalog_bytes_are_those_of_the_format() {
+    fn encoded_catalog_records_match_the_format() {
         let record = TableRecord {
             id: 0x0102,
             name: "Tab".into(),
@@ -576,7 +576,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn unknown_version_is_refused_by_name() {
+    fn error_for_an_unknown_version_contains_it() {
         let error = Row::decode(&[9, 0]).unwrap_err().to_string();
         assert!(
             error.ends_with("stored entity: format version 9 is unknown"),

@@ -1,19 +1,21 @@
 //! `DateTime`: an instant of the protocol, counted in its own ticks, and the text forms it has on the wire.
 //!
-//! The text forms live here and not in the server because `$filter`, ETags and JSON share them. Every value lies within
-//! the protocol's range, so formatting cannot fail.
+//! The text forms are here and not in the server because `$filter`, ETags and JSON share them. Every value lies in the range of the
+//! protocol, so formatting cannot fail. The calendar is that of the `time` crate; its parser does not fit, because the protocol's
+//! texts may lack the time, the seconds or the zone.
 
 use std::fmt;
 use std::ops::Deref;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use time::{Date, Month};
 
 /// Ticks of 100 ns in a second.
 pub(crate) const TICKS_PER_SECOND: u64 = 10_000_000;
 const TICKS_PER_DAY: u64 = 24 * 60 * 60 * TICKS_PER_SECOND;
 /// Ticks between 1601-01-01 and 1970-01-01.
 const UNIX_EPOCH_TICKS: u64 = 134_774 * TICKS_PER_DAY;
-/// Years that repeat the calendar, and the days in them.
-const CYCLE_DAYS: u64 = 400 * 365 + 97;
+/// The Julian day of 1601-01-01.
+const FIRST_JULIAN_DAY: i32 = 2_305_814;
 
 /// An instant in UTC, to 100 ns, from 1601-01-01T00:00:00Z to 9999-12-31T23:59:59.9999999Z. Later instants are greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,9 +24,9 @@ pub struct DateTime(u64);
 /// Why a text is not a [`DateTime`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DateTimeError {
-    /// Not of the form `2013-08-22T01:12:06.2608595Z`, or no such day or time of day.
+    /// The text does not have the form `2013-08-22T01:12:06.2608595Z`, or there is no such day or time of day.
     Malformed,
-    /// An instant, but before 1601 or after 9999.
+    /// The instant is before 1601 or after 9999.
     OutOfRange,
 }
 
@@ -34,7 +36,7 @@ impl DateTime {
     /// 9999-12-31T23:59:59.9999999Z, the last instant that can be stored.
     pub const MAX: DateTime = DateTime(3_067_671 * TICKS_PER_DAY - 1);
 
-    /// The instant so many ticks of 100 ns after 1601-01-01T00:00:00Z; `None` past [`DateTime::MAX`].
+    /// The instant `ticks` of 100 ns after 1601-01-01T00:00:00Z; `None` after [`DateTime::MAX`].
     pub fn from_ticks(ticks: u64) -> Option<DateTime> {
         (ticks <= Self::MAX.0).then_some(DateTime(ticks))
     }
@@ -44,12 +46,12 @@ impl DateTime {
         self.0
     }
 
-    /// The tick that follows. Stays at [`DateTime::MAX`].
+    /// The next tick, or [`DateTime::MAX`] again.
     pub fn next_tick(self) -> DateTime {
         DateTime(Self::MAX.0.min(self.0 + 1))
     }
 
-    /// The same instant for the standard library.
+    /// The instant as a `SystemTime`.
     pub fn to_system_time(self) -> SystemTime {
         let seconds = Duration::from_secs(self.0 / TICKS_PER_SECOND);
         let rest = Duration::from_nanos(self.0 % TICKS_PER_SECOND * 100);
@@ -61,27 +63,27 @@ impl DateTime {
         }
     }
 
-    /// Reads `YYYY-MM-DDThh:mm:ss.fffffffZ`. Seconds, the time of day and the fraction may be missing; digits of a
-    /// fraction beyond the seventh are dropped; an offset such as `+02:00` is converted; no zone at all means UTC.
+    /// Parses `YYYY-MM-DDThh:mm:ss.fffffffZ`. The time of day, the seconds and the fraction are optional; digits of the fraction
+    /// after the seventh are ignored; an offset such as `+02:00` is converted; without a zone the text is in UTC.
     pub fn parse(text: &str) -> Result<DateTime, DateTimeError> {
         Reader(text.as_bytes())
             .date_time()
             .unwrap_or(Err(DateTimeError::Malformed))
     }
 
-    /// The form of Timestamps and ETags: always seven digits of fraction.
+    /// The form of Timestamps and ETags, always with seven digits of fraction.
     pub fn to_full_text(self) -> DateTimeText {
         let mut text = DateTimeText {
             bytes: *b"0000-00-00T00:00:00.0000000Z",
             length: FULL_TEXT_BYTES,
         };
-        let (year, month, day) = civil(self.0 / TICKS_PER_DAY);
+        let (year, month, day) = date_after_1601(self.0 / TICKS_PER_DAY).to_calendar_date();
         let time = self.0 % TICKS_PER_DAY;
         let second = time / TICKS_PER_SECOND;
         for (end, count, number) in [
-            (4, 4, year),
-            (7, 2, month),
-            (10, 2, day),
+            (4, 4, year.unsigned_abs().into()),
+            (7, 2, u8::from(month).into()),
+            (10, 2, day.into()),
             (13, 2, second / 3600),
             (16, 2, second / 60 % 60),
             (19, 2, second % 60),
@@ -92,7 +94,7 @@ impl DateTime {
         text
     }
 
-    /// The form of stored values: as many digits of fraction as there are, none for a whole second.
+    /// The form of stored values: the fraction without trailing zeros, and no fraction for a whole second.
     pub fn to_text(self) -> DateTimeText {
         let mut text = self.to_full_text();
         let mut end = FULL_TEXT_BYTES - 1;
@@ -108,9 +110,9 @@ impl DateTime {
     }
 }
 
-/// Bytes of the text with all digits of the fraction.
+/// Length of the text with all digits of the fraction.
 const FULL_TEXT_BYTES: usize = 28;
-/// Bytes of the text down to the second and the point after it.
+/// Length of the text up to the point after the seconds.
 const WHOLE_SECOND_BYTES: usize = 20;
 
 fn put_digits(place: &mut [u8], mut number: u64) {
@@ -120,7 +122,7 @@ fn put_digits(place: &mut [u8], mut number: u64) {
     }
 }
 
-/// The text of an instant. Made without allocation: every row that is read shows one or two.
+/// The text of an instant. Formatted without allocation, since every row in a response has one or two.
 #[derive(Debug, Clone, Copy)]
 pub struct DateTimeText {
     bytes: [u8; FULL_TEXT_BYTES],
@@ -131,17 +133,17 @@ impl Deref for DateTimeText {
     type Target = str;
 
     fn deref(&self) -> &str {
-        std::str::from_utf8(&self.bytes[..self.length]).expect("digits and signs are ASCII")
+        std::str::from_utf8(&self.bytes[..self.length]).expect("digits and separators are ASCII")
     }
 }
 
-/// The nearest tick at or before the instant, clamped to the protocol's range.
 impl From<DateTime> for SystemTime {
     fn from(instant: DateTime) -> SystemTime {
         instant.to_system_time()
     }
 }
 
+/// Rounds down to a tick, and clamps to the range of the protocol.
 impl From<SystemTime> for DateTime {
     fn from(time: SystemTime) -> DateTime {
         let ticks = |duration: Duration| duration.as_nanos() / 100;
@@ -154,66 +156,32 @@ impl From<SystemTime> for DateTime {
     }
 }
 
-/// The form of stored values, as [`DateTime::to_text`] has it.
+/// The form of stored values: see [`DateTime::to_text`].
 impl fmt::Display for DateTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.to_text())
     }
 }
 
-/// Days from 1601-01-01 to the first of January of `year`. 1601 begins a cycle of 400 years, so plain divisions count the
-/// leap days before it.
-fn days_before(year: u64) -> u64 {
-    let years = year - 1601;
-    years * 365 + years / 4 - years / 100 + years / 400
+/// Days from 1601-01-01 to `date`; negative before.
+fn days_since_1601(date: Date) -> i64 {
+    i64::from(date.to_julian_day() - FIRST_JULIAN_DAY)
 }
 
-fn month_days(year: u64) -> [u64; 12] {
-    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    [
-        31,
-        28 + u64::from(leap),
-        31,
-        30,
-        31,
-        30,
-        31,
-        31,
-        30,
-        31,
-        30,
-        31,
-    ]
+/// The date `days` after 1601-01-01.
+fn date_after_1601(days: u64) -> Date {
+    i32::try_from(days)
+        .ok()
+        .and_then(|days| Date::from_julian_day(FIRST_JULIAN_DAY + days).ok())
+        .expect("the last instant is in the year 9999")
 }
 
-/// Year, month and day of the so-many-th day since 1601-01-01.
-fn civil(days: u64) -> (u64, u64, u64) {
-    // The average year is 365.2425 days long; the estimate is never late and at most one year early.
-    let mut year = 1601 + days * 400 / CYCLE_DAYS;
-    while days_before(year) > days {
-        year -= 1;
-    }
-    while days_before(year + 1) <= days {
-        year += 1;
-    }
-    let mut day = days - days_before(year);
-    let mut month = 1;
-    for length in month_days(year) {
-        if day < length {
-            break;
-        }
-        day -= length;
-        month += 1;
-    }
-    (year, month, day + 1)
-}
-
-/// What is left of a text being read; every method answers `None` when the text does not fit.
+/// The rest of a text. Every method returns `None` if the text does not match.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
     fn date_time(&mut self) -> Option<Result<DateTime, DateTimeError>> {
-        let (year, month, day) = self.date()?;
+        let date = self.date()?;
         let (time_ticks, offset_ticks) = match self.skip(b"Tt") {
             Some(()) => (self.time()?, self.zone()?),
             None => (0, self.zone()?),
@@ -221,28 +189,20 @@ impl Reader<'_> {
         if !self.0.is_empty() {
             return None;
         }
-        if year < 1601 {
-            return Some(Err(DateTimeError::OutOfRange));
-        }
-        let months: u64 = month_days(year)[..month as usize - 1].iter().sum();
-        let days = days_before(year) + months + day - 1;
-        let local = i128::from(days * TICKS_PER_DAY + time_ticks);
-        let ticks = u64::try_from(local - i128::from(offset_ticks)).ok();
-        Some(
-            ticks
-                .and_then(DateTime::from_ticks)
-                .ok_or(DateTimeError::OutOfRange),
-        )
+        let local = days_since_1601(date) * TICKS_PER_DAY as i64 + time_ticks as i64;
+        // An offset does not bring a local date before 1601 into range.
+        let ticks = (local >= 0).then(|| u64::try_from(local - offset_ticks).ok());
+        let instant = ticks.flatten().and_then(DateTime::from_ticks);
+        Some(instant.ok_or(DateTimeError::OutOfRange))
     }
 
-    fn date(&mut self) -> Option<(u64, u64, u64)> {
+    fn date(&mut self) -> Option<Date> {
         let year = self.digits(4)?;
         self.skip(b"-")?;
-        let month = self.digits(2)?;
+        let month = Month::try_from(self.digits(2)? as u8).ok()?;
         self.skip(b"-")?;
         let day = self.digits(2)?;
-        let length = *month_days(year).get(month.checked_sub(1)? as usize)?;
-        (1..=length).contains(&day).then_some((year, month, day))
+        Date::from_calendar_date(year as i32, month, day as u8).ok()
     }
 
     /// Ticks since midnight.
@@ -273,7 +233,7 @@ impl Reader<'_> {
         (count > 0).then(|| padded.fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0')))
     }
 
-    /// Ticks by which the local time is ahead of UTC.
+    /// The offset of the local time from UTC, in ticks.
     fn zone(&mut self) -> Option<i64> {
         let sign = match self.0.first() {
             Some(b'+') => 1,
@@ -318,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn text_forms_of_the_protocol_are_read_and_trimmed() {
+    fn text_forms_of_the_protocol_are_parsed_and_trimmed() {
         for (text, expected) in [
             (
                 "2013-08-22T01:12:06.2608595Z",
@@ -350,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_instant_is_malformed_and_what_is_too_early_out_of_range() {
+    fn malformed_texts_and_instants_out_of_range_have_different_errors() {
         for text in [
             "",
             "x",
@@ -393,7 +353,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_instant_survives_its_text(ticks in 0..=DateTime::MAX.0) {
+        fn instants_round_trip_through_text(ticks in 0..=DateTime::MAX.0) {
             let instant = DateTime(ticks);
             prop_assert_eq!(DateTime::parse(&instant.to_string()), Ok(instant));
             prop_assert_eq!(DateTime::parse(&instant.to_full_text()), Ok(instant));
@@ -401,7 +361,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_panics(text in ".{0,40}", digits in "[0-9TZ:.+-]{0,40}") {
+        fn parsing_never_panics(text in ".{0,40}", digits in "[0-9TZ:.+-]{0,40}") {
             let _ = DateTime::parse(&text);
             let _ = DateTime::parse(&digits);
         }

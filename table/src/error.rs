@@ -1,28 +1,28 @@
-//! Error: what the service refuses, one variant per error code of the protocol, spelled as on the wire.
+//! Errors: one variant per error code of the protocol, spelled as on the wire.
 //!
 //! The display text is the protocol's own message. Source: Table Service Error Codes.
 
-use crate::transaction::TRANSACTION_OPERATIONS_MAX;
+use crate::limits::TRANSACTION_OPERATIONS_MAX;
 
 /// The result of every fallible operation of the service.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why an operation was refused. Nothing has changed when one is returned.
+/// Why an operation was refused or failed. A refused operation changed nothing.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// An operation of a transaction names another partition than the first.
+    /// An operation of a transaction names a different partition than the first one.
     #[error("All commands in a batch must operate on same entity group.")]
     CommandsInBatchActOnDifferentPartitions,
-    /// Two properties of one entity have the same name, or one has that of a system property.
+    /// Two properties of an entity have the same name, or one has the name of a system property.
     #[error("A property is specified more than one time.")]
     DuplicatePropertiesSpecified,
-    /// Insert Entity met an entity of the same keys.
+    /// Insert Entity, but an entity with the same keys exists.
     #[error("The specified entity already exists.")]
     EntityAlreadyExists,
-    /// Names and values together are over 1 MiB, possibly only after a merge.
+    /// The entity exceeds 1 MiB, possibly only after a merge.
     #[error("The entity is larger than the maximum allowed size (1MB).")]
     EntityTooLarge,
-    /// A stored row that this program cannot read; nothing the client did. The text is for the log.
+    /// A stored row that cannot be decoded, through no fault of the client. The text is for the log.
     #[error("The server encountered an internal error: {0}")]
     InternalError(String),
     /// An operation of a transaction names the same entity as an earlier one.
@@ -31,28 +31,28 @@ pub enum Error {
          request."
     )]
     InvalidDuplicateRow,
-    /// The catch-all of the protocol; the variants of [`InvalidInput`] say what it was.
+    /// Invalid input without an error code of its own; see [`InvalidInput`].
     #[error(transparent)]
     InvalidInput(InvalidInput),
-    /// A table name with characters other than letters and digits, or beginning with a digit. The spelling is the service's.
+    /// A table name has characters other than letters and digits, or begins with a digit. The typo in the text is Azure's.
     #[error("The specifed resource name contains invalid characters.")]
     InvalidResourceName,
-    /// More than five stored policies, an id that is repeated or too long, or a permission letter that tables do not have.
+    /// More than five stored policies, a repeated or overlong id, or a permission letter that tables do not support.
     #[error("XML specified is not syntactically valid.")]
     InvalidXmlDocument,
     /// A `$filter` that compares two properties or two literals, calculates, or calls a function.
     #[error("The requested operation is not implemented on the specified resource.")]
     NotImplemented,
-    /// A value outside of what the protocol can hold; the variants of [`OutOfRangeInput`] say which.
+    /// A value outside the range of the protocol; see [`OutOfRangeInput`].
     #[error(transparent)]
     OutOfRangeInput(OutOfRangeInput),
-    /// A key is missing or null. Raised by whoever reads the request: an [`Entity`](crate::Entity) always has both.
+    /// A key is missing or null. Raised by the server when it reads a request: an [`Entity`](crate::Entity) always has both keys.
     #[error("The values are not specified for all properties in the entity.")]
     PropertiesNeedValue,
     /// A property name that is not an identifier.
     #[error("The property name is invalid.")]
     PropertyNameInvalid,
-    /// A property name of more than 255 characters.
+    /// A property name longer than 255 characters.
     #[error("The property name exceeds the maximum allowed length (255).")]
     PropertyNameTooLong,
     /// A String over 32,768 UTF-16 code units, a Binary over 65,536 bytes, or a key over 512 UTF-16 code units.
@@ -61,10 +61,10 @@ pub enum Error {
          encoded and the maximum number of characters should be 32K or less."
     )]
     PropertyValueTooLarge,
-    /// No such entity; or, for the operations on tables themselves, no such table.
+    /// The entity does not exist; for operations on tables, the table does not exist.
     #[error("The specified resource does not exist.")]
     ResourceNotFound,
-    /// A table of that name exists, in whatever spelling.
+    /// A table with this name exists, possibly in a different spelling.
     #[error("The table specified already exists.")]
     TableAlreadyExists,
     /// An operation on entities or on the ACL of a table that does not exist.
@@ -76,39 +76,39 @@ pub enum Error {
          Each entity also has 3 system properties."
     )]
     TooManyProperties,
-    /// The entity exists, but in another version than the write asked for.
+    /// The entity exists, but not in the version that the write requires.
     #[error("The update condition specified in the request was not satisfied.")]
     UpdateConditionNotSatisfied,
-    /// The store itself failed.
+    /// The store failed.
     #[error(transparent)]
     Engine(#[from] lazurite_engine::Error),
 }
 
-/// What was wrong with the input, for the code `InvalidInput`.
+/// The causes of the error code `InvalidInput`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidInput {
-    /// Anything the protocol has no words for.
+    /// Input that the protocol has no specific message for.
     #[error("One of the request inputs is not valid.")]
     Request,
-    /// A key in a URL holds `/` or `\`.
+    /// A key in a URL contains `/` or `\`.
     #[error("Bad Request - Error in query syntax.")]
     QuerySyntax,
-    /// A `$filter` that does not follow the grammar.
+    /// A `$filter` with a syntax error.
     #[error("Syntax error at position {position} in '{filter}'.")]
     Filter {
-        /// Index of the offending character, counted in characters from 0.
+        /// Index of the offending character, from 0.
         position: usize,
         /// The filter as given.
         filter: String,
     },
-    /// A `$filter` that is longer or more deeply nested than the service reads.
-    #[error("The {what} of the $filter is {found}; the most is {limit}.")]
+    /// A `$filter` that is too long or too deeply nested.
+    #[error("The {what} of the $filter is {found}; the maximum is {limit}.")]
     FilterTooLarge {
         /// `length in bytes` or `nesting depth`.
         what: &'static str,
-        /// How much of it.
+        /// The actual length or depth.
         found: usize,
-        /// How much is read.
+        /// The maximum.
         limit: usize,
     },
     /// An order comparison with `null`.
@@ -129,21 +129,21 @@ pub enum InvalidInput {
     TooManyOperations,
 }
 
-/// What was out of range, for the code `OutOfRangeInput`.
+/// The causes of the error code `OutOfRangeInput`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OutOfRangeInput {
-    /// A key in a URL holds a character that no key may hold.
+    /// A key in a URL contains a forbidden character.
     #[error("One of the request inputs is out of range.")]
     Request,
-    /// A key or instant in a body has a value that cannot be stored.
+    /// A key or an instant in a body cannot be stored.
     #[error("The '{name}' parameter of value '{value}' is out of range.")]
     Parameter {
         /// The property's name.
         name: String,
-        /// What was given.
+        /// The value as sent.
         value: String,
     },
-    /// A table name of less than 3 or more than 63 characters.
+    /// A table name shorter than 3 or longer than 63 characters.
     #[error("The specified resource name length is not within the permissible limits.")]
     ResourceNameLength,
 }

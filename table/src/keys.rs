@@ -1,8 +1,8 @@
-//! Names <-> engine keys: the only file that knows their layout.
+//! Converts names to engine keys and back; the only file that knows the layout of keys.
 //!
-//! A component is a text in UTF-8 whose bytes are mapped so that byte order is the order of its UTF-16 code units, which
-//! is the order of the protocol. `00` becomes `00 FF`, and `00 01` ends the component; so no component is a prefix of
-//! another, `a` sorts before every longer text that begins with it, and `tab` has nothing in common with `table`.
+//! A component is UTF-8 text whose bytes are mapped so that byte order is the order of UTF-16 code units, as the protocol demands.
+//! `00` becomes `00 FF`, and `00 01` ends the component. So no component is a prefix of another, and `a` sorts before every longer
+//! text that begins with it.
 //!
 //! | keyspace | key | value |
 //! | --- | --- | --- |
@@ -10,17 +10,17 @@
 //! | catalog | `02` account, lower-case table name | table record |
 //! | catalog | `03` table id | stored access policies |
 //! | catalog | `04` account | service properties, opaque |
-//! | catalog | `05` | a time that no Timestamp is later than |
-//! | catalog | `06` | a time that no Timestamp is later than, but for rows written while the clock was wrong |
+//! | catalog | `05` | upper bound of the Timestamps of all rows |
+//! | catalog | `06` | upper bound of the Timestamps that followed the wall clock since it was last wrong |
 //! | entities | table id, PartitionKey, RowKey | row |
 //!
-//! A table id is 8 bytes, big-endian, and never used again: deleting a table is one range, whatever it holds.
+//! A table id is 8 bytes, big-endian, and never reused: deleting a table is one range delete, whatever its size.
 
 use lazurite_engine::KeyRange;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-/// Names a table of any account for as long as it exists.
+/// Identifies a table of any account from its creation to its deletion.
 pub(crate) type TableId = u64;
 
 /// Bytes of a table id in a key.
@@ -29,13 +29,13 @@ pub(crate) const TABLE_ID_BYTES: usize = 8;
 /// The key of the next table id.
 pub(crate) const NEXT_TABLE_ID: &[u8] = &[1];
 
-/// The key of a time that no Timestamp is later than.
+/// The key of the upper bound of the Timestamps of all rows.
 pub(crate) const TIMESTAMP_BOUND: &[u8] = &[5];
 
-/// The key of a time that no Timestamp is later than which followed the wall clock since it was last set far back.
+/// The key of the upper bound of the Timestamps that followed the wall clock since it was last wrong.
 pub(crate) const FOLLOWING_BOUND: &[u8] = &[6];
 
-/// Room that a key of the catalog is given to begin with.
+/// Initial capacity for a key of the catalog.
 const CATALOG_KEY_BYTES_USUAL: usize = 64;
 
 /// The key of a table's record.
@@ -45,7 +45,7 @@ pub(crate) fn table(account: &str, name: &str) -> Vec<u8> {
     key
 }
 
-/// What the records of all tables of an account begin with.
+/// The common prefix of the keys of an account's tables.
 pub(crate) fn tables(account: &str) -> Vec<u8> {
     let mut key = Vec::with_capacity(CATALOG_KEY_BYTES_USUAL);
     key.push(2);
@@ -76,7 +76,7 @@ pub(crate) fn entity(table: TableId, partition_key: &str, row_key: &str) -> Vec<
     key
 }
 
-/// The key of an entity without its table id, which is also where a scan of one table that starts at the entity begins.
+/// The key of an entity without its table id.
 pub(crate) fn in_table(partition_key: &str, row_key: &str) -> Vec<u8> {
     let mut key = Vec::with_capacity(partition_key.len() + row_key.len() + 4);
     component(&mut key, partition_key);
@@ -89,7 +89,7 @@ pub(crate) fn entities(table: TableId) -> KeyRange {
     KeyRange::prefix(&table.to_be_bytes())
 }
 
-/// All entities of a table whose PartitionKey is less.
+/// The entities of a table whose PartitionKey is less than `partition_key`.
 pub(crate) fn entities_before(table: TableId, partition_key: &str) -> KeyRange {
     let start = table.to_be_bytes().to_vec();
     let mut end = start.clone();
@@ -100,7 +100,7 @@ pub(crate) fn entities_before(table: TableId, partition_key: &str) -> KeyRange {
     }
 }
 
-/// PartitionKey and RowKey of an entity's key without its table id; `None` if it is none.
+/// PartitionKey and RowKey in the key of an entity, which is without its table id; `None` if the key is malformed.
 pub(crate) fn parse_entity(key: &[u8]) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
     let (partition_key, rest) = parse_component(key)?;
     let (row_key, rest) = parse_component(rest)?;
@@ -110,21 +110,20 @@ pub(crate) fn parse_entity(key: &[u8]) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
 /// Appends `text` as a component.
 pub(crate) fn component(key: &mut Vec<u8>, text: &str) {
     key.reserve(text.len() + 2);
-    match text.bytes().all(|byte| (1..MAPPED_FROM).contains(&byte)) {
-        true => key.extend_from_slice(text.as_bytes()),
-        false => {
-            for byte in text.bytes() {
-                match byte {
-                    0 => key.extend([0, 0xff]),
-                    _ => key.push(rank(byte)),
-                }
+    if text.bytes().all(|byte| (1..MAPPED_FROM).contains(&byte)) {
+        key.extend_from_slice(text.as_bytes());
+    } else {
+        for byte in text.bytes() {
+            match byte {
+                0 => key.extend([0, 0xff]),
+                _ => key.push(rank(byte)),
             }
         }
     }
     key.extend([0, 1]);
 }
 
-/// Makes a key that ends with a component the first one beyond all keys that begin with it.
+/// Turns a key that ends with a component into the least key after all keys that begin with it.
 pub(crate) fn skip_component(key: &mut [u8]) {
     if let Some(end) = key.last_mut() {
         debug_assert_eq!(*end, 1, "a component ends with 00 01");
@@ -132,14 +131,14 @@ pub(crate) fn skip_component(key: &mut [u8]) {
     }
 }
 
-/// Bytes of the first component of `key`, its end included; `None` if it has none.
+/// The length in bytes of the first component of `key` with its end; `None` if there is none.
 pub(crate) fn first_component_bytes(key: &[u8]) -> Option<usize> {
-    // A zero is followed by FF inside of a component and by 01 at its end.
+    // A zero byte is followed by FF inside a component, and by 01 at its end.
     let end = key.windows(2).position(|pair| pair == [0, 1])?;
     Some(end + 2)
 }
 
-/// The first component of `key`, and what follows it. Borrowed unless it holds a mapped byte, which is rare.
+/// The first component of `key`, and the rest of the key. Borrowed unless the component has a mapped byte, which is rare.
 pub(crate) fn parse_component(key: &[u8]) -> Option<(Cow<'_, str>, &[u8])> {
     let plain = key
         .iter()
@@ -166,7 +165,7 @@ pub(crate) fn parse_component(key: &[u8]) -> Option<(Cow<'_, str>, &[u8])> {
     }
 }
 
-/// Orders texts ordinally by UTF-16 code unit: the order of keys, and of strings in `$filter`.
+/// Compares texts by UTF-16 code unit: the order of keys, and of strings in `$filter`.
 pub(crate) fn compare_utf16(left: &str, right: &str) -> Ordering {
     let differ = left
         .bytes()
@@ -180,8 +179,8 @@ pub(crate) fn compare_utf16(left: &str, right: &str) -> Ordering {
 
 const MAPPED_FROM: u8 = 0xee;
 
-/// Maps a byte of UTF-8 to one whose order is that of UTF-16. The two differ only in that UTF-16 puts U+E000 to U+FFFF
-/// (lead bytes EE, EF) after all beyond (F0 to F4); lead bytes never meet other bytes at the first difference.
+/// Maps bytes of UTF-8 so that they sort as UTF-16 does. The two orders differ only in that UTF-16 puts U+E000 to U+FFFF (lead
+/// bytes EE and EF) after all higher code points (F0 to F4). Where two texts first differ, a lead byte never meets another kind.
 fn rank(byte: u8) -> u8 {
     match byte {
         0xee | 0xef => byte + 5,
@@ -207,7 +206,7 @@ mod tests {
         text.encode_utf16().collect()
     }
 
-    /// Texts from an alphabet where the orders of bytes, of UTF-8 and of UTF-16 part.
+    /// Texts from an alphabet in which the orders of UTF-8 and UTF-16 differ.
     fn text() -> impl Strategy<Value = String> {
         let alphabet = vec![
             '\0',
@@ -236,7 +235,7 @@ mod tests {
         }
 
         #[test]
-        fn keys_give_back_their_parts(p in text(), r in any::<String>(), id: u64) {
+        fn keys_round_trip(p in text(), r in any::<String>(), id: u64) {
             let key = entity(id, &p, &r);
             let (partition_key, row_key) = parse_entity(&key[TABLE_ID_BYTES..]).unwrap();
             prop_assert_eq!((&*partition_key, &*row_key), (&*p, &*r));
@@ -244,12 +243,12 @@ mod tests {
         }
 
         #[test]
-        fn no_key_panics(bytes: Vec<u8>) {
+        fn parsing_a_key_never_panics(bytes: Vec<u8>) {
             let _ = parse_entity(&bytes);
         }
 
         #[test]
-        fn skipping_a_component_passes_all_that_begin_with_it(p in text(), longer in text(), r in text()) {
+        fn skipping_a_component_passes_all_keys_that_begin_with_it(p in text(), longer in text(), r in text()) {
             let mut beyond = Vec::new();
             component(&mut beyond, &p);
             skip_component(&mut beyond);
@@ -260,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn key_bytes_are_those_of_the_format() {
+    fn encoded_keys_match_the_format() {
         assert_eq!(table("a", "Tab"), b"\x02a\x00\x01tab\x00\x01");
         assert_eq!(acl(0x0102), b"\x03\0\0\0\0\0\0\x01\x02");
         assert_eq!(service_properties("a"), b"\x04a\x00\x01");
@@ -270,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_begin_alike_share_no_prefix() {
+    fn key_of_one_name_is_no_prefix_of_another() {
         assert!(!table("acct", "table").starts_with(&table("acct", "tab")));
         assert!(!tables("acct2").starts_with(&tables("acct")));
         assert_eq!(table("acct", "TAB"), table("acct", "tab"));

@@ -1,11 +1,12 @@
 //! The plain data of the service: entities and their typed properties, conditions on writes, stored access policies.
 //!
-//! Nothing here knows how it is stored or how it looks on the wire, but for the texts that the protocol defines for
-//! single values: those of ETags and GUIDs stand here, those of instants in `datetime.rs`.
+//! Independent of storage and wire format, except for the text forms that the protocol defines for single values: those of ETags
+//! and GUIDs are here, those of instants in `datetime.rs`.
 
 use crate::datetime::DateTime;
 use crate::error::{Error, InvalidInput, Result};
 use std::fmt;
+use uuid::Uuid;
 
 /// A property's value with its type. Types belong to the value, not to the table: one property may be a String in one
 /// entity and an Int32 in the next. There is no null: a property without a value does not exist.
@@ -17,7 +18,7 @@ pub enum Value {
     Int32(i32),
     /// `Edm.Int64`.
     Int64(i64),
-    /// `Edm.Double`: NaN and the infinities included.
+    /// `Edm.Double`, including NaN and the infinities.
     Double(f64),
     /// `Edm.Boolean`.
     Boolean(bool),
@@ -29,65 +30,43 @@ pub enum Value {
     Binary(Vec<u8>),
 }
 
-/// 128 bits whose order is that of the text form.
+/// A GUID, ordered as its text form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Guid(pub [u8; 16]);
 
 impl Guid {
-    /// Reads `c9da6455-213d-42c9-9a79-3e9149a57833`, digits of any case; `None` for anything else.
+    /// Parses the 36-character form, in any case, such as `c9da6455-213d-42c9-9a79-3e9149a57833`. `None` for any other text.
     pub fn parse(text: &str) -> Option<Guid> {
-        let bytes = text.as_bytes();
-        let hyphens = [8, 13, 18, 23];
-        if bytes.len() != 36 || hyphens.iter().any(|at| bytes[*at] != b'-') {
+        if text.len() != uuid::fmt::Hyphenated::LENGTH {
             return None;
         }
-        let mut digits = (0..36)
-            .filter(|at| !hyphens.contains(at))
-            .map(|at| hex_digit(bytes[at]));
-        let mut guid = [0; 16];
-        for byte in &mut guid {
-            *byte = digits.next()?? << 4 | digits.next()??;
-        }
-        Some(Guid(guid))
+        let uuid = Uuid::try_parse(text).ok()?;
+        Some(Guid(uuid.into_bytes()))
     }
-}
-
-/// The value of one hexadecimal digit of either case.
-pub(crate) fn hex_digit(byte: u8) -> Option<u8> {
-    char::from(byte).to_digit(16).map(|digit| digit as u8)
 }
 
 /// The lower-case text form.
 impl fmt::Display for Guid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let mut text = *b"00000000-0000-0000-0000-000000000000";
-        let mut at = 0;
-        for byte in self.0 {
-            at += usize::from(text[at] == b'-');
-            text[at] = DIGITS[usize::from(byte >> 4)];
-            text[at + 1] = DIGITS[usize::from(byte & 15)];
-            at += 2;
-        }
-        f.write_str(std::str::from_utf8(&text).expect("digits and hyphens are ASCII"))
+        Uuid::from_bytes(self.0).hyphenated().fmt(f)
     }
 }
 
 /// A row of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entity {
-    /// Names the partition: the unit of transactions and of order.
+    /// The key of the partition, which is the unit of transactions.
     pub partition_key: String,
-    /// Names the entity within its partition.
+    /// The key of the entity within its partition.
     pub row_key: String,
-    /// When it was last written, by the service's clock. What a caller puts here is ignored on every write.
+    /// When the entity was last written, by the clock of the service. Ignored in writes.
     pub timestamp: DateTime,
-    /// Own properties in stored order; the three system properties are not among them.
+    /// The properties in stored order, without the three system properties.
     pub properties: Vec<(String, Value)>,
 }
 
 impl Entity {
-    /// An entity to be written: its Timestamp is not known yet.
+    /// An entity to be written, without a Timestamp.
     pub fn new(
         partition_key: impl Into<String>,
         row_key: impl Into<String>,
@@ -101,12 +80,12 @@ impl Entity {
         }
     }
 
-    /// The version of this entity that conditional writes compare.
+    /// The version of this entity, for conditional writes.
     pub fn etag(&self) -> ETag {
         ETag(self.timestamp)
     }
 
-    /// The value of an own property; names are case-sensitive.
+    /// The value of a property other than the system properties; names are case-sensitive.
     pub fn property(&self, name: &str) -> Option<&Value> {
         let found = self.properties.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value)
@@ -118,8 +97,8 @@ impl Entity {
 pub struct ETag(pub DateTime);
 
 impl ETag {
-    /// Reads `W/"datetime'2021-09-20T21%3A54%3A20.9694602Z'"`; the colons may also stand unescaped, as some clients send
-    /// them back. Anything else is [`InvalidInput::ETag`].
+    /// Parses `W/"datetime'2021-09-20T21%3A54%3A20.9694602Z'"`. The colons may be unescaped, since some clients send them back so.
+    /// Errors: [`InvalidInput::ETag`].
     pub fn parse(text: &str) -> Result<ETag> {
         let malformed = || Error::InvalidInput(InvalidInput::ETag(text.to_owned()));
         let inner = text.trim().strip_prefix("W/\"datetime'");
@@ -130,7 +109,7 @@ impl ETag {
         DateTime::parse(&decoded).map(ETag).map_err(|_| malformed())
     }
 
-    /// The text form of the wire.
+    /// The text form on the wire.
     pub fn to_text(self) -> String {
         let text = self.0.to_full_text();
         let (day_and_hour, minute, rest) = (&text[..13], &text[14..16], &text[17..]);
@@ -150,16 +129,16 @@ impl ETag {
 /// Which stored version a conditional write accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IfMatch {
-    /// Any, but there must be one.
+    /// Any version of an existing entity.
     Any,
-    /// Only this one.
+    /// Only this version.
     ETag(ETag),
-    /// None: the request names a weak ETag that no entity of this service can have.
+    /// No version: the request names a weak ETag that no entity of this service can have.
     Foreign,
 }
 
 impl IfMatch {
-    /// Reads the value of an `If-Match` header: `*` or one weak ETag. Anything else is [`InvalidInput::ETag`].
+    /// Parses the value of an `If-Match` header: `*` or one weak ETag. Errors: [`InvalidInput::ETag`].
     pub fn parse(text: &str) -> Result<IfMatch> {
         let trimmed = text.trim();
         match ETag::parse(text) {
@@ -171,7 +150,7 @@ impl IfMatch {
     }
 }
 
-/// Whether a text is a single weak ETag. Source: HTTP Semantics (RFC 9110), section 8.8.3; the prefix is taken in any case.
+/// Whether a text is a single weak ETag. Source: HTTP Semantics (RFC 9110), section 8.8.3. The prefix may have any case.
 fn is_weak_etag(text: &str) -> bool {
     let quoted = text
         .strip_prefix(['W', 'w'])
@@ -180,20 +159,20 @@ fn is_weak_etag(text: &str) -> bool {
     opaque.is_some_and(|opaque| !opaque.contains('"'))
 }
 
-/// The ways to write an entity, each named after its REST operation.
+/// The ways to write an entity, named after their REST operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Write {
-    /// Insert Entity: it must not exist.
+    /// Insert Entity: the entity must not exist.
     Insert,
-    /// Update Entity: it must exist and match; its properties are replaced.
+    /// Update Entity: the entity must exist and match; its properties are replaced.
     Update(IfMatch),
-    /// Merge Entity: it must exist and match; the given properties overwrite, the others stay.
+    /// Merge Entity: the entity must exist and match; the given properties are replaced, the others stay.
     Merge(IfMatch),
-    /// Insert Or Replace Entity: unconditional; its properties are replaced.
+    /// Insert Or Replace Entity: unconditional; the properties are replaced.
     InsertOrReplace,
-    /// Insert Or Merge Entity: unconditional; the given properties overwrite, the others stay.
+    /// Insert Or Merge Entity: unconditional; the given properties are replaced, the others stay.
     InsertOrMerge,
-    /// Delete Entity: it must exist and match. Properties are ignored.
+    /// Delete Entity: the entity must exist and match. Properties are ignored.
     Delete(IfMatch),
 }
 
@@ -202,20 +181,20 @@ pub enum Write {
 pub struct Operation {
     /// How `entity` is written.
     pub write: Write,
-    /// Keys and properties; for [`Write::Delete`] only the keys count.
+    /// Keys and properties; [`Write::Delete`] ignores the properties.
     pub entity: Entity,
 }
 
-/// A stored access policy of a table, which shared access signatures refer to by its id.
+/// A stored access policy of a table. Shared access signatures refer to it by its id.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SignedIdentifier {
     /// Unique within the table, at most 64 characters.
     pub id: String,
-    /// Since when it grants anything.
+    /// When the policy takes effect.
     pub start: Option<DateTime>,
-    /// Until when it grants anything.
+    /// When the policy expires.
     pub expiry: Option<DateTime>,
-    /// Letters of `raud`, as given.
+    /// Letters of `raud`, as sent.
     pub permission: Option<String>,
 }
 
@@ -227,7 +206,7 @@ mod tests {
     const ETAG: &str = "W/\"datetime'2021-09-20T21%3A54%3A20.9694602Z'\"";
 
     #[test]
-    fn etag_is_read_escaped_or_not_and_written_escaped() {
+    fn etag_is_parsed_with_or_without_escapes_and_written_with_them() {
         let etag = ETag::parse(ETAG).unwrap();
         assert_eq!(etag.to_text(), ETAG);
         for same in [
@@ -242,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn weak_etag_of_another_form_matches_nothing() {
+    fn weak_etag_of_a_foreign_form_matches_no_version() {
         for text in [
             "W/\"\"",
             "W/\"wrong\"",
@@ -256,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_etag_is_named_in_the_error() {
+    fn error_for_a_malformed_etag_contains_it() {
         let list = format!("{ETAG},{ETAG}");
         for text in ["", "x", "\"x\"", "W/\"", "W/x", list.as_str()] {
             let error = IfMatch::parse(text).unwrap_err();
@@ -272,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn guid_wants_36_characters() {
+    fn only_the_hyphenated_form_is_a_guid() {
         let text = "c9da6455-213d-42c9-9a79-3e9149a57833";
         assert_eq!(Guid::parse(&text.to_uppercase()).unwrap().to_string(), text);
         for wrong in [
@@ -280,6 +259,12 @@ mod tests {
             "c9da6455213d42c99a793e9149a57833",
             "c9da6455-213d-42c9-9a79-3e9149a5783g",
             "{c9da6455}",
+            "{c9da6455-213d-42c9-9a79-3e9149a57833}",
+            "urn:uuid:c9da6455-213d-42c9-9a79-3e9149a57833",
+            "c9da6455-213d-42c9-9a793-e9149a57833",
+            "c9da6455_213d_42c9_9a79_3e9149a57833",
+            "+9da6455-213d-42c9-9a79-3e9149a57833",
+            "éda6455-213d-42c9-9a79-3e9149a57833",
         ] {
             assert_eq!(Guid::parse(wrong), None, "{wrong}");
         }
@@ -287,7 +272,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn guid_order_is_that_of_its_text(a: [u8; 16], b: [u8; 16]) {
+        fn guids_are_ordered_as_their_texts(a: [u8; 16], b: [u8; 16]) {
             prop_assert_eq!(Guid(a).cmp(&Guid(b)), Guid(a).to_string().cmp(&Guid(b).to_string()));
             prop_assert_eq!(Guid::parse(&Guid(a).to_string()), Some(Guid(a)));
         }

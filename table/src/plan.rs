@@ -1,18 +1,19 @@
-//! From a parsed filter to the key ranges that hold every match, and what those ranges cannot decide.
+//! Plans a filter: the key ranges that contain every match, and the part of the filter to evaluate on each row.
 //!
-//! Each term covers a union of regions: a span of the first key component times a span of the second. `and` intersects,
-//! `or` joins, `not` is pushed down to the comparisons; a term on anything but keys covers everything and stays to be
-//! evaluated. A region of one partition, or of whole partitions, is one range of keys. Any other is a skip scan: the range of its
-//! partitions, read as `skip.rs` says, by the spans of RowKeys that are wanted in each. What it reads is evaluated all the same.
+//! Each term selects a union of regions; a region is a span of the first key component times a span of the second. `and`
+//! intersects unions, `or` joins them, and `not` is pushed down to the comparisons. A term on a property other than the keys selects
+//! everything and is evaluated on each row. A region of one partition, or of whole partitions, is one range of keys. Any other
+//! region becomes a skip scan (`skip.rs`) over the range of its partitions, which looks for the requested spans of RowKeys in each
+//! partition; its rows are evaluated as well.
 //!
 //! | filter | plan here | plan of the hosted service |
 //! | --- | --- | --- |
 //! | both keys | point | point |
 //! | both keys, several times | points | partition scan, table scan |
-//! | PartitionKey, a stretch of RowKeys | row range | row range |
+//! | PartitionKey, a range of RowKeys | row range | row range |
 //! | PartitionKey | partition scan | partition scan |
-//! | RowKey, in all partitions or a stretch of them | skip scan | table scan, partition range scan |
-//! | a stretch of PartitionKeys | partition range scan | partition range scan |
+//! | RowKey, in all partitions or a range of them | skip scan | table scan, partition range scan |
+//! | a range of PartitionKeys | partition range scan | partition range scan |
 //! | no key | table scan | table scan |
 
 use crate::access::AccessKind;
@@ -21,14 +22,14 @@ use crate::keys::{component, skip_component};
 use crate::model::Value;
 use lazurite_engine::KeyRange;
 
-/// Which ranges of keys to read, and what is left to evaluate on each row.
+/// The ranges of keys to read, and the filter to evaluate on each row.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// Disjoint, in key order, without the prefix that all keys of the table have.
+    /// Disjoint, in key order, without the common prefix of the table's keys.
     pub(crate) accesses: Vec<Access>,
     /// `None` if every row in the ranges matches.
     pub(crate) residual: Option<Filter>,
-    /// How the hosted service would reach the rows.
+    /// How the hosted service would access the rows.
     pub(crate) azure_kind: AccessKind,
 }
 
@@ -38,19 +39,19 @@ pub(crate) struct Access {
     pub(crate) range: KeyRange,
     /// A [`AccessKind::Point`] has its one key as the start of the range.
     pub(crate) kind: AccessKind,
-    /// Spans of the second component that hold every match, disjoint and in order: what a [`AccessKind::SkipScan`] looks for in each
-    /// partition.
+    /// Spans of the second component that contain every match, disjoint and in order. A [`AccessKind::SkipScan`] looks for them in
+    /// each partition.
     pub(crate) rows: Vec<KeyRange>,
 }
 
-/// Pairs of regions that are intersected to plan one `and`. More would take longer than a few milliseconds; what is left out is
+/// Pairs of regions that are intersected to plan one `and`. More would take longer than a few milliseconds; the remaining terms are
 /// evaluated on each row instead.
 const PAIRS_MAX: usize = 16 * 1024;
-/// Most regions that an `and` has: more are not worth the seeks.
+/// Most regions of an `and`: more would cost too many seeks.
 const REGIONS_MAX: usize = 2048;
 
 impl Plan {
-    /// Plans a filter whose key components are the properties of these names; a key of one component has one name.
+    /// Plans a filter for keys whose components are the properties `key_names`.
     pub(crate) fn new(filter: Option<Filter>, key_names: &[&str]) -> Plan {
         let Some(mut filter) = filter else {
             let (table, _) = Region::all().to_access();
@@ -67,26 +68,26 @@ impl Plan {
             one => vec![one],
         };
         let azure_kind = planner.azure_kind(&terms);
-        let covers = planner.covers(&terms, false);
-        let (regions, complete) = intersect_all(&covers);
+        let term_ranges = planner.all_key_ranges(&terms, false);
+        let (regions, complete) = intersect_all(&term_ranges);
         let (accesses, exact): (Vec<Access>, Vec<bool>) =
             regions.iter().map(Region::to_access).unzip();
         if complete && exact.iter().all(|exact| *exact) {
-            // What is read satisfies every term that says nothing but where to read.
-            let mut covers = covers.iter();
-            terms.retain(|_| covers.next().is_some_and(|cover| !cover.exact));
+            // All rows in the ranges satisfy the terms whose ranges are exact.
+            let mut term_ranges = term_ranges.iter();
+            terms.retain(|_| term_ranges.next().is_some_and(|ranges| !ranges.exact));
         }
-        let open = !terms.is_empty();
+        let is_open = !terms.is_empty();
         filter.expression = Expression::And(terms);
         filter.forget_unused_names();
         Plan {
             accesses: join(accesses),
-            residual: open.then_some(filter),
+            residual: is_open.then_some(filter),
             azure_kind,
         }
     }
 
-    /// Leaves only the keys of `range` to read.
+    /// Restricts the plan to the keys in `range`.
     pub(crate) fn clip(&mut self, range: &KeyRange) {
         self.accesses.retain_mut(|access| {
             let clipped = intersect(&access.range, range);
@@ -99,7 +100,7 @@ impl Plan {
         });
     }
 
-    /// Leaves only the keys from `key` on to read.
+    /// Restricts the plan to the keys from `key` on.
     pub(crate) fn start_at(&mut self, key: Vec<u8>) {
         self.clip(&KeyRange {
             start: key,
@@ -107,7 +108,7 @@ impl Plan {
         });
     }
 
-    /// The dearest of its accesses.
+    /// The most expensive kind of access in the plan.
     pub(crate) fn kind(&self) -> AccessKind {
         match self.accesses.iter().map(|access| access.kind).max() {
             None => AccessKind::Nothing,
@@ -117,13 +118,13 @@ impl Plan {
     }
 }
 
-/// Entities whose first key component lies in one span and whose second lies in the other.
+/// The entities whose first key component is in the first span, and whose second is in the second.
 #[derive(Debug, Clone)]
 struct Region {
     spans: [KeyRange; 2],
 }
 
-/// Every component: the empty text is the first.
+/// The span of all components, from the empty text on.
 fn all_components() -> KeyRange {
     KeyRange {
         start: vec![0, 1],
@@ -131,7 +132,7 @@ fn all_components() -> KeyRange {
     }
 }
 
-/// Whether a span holds one component only.
+/// Whether a span contains exactly one component.
 fn is_single(span: &KeyRange) -> bool {
     span.end.as_ref().is_some_and(|end| {
         let mut next = span.start.clone();
@@ -158,34 +159,39 @@ impl Region {
         }
     }
 
-    /// `None` if they have nothing in common.
+    /// `None` if the intersection is empty.
     fn intersect(&self, other: &Region) -> Option<Region> {
         let spans = [0, 1].map(|at| intersect(&self.spans[at], &other.spans[at]));
         (!spans.iter().any(KeyRange::is_empty)).then_some(Region { spans })
     }
 
-    /// The range of keys that holds the region, and whether it holds nothing else.
+    /// The range of keys that contains the region, and whether it contains nothing else.
     fn to_access(&self) -> (Access, bool) {
         let [partitions, rows] = &self.spans;
         let one_partition = is_single(partitions);
         let all_rows = *rows == all_components();
-        let kind = match (one_partition, all_rows) {
-            (true, true) => AccessKind::Partition,
-            (true, false) if is_single(rows) => AccessKind::Point,
-            (true, false) => AccessKind::RowRange,
-            (false, _) if *partitions == all_components() => AccessKind::Table,
-            (false, _) => AccessKind::PartitionRange,
+        let kind = if *partitions == all_components() {
+            AccessKind::Table
+        } else if !one_partition {
+            AccessKind::PartitionRange
+        } else if all_rows {
+            AccessKind::Partition
+        } else if is_single(rows) {
+            AccessKind::Point
+        } else {
+            AccessKind::RowRange
         };
-        let range = match one_partition && !all_rows {
-            true => rows_within(partitions, rows),
-            false => partitions.clone(),
+        let range = if one_partition && !all_rows {
+            rows_within(partitions, rows)
+        } else {
+            partitions.clone()
         };
         let rows = vec![rows.clone()];
         (Access { range, kind, rows }, one_partition || all_rows)
     }
 }
 
-/// A span of rows of one partition, as keys.
+/// The range of keys of a span of rows in one partition.
 fn rows_within(partition: &KeyRange, rows: &KeyRange) -> KeyRange {
     let within = |row: &Vec<u8>| [&partition.start[..], row].concat();
     let end = rows.end.as_ref().map(within);
@@ -195,13 +201,13 @@ fn rows_within(partition: &KeyRange, rows: &KeyRange) -> KeyRange {
     }
 }
 
-/// Sorts ranges and joins those that meet. What remains of RowKeys to look for in many partitions makes a skip scan.
+/// Sorts accesses and joins those whose ranges touch. An access to some RowKeys of many partitions becomes a skip scan.
 fn join(mut accesses: Vec<Access>) -> Vec<Access> {
     accesses.sort_by(|a, b| a.range.start.cmp(&b.range.start));
     let mut joined: Vec<Access> = Vec::new();
     for access in accesses {
         let last = joined.last_mut();
-        let Some(last) = last.filter(|last| meet(&last.range, &access.range)) else {
+        let Some(last) = last.filter(|last| touch(&last.range, &access.range)) else {
             joined.push(access);
             continue;
         };
@@ -222,7 +228,7 @@ fn join_spans(mut spans: Vec<KeyRange>) -> Vec<KeyRange> {
     spans.sort_by(|a, b| a.start.cmp(&b.start));
     let mut joined: Vec<KeyRange> = Vec::new();
     for span in spans {
-        match joined.last_mut().filter(|last| meet(last, &span)) {
+        match joined.last_mut().filter(|last| touch(last, &span)) {
             Some(last) => extend(last, span),
             None => joined.push(span),
         }
@@ -230,12 +236,12 @@ fn join_spans(mut spans: Vec<KeyRange>) -> Vec<KeyRange> {
     joined
 }
 
-/// Whether nothing lies between a range and one that starts no earlier.
-fn meet(range: &KeyRange, next: &KeyRange) -> bool {
+/// Whether two ranges overlap or touch; `next` does not start earlier.
+fn touch(range: &KeyRange, next: &KeyRange) -> bool {
     range.end.as_ref().is_none_or(|end| next.start <= *end)
 }
 
-/// Extends a range by one that it meets.
+/// Extends a range by one that it touches.
 fn extend(range: &mut KeyRange, next: KeyRange) {
     range.end = match (range.end.take(), next.end) {
         (Some(a), Some(b)) => Some(a.max(b)),
@@ -243,43 +249,43 @@ fn extend(range: &mut KeyRange, next: KeyRange) {
     };
 }
 
-/// The regions that hold every match of a term.
+/// The regions of keys that contain every match of a term.
 #[derive(Debug)]
-struct Cover {
+struct KeyRanges {
     regions: Vec<Region>,
-    /// Whether they hold nothing else.
+    /// Whether they contain nothing else.
     exact: bool,
 }
 
-impl Cover {
-    /// Of a term that is the same for every entity.
-    fn constant(truth: bool) -> Cover {
+impl KeyRanges {
+    /// The ranges of a term with the same value for every entity.
+    fn constant(truth: bool) -> KeyRanges {
         let regions = Vec::from_iter(truth.then(Region::all));
-        Cover {
+        KeyRanges {
             regions,
             exact: true,
         }
     }
 
-    /// Of a term on something other than keys.
-    fn unknown() -> Cover {
-        Cover {
+    /// The ranges of a term that does not depend on keys alone.
+    fn unknown() -> KeyRanges {
+        KeyRanges {
             regions: vec![Region::all()],
             exact: false,
         }
     }
 }
 
-/// What lies in all covers; `false` if there were too many regions to tell, and some covers were left out.
-fn intersect_all(covers: &[Cover]) -> (Vec<Region>, bool) {
+/// The intersection of all ranges; `false` if some were left out because there were too many regions.
+fn intersect_all(ranges: &[KeyRanges]) -> (Vec<Region>, bool) {
     let mut regions = vec![Region::all()];
     let mut complete = true;
     let mut pairs_left = PAIRS_MAX;
-    // Those of few regions narrow most, and make no others.
-    let mut covers: Vec<&Cover> = covers.iter().collect();
-    covers.sort_by_key(|cover| cover.regions.len());
-    for cover in covers {
-        let pairs = regions.len() * cover.regions.len();
+    // Ranges with few regions restrict most, and do not add regions.
+    let mut ranges: Vec<&KeyRanges> = ranges.iter().collect();
+    ranges.sort_by_key(|ranges| ranges.regions.len());
+    for other in ranges {
+        let pairs = regions.len() * other.regions.len();
         if pairs > REGIONS_MAX.min(pairs_left) {
             complete = false;
             continue;
@@ -287,42 +293,42 @@ fn intersect_all(covers: &[Cover]) -> (Vec<Region>, bool) {
         pairs_left -= pairs;
         let both = regions
             .iter()
-            .flat_map(|a| cover.regions.iter().filter_map(|b| a.intersect(b)));
+            .flat_map(|a| other.regions.iter().filter_map(|b| a.intersect(b)));
         regions = both.collect();
     }
     (regions, complete)
 }
 
 struct Planner<'a> {
-    /// Slots of the key components in the filter.
+    /// The index of each key component among the names of the filter.
     columns: &'a [Option<usize>],
 }
 
 impl Planner<'_> {
-    /// The cover of a term, or of its negation.
-    fn cover(&self, term: &Expression, negated: bool) -> Cover {
+    /// The ranges of a term, or of its negation.
+    fn key_ranges(&self, term: &Expression, negated: bool) -> KeyRanges {
         match (term, negated) {
-            (Expression::Not(term), _) => self.cover(term, !negated),
+            (Expression::Not(term), _) => self.key_ranges(term, !negated),
             (Expression::And(terms), false) | (Expression::Or(terms), true) => {
-                let covers = self.covers(terms, negated);
-                let (regions, complete) = intersect_all(&covers);
-                let exact = complete && covers.iter().all(|cover| cover.exact);
-                Cover { regions, exact }
+                let all = self.all_key_ranges(terms, negated);
+                let (regions, complete) = intersect_all(&all);
+                let exact = complete && all.iter().all(|ranges| ranges.exact);
+                KeyRanges { regions, exact }
             }
             (Expression::Or(terms) | Expression::And(terms), _) => {
-                let covers = self.covers(terms, negated);
-                let exact = covers.iter().all(|cover| cover.exact);
-                let regions = covers.into_iter().flat_map(|cover| cover.regions);
-                Cover {
+                let all = self.all_key_ranges(terms, negated);
+                let exact = all.iter().all(|ranges| ranges.exact);
+                let regions = all.into_iter().flat_map(|ranges| ranges.regions);
+                KeyRanges {
                     regions: regions.collect(),
                     exact,
                 }
             }
-            (Expression::Constant(truth), _) => Cover::constant(*truth != negated),
+            (Expression::Constant(truth), _) => KeyRanges::constant(*truth != negated),
             (Expression::IsTrue(property), _) => match self.column(*property) {
                 // Keys are Strings.
-                Some(_) => Cover::constant(negated),
-                None => Cover::unknown(),
+                Some(_) => KeyRanges::constant(negated),
+                None => KeyRanges::unknown(),
             },
             (
                 Expression::Compare {
@@ -332,50 +338,53 @@ impl Planner<'_> {
                 },
                 _,
             ) => match self.column(*property) {
-                // Keys always exist, so the negated comparison is the one by the opposite operator.
-                Some(column) if negated => cover_comparison(column, operator.negated(), literal),
-                Some(column) => cover_comparison(column, *operator, literal),
-                None => Cover::unknown(),
+                // Keys always exist, so the negation of a comparison is the comparison with the negated operator.
+                Some(column) if negated => comparison_ranges(column, operator.negated(), literal),
+                Some(column) => comparison_ranges(column, *operator, literal),
+                None => KeyRanges::unknown(),
             },
         }
     }
 
-    /// How the hosted service would reach the rows: by comparisons of keys that must all hold. What stands in an `or` or under a
-    /// `not` narrows nothing, nor does `ne`. Source: Azure storage table design guide, "Design for querying".
+    /// How the hosted service would access the rows: by comparisons of keys that must all be true. Terms of `or`, `not` and `ne` do
+    /// not restrict its scans. Source: Azure storage table design guide, "Design for querying".
     fn azure_kind(&self, terms: &[Expression]) -> AccessKind {
-        let mut covers = Vec::new();
-        self.cover_comparisons(terms, &mut covers);
-        let (regions, _) = intersect_all(&covers);
+        let mut ranges = Vec::new();
+        self.collect_comparisons(terms, &mut ranges);
+        let (regions, _) = intersect_all(&ranges);
         let kind = regions.first().map(|region| region.to_access().0.kind);
         kind.unwrap_or(AccessKind::Nothing)
     }
 
-    fn cover_comparisons(&self, terms: &[Expression], covers: &mut Vec<Cover>) {
+    fn collect_comparisons(&self, terms: &[Expression], ranges: &mut Vec<KeyRanges>) {
         for term in terms {
             match term {
-                Expression::And(terms) => self.cover_comparisons(terms, covers),
+                Expression::And(terms) => self.collect_comparisons(terms, ranges),
                 Expression::Compare { operator, .. } if *operator != Operator::NotEqual => {
-                    covers.push(self.cover(term, false));
+                    ranges.push(self.key_ranges(term, false));
                 }
                 _ => {}
             }
         }
     }
 
-    fn covers(&self, terms: &[Expression], negated: bool) -> Vec<Cover> {
-        terms.iter().map(|term| self.cover(term, negated)).collect()
+    fn all_key_ranges(&self, terms: &[Expression], negated: bool) -> Vec<KeyRanges> {
+        terms
+            .iter()
+            .map(|term| self.key_ranges(term, negated))
+            .collect()
     }
 
-    /// Which component of the key a property is.
+    /// The key component of a property, if it is one.
     fn column(&self, property: usize) -> Option<usize> {
         self.columns.iter().position(|slot| *slot == Some(property))
     }
 }
 
-/// The cover of a comparison with one component of the key.
-fn cover_comparison(column: usize, operator: Operator, literal: &Value) -> Cover {
+/// The ranges of a comparison with one component of the key.
+fn comparison_ranges(column: usize, operator: Operator, literal: &Value) -> KeyRanges {
     let Value::String(text) = literal else {
-        return Cover::constant(operator.holds(Comparison::Mismatch));
+        return KeyRanges::constant(operator.holds(Comparison::Mismatch));
     };
     let region = |span| {
         let mut region = Region::all();
@@ -385,13 +394,13 @@ fn cover_comparison(column: usize, operator: Operator, literal: &Value) -> Cover
     let spans = spans(operator, text)
         .into_iter()
         .filter(|span| !span.is_empty());
-    Cover {
+    KeyRanges {
         regions: spans.map(region).collect(),
         exact: true,
     }
 }
 
-/// The components that stand to `text` as `operator` says.
+/// The spans of components for which the comparison with `text` is true.
 fn spans(operator: Operator, text: &str) -> Vec<KeyRange> {
     let mut at = Vec::new();
     component(&mut at, text);
@@ -424,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_are_planned_as_narrow_as_their_keys_allow() {
+    fn plans_read_the_smallest_ranges_that_the_keys_allow() {
         for (filter, kind, ranges, evaluated) in [
             ("", Table, 1, false),
             ("Age gt 5", Table, 1, true),
@@ -526,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_that_meet_are_read_as_one() {
+    fn touching_ranges_are_joined() {
         let either = |a: &str, b: &str| plan(&format!("PartitionKey eq 'p' and ({a} or {b})"));
         for (a, b, kind) in [
             ("RowKey eq 'a'", "RowKey ge 'a'", RowRange),
@@ -541,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn skip_scan_looks_for_all_spans_that_are_wanted_anywhere() {
+    fn skip_scan_looks_for_the_spans_of_all_partitions() {
         let spans = |filter: &str| plan(filter).accesses[0].rows.clone();
         let both = spans("RowKey eq 'r' or RowKey eq 's'");
         assert_eq!(both.len(), 2);
@@ -553,7 +562,7 @@ mod tests {
     }
 
     #[test]
-    fn hosted_service_narrows_by_plain_comparisons_only() {
+    fn hosted_service_is_restricted_by_plain_comparisons_only() {
         for (filter, kind) in [
             ("", Table),
             ("RowKey eq 'r'", Table),
@@ -580,7 +589,7 @@ mod tests {
     }
 
     #[test]
-    fn clipped_scan_is_no_table_scan() {
+    fn clipped_scan_is_a_partition_range_scan() {
         let mut plan = plan("");
         plan.clip(&KeyRange {
             start: vec![b'a'],
@@ -590,7 +599,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_ranges_leave_open_is_evaluated() {
+    fn terms_with_exact_ranges_are_not_evaluated() {
         let plan = plan("PartitionKey eq 'p' and Age gt 5 and RowKey lt 'r'");
         let residual = plan.residual.unwrap().expression;
         assert!(matches!(residual, Expression::And(terms) if terms.len() == 1));
@@ -608,7 +617,7 @@ mod tests {
     }
 
     #[test]
-    fn planning_stops_where_evaluation_is_cheaper() {
+    fn planning_stops_when_evaluation_is_cheaper() {
         let others: Vec<String> = (0..2000)
             .map(|at| format!("PartitionKey ne '{at}'"))
             .collect();

@@ -1,49 +1,49 @@
 //! Queries: one page at a time, from one snapshot, with its cost.
 //!
-//! A continuation names the first row not considered yet, and a page that is full looks a little ahead for the next match:
-//! so the last page of a query usually knows that it is the last.
+//! A continuation names the first row that was not examined yet. A full page looks a little ahead for the next match, so that the
+//! last page of a query is usually recognised as the last.
 
 use crate::TableService;
 use crate::access::{AccessKind, AccessRange};
+use crate::check::is_metrics_table;
 use crate::codec::{Row, TableRecord, ValueRef};
 use crate::error::{Error, InvalidInput, Result};
 use crate::filter::Filter;
 use crate::keys;
-use crate::limits::is_metrics_table;
 use crate::model::Entity;
 use crate::plan::Plan;
 use crate::skip::Skipper;
 use crate::view::{EntityView, Matcher};
 use lazurite_engine::{Direction, KeyRange, Keyspace, Snapshot};
 
-/// Most rows of a page, and how many it has when the query does not say.
+/// Most rows of a page, and the default.
 pub const PAGE_ROWS_MAX: usize = 1000;
 /// Bytes of stored rows after which a page ends.
 pub const PAGE_BYTES_MAX: usize = 4 << 20;
-/// Rows that a full page examines in search of one more match.
+/// Rows that a full page examines to find one more match.
 const LOOK_AHEAD_ROWS_MAX: usize = 1000;
-/// Rows between two looks at the clock.
+/// Rows between two checks of the deadline.
 const EXPIRY_ROWS: usize = 100;
 
-/// Which entities to return.
+/// The parameters of Query Entities.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Query<'a> {
-    /// `$filter` as given; blank means none.
+    /// `$filter` as sent; blank means no filter.
     pub filter: Option<&'a str>,
     /// `$top`: most entities of the page, 0 to 1,000; `None` means 1,000.
     pub top: Option<u32>,
     /// The keys of the first entity to return, from [`Page::next`]; an absent NextRowKey is the empty RowKey.
     pub continuation: Option<(&'a str, &'a str)>,
-    /// Only entities in this range exist for the query.
+    /// The query sees only entities in this range.
     pub access_range: Option<&'a AccessRange>,
 }
 
-/// What a query cost.
+/// The cost of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
-    /// How the rows were reached.
+    /// How the rows were accessed.
     pub access: AccessKind,
-    /// How the hosted service would reach them, as its guides describe it.
+    /// How the hosted service would access them, according to its guides.
     pub azure_access: AccessKind,
     /// Rows read.
     pub examined: usize,
@@ -51,30 +51,30 @@ pub struct Cost {
     pub returned: usize,
 }
 
-/// Entities in key order.
+/// One page of entities in key order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page {
-    /// May be empty although more follow.
+    /// May be empty even if more entities follow.
     pub entities: Vec<Entity>,
-    /// PartitionKey and RowKey of the first entity not considered yet; `None` at the end.
+    /// PartitionKey and RowKey of the first entity that was not examined; `None` at the end.
     pub next: Option<(String, String)>,
-    /// What it took.
+    /// The cost of the page.
     pub cost: Cost,
 }
 
-/// How a page ended that was shown row by row.
+/// The end of a page that was visited row by row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageEnd {
     /// As [`Page::next`].
     pub next: Option<(String, String)>,
-    /// What it took.
+    /// The cost of the page.
     pub cost: Cost,
 }
 
-/// Which tables to return.
+/// The parameters of Query Tables.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TableQuery<'a> {
-    /// `$filter` on `TableName`, compared without regard to case; blank means none.
+    /// `$filter` on `TableName`, ignoring case; blank means no filter.
     pub filter: Option<&'a str>,
     /// `$top`: most tables of the page, 0 to 1,000; `None` means 1,000.
     pub top: Option<u32>,
@@ -82,19 +82,18 @@ pub struct TableQuery<'a> {
     pub continuation: Option<&'a str>,
 }
 
-/// Tables in the order of their lower-case names.
+/// One page of tables in the order of their lower-case names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TablePage {
-    /// Names as spelled at creation. May be empty although more follow.
+    /// Names as spelled at creation. May be empty even if more tables follow.
     pub tables: Vec<String>,
     /// The first table not considered yet; `None` at the end.
     pub next: Option<String>,
 }
 
 impl TableService {
-    /// One page of the entities that match, all of one instant. It ends at `$top`, at about 4 MiB, or, possibly empty,
-    /// once `expired` answers true; it is asked every hundred rows. Errors: `TableNotFound`, `InvalidInput`,
-    /// `NotImplemented`.
+    /// One page of the matching entities, from one snapshot. It ends at `$top`, at about 4 MiB, or, possibly empty, once `expired`
+    /// returns `true`; it is called every hundred rows. Errors: `TableNotFound`, `InvalidInput`, `NotImplemented`.
     pub fn query_entities(
         &self,
         account: &str,
@@ -116,7 +115,7 @@ impl TableService {
         })
     }
 
-    /// As [`TableService::query_entities`], but shows each row of the page to `visit` as it is read.
+    /// As [`TableService::query_entities`], but passes each row of the page to `visit` as it is read.
     pub fn visit_entities(
         &self,
         account: &str,
@@ -172,7 +171,7 @@ impl TableService {
         Ok(PageEnd { next, cost })
     }
 
-    /// One page of the account's tables; bounds and errors as [`TableService::query_entities`]. A filter may only speak of
+    /// One page of the account's tables, with the limits and errors of [`TableService::query_entities`]. A filter may only refer to
     /// `TableName`.
     pub fn query_tables(
         &self,
@@ -216,18 +215,18 @@ impl TableService {
     }
 }
 
-/// What becomes of a row.
+/// The outcome for a row.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// It is on the page.
+    /// The row is on the page.
     Take,
-    /// It does not match.
+    /// The row does not match.
     Skip,
-    /// The page ends before it.
+    /// The page ends before the row.
     Stop,
 }
 
-/// Counts what a page holds and what it cost, and ends it.
+/// Counts the rows and the cost of a page, and ends it.
 struct Pager<'a> {
     top: usize,
     expired: &'a dyn Fn() -> bool,
@@ -240,20 +239,20 @@ struct Pager<'a> {
 impl<'a> Pager<'a> {
     fn new(top: Option<u32>, expired: &'a dyn Fn() -> bool) -> Result<Pager<'a>> {
         let top = top.map_or(PAGE_ROWS_MAX, |top| top as usize);
-        match top > PAGE_ROWS_MAX {
-            true => Err(InvalidInput::Request.into()),
-            false => Ok(Pager {
-                top,
-                expired,
-                examined: 0,
-                taken: 0,
-                taken_bytes: 0,
-                looked_ahead: 0,
-            }),
+        if top > PAGE_ROWS_MAX {
+            return Err(InvalidInput::Request.into());
         }
+        Ok(Pager {
+            top,
+            expired,
+            examined: 0,
+            taken: 0,
+            taken_bytes: 0,
+            looked_ahead: 0,
+        })
     }
 
-    /// Shows every row of the plan to `visit`, its key without `prefix`, until that says [`Step::Stop`].
+    /// Passes every row of the plan to `visit`, with its key without `prefix`, until that returns [`Step::Stop`].
     fn walk(
         &mut self,
         snapshot: &Snapshot,
@@ -262,7 +261,7 @@ impl<'a> Pager<'a> {
         plan: &Plan,
         mut visit: impl FnMut(&mut Self, &[u8], &[u8]) -> Result<Step>,
     ) -> Result<()> {
-        // The page of no rows is complete: a continuation would make a client ask forever.
+        // A page of no rows has no continuation: with one, a client would continue forever.
         let accesses = if self.top == 0 {
             &[]
         } else {
@@ -296,7 +295,7 @@ impl<'a> Pager<'a> {
         Ok(())
     }
 
-    /// Counts a row of so many bytes and says what becomes of it.
+    /// Counts a row of `bytes` bytes and decides its outcome.
     fn step(&mut self, matches: bool, bytes: usize) -> Step {
         let out_of_time =
             self.examined > 0 && self.examined.is_multiple_of(EXPIRY_ROWS) && (self.expired)();
@@ -317,7 +316,7 @@ impl<'a> Pager<'a> {
     }
 }
 
-/// The keys of a range behind a prefix.
+/// The range of keys that consist of `prefix` and a key in `range`.
 fn within(prefix: &[u8], range: &KeyRange) -> KeyRange {
     let end = range.end.as_ref().map(|end| [prefix, end].concat());
     KeyRange {

@@ -1,29 +1,30 @@
-//! Skip scan: reads the rows of many partitions whose RowKeys lie in given spans, seeking over the rows in between.
+//! Skip scan: reads the rows of many partitions whose RowKeys lie in given spans, and seeks past the rows in between.
 //!
-//! A seek costs as much as several rows, and how many it saves is not known before. So some jumps are probes: they read on for a few
-//! rows first. A probe that gets to its destination has shown that partitions are too small for seeks, and a run of rows is read without
-//! any; runs double while probes go on to show that. A probe that does not get there seeks, and so do the next jumps.
+//! A seek costs as much as several rows, and the number of rows that it skips is not known in advance. Some jumps are therefore
+//! probes: they first read on for a few rows. A probe that reaches its destination shows that the partitions are too small for
+//! seeks. Then a run of rows is read without seeks; runs double in length while probes keep reaching their destinations. A probe
+//! that does not reach its destination seeks, and so do the next jumps.
 //!
-//! A skip scan reads no row that a plain scan of the range would not read. With a seek as dear as [`SEEK_ROWS`] rows it costs at most
-//! six times as much as the plain scan, and a constant.
+//! A skip scan reads no row that a plain scan of the range would not read. If a seek costs as much as [`SEEK_ROWS`] rows, a skip
+//! scan costs at most six times as much as the plain scan, plus a constant.
 
 use crate::keys::{first_component_bytes, skip_component};
 use lazurite_engine::KeyRange;
 
-/// Rows that can be read in the time of a seek, roughly: blocks are cached, keys compared in memory.
+/// The approximate number of rows that can be read in the time of a seek, with cached blocks.
 #[cfg(test)]
 const SEEK_ROWS: usize = 8;
 /// Jumps of a scan that seek before the first probe.
 const SEEKS_BEFORE_PROBE_FIRST: usize = 32;
-/// Jumps that seek after a probe that had to.
+/// Jumps that seek after a probe that had to seek.
 const SEEKS_BEFORE_PROBE: usize = 16;
 /// Rows that a probe reads before it seeks.
 const PROBE_ROWS: usize = 16;
-/// Rows of the first run without seeks, and of the longest.
+/// Rows of the shortest and the longest run without seeks.
 const RUN_ROWS_MIN: usize = 256;
 const RUN_ROWS_MAX: usize = 8192;
 
-/// Where a scan goes after each row.
+/// Decides where a scan continues after each row.
 #[derive(Debug)]
 pub(crate) struct Skipper<'a> {
     /// Spans of the second key component: disjoint, in order.
@@ -36,11 +37,11 @@ pub(crate) struct Skipper<'a> {
 
 #[derive(Debug)]
 enum Mode {
-    /// The next jumps seek; the one after them is a probe.
+    /// The next `left` jumps seek; the one after them is a probe.
     Seek { left: usize },
-    /// Reads on towards a destination.
+    /// Reads up to `left` more rows towards a destination.
     Probe { left: usize, destination: Vec<u8> },
-    /// Reads on wherever that leads.
+    /// Reads `left` more rows unconditionally.
     Run { left: usize },
 }
 
@@ -56,7 +57,7 @@ impl<'a> Skipper<'a> {
         }
     }
 
-    /// Where to seek from the row of this key, which is without its table id; `None` to read the next row. No row in between lies
+    /// The key to seek to after the row of `key`, or `None` to read the next row. Keys are without table ids. No row in between lies
     /// in the spans.
     pub(crate) fn after(&mut self, key: &[u8]) -> Option<&[u8]> {
         match &mut self.mode {
@@ -102,10 +103,10 @@ impl<'a> Skipper<'a> {
         }
     }
 
-    /// Sets `destination` to the first key behind this one that may lie in the spans; `false` if that is any.
+    /// Sets `destination` to the first key after `key` that may lie in the spans; `false` if that is the next key.
     fn find_destination(&mut self, key: &[u8]) -> bool {
         let Some(partition_bytes) = first_component_bytes(key) else {
-            // Not a key of two components: whoever decodes the row will say so.
+            // The key is malformed, which decoding the row will report.
             return false;
         };
         let destination = &mut self.destination;
@@ -136,9 +137,9 @@ mod tests {
     use crate::keys::{component, in_table};
     use proptest::prelude::*;
 
-    /// What a scan of some keys took.
+    /// The cost and result of a scan.
     #[derive(Debug, Default, PartialEq)]
-    struct Took {
+    struct ScanResult {
         rows: usize,
         seeks: usize,
         found: Vec<Vec<u8>>,
@@ -148,7 +149,7 @@ mod tests {
         format!("{at:06}")
     }
 
-    /// RowKeys from one number up to another, which is in it.
+    /// The RowKeys from one number to another, both included.
     fn span(first: usize, last: usize) -> KeyRange {
         let key = |at| {
             let mut key = Vec::new();
@@ -163,29 +164,29 @@ mod tests {
         }
     }
 
-    /// Scans partitions of so many rows each, numbered from 0.
-    fn scan(sizes: &[usize], spans: &[KeyRange]) -> Took {
+    /// Scans partitions with these numbers of rows.
+    fn scan(sizes: &[usize], spans: &[KeyRange]) -> ScanResult {
         let partition = |(at, size): (usize, &usize)| {
             (0..*size).map(move |row| in_table(&number(at), &number(row)))
         };
         let keys: Vec<Vec<u8>> = sizes.iter().enumerate().flat_map(partition).collect();
         let mut skipper = Skipper::new(spans);
-        let mut took = Took::default();
+        let mut result = ScanResult::default();
         let mut at = 0;
         while let Some(key) = keys.get(at) {
-            took.rows += 1;
+            result.rows += 1;
             let row = &key[first_component_bytes(key).unwrap()..];
             if spans.iter().any(|span| span.contains_bytes(row)) {
-                took.found.push(key.clone());
+                result.found.push(key.clone());
             }
             at += 1;
             if let Some(destination) = skipper.after(key) {
-                took.seeks += 1;
+                result.seeks += 1;
                 assert!(destination > &key[..], "a seek goes forward");
                 at = keys.partition_point(|key| **key < *destination);
             }
         }
-        took
+        result
     }
 
     trait ContainsBytes {
@@ -198,7 +199,7 @@ mod tests {
         }
     }
 
-    fn found_plainly(sizes: &[usize], spans: &[KeyRange]) -> usize {
+    fn count_matches(sizes: &[usize], spans: &[KeyRange]) -> usize {
         let holds = |row: usize| {
             let mut key = Vec::new();
             component(&mut key, &number(row));
@@ -211,43 +212,47 @@ mod tests {
     }
 
     #[test]
-    fn large_partitions_cost_two_rows_each_and_now_and_then_a_probe() {
-        let took = scan(&[10_000; 10], &[span(5_000, 5_000)]);
-        assert_eq!((took.rows, took.found.len()), (20, 10));
-        let took = scan(&[1_000; 1_000], &[span(500, 500)]);
-        assert_eq!(took.found.len(), 1_000);
-        assert!(took.rows < 4_000, "{} rows", took.rows);
+    fn large_partitions_cost_two_rows_each_plus_some_probes() {
+        let result = scan(&[10_000; 10], &[span(5_000, 5_000)]);
+        assert_eq!((result.rows, result.found.len()), (20, 10));
+        let result = scan(&[1_000; 1_000], &[span(500, 500)]);
+        assert_eq!(result.found.len(), 1_000);
+        assert!(result.rows < 4_000, "{} rows", result.rows);
     }
 
     #[test]
-    fn tiny_partitions_are_scanned_with_hardly_a_seek() {
+    fn tiny_partitions_are_scanned_with_few_seeks() {
         for size in [1, 3, 10] {
-            let took = scan(&vec![size; 100_000 / size], &[span(2, 2)]);
-            assert!(took.rows <= 100_000 && took.seeks < 50, "{}", took.seeks);
+            let result = scan(&vec![size; 100_000 / size], &[span(2, 2)]);
+            assert!(
+                result.rows <= 100_000 && result.seeks < 50,
+                "{}",
+                result.seeks
+            );
         }
     }
 
     #[test]
-    fn partitions_that_grow_are_noticed() {
+    fn growing_partitions_are_detected() {
         let sizes = [vec![1; 20_000], vec![10_000; 100]].concat();
-        let took = scan(&sizes, &[span(7, 7)]);
-        assert_eq!(took.found.len(), 100);
-        assert!(took.rows < 40_000, "{} rows of 1,020,000", took.rows);
+        let result = scan(&sizes, &[span(7, 7)]);
+        assert_eq!(result.found.len(), 100);
+        assert!(result.rows < 40_000, "{} rows of 1,020,000", result.rows);
     }
 
     proptest! {
         #[test]
-        fn nothing_is_missed_and_the_cost_is_bounded_by_that_of_a_scan(
+        fn skip_scan_finds_all_rows_at_a_bounded_cost(
             sizes in proptest::collection::vec(prop_oneof![0usize..4, 0usize..40, Just(300usize)], 0..300),
             starts in proptest::collection::btree_set(0usize..40, 1..6),
             length in 1usize..3,
         ) {
             let spans: Vec<KeyRange> = starts.iter().map(|at| span(*at, at + length - 1)).collect();
-            let took = scan(&sizes, &spans);
-            prop_assert_eq!(took.found.len(), found_plainly(&sizes, &spans));
+            let result = scan(&sizes, &spans);
+            prop_assert_eq!(result.found.len(), count_matches(&sizes, &spans));
             let plain: usize = sizes.iter().sum();
-            prop_assert!(took.rows <= plain);
-            let cost = took.rows + SEEK_ROWS * took.seeks;
+            prop_assert!(result.rows <= plain);
+            let cost = result.rows + SEEK_ROWS * result.seeks;
             prop_assert!(cost <= 6 * plain + SEEK_ROWS * SEEKS_BEFORE_PROBE_FIRST, "{} for {}", cost, plain);
         }
     }

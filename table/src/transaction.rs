@@ -1,19 +1,17 @@
 //! Entity group transactions: up to 100 writes of one partition, all or nothing, in one engine batch.
 //!
-//! Isolated: the locks of all entities are held from the first read to the write, and readers see a batch whole or not at
-//! all. Source: Performing Entity Group Transactions.
+//! Transactions are isolated: the locks of all entities are held from the first read to the write, and readers see all writes of a
+//! transaction or none. Source: Performing Entity Group Transactions.
 
 use crate::error::{Error, InvalidInput, Result};
+use crate::limits::TRANSACTION_OPERATIONS_MAX;
 use crate::model::{Operation, Write};
-use crate::{DateTime, TableService, keys, limits};
+use crate::{DateTime, TableService, check, keys};
 use lazurite_engine::{Batch, Ticket};
 use std::collections::HashSet;
 use std::fmt;
 
-/// Most operations of a transaction.
-pub const TRANSACTION_OPERATIONS_MAX: usize = 100;
-
-/// Why a transaction was refused. Displayed as the wire wants it: the index, a colon, the message.
+/// Why a transaction was refused. Displayed as on the wire: the index, a colon, the message.
 #[derive(Debug, Clone)]
 pub struct TransactionError {
     /// Index of the operation that failed, from 0.
@@ -34,26 +32,27 @@ impl std::error::Error for TransactionError {
     }
 }
 
-/// Names the operation an error belongs to.
+/// Attributes an error to an operation.
 fn at<T>(index: usize, result: Result<T>) -> Result<T, TransactionError> {
     result.map_err(|error| TransactionError { index, error })
 }
 
 impl TableService {
-    /// Applies all `operations` or none. Answers the new Timestamp of each entity, in the order of the operations; `None`
-    /// for a deletion. Errors name the first operation that failed: those of the whole (count, partition, the same
-    /// entity twice), then those of each operation as it has them alone.
+    /// Applies all `operations` or none. Returns the new Timestamp of each entity, in the order of the operations; `None` for a
+    /// deletion. An error names the first operation that failed. The transaction as a whole is checked first (count, partition,
+    /// repeated entities), then each operation, with the errors that it has by itself.
     pub fn execute_transaction(
         &self,
         account: &str,
         table: &str,
         operations: &[Operation],
     ) -> Result<(Vec<Option<DateTime>>, Ticket), TransactionError> {
-        check(operations)?;
+        check_operations(operations)?;
         let is_deletion = |operation: &Operation| matches!(operation.write, Write::Delete(_));
-        let admission = match operations.iter().all(is_deletion) {
-            true => self.db.admit_deletion(),
-            false => self.db.admit(),
+        let admission = if operations.iter().all(is_deletion) {
+            self.db.admit_deletion()
+        } else {
+            self.db.admit()
         };
         let admission = at(0, admission.map_err(Error::from))?;
         let (_name_guard, table) = at(0, self.table_for_write(account, table, &admission))?;
@@ -71,7 +70,7 @@ impl TableService {
         };
         let changes = operations.iter().zip(&keys).enumerate().map(read);
         let changes = changes.collect::<Result<Vec<_>, _>>()?;
-        // Nothing is read from here on: the Timestamps are those of the write.
+        // After the last read, so that the Timestamps are those of the write.
         let mut batch = Batch::new();
         let mut timestamps = Vec::with_capacity(operations.len());
         for (index, (change, key)) in changes.into_iter().zip(&keys).enumerate() {
@@ -87,8 +86,8 @@ impl TableService {
     }
 }
 
-/// Everything that can be known without reading.
-fn check(operations: &[Operation]) -> Result<(), TransactionError> {
+/// The checks that read nothing.
+fn check_operations(operations: &[Operation]) -> Result<(), TransactionError> {
     if operations.is_empty() {
         return at(0, Err(InvalidInput::Request.into()));
     }
@@ -108,7 +107,7 @@ fn check(operations: &[Operation]) -> Result<(), TransactionError> {
         }
     }
     for (index, Operation { write, entity }) in operations.iter().enumerate() {
-        at(index, limits::check_entity(*write, entity))?;
+        at(index, check::check_entity(*write, entity))?;
     }
     Ok(())
 }

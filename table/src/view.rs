@@ -1,4 +1,4 @@
-//! An entity as it is read: a stored row of which only what is asked for is decoded, or one that was just written.
+//! A view of an entity: a stored row whose properties are decoded on demand, or an entity that was just written.
 
 use crate::DateTime;
 use crate::codec::{Row, ValueRef};
@@ -8,7 +8,7 @@ use crate::keys;
 use crate::model::{ETag, Entity, Value};
 use std::borrow::Cow;
 
-/// One entity. Properties of a stored one are decoded as they are asked for.
+/// One entity. Properties of a stored row are decoded on demand.
 #[derive(Debug)]
 pub struct EntityView<'a> {
     partition_key: Cow<'a, str>,
@@ -44,10 +44,10 @@ impl<'a> EntityView<'a> {
         }
     }
 
-    /// The row under this key, which is without its table id.
+    /// The row under `key`, which is without its table id.
     pub(crate) fn of_key(key: &'a [u8], row: Row<'a>) -> Result<EntityView<'a>> {
         let damaged =
-            || Error::InternalError("stored entity: its key is not of two components".into());
+            || Error::InternalError("stored entity: its key does not have two components".into());
         let (partition_key, row_key) = keys::parse_entity(key).ok_or_else(damaged)?;
         Ok(EntityView {
             partition_key,
@@ -57,27 +57,27 @@ impl<'a> EntityView<'a> {
         })
     }
 
-    /// Names the partition.
+    /// The key of the partition.
     pub fn partition_key(&self) -> &str {
         &self.partition_key
     }
 
-    /// Names the entity within its partition.
+    /// The key of the entity within its partition.
     pub fn row_key(&self) -> &str {
         &self.row_key
     }
 
-    /// When it was last written.
+    /// When the entity was last written.
     pub fn timestamp(&self) -> DateTime {
         self.timestamp
     }
 
-    /// Its version.
+    /// The version of the entity.
     pub fn etag(&self) -> ETag {
         ETag(self.timestamp)
     }
 
-    /// Own properties in stored order. An error, of damaged bytes, ends them.
+    /// The properties in stored order, without the system properties. An error, from damaged bytes, ends the iteration.
     pub fn properties(&self) -> impl Iterator<Item = Result<(&'a str, ValueRef<'a>)>> + use<'a> {
         let (stored, plain) = match self.properties {
             Properties::Stored(row) => (Some(row.properties()), None),
@@ -88,7 +88,7 @@ impl<'a> EntityView<'a> {
         stored.into_iter().flatten().chain(plain)
     }
 
-    /// The value of an own property; names are case-sensitive.
+    /// The value of a property other than the system properties; names are case-sensitive.
     pub fn property(&self, name: &str) -> Result<Option<ValueRef<'a>>> {
         let mut value = [None];
         match self.properties {
@@ -104,7 +104,7 @@ impl<'a> EntityView<'a> {
         Ok(value[0])
     }
 
-    /// All of it, decoded.
+    /// Decodes the whole entity.
     pub fn to_entity(&self) -> Result<Entity> {
         Ok(Entity {
             partition_key: self.partition_key.to_string(),
@@ -118,7 +118,7 @@ impl<'a> EntityView<'a> {
     }
 }
 
-/// Tells of row after row whether a filter holds, decoding of each only what the filter speaks of.
+/// Evaluates a filter on rows, and decodes only the properties that the filter refers to.
 pub(crate) struct Matcher<'f> {
     filter: &'f Filter,
     partition_key: Option<usize>,
@@ -136,7 +136,7 @@ impl<'f> Matcher<'f> {
         }
     }
 
-    /// Whether the filter holds of the row under this key, which is without its table id.
+    /// Whether the filter matches the row under `key`, which is without its table id.
     pub(crate) fn matches(&self, key: &[u8], row: Row<'_>) -> Result<bool> {
         let count = self.filter.names.len();
         let mut few = [None; 4];
@@ -153,17 +153,17 @@ impl<'f> Matcher<'f> {
             None => None,
         };
         let mut wanted = count;
-        let mut know = |slot: Option<usize>, value| {
+        let mut set = |slot: Option<usize>, value| {
             if let Some(slot) = slot {
                 values[slot] = Some(value);
                 wanted -= 1;
             }
         };
         if let Some(keys) = &keys {
-            know(self.partition_key, ValueRef::String(&keys.partition_key));
-            know(self.row_key, ValueRef::String(&keys.row_key));
+            set(self.partition_key, ValueRef::String(&keys.partition_key));
+            set(self.row_key, ValueRef::String(&keys.row_key));
         }
-        know(self.timestamp, ValueRef::DateTime(row.timestamp));
+        set(self.timestamp, ValueRef::DateTime(row.timestamp));
         row.find(|name| self.filter.slot_of_bytes(name), values, wanted)?;
         Ok(self.filter.matches(values))
     }

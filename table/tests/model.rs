@@ -20,7 +20,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 const ACCOUNT: &str = "account";
 
-/// A small generator that one seed replays (splitmix64).
+/// A random number generator that repeats its numbers for a seed (splitmix64).
 struct Random(u64);
 
 impl Random {
@@ -45,10 +45,10 @@ impl Random {
     }
 }
 
-/// Which entities a filter should find.
+/// The entities that a filter should find.
 type Selects<'a> = dyn Fn(&Key, &Entity) -> bool + 'a;
 
-/// Keys as the protocol orders them.
+/// Keys in the order of the protocol.
 type Key = (Vec<u16>, Vec<u16>);
 
 fn key(partition_key: &str, row_key: &str) -> Key {
@@ -69,7 +69,7 @@ struct ModelTable {
     acl: Vec<SignedIdentifier>,
 }
 
-/// The protocol on a map. Errors are the codes of the wire.
+/// A model of the protocol on a map. Errors are the error codes on the wire.
 #[derive(Default)]
 struct Model {
     /// By lower-case name.
@@ -105,7 +105,7 @@ impl Model {
 }
 
 impl ModelTable {
-    /// The stored entity but for its Timestamp, which the service chooses; `None` for a deletion.
+    /// The stored entity without its Timestamp, which the service chooses; `None` for a deletion.
     fn write(&mut self, write: Write, entity: &Entity) -> Result<(), Code> {
         let key = key_of(entity);
         let current = self.entities.get(&key);
@@ -149,7 +149,7 @@ impl ModelTable {
         if entity.properties.len() > 252 {
             return Err("TooManyProperties");
         }
-        // Order of properties is kept by the service and sorted here: a merge has no order in the protocol.
+        // Sorted here, because the protocol defines no order of properties after a merge.
         entity.properties.sort_by(|a, b| a.0.cmp(&b.0));
         let key = key_of(&entity);
         let current = self.entities.get(&key);
@@ -170,7 +170,7 @@ impl ModelTable {
     }
 }
 
-/// The code of the wire that an error stands for: the name of its variant.
+/// The error code on the wire, which is the name of the variant.
 fn code(error: &Error) -> String {
     let text = format!("{error:?}");
     text.split(|c: char| !c.is_alphanumeric())
@@ -191,23 +191,23 @@ fn done<T>((outcome, ticket): (T, Ticket)) -> T {
 
 struct Run {
     random: Random,
-    /// Its power can be cut.
+    /// A disk whose power can be cut.
     disk: MemoryFs,
-    /// Lies over the disk.
+    /// Injects faults into the disk.
     faults: FaultFs,
     db: Db,
     service: TableService,
     model: Model,
     clock: Arc<ManualWallClock>,
-    /// The last Timestamp each key ever had, deleted or not.
+    /// The last Timestamp of each key, deleted or not.
     last: BTreeMap<(String, Key), DateTime>,
-    /// All Timestamps that it has had.
+    /// All Timestamps that the key has had.
     used: BTreeSet<(String, Key, DateTime)>,
 }
 
 impl Run {
     fn step(&mut self) {
-        // Often the clock stands still: Timestamps must advance all the same.
+        // The clock often stands still, and Timestamps must still advance.
         if self.random.one_in(2) {
             self.clock.advance(Duration::from_micros(3));
         }
@@ -242,19 +242,19 @@ impl Run {
         }
     }
 
-    /// The same disk, after a close or a power cut, opened again with another size of memtable.
+    /// Opens the same disk again after a close or a power cut, with another size of memtable.
     fn restart(&mut self) {
         if self.random.one_in(2) {
             self.db.close().unwrap();
         } else {
             self.cut_power();
         }
-        // Not always past what the process before may have handed out: see `clock.rs`.
+        // Not always later than the Timestamps of the previous process: see `clock.rs`.
         match self.random.below(5) {
             0 => self.clock.set(self.clock.now() - Duration::from_millis(5)),
             1 => {
                 self.clock.set(self.clock.now() - Duration::from_secs(3600));
-                // So far back the service follows the clock, and what deleted entities had may come again in an hour.
+                // After a step this large the service follows the clock, and Timestamps of deleted entities may be repeated.
                 self.used.clear();
             }
             step => self
@@ -275,7 +275,7 @@ impl Run {
         self.service = TableService::open(&self.db, self.clock.clone()).unwrap();
     }
 
-    /// Cuts the power after the sync of a transaction has failed: it has happened as a whole or not at all.
+    /// Cuts the power after the sync of a transaction failed. All of it is stored, or none.
     fn fail_a_sync(&mut self) {
         self.faults.set(Some(Fault {
             operation: Some(Disk::Sync),
@@ -341,7 +341,7 @@ impl Run {
 
     fn entity(&mut self) -> Entity {
         let (partition_key, row_key) = (self.partition_key(), self.row_key());
-        // Now and then so many that two of them exceed the limit together.
+        // Sometimes so many that two of them together exceed the limit.
         let (count, names) = if self.random.one_in(10) {
             (150, 1000)
         } else {
@@ -419,7 +419,7 @@ impl Run {
         }
     }
 
-    /// Takes over the Timestamp that the service chose, which must be new.
+    /// Copies the Timestamp that the service chose, which must be new.
     fn written(&mut self, table: &str, entity: &Entity, timestamp: Option<DateTime>) {
         let Some(timestamp) = timestamp else {
             return;
@@ -645,7 +645,7 @@ impl Run {
     }
 }
 
-/// Both succeed, or both fail with one code.
+/// Both succeed, or both fail with the same code.
 fn check<T: std::fmt::Debug>(found: Result<T>, expected: Result<(), Code>) -> Option<T> {
     match (found, expected) {
         (Ok(found), Ok(())) => Some(found),
@@ -680,7 +680,7 @@ fn open(directory: &tempfile::TempDir) -> Db {
     Db::open(directory.path(), config).unwrap()
 }
 
-/// A service whose clock stands still, so only the service can keep the ETags apart.
+/// A service whose clock stands still, so that the service itself has to make ETags unique.
 fn service(db: &Db) -> TableService {
     TableService::open(db, Arc::new(ManualWallClock::new(UNIX_EPOCH))).unwrap()
 }
@@ -834,8 +834,8 @@ fn concurrent_transactions_with_if_match_lose_nothing() {
     }
 }
 
-/// Every transaction writes its number to the rows from 0 to its size, which row 0 tells: so a reader knows what the last
-/// one must have left. One in seven is poisoned at its end, and must leave nothing.
+/// Every transaction writes its number to the rows from 0 to its size, which row 0 holds, so that a reader can check the result of
+/// the last one. One in seven ends with an operation that fails, and must change nothing.
 #[test]
 fn readers_never_see_half_a_transaction() {
     const ROWS: usize = 100;
@@ -892,7 +892,7 @@ fn readers_never_see_half_a_transaction() {
                 .query_entities(ACCOUNT, "rows", &query, &|| false)
                 .unwrap();
             let Some(Value::Int32(size)) = page.entities[0].property("Size") else {
-                panic!("row 0 tells the size of the last transaction");
+                panic!("row 0 holds the size of the last transaction");
             };
             let numbers: Vec<i32> = page.entities[..*size as usize].iter().map(number).collect();
             assert!(

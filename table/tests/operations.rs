@@ -1,4 +1,4 @@
-//! One behaviour of the protocol per test, by example: limits, errors, pages and their cost.
+//! Examples of the protocol, one behaviour per test: limits, errors, pages and their cost.
 
 use lazurite_engine::fs::{FaultFs, MemoryFs, Operation as Disk};
 use lazurite_engine::{
@@ -103,7 +103,7 @@ fn wait(result: Result<Ticket>) -> Result<()> {
 }
 
 #[test]
-fn table_names_are_checked_and_found_in_any_case() {
+fn table_names_are_checked_and_looked_up_in_any_case() {
     let service = fixture();
     let create = |name: &str| wait(service.create_table(ACCOUNT, name));
     assert!(matches!(create("PEOPLE"), Err(Error::TableAlreadyExists)));
@@ -143,7 +143,7 @@ fn table_names_are_checked_and_found_in_any_case() {
 }
 
 #[test]
-fn deleted_table_leaves_nothing_in_the_store() {
+fn deleted_table_leaves_no_rows_in_the_store() {
     let service = fixture();
     service.insert(&entity("r", &[])).unwrap();
     let policy = SignedIdentifier {
@@ -193,7 +193,7 @@ fn deleted_table_is_empty_when_created_again() {
 }
 
 #[test]
-fn tables_of_metrics_are_found_by_their_names_and_emptied_by_age() {
+fn metrics_tables_are_found_by_name_and_emptied_by_age() {
     let fixture = fixture();
     let name = "$MetricsHourPrimaryTransactionsBlob";
     let refused = fixture.create_table(ACCOUNT, name);
@@ -222,7 +222,7 @@ fn tables_of_metrics_are_found_by_their_names_and_emptied_by_age() {
     assert_eq!(listed.tables, ["people"]);
 }
 
-/// A clock that runs something when it is read: a write reads it between its reads and the write itself.
+/// A clock that runs a closure when it is read, which a write does after its own reads and before it writes.
 #[derive(Debug, Default)]
 struct Interposer(Mutex<Option<mpsc::SyncSender<()>>>);
 
@@ -230,7 +230,7 @@ impl WallClock for Interposer {
     fn now(&self) -> SystemTime {
         if let Some(read) = self.0.lock().unwrap().take() {
             read.send(()).unwrap();
-            // Time for a deletion that does not wait for this write.
+            // Leaves time for a deletion that does not wait for this write.
             std::thread::sleep(Duration::from_millis(100));
         }
         NOW
@@ -238,7 +238,7 @@ impl WallClock for Interposer {
 }
 
 #[test]
-fn a_table_of_metrics_that_is_found_is_on_disk_once_the_ticket_completes() {
+fn existing_metrics_table_is_durable_once_the_ticket_completes() {
     let directory = tempfile::tempdir().unwrap();
     let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
     let environment = Environment {
@@ -257,7 +257,7 @@ fn a_table_of_metrics_that_is_found_is_on_disk_once_the_ticket_completes() {
         pin!(ticket).poll(&mut context).is_ready()
     };
     let make = || service.make_metrics_table(ACCOUNT, "$MetricsCapacityBlob");
-    // Makes a log segment.
+    // Creates a log segment.
     wait(service.create_table(ACCOUNT, "people")).unwrap();
     disk.hold(Some(Disk::Sync));
     drop(make().unwrap());
@@ -268,7 +268,7 @@ fn a_table_of_metrics_that_is_found_is_on_disk_once_the_ticket_completes() {
 }
 
 #[test]
-fn a_row_that_is_deleted_by_age_is_not_written_back_by_a_merge_under_way() {
+fn concurrent_merge_does_not_restore_a_row_that_was_deleted_by_age() {
     let directory = tempfile::tempdir().unwrap();
     let db = Db::open(directory.path(), Config::default()).unwrap();
     let clock = Arc::new(Interposer::default());
@@ -296,7 +296,7 @@ fn a_row_that_is_deleted_by_age_is_not_written_back_by_a_merge_under_way() {
     assert!(left.is_err(), "{left:?}");
 }
 
-/// Lets the disk go on at the end of a test that fails, too.
+/// Drop guard: releases the disk, also when the test fails.
 struct Release(FaultFs);
 
 impl Drop for Release {
@@ -305,7 +305,7 @@ impl Drop for Release {
     }
 }
 
-/// What `answer` gives, which must not wait for the disk.
+/// The result of `answer`, which must not wait for the disk.
 fn at_once<T: Send + 'static>(answer: impl FnOnce() -> T + Send + 'static) -> T {
     let (answered, answers) = mpsc::channel();
     std::thread::spawn(move || answered.send(answer()));
@@ -314,7 +314,7 @@ fn at_once<T: Send + 'static>(answer: impl FnOnce() -> T + Send + 'static) -> T 
 }
 
 #[test]
-fn reads_answer_while_writers_and_a_deletion_of_their_table_wait_for_the_disk() {
+fn reads_do_not_wait_for_writers_or_a_deletion_that_wait_for_the_disk() {
     for held in [Disk::Sync, Disk::Write] {
         let directory = tempfile::tempdir().unwrap();
         let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
@@ -347,7 +347,7 @@ fn reads_answer_while_writers_and_a_deletion_of_their_table_wait_for_the_disk() 
                 for _ in 0..200 {
                     for table in ["first", "second"] {
                         let row = entity(&format!("w{writer}"), &[("A", text(size))]);
-                        // The table may be gone by then.
+                        // The table may be deleted by then.
                         let _ = service.insert_or_merge_entity(ACCOUNT, table, &row);
                         std::thread::sleep(Duration::from_millis(1));
                     }
@@ -357,7 +357,7 @@ fn reads_answer_while_writers_and_a_deletion_of_their_table_wait_for_the_disk() 
         while disk.held() == 0 || (held == Disk::Sync && !db.makes_writers_wait()) {
             std::thread::yield_now();
         }
-        // So late that all writers wait.
+        // By now all writers wait.
         std::thread::sleep(Duration::from_millis(50));
         writers.push(waiting(Box::new(|service| {
             drop(service.delete_table(ACCOUNT, "first").unwrap());
@@ -391,7 +391,7 @@ fn reads_answer_while_writers_and_a_deletion_of_their_table_wait_for_the_disk() 
 }
 
 #[test]
-fn tables_are_listed_in_order_and_filtered_without_regard_to_case() {
+fn tables_are_listed_in_order_and_filters_ignore_case() {
     let service = fixture();
     for name in ["Zoo", "abc", "ABD"] {
         wait(service.create_table(ACCOUNT, name)).unwrap();
@@ -442,7 +442,7 @@ fn limits_of_names_and_values_are_exact() {
         assert!(format!("{error:?}").starts_with(expected), "{error:?}");
     };
     check(entity("r", &[("S", text(32_769))]), "PropertyValueTooLarge");
-    // A character beyond the BMP is two UTF-16 code units.
+    // A character outside the BMP has two UTF-16 code units.
     check(
         entity("r", &[("S", Value::String("😀".repeat(16_385)))]),
         "PropertyValueTooLarge",
@@ -472,7 +472,7 @@ fn limits_of_names_and_values_are_exact() {
 }
 
 #[test]
-fn entity_is_measured_by_the_rule_and_after_a_merge() {
+fn size_limit_applies_to_the_entity_after_a_merge() {
     let service = fixture();
     // 8 for the keys; each String 8 + 2·2 for its name and 2·units + 4; sixteen of 32,000 units and one with the rest.
     let with_rest = |rest: usize| {
@@ -497,7 +497,7 @@ fn entity_is_measured_by_the_rule_and_after_a_merge() {
 }
 
 #[test]
-fn forbidden_characters_in_keys_have_three_answers() {
+fn forbidden_characters_in_keys_have_three_errors() {
     let service = fixture();
     for key in ["a/b", "a\\b", "a#", "?", "\t", "\u{7f}", "\u{9f}"] {
         let error = service.insert(&entity(key, &[])).unwrap_err();
@@ -530,7 +530,7 @@ fn forbidden_characters_in_keys_have_three_answers() {
 }
 
 #[test]
-fn merge_keeps_places_and_the_new_type_wins() {
+fn merge_keeps_the_order_of_properties_and_takes_the_new_types() {
     let service = fixture();
     service
         .insert(&entity("r", &[("A", Value::Int32(1)), ("B", text(1))]))
@@ -554,7 +554,7 @@ fn merge_keeps_places_and_the_new_type_wins() {
 }
 
 #[test]
-fn transaction_limits_name_the_operation() {
+fn errors_of_a_transaction_name_the_operation() {
     let service = fixture();
     let insert = |at: usize| Operation {
         write: Write::Insert,
@@ -613,7 +613,7 @@ fn exactly_full_page_has_no_continuation() {
 }
 
 #[test]
-fn full_page_does_not_look_ahead_for_ever() {
+fn full_page_looks_ahead_a_bounded_number_of_rows() {
     let service = fixture();
     service.fill("p", 3000);
     let page = service.query(&Query {
@@ -651,7 +651,7 @@ fn page_ends_before_four_mebibytes() {
 }
 
 #[test]
-fn expired_page_may_be_empty_but_gets_on() {
+fn expired_page_may_be_empty_but_makes_progress() {
     let service = fixture();
     service.fill("p", 1000);
     let asked = Cell::new(0);
@@ -681,7 +681,7 @@ fn expired_page_may_be_empty_but_gets_on() {
 }
 
 #[test]
-fn top_is_zero_to_a_thousand() {
+fn top_is_0_to_1000() {
     let service = fixture();
     service.fill("p", 2);
     let page = service.query(&Query {
@@ -701,7 +701,7 @@ fn top_is_zero_to_a_thousand() {
 }
 
 #[test]
-fn cost_is_that_of_the_rows_the_keys_lead_to() {
+fn cost_counts_the_rows_that_the_keys_select() {
     let service = fixture();
     service.fill("p", 200);
     service.fill("q", 200);
@@ -759,7 +759,7 @@ fn cost_is_that_of_the_rows_the_keys_lead_to() {
     }
 }
 
-/// A service whose table `people` has partitions of so many rows each, all numbered from 0.
+/// A service whose table `people` has `partitions` partitions of `rows` rows each, all numbered from 0.
 fn partitioned(partitions: usize, rows: usize) -> Fixture {
     let service = fixture();
     for partition in 0..partitions {
@@ -776,7 +776,7 @@ fn filtered(filter: &str) -> Query<'_> {
 }
 
 #[test]
-fn row_key_without_a_partition_is_sought_in_each_of_ten_large_partitions() {
+fn row_key_without_a_partition_seeks_in_each_large_partition() {
     let service = partitioned(10, 10_000);
     let page = service.query(&filtered("RowKey eq '05000'"));
     let cost = page.cost;
@@ -813,7 +813,7 @@ fn row_key_in_many_tiny_partitions_costs_no_more_than_a_scan() {
 }
 
 #[test]
-fn pages_of_a_skip_scan_go_on_where_they_ended() {
+fn pages_of_a_skip_scan_continue_where_the_last_one_ended() {
     let service = partitioned(1500, 20);
     let mut found = Vec::new();
     let mut next: Option<(String, String)> = None;
@@ -844,7 +844,7 @@ fn pages_of_a_skip_scan_go_on_where_they_ended() {
 }
 
 #[test]
-fn service_properties_are_kept_by_account() {
+fn service_properties_are_stored_by_account() {
     let service = fixture();
     assert_eq!(service.get_service_properties(ACCOUNT).unwrap(), None);
     wait(service.set_service_properties(ACCOUNT, b"<xml/>")).unwrap();
@@ -884,12 +884,12 @@ fn insert_or_replace_reads_no_row() {
     upsert(&TableService::open(db, clock.clone()).unwrap(), 4);
     assert!(
         db.stats().blocks_read > before,
-        "the clock was set back: only the rows tell which Timestamps they have had"
+        "the clock was set back, so only the rows know their Timestamps"
     );
 }
 
 #[test]
-fn etag_does_not_come_back_with_a_restart() {
+fn etag_is_not_repeated_after_a_restart() {
     let Fixture {
         db, clock, service, ..
     } = &fixture();
@@ -903,7 +903,7 @@ fn etag_does_not_come_back_with_a_restart() {
     assert!(insert(&restarted) > first);
 }
 
-/// A clock that a write finds an hour later each time it is read.
+/// A clock that advances by an hour each time it is read.
 #[derive(Debug, Default)]
 struct HourlyClock(AtomicU32);
 
@@ -914,7 +914,7 @@ impl WallClock for HourlyClock {
 }
 
 #[test]
-fn timestamps_are_of_the_write_and_not_of_the_reads_before_it() {
+fn timestamp_is_taken_at_the_write_and_not_before_its_reads() {
     let db = &fixture().db;
     let clock = Arc::new(HourlyClock::default());
     let service = TableService::open(db, clock.clone()).unwrap();

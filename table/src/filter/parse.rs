@@ -1,20 +1,21 @@
-//! Tokens -> expression. Precedence, strongest first: parentheses, comparisons, `not`, `and`, `or`.
+//! Parses tokens into an expression. Precedence, strongest first: parentheses, comparisons, `not`, `and`, `or`.
 //!
-//! Open parentheses are kept on a stack of our own, and chains of one operator become one term however they are parenthesised:
-//! clients build chains of hundreds of terms as `((a or b) or c) or …`. So the depth of an expression is that of its meaning, and
-//! only that is limited.
+//! Open parentheses are on an explicit stack, and a chain of one operator becomes one term however it is parenthesised, because
+//! clients build chains of hundreds of terms as `((a or b) or c) or …`. So the depth limit counts only nesting of different
+//! operators.
 //!
-//! Strict OData would read `not A eq 1` as `(not A) eq 1`, which means nothing; clients that leave out the parentheses
-//! mean `not (A eq 1)`. Source: Querying tables and entities, "Supported comparison operators".
+//! Strict OData would parse `not A eq 1` as `(not A) eq 1`, which is meaningless; clients that omit the parentheses mean
+//! `not (A eq 1)`. Source: Querying tables and entities, "Supported comparison operators".
 
-use super::token::{Token, tokenize};
-use super::{Expression, FILTER_BYTES_MAX, FILTER_DEPTH_MAX, Operator};
 use crate::error::{Error, InvalidInput, Result};
+use crate::filter::expression::{Expression, Operator};
+use crate::filter::token::{Token, tokenize};
+use crate::limits::{FILTER_BYTES_MAX, FILTER_DEPTH_MAX};
 use crate::model::Value;
 
-/// The expression of a filter and the names of its properties, sorted.
+/// Parses a filter into its expression and the sorted names of its properties.
 pub(super) fn parse(text: &str) -> Result<(Expression, Vec<String>)> {
-    limit("length in bytes", text.len(), FILTER_BYTES_MAX)?;
+    check_limit("length in bytes", text.len(), FILTER_BYTES_MAX)?;
     let tokens = tokenize(text).map_err(|at| syntax(text, at))?;
     let mut names: Vec<String> = tokens
         .iter()
@@ -32,10 +33,11 @@ pub(super) fn parse(text: &str) -> Result<(Expression, Vec<String>)> {
     Ok((expression, names))
 }
 
-fn limit(what: &'static str, found: usize, limit: usize) -> Result<()> {
-    match found > limit {
-        true => Err(InvalidInput::FilterTooLarge { what, found, limit }.into()),
-        false => Ok(()),
+fn check_limit(what: &'static str, found: usize, limit: usize) -> Result<()> {
+    if found > limit {
+        Err(InvalidInput::FilterTooLarge { what, found, limit }.into())
+    } else {
+        Ok(())
     }
 }
 
@@ -48,7 +50,7 @@ fn syntax(text: &str, at: usize) -> Error {
     .into()
 }
 
-/// The name, if the token can be that of a property.
+/// The name in the token, if it can be that of a property.
 fn property<'a>(token: &Token<'a>) -> Option<&'a str> {
     match token {
         Token::Name("and" | "or" | "not") => None,
@@ -66,40 +68,43 @@ enum Operand {
 
 struct Parser<'a> {
     text: &'a str,
-    /// What is left; [`Token::End`] is never taken.
+    /// The remaining tokens; [`Token::End`] is never removed.
     tokens: &'a [(usize, Token<'a>)],
     names: &'a [String],
 }
 
-/// What has been read of a pair of parentheses, or of the whole filter.
+/// The terms of one pair of parentheses, or of the whole filter, as far as they are parsed.
 #[derive(Default)]
 struct Group {
-    any_of: Terms,
-    /// Belong together by `and`, and to `any_of` by `or`.
-    all_of: Terms,
-    /// Whether the next term is negated: by an odd number of `not`.
+    /// The finished operands of `or`.
+    any_of: Chain,
+    /// The operands of `and` in the operand of `or` that is being parsed.
+    all_of: Chain,
+    /// Whether an odd number of `not` precedes the next term.
     negated: bool,
 }
 
-/// Terms of one operator.
+/// Terms joined by one operator.
 #[derive(Default)]
-struct Terms {
+struct Chain {
     terms: Vec<Expression>,
-    /// Levels of `and`, `or` and `not` of the deepest.
+    /// The nesting depth of the deepest term.
     depth: usize,
 }
 
 impl Group {
-    /// Adds a term of this depth. Errors: that of the limit.
+    /// Adds a term with this depth. Errors: `FilterTooLarge`.
     fn add(&mut self, term: Expression, depth: usize) -> Result<()> {
-        match (std::mem::take(&mut self.negated), term) {
-            (true, term) => self.all_of.add(Expression::Not(Box::new(term)), depth + 1),
-            (false, Expression::And(terms)) => self.all_of.add_all(terms, depth - 1),
-            (false, term) => self.all_of.add(term, depth),
+        if std::mem::take(&mut self.negated) {
+            return self.all_of.add(Expression::Not(Box::new(term)), depth + 1);
+        }
+        match term {
+            Expression::And(terms) => self.all_of.add_all(terms, depth - 1),
+            term => self.all_of.add(term, depth),
         }
     }
 
-    /// Ends the terms that belong together by `and`.
+    /// Ends a chain of `and`.
     fn end_all_of(&mut self) -> Result<()> {
         match std::mem::take(&mut self.all_of).join(Expression::And) {
             (Expression::Or(terms), depth) => self.any_of.add_all(terms, depth - 1),
@@ -114,7 +119,7 @@ impl Group {
     }
 }
 
-impl Terms {
+impl Chain {
     fn add(&mut self, term: Expression, depth: usize) -> Result<()> {
         self.terms.push(term);
         self.deepen(depth)
@@ -127,10 +132,10 @@ impl Terms {
 
     fn deepen(&mut self, depth: usize) -> Result<()> {
         self.depth = self.depth.max(depth);
-        limit("nesting depth", self.depth, FILTER_DEPTH_MAX)
+        check_limit("nesting depth", self.depth, FILTER_DEPTH_MAX)
     }
 
-    /// One term is itself.
+    /// Joins the terms into one expression, with its depth. A single term stays as it is.
     fn join(mut self, many: fn(Vec<Expression>) -> Expression) -> (Expression, usize) {
         match self.terms.len() {
             1 => (self.terms.remove(0), self.depth),
@@ -144,7 +149,7 @@ impl<'a> Parser<'a> {
         &self.tokens[0].1
     }
 
-    /// Takes a token, but stays at the end.
+    /// Removes the next token, except the end.
     fn next(&mut self) -> (usize, Token<'a>) {
         let token = self.tokens[0].clone();
         if self.tokens.len() > 1 {
@@ -161,7 +166,7 @@ impl<'a> Parser<'a> {
         found
     }
 
-    /// The whole filter.
+    /// Parses the whole filter.
     fn expression(&mut self) -> Result<Expression> {
         let mut group = Group::default();
         let mut open = Vec::new();
@@ -176,10 +181,10 @@ impl<'a> Parser<'a> {
             }
             group.add(self.comparison()?, 0)?;
             while *self.peek() == Token::Close
-                && let Some(around) = open.pop()
+                && let Some(outer) = open.pop()
             {
                 self.next();
-                let (term, depth) = std::mem::replace(&mut group, around).end()?;
+                let (term, depth) = std::mem::replace(&mut group, outer).end()?;
                 group.add(term, depth)?;
             }
             if self.take("or") {
@@ -231,7 +236,7 @@ impl<'a> Parser<'a> {
         Some(operator)
     }
 
-    /// An operand that is compared with nothing must be true by itself.
+    /// An operand without a comparison must be a Boolean.
     fn bare(&mut self, operand: Operand, start: usize) -> Result<Expression> {
         self.refuse_arithmetic()?;
         match operand {
@@ -250,7 +255,7 @@ impl<'a> Parser<'a> {
             }
             let known = self.names.binary_search_by(|known| (**known).cmp(name));
             return Ok(Operand::Property(
-                known.expect("names holds every property of the tokens"),
+                known.expect("`names` holds every property of the tokens"),
             ));
         }
         match token {

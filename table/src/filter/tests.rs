@@ -1,11 +1,13 @@
-//! Tests of the filter: the grammar and its errors, and random filters against a plain evaluator.
+//! Tests of filters: the grammar and its errors, and random filters against a plain evaluator.
 //!
-//! The differential test goes through the whole service, so that tokens, parser, planner and evaluation agree together
-//! with a reading of the rules that shares no code with them.
+//! The differential test runs the whole service, so that it compares tokens, parser, planner and evaluation together with an
+//! evaluator that shares no code with them.
 
 use super::*;
 use crate::error::Error;
-use crate::model::{Entity, Guid};
+use crate::filter::expression::Expression;
+use crate::limits::{FILTER_BYTES_MAX, FILTER_DEPTH_MAX};
+use crate::model::{Entity, Guid, Value};
 use crate::{AccessRange, DateTime, Query, TableService};
 use lazurite_engine::{Config, Db, Durability, ManualWallClock};
 use proptest::prelude::*;
@@ -27,7 +29,7 @@ fn message(text: &str) -> String {
 }
 
 #[test]
-fn literals_of_all_types_are_read() {
+fn literals_of_all_types_are_parsed() {
     for (text, value) in [
         ("'it''s (and) %'", Value::String("it's (and) %".into())),
         ("''", Value::String(String::new())),
@@ -67,7 +69,7 @@ fn literals_of_all_types_are_read() {
 }
 
 #[test]
-fn space_is_free_and_blank_is_no_filter() {
+fn white_space_is_ignored_and_a_blank_text_is_no_filter() {
     assert_eq!(Filter::parse(" \n").unwrap(), None);
     let plain = Filter::parse("not (a eq 'x') and b").unwrap();
     for same in [
@@ -84,13 +86,13 @@ fn space_is_free_and_blank_is_no_filter() {
 }
 
 #[test]
-fn and_binds_stronger_than_or() {
+fn and_has_precedence_over_or() {
     let plain = Filter::parse("a or (b and (not c))").unwrap();
     assert_eq!(Filter::parse("a or b and not c").unwrap(), plain);
 }
 
 #[test]
-fn syntax_errors_name_their_position_in_characters() {
+fn syntax_errors_have_their_position_in_characters() {
     assert_eq!(
         message("é eq 'x' foo"),
         "Syntax error at position 9 in 'é eq 'x' foo'."
@@ -133,7 +135,7 @@ fn syntax_errors_name_their_position_in_characters() {
 }
 
 #[test]
-fn null_has_words_of_its_own() {
+fn comparisons_with_null_have_their_own_errors() {
     assert_eq!(
         message("a eq null"),
         "One of the request inputs is not valid."
@@ -153,7 +155,7 @@ fn null_has_words_of_its_own() {
 }
 
 #[test]
-fn what_the_service_does_not_calculate_is_not_implemented() {
+fn arithmetic_and_functions_are_not_implemented() {
     for text in [
         "a eq b",
         "1 eq 1",
@@ -174,11 +176,11 @@ fn what_the_service_does_not_calculate_is_not_implemented() {
     }
 }
 
-/// Every stored type against every literal's type. `v`: compared by value. `<`: another type, and then the stored value counts as
-/// smaller, whatever both are. The last row is that of the keys, which are Strings.
+/// Every stored type against the type of every literal. `v`: compared by value. `<`: the types differ, and the stored value counts
+/// as smaller, whatever the values are. The last row is that of the keys, which are Strings.
 ///
-/// Source: Andrei15193/CloudStub, `TableQueryComparisonTestData.cs`: tests of all pairs by all six operators that run against an
-/// account of the hosted service. AzureStorageExplorer issue 5346 saw the same of Int32 and Int64.
+/// Source: Andrei15193/CloudStub, `TableQueryComparisonTestData.cs`: tests of all pairs with all six operators that run against an
+/// account of the hosted service. AzureStorageExplorer issue 5346 reports the same for Int32 and Int64.
 const COMPARISONS: [(&str, &str); 9] = [
     //           S  i  l  d  b  t  g  x
     ("S", "v < < < < < < <"),
@@ -192,7 +194,7 @@ const COMPARISONS: [(&str, &str); 9] = [
     ("RowKey", "v < < < < < < <"),
 ];
 
-/// For each type in the order of [`COMPARISONS`]: a stored value, then literals less than it, equal and greater.
+/// For each type in the order of [`COMPARISONS`]: a stored value, then a lesser, an equal and a greater literal.
 const SAMPLES: [(&str, [&str; 3]); 8] = [
     ("S", ["'2'", "'3'", "'4'"]),
     ("I", ["2", "3", "4"]),
@@ -219,7 +221,7 @@ const SAMPLES: [(&str, [&str; 3]); 8] = [
 ];
 
 #[test]
-fn values_of_all_pairs_of_types_compare_as_the_table_says() {
+fn all_pairs_of_types_compare_as_in_the_table() {
     let stored = SAMPLES.map(|(name, [_, equal, _])| (name.to_owned(), literal(equal)));
     let table = table_of(&[Entity::new("p", "3", stored.into())]);
     let holds = |filter: &str| !query_all(&table, filter, None).is_empty();
@@ -263,7 +265,7 @@ fn size_and_depth_are_limited() {
 }
 
 #[test]
-fn parentheses_and_chains_of_one_operator_are_no_depth() {
+fn parentheses_and_chains_of_one_operator_do_not_count_as_depth() {
     let deep = FILTER_BYTES_MAX / 2 - 1;
     let parentheses = "(".repeat(deep) + "a" + &")".repeat(deep);
     let nots = "not ".repeat(FILTER_BYTES_MAX / 4 - 1) + "a";
@@ -276,7 +278,7 @@ fn parentheses_and_chains_of_one_operator_are_no_depth() {
     for operator in [" or ", " and "] {
         let terms: Vec<String> = (0..900).map(|number| format!("a eq {number}")).collect();
         let flat = Filter::parse(&terms.join(operator)).unwrap();
-        // As `TableQuery.CombineFilters` and LINQ write it.
+        // As written by `TableQuery.CombineFilters` and LINQ.
         let join = |left: String, right: &String| format!("({left}){operator}({right})");
         let left = terms[1..].iter().fold(terms[0].clone(), join);
         assert_eq!(Filter::parse(&left).unwrap(), flat);
@@ -289,7 +291,7 @@ fn parentheses_and_chains_of_one_operator_are_no_depth() {
 }
 
 #[test]
-fn entities_named_one_by_one_are_read_one_by_one() {
+fn entities_selected_by_their_keys_are_read_as_points() {
     let keys = |number: usize| (format!("p{}", number % 7), format!("r{number}"));
     let entities: Vec<Entity> = (0..1000)
         .map(|number| {
@@ -315,7 +317,7 @@ fn entities_named_one_by_one_are_read_one_by_one() {
 }
 
 #[test]
-fn tables_are_filtered_by_name_without_regard_to_case() {
+fn filters_on_tables_ignore_case() {
     let filter = Filter::parse_for_tables("TableName eq 'ABC'")
         .unwrap()
         .unwrap();
@@ -325,21 +327,21 @@ fn tables_are_filtered_by_name_without_regard_to_case() {
 
 proptest! {
     #[test]
-    fn no_text_panics(text in ".{0,60}", alike in "[aeqnot()'X0-9.eL ]{0,60}") {
+    fn parsing_never_panics(text in ".{0,60}", alike in "[aeqnot()'X0-9.eL ]{0,60}") {
         let _ = Filter::parse(&text);
         let _ = Filter::parse(&alike);
     }
 }
 
-// What follows reads the rules a second time, slowly.
+// The rest of the file is a second, slow implementation of the rules.
 
 const OPERATORS: [&str; 6] = ["eq", "ne", "lt", "le", "gt", "ge"];
 
 #[derive(Debug, Clone)]
-enum Term {
-    And(Vec<Term>),
-    Or(Vec<Term>),
-    Not(Box<Term>),
+enum TestExpression {
+    And(Vec<TestExpression>),
+    Or(Vec<TestExpression>),
+    Not(Box<TestExpression>),
     Compare {
         name: &'static str,
         operator: &'static str,
@@ -371,7 +373,7 @@ fn values() -> impl Strategy<Value = Value> {
     ]
 }
 
-fn terms() -> impl Strategy<Value = Term> {
+fn terms() -> impl Strategy<Value = TestExpression> {
     let compare = |names: Vec<&'static str>, literals: BoxedStrategy<Value>| {
         let parts = (
             select(names),
@@ -379,33 +381,35 @@ fn terms() -> impl Strategy<Value = Term> {
             literals,
             any::<bool>(),
         );
-        parts.prop_map(|(name, operator, literal, mirrored)| Term::Compare {
-            name,
-            operator,
-            literal,
-            mirrored,
-        })
+        parts.prop_map(
+            |(name, operator, literal, mirrored)| TestExpression::Compare {
+                name,
+                operator,
+                literal,
+                mirrored,
+            },
+        )
     };
     let keys = || vec!["PartitionKey", "RowKey"];
     let leaf = prop_oneof![
         8 => compare(keys(), texts().prop_map(Value::String).boxed()),
         1 => compare(keys(), values().boxed()),
         6 => compare(vec!["P", "Q", "Missing", "Timestamp"], values().boxed()),
-        1 => select(vec!["P", "RowKey", "Missing"]).prop_map(Term::Bare),
-        1 => any::<bool>().prop_map(Term::Constant),
+        1 => select(vec!["P", "RowKey", "Missing"]).prop_map(TestExpression::Bare),
+        1 => any::<bool>().prop_map(TestExpression::Constant),
     ];
     leaf.prop_recursive(4, 24, 3, |inner| {
         prop_oneof![
-            3 => proptest::collection::vec(inner.clone(), 2..4).prop_map(Term::And),
-            3 => proptest::collection::vec(inner.clone(), 2..4).prop_map(Term::Or),
-            1 => inner.prop_map(|term| Term::Not(Box::new(term))),
+            3 => proptest::collection::vec(inner.clone(), 2..4).prop_map(TestExpression::And),
+            3 => proptest::collection::vec(inner.clone(), 2..4).prop_map(TestExpression::Or),
+            1 => inner.prop_map(|term| TestExpression::Not(Box::new(term))),
         ]
     })
 }
 
-impl Term {
+impl TestExpression {
     fn text(&self) -> String {
-        let join = |terms: &[Term], word: &str| {
+        let join = |terms: &[TestExpression], word: &str| {
             let texts: Vec<String> = terms
                 .iter()
                 .map(|term| format!("({})", term.text()))
@@ -413,10 +417,10 @@ impl Term {
             texts.join(word)
         };
         match self {
-            Term::And(terms) => join(terms, " and "),
-            Term::Or(terms) => join(terms, "\nor "),
-            Term::Not(term) => format!("not ({})", term.text()),
-            Term::Compare {
+            TestExpression::And(terms) => join(terms, " and "),
+            TestExpression::Or(terms) => join(terms, "\nor "),
+            TestExpression::Not(term) => format!("not ({})", term.text()),
+            TestExpression::Compare {
                 name,
                 operator,
                 literal,
@@ -424,7 +428,7 @@ impl Term {
             } => {
                 format!("{name} {operator} {}", literal_text(literal))
             }
-            Term::Compare {
+            TestExpression::Compare {
                 name,
                 operator,
                 literal,
@@ -437,19 +441,19 @@ impl Term {
                 let mirror = ["eq", "ne", "gt", "ge", "lt", "le"][at];
                 format!("{} {mirror}  {name}", literal_text(literal))
             }
-            Term::Bare(name) => (*name).to_owned(),
-            Term::Constant(truth) => truth.to_string(),
+            TestExpression::Bare(name) => (*name).to_owned(),
+            TestExpression::Constant(truth) => truth.to_string(),
         }
     }
 
     fn holds(&self, entity: &Entity) -> bool {
         match self {
-            Term::And(terms) => terms.iter().all(|term| term.holds(entity)),
-            Term::Or(terms) => terms.iter().any(|term| term.holds(entity)),
-            Term::Not(term) => !term.holds(entity),
-            Term::Constant(truth) => *truth,
-            Term::Bare(name) => value_of(entity, name) == Some(Value::Boolean(true)),
-            Term::Compare {
+            TestExpression::And(terms) => terms.iter().all(|term| term.holds(entity)),
+            TestExpression::Or(terms) => terms.iter().any(|term| term.holds(entity)),
+            TestExpression::Not(term) => !term.holds(entity),
+            TestExpression::Constant(truth) => *truth,
+            TestExpression::Bare(name) => value_of(entity, name) == Some(Value::Boolean(true)),
+            TestExpression::Compare {
                 name,
                 operator,
                 literal,
@@ -539,7 +543,7 @@ fn service() -> &'static TableService {
     service
 }
 
-/// A table of its own that holds these entities.
+/// A new table with these entities.
 fn table_of(entities: &[Entity]) -> String {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let table = format!("table{}", NEXT.fetch_add(1, AtomicOrdering::Relaxed));
@@ -562,7 +566,7 @@ fn entities() -> impl Strategy<Value = Vec<Entity>> {
     proptest::collection::vec(entity, 0..30)
 }
 
-/// All matches, by pages of three.
+/// All matches, in pages of three.
 fn query_all(table: &str, filter: &str, access_range: Option<&AccessRange>) -> Vec<Entity> {
     query_by(3, table, filter, access_range)
 }
@@ -605,7 +609,7 @@ fn key_order(entity: &Entity) -> (Vec<u16>, Vec<u16>) {
 
 proptest! {
     #[test]
-    fn random_filters_select_what_a_plain_reading_selects(
+    fn random_filters_match_the_reference_evaluator(
         entities in entities(),
         terms in proptest::collection::vec(terms(), 16),
     ) {
@@ -621,7 +625,7 @@ proptest! {
     }
 
     #[test]
-    fn access_range_hides_what_lies_outside(
+    fn access_range_hides_entities_outside_it(
         entities in entities(),
         term in terms(),
         start in proptest::option::of((texts(), proptest::option::of(texts()))),
@@ -651,11 +655,11 @@ proptest! {
     }
 }
 
-/// Terms on RowKeys of two digits, and now and then on PartitionKeys.
-fn key_terms() -> impl Strategy<Value = Term> {
+/// Terms on RowKeys of two digits, and sometimes on PartitionKeys.
+fn key_terms() -> impl Strategy<Value = TestExpression> {
     let compare = |name| {
         let parts = (select(&OPERATORS[..]), "[0-3][0-9]");
-        parts.prop_map(move |(operator, text)| Term::Compare {
+        parts.prop_map(move |(operator, text)| TestExpression::Compare {
             name,
             operator,
             literal: Value::String(text),
@@ -663,16 +667,16 @@ fn key_terms() -> impl Strategy<Value = Term> {
         })
     };
     let leaf = prop_oneof![4 => compare("RowKey"), 1 => compare("PartitionKey")];
-    let any_of = proptest::collection::vec(leaf, 1..4).prop_map(Term::Or);
-    proptest::collection::vec(any_of, 1..4).prop_map(Term::And)
+    let any_of = proptest::collection::vec(leaf, 1..4).prop_map(TestExpression::Or);
+    proptest::collection::vec(any_of, 1..4).prop_map(TestExpression::And)
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// More partitions than a skip scan seeks in before it makes its first probe.
+    /// With more partitions than a skip scan seeks through before its first probe.
     #[test]
-    fn random_filters_on_keys_of_many_partitions_select_what_a_plain_reading_selects(
+    fn random_filters_on_keys_of_many_partitions_match_the_reference_evaluator(
         sizes in proptest::collection::vec(prop_oneof![0usize..3, 0usize..40], 50..150),
         terms in proptest::collection::vec(key_terms(), 8),
     ) {

@@ -1,8 +1,8 @@
-//! A filter's text -> tokens. Literals are complete values here; words are names until the parser gives them a meaning.
+//! Splits the text of a filter into tokens. Literals are parsed into values; the parser interprets names.
 
+use crate::check::is_name_char;
 use crate::datetime::DateTime;
-use crate::limits::is_name_char;
-use crate::model::{Guid, Value, hex_digit};
+use crate::model::{Guid, Value};
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Token<'a> {
@@ -12,12 +12,12 @@ pub(super) enum Token<'a> {
     Null,
     Open,
     Close,
-    /// Only in calls of functions, which are recognised to be refused by name.
+    /// Occurs only in function calls, which are recognised so that they can be refused as such.
     Comma,
     End,
 }
 
-/// The tokens of `text`, each with the byte offset it begins at, [`Token::End`] last; or the offset of what is none.
+/// The tokens of `text` with their byte offsets, [`Token::End`] last. Errors: the offset of an invalid token.
 pub(super) fn tokenize(text: &str) -> Result<Vec<(usize, Token<'_>)>, usize> {
     let mut tokens = Vec::new();
     let mut at = 0;
@@ -34,7 +34,7 @@ pub(super) fn tokenize(text: &str) -> Result<Vec<(usize, Token<'_>)>, usize> {
     }
 }
 
-/// The token that `rest` begins with, and its length in bytes.
+/// The first token of `rest`, and its length in bytes.
 fn token(rest: &str) -> Option<(Token<'_>, usize)> {
     match rest.chars().next()? {
         '(' => Some((Token::Open, 1)),
@@ -46,7 +46,7 @@ fn token(rest: &str) -> Option<(Token<'_>, usize)> {
     }
 }
 
-/// A text in quotes, with `''` for one quote inside, and its length with the quotes.
+/// A quoted text, in which `''` stands for a quote, and its length including the quotes.
 fn quoted(rest: &str) -> Option<(String, usize)> {
     let mut text = String::new();
     let mut at = 1;
@@ -62,7 +62,7 @@ fn quoted(rest: &str) -> Option<(String, usize)> {
     }
 }
 
-/// A number runs to the first character that no number holds; a sign inside must follow an exponent's `e`.
+/// A number extends to the first character that cannot occur in a number. An inner sign must follow the `e` of an exponent.
 fn number(rest: &str) -> Option<(Token<'_>, usize)> {
     let bytes = rest.as_bytes();
     let belongs = |at: usize| match bytes[at] {
@@ -83,12 +83,10 @@ fn number_value(text: &str) -> Option<Value> {
     if let Some(digits) = text.strip_suffix(['l', 'L']) {
         return digits.parse().ok().map(Value::Int64);
     }
-    let (digits, suffixed) = match text.strip_suffix(['d', 'D']) {
-        Some(digits) => (digits, true),
-        None => (text, false),
-    };
-    if suffixed || digits.contains(['.', 'e', 'E']) {
-        // Rust reads `-infinity` as well, and rounds what is too large to an infinity: neither is a literal.
+    let suffixed = text.strip_suffix(['d', 'D']);
+    let digits = suffixed.unwrap_or(text);
+    if suffixed.is_some() || digits.contains(['.', 'e', 'E']) {
+        // Rust also parses `-infinity`, and rounds numbers that are too large to an infinity. Neither is a literal.
         let number = digits
             .parse()
             .ok()
@@ -99,7 +97,7 @@ fn number_value(text: &str) -> Option<Value> {
     Some(i32::try_from(number).map_or(Value::Int64(number), Value::Int32))
 }
 
-/// A name, a literal that looks like one, or the prefix of a typed literal such as `datetime'…'`.
+/// A name, a literal that looks like a name, or a typed literal such as `datetime'…'`.
 fn word(rest: &str) -> Option<(Token<'_>, usize)> {
     let length = rest.find(|c| !is_name_char(c)).unwrap_or(rest.len());
     let (word, after) = rest.split_at(length);
@@ -121,7 +119,7 @@ fn word(rest: &str) -> Option<(Token<'_>, usize)> {
     Some((token, length))
 }
 
-/// How the text of a literal with this prefix is read.
+/// The parser for typed literals with this prefix.
 fn typed_literal(prefix: &str) -> Option<fn(&str) -> Option<Value>> {
     match prefix {
         "datetime" | "datetimeoffset" => {
@@ -139,4 +137,9 @@ fn hex(text: &str) -> Option<Vec<u8>> {
         _ => None,
     };
     text.as_bytes().chunks(2).map(pair).collect()
+}
+
+/// The value of a hexadecimal digit, in any case.
+fn hex_digit(byte: u8) -> Option<u8> {
+    char::from(byte).to_digit(16).map(|digit| digit as u8)
 }

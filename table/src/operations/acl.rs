@@ -1,8 +1,8 @@
-//! Stored access policies of a table. Only stored here; what they grant is decided where requests are admitted.
+//! Stored access policies of a table. The server applies them when it authorises requests.
 
 use crate::error::Result;
 use crate::model::SignedIdentifier;
-use crate::{TableService, codec, keys, limits};
+use crate::{TableService, check, codec, keys};
 use lazurite_engine::{Batch, Ticket};
 
 impl TableService {
@@ -13,15 +13,15 @@ impl TableService {
         bytes.map_or(Ok(Vec::new()), |bytes| codec::decode_acl(&bytes))
     }
 
-    /// Replaces all stored access policies. Errors: `TableNotFound`; `InvalidXmlDocument` for more than five, an id that
-    /// is repeated or over 64 characters, or a permission letter other than `raud`.
+    /// Replaces all stored access policies. Errors: `TableNotFound`; `InvalidXmlDocument` for more than five policies,
+    /// a repeated id, an id over 64 characters, or a permission letter other than `raud`.
     pub fn set_table_acl(
         &self,
         account: &str,
         table: &str,
         identifiers: &[SignedIdentifier],
     ) -> Result<Ticket> {
-        limits::check_acl(identifiers)?;
+        check::check_acl(identifiers)?;
         let admission = self.db.admit()?;
         let (_name_guard, table) = self.table_for_write(account, table, &admission)?;
         let mut batch = Batch::new();

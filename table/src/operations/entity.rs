@@ -1,15 +1,15 @@
-//! Operations on entities. All writes take one road: check, lock, read, the new row, its Timestamp, one engine
-//! batch.
+//! Operations on entities. All writes follow one sequence: check, lock, read, build the new row, take a Timestamp, write one
+//! engine batch.
 
 use crate::codec::{self, Row, ValueRef};
 use crate::error::{Error, Result};
 use crate::model::{Entity, IfMatch, Value, Write};
-use crate::{DateTime, EntityView, TableService, keys, limits};
+use crate::{DateTime, EntityView, TableService, check, keys};
 use lazurite_engine::{Admission, Batch, Ticket};
 
-/// What a write makes of the row under an entity's key.
+/// The effect of a write on the row of an entity.
 pub(crate) enum Change {
-    /// A new row, which gets its Timestamp when it is put into a batch: later than that of the row it replaces.
+    /// A new row. It gets its Timestamp, later than that of the row it replaces, when it is put into a batch.
     Row {
         previous: Option<DateTime>,
         bytes: Vec<u8>,
@@ -18,20 +18,20 @@ pub(crate) enum Change {
 }
 
 impl Change {
-    /// A row with the keys of `entity`. Errors: those of the limits of a whole entity.
+    /// A row with the keys of `entity`. Errors: those of the limits on a whole entity.
     fn row(
         previous: Option<DateTime>,
         entity: &Entity,
         properties: Vec<PropertyRef<'_>>,
     ) -> Result<Change> {
-        limits::check_result(&entity.partition_key, &entity.row_key, &properties)?;
+        check::check_result(&entity.partition_key, &entity.row_key, &properties)?;
         let bytes = codec::encode_row(properties);
         Ok(Change::Row { previous, bytes })
     }
 }
 
 impl TableService {
-    /// Stores a new entity. Answers its Timestamp. Errors: `EntityAlreadyExists`, `TableNotFound`, and those of limits.
+    /// Stores a new entity. Returns its Timestamp. Errors: `EntityAlreadyExists`, `TableNotFound`, and those of limits.
     pub fn insert_entity(
         &self,
         account: &str,
@@ -41,7 +41,7 @@ impl TableService {
         self.write_row(account, table, Write::Insert, entity)
     }
 
-    /// Replaces an entity that exists and matches. Answers its new Timestamp. Errors: `ResourceNotFound`,
+    /// Replaces an entity that exists and matches. Returns its new Timestamp. Errors: `ResourceNotFound`,
     /// `UpdateConditionNotSatisfied`, `TableNotFound`, and those of limits.
     pub fn update_entity(
         &self,
@@ -53,8 +53,8 @@ impl TableService {
         self.write_row(account, table, Write::Update(if_match), entity)
     }
 
-    /// Overwrites the given properties of an entity that exists and matches; limits hold for the result. Answers its new
-    /// Timestamp. Errors as [`TableService::update_entity`].
+    /// Replaces the given properties of an entity that exists and matches. Limits apply to the result. Returns its new Timestamp.
+    /// Errors as [`TableService::update_entity`].
     pub fn merge_entity(
         &self,
         account: &str,
@@ -65,7 +65,7 @@ impl TableService {
         self.write_row(account, table, Write::Merge(if_match), entity)
     }
 
-    /// Stores an entity whether it exists or not. Answers its new Timestamp. Errors: `TableNotFound`, and those of limits.
+    /// Stores an entity, whether or not it exists. Returns its new Timestamp. Errors: `TableNotFound`, and those of limits.
     pub fn insert_or_replace_entity(
         &self,
         account: &str,
@@ -75,7 +75,7 @@ impl TableService {
         self.write_row(account, table, Write::InsertOrReplace, entity)
     }
 
-    /// Stores an entity, or overwrites the given properties of the one that exists. Answers its new Timestamp. Errors as
+    /// Stores an entity, or replaces the given properties of the existing one. Returns its new Timestamp. Errors as
     /// [`TableService::insert_or_replace_entity`].
     pub fn insert_or_merge_entity(
         &self,
@@ -86,7 +86,7 @@ impl TableService {
         self.write_row(account, table, Write::InsertOrMerge, entity)
     }
 
-    /// Removes an entity that exists and matches. Errors: `ResourceNotFound`, `UpdateConditionNotSatisfied`,
+    /// Deletes an entity that exists and matches. Errors: `ResourceNotFound`, `UpdateConditionNotSatisfied`,
     /// `TableNotFound`.
     pub fn delete_entity(
         &self,
@@ -123,8 +123,8 @@ impl TableService {
         row_key: &str,
         read: impl FnOnce(&EntityView<'_>) -> Result<T>,
     ) -> Result<T> {
-        limits::check_url_key(partition_key)?;
-        limits::check_url_key(row_key)?;
+        check::check_url_key(partition_key)?;
+        check::check_url_key(row_key)?;
         let table = self.table_id(account, table)?;
         let key = keys::entity(table, partition_key, row_key);
         let bytes = self
@@ -153,7 +153,7 @@ impl TableService {
         write: Write,
         entity: &Entity,
     ) -> Result<(Option<DateTime>, Ticket)> {
-        limits::check_entity(write, entity)?;
+        check::check_entity(write, entity)?;
         let admission = match write {
             Write::Delete(_) => self.db.admit_deletion()?,
             _ => self.db.admit()?,
@@ -167,8 +167,8 @@ impl TableService {
         Ok((timestamp, self.db.write_admitted(batch, &admission)?))
     }
 
-    /// What `write` makes of the row under `key`, whose lock the caller holds. Reads that row only if the answer or the new row
-    /// depends on it; the caller writes.
+    /// Determines the effect of `write` on the row under `key`, whose lock the caller holds. Reads the row only if the outcome
+    /// depends on it. The caller writes.
     pub(crate) fn change(&self, write: Write, entity: &Entity, key: &[u8]) -> Result<Change> {
         if write == Write::InsertOrReplace && !self.clock.rows_may_be_ahead() {
             return Change::row(None, entity, as_refs(&entity.properties).collect());
@@ -186,7 +186,7 @@ impl TableService {
         Change::row(current.map(|row| row.timestamp), entity, properties)
     }
 
-    /// Adds a change to `batch`. Answers the Timestamp of the row, which is that of this moment; `None` if the entity is gone.
+    /// Adds a change to `batch`. Returns the Timestamp of the row, which is taken now; `None` for a deletion.
     pub(crate) fn put(
         &self,
         batch: &mut Batch,
@@ -235,7 +235,7 @@ fn as_refs(properties: &[(String, Value)]) -> impl Iterator<Item = PropertyRef<'
         .map(|(name, value)| (&**name, value.into()))
 }
 
-/// Stored properties keep their place, with the new value where there is one; properties not stored yet follow in order.
+/// Stored properties keep their places and get their new values, if any; new properties follow in order.
 fn merge<'a>(current: Row<'a>, changes: &'a [(String, Value)]) -> Result<Vec<PropertyRef<'a>>> {
     let mut by_name: Vec<(PropertyRef<'a>, bool)> =
         as_refs(changes).map(|change| (change, true)).collect();

@@ -1,20 +1,24 @@
-//! The tables that the server keeps for its account: `$Metrics…`.
+//! The metrics tables `$Metrics…`, which the server maintains for each account.
 
 use crate::error::{Error, Result};
-use crate::{TableService, keys, limits};
+use crate::{TableService, check, keys};
 use lazurite_engine::{Batch, Direction, Ticket};
 
 impl TableService {
-    /// Makes a table for metrics unless it is there: durable, either way, once the ticket completes. Its name must be that of one.
+    /// Creates a metrics table unless it exists; in either case it is durable once the ticket completes. Panics for any other name.
     pub fn make_metrics_table(&self, account: &str, table: &str) -> Result<Ticket> {
-        assert!(limits::is_metrics_table(table), "clients make the others");
+        assert!(
+            check::is_metrics_table(table),
+            "clients create all other tables"
+        );
         match self.make_table(account, table) {
             Err(Error::TableAlreadyExists) => Ok(self.db.ticket()),
             made => made,
         }
     }
 
-    /// Deletes all entities whose PartitionKey is less, at the cost of one; `None` if there are none. Errors: `TableNotFound`.
+    /// Deletes all entities whose PartitionKey is less than `partition_key` in one write; `None` if there are none. Errors:
+    /// `TableNotFound`.
     pub fn delete_partitions_before(
         &self,
         account: &str,
@@ -30,8 +34,8 @@ impl TableService {
             return Ok(None);
         }
         let admission = self.db.admit_deletion()?;
-        // Alone: a merge that has read a row must not put it back.
-        let (_alone, id) = self.table_alone(account, table, &admission)?;
+        // Exclusive, so that a merge that has read a row does not put it back.
+        let (_name_guard, id) = self.table_exclusive(account, table, &admission)?;
         let mut batch = Batch::new();
         batch.delete_range(&self.entities, keys::entities_before(id, partition_key));
         Ok(Some(self.db.write_admitted(batch, &admission)?))
