@@ -1,10 +1,10 @@
-//! What an aggregate comes to for all rows. Source: Query acceleration SQL language reference, "Aggregate expressions".
+//! Computes aggregates over all rows. Source: Query acceleration SQL language reference, "Aggregate expressions".
 
-use super::RowError;
-use super::ast::AggregateFunction;
-use super::value::{Number, Value};
+use crate::RowError;
+use crate::ast::AggregateFunction;
+use crate::value::{Number, Value};
 
-/// An aggregate so far.
+/// The state of an aggregate.
 #[derive(Debug)]
 pub struct Accumulator {
     function: AggregateFunction,
@@ -27,7 +27,7 @@ impl Accumulator {
         }
     }
 
-    /// Takes the value of one more row. Nulls do not count.
+    /// Adds the value of a row. Nulls are ignored.
     pub fn add(&mut self, value: Value<'_>) -> Result<(), RowError> {
         if value.is_null() {
             return Ok(());
@@ -57,7 +57,7 @@ impl Accumulator {
         Ok(())
     }
 
-    /// Of all rows; of none, null, but for their number.
+    /// The value for all rows. Without rows it is null, except for COUNT.
     pub fn finish(self) -> Value<'static> {
         let total = self.integers as f64 + self.floats;
         match self.function {
@@ -79,7 +79,7 @@ mod tests {
     use std::borrow::Cow;
 
     #[test]
-    fn aggregates_leave_nulls_out() {
+    fn aggregates_ignore_nulls() {
         let of = |function, values: &[Value<'static>]| {
             let mut accumulator = Accumulator::new(function);
             for value in values {

@@ -1,38 +1,38 @@
-//! Rows of an answer: delimited, as JSON or as Arrow, each of bounded length.
+//! Writes the rows of a result as delimited text, JSON or Arrow. The length of a row is limited.
 
-use super::arrow::{ArrowField, ArrowWriter};
-use super::delimited::{Dialect, write_record};
-use super::eval::Row;
-use super::value::{Json, Value};
-use super::{RECORD_BYTES_MAX, RowError};
+use crate::arrow::{ArrowField, ArrowWriter};
+use crate::delimited::{Dialect, write_record};
+use crate::eval::Row;
+use crate::value::{Json, Value};
+use crate::{RECORD_BYTES_MAX, RowError};
 use std::borrow::Cow;
 use std::convert::Infallible;
 
-/// Longest row of an answer, in bytes.
+/// Longest row of a result, in bytes.
 const ROW_BYTES_MAX: usize = 4 * RECORD_BYTES_MAX;
-/// Longest separator of an answer, in bytes: values are searched for it, and every row has some.
+/// Longest separator of a result, in bytes, since values are searched for it and every row contains it.
 const SEPARATOR_BYTES_MAX: usize = 64;
 
-/// What content is, or an answer is to be.
+/// The format of the content or of the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Format {
     /// Delimited text.
     Delimited(Dialect),
     /// JSON documents.
     Json {
-        /// Between documents.
+        /// The separator between documents.
         separator: String,
     },
-    /// Parquet; no answer is.
+    /// Parquet, for content only.
     Parquet,
-    /// An Arrow IPC stream of these columns; no content is.
+    /// An Arrow IPC stream with these columns, for results only.
     Arrow(Vec<ArrowField>),
 }
 
-/// Writes the rows of an answer.
+/// Writes the rows of a result.
 pub struct RowWriter {
     format: RowFormat,
-    /// The row that is being written: all of it is answered, or nothing.
+    /// The row that is being written. It is added to the result only if it is complete.
     row: Vec<u8>,
 }
 
@@ -43,7 +43,7 @@ enum RowFormat {
 }
 
 impl RowWriter {
-    /// Errors: what of a format is not served for answers.
+    /// Errors: what is not supported in a result.
     pub fn new(format: Format) -> Result<RowWriter, &'static str> {
         let longest_separator = match &format {
             Format::Delimited(Dialect {
@@ -69,7 +69,7 @@ impl RowWriter {
         })
     }
 
-    /// The names of columns, if the answer begins with them.
+    /// Writes the names of the columns if the result has a header.
     pub fn put_header<'n>(&self, out: &mut Vec<u8>, names: impl Iterator<Item = &'n [u8]>) {
         if let RowFormat::Delimited(dialect) = &self.format
             && dialect.has_header
@@ -79,7 +79,7 @@ impl RowWriter {
         }
     }
 
-    /// `*`: all that a row has.
+    /// Writes all values of a row, for `*`.
     pub fn put_all(
         &mut self,
         out: &mut Vec<u8>,
@@ -89,7 +89,7 @@ impl RowWriter {
         let header = header.unwrap_or_default();
         if let (Row::Delimited { values, .. }, RowFormat::Delimited(dialect)) = (row, &self.format)
         {
-            // As they are: nothing here depends on their encoding.
+            // Copied unchanged, whatever their encoding.
             let values = values.iter().map(|value| Ok(Cow::Borrowed(*value)));
             self.row.clear();
             write_record(dialect, &mut self.row, values, check_length)?;
@@ -118,7 +118,7 @@ impl RowWriter {
         }
     }
 
-    /// Writes a row. Errors: those of its values; `RecordTooLarge`; columns that the format does not have.
+    /// Writes a row. Errors: those of its values; `RecordTooLarge`; a number of columns that does not fit the format.
     pub fn put_row<'a>(
         &mut self,
         out: &mut Vec<u8>,
@@ -138,7 +138,7 @@ impl RowWriter {
             RowFormat::Json { separator } => {
                 for (name, value) in named {
                     let value = value?;
-                    // What a document does not have, the row has not either.
+                    // A field that is missing in the document is missing in the row.
                     if matches!(value, Value::Missing) {
                         continue;
                     }
@@ -163,14 +163,14 @@ impl RowWriter {
         Ok(())
     }
 
-    /// Writes the rows that wait to be written together.
+    /// Writes the rows of an incomplete batch.
     pub fn flush(&mut self, out: &mut Vec<u8>) {
         if let RowFormat::Arrow(writer) = &mut self.format {
             writer.flush(out);
         }
     }
 
-    /// Writes what ends the answer.
+    /// Writes the end of the result.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         if let RowFormat::Arrow(writer) = &mut self.format {
             writer.finish(out);
@@ -186,6 +186,5 @@ fn check_length(row: &[u8]) -> Result<(), RowError> {
 }
 
 fn put_json(out: &mut Vec<u8>, value: &Value<'_>) {
-    serde_json::to_writer(out, value)
-        .expect("values have texts for keys, and memory takes all bytes");
+    serde_json::to_writer(out, value).expect("keys are texts, and writing to memory cannot fail");
 }

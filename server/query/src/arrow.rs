@@ -1,8 +1,8 @@
-//! Rows of an answer as an Arrow IPC stream, in batches. Columns of the answer are those of the schema by their place.
+//! Writes rows as an Arrow IPC stream, in batches. The columns of the result correspond to those of the schema by position.
 //! Source: Query Blob Contents, "Request body"; Apache Arrow, IPC streaming format.
 
-use super::RowError;
-use super::value::{Number, Value};
+use crate::RowError;
+use crate::value::{Number, Value};
 use arrow_array::builder::{
     BooleanBuilder, Decimal128Builder, Float64Builder, Int64Builder, StringBuilder,
     TimestampMillisecondBuilder,
@@ -12,7 +12,7 @@ use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use std::sync::Arc;
 
-/// Rows and bytes of values that make a batch.
+/// Rows, or bytes of values, that complete a batch.
 const BATCH_ROWS: usize = 8 << 10;
 const BATCH_BYTES: usize = 128 << 10;
 /// Most columns of a schema.
@@ -20,12 +20,12 @@ pub const FIELDS_MAX: usize = 1 << 10;
 /// Most digits of a decimal.
 pub const PRECISION_MAX: u8 = 38;
 
-/// A column of the answer.
+/// A column of the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArrowField {
-    /// What it is called in the stream.
+    /// The name in the stream.
     pub name: String,
-    /// What its values become. All may be null.
+    /// The type of the values. All may be null.
     pub kind: ArrowType,
 }
 
@@ -36,7 +36,7 @@ pub enum ArrowType {
     Int64,
     /// `bool`
     Boolean,
-    /// `timestamp[ms]`: in UTC, which the type does not say.
+    /// `timestamp[ms]`, in UTC, although the type has no zone.
     Timestamp,
     /// `string`
     Text,
@@ -44,9 +44,9 @@ pub enum ArrowType {
     Double,
     /// `decimal`: 128 bits.
     Decimal {
-        /// Digits, 1 to 38.
+        /// The number of digits, 1 to 38.
         precision: u8,
-        /// Digits after the point, at most `precision`.
+        /// The number of digits after the point, at most `precision`.
         scale: u8,
     },
 }
@@ -63,7 +63,7 @@ impl ArrowType {
         }
     }
 
-    /// Errors: a value that has no like in the type.
+    /// Converts a value. Errors: a value that the type cannot represent.
     fn cell(self, value: Value<'_>) -> Result<Option<Cell>, RowError> {
         if value.is_null() {
             return Ok(None);
@@ -91,7 +91,7 @@ impl ArrowType {
 
 /// A value of a column.
 enum Cell {
-    /// Of `Int64` or `Timestamp`.
+    /// A value of `Int64` or `Timestamp`.
     Integer(i64),
     Boolean(bool),
     Text(String),
@@ -99,12 +99,12 @@ enum Cell {
     Decimal(i128),
 }
 
-/// Writes a stream.
+/// Writes an Arrow stream.
 pub struct ArrowWriter {
     fields: Vec<ArrowField>,
     schema: SchemaRef,
     stream: StreamWriter<Vec<u8>>,
-    /// The rows of the present batch.
+    /// The rows of the current batch.
     rows: Vec<Vec<Option<Cell>>>,
     bytes: usize,
 }
@@ -119,13 +119,13 @@ impl ArrowWriter {
         ArrowWriter {
             fields,
             schema,
-            stream: stream.expect("memory takes all bytes, and schemas of flat types are written"),
+            stream: stream.expect("writing flat schemas to memory cannot fail"),
             rows: Vec::new(),
             bytes: 0,
         }
     }
 
-    /// Adds a row, and writes the batch if that is full. Errors: those of its values; another number of columns.
+    /// Adds a row, and writes the batch if it is complete. Errors: those of the values; a wrong number of columns.
     pub fn put_row<'v>(
         &mut self,
         out: &mut Vec<u8>,
@@ -159,7 +159,7 @@ impl ArrowWriter {
         Ok(())
     }
 
-    /// Writes the rows that wait.
+    /// Writes the rows of an incomplete batch.
     pub fn flush(&mut self, out: &mut Vec<u8>) {
         if !self.rows.is_empty() {
             let rows = std::mem::take(&mut self.rows);
@@ -170,18 +170,18 @@ impl ArrowWriter {
             });
             let schema = Arc::clone(&self.schema);
             let batch = RecordBatch::try_new(schema, columns.collect());
-            let batch = batch.expect("columns are made by the types of the schema");
+            let batch = batch.expect("columns have the types of the schema");
             let written = self.stream.write(&batch);
-            written.expect("memory takes all bytes, and the stream has not ended");
+            written.expect("writing to memory cannot fail, and the stream has not ended");
         }
         out.append(self.stream.get_mut());
     }
 
-    /// Writes the rows that wait, and the end of the stream.
+    /// Writes the rows of an incomplete batch, and the end of the stream.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         self.flush(out);
         let finished = self.stream.finish();
-        finished.expect("memory takes all bytes, and the stream has not ended");
+        finished.expect("writing to memory cannot fail, and the stream has not ended");
         out.append(self.stream.get_mut());
     }
 }
@@ -189,12 +189,12 @@ impl ArrowWriter {
 fn column_count() -> RowError {
     RowError::new(
         "InvalidColumnCount",
-        "The row has another number of columns than the Arrow schema.",
+        "The row does not have as many columns as the Arrow schema.",
     )
 }
 
 fn array<'c>(kind: ArrowType, cells: impl Iterator<Item = Option<&'c Cell>>) -> ArrayRef {
-    // Each kind has one kind of cells, by `ArrowType::cell`.
+    // `ArrowType::cell` produces one kind of cell for each type.
     macro_rules! filled {
         ($builder:expr, $cell:path, $of:expr) => {{
             let mut builder = $builder;
@@ -225,7 +225,7 @@ fn array<'c>(kind: ArrowType, cells: impl Iterator<Item = Option<&'c Cell>>) -> 
     }
 }
 
-/// The unscaled value; digits beyond `scale` are rounded, halves away from zero.
+/// The unscaled value, rounded to `scale` digits, with halves away from zero.
 fn decimal(value: Value<'_>, precision: u8, scale: u8) -> Result<i128, RowError> {
     let number = value.as_number()?;
     let text = match value {
@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn decimals_keep_their_digits_and_refuse_what_does_not_fit() {
+    fn decimals_keep_their_digits_or_are_refused() {
         let of = |text: &'static str, precision, scale| {
             decimal(Value::Text(text.into()), precision, scale).ok()
         };

@@ -1,21 +1,21 @@
-//! What a statement says, once it is read.
+//! The syntax tree of a statement.
 
-use super::like::Pattern;
-use super::time::DatePart;
+use crate::like::Pattern;
+use crate::time::DatePart;
 
 /// A whole statement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Statement {
     pub select: Select,
-    /// What of each document a row is: steps after `BlobStorage`.
+    /// The path from a document to its rows: the steps after `BlobStorage`.
     pub table: Vec<Step>,
     pub condition: Option<Expr>,
     pub limit: Option<u64>,
-    /// The fields that expressions name, by their number.
+    /// The fields in the expressions, which refer to them by index.
     pub fields: Vec<Field>,
 }
 
-/// What is answered.
+/// The selected columns.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Select {
     /// `*`
@@ -26,17 +26,18 @@ pub enum Select {
     Split(u64),
 }
 
-/// An expression, and what it is called.
+/// An expression and its name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Column {
     pub value: Expr,
     pub alias: Option<String>,
 }
 
-/// One value of all rows; `None` counts rows.
+/// A function of all rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Aggregate {
     pub function: AggregateFunction,
+    /// The argument; `None` for `COUNT(*)`.
     pub of: Option<Expr>,
 }
 
@@ -49,16 +50,16 @@ pub enum AggregateFunction {
     Max,
 }
 
-/// A field of a row: the steps from the row to it.
+/// A field, as the path from the row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Field {
     pub root: Name,
     pub steps: Vec<Step>,
-    /// Where the statement names it.
+    /// The offset in the statement.
     pub at: usize,
 }
 
-/// A name, which matters to the letter only in quotes.
+/// A name. Case matters only if it is quoted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Name {
     pub text: String,
@@ -66,17 +67,16 @@ pub struct Name {
 }
 
 impl Name {
-    /// Whether it names what is called so.
+    /// Whether the name refers to `known`.
     pub fn is(&self, known: &str) -> bool {
-        match self.quoted {
-            true => known == self.text,
-            false => known.eq_ignore_ascii_case(&self.text),
+        if self.quoted {
+            known == self.text
+        } else {
+            known.eq_ignore_ascii_case(&self.text)
         }
     }
-}
 
-impl Name {
-    /// `_1` is the first column, at place 0.
+    /// The index of the column that `_1` and so on refer to: 0 for `_1`.
     pub fn ordinal(&self) -> Option<usize> {
         let digits = self.text.strip_prefix('_').filter(|_| !self.quoted)?;
         digits.parse::<usize>().ok()?.checked_sub(1)
@@ -92,7 +92,7 @@ pub enum Step {
     Each,
 }
 
-/// An expression. Chains stand in one node however long they are, so that nothing nests deeper than the parser lets it.
+/// An expression. A chain of operators is one node, whatever its length, so that the parser can limit the nesting.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Expr {
     Null,
@@ -127,12 +127,12 @@ pub enum Expr {
     DateDiff(DatePart, Box<(Expr, Expr)>),
 }
 
-/// What LIKE compares with.
+/// The pattern of LIKE.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LikePattern {
-    /// The same for every row.
+    /// A constant pattern.
     Fixed(Pattern),
-    /// An expression, and the escape character.
+    /// A pattern that depends on the row, and the escape character.
     Evaluated(Expr, Option<char>),
 }
 
@@ -187,7 +187,7 @@ pub enum Function {
 }
 
 impl Function {
-    /// By its name in upper case, with the fewest and the most arguments it takes.
+    /// Looks up a name in upper case. Returns the function with its least and greatest number of arguments.
     pub fn of(name: &str) -> Option<(Function, usize, usize)> {
         Some(match name {
             "CHAR_LENGTH" | "CHARACTER_LENGTH" => (Function::CharLength, 1, 1),
@@ -205,7 +205,7 @@ impl Function {
 }
 
 impl AggregateFunction {
-    /// By its name in upper case.
+    /// Looks up a name in upper case.
     pub fn of(name: &str) -> Option<AggregateFunction> {
         Some(match name {
             "COUNT" => AggregateFunction::Count,

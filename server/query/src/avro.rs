@@ -1,14 +1,14 @@
-//! The answer of a query: an Avro object container of four kinds of records. Nothing but this one schema is written, so what is
-//! needed of Avro is a handful of lines. Source: Apache Avro specification, "Object container files", "Binary encoding";
+//! Writes the result of a query: an Avro object container with four kinds of records. The schema is fixed, so only a small part of
+//! Avro is needed. Source: Apache Avro specification, "Object container files", "Binary encoding";
 //! Query Blob Contents, "Response body".
 
-/// Bytes of result that make a record.
+/// Bytes of the result in one record.
 pub const DATA_BYTES: usize = 128 << 10;
 
 const MAGIC: &[u8] = b"Obj\x01";
 const SCHEMA: &str = r#"[{"type":"record","name":"com.microsoft.azure.storage.queryBlobContents.resultData","fields":[{"name":"data","type":"bytes"}]},{"type":"record","name":"com.microsoft.azure.storage.queryBlobContents.error","fields":[{"name":"fatal","type":"boolean"},{"name":"name","type":"string"},{"name":"description","type":"string"},{"name":"position","type":"long"}]},{"type":"record","name":"com.microsoft.azure.storage.queryBlobContents.progress","fields":[{"name":"bytesScanned","type":"long"},{"name":"totalBytes","type":"long"}]},{"type":"record","name":"com.microsoft.azure.storage.queryBlobContents.end","fields":[{"name":"totalBytes","type":"long"}]}]"#;
 
-/// The place of each record in the schema.
+/// The index of each record in the schema.
 #[derive(Clone, Copy)]
 enum Kind {
     ResultData = 0,
@@ -17,17 +17,17 @@ enum Kind {
     End = 3,
 }
 
-/// Writes the container, record by record, each in a block of its own.
+/// Writes the container, with each record in its own block.
 pub struct Container {
     sync: [u8; 16],
-    /// Result that makes no record yet.
+    /// Bytes of the result that are not in a record yet.
     pub data: Vec<u8>,
     out: Vec<u8>,
     has_records: bool,
 }
 
 impl Container {
-    /// `sync` ends every block, and should be in no other container.
+    /// `sync` ends every block, and should be unique to the container.
     pub fn new(sync: u128) -> Container {
         let mut container = Container {
             sync: sync.to_be_bytes(),
@@ -46,28 +46,28 @@ impl Container {
         container
     }
 
-    /// What has been written and not been taken.
+    /// Removes and returns the bytes written so far.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.out)
     }
 
-    /// Bytes that wait to be taken.
+    /// The number of bytes written and not taken.
     pub fn waiting(&self) -> usize {
         self.data.len() + self.out.len()
     }
 
-    /// An error of one record, or the one that ends the query. Rows that wait are not sent before the former: the Python client
-    /// takes the end of what comes together for the end of a row, and of an empty one behind it.
+    /// Writes an error of one record, or the fatal one that ends the query. An error of one record does not flush the rows before
+    /// it: the Python client takes the end of a data record for the end of a row.
     pub fn error(&mut self, is_fatal: bool, name: &str, description: &str, position: u64) {
         if is_fatal {
             self.flush();
         }
-        // Nor is it ready for an error before it has seen anything else: of one that ends the query the hosted service sends an
-        // empty piece of the result first, as its recorded answers show.
-        match (self.has_records, is_fatal) {
-            (true, _) => {}
-            (false, true) => self.block(Kind::ResultData, &[0]),
-            (false, false) => self.put_progress(0, 0),
+        // That client also does not accept an error as the first record. Before a fatal error the hosted service sends an empty
+        // data record, as recorded responses show.
+        if !self.has_records && is_fatal {
+            self.block(Kind::ResultData, &[0]);
+        } else if !self.has_records {
+            self.put_progress(0, 0);
         }
         let mut record = vec![u8::from(is_fatal)];
         put_bytes(&mut record, name.as_bytes());
@@ -76,7 +76,7 @@ impl Container {
         self.block(Kind::Error, &record);
     }
 
-    /// So much of the content has been read.
+    /// Writes how much of the content has been read.
     pub fn progress(&mut self, scanned: u64, total: u64) {
         self.flush();
         self.put_progress(scanned, total);
@@ -89,7 +89,7 @@ impl Container {
         self.block(Kind::Progress, &record);
     }
 
-    /// The last record.
+    /// Writes the last record.
     pub fn end(&mut self, total: u64) {
         self.flush();
         let mut record = Vec::new();
@@ -97,7 +97,7 @@ impl Container {
         self.block(Kind::End, &record);
     }
 
-    /// Makes a record of the result so far.
+    /// Writes the result so far as a record.
     pub fn flush(&mut self) {
         if self.data.is_empty() {
             return;
@@ -122,7 +122,7 @@ impl Container {
     }
 }
 
-/// A `long` that is not negative: zigzag makes it even.
+/// Writes a non-negative `long`, whose zigzag encoding is even.
 fn put_long(out: &mut Vec<u8>, number: u64) {
     let mut rest = u128::from(number) << 1;
     while rest >= 0x80 {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn longs_are_zigzag_in_sevens() {
+    fn longs_are_zigzag_varints() {
         assert_eq!(long(0), [0]);
         assert_eq!(long(1), [2]);
         assert_eq!(long(63), [126]);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_that_ends_a_query_stands_behind_a_piece_of_the_result() {
+    fn error_follows_a_record_of_data_or_progress() {
         for (is_fatal, first) in [(true, &[0u8, 0][..]), (false, &[4, 0, 0])] {
             let mut container = Container::new(0);
             let header = container.take().len();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn records_stand_in_blocks_between_marks() {
+    fn records_are_blocks_between_sync_markers() {
         let mut container = Container::new(7);
         let header = container.take();
         assert!(header.starts_with(b"Obj\x01\x04\x14avro.codec\x08null\x16avro.schema"));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_never_the_first_record() {
+    fn error_is_never_the_first_record() {
         let mut container = Container::new(7);
         container.take();
         container.error(true, "A", "b", 3);

@@ -1,14 +1,14 @@
-//! Reads calls of functions, each of which has a syntax of its own. Source: Query acceleration SQL language reference, "String
+//! Parses function calls; some functions have their own syntax. Source: Query acceleration SQL language reference, "String
 //! functions", "Date functions".
 
-use super::Malformed;
-use super::ast::*;
-use super::lexer::Kind;
-use super::parser::{Parsed, Parser};
-use super::time::DatePart;
+use crate::Malformed;
+use crate::ast::*;
+use crate::lexer::Kind;
+use crate::parser::{Parsed, Parser};
+use crate::time::DatePart;
 
 impl Parser {
-    /// A name and its arguments in brackets.
+    /// Parses a name and its arguments in parentheses.
     pub(super) fn call(&mut self) -> Parsed<Expr> {
         let (at, name) = (self.at(), self.call_ahead().unwrap_or_default());
         self.next += 2;
@@ -29,21 +29,20 @@ impl Parser {
             "SUBSTRING" => self.substring(),
             _ if AggregateFunction::of(&name).is_some() => Err(Malformed::new(
                 at,
-                "an aggregate is a column of its own".to_owned(),
+                "an aggregate must be a column by itself".to_owned(),
             )),
-            // A keyword before a bracket.
+            // A keyword before a parenthesis.
             "NOT" | "IN" | "AND" | "OR" => {
                 Err(Malformed::new(at, "expected an expression".to_owned()))
             }
             _ => {
                 let (function, least, most) = Function::of(&name).ok_or_else(unknown)?;
                 let arguments = self.list_or_none()?;
-                match (least..=most).contains(&arguments.len()) {
-                    true => Ok(Expr::Call(function, arguments)),
-                    false => Err(Malformed::new(
-                        at,
-                        format!("{name} does not take {} arguments", arguments.len()),
-                    )),
+                if (least..=most).contains(&arguments.len()) {
+                    Ok(Expr::Call(function, arguments))
+                } else {
+                    let message = format!("{name} does not take {} arguments", arguments.len());
+                    Err(Malformed::new(at, message))
                 }
             }
         }
@@ -71,15 +70,19 @@ impl Parser {
 
     /// `TRIM([[LEADING | TRAILING | BOTH] [characters] FROM] text)`
     fn trim(&mut self) -> Parsed<Expr> {
-        let side = match () {
-            () if self.takes("LEADING") => Some(Side::Leading),
-            () if self.takes("TRAILING") => Some(Side::Trailing),
-            () if self.takes("BOTH") => Some(Side::Both),
-            () => None,
+        let side = if self.takes("LEADING") {
+            Some(Side::Leading)
+        } else if self.takes("TRAILING") {
+            Some(Side::Trailing)
+        } else if self.takes("BOTH") {
+            Some(Side::Both)
+        } else {
+            None
         };
-        let first = match self.takes("FROM") {
-            true => None,
-            false => Some(self.expression()?),
+        let first = if self.takes("FROM") {
+            None
+        } else {
+            Some(self.expression()?)
         };
         let (characters, value) = match first {
             None => (None, self.expression()?),
@@ -95,7 +98,7 @@ impl Parser {
         })
     }
 
-    /// `LEADING(text)`, as the page lists it.
+    /// `LEADING(text)`, as listed on the page.
     fn one_sided_trim(&mut self, name: &str) -> Parsed<Expr> {
         let value = Box::new(self.expression()?);
         self.symbol(")")?;
@@ -129,7 +132,7 @@ impl Parser {
         Ok((part, Box::new((first, second))))
     }
 
-    /// A word, or a text that holds one.
+    /// Parses a part of a date, as a word or in quotes.
     fn date_part(&mut self, of_extract: bool) -> Parsed<DatePart> {
         let part = match self.peek() {
             Kind::Word(word) | Kind::Text(word) => DatePart::of(word),
@@ -149,11 +152,12 @@ impl Parser {
             self.symbol(",")?;
         }
         arguments.push(self.expression()?);
-        let more = match by_words {
-            true => self.takes("FOR"),
-            false => self.takes_symbol(","),
+        let has_length = if by_words {
+            self.takes("FOR")
+        } else {
+            self.takes_symbol(",")
         };
-        if more {
+        if has_length {
             arguments.push(self.expression()?);
         }
         self.symbol(")")?;
@@ -161,13 +165,14 @@ impl Parser {
     }
 
     fn list_or_none(&mut self) -> Parsed<Vec<Expr>> {
-        match self.takes_symbol(")") {
-            true => Ok(Vec::new()),
-            false => self.list(),
+        if self.takes_symbol(")") {
+            Ok(Vec::new())
+        } else {
+            self.list()
         }
     }
 
-    /// Expressions up to the closing bracket.
+    /// Parses expressions up to the closing parenthesis.
     pub(super) fn list(&mut self) -> Parsed<Vec<Expr>> {
         let mut list = vec![self.expression()?];
         while self.takes_symbol(",") {

@@ -1,6 +1,7 @@
-//! Delimited text, record by record, from content that comes in pieces. What separates and quotes is told by the request.
+//! Reads and writes delimited text, record by record, from content that arrives in pieces. The request chooses separators and
+//! quotes. An empty line is no record. If records end with LF, a CR before it is removed as well.
 
-use super::{Fatal, RECORD_BYTES_MAX};
+use crate::{Fatal, RECORD_BYTES_MAX};
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder, Terminator};
 use memchr::memmem;
 use std::borrow::Cow;
@@ -8,16 +9,16 @@ use std::borrow::Cow;
 /// Most columns of a record.
 const COLUMNS_MAX: usize = 16 << 10;
 
-/// How delimited text is written.
+/// The dialect of delimited text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dialect {
-    /// One byte; others are refused as not supported.
+    /// One byte; longer separators are not supported in content.
     pub column_separator: String,
-    /// One byte or CR LF; others are refused as not supported.
+    /// One byte or CR LF; other separators are not supported in content.
     pub record_separator: String,
-    /// ASCII; `None`: no quoting.
+    /// An ASCII character; `None`: no quoting.
     pub quote: Option<u8>,
-    /// ASCII; `None`: no escaping.
+    /// An ASCII character; `None`: no escaping.
     pub escape: Option<u8>,
     /// Whether the first record names the columns.
     pub has_header: bool,
@@ -35,10 +36,10 @@ impl Default for Dialect {
     }
 }
 
-/// What reading has come to.
+/// The result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// A record is there to be looked at.
+    /// A record is complete.
     Record,
     NeedsInput,
     End,
@@ -52,17 +53,17 @@ pub struct DelimitedReader {
     ends: Vec<usize>,
     ends_filled: usize,
     in_record: bool,
-    /// Whether records may end in CR LF as well: those that are said to end in LF.
+    /// Whether records may also end with CR LF: if they end with LF.
     drops_cr: bool,
-    /// The last two bytes of content taken.
+    /// The last two bytes consumed.
     last: [u8; 2],
-    /// Bytes of content taken, and how many of them before the present record.
+    /// Bytes of content consumed, and the offset of the current record.
     pub taken: u64,
     pub record_start: u64,
 }
 
 impl DelimitedReader {
-    /// The error is what of the dialect is not served, as a sentence begins.
+    /// Errors: what is not supported in the dialect, as the beginning of a sentence.
     pub fn new(dialect: &Dialect) -> Result<DelimitedReader, &'static str> {
         let terminator = match dialect.record_separator.as_bytes() {
             b"\r\n" => Terminator::CRLF,
@@ -93,7 +94,7 @@ impl DelimitedReader {
         })
     }
 
-    /// Goes on to the end of the next record. `input` is what has come and is not taken yet; nothing comes after it if `is_last`.
+    /// Reads to the end of the next record. `input` is the content that has arrived and is not consumed; `is_last` if it is the end.
     pub fn next(&mut self, input: &mut &[u8], is_last: bool) -> Result<Step, Fatal> {
         loop {
             if !self.in_record {
@@ -133,7 +134,7 @@ impl DelimitedReader {
         }
     }
 
-    /// Takes the CR of a CR LF from the last column. Answers whether the line has nothing else: such are no records.
+    /// Removes the CR of a CR LF from the last column. Returns whether the line is empty otherwise, and so no record.
     fn drop_cr(&mut self) -> bool {
         if !self.drops_cr || self.last != *b"\r\n" {
             return false;
@@ -146,7 +147,7 @@ impl DelimitedReader {
         self.ends[..self.ends_filled] == [0]
     }
 
-    /// The columns of the record, in whatever encoding they are.
+    /// The columns of the record, in any encoding.
     pub fn values(&self) -> Vec<&[u8]> {
         let mut start = 0;
         let column = |end: &usize| {
@@ -166,7 +167,7 @@ impl DelimitedReader {
     }
 }
 
-/// Twice as long, up to the limit.
+/// Doubles the length, up to the limit.
 fn grow<T: Default + Clone>(buffer: &mut Vec<T>, limit: usize) -> Option<()> {
     if buffer.len() >= limit {
         return None;
@@ -176,7 +177,7 @@ fn grow<T: Default + Clone>(buffer: &mut Vec<T>, limit: usize) -> Option<()> {
     Some(())
 }
 
-/// Writes a record: its columns, and what ends it. `check` may refuse what has been written after each column.
+/// Writes a record with its separators. `check` is called after each column and can refuse the record so far.
 pub fn write_record<'v, E>(
     dialect: &Dialect,
     out: &mut Vec<u8>,
@@ -192,7 +193,7 @@ pub fn write_record<'v, E>(
         check(out)?;
         count += 1;
     }
-    // Without quotes it would be an empty line, which is no record.
+    // Quoted, since an empty line would be no record.
     if count == 1
         && out.len() == start
         && let Some(quote) = dialect.quote
@@ -203,7 +204,7 @@ pub fn write_record<'v, E>(
     Ok(())
 }
 
-/// Writes a column: in quotes if it holds what separates, or with those characters escaped.
+/// Writes a column. If it contains special characters, it is quoted, or the characters are escaped.
 fn write_value(dialect: &Dialect, out: &mut Vec<u8>, value: &[u8]) {
     let (column, record) = (
         dialect.column_separator.as_bytes(),
@@ -237,7 +238,7 @@ fn write_value(dialect: &Dialect, out: &mut Vec<u8>, value: &[u8]) {
                 out.push(*byte);
             }
         }
-        // Without either there is no way to tell.
+        // Without quotes and escapes the value is ambiguous.
         (None, None) => out.extend_from_slice(value),
     }
 }
@@ -247,7 +248,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// All records, with the content given in pieces of so many bytes.
+    /// All records, with the content in pieces of `piece` bytes.
     fn records(dialect: &Dialect, content: &[u8], piece: usize) -> Vec<Vec<String>> {
         let mut reader = DelimitedReader::new(dialect).unwrap();
         let (mut found, mut pieces) = (Vec::new(), content.chunks(piece));
@@ -272,7 +273,7 @@ mod tests {
         }
     }
 
-    /// With nothing as it is by default.
+    /// A dialect without any default.
     fn odd() -> Dialect {
         Dialect {
             column_separator: ";".to_owned(),
@@ -284,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_the_same_however_the_content_comes() {
+    fn records_are_independent_of_the_pieces_of_content() {
         let odd = odd();
         let windows = Dialect {
             record_separator: "\r\n".to_owned(),
@@ -307,7 +308,7 @@ mod tests {
             ),
             (&windows, "a,b\r\nc,d", vec![vec!["a", "b"], vec!["c", "d"]]),
             (&bare, "\"a,b\"\n", vec![vec!["\"a", "b\""]]),
-            // Lines may end in CR LF where LF is said; a CR in quotes is one of the value.
+            // Lines may end with CR LF instead of LF; a quoted CR belongs to the value.
             (
                 &Dialect::default(),
                 "a,b\r\n\r\n\"c\r\",\"d\r\"\ne,\r\nf\r",
@@ -331,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_as_it_was() {
+    fn values_round_trip() {
         for dialect in [Dialect::default(), odd()] {
             for value in [
                 "plain",
@@ -353,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn records_without_end_are_refused() {
+    fn records_that_are_too_long_are_refused() {
         let mut reader = DelimitedReader::new(&Dialect::default()).unwrap();
         let content = vec![b'x'; 2 * RECORD_BYTES_MAX];
         let error = reader.next(&mut &content[..], false).unwrap_err();
@@ -365,7 +366,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_dialect_and_no_content_make_the_reader_panic(
+        fn reader_never_panics(
             bytes in prop::array::uniform4(0u8..128),
             has in prop::array::uniform2(any::<bool>()),
             content in "[a,;'\"|\\\\\r\n]{0,60}",
@@ -385,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn separators_of_several_characters_are_named() {
+    fn separators_of_several_characters_are_refused() {
         let dialect = |column: &str, record: &str| Dialect {
             column_separator: column.to_owned(),
             record_separator: record.to_owned(),

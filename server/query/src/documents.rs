@@ -1,11 +1,11 @@
-//! JSON documents, one after the other, from content that comes in pieces: lines of them, or written across lines, or the
-//! items of one list that is as long as it likes.
+//! Reads JSON documents from content that arrives in pieces. Documents may take one line each or several, or may be the items of
+//! one list of any length.
 
-use super::json;
-use super::value::Json;
-use super::{Fatal, RECORD_BYTES_MAX};
+use crate::json;
+use crate::value::Json;
+use crate::{Fatal, RECORD_BYTES_MAX};
 
-/// What reading has come to.
+/// The result of a step.
 #[derive(Debug, PartialEq)]
 pub enum Step {
     Document(Json),
@@ -15,20 +15,20 @@ pub enum Step {
 
 /// Splits content into documents.
 pub struct DocumentReader {
-    /// Whether a byte may stand between documents.
+    /// Whether a byte may occur between documents.
     separates: Box<[bool; 256]>,
     bytes: Vec<u8>,
     depth: usize,
     in_text: bool,
     is_escaped: bool,
     in_list: bool,
-    /// Bytes of content taken, and how many of them before the present document.
+    /// Bytes of content consumed, and the offset of the current document.
     pub taken: u64,
     pub record_start: u64,
 }
 
 impl DocumentReader {
-    /// Documents may be separated by these characters, and white space.
+    /// Documents are separated by any of the characters in `separator` and by white space.
     pub fn new(separator: &str) -> DocumentReader {
         DocumentReader {
             separates: Box::new(std::array::from_fn(|byte| {
@@ -44,14 +44,16 @@ impl DocumentReader {
         }
     }
 
-    /// Goes on to the end of the next document. `input` is what has come and is not taken yet; nothing comes after it if
-    /// `is_last`.
+    /// Reads to the end of the next document. `input` is the content that has arrived and is not consumed; `is_last` if it is the
+    /// end.
     pub fn next(&mut self, input: &mut &[u8], is_last: bool) -> Result<Step, Fatal> {
         if self.depth == 0 && !self.begin(input)? {
-            return match is_last {
-                false => Ok(Step::NeedsInput),
-                true if self.in_list => Err(self.parse_error("The list does not end.")),
-                true => Ok(Step::End),
+            return if !is_last {
+                Ok(Step::NeedsInput)
+            } else if self.in_list {
+                Err(self.parse_error("The list does not end."))
+            } else {
+                Ok(Step::End)
             };
         }
         let length = self.rest_of_document(input);
@@ -64,10 +66,12 @@ impl DocumentReader {
         }
         self.bytes.extend_from_slice(&input[..length]);
         self.take(input, length);
-        match (self.depth, is_last) {
-            (0, _) => self.parse().map(Step::Document),
-            (_, false) => Ok(Step::NeedsInput),
-            (_, true) => Err(self.parse_error("The document does not end.")),
+        if self.depth == 0 {
+            self.parse().map(Step::Document)
+        } else if is_last {
+            Err(self.parse_error("The document does not end."))
+        } else {
+            Ok(Step::NeedsInput)
         }
     }
 
@@ -76,7 +80,7 @@ impl DocumentReader {
         self.taken += length as u64;
     }
 
-    /// Goes to the beginning of a document; false if none has come yet.
+    /// Skips to the beginning of a document; `false` if none has arrived yet.
     fn begin(&mut self, input: &mut &[u8]) -> Result<bool, Fatal> {
         while let Some(&byte) = input.first() {
             match byte {
@@ -104,7 +108,7 @@ impl DocumentReader {
         Ok(false)
     }
 
-    /// How many bytes of the input belong to the document that has begun.
+    /// The number of bytes of the input that belong to the current document.
     fn rest_of_document(&mut self, input: &[u8]) -> usize {
         for (at, &byte) in input.iter().enumerate() {
             match byte {
@@ -143,7 +147,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// All documents, with the content given in pieces of so many bytes.
+    /// All documents, with the content in pieces of `piece` bytes.
     fn documents(content: &[u8], piece: usize) -> Result<Vec<String>, Fatal> {
         let mut reader = DocumentReader::new("\n;");
         let (mut found, mut pieces) = (Vec::new(), content.chunks(piece));
@@ -161,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_are_the_same_however_the_content_comes() {
+    fn documents_are_independent_of_the_pieces_of_content() {
         for content in [
             "{\"a\":\"}\\\"{\"}\n{\"b\":[{}]}",
             "\u{feff}{\"a\":\"}\\\"{\"};{\"b\":[{}]};",
@@ -176,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_document_is_an_error_with_its_place() {
+    fn errors_have_the_offset_of_the_document() {
         let error = documents(b"100,200\n", 3).unwrap_err();
         assert_eq!((error.name, error.position), ("ParseError", 0));
         assert_eq!(
@@ -207,7 +211,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_content_makes_the_reader_panic(content in "[\\[\\]{}\",:\\\\ a1\n;]{0,60}", piece in 1usize..9) {
+        fn reader_never_panics(content in "[\\[\\]{}\",:\\\\ a1\n;]{0,60}", piece in 1usize..9) {
             let whole = documents(content.as_bytes(), 100);
             prop_assert_eq!(documents(content.as_bytes(), piece), whole);
         }

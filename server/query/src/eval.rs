@@ -1,32 +1,31 @@
-//! What an expression comes to for a row. Nulls are the unknowns of SQL: a
-//! comparison with one is neither true nor false.
+//! Evaluates an expression for one row, with SQL's three-valued logic: a comparison with null is neither true nor false.
 
-use super::RowError;
-use super::ast::*;
-use super::functions::{apply, calculate};
-use super::like::Pattern;
-use super::time::Timestamp;
-use super::value::{Json, Value};
-use super::work::Work;
+use crate::RowError;
+use crate::ast::*;
+use crate::functions::{apply, calculate};
+use crate::like::Pattern;
+use crate::time::Timestamp;
+use crate::value::{Json, Value};
+use crate::work::Work;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
-/// A row, and what else expressions speak of.
+/// A row and the context of its expressions.
 #[derive(Clone, Copy)]
 pub struct Scope<'a> {
     pub row: Row<'a>,
     pub fields: &'a [Field],
     pub now: Timestamp,
-    /// Bytes of the record that the row is from.
+    /// Length in bytes of the record of the row.
     pub record_bytes: usize,
     pub work: &'a Work<'a>,
 }
 
-/// The fields of a row.
+/// The values of a row.
 #[derive(Debug, Clone, Copy)]
 pub enum Row<'a> {
-    /// Of delimited text, and for each field that the statement names the place of its column.
+    /// The columns of delimited text, and for each field of the statement the index of its column.
     Delimited {
         values: &'a [&'a [u8]],
         columns: &'a [usize],
@@ -68,7 +67,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// The member of that name, if it is an object that has one.
+    /// The member with this name, if `json` is an object that has one.
     fn member(&self, json: &'a Json, name: &Name) -> Result<Option<&'a Json>, RowError> {
         let Json::Object(members) = json else {
             return Ok(None);
@@ -78,15 +77,15 @@ impl<'a> Scope<'a> {
         Ok(place.map(|place| &members[place].1))
     }
 
-    /// Whether a row is one of those wanted.
+    /// Whether the row satisfies `condition`.
     pub fn holds(&self, condition: &'a Expr) -> Result<bool, RowError> {
         Ok(self.evaluate(condition)?.as_truth()? == Some(true))
     }
 
-    /// Errors: those of the expression and of [`Work::spend`].
+    /// Evaluates an expression. Errors: those of the expression and of [`Work::spend`].
     pub fn evaluate(&self, expr: &'a Expr) -> Evaluated<'a> {
         let value = self.evaluate_unbounded(expr)?;
-        // What is done with a value takes as long as it is. That of LIKE takes longer, and is counted there.
+        // The work with a value is proportional to its length. LIKE takes longer, and counts its own work.
         let bytes = match &value {
             Value::Text(text) => text.len(),
             Value::Json(_) => self.record_bytes,
@@ -184,7 +183,7 @@ impl<'a> Scope<'a> {
         })
     }
 
-    /// AND and OR: the first term that is `decisive` decides, and else a null leaves it open.
+    /// Evaluates AND and OR: the first term equal to `decisive` decides. Otherwise the result is null if any term is.
     fn connect(&self, terms: &'a [Expr], decisive: bool) -> Evaluated<'a> {
         let mut is_open = false;
         for term in terms {
@@ -285,7 +284,7 @@ fn is_met(comparison: Comparison, order: Ordering) -> bool {
     }
 }
 
-/// The parts of a document that rows are made of, in order.
+/// The rows of a document: the parts that the path leads to, in order.
 pub fn rows(document: Json, table: &[Step]) -> Vec<Json> {
     let Some((next, rest)) = table.split_first() else {
         return vec![document];
@@ -310,12 +309,12 @@ pub fn rows(document: Json, table: &[Step]) -> Vec<Json> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::json;
-    use super::super::parser::parse;
-    use super::super::work::{ROW_STEPS_MAX, Signal};
     use super::*;
+    use crate::json;
+    use crate::parser::parse;
+    use crate::work::{ROW_STEPS_MAX, Signal};
 
-    /// What an expression comes to over a document.
+    /// The value of an expression for a document.
     fn over(document: &str, expression: &str) -> Result<String, &'static str> {
         let statement = parse(&format!("SELECT {expression} FROM BlobStorage")).unwrap();
         let Select::Columns(columns) = &statement.select else {
@@ -341,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn arithmetic_follows_its_precedence_and_its_kinds() {
+    fn arithmetic_respects_precedence_and_types() {
         for (expression, value) in [
             ("1 + 2 * 3", "7"),
             ("(1 + 2) * 3", "9"),
@@ -375,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn nulls_leave_conditions_open() {
+    fn conditions_on_nulls_are_null() {
         for (expression, value) in [
             ("NULL = NULL", "null"),
             ("NULL AND FALSE", "false"),
@@ -400,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_cut_matched_and_measured() {
+    fn text_functions_trim_match_and_measure() {
         for (expression, value) in [
             ("CHARACTER_LENGTH('abcdefg')", "7"),
             ("CHAR_LENGTH('é')", "1"),
@@ -431,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_are_taken_apart_and_moved() {
+    fn date_functions_extract_and_add() {
         for (expression, value) in [
             ("UTCNOW()", "\"2026-11-22T01:02:03Z\""),
             ("EXTRACT(YEAR FROM '2010-01-01T')", "2010"),
@@ -464,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_found_by_their_path() {
+    fn fields_are_found_by_path() {
         let document = r#"{"Weight":0.2,"tags":["wireless","accessory"],"a b":{"c":[{"d":null}]}}"#;
         for (expression, value) in [
             ("weight", "0.2"),

@@ -1,9 +1,9 @@
-//! Reads the expressions of a statement, from `OR`, which binds loosest, down to names, numbers and what stands in parentheses.
+//! Parses expressions, from `OR`, which has the lowest precedence, down to names, numbers and parentheses.
 
-use super::ast::*;
-use super::lexer::Kind;
-use super::like::Pattern;
-use super::parser::{DEPTH_MAX, Parsed, Parser};
+use crate::ast::*;
+use crate::lexer::Kind;
+use crate::like::Pattern;
+use crate::parser::{DEPTH_MAX, Parsed, Parser};
 
 impl Parser {
     pub(super) fn expression(&mut self) -> Parsed<Expr> {
@@ -43,9 +43,10 @@ impl Parser {
     }
 
     fn negation(&mut self) -> Parsed<Expr> {
-        match self.takes("NOT") {
-            true => Ok(Expr::Not(Box::new(self.deeper(Parser::negation)?))),
-            false => self.predicate(),
+        if self.takes("NOT") {
+            Ok(Expr::Not(Box::new(self.deeper(Parser::negation)?)))
+        } else {
+            self.predicate()
         }
     }
 
@@ -59,34 +60,32 @@ impl Parser {
             return self.is(left);
         }
         let negated = self.takes("NOT");
-        let found = match () {
-            () if self.takes("LIKE") => self.like(left)?,
-            () if self.takes("BETWEEN") => self.between(left)?,
-            () if self.takes("IN") => {
-                self.symbol("(")?;
-                Expr::In(Box::new(left), self.list()?)
-            }
-            () if negated => return Err(self.expected("LIKE, BETWEEN or IN")),
-            () => return Ok(left),
+        let found = if self.takes("LIKE") {
+            self.like(left)?
+        } else if self.takes("BETWEEN") {
+            self.between(left)?
+        } else if self.takes("IN") {
+            self.symbol("(")?;
+            Expr::In(Box::new(left), self.list()?)
+        } else if negated {
+            return Err(self.expected("LIKE, BETWEEN or IN"));
+        } else {
+            return Ok(left);
         };
-        Ok(match negated {
-            true => Expr::Not(Box::new(found)),
-            false => found,
-        })
+        Ok(negated_if(negated, found))
     }
 
     fn is(&mut self, left: Expr) -> Parsed<Expr> {
         let negated = self.takes("NOT");
         let left = Box::new(left);
-        let found = match () {
-            () if self.takes("NULL") => Expr::IsNull(left),
-            () if self.takes("MISSING") => Expr::IsMissing(left),
-            () => return Err(self.expected("NULL or MISSING")),
+        let found = if self.takes("NULL") {
+            Expr::IsNull(left)
+        } else if self.takes("MISSING") {
+            Expr::IsMissing(left)
+        } else {
+            return Err(self.expected("NULL or MISSING"));
         };
-        Ok(match negated {
-            true => Expr::Not(Box::new(found)),
-            false => found,
-        })
+        Ok(negated_if(negated, found))
     }
 
     fn like(&mut self, value: Expr) -> Parsed<Expr> {
@@ -107,7 +106,7 @@ impl Parser {
             Expr::Text(text) => Pattern::new(text, escape).ok(),
             _ => None,
         };
-        // A text that is no pattern is an error of each row that is compared with it, as any other value would be.
+        // An invalid pattern is an error of each row that is compared with it, as for a pattern that depends on the row.
         let pattern = fixed.map_or(LikePattern::Evaluated(pattern, escape), LikePattern::Fixed);
         Ok(Expr::Like {
             value: Box::new(value),
@@ -173,9 +172,10 @@ impl Parser {
         while let Some(operator) = taken(self) {
             rest.push((operator, operand(self)?));
         }
-        Ok(match rest.is_empty() {
-            true => first,
-            false => Expr::Arithmetic(Box::new(first), rest),
+        Ok(if rest.is_empty() {
+            first
+        } else {
+            Expr::Arithmetic(Box::new(first), rest)
         })
     }
 
@@ -229,5 +229,13 @@ impl Parser {
         self.fields.push(Field { root, steps, at });
         self.field_numbers.insert(path, number);
         Ok(Expr::Field(number))
+    }
+}
+
+fn negated_if(negated: bool, expression: Expr) -> Expr {
+    if negated {
+        Expr::Not(Box::new(expression))
+    } else {
+        expression
     }
 }

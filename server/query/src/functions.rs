@@ -1,17 +1,17 @@
-//! What operators and functions make of values.
+//! Operators and functions on values.
 
-use super::RowError;
-use super::ast::{Function, Operator};
-use super::time::{DAY, Timestamp};
-use super::value::{Number, Value};
+use crate::RowError;
+use crate::ast::{Function, Operator};
+use crate::time::{DAY, Timestamp};
+use crate::value::{Number, Value};
 use std::borrow::Cow;
 
-/// Longest text that an expression makes out of others, in bytes.
+/// Longest text that an expression concatenates, in bytes.
 const TEXT_BYTES_MAX: usize = 1 << 20;
 
 type Evaluated<'a> = Result<Value<'a>, RowError>;
 
-/// A function of values that are not null.
+/// Applies a function to values that are not null.
 pub fn apply<'a>(function: Function, first: Value<'a>, rest: &[Value<'a>]) -> Evaluated<'a> {
     Ok(match (function, rest) {
         (Function::CharLength, _) => Value::Integer(first.into_text().chars().count() as i64),
@@ -34,25 +34,26 @@ pub fn apply<'a>(function: Function, first: Value<'a>, rest: &[Value<'a>]) -> Ev
     })
 }
 
-/// Places count from 0: the page has `SUBSTRING('123456789', 1, 5)` come to `23456`.
+/// Positions count from 0: on the page `SUBSTRING('123456789', 1, 5)` is `23456`.
 fn substring(text: &str, start: i64, length: Option<i64>) -> String {
     let from = usize::try_from(start).unwrap_or(0);
-    // Places before the first count, but hold nothing.
+    // Positions before the first character count towards the length.
     let length = length.map(|length| length.saturating_add(start.min(0)));
     let length = length.map_or(usize::MAX, |length| usize::try_from(length).unwrap_or(0));
     text.chars().skip(from).take(length).collect()
 }
 
-/// Of a null nothing but a null comes.
+/// Applies an operator. The result is null if an operand is.
 pub fn calculate<'a>(left: Value<'a>, operator: Operator, right: Value<'a>) -> Evaluated<'a> {
     if left.is_null() || right.is_null() {
         return Ok(Value::Null);
     }
     if operator == Operator::Concatenate {
         let joined = left.into_text() + right.into_text();
-        return match joined.len() > TEXT_BYTES_MAX {
-            true => Err(RowError::overflow()),
-            false => Ok(Value::Text(joined)),
+        return if joined.len() > TEXT_BYTES_MAX {
+            Err(RowError::overflow())
+        } else {
+            Ok(Value::Text(joined))
         };
     }
     if let Value::Timestamp(time) = left {
@@ -64,7 +65,7 @@ pub fn calculate<'a>(left: Value<'a>, operator: Operator, right: Value<'a>) -> E
     }
 }
 
-/// A number is days. Source: there, "Operators", `+`.
+/// Adds a number of days to a timestamp. Source: Query acceleration SQL language reference, "Operators", `+`.
 fn days_later<'a>(time: Timestamp, operator: Operator, days: &Value<'a>) -> Evaluated<'a> {
     let milliseconds = days.as_number()?.float() * DAY as f64;
     let milliseconds = match operator {
@@ -103,8 +104,9 @@ fn floats<'a>(left: f64, operator: Operator, right: f64) -> Evaluated<'a> {
         Operator::Remainder => left % right,
         Operator::Concatenate => f64::NAN,
     };
-    match number.is_finite() {
-        true => Ok(Value::Float(number)),
-        false => Err(RowError::overflow()),
+    if number.is_finite() {
+        Ok(Value::Float(number))
+    } else {
+        Err(RowError::overflow())
     }
 }

@@ -1,12 +1,12 @@
-//! Reads a JSON document. Numbers keep their digits: what is neither a 64-bit integer nor a float that is written the same
-//! way stays text. Strings are left to `serde_json`. Source: RFC 8259.
+//! Parses a JSON document. Numbers keep their digits: a number that is neither a 64-bit integer nor a float with the same text
+//! stays text. `serde_json` parses strings. Source: RFC 8259.
 
-use super::value::Json;
+use crate::value::Json;
 
-/// How deep lists and objects nest.
+/// Deepest nesting of lists and objects.
 const DEPTH_MAX: usize = 128;
 
-/// Reads one document, and nothing after it. Errors: what was expected, as a sentence.
+/// Parses one document, which must be the whole text. Errors: what was expected, as a sentence.
 pub fn parse(bytes: &[u8]) -> Result<Json, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "The document is not UTF-8.".to_owned())?;
     let mut parser = Parser { text, at: 0 };
@@ -89,7 +89,7 @@ impl Parser<'_> {
             if rest[end] == b'"' {
                 break;
             }
-            // The byte after a backslash is part of the string; one that is missing is found by the search.
+            // Skips the byte after a backslash. If it is missing, the search fails.
             end = (end + 2).min(rest.len());
         }
         let string = serde_json::from_str(&self.text[self.at..self.at + end + 1]);

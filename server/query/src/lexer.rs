@@ -1,37 +1,37 @@
-//! The words of a statement, each with its place.
+//! Splits a statement into tokens with their offsets.
 
-use super::Malformed;
+use crate::Malformed;
 
-/// A word and the byte offset at which it begins.
+/// A token and its byte offset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Token {
     pub kind: Kind,
     pub at: usize,
 }
 
-/// What kind of word it is.
+/// The kind of a token.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Kind {
     /// A keyword or a name without quotes, as written.
     Word(String),
-    /// A name in double quotes, without them.
+    /// A name in double quotes, without the quotes.
     Quoted(String),
-    /// A text in single quotes, without them.
+    /// A text in single quotes, without the quotes.
     Text(String),
     Integer(i64),
     Float(f64),
-    /// An operator or a bracket.
+    /// An operator, a bracket or a separator.
     Symbol(&'static str),
     End,
 }
 
-/// Longer ones first: each is taken where it fits.
+/// Longer symbols first, since the first match is taken.
 const SYMBOLS: [&str; 20] = [
     "<>", "<=", ">=", "!=", "||", "=", "<", ">", "+", "-", "*", "/", "%", "(", ")", "[", "]", ",",
     ".", ";",
 ];
 
-/// Reads all words of a statement; the last is [`Kind::End`].
+/// All tokens of a statement; the last is [`Kind::End`].
 pub fn read(sql: &str) -> Result<Vec<Token>, Malformed> {
     let mut tokens = Vec::new();
     let mut at = 0;
@@ -52,7 +52,7 @@ pub fn read(sql: &str) -> Result<Vec<Token>, Malformed> {
     Ok(tokens)
 }
 
-/// The first word of a text that is not empty and does not begin with white space, and its length in bytes.
+/// The first token of a text that does not begin with white space, and its length in bytes.
 fn next(text: &str, at: usize) -> Result<(Kind, usize), Malformed> {
     let first = text.chars().next().unwrap_or_default();
     match first {
@@ -67,14 +67,14 @@ fn next(text: &str, at: usize) -> Result<(Kind, usize), Malformed> {
         }
         _ => {
             let symbol = SYMBOLS.into_iter().find(|symbol| text.starts_with(symbol));
-            let unknown = || Malformed::new(at, format!("'{first}' means nothing here"));
+            let unknown = || Malformed::new(at, format!("unexpected character '{first}'"));
             let symbol = symbol.ok_or_else(unknown)?;
             Ok((Kind::Symbol(symbol), symbol.len()))
         }
     }
 }
 
-/// A quote inside is doubled.
+/// Reads a quoted text, in which quotes are doubled.
 fn quoted(text: &str, at: usize, quote: char) -> Result<(String, usize), Malformed> {
     let mut content = String::new();
     let mut rest = text[1..].char_indices();
@@ -114,12 +114,11 @@ fn number(text: &str, at: usize) -> Result<(Kind, usize), Malformed> {
     let (written, unfit) = (&text[..end], || {
         Malformed::new(at, "the number is too large".to_owned())
     });
-    let kind = match is_float {
-        false => Kind::Integer(written.parse().map_err(|_| unfit())?),
-        true => {
-            let number: f64 = written.parse().map_err(|_| unfit())?;
-            Kind::Float(Some(number).filter(|it| it.is_finite()).ok_or_else(unfit)?)
-        }
+    let kind = if is_float {
+        let number: f64 = written.parse().map_err(|_| unfit())?;
+        Kind::Float(Some(number).filter(|it| it.is_finite()).ok_or_else(unfit)?)
+    } else {
+        Kind::Integer(written.parse().map_err(|_| unfit())?)
     };
     Ok((kind, end))
 }
@@ -133,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn words_texts_names_and_numbers_are_told_apart() {
+    fn tokens_of_all_kinds_are_recognised() {
         let words = kinds("_1 'it''s' \"a \"\"b\" 12 1.5 .5 2e3 <>|| é");
         let word = |text: &str| Kind::Word(text.to_owned());
         assert_eq!(
@@ -155,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_word_is_refused_with_its_place() {
+    fn errors_have_the_offset_of_the_token() {
         for (sql, at) in [
             ("a ~", 2),
             ("'open", 0),

@@ -1,12 +1,11 @@
-//! Query Blob Contents: a statement in SQL over the content of one blob, read in bounded memory: once from front to back, or
-//! where it is needed (Parquet).
-//! Knows neither HTTP nor the store: content goes in piece by piece, the answer comes out block by block.
+//! Query Blob Contents: runs an SQL statement over the content of one blob in bounded memory. Content is read once, from front to
+//! back, or, for Parquet, with random access. Independent of HTTP and the store: the caller passes content in pieces and takes the
+//! result in blocks.
 //!
-//! `lexer`, `parser`, `expressions` and `calls` make a statement (`ast`) of its text; `delimited`, `documents` (with `json`) and
-//! `parquet` make records of the content; `eval`, `functions` and `like` evaluate expressions for a row, `aggregate` for all, with
-//! `value` and `time` for the kinds of values; `work` bounds the work on one row; `run` brings them together, `answer` and `arrow`
-//! write rows, and `avro` the whole. Served: delimited text and JSON both ways, Parquet as content, Arrow as an answer.
-//! An empty line is no record; a line feed as the separator leaves a carriage return before it to the last column.
+//! `lexer`, `parser`, `expressions` and `calls` parse a statement (`ast`). `delimited`, `documents` (with `json`) and `parquet`
+//! split the content into records. `eval`, `functions` and `like` evaluate expressions for a row, and `aggregate` for all rows, with the
+//! values of `value` and `time`; `work` limits the work on one row. `run` combines them; `answer` and `arrow` write rows, and `avro`
+//! writes the container of the result. Supported: delimited text and JSON as input and output, Parquet as input, Arrow as output.
 //! Source: Query Blob Contents; Query acceleration SQL language reference.
 
 mod aggregate;
@@ -40,13 +39,13 @@ pub use work::Signal;
 /// Longest record of the content, in bytes.
 const RECORD_BYTES_MAX: usize = 1 << 20;
 
-/// Why a statement was not read.
+/// A syntax error in a statement.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("At byte {at}: {message}.")]
 pub struct Malformed {
-    /// Offset in bytes.
+    /// The offset in bytes.
     pub at: usize,
-    /// What was expected, without a period.
+    /// What was expected, without a final period.
     pub message: String,
 }
 
@@ -56,7 +55,7 @@ impl Malformed {
     }
 }
 
-/// Why there is no answer for one row. The others are answered.
+/// An error of one row. The query continues with the next row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct RowError {
     name: &'static str,
@@ -77,7 +76,7 @@ impl RowError {
     }
 
     fn too_large() -> RowError {
-        RowError::new("RecordTooLarge", "A row of the answer is too large.")
+        RowError::new("RecordTooLarge", "A row of the result is too large.")
     }
 
     fn not_utf8() -> RowError {
@@ -92,11 +91,11 @@ impl RowError {
     }
 }
 
-/// Why the content cannot be read on.
+/// An error after which the content cannot be read any further.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Fatal {
     name: &'static str,
     description: String,
-    /// Offset of the record, in bytes.
+    /// The offset of the record, in bytes.
     position: u64,
 }

@@ -1,25 +1,25 @@
-//! LIKE: `%` is any text, `_` any character, what follows the escape character itself. Source: LIKE (Transact-SQL).
+//! LIKE: `%` matches any text, `_` any character, and an escaped character matches itself. Source: LIKE (Transact-SQL).
 //!
-//! A pattern is cut at its `%` into segments, and each is found at the first place after the one before it: if the pattern
-//! matches at all, it matches there. Segments of text are found in linear time; segments with `_` by all their prefixes at
-//! once, one bit each (Shift-And), so a text of n characters takes n / 64 steps per character of the longest segment.
+//! A pattern is split at `%` into segments, and each segment is searched for after the previous one. The first occurrence suffices:
+//! if the pattern matches at all, it matches there. Segments without `_` are found in linear time. Segments with `_` are matched
+//! with one bit for each prefix (Shift-And), which takes n / 64 steps per character of the segment for a text of n characters.
 
-use super::RowError;
-use super::work::Work;
+use crate::RowError;
+use crate::work::Work;
 use memchr::memmem;
 use std::collections::HashMap;
 
 /// Longest pattern, in bytes. Source: LIKE (Transact-SQL), "Arguments".
 const PATTERN_BYTES_MAX: usize = 8_000;
 
-/// A pattern, ready to be matched.
+/// A parsed pattern.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Pattern {
-    /// An escape character with nothing after it matches nothing. Source: there, "Remarks".
+    /// A pattern that ends with an escape character matches nothing. Source: LIKE (Transact-SQL), "Remarks".
     Invalid,
-    /// Without `%`: the whole text.
+    /// A pattern without `%`, which must match the whole text.
     Whole(Segment),
-    /// At the beginning, anywhere between in this order, at the end.
+    /// Segments at the beginning, in between in this order, and at the end.
     Around {
         first: Segment,
         inner: Vec<Segment>,
@@ -27,16 +27,16 @@ pub enum Pattern {
     },
 }
 
-/// What stands between two `%`: one item for each character, `None` for `_`.
+/// The part between two `%`: one item for each character, `None` for `_`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Segment {
     items: Vec<Option<char>>,
-    /// The same as text, if there is no `_` in it.
+    /// The segment as text, if it has no `_`.
     literal: Option<String>,
 }
 
 impl Pattern {
-    /// Errors: `ArithmeticOverflow` if it is too long.
+    /// Parses a pattern. Errors: `ArithmeticOverflow` if it is too long.
     pub fn new(text: &str, escape: Option<char>) -> Result<Pattern, RowError> {
         if text.len() > PATTERN_BYTES_MAX {
             return Err(RowError::overflow());
@@ -67,7 +67,7 @@ impl Pattern {
         })
     }
 
-    /// Whether all of `text` matches. Errors: those of [`Work::spend`].
+    /// Whether the pattern matches all of `text`. Errors: those of [`Work::spend`].
     pub fn matches(&self, text: &str, work: &Work<'_>) -> Result<bool, RowError> {
         let (first, inner, last) = match self {
             Pattern::Invalid => return Ok(false),
@@ -97,7 +97,7 @@ impl Segment {
         Segment { items, literal }
     }
 
-    /// What follows the segment at the start of a text; `None` if it is not there.
+    /// The rest of `text` if it starts with the segment.
     fn at_start<'t>(&self, text: &'t str) -> Option<&'t str> {
         let mut characters = text.chars();
         let mut items = self.items.iter();
@@ -105,7 +105,7 @@ impl Segment {
         is_there.then_some(characters.as_str())
     }
 
-    /// What precedes the segment at the end of a text; `None` if it is not there.
+    /// The text before the segment if `text` ends with it.
     fn at_end<'t>(&self, text: &'t str) -> Option<&'t str> {
         let mut characters = text.chars();
         let mut items = self.items.iter().rev();
@@ -113,12 +113,12 @@ impl Segment {
         is_there.then_some(characters.as_str())
     }
 
-    /// What follows the segment where it first stands in a text.
+    /// The text after the first occurrence of the segment.
     fn find<'t>(&self, text: &'t str, work: &Work<'_>) -> Result<Option<&'t str>, RowError> {
         match &self.literal {
             Some(literal) => {
                 let found = memmem::find(text.as_bytes(), literal.as_bytes());
-                // Finding it takes as long as what lies before it; a text is short enough to count that afterwards.
+                // The search takes time proportional to its result. A text is short enough to count that afterwards.
                 work.spend(literal.len() + found.unwrap_or(text.len()))?;
                 Ok(found.map(|at| &text[at + literal.len()..]))
             }
@@ -126,7 +126,7 @@ impl Segment {
         }
     }
 
-    /// Bit `i` of the state: the first `i + 1` items match the characters up to here.
+    /// Bit `i` of the state is set if the first `i + 1` items match the text up to the current character.
     fn find_by_prefixes<'t>(
         &self,
         text: &'t str,
@@ -135,7 +135,7 @@ impl Segment {
         let words = self.items.len().div_ceil(64);
         let last = self.items.len() - 1;
         let set = |mask: &mut [u64], place: usize| mask[place / 64] |= 1 << (place % 64);
-        // The items that a character meets: those that are `_`, and those that are that character.
+        // The items that match a character: every `_`, and the items equal to it.
         let mut any = vec![0; words];
         for (place, item) in self.items.iter().enumerate() {
             if item.is_none() {
@@ -173,12 +173,12 @@ fn is_item(item: Option<char>, character: Option<char>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::work::{ROW_STEPS_MAX, Signal};
     use super::*;
+    use crate::work::{ROW_STEPS_MAX, Signal};
     use proptest::prelude::*;
     use std::cell::Cell;
 
-    /// By definition, in exponential time.
+    /// The definition of LIKE, in exponential time.
     fn is_like(text: &[char], pattern: &[char], escape: Option<char>) -> bool {
         match (text, pattern) {
             ([], []) => true,
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_match_longer_segments_than_a_word_has_bits() {
+    fn segments_longer_than_64_characters_match() {
         for length in [1, 63, 64, 65, 128, 200] {
             let segment = format!("a{}b", "_".repeat(length));
             let text = format!("xxa{}bxx", "é".repeat(length));
@@ -217,14 +217,14 @@ mod tests {
     }
 
     #[test]
-    fn an_escape_character_at_the_end_of_a_pattern_matches_nothing() {
+    fn pattern_that_ends_with_an_escape_character_matches_nothing() {
         assert!(!matches("50!", "50!", Some('!')));
         assert!(!matches("50", "50!", Some('!')));
         assert!(matches("50!", "50!!", Some('!')));
     }
 
     #[test]
-    fn a_pattern_takes_steps_in_proportion_to_the_text_however_it_is_made() {
+    fn work_is_proportional_to_the_text_for_every_pattern() {
         let text = "a".repeat(1 << 20);
         for (pattern, steps_per_byte) in [
             ("%a".repeat(2_000) + "b%", 2),
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn matching_stops_within_a_text_when_no_one_reads_the_answer() {
+    fn matching_stops_within_a_text_on_signal() {
         let text = "a".repeat(1 << 20);
         let asked = Cell::new(0);
         let signal = || {
@@ -260,7 +260,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn patterns_match_what_their_definition_says(
+        fn patterns_match_as_defined(
             text in "[abé]{0,9}",
             pattern in "[abé%%_!]{0,8}",
             escapes in any::<bool>(),

@@ -1,26 +1,27 @@
-//! Reads a statement, with `expressions.rs` and `calls.rs` for what it is made of, and has the words of it. Source: Query acceleration SQL language reference; where that leaves a rule to Transact-SQL, its.
+//! Parses a statement; `expressions.rs` and `calls.rs` parse its expressions. Source: Query acceleration SQL language reference;
+//! rules that it does not define are those of Transact-SQL.
 
-use super::Malformed;
-use super::ast::*;
-use super::lexer::{self, Kind, Token};
+use crate::Malformed;
+use crate::ast::*;
+use crate::lexer::{self, Kind, Token};
 use std::collections::HashMap;
 
-/// Bytes of the longest statement.
+/// Longest statement, in bytes.
 pub const STATEMENT_BYTES_MAX: usize = 64 << 10;
-/// How deep expressions nest.
+/// Deepest nesting of expressions.
 pub(super) const DEPTH_MAX: usize = 64;
-/// Most columns of a row that is not `*`. Source: there, "SELECT syntax".
+/// Most selected columns, unless `*` is selected. Source: Query acceleration SQL language reference, "SELECT syntax".
 const COLUMNS_MAX: usize = 49;
-/// Smallest batch of `sys.split`. Source: there, "Sys.Split".
+/// Least size of a batch of `sys.split`. Source: Query acceleration SQL language reference, "Sys.Split".
 const SPLIT_BYTES_MIN: u64 = 10 << 20;
 
-/// Words that are no names unless they are quoted.
+/// Words that are names only in quotes.
 const RESERVED: [&str; 19] = [
     "SELECT", "FROM", "WHERE", "LIMIT", "AND", "OR", "NOT", "IN", "IS", "LIKE", "ESCAPE",
     "BETWEEN", "NULL", "MISSING", "TRUE", "FALSE", "CAST", "AS", "FOR",
 ];
 
-/// Reads a statement. Errors say what was expected, and where.
+/// Parses a statement. Errors: what was expected, and where.
 pub fn parse(sql: &str) -> Result<Statement, Malformed> {
     if sql.len() > STATEMENT_BYTES_MAX {
         let message = format!("the statement is longer than {STATEMENT_BYTES_MAX} bytes");
@@ -36,7 +37,7 @@ pub fn parse(sql: &str) -> Result<Statement, Malformed> {
     parser.statement()
 }
 
-/// Goes through the words of a statement.
+/// Parses the tokens of a statement.
 pub(super) struct Parser {
     tokens: Vec<Token>,
     pub(super) next: usize,
@@ -54,14 +55,10 @@ impl Parser {
         let select = self.select()?;
         self.keyword("FROM")?;
         let table = self.table()?;
-        let condition = match self.takes("WHERE") {
-            true => Some(self.expression()?),
-            false => None,
-        };
-        let limit = match self.takes("LIMIT") {
-            true => Some(self.count()?),
-            false => None,
-        };
+        let has_condition = self.takes("WHERE");
+        let condition = has_condition.then(|| self.expression()).transpose()?;
+        let has_limit = self.takes("LIMIT");
+        let limit = has_limit.then(|| self.count()).transpose()?;
         self.takes_symbol(";");
         match self.peek() {
             Kind::End => Ok(Statement {
@@ -84,9 +81,10 @@ impl Parser {
         }
         if let Some(aggregate) = self.aggregate()? {
             let alias = self.alias()?;
-            return match self.is_symbol(",") {
-                true => Err(self.malformed("an aggregate stands alone in a statement")),
-                false => Ok(Select::Aggregate(aggregate, alias)),
+            return if self.is_symbol(",") {
+                Err(self.malformed("an aggregate must be the only column"))
+            } else {
+                Ok(Select::Aggregate(aggregate, alias))
             };
         }
         let mut columns = Vec::new();
@@ -97,7 +95,7 @@ impl Parser {
                 );
             }
             if self.aggregate()?.is_some() {
-                return Err(self.malformed("an aggregate stands alone in a statement"));
+                return Err(self.malformed("an aggregate must be the only column"));
             }
             let value = self.expression()?;
             let alias = self.alias()?;
@@ -137,15 +135,16 @@ impl Parser {
             return Ok(None);
         };
         self.next += 2;
-        let of = match function == AggregateFunction::Count && self.takes_symbol("*") {
-            true => None,
-            false => Some(self.expression()?),
+        let of = if function == AggregateFunction::Count && self.takes_symbol("*") {
+            None
+        } else {
+            Some(self.expression()?)
         };
         self.symbol(")")?;
         Ok(Some(Aggregate { function, of }))
     }
 
-    /// The name in upper case of a function that is called here.
+    /// The name, in upper case, of the function whose call comes next.
     pub(super) fn call_ahead(&self) -> Option<String> {
         let after = self.tokens.get(self.next + 1)?;
         match (self.peek(), &after.kind) {
@@ -189,9 +188,10 @@ impl Parser {
             if self.takes_symbol(".") {
                 steps.push(Step::Name(self.name()?));
             } else if self.takes_symbol("[") {
-                let step = match of_table && self.takes_symbol("*") {
-                    true => Step::Each,
-                    false => Step::Index(usize::try_from(self.count()?).unwrap_or(usize::MAX)),
+                let step = if of_table && self.takes_symbol("*") {
+                    Step::Each
+                } else {
+                    Step::Index(usize::try_from(self.count()?).unwrap_or(usize::MAX))
                 };
                 steps.push(step);
                 self.symbol("]")?;
@@ -243,9 +243,10 @@ impl Parser {
     }
 
     pub(super) fn keyword(&mut self, keyword: &str) -> Parsed<()> {
-        match self.takes(keyword) {
-            true => Ok(()),
-            false => Err(self.expected(keyword)),
+        if self.takes(keyword) {
+            Ok(())
+        } else {
+            Err(self.expected(keyword))
         }
     }
 
@@ -260,9 +261,10 @@ impl Parser {
     }
 
     pub(super) fn symbol(&mut self, symbol: &str) -> Parsed<()> {
-        match self.takes_symbol(symbol) {
-            true => Ok(()),
-            false => Err(self.expected(&format!("'{symbol}'"))),
+        if self.takes_symbol(symbol) {
+            Ok(())
+        } else {
+            Err(self.expected(&format!("'{symbol}'")))
         }
     }
 
@@ -292,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn the_statements_of_the_reference_are_read() {
+    fn statements_of_the_reference_are_parsed() {
         for sql in [
             "SELECT * FROM BlobStorage",
             "select _1, _2 as b from blobstorage where _1 > 250 limit 3;",
@@ -348,12 +350,12 @@ mod tests {
             (
                 "SELECT COUNT(*), _1 FROM BlobStorage",
                 15,
-                "an aggregate stands alone in a statement",
+                "an aggregate must be the only column",
             ),
             (
                 "SELECT 1 + SUM(_1) FROM BlobStorage",
                 11,
-                "an aggregate is a column of its own",
+                "an aggregate must be a column by itself",
             ),
             (
                 "SELECT CAST(_1 AS DATE) FROM BlobStorage",
@@ -376,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn nesting_and_columns_are_bounded_and_chains_are_not_nesting() {
+    fn nesting_and_columns_are_limited_and_chains_do_not_count_as_nesting() {
         let deep = |count: usize| {
             let (open, close) = ("(".repeat(count), ")".repeat(count));
             format!("SELECT {open}1{close} FROM BlobStorage")
@@ -400,12 +402,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_the_parser_panic(text in ".{0,200}") {
+        fn parser_never_panics_on_text(text in ".{0,200}") {
             let _ = parse(&text);
         }
 
         #[test]
-        fn no_sequence_of_words_makes_the_parser_panic(words in prop::collection::vec(prop::sample::select(vec![
+        fn parser_never_panics_on_tokens(words in prop::collection::vec(prop::sample::select(vec![
             "SELECT", "*", "FROM", "BlobStorage", "[", "]", ".", "(", ")", ",", "WHERE", "AND", "OR", "NOT", "IN", "IS", "NULL",
             "MISSING", "LIKE", "ESCAPE", "'%'", "BETWEEN", "CAST", "AS", "INT", "TRIM", "BOTH", "EXTRACT", "YEAR", "DATE_ADD",
             "SUBSTRING", "FOR", "COUNT", "SUM", "_1", "\"a\"", "1", "2.5", "'x'", "+", "-", "/", "=", "<>", "||", ";", "LIMIT",

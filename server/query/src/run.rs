@@ -1,29 +1,29 @@
-//! A query at work: records in, rows out, one at a time, and no more of either in memory than one piece.
+//! Runs a query: reads records and writes rows one at a time, with one piece of content and of the result in memory.
 
-use super::aggregate::Accumulator;
-use super::answer::{Format, RowWriter};
-use super::ast::{Column, Expr, Field, Name, Select, Statement, Step as Path};
-use super::avro::{Container, DATA_BYTES};
-use super::delimited::{self, DelimitedReader, Dialect};
-use super::documents::{self, DocumentReader};
-use super::eval::{Row, Scope, rows};
-use super::parquet::{self, Content, ParquetReader};
-use super::parser::parse;
-use super::time::Timestamp;
-use super::value::{Json, Value};
-use super::work::{ROW_STEPS_MAX, Signal, Work};
-use super::{Fatal, Malformed, RECORD_BYTES_MAX, RowError};
+use crate::aggregate::Accumulator;
+use crate::answer::{Format, RowWriter};
+use crate::ast::{Column, Expr, Field, Name, Select, Statement, Step as Path};
+use crate::avro::{Container, DATA_BYTES};
+use crate::delimited::{self, DelimitedReader, Dialect};
+use crate::documents::{self, DocumentReader};
+use crate::eval::{Row, Scope, rows};
+use crate::parquet::{self, Content, ParquetReader};
+use crate::parser::parse;
+use crate::time::Timestamp;
+use crate::value::{Json, Value};
+use crate::work::{ROW_STEPS_MAX, Signal, Work};
+use crate::{Fatal, Malformed, RECORD_BYTES_MAX, RowError};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Why there will be no query.
+/// Why a query was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refused {
-    /// The statement cannot be read or does not fit the input.
+    /// The statement has a syntax error or does not fit the formats.
     Malformed(Malformed),
-    /// What is not served, as a sentence begins.
+    /// An unsupported feature, as the beginning of a sentence.
     Unsupported(&'static str),
 }
 
@@ -33,12 +33,12 @@ impl From<Malformed> for Refused {
     }
 }
 
-/// A statement, read and checked against the formats.
+/// A parsed statement that has been checked against the formats.
 pub struct Query {
     statement: Statement,
     output: RowWriter,
     reader: Reader,
-    /// For each field of the statement the place of its column, as far as it is known before the header.
+    /// For each field of the statement the index of its column, if it is known without the header.
     columns: Vec<Option<usize>>,
     has_header: bool,
 }
@@ -46,20 +46,20 @@ pub struct Query {
 enum Reader {
     Delimited(Box<DelimitedReader>),
     Documents(DocumentReader),
-    /// Without a reader before there is content.
+    /// `None` until the content is known.
     Parquet(Option<Box<ParquetReader>>),
 }
 
-/// The content that a query is over.
+/// The content of a query.
 pub enum Input {
-    /// Is given piece by piece, so many bytes in all.
+    /// Passed in pieces, with this total length in bytes.
     Stream(u64),
-    /// Is read where it is needed.
+    /// Read with random access.
     Content(Arc<dyn Content>),
 }
 
 impl Query {
-    /// Reads a statement. Errors: what is wrong in it; what of a format is not served.
+    /// Parses and checks a statement. Errors: see [`Refused`].
     pub fn new(sql: &str, input: &Format, output: Format) -> Result<Query, Refused> {
         let statement = parse(sql)?;
         let malformed = |at: usize, message: &str| Malformed::new(at, message.to_owned());
@@ -69,12 +69,12 @@ impl Query {
         let output = RowWriter::new(output).map_err(Refused::Unsupported)?;
         let is_split = matches!(statement.select, Select::Split(_));
         if is_split && (statement.condition.is_some() || statement.limit.is_some()) {
-            return Err(malformed(0, "sys.split goes with neither WHERE nor LIMIT").into());
+            return Err(malformed(0, "sys.split allows neither WHERE nor LIMIT").into());
         }
         let (reader, columns, has_header) = match input {
             Format::Delimited(dialect) => {
                 if !statement.table.is_empty() {
-                    return Err(malformed(0, "a path after FROM is for JSON").into());
+                    return Err(malformed(0, "a path after FROM requires JSON").into());
                 }
                 let columns = statement.fields.iter().map(|field| column(field, dialect));
                 let columns = columns.collect::<Result<Vec<_>, _>>()?;
@@ -86,17 +86,17 @@ impl Query {
                 )
             }
             Format::Json { .. } if is_split => {
-                return Err(malformed(0, "sys.split is for delimited text").into());
+                return Err(malformed(0, "sys.split requires delimited text").into());
             }
             Format::Json { separator } => {
                 let reader = DocumentReader::new(separator);
                 (Reader::Documents(reader), Vec::new(), false)
             }
             Format::Parquet if is_split => {
-                return Err(malformed(0, "sys.split is for delimited text").into());
+                return Err(malformed(0, "sys.split requires delimited text").into());
             }
             Format::Parquet if !statement.table.is_empty() => {
-                return Err(malformed(0, "a path after FROM is for JSON").into());
+                return Err(malformed(0, "a path after FROM requires JSON").into());
             }
             Format::Parquet => (Reader::Parquet(None), Vec::new(), false),
             Format::Arrow(_) => return Err(Refused::Unsupported("Arrow (InputSerialization)")),
@@ -110,16 +110,16 @@ impl Query {
         })
     }
 
-    /// Whether the content is read where it is needed, not from front to back.
+    /// Whether the content is read with random access, not from front to back.
     pub fn needs_content(&self) -> bool {
         matches!(self.reader, Reader::Parquet(_))
     }
 }
 
-/// Errors: a statement that selects another number of columns.
+/// Errors: the statement does not select `count` columns.
 fn check_columns(select: &Select, count: usize) -> Result<(), Malformed> {
     let selected = match select {
-        // Depends on the row.
+        // The number depends on the row.
         Select::All => return Ok(()),
         Select::Columns(columns) => columns.len(),
         Select::Aggregate(..) | Select::Split(_) => 1,
@@ -131,10 +131,10 @@ fn check_columns(select: &Select, count: usize) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// The place of a field's column, if that is known without the header.
+/// The index of a field's column, if it is known without the header.
 fn column(field: &Field, dialect: &Dialect) -> Result<Option<usize>, Malformed> {
     if !field.steps.is_empty() {
-        let message = "a path is for JSON".to_owned();
+        let message = "a path requires JSON".to_owned();
         return Err(Malformed::new(field.at, message));
     }
     match field.root.ordinal() {
@@ -147,40 +147,40 @@ fn column(field: &Field, dialect: &Dialect) -> Result<Option<usize>, Malformed> 
     }
 }
 
-/// What going on has come to.
+/// The state of a query after [`Running::go_on`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// The input is used up.
+    /// The input is consumed.
     NeedsInput,
-    /// There is enough to be taken.
+    /// A piece of the result is ready to be taken.
     Full,
-    /// It was to pause.
+    /// The signal asked for a pause.
     Paused,
-    /// All is said.
+    /// The query has ended.
     Ended,
 }
 
-/// What one step has come to.
+/// The result of one step.
 enum Read {
-    /// A record was read, or a row was made of one.
+    /// A record was read, or a row was processed.
     Something,
     NeedsInput,
     End,
 }
 
-/// A query over one content.
+/// A running query.
 pub struct Running {
     reader: Reader,
     pass: Pass,
-    /// Rows of the document that was read last.
+    /// The remaining rows of the last document.
     documents: std::vec::IntoIter<Json>,
     awaits_header: bool,
     ended: bool,
-    /// Bytes of the content.
+    /// Length of the content in bytes.
     total: u64,
 }
 
-/// What rows go through.
+/// The state that processes rows.
 struct Pass {
     statement: Statement,
     output: RowWriter,
@@ -196,7 +196,7 @@ struct Pass {
 }
 
 impl Running {
-    /// `input` is content if [`Query::needs_content`] and else a stream. `sync` is as [`Container::new`] wants it.
+    /// `input` is content if [`Query::needs_content`], and otherwise a stream. `sync` is a random number: see [`Container::new`].
     pub fn new(query: Query, input: Input, now: SystemTime, sync: u128) -> Running {
         let total = match &input {
             Input::Stream(bytes) => *bytes,
@@ -245,8 +245,8 @@ impl Running {
         }
     }
 
-    /// Takes of the input, which is what has come and was not taken yet, until there is enough of an answer. Nothing comes
-    /// after the input if `is_last`. `signal` is asked before each row, and within rows that take long.
+    /// Consumes input until a piece of the result is ready. `input` is the content that has arrived and is not consumed; `is_last`
+    /// if it is the end. `signal` is called before each row, and within rows that take long.
     pub fn go_on(
         &mut self,
         input: &mut &[u8],
@@ -294,13 +294,13 @@ impl Running {
         Status::Ended
     }
 
-    /// What has been answered since the last time.
+    /// Removes and returns the result so far.
     pub fn take(&mut self) -> Vec<u8> {
         self.pass.container.flush();
         self.pass.container.take()
     }
 
-    /// Says how far it has come.
+    /// Adds a progress record to the result.
     pub fn tell_progress(&mut self) {
         self.pass.flush();
         let scanned = self.reader.taken();
@@ -313,7 +313,7 @@ impl Running {
         self.pass.container.end(self.total);
     }
 
-    /// Reads one record, or makes one row of what was read.
+    /// Reads one record, or processes one row of the last document.
     fn one(
         &mut self,
         input: &mut &[u8],
@@ -375,19 +375,19 @@ impl Reader {
         }
     }
 
-    /// The record that was read last.
+    /// The range of the last record.
     fn record(&self) -> Record {
         let (position, taken) = match self {
             Reader::Delimited(reader) => (reader.record_start, reader.taken),
             Reader::Documents(reader) => (reader.record_start, reader.taken),
-            // Its rows are no stretch of the content.
+            // Rows of Parquet are not contiguous in the content.
             Reader::Parquet(_) => (0, 0),
         };
         Record::new(position, taken)
     }
 }
 
-/// Where a record is in the content.
+/// The range of a record in the content.
 #[derive(Clone, Copy)]
 struct Record {
     position: u64,
@@ -395,7 +395,7 @@ struct Record {
 }
 
 impl Record {
-    /// From one offset to another.
+    /// The range from `position` to `end`.
     fn new(position: u64, end: u64) -> Record {
         Record {
             position,
@@ -434,9 +434,9 @@ impl Pass {
         Ok(())
     }
 
-    /// Finds the columns that the statement names, and answers the header if the answer has one.
+    /// Finds the columns that the statement names, and writes the header of the result, if any.
     fn take_header(&mut self, values: &[&[u8]], position: u64) -> Result<(), Fatal> {
-        // Names are found and told as text; as a record of the answer they are the bytes they were.
+        // Names are matched as text. In the header of the result they keep their bytes.
         let header = values
             .iter()
             .map(|name| String::from_utf8_lossy(name).into_owned());
@@ -456,7 +456,7 @@ impl Pass {
         Ok(())
     }
 
-    /// Takes the names of all columns that rows have.
+    /// Sets the names of all columns, and writes the header of the result, if any.
     fn begin(&mut self, header: Vec<String>, bytes: &[&[u8]]) {
         let out = &mut self.container.data;
         match &self.statement.select {
@@ -491,7 +491,7 @@ impl Pass {
         }
     }
 
-    /// Answers a row, if it is one of those wanted; an error is answered in its place.
+    /// Writes a row to the result if it satisfies the condition, or its error.
     fn row_at(&mut self, row: Row<'_>, record: Record, signal: &dyn Fn() -> Signal) {
         let work = Work::new(ROW_STEPS_MAX, signal);
         if let Err(error) = self.row(row, record, &work) {
@@ -544,7 +544,7 @@ impl Pass {
         Ok(())
     }
 
-    /// After the last record.
+    /// Called after the last record.
     fn finish(&mut self, taken: u64) {
         if let Some(accumulator) = self.accumulator.take()
             && self.rows_left > 0
@@ -557,7 +557,7 @@ impl Pass {
         self.output.finish(&mut self.container.data);
     }
 
-    /// Makes result of the rows that wait.
+    /// Writes the rows of an incomplete batch.
     fn flush(&mut self) {
         self.output.flush(&mut self.container.data);
     }
@@ -572,7 +572,7 @@ impl Pass {
     }
 }
 
-/// The first column of each name.
+/// The index of the first column of each name.
 struct HeaderPlaces<'a> {
     exact: HashMap<&'a str, usize>,
     lower_case: HashMap<String, usize>,
@@ -598,7 +598,7 @@ impl<'a> HeaderPlaces<'a> {
     }
 }
 
-/// What columns are called: as they say, as their field is, or by their place.
+/// The names of columns: the alias, the name of the field, or the position.
 fn names(columns: &[Column], fields: &[Field]) -> Vec<String> {
     let name = |(place, column): (usize, &Column)| {
         let field = match column.value {

@@ -1,14 +1,14 @@
-use super::super::RECORD_BYTES_MAX;
 use super::*;
+use crate::RECORD_BYTES_MAX;
 use proptest::prelude::*;
 
-/// What was answered, taken apart.
+/// The decoded result of a query.
 #[derive(Debug, Default, PartialEq)]
 pub struct Answer {
     pub bytes: Vec<u8>,
-    /// The same as text.
+    /// The data as text.
     pub data: String,
-    /// Fatal or not, name, position.
+    /// Errors: whether fatal, name, position.
     pub errors: Vec<(bool, String, u64)>,
     pub progress: Vec<(u64, u64)>,
     pub ends: Vec<u64>,
@@ -116,7 +116,7 @@ fn answer(sql: &str, input: Format, output: Format, content: &str) -> Answer {
 const PEOPLE: &str = "name,age,city\nAnn,31,Oslo\nBob,27,\"Rome, old\"\nCid,,Oslo\n";
 
 #[test]
-fn delimited_text_is_selected_and_written_as_it_came() {
+fn delimited_text_is_selected_and_written_unchanged() {
     for (sql, expected) in [
         (
             "SELECT * FROM BlobStorage",
@@ -157,7 +157,7 @@ fn delimited_text_is_selected_and_written_as_it_came() {
 }
 
 #[test]
-fn headers_are_answered_if_the_answer_has_one() {
+fn header_is_written_if_the_output_has_one() {
     let header = |sql: &str| answer(sql, with_header(), with_header(), PEOPLE).data;
     assert_eq!(header("SELECT * FROM BlobStorage"), PEOPLE);
     assert_eq!(
@@ -200,7 +200,7 @@ fn formats_are_converted_into_each_other() {
 }
 
 #[test]
-fn rows_are_what_the_path_leads_to() {
+fn path_selects_the_rows_of_a_document() {
     let content = r#"{"id":1,"w":[{"lat":41.8,"x":[1,2]},{"lat":-3}],"d":{"length":3}} {"id":2,"w":[],"d":5}"#;
     for (sql, expected) in [
         (
@@ -227,7 +227,7 @@ fn rows_are_what_the_path_leads_to() {
 }
 
 #[test]
-fn errors_of_rows_leave_the_others() {
+fn error_of_one_row_does_not_affect_others() {
     let content = "100,pizza\n7\n300,400\n";
     let found = answer(
         "SELECT _1 FROM BlobStorage WHERE _2 > 250",
@@ -247,7 +247,7 @@ fn errors_of_rows_leave_the_others() {
 }
 
 #[test]
-fn columns_that_are_not_utf8_are_errors_only_where_they_are_looked_at() {
+fn columns_in_other_encodings_are_errors_only_if_they_are_evaluated() {
     let content = b"caf\xe9,1\nb,2\n";
     for (sql, expected) in [
         ("SELECT _2 FROM BlobStorage", &b"1\n2\n"[..]),
@@ -270,7 +270,7 @@ fn columns_that_are_not_utf8_are_errors_only_where_they_are_looked_at() {
 }
 
 #[test]
-fn rows_of_one_empty_column_are_read_back_as_rows() {
+fn rows_of_one_empty_column_round_trip() {
     let found = answer("SELECT _2 FROM BlobStorage", csv(), csv(), "1,\n2,\n3,x\n");
     assert_eq!(found.data, "\"\"\n\"\"\nx\n");
     let count = "SELECT COUNT(*) FROM BlobStorage";
@@ -278,7 +278,7 @@ fn rows_of_one_empty_column_are_read_back_as_rows() {
 }
 
 #[test]
-fn what_cannot_be_read_on_ends_the_answer() {
+fn fatal_errors_end_the_result() {
     let found = answer(
         "SELECT * FROM BlobStorage",
         json(),
@@ -296,7 +296,7 @@ fn what_cannot_be_read_on_ends_the_answer() {
 }
 
 #[test]
-fn answers_come_in_bounded_pieces_however_they_grow() {
+fn results_are_returned_in_bounded_pieces() {
     let literal = "x".repeat(50_000);
     let content = "[".to_owned() + &vec!["{}"; 2_000].join(",") + "]";
     let document = format!("{{\"rows\":{content}}}");
@@ -317,7 +317,7 @@ fn answers_come_in_bounded_pieces_however_they_grow() {
 }
 
 #[test]
-fn work_can_be_paused_after_any_record() {
+fn query_can_be_paused_after_any_record() {
     let query = Query::new("SELECT * FROM BlobStorage WHERE _1 > 1", &csv(), csv()).unwrap();
     let mut running = Running::new(query, Input::Stream(6), SystemTime::UNIX_EPOCH, 0);
     let (mut input, mut out, mut pauses): (&[u8], _, _) = (b"1\n2\n3\n", Vec::new(), 0);
@@ -346,7 +346,7 @@ fn work_can_be_paused_after_any_record() {
 }
 
 #[test]
-fn rows_that_grow_beyond_their_limit_are_errors() {
+fn rows_that_are_too_long_are_errors() {
     let columns = vec!["_1"; 40].join(",");
     let content = format!("{}\nsmall\n", "x".repeat(RECORD_BYTES_MAX / 4));
     let query = Query::new(&format!("SELECT {columns} FROM BlobStorage"), &csv(), csv()).unwrap();
@@ -356,7 +356,7 @@ fn rows_that_grow_beyond_their_limit_are_errors() {
 }
 
 #[test]
-fn splits_are_whole_records() {
+fn splits_contain_whole_records() {
     let record = "x".repeat(1 << 20) + "\n";
     let record = &record[1..];
     let content = record.repeat(25);
@@ -386,7 +386,7 @@ fn statements_that_do_not_fit_their_input_are_refused() {
 }
 
 #[test]
-fn a_row_that_takes_too_much_work_is_an_error_and_leaves_the_others() {
+fn row_that_takes_too_much_work_is_an_error_of_its_own() {
     let content = format!("{}\nsmall\n", "a".repeat(RECORD_BYTES_MAX - 1));
     let term = format!("_1 LIKE '%{}b%'", "_a".repeat(200));
     let sql = |count: usize| {
@@ -401,14 +401,14 @@ fn a_row_that_takes_too_much_work_is_an_error_and_leaves_the_others() {
 }
 
 #[test]
-fn a_query_stops_within_a_row_when_no_one_reads_the_answer() {
+fn query_stops_within_a_row_on_signal() {
     let content = format!("{}\nsmall\n", "a".repeat(RECORD_BYTES_MAX - 1));
     let terms = vec!["_1 LIKE '%_b%'"; 400].join(" OR ");
     let sql = format!("SELECT _1 FROM BlobStorage WHERE {terms}");
     let query = Query::new(&sql, &csv(), csv()).unwrap();
     let mut running = Running::new(query, Input::Stream(0), SystemTime::UNIX_EPOCH, 0);
     let asked = std::cell::Cell::new(0);
-    // Asked before the row, then within it.
+    // The signal is called before the row, then within it.
     let signal = || {
         asked.set(asked.get() + 1);
         if asked.get() > 2 {
@@ -436,7 +436,7 @@ fn statements_and_headers_of_many_columns_are_matched_by_name() {
 }
 
 #[test]
-fn numbers_of_json_are_answered_as_they_came() {
+fn json_numbers_keep_their_digits() {
     let content = "{\"a\":12345678901234567890,\"b\":1.10,\"c\":1e400}\n";
     let sql = "SELECT * FROM BlobStorage";
     assert_eq!(answer(sql, json(), json(), content).data, content);
@@ -462,7 +462,7 @@ fn numbers_of_json_are_answered_as_they_came() {
 }
 
 #[test]
-fn long_separators_of_an_answer_are_refused() {
+fn long_separators_of_a_result_are_refused() {
     let long = Format::Json {
         separator: "-".repeat(65),
     };
@@ -472,7 +472,7 @@ fn long_separators_of_an_answer_are_refused() {
 
 proptest! {
     #[test]
-    fn no_content_makes_a_query_panic(content in prop::collection::vec(any::<u8>(), 0..200), piece in 1usize..50) {
+    fn queries_never_panic(content in prop::collection::vec(any::<u8>(), 0..200), piece in 1usize..50) {
         for (sql, input) in [
             ("SELECT *, 1 FROM BlobStorage", csv()),
             ("SELECT * FROM BlobStorage WHERE _1 > 2", csv()),

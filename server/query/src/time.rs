@@ -1,4 +1,4 @@
-//! Points in time, as statements speak of them: read from and written as ISO 8601, moved, compared and formatted.
+//! Timestamps of statements: ISO 8601, date arithmetic and formats. The calendar is that of the `time` crate.
 //! Source: Query acceleration SQL language reference, "Date functions"; W3C, Date and Time Formats.
 
 use ::time::{Date, Month};
@@ -10,7 +10,7 @@ const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
 /// Milliseconds of a day.
 pub const DAY: i64 = 24 * HOUR;
-/// The years that timestamps lie in.
+/// The range of years of timestamps.
 const YEARS: std::ops::RangeInclusive<i32> = 1..=9999;
 /// The Julian day number of 1970-01-01.
 const JULIAN_DAY_1970: i32 = 2_440_588;
@@ -33,15 +33,15 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// A point in time, to the millisecond, and the zone it was told in. Its year is one of `YEARS` both in UTC and in its zone.
+/// An instant, exact to the millisecond, with the zone of its text. Its year is in `YEARS` both in UTC and in its zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timestamp {
-    /// Since 1970, UTC.
+    /// Since 1970 in UTC.
     pub milliseconds: i64,
     offset_minutes: i64,
 }
 
-/// What is added to, counted in or read from a timestamp.
+/// A part of a timestamp that can be added, counted or extracted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DatePart {
     Year,
@@ -55,7 +55,7 @@ pub enum DatePart {
 }
 
 impl DatePart {
-    /// By its name, whatever its case.
+    /// Looks up a name, in any case.
     pub fn of(word: &str) -> Option<DatePart> {
         Some(match word.to_ascii_lowercase().as_str() {
             "year" => DatePart::Year,
@@ -70,12 +70,12 @@ impl DatePart {
         })
     }
 
-    /// Whether only EXTRACT knows it.
+    /// Whether only EXTRACT supports the part.
     pub fn is_of_zone(self) -> bool {
         matches!(self, DatePart::TimezoneHour | DatePart::TimezoneMinute)
     }
 
-    /// Its length, if it has one.
+    /// The length of the part, if it is fixed.
     fn milliseconds(self) -> Option<i64> {
         match self {
             DatePart::Day => Some(DAY),
@@ -87,22 +87,22 @@ impl DatePart {
     }
 }
 
-/// A timestamp by the clock of its zone.
+/// The local date and time of a timestamp.
 struct Civil {
     date: Date,
-    /// Since midnight.
+    /// Milliseconds since midnight.
     milliseconds: i64,
 }
 
 impl Civil {
-    /// Since the year 0.
+    /// Months since the year 0.
     fn months(&self) -> i64 {
         i64::from(self.date.year()) * 12 + i64::from(u8::from(self.date.month())) - 1
     }
 }
 
 impl Timestamp {
-    /// The moment that `time` is, in UTC; at the earliest 1970.
+    /// Converts `time`, in UTC; at the earliest 1970.
     pub fn of(time: SystemTime) -> Timestamp {
         let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
         let milliseconds = i64::try_from(since.as_millis()).ok();
@@ -110,12 +110,12 @@ impl Timestamp {
         timestamp.unwrap_or(EPOCH)
     }
 
-    /// Since 1970, in UTC.
+    /// The instant `milliseconds` after 1970, in UTC.
     pub fn of_milliseconds(milliseconds: i64) -> Option<Timestamp> {
         Timestamp::local(milliseconds, 0)
     }
 
-    /// Reads ISO 8601 from a year to a fraction of a second, with or without a zone; without one it is UTC.
+    /// Parses ISO 8601, from a year alone to a fraction of a second. Without a zone the text is in UTC.
     pub fn parse(text: &str) -> Option<Timestamp> {
         let text = text.trim();
         let (date, clock) = text.split_once(['T', 't', ' ']).unwrap_or((text, ""));
@@ -127,7 +127,7 @@ impl Timestamp {
         Timestamp::local(local, offset_minutes)
     }
 
-    /// By the clock of its zone.
+    /// From milliseconds since 1970 in the local time of a zone.
     fn local(local: i64, offset_minutes: i64) -> Option<Timestamp> {
         let milliseconds = local.checked_sub(offset_minutes * MINUTE)?;
         date_of(local).and(date_of(milliseconds))?;
@@ -145,7 +145,7 @@ impl Timestamp {
         }
     }
 
-    /// So much later; a month that is too short ends with its last day. `None` outside of the years there are.
+    /// Adds `quantity` parts. In a month that is too short the day is the last one. `None` outside of `YEARS`.
     pub fn plus(self, part: DatePart, quantity: i64) -> Option<Timestamp> {
         if let Some(length) = part.milliseconds() {
             return self.plus_milliseconds(quantity.checked_mul(length)?);
@@ -165,13 +165,13 @@ impl Timestamp {
         Timestamp::local(local, self.offset_minutes)
     }
 
-    /// So much later.
+    /// Adds milliseconds. `None` outside of `YEARS`.
     pub fn plus_milliseconds(self, milliseconds: i64) -> Option<Timestamp> {
         let local = self.milliseconds + self.offset_minutes * MINUTE;
         Timestamp::local(local.checked_add(milliseconds)?, self.offset_minutes)
     }
 
-    /// How many boundaries of the part lie between this and `later`, by UTC. Source: DATEDIFF (Transact-SQL).
+    /// The number of boundaries of the part between this instant and `later`, in UTC. Source: DATEDIFF (Transact-SQL).
     pub fn until(self, later: Timestamp, part: DatePart) -> Option<i64> {
         let utc = |time: Timestamp| Timestamp {
             offset_minutes: 0,
@@ -190,7 +190,7 @@ impl Timestamp {
         }
     }
 
-    /// A part, by the clock of its zone.
+    /// Extracts a part of the local time.
     pub fn part(self, part: DatePart) -> i64 {
         let civil = self.civil();
         match part {
@@ -205,7 +205,7 @@ impl Timestamp {
         }
     }
 
-    /// As the format says; what it does not know stands as it is. Source: there, "TO_STRING function".
+    /// Formats the local time; unknown characters are copied. Source: Query acceleration SQL language reference, "TO_STRING".
     pub fn format(self, format: &str) -> String {
         let mut out = String::new();
         let mut rest = format;
@@ -218,7 +218,7 @@ impl Timestamp {
         out
     }
 
-    /// `run` is one character, once or several times.
+    /// `run` repeats one character.
     fn format_run(self, out: &mut String, run: &str) {
         let civil = self.civil();
         let (hour, millisecond) = (civil.milliseconds / HOUR, civil.milliseconds % SECOND);
@@ -259,7 +259,7 @@ impl Timestamp {
     }
 }
 
-/// ISO 8601 with milliseconds if there are any.
+/// ISO 8601, with milliseconds unless they are 0.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fraction = self.milliseconds.rem_euclid(SECOND) != 0;
@@ -269,7 +269,7 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// The day of a number of milliseconds since 1970; `None` if it is in none of `YEARS`.
+/// The date of an instant in milliseconds since 1970; `None` outside of `YEARS`.
 fn date_of(milliseconds: i64) -> Option<Date> {
     let days = milliseconds.div_euclid(DAY) + i64::from(JULIAN_DAY_1970);
     let date = Date::from_julian_day(i32::try_from(days).ok()?).ok()?;
@@ -284,7 +284,7 @@ fn month_of(number: i64) -> Option<Month> {
     Month::try_from(u8::try_from(number).ok()?).ok()
 }
 
-/// `2010`, `2010-01` or `2010-01-31`: days since 1970.
+/// Parses `2010`, `2010-01` or `2010-01-31` as days since 1970.
 fn parse_date(text: &str) -> Option<i64> {
     let mut parts = text.split('-');
     let year = i32::try_from(digits(parts.next()?, 4)?).ok()?;
@@ -295,7 +295,7 @@ fn parse_date(text: &str) -> Option<i64> {
     is_date.then(|| days_since_1970(date))
 }
 
-/// Nothing, `20:18`, `20:18:04` or `20:18:04.5`: milliseconds since midnight.
+/// Parses an empty text, `20:18`, `20:18:04` or `20:18:04.5` as milliseconds since midnight.
 fn parse_clock(text: &str) -> Option<i64> {
     if text.is_empty() {
         return Some(0);
@@ -313,7 +313,7 @@ fn parse_clock(text: &str) -> Option<i64> {
     Some(hour * HOUR + minute * MINUTE + second * SECOND + digits(&thousandths, 3)?)
 }
 
-/// Nothing, `Z`, `+05:30` or `-08:00`: minutes.
+/// Parses an empty text, `Z`, `+05:30` or `-08:00` as minutes.
 fn parse_zone(text: &str) -> Option<i64> {
     let (sign, rest) = match text.as_bytes().first() {
         None => return Some(0),
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn all_forms_of_the_profile_are_read() {
+    fn all_forms_of_the_profile_are_parsed() {
         for (text, read) in [
             ("2007T", "2007-01-01T00:00:00Z"),
             ("2010-02", "2010-02-01T00:00:00Z"),
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn timestamps_are_moved_and_counted() {
+    fn date_arithmetic_adds_and_counts_parts() {
         let moved =
             |text: &str, part, quantity| at(text).plus(part, quantity).map(|it| it.to_string());
         let is = |text: &str| Some(text.to_owned());
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_are_those_of_the_reference() {
+    fn formats_follow_the_reference() {
         let time = at("1969-07-20T20:18:04.250-07:00");
         for (format, text) in [
             ("MMMM d, y", "July 20, 1969"),

@@ -1,22 +1,22 @@
-//! Values, and how one kind becomes another. Where kinds differ, the one of lower precedence becomes the other: text,
-//! Boolean, integer, float, timestamp. Source: Query acceleration SQL language reference, "Operators", "Casts".
+//! Values and their conversions. If two types differ, the value of the type with lower precedence is converted to the other type.
+//! The order is text, Boolean, integer, float, timestamp. Source: Query acceleration SQL language reference, "Operators", "Casts".
 
-use super::RowError;
-use super::ast::Type;
-use super::time::Timestamp;
+use crate::RowError;
+use crate::ast::Type;
+use crate::time::Timestamp;
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-/// A document, its members in the order they were written in.
+/// A document, with its members in their original order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Json {
     Null,
     Boolean(bool),
     Integer(i64),
     Float(f64),
-    /// A number that neither of the above holds exactly, as its text.
+    /// A number that is exact in neither of these, as its text.
     Number(String),
     Text(String),
     Timestamp(Timestamp),
@@ -24,16 +24,16 @@ pub enum Json {
     Object(Vec<(String, Json)>),
 }
 
-/// What an expression comes to.
+/// The value of an expression.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value<'a> {
-    /// The row has no such field: null to all but IS MISSING.
+    /// The row does not have the field. Same as null, except for IS MISSING.
     Missing,
     Null,
     Boolean(bool),
     Integer(i64),
     Float(f64),
-    /// A number that neither of the above holds exactly, as its text. Calculated with as a float.
+    /// A number that is exact in neither of these, as its text. Arithmetic uses a float.
     Number(Cow<'a, str>),
     Text(Cow<'a, str>),
     Timestamp(Timestamp),
@@ -41,7 +41,7 @@ pub enum Value<'a> {
     Json(&'a Json),
 }
 
-/// A number of either kind.
+/// An integer or a float.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Number {
     Integer(i64),
@@ -58,7 +58,7 @@ impl Number {
 }
 
 impl Json {
-    /// About how many bytes it takes to write.
+    /// The approximate length of the text in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Json::Text(text) | Json::Number(text) => text.len(),
@@ -90,7 +90,7 @@ impl<'a> From<&'a Json> for Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// Of the answer of a comparison that a null may leave open.
+    /// The value of a condition; `None` is null.
     pub fn truth(truth: Option<bool>) -> Value<'a> {
         truth.map_or(Value::Null, Value::Boolean)
     }
@@ -99,7 +99,7 @@ impl<'a> Value<'a> {
         matches!(self, Value::Null | Value::Missing)
     }
 
-    /// As a condition; `None` for null.
+    /// The value as a condition; `None` for null.
     pub fn as_truth(&self) -> Result<Option<bool>, RowError> {
         match self {
             Value::Null | Value::Missing => Ok(None),
@@ -110,7 +110,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// As a number. A null is none.
+    /// The value as a number. Errors: null cannot be converted.
     pub fn as_number(&self) -> Result<Number, RowError> {
         let number = match self {
             Value::Boolean(truth) => Some(Number::Integer(i64::from(*truth))),
@@ -122,7 +122,7 @@ impl<'a> Value<'a> {
         number.ok_or_else(RowError::conversion)
     }
 
-    /// As a whole number. A null is none.
+    /// The value as an integer. Errors: null cannot be converted.
     pub fn as_integer(&self) -> Result<i64, RowError> {
         match self.as_number()? {
             Number::Integer(number) => Ok(number),
@@ -139,7 +139,7 @@ impl<'a> Value<'a> {
         time.ok_or_else(RowError::conversion)
     }
 
-    /// As a text; a null is the empty one.
+    /// The value as text; null is the empty text.
     pub fn into_text(self) -> Cow<'a, str> {
         match self {
             Value::Null | Value::Missing => Cow::Borrowed(""),
@@ -152,14 +152,14 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// CAST. Errors: `InvalidTypeConversion`.
+    /// Converts the value as CAST does. Errors: `InvalidTypeConversion`.
     pub fn cast(self, to: Type) -> Result<Value<'a>, RowError> {
         if self.is_null() {
             return Ok(Value::Null);
         }
         Ok(match to {
             Type::Integer => match self {
-                // A text that holds a fraction is no whole number, though a float is cut to one.
+                // A text with a fraction is not an integer, although a float is truncated to one.
                 Value::Text(text) => {
                     Value::Integer(text.trim().parse().map_err(|_| RowError::conversion())?)
                 }
@@ -172,7 +172,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// The order of two values; `None` if one is null, or they have none. Errors: `InvalidTypeConversion`.
+    /// Compares two values; `None` if one is null or NaN. Errors: `InvalidTypeConversion`.
     pub fn compare(&self, other: &Value<'_>) -> Result<Option<Ordering>, RowError> {
         use Value as V;
         if self.is_null() || other.is_null() {
@@ -202,7 +202,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// That outlives its row, if it is no list and no object.
+    /// A value that outlives its row. Lists and objects become text.
     pub fn into_owned(self) -> Value<'static> {
         match self {
             Value::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
@@ -218,7 +218,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Exactly: an integer of 64 bits may be between two floats. `None` for NaN.
+/// Compares exactly, since a 64-bit integer can lie between two floats. `None` for NaN.
 fn compare_mixed(integer: i64, float: f64) -> Option<Ordering> {
     match whole(float) {
         Some(whole) => {
@@ -233,7 +233,7 @@ fn compare_mixed(integer: i64, float: f64) -> Option<Ordering> {
     }
 }
 
-/// The fraction is cut off; `None` beyond 64 bits.
+/// Truncates the fraction; `None` outside of 64 bits.
 fn whole(number: f64) -> Option<i64> {
     let limit = 9_223_372_036_854_775_808.0;
     (-limit..limit).contains(&number).then_some(number as i64)
@@ -241,10 +241,12 @@ fn whole(number: f64) -> Option<i64> {
 
 fn parse_truth(text: &str) -> Option<bool> {
     let text = text.trim();
-    match () {
-        () if text.eq_ignore_ascii_case("true") || text == "1" => Some(true),
-        () if text.eq_ignore_ascii_case("false") || text == "0" => Some(false),
-        () => None,
+    if text.eq_ignore_ascii_case("true") || text == "1" {
+        Some(true)
+    } else if text.eq_ignore_ascii_case("false") || text == "0" {
+        Some(false)
+    } else {
+        None
     }
 }
 
@@ -253,7 +255,7 @@ fn parse_number(text: &str) -> Option<Number> {
     if let Ok(number) = text.parse() {
         return Some(Number::Integer(number));
     }
-    // Words such as "inf" are numbers to Rust, but not here.
+    // Rust also parses words such as "inf".
     let is_number = text
         .bytes()
         .all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
@@ -289,7 +291,7 @@ impl Serialize for Json {
     }
 }
 
-/// As it is, without quotes.
+/// Writes the text unchanged, without quotes.
 fn serialize_number<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
     let number = RawValue::from_string(text.to_owned()).map_err(serde::ser::Error::custom)?;
     number.serialize(serializer)
@@ -312,15 +314,15 @@ impl Serialize for Value<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::json::parse;
     use super::*;
+    use crate::json::parse;
 
     fn text(text: &str) -> Value<'_> {
         Value::Text(Cow::Borrowed(text))
     }
 
     #[test]
-    fn documents_keep_their_order_both_ways() {
+    fn documents_round_trip_in_order() {
         let written = r#"{"b":1,"a":[null,true,-2.5,"x\n"],"c":{"z":{},"y":9007199254740993}}"#;
         let json = parse(written.as_bytes()).unwrap();
         assert_eq!(serde_json::to_string(&json).unwrap(), written);
@@ -329,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_that_differ_are_compared_as_the_higher_one() {
+    fn values_of_different_types_are_compared_as_the_type_of_higher_precedence() {
         let order = |left: Value<'_>, right: Value<'_>| left.compare(&right).unwrap();
         assert_eq!(
             order(text("300"), Value::Integer(250)),
@@ -377,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn casts_convert_what_fits_and_nothing_else() {
+    fn casts_convert_values_that_fit() {
         let cast = |value: Value<'static>, to| value.cast(to);
         assert_eq!(cast(text(" 12 "), Type::Integer), Ok(Value::Integer(12)));
         assert_eq!(

@@ -1,29 +1,28 @@
 //! Limits the work on one row, and lets the caller stop it.
 //!
-//! Work is counted in steps: about one for each node of an expression and for each byte that is looked at. Everything that
-//! takes longer for a longer row or statement is counted, so the time for a row is bounded, and so is the time between two
-//! questions to the caller.
+//! Work is counted in steps: about one for each node of an expression and for each byte that is read. Everything whose time depends
+//! on the row or the statement is counted, so the time for a row is bounded, and so is the time between two calls of the signal.
 
-use super::RowError;
+use crate::RowError;
 use std::cell::Cell;
 
 /// Most steps for one row. A step takes about a nanosecond.
 pub const ROW_STEPS_MAX: u64 = 512 << 20;
-/// Steps between two questions to the caller.
+/// Steps between two calls of the signal.
 const STEPS_BETWEEN_SIGNALS: u64 = 1 << 20;
 
-/// What the caller wants of a query at work.
+/// The caller's instruction to a running query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
-    /// Go on.
+    /// Continue.
     Continue,
-    /// Return after the present row.
+    /// Return after the current row.
     Pause,
-    /// Return at once: no one reads the answer.
+    /// Return at once and discard the result.
     Stop,
 }
 
-/// The steps that are left for one row.
+/// The remaining steps for one row.
 pub struct Work<'a> {
     left: Cell<u64>,
     until_signal: Cell<u64>,
@@ -39,7 +38,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Counts work before it is done. Errors: `RecordTooComplex` when no steps are left; `Stopped`, which no one reads.
+    /// Counts work before it is done. Errors: `RecordTooComplex` if no steps are left; `Stopped` on [`Signal::Stop`].
     pub fn spend(&self, steps: usize) -> Result<(), RowError> {
         let steps = steps as u64;
         let left = self.left.get().checked_sub(steps);
@@ -74,14 +73,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_ends_when_its_steps_are_spent() {
+    fn work_fails_when_no_steps_are_left() {
         let work = Work::new(10, &|| Signal::Continue);
         assert!(work.spend(10).is_ok());
         assert_eq!(work.spend(1).unwrap_err().name, "RecordTooComplex");
     }
 
     #[test]
-    fn work_asks_at_intervals_whether_to_stop() {
+    fn work_calls_the_signal_at_intervals() {
         let asked = Cell::new(0);
         let signal = || {
             asked.set(asked.get() + 1);

@@ -1,17 +1,20 @@
-//! Parquet, row by row, from content that is read where it is needed. Only the columns that a statement names are read.
+//! Reads Parquet row by row, with random access to the content, and only the columns that a statement names.
 //!
-//! A file is not trusted: `thrift` checks the structure of the footer before it is decoded, `pages` the size of a page before
-//! memory is allocated for it, and a panic of the decoder ends the query and nothing else. Served are columns of one value
-//! a row, nested in structs or not; lists and maps are refused. Source: Apache Parquet, File format.
+//! A file is not trusted: `thrift` checks the structure of the footer before it is decoded, `pages` checks the size of a page before
+//! it allocates memory for it, and a panic of the decoder ends only the query. Supported are columns with one value per row, in
+//! structs or not; lists and maps are refused. Source: Apache Parquet, File format.
 
+mod content;
 mod pages;
 mod thrift;
 mod values;
 
-use super::ast::{Field, Name};
-use super::value::Json;
-use super::{Fatal, RowError};
+use crate::ast::{Field, Name};
+use crate::value::Json;
+use crate::{Fatal, RowError};
 use bytes::Bytes;
+pub use content::Content;
+use content::failed;
 use pages::{Memory, Pages};
 use parquet::bloom_filter::Sbbf;
 use parquet::column::page::PageReader;
@@ -20,43 +23,29 @@ use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMe
 use parquet::file::reader::RowGroupReader;
 use parquet::record::reader::{ReaderIter, RowIter, TreeBuilder};
 use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type, TypePtr};
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Longest footer, in bytes. Decoded it takes several times as much.
+/// Longest footer, in bytes. The decoded footer takes several times as much memory.
 const FOOTER_BYTES_MAX: u64 = 8 << 20;
-/// Widest value of a fixed length, in bytes: some encodings allocate it for each row of a batch.
+/// Longest value of a fixed-length column, in bytes: some encodings allocate it for each row of a batch.
 const FIXED_BYTES_MAX: i32 = 64 << 10;
-/// Rows that are decoded at a time.
+/// Rows decoded at a time.
 const BATCH_ROWS: usize = 256;
-/// Bytes that are read ahead for all columns together, and for one.
+/// Bytes read ahead for all columns together, and the limits for one column.
 const WINDOWS_BYTES: usize = 32 << 20;
 const WINDOW_BYTES_MAX: usize = 256 << 10;
 const WINDOW_BYTES_MIN: usize = 8 << 10;
 const MAGIC: &[u8] = b"PAR1";
 const MAGIC_ENCRYPTED: &[u8] = b"PARE";
 
-/// Content that can be read anywhere.
-pub trait Content: Send + Sync + 'static {
-    /// In bytes.
-    fn length(&self) -> u64;
-
-    /// `length` bytes from `offset` on, which are within the content. Blocks.
-    fn read(&self, offset: u64, length: usize) -> io::Result<Bytes>;
-}
-
-fn failed(reason: impl ToString) -> ParquetError {
-    ParquetError::General(reason.to_string())
-}
-
-/// What reading has come to.
+/// The result of a step.
 pub enum Step {
-    /// The names of all columns that are read.
+    /// The names of the selected columns.
     Columns(Vec<String>),
     /// A row group was opened.
     RowGroup,
-    /// A row as an object.
+    /// A row, as an object.
     Row(std::result::Result<Json, RowError>),
     End,
 }
@@ -68,21 +57,21 @@ pub struct ParquetReader {
     file: Option<File>,
     next_group: usize,
     rows: Rows,
-    /// Bytes of the row groups that have been opened, and where the present one begins.
+    /// Bytes of the row groups opened so far, and the offset of the current one.
     pub taken: u64,
     pub record_start: u64,
 }
 
-/// A file, opened.
+/// An opened file.
 struct File {
     metadata: ParquetMetaData,
-    /// The columns that are read.
+    /// The selected columns.
     schema: SchemaDescPtr,
 }
 
-/// The rows of a row group that are still to come.
+/// The remaining rows of a row group.
 enum Rows {
-    /// Without columns.
+    /// The number of rows without columns.
     Empty(u64),
     Columns(Box<ReaderIter>),
 }
@@ -100,9 +89,9 @@ impl ParquetReader {
         }
     }
 
-    /// Goes on to the next row. First come the columns: those of `fields`, which get their names as the file has them, or all.
+    /// Reads the next row. The first call returns the columns: those of `fields`, whose names are set to those in the file, or all.
     pub fn next(&mut self, fields: Option<&mut [Field]>) -> std::result::Result<Step, Fatal> {
-        // What a panic leaves half done is not used again: the query ends.
+        // After a panic the reader is not used again, since the query ends.
         let step = catch_unwind(AssertUnwindSafe(|| match &self.file {
             None => self.open(fields),
             Some(_) => self.row(),
@@ -156,7 +145,9 @@ impl ParquetReader {
             return Err(failed("encrypted files are not supported"));
         }
         if magic != MAGIC {
-            return Err(failed("the blob does not end as a file does"));
+            return Err(failed(
+                "the blob does not end with the magic number of a file",
+            ));
         }
         let footer_bytes = footer_bytes.try_into().expect("the tail has 8 bytes");
         let footer_bytes = u64::from(u32::from_le_bytes(footer_bytes));
@@ -207,7 +198,7 @@ impl ParquetReader {
             .taken
             .saturating_add(group.compressed_size().max(0) as u64);
         self.taken = taken.min(self.content.length());
-        // The pages of the last row group are given back before those of the next are read.
+        // Frees the pages of the last row group before those of the next one are read.
         self.rows = Rows::Empty(0);
         self.rows = self.open_group(file, group)?;
         Ok(Step::RowGroup)
@@ -215,7 +206,7 @@ impl ParquetReader {
 
     fn open_group(&self, file: &File, group: &RowGroupMetaData) -> Result<Rows> {
         let rows = u64::try_from(group.num_rows())
-            .map_err(|_| failed("a row group has less than no rows"))?;
+            .map_err(|_| failed("a row group has a negative number of rows"))?;
         let columns = file.schema.num_columns();
         if columns == 0 {
             return Ok(Rows::Empty(rows));
@@ -233,8 +224,8 @@ impl ParquetReader {
     }
 }
 
-/// The schema of the columns that fields name, and nothing else. Names are matched as in a header; `_1` is the first column
-/// if none is called so.
+/// The schema of the columns that `fields` name. Names are matched as in a header; `_1` is the first column, unless a column has
+/// this name.
 fn projection(schema: &Type, fields: &mut [Field]) -> Result<Type> {
     let columns = schema.get_fields();
     let mut is_read = vec![false; columns.len()];
@@ -259,7 +250,7 @@ fn projection(schema: &Type, fields: &mut [Field]) -> Result<Type> {
         .build()
 }
 
-/// A row group that is read page by page.
+/// A row group, read page by page.
 struct Group<'a> {
     metadata: &'a RowGroupMetaData,
     content: &'a Arc<dyn Content>,

@@ -1,9 +1,9 @@
-//! The pages of a column chunk, one after the other. Sizes that a file declares are checked before memory is allocated:
-//! pages that are alive count against one limit, compressed ones may not grow beyond the size they declare.
+//! Reads the pages of a column chunk in order. Sizes that a file declares are checked before memory is allocated: all pages in
+//! memory count against one limit, and a compressed page may not expand beyond its declared size.
 //! Source: Apache Parquet, parquet.thrift, "PageHeader"; Encodings; Compression.
 
-use super::thrift::{Cursor, Error, Kind};
-use super::{Content, failed};
+use crate::parquet::content::{Content, failed};
+use crate::parquet::thrift::{Cursor, Error, Kind};
 use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
 use parquet::basic::{Compression, Encoding, Type};
@@ -14,18 +14,18 @@ use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Most bytes of pages that are in memory for one query.
+/// Most bytes of pages in memory for one query.
 pub const MEMORY_BYTES_MAX: usize = 128 << 20;
-/// Longest header of a page, statistics included.
+/// Longest header of a page, including statistics.
 const HEADER_BYTES_MAX: usize = 1 << 20;
-/// Bytes of memory for an entry of a dictionary, besides its content.
+/// Bytes of memory for an entry of a dictionary, without its content.
 const ENTRY_BYTES: usize = 48;
 
-/// The memory that pages of one query take.
+/// The memory used by the pages of one query.
 #[derive(Debug, Clone, Default)]
 pub struct Memory(Arc<AtomicUsize>);
 
-/// A part of the memory, given back when it is dropped.
+/// A reservation of memory, released on drop.
 struct Reserved {
     memory: Memory,
     bytes: usize,
@@ -54,7 +54,7 @@ impl Drop for Reserved {
     }
 }
 
-/// Content of a page, counted as long as a value refers to it.
+/// The content of a page, counted while a value refers to it.
 struct Counted {
     content: Vec<u8>,
     _reserved: Reserved,
@@ -66,7 +66,7 @@ impl AsRef<[u8]> for Counted {
     }
 }
 
-/// What a page's header says.
+/// The header of a page.
 #[derive(Debug, Default)]
 struct Header {
     kind: usize,
@@ -76,7 +76,7 @@ struct Header {
     encoding: usize,
     definition_encoding: usize,
     repetition_encoding: usize,
-    /// Of a data page of the second version.
+    /// The rest is for data pages of version 2.
     nulls: usize,
     rows: usize,
     definition_bytes: usize,
@@ -95,12 +95,12 @@ pub struct Pages {
     memory: Memory,
     compression: Compression,
     physical: Type,
-    /// Bytes of a value, of a fixed length; at least.
+    /// Least number of bytes of a value.
     value_bytes: usize,
-    /// The bytes of the chunk that are still to be read.
+    /// The range of the chunk that is not read yet.
     at: u64,
     end: u64,
-    /// Content that was read ahead.
+    /// Content read ahead.
     window: Bytes,
     window_at: u64,
     window_bytes: usize,
@@ -108,7 +108,7 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Reads `window_bytes` at a time. Errors: a chunk that is not within the content.
+    /// Reads `window_bytes` at a time. Errors: the chunk is not within the content.
     pub fn new(
         content: Arc<dyn Content>,
         memory: Memory,
@@ -121,7 +121,7 @@ impl Pages {
         });
         let bytes = u64::try_from(chunk.compressed_size());
         let (Ok(at), Ok(bytes)) = (u64::try_from(first), bytes) else {
-            return Err(failed("a column chunk has a negative place"));
+            return Err(failed("a column chunk has a negative offset"));
         };
         let end = at.checked_add(bytes);
         let Some(end) = end.filter(|end| *end <= content.length()) else {
@@ -152,7 +152,7 @@ impl Pages {
         })
     }
 
-    /// The next bytes of the chunk, at least `bytes` of them if there are as many.
+    /// The next bytes of the chunk: at least `bytes`, or all that are left.
     fn ahead(&mut self, bytes: usize) -> Result<Bytes> {
         let bytes = (bytes as u64).min(self.end - self.at) as usize;
         let skipped = self
@@ -246,10 +246,10 @@ impl Pages {
             content,
             _reserved: reserved,
         });
-        self.made(header, buf)
+        self.to_page(header, buf)
     }
 
-    fn made(&self, header: Header, buf: Bytes) -> Result<Page> {
+    fn to_page(&self, header: Header, buf: Bytes) -> Result<Page> {
         let number = |number: usize| {
             u32::try_from(number).map_err(|_| failed("a page declares too many values"))
         };
@@ -284,7 +284,7 @@ impl Pages {
                 encoding,
                 is_sorted: false,
             },
-            _ => return Err(failed("there is no such kind of page")),
+            _ => return Err(failed("the kind of a page is unknown")),
         })
     }
 }
@@ -338,7 +338,7 @@ impl Header {
             (5 | 7 | 8, Kind::Struct) => header.read_details(cursor, number),
             _ => cursor.skip(kind),
         })?;
-        // They are 32 bits wide: sums of them do not overflow.
+        // Limited to 32 bits, so that their sums do not overflow.
         let all = [
             header.uncompressed_bytes,
             header.compressed_bytes,
@@ -352,7 +352,7 @@ impl Header {
         Ok(header)
     }
 
-    /// The header that is for one kind of page: 5 data, 7 dictionary, 8 data of the second version.
+    /// Reads the header of one kind of page: 5 data, 7 dictionary, 8 data of version 2.
     fn read_details(&mut self, cursor: &mut Cursor<'_>, of: i64) -> std::result::Result<(), Error> {
         cursor.fields(|cursor, number, kind| {
             let place = match (of, number, kind) {
@@ -376,7 +376,7 @@ impl Header {
     }
 }
 
-/// The encodings whose decoders allocate nothing that only the page declares. Those of deltas do.
+/// The encodings whose decoders allocate no memory by a size in the page alone. The decoders of deltas do.
 fn encoding(number: usize) -> Result<Encoding> {
     Ok(match number {
         0 => Encoding::PLAIN,
@@ -385,22 +385,22 @@ fn encoding(number: usize) -> Result<Encoding> {
         8 => Encoding::RLE_DICTIONARY,
         9 => Encoding::BYTE_STREAM_SPLIT,
         5..=7 => return Err(failed("delta encodings are not supported")),
-        _ => return Err(failed("there is no such encoding")),
+        _ => return Err(failed("an encoding is unknown")),
     })
 }
 
-#[expect(deprecated, reason = "old files have it")]
+#[expect(deprecated, reason = "old files use it")]
 fn level_encoding(number: usize) -> Result<Encoding> {
     match number {
         3 => Ok(Encoding::RLE),
         4 => Ok(Encoding::BIT_PACKED),
-        _ => Err(failed("there is no such encoding of levels")),
+        _ => Err(failed("an encoding of levels is unknown")),
     }
 }
 
-/// Exactly `bytes` bytes. Allocates no more, whatever `compressed` says.
+/// Decompresses to exactly `bytes` bytes. Allocates no more, whatever `compressed` declares.
 fn decompress(compression: Compression, compressed: &[u8], bytes: usize) -> Result<Vec<u8>> {
-    let unequal = || failed("a page has another size than it declares");
+    let unequal = || failed("a page does not have its declared size");
     if compressed.is_empty() && bytes == 0 {
         return Ok(Vec::new());
     }
@@ -437,7 +437,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn pages_do_not_grow_beyond_the_size_they_declare() {
+    fn pages_do_not_expand_beyond_their_declared_size() {
         let zeros = vec![0; 8 << 20];
         let mut gzip = GzEncoder::new(Vec::new(), flate2::Compression::fast());
         gzip.write_all(&zeros).unwrap();

@@ -1,9 +1,10 @@
-use super::super::run::tests::{Answer, read};
-use super::super::{ArrowField, ArrowType, Dialect, Format, Input, Query, Running, Signal, Status};
 use super::*;
+use crate::run::tests::{Answer, read};
+use crate::{ArrowField, ArrowType, Dialect, Format, Input, Query, Running, Signal, Status};
 use arrow_array::RecordBatch;
 use arrow_ipc::reader::StreamReader;
 use proptest::prelude::*;
+use std::io;
 use std::time::SystemTime;
 
 const SNAPPY: &[u8] = include_bytes!("../../tests/data/people-snappy.parquet");
@@ -56,7 +57,7 @@ fn answer(sql: &str, content: &[u8]) -> String {
 }
 
 #[test]
-fn rows_of_parquet_are_the_same_however_they_are_compressed() {
+fn rows_are_independent_of_the_compression() {
     let expected = concat!(
         r#"{"id":1,"name":"Ann","Age":31,"score":0.1,"ratio":0.1,"member":true,"price":12.30,"#,
         r#""large":18446744073709551615,"at":"2020-01-02T03:04:05.678Z","at_ns":"2020-01-02T03:04:05Z","#,
@@ -117,7 +118,7 @@ fn statements_over_parquet_select_filter_and_aggregate() {
 }
 
 #[test]
-fn files_that_cannot_be_read_end_the_answer_with_a_reason() {
+fn unreadable_files_end_the_result_with_an_error() {
     let of = |sql: &str, content: &[u8]| run(sql, json(), content).errors;
     let fatal = [(true, "ParquetError".to_owned(), 0)];
     assert_eq!(of("SELECT none FROM BlobStorage", SNAPPY), fatal);
@@ -147,7 +148,7 @@ fn arrow(kinds: &[(&str, ArrowType)]) -> Format {
 }
 
 #[test]
-fn answers_in_arrow_have_the_columns_of_their_schema() {
+fn arrow_results_have_the_columns_of_their_schema() {
     let schema = arrow(&[
         ("a", ArrowType::Int64),
         ("b", ArrowType::Text),
@@ -181,7 +182,7 @@ fn answers_in_arrow_have_the_columns_of_their_schema() {
 }
 
 #[test]
-fn an_arrow_answer_without_rows_is_a_whole_stream() {
+fn arrow_result_without_rows_is_a_complete_stream() {
     let schema = arrow(&[("a", ArrowType::Int64)]);
     for sql in [
         "SELECT id FROM BlobStorage WHERE id > 9",
@@ -194,7 +195,7 @@ fn an_arrow_answer_without_rows_is_a_whole_stream() {
 }
 
 #[test]
-fn rows_that_do_not_fit_the_arrow_schema_are_errors_and_leave_the_others() {
+fn rows_that_do_not_fit_the_arrow_schema_are_errors_of_their_own() {
     let found = run(
         "SELECT score FROM BlobStorage",
         arrow(&[("a", ArrowType::Int64)]),
@@ -220,7 +221,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn no_change_of_a_file_makes_a_query_panic(
+    fn queries_over_damaged_files_never_panic(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         which in 0usize..4,
     ) {

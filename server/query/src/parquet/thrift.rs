@@ -1,15 +1,15 @@
-//! Thrift's compact encoding, as far as Parquet's footer and page headers need it before they are decoded: they declare how
-//! long their lists are and how deep they nest, and decoders believe them. Source: Apache Thrift, "Compact protocol".
+//! Thrift's compact encoding, as far as it is needed to check Parquet's footer and page headers before they are decoded: the decoder
+//! trusts their declared list lengths and nesting. Source: Apache Thrift, "Compact protocol".
 
 /// Most elements of one list.
 const LIST_ELEMENTS_MAX: usize = 64 << 10;
-/// How deep structs and lists nest.
+/// Deepest nesting of structs and lists.
 const DEPTH_MAX: usize = 16;
 
-/// Why bytes were not read.
+/// Why bytes could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Error {
-    /// They end before the value does.
+    /// The bytes end before the value does.
     Truncated,
     Invalid,
 }
@@ -22,7 +22,7 @@ pub enum Kind {
     True,
     False,
     Byte,
-    /// Of 16, 32 or 64 bits.
+    /// An integer of 16, 32 or 64 bits.
     Integer,
     Double,
     Binary,
@@ -59,7 +59,7 @@ impl<'a> Cursor<'a> {
         Cursor { bytes, at: 0 }
     }
 
-    /// Calls `field` with the number and kind of each field of a struct; it reads or skips the value.
+    /// Calls `field` with the number and kind of each field of a struct. `field` reads or skips the value.
     pub fn fields(
         &mut self,
         mut field: impl FnMut(&mut Cursor<'a>, i64, Kind) -> Result<()>,
@@ -79,18 +79,18 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// An integer of up to 64 bits.
+    /// Reads an integer of up to 64 bits.
     pub fn integer(&mut self) -> Result<i64> {
         let number = self.varint()?;
         Ok((number >> 1) as i64 ^ -((number & 1) as i64))
     }
 
-    /// An integer that is no less than 0 and fits.
+    /// Reads a non-negative integer.
     pub fn count(&mut self) -> Result<usize> {
         usize::try_from(self.integer()?).map_err(|_| Error::Invalid)
     }
 
-    /// The kind and number of elements of a list.
+    /// Reads the kind and the number of the elements of a list.
     pub fn list(&mut self) -> Result<(Kind, usize)> {
         let head = self.byte()?;
         let count = match head >> 4 {
@@ -103,7 +103,7 @@ impl<'a> Cursor<'a> {
         Ok((Kind::of(head & 0x0f)?, count))
     }
 
-    /// Goes to the end of a value of a field.
+    /// Skips the value of a field.
     pub fn skip(&mut self, kind: Kind) -> Result<()> {
         self.skip_nested(kind, 0)
     }
@@ -125,7 +125,7 @@ impl<'a> Cursor<'a> {
                 let (kind, count) = self.list()?;
                 for _ in 0..count {
                     match kind {
-                        // Unlike a field, an element has its truth in a byte of its own.
+                        // Unlike a Boolean field, a Boolean element has a byte of its own.
                         Kind::True | Kind::False => self.advance(1)?,
                         kind => self.skip_nested(kind, depth + 1)?,
                     }
@@ -165,7 +165,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Checks the structure of a footer: lists and schema are as long as they say, and nothing nests deeper than is safe to
+/// Checks the structure of a footer: the declared lengths of lists and of the schema, and that the nesting is shallow enough to
 /// decode recursively.
 pub fn check_footer(bytes: &[u8]) -> Result<()> {
     let mut children = Vec::new();
@@ -185,7 +185,7 @@ pub fn check_footer(bytes: &[u8]) -> Result<()> {
     check_schema(&children)
 }
 
-/// How many children an element of the schema has.
+/// The number of children of an element of the schema.
 fn schema_children(cursor: &mut Cursor<'_>) -> Result<usize> {
     let mut children = 0;
     cursor.fields(|cursor, number, kind| match (number, kind) {
@@ -198,9 +198,9 @@ fn schema_children(cursor: &mut Cursor<'_>) -> Result<usize> {
     Ok(children)
 }
 
-/// The elements stand in the order of a walk from the root, each before its children.
+/// Checks that the elements are in pre-order: each comes before its children.
 fn check_schema(children: &[usize]) -> Result<()> {
-    // For each open group, from the root: how many of its children are still to come.
+    // For each open group, from the root: the number of its remaining children.
     let mut open: Vec<usize> = Vec::new();
     for (place, &count) in children.iter().enumerate() {
         if place > 0 {
@@ -232,7 +232,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn schemas_that_nest_too_deep_or_lack_elements_are_invalid() {
+    fn schemas_with_deep_nesting_or_missing_elements_are_invalid() {
         assert_eq!(check_schema(&[2, 0, 1, 0]), Ok(()));
         assert_eq!(check_schema(&[2, 0]), Err(Error::Invalid));
         assert_eq!(check_schema(&[0, 0]), Err(Error::Invalid));
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_declare_more_than_there_is_are_invalid() {
+    fn lists_with_too_many_declared_elements_are_invalid() {
         // Field 4, a list of 2^32 structs.
         let huge = [0x49, 0xfc, 0x80, 0x80, 0x80, 0x80, 0x10, 0];
         assert_eq!(check_footer(&huge), Err(Error::Invalid));
@@ -256,7 +256,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_the_check_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn check_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = check_footer(&bytes);
         }
     }

@@ -1,19 +1,19 @@
-//! Values of Parquet's columns as values of the engine. Source: Apache Parquet, Logical types.
+//! Converts values of Parquet columns to JSON values. Source: Apache Parquet, Logical types.
 //!
 //! | Parquet | here |
 //! | --- | --- |
 //! | BOOLEAN | Boolean |
-//! | integers | integer; a number kept as its text beyond 64 bits with sign |
+//! | integers | integer; outside of signed 64 bits a number as text |
 //! | FLOAT16, FLOAT, DOUBLE | float |
-//! | DECIMAL | a number kept as its text |
+//! | DECIMAL | number as text |
 //! | STRING, ENUM, JSON, bytes in UTF-8 | text |
 //! | DATE, TIMESTAMP, INT96 | timestamp, in milliseconds, UTC |
 //! | TIME | text |
 //! | struct | object |
 
-use super::super::RowError;
-use super::super::time::{DAY, Timestamp};
-use super::super::value::Json;
+use crate::RowError;
+use crate::time::{DAY, Timestamp};
+use crate::value::Json;
 use parquet::basic::{LogicalType, TimeUnit};
 use parquet::data_type::Decimal;
 use parquet::record::{Field, Row};
@@ -21,7 +21,7 @@ use parquet::schema::types::Type;
 
 type Converted = Result<Json, RowError>;
 
-/// A row as an object, with its columns in the order of `schema`. Errors: a value that has no like here.
+/// Converts a row to an object, with the columns in the order of `schema`. Errors: a value without an equivalent.
 pub fn object(row: Row, schema: &Type) -> Converted {
     let columns = row.into_columns().into_iter().zip(schema.get_fields());
     let members = columns.map(|((name, field), schema)| Ok((name, json(field, schema)?)));
@@ -48,7 +48,7 @@ fn json(field: Field, schema: &Type) -> Converted {
             _ => Json::Integer(number),
         },
         Field::Float16(number) => Json::Float(number.to_f64()),
-        // As it is written: the nearest of 64 bits has digits that the file does not.
+        // By way of the shortest text: the same value in 64 bits would show more digits.
         Field::Float(number) => Json::Float(number.to_string().parse().unwrap_or(number.into())),
         Field::Double(number) => Json::Float(number),
         Field::Decimal(decimal) => Json::Number(decimal_text(&decimal)?),
@@ -63,7 +63,7 @@ fn json(field: Field, schema: &Type) -> Converted {
         Field::TimestampMillis(milliseconds) => timestamp(milliseconds, 1)?,
         Field::TimestampMicros(microseconds) => timestamp(microseconds, 1_000)?,
         Field::Group(row) => object(row, schema)?,
-        // Columns with repetition are not opened.
+        // `ParquetReader` refuses columns with repetition.
         Field::ListInternal(_) | Field::MapInternal(_) => return Err(RowError::conversion()),
     })
 }
@@ -76,7 +76,7 @@ fn per_millisecond(unit: &TimeUnit) -> i64 {
     }
 }
 
-/// Since 1970; rounded down to milliseconds.
+/// Converts a time since 1970, rounded down to milliseconds.
 fn timestamp(number: i64, per_millisecond: i64) -> Converted {
     let timestamp = Timestamp::of_milliseconds(number.div_euclid(per_millisecond));
     timestamp
@@ -84,7 +84,7 @@ fn timestamp(number: i64, per_millisecond: i64) -> Converted {
         .ok_or_else(RowError::overflow)
 }
 
-/// Since midnight.
+/// Converts a time since midnight.
 fn clock(number: i64, per_millisecond: i64) -> Json {
     let milliseconds = number / per_millisecond;
     let (seconds, milliseconds) = (milliseconds / 1_000, milliseconds % 1_000);
@@ -94,7 +94,7 @@ fn clock(number: i64, per_millisecond: i64) -> Json {
     ))
 }
 
-/// The unscaled value is of up to 16 bytes, big-endian.
+/// Formats a decimal, whose unscaled value has up to 16 bytes, big-endian.
 fn decimal_text(decimal: &Decimal) -> Result<String, RowError> {
     let (bytes, scale) = (decimal.data(), decimal.scale());
     let scale = usize::try_from(scale).map_err(|_| RowError::overflow())?;
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn decimals_are_written_with_all_their_digits() {
+    fn decimals_keep_all_their_digits() {
         for (value, scale, text) in [
             (1234, 2, "12.34"),
             (-5, 2, "-0.05"),

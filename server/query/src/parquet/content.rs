@@ -1,0 +1,18 @@
+//! Content with random access, and the errors of reading it.
+
+use bytes::Bytes;
+use parquet::errors::ParquetError;
+use std::io;
+
+/// Content with random access.
+pub trait Content: Send + Sync + 'static {
+    /// The length in bytes.
+    fn length(&self) -> u64;
+
+    /// Reads `length` bytes at `offset`, which are within the content. Blocks.
+    fn read(&self, offset: u64, length: usize) -> io::Result<Bytes>;
+}
+
+pub(crate) fn failed(reason: impl ToString) -> ParquetError {
+    ParquetError::General(reason.to_string())
+}
