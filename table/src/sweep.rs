@@ -143,7 +143,7 @@ mod tests {
             sweep(&service);
             replace(&service, "right");
             assert!(!service.clock.rows_may_be_ahead());
-            let (service, _) = open(db, NOW + HOUR);
+            let (service, _) = open(db, NOW + HOUR + MINUTE);
             assert!(!service.clock.rows_may_be_ahead(), "after a restart");
             assert!(replace(&service, "right") > first);
         });
