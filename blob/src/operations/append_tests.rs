@@ -136,6 +136,10 @@ fn append_costs_the_same_however_long_the_blob_is() {
     let store = store();
     store.put_append_blob("log");
     let changes = || store.service.db.stats().last_sequence;
+    // With these the record of ETags is moved ahead, which happens once a second.
+    for _ in 0..2 {
+        store.append("log", b"line\n").unwrap();
+    }
     let mut costs = Vec::new();
     for _ in 0..200 {
         let before = changes();

@@ -48,7 +48,7 @@ fn block_put_after_the_blob_expired_is_not_swept_with_it() {
 }
 
 #[test]
-fn snapshots_and_versions_outlive_the_expiry_of_their_blob() {
+fn snapshots_and_versions_do_not_inherit_the_expiry_of_their_blob() {
     let store = store();
     store.put("name", b"body").unwrap();
     store.expire("name", 10, at(1));
