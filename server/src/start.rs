@@ -532,13 +532,6 @@ enum Control {
 }
 
 impl Control {
-    async fn waits_for_leases(&mut self, directory: &Path) -> bool {
-        if let Control::Signals(signals) = self {
-            signals.outlast_leases(directory).await;
-        }
-        false
-    }
-
     async fn wait(&mut self) -> Asked {
         match self {
             Control::Signals(signals) => signals.wait().await,
