@@ -98,7 +98,10 @@ impl LocalCa {
         let failed = |error: rcgen::Error| format!("--https: cannot make a certificate: {error}");
         let key = KeyPair::generate().map_err(failed)?;
         let mut params = CertificateParams::new(names(accounts, others)).map_err(failed)?;
-        params.distinguished_name.push(DnType::CommonName, NAME);
+        // Another name than the authority's, or OpenSSL takes the certificate for one that has signed itself.
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "localhost");
         params.use_authority_key_identifier_extension = true;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
