@@ -46,7 +46,7 @@ pub(crate) fn run(args: &StartArgs) -> Outcome<Report> {
     Ok(report(&ready, &spawned, &idle_kib))
 }
 
-/// The floor: starting a process that does nothing, until it has ended.
+/// The lower bound: starting a process that does nothing, until it has ended.
 fn time_of_true() -> Outcome<Duration> {
     let started = Instant::now();
     let status = Command::new("true").status()?;

@@ -306,7 +306,7 @@ impl Load for Update {
                 self.held[connection] = Some(got.ok_or("no message came though some are waiting")?);
             }
             Some(held) => {
-                // The floor gives none, and takes any.
+                // The minimal handler returns none, and accepts any.
                 if let Some(receipt) = answer.header("x-ms-popreceipt") {
                     receipt.clone_into(&mut held.receipt);
                 }
