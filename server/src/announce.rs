@@ -42,20 +42,26 @@ impl Address {
 /// listeners have, not by what was asked for: `0`, `[::]` and host names are public as well. The error is a sentence.
 pub fn check_exposure(cli: &Cli, accounts: &Accounts, addresses: &[Address]) -> Result<(), String> {
     let public = addresses.iter().find(|address| !is_loopback(address.ip));
-    let weak = accounts.with_weak_key();
-    let Some(public) = public else {
-        if let Some(name) = weak {
-            tracing::warn!("account {name} has a key of less than 16 bytes, which can be guessed");
+    if let Some(name) = accounts.with_weak_key() {
+        match public {
+            Some(public) if !cli.i_know => {
+                return Err(format!(
+                    "the {} service would listen on {}, where other machines may reach it, and account {name} has a key of less than \
+                     16 bytes, which can be guessed: give it a longer one, or --i-know (or LAZURITE_I_KNOW=1) if something else \
+                     keeps others out",
+                    public.service.title(),
+                    public.authority()
+                ));
+            }
+            _ => tracing::warn!(
+                "account {name} has a key of less than 16 bytes, which can be guessed"
+            ),
         }
+    }
+    let Some(public) = public else {
         return Ok(());
     };
     let (title, authority) = (public.service.title(), public.authority());
-    if let Some(name) = weak {
-        return Err(format!(
-            "the {title} service would listen on {authority}, where other machines may reach it, and account {name} has a key of \
-             less than 16 bytes, which can be guessed: give it a longer one"
-        ));
-    }
     if accounts.has_development_key() && !cli.i_know {
         return Err(format!(
             "the {title} service would listen on {authority}, where other machines may reach it, with a key that everybody knows: \
