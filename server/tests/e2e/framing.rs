@@ -114,7 +114,13 @@ fn browsers_are_kept_out() {
         "devstoreaccount1.blob.localhost",
         "host.docker.internal",
     ] {
-        let answer = list().header("Host", host).send(&server);
+        // Where the host name has the account, the path has none.
+        let list = if host.starts_with("devstoreaccount1.") {
+            Request::exactly(Service::Blob, "GET", "/?comp=list")
+        } else {
+            list()
+        };
+        let answer = list.header("Host", host).send(&server);
         assert_ne!(answer.status, 400, "{host}: {}", answer.text());
         let found = answer.code();
         assert!(
