@@ -182,10 +182,14 @@ mod tests {
     async fn refusals_of_changes_wait_as_well() {
         let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
         let (db, keyspace) = open(&disk);
+        let put = || {
+            let mut batch = Batch::new();
+            batch.put(&keyspace, b"key", b"value");
+            db.write(batch).unwrap()
+        };
+        put().await.unwrap();
         disk.hold(Some(Operation::Sync));
-        let mut batch = Batch::new();
-        batch.put(&keyspace, b"key", b"value");
-        let put = db.write(batch).unwrap();
+        let put = put();
         let mut refusal = Box::pin(change(&db, || Err::<(), _>(known::INTERNAL_ERROR.into())));
         let early = std::time::Duration::from_millis(50);
         assert!(tokio::time::timeout(early, &mut refusal).await.is_err());
