@@ -10,7 +10,8 @@ use crate::download::BlobReader;
 use crate::error::{Error, Result};
 use crate::model::Md5;
 use lazurite_engine::{
-    Batch, Db, IdSource, Keyspace, LargeValue, UnwrittenChunk, ValueWriter, WrittenChunk,
+    Batch, Db, Durability, IdSource, Keyspace, LargeValue, UnwrittenChunk, ValueWriter,
+    WrittenChunk,
 };
 use std::sync::Arc;
 
@@ -32,7 +33,10 @@ const COPY_CHUNK_BYTES: usize = 256 << 10;
 const INLINE_BYTES_MAX: usize = 16 << 10;
 /// Contents of at least this size, in bytes, lie in the value log, where they are written once; smaller ones are rows, which
 /// are logged, flushed and compacted.
-pub(crate) const SEPARATED_BYTES_MIN: usize = 4 << 10;
+const SEPARATED_BYTES_MIN: usize = 4 << 10;
+/// The same where every write waits for the disk. A content in the value log is synced apart from the log that refers to it, and
+/// the second sync costs more than writing such a content twice.
+const SYNCED_SEPARATED_BYTES_MIN: usize = INLINE_BYTES_MAX + 1;
 
 /// What a body is uploaded for, which decides its limit and its checksums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -343,9 +347,8 @@ impl Upload {
     }
 
     fn is_to_store(&self) -> bool {
-        let is_separated = |body: &[u8]| body.len() >= SEPARATED_BYTES_MIN;
         self.kind != UploadKind::PutPage
-            && matches!(&self.body, Body::Small(body) if is_separated(body))
+            && matches!(&self.body, Body::Small(body) if is_separated(&self.db, body))
     }
 
     /// Does for many small bodies at once what ending each of them would do by itself, at less cost: computes their MD5s, and
@@ -464,9 +467,18 @@ impl UnwrittenPart {
     }
 }
 
+/// Whether a content belongs into the value log.
+pub(crate) fn is_separated(db: &Db, content: &[u8]) -> bool {
+    let bytes_min = match db.durability() {
+        Durability::Disk => SYNCED_SEPARATED_BYTES_MIN,
+        Durability::Process | Durability::Memory => SEPARATED_BYTES_MIN,
+    };
+    content.len() >= bytes_min
+}
+
 fn end(db: &Db, body: Body) -> Result<UploadedValue> {
     Ok(match body {
-        Body::Small(body) if body.len() >= SEPARATED_BYTES_MIN => {
+        Body::Small(body) if is_separated(db, &body) => {
             UploadedValue::Large(db.write_value(&body)?)
         }
         Body::Small(body) => UploadedValue::Small(body),

@@ -13,7 +13,7 @@ use crate::listing::unreadable;
 use crate::model::{Blob, BlobAddress, BlobBlock, Extent, Layer, Pages};
 use crate::page_write::{is_large, read_pages};
 use crate::pages::{Overlay, Written};
-use crate::upload::SEPARATED_BYTES_MIN;
+use crate::upload::is_separated;
 use crate::windows::{EXTENT_BYTES_MAX, WINDOW_BYTES, window_of};
 use lazurite_engine::Direction;
 use std::collections::BTreeMap;
@@ -247,7 +247,7 @@ impl BlobWrite<'_> {
     /// Puts the bytes of a content where those of its length belong.
     fn put_content(&mut self, key: &[u8], content: &[u8], share: u64) -> Result<()> {
         let keyspace = &self.service.keyspaces.content;
-        if content.len() >= SEPARATED_BYTES_MIN || share > BATCH_SHARE_MAX {
+        if is_separated(&self.service.db, content) || share > BATCH_SHARE_MAX {
             let large = self.service.db.write_value(content)?;
             self.batch.put_large(keyspace, key, large);
         } else {

@@ -58,6 +58,8 @@ mod staging;
 mod state;
 #[cfg(test)]
 mod state_tests;
+#[cfg(test)]
+mod synced_tests;
 mod tags;
 #[cfg(test)]
 mod terms_tests;
