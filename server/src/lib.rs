@@ -16,6 +16,7 @@ mod analytics;
 mod announce;
 mod auth;
 mod cli;
+mod clock;
 mod codec;
 mod commands;
 mod data_directory;
@@ -50,7 +51,7 @@ pub fn run_program() -> ExitCode {
     match ended {
         Ok(status) => status,
         Err(sentence) => {
-            eprintln!("lazurite: {sentence}");
+            output::say(format!("lazurite: {sentence}"));
             ExitCode::FAILURE
         }
     }

@@ -12,10 +12,10 @@ use crate::codec::date;
 use crate::http::context::{RequestIds, ServiceKind};
 use crate::http::properties::PropertiesStore;
 use crate::http::{App, Carriers, Connections, Endpoint, Fetcher, Switches, cross, serve};
-use crate::output::{LineWriter, Output};
+use crate::output::{self, LineWriter, Output};
 use crate::program::Program;
 use crate::tls::{Opening, Tls};
-use crate::{data_directory, leases, limits, log, port_holder, private_files};
+use crate::{data_directory, http, leases, limits, log, port_holder, private_files};
 use lazurite_blob::{AccountPolicy, BlobService};
 use lazurite_engine::fs::MemoryFs;
 use lazurite_engine::{
@@ -95,7 +95,7 @@ fn settle_location(cli: &mut Cli) {
     if !cli.in_memory {
         let choice = data_directory::choose(&cli.location, cli.debug.as_deref());
         if let Some(note) = choice.note {
-            eprintln!("lazurite: {note}");
+            output::say(format!("lazurite: {note}"));
         }
         cli.location = choice.path;
     }
@@ -104,8 +104,8 @@ fn settle_location(cli: &mut Cli) {
 /// `AZURITE_DB` chooses a SQL database for Azurite. What is stored is the same without.
 fn note_database() {
     if std::env::var_os("AZURITE_DB").is_some_and(|value| !value.is_empty()) {
-        eprintln!(
-            "lazurite: AZURITE_DB is ignored: data is kept in Lazurite's own engine, not in a SQL database"
+        output::say(
+            "lazurite: AZURITE_DB is ignored: data is kept in Lazurite's own engine, not in a SQL database",
         );
     }
 }
@@ -141,6 +141,8 @@ enum Host<'a> {
 /// How another program in this process learns that the server is ready, and stops it.
 pub struct Guest {
     pub ready: std::sync::mpsc::Sender<Vec<Address>>,
+    /// The clock of the services.
+    pub clock: Arc<dyn WallClock>,
     /// Completes when the server is to stop, also when the other end is dropped.
     pub stop: oneshot::Receiver<()>,
 }
@@ -175,7 +177,11 @@ async fn serve_until_stopped(
     } else {
         AccessLog::new(out.clone())
     };
-    let app = Arc::new(App::open(cli, accounts, db.clone(), access_log)?);
+    let clock: Arc<dyn WallClock> = match &host {
+        Host::Program(_) => Arc::new(SystemWallClock::default()),
+        Host::Process(guest) => guest.clock.clone(),
+    };
+    let app = Arc::new(App::open(cli, accounts, db.clone(), clock, access_log)?);
     let (stop, stopped) = watch::channel(false);
     let mut control = match host {
         Host::Program(program) => {
@@ -329,7 +335,7 @@ fn attach(
         announce::listening(cli.scheme(), *service, &format!("{host}:{port}"), out);
     }
     leases::take(&cli.location);
-    eprintln!("lazurite: {sentence}");
+    output::say(format!("lazurite: {sentence}"));
     Ok(())
 }
 
@@ -414,7 +420,13 @@ fn machine_memory() -> Option<u64> {
 
 impl App {
     /// The services on an open store.
-    fn open(cli: &Cli, accounts: Accounts, db: Db, access_log: AccessLog) -> Result<App, String> {
+    pub(crate) fn open(
+        cli: &Cli,
+        accounts: Accounts,
+        db: Db,
+        clock: Arc<dyn WallClock>,
+        access_log: AccessLog,
+    ) -> Result<App, String> {
         let durability = match cli.durability() {
             Durability::Memory => "memory",
             Durability::Process => "process",
@@ -422,7 +434,6 @@ impl App {
         };
         let ids: Arc<dyn IdSource> = Arc::new(RandomIds);
         let request_ids = RequestIds::new(ids.next_id());
-        let clock: Arc<dyn WallClock> = Arc::new(SystemWallClock::default());
         let blobs = BlobService::open(&db, ids.clone(), clock.clone())
             .map_err(|error| error.to_string())?;
         let tables = TableService::open(&db, clock.clone()).map_err(|error| error.to_string())?;
@@ -441,6 +452,7 @@ impl App {
         };
         Ok(App {
             accounts,
+            clock,
             db,
             blobs,
             queues,
@@ -497,11 +509,12 @@ fn keep_account_policies(
     Ok(())
 }
 
-/// Removes, now and then, what nobody sees any more but takes space: expired messages, forgotten blocks, what was deleted
-/// and is no longer kept. Under lasting load as well, when space is needed most: its writes wait for their turn like all others, and before
-/// they take a lock.
+/// Periodically deletes expired messages, abandoned blocks, rows of deleted tables and purged blobs. It goes on under load, when
+/// space is needed most: its writes wait for the store like all others, and do so before they take a lock.
 async fn sweep(app: Arc<App>) {
-    let (mut more, mut failed) = (false, false);
+    let mut more = false;
+    let [mut queues_log, mut tables_log, mut blobs_log] =
+        ["queues", "tables", "blobs"].map(FailureLog::new);
     loop {
         if !more {
             tokio::time::sleep(SWEEP_INTERVAL).await;
@@ -510,26 +523,47 @@ async fn sweep(app: Arc<App>) {
         let messages = cross(move || Ok(queues.queues.sweep()?)).await;
         let rows = cross(move || Ok(tables.tables.sweep()?)).await;
         let due = cross(move || Ok(blobs.blobs.sweep(SWEEP_STEPS_MAX)?)).await;
-        // Failures of the store are told to whoever writes next; the sweep comes round again.
-        more = match messages {
-            Ok((swept, ticket)) => ticket.await.is_ok() && swept.more,
-            Err(_) => false,
+        // The store reports its failures to the next writer, too. The sweep comes round again.
+        more = match queues_log.success(messages) {
+            Some((swept, ticket)) => ticket.await.is_ok() && swept.more,
+            None => false,
         };
-        more |= rows.unwrap_or(false);
-        match &due {
-            Ok(swept) => {
-                failed = false;
-                for failure in &swept.failures {
-                    tracing::error!("not swept, and put off: {failure}");
-                }
+        more |= tables_log.success(rows).unwrap_or(false);
+        if let Some(swept) = blobs_log.success(due) {
+            for failure in &swept.failures {
+                tracing::error!("not swept, and put off: {failure}");
             }
-            // Once, and not each second until the store works again.
-            Err(failure) if !std::mem::replace(&mut failed, true) => {
-                tracing::error!("blobs are not swept: {}", failure.message);
-            }
-            Err(_) => {}
+            more |= swept.steps == SWEEP_STEPS_MAX;
         }
-        more |= due.is_ok_and(|swept| swept.steps == SWEEP_STEPS_MAX);
+    }
+}
+
+/// Logs the first of several failed sweeps in a row, not one each second until the store works again.
+struct FailureLog {
+    what: &'static str,
+    has_failed: bool,
+}
+
+impl FailureLog {
+    fn new(what: &'static str) -> FailureLog {
+        FailureLog {
+            what,
+            has_failed: false,
+        }
+    }
+
+    /// The result of a sweep that succeeded.
+    fn success<T>(&mut self, outcome: http::error::Result<T>) -> Option<T> {
+        let failed_before = std::mem::replace(&mut self.has_failed, outcome.is_err());
+        match outcome {
+            Ok(swept) => Some(swept),
+            Err(failure) => {
+                if !failed_before {
+                    tracing::error!("{} are not swept: {}", self.what, failure.message);
+                }
+                None
+            }
+        }
     }
 }
 
