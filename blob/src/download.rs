@@ -184,9 +184,30 @@ impl Source {
             Source::Parts(parts) => parts.next(bytes_max, parts_max)?,
         };
         if chunk.is_empty() {
-            return Err(missing("content ends before the length of its blob"));
+            return Err(cut_off());
         }
         Ok(chunk)
+    }
+
+    /// As [`Source::next`], onto `buffer`.
+    fn append_next(
+        &mut self,
+        bytes_max: usize,
+        parts_max: usize,
+        buffer: &mut BytesMut,
+    ) -> Result<()> {
+        let length = match self {
+            Source::Parts(parts) => parts.append_next(bytes_max, parts_max, buffer)?,
+            Source::Empty | Source::Whole(_) => {
+                let chunk = self.next(bytes_max, parts_max)?;
+                buffer.extend_from_slice(&chunk);
+                chunk.len()
+            }
+        };
+        if length == 0 {
+            return Err(cut_off());
+        }
+        Ok(())
     }
 
     /// `first` and what follows it, `bytes` in all or `parts_max` parts. A chunk goes through the hands of several threads and the socket,
@@ -196,11 +217,15 @@ impl Source {
         gathered.extend_from_slice(&first);
         let mut parts = 1;
         while gathered.len() < bytes && parts < parts_max {
-            gathered.extend_from_slice(&self.next(bytes - gathered.len(), parts_max)?);
+            self.append_next(bytes - gathered.len(), parts_max, &mut gathered)?;
             parts += 1;
         }
         Ok(gathered.freeze())
     }
+}
+
+fn cut_off() -> Error {
+    missing("content ends before the length of its blob")
 }
 
 impl Piece {

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::keys;
 use crate::model::Layer;
 use crate::pages::{Overlay, Written};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use lazurite_engine::{Direction, KeyRange, Keyspace, Scan, Snapshot, ValueReader};
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -111,23 +111,61 @@ impl Parts {
 
     /// Some of the next bytes, of one part; empty at the end. No more than `parts_max` parts are looked up for it.
     pub(crate) fn next(&mut self, bytes_max: usize, parts_max: usize) -> Result<Bytes> {
+        let key = self.key;
+        let Some((part, wanted)) = self.first(bytes_max, parts_max)? else {
+            return Ok(Bytes::new());
+        };
+        let chunk = match &mut part.content {
+            Some(content) => content.next(wanted, key.as_ref())?,
+            None => Bytes::from_static(&ZEROS[..wanted.min(ZEROS.len())]),
+        };
+        self.pass(chunk.len());
+        Ok(chunk)
+    }
+
+    /// Appends what [`Parts::next`] would return to `buffer`, without making anything of its own of it. Returns how many bytes these are.
+    pub(crate) fn append_next(
+        &mut self,
+        bytes_max: usize,
+        parts_max: usize,
+        buffer: &mut BytesMut,
+    ) -> Result<usize> {
+        let key = self.key;
+        let Some((part, wanted)) = self.first(bytes_max, parts_max)? else {
+            return Ok(0);
+        };
+        let length = match &mut part.content {
+            Some(content) => content.append_next(wanted, key.as_ref(), buffer)?,
+            None => {
+                buffer.resize(buffer.len() + wanted, 0);
+                wanted
+            }
+        };
+        self.pass(length);
+        Ok(length)
+    }
+
+    /// The first part that has bytes left, which was looked up, and how many of them are wanted.
+    fn first(&mut self, bytes_max: usize, parts_max: usize) -> Result<Option<(&mut Part, usize)>> {
         if self.looked_up == 0 {
             self.look_ahead(bytes_max as u64, parts_max.min(PARTS_AT_ONCE))?;
         }
-        let Some(part) = self.named.front_mut() else {
-            return Ok(Bytes::new());
-        };
-        let wanted = (bytes_max as u64).min(part.length) as usize;
-        let chunk = match &mut part.content {
-            Some(content) => content.next(wanted, self.key.as_ref())?,
-            None => Bytes::from_static(&ZEROS[..wanted.min(ZEROS.len())]),
-        };
-        part.length -= chunk.len() as u64;
-        if part.length == 0 {
-            self.named.pop_front();
-            self.looked_up -= 1;
+        let part = self.named.front_mut();
+        Ok(part.map(|part| {
+            let wanted = (bytes_max as u64).min(part.length) as usize;
+            (part, wanted)
+        }))
+    }
+
+    /// Goes on behind so many bytes of the first part.
+    fn pass(&mut self, bytes: usize) {
+        if let Some(part) = self.named.front_mut() {
+            part.length -= bytes as u64;
+            if part.length == 0 {
+                self.named.pop_front();
+                self.looked_up -= 1;
+            }
         }
-        Ok(chunk)
     }
 
     /// Forgets the contents that were looked up and not read to their end.
@@ -174,6 +212,24 @@ impl Content {
         }
         self.skipped += chunk.len() as u64;
         Ok(chunk)
+    }
+
+    /// As [`Content::next`], onto `buffer`. Returns how many bytes.
+    fn append_next(
+        &mut self,
+        bytes_max: usize,
+        key: Option<&CustomerKey>,
+        buffer: &mut BytesMut,
+    ) -> Result<usize> {
+        let value = self.value.as_ref().ok_or_else(absent)?;
+        let start = buffer.len();
+        let length = value.append_at(self.skipped, bytes_max, buffer)?;
+        if let Some(key) = key {
+            let (content, offset) = self.sealed_as;
+            key.apply(content, offset + self.skipped, &mut buffer[start..]);
+        }
+        self.skipped += length as u64;
+        Ok(length)
     }
 }
 
