@@ -117,7 +117,9 @@ fn check_date(context: &Context) -> Result<()> {
         .duration_since(date)
         .unwrap_or_else(|ahead| ahead.duration());
     match skew > CLOCK_SKEW_MAX {
-        true if date < context.system_now => Err(failed(format!("Request date header too old: '{text}'"))),
+        true if date < context.system_now => {
+            Err(failed(format!("Request date header too old: '{text}'")))
+        }
         true => Err(failed(format!(
             "Request date header too far in the future: '{text}'"
         ))),

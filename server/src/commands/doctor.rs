@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(5);
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
@@ -513,7 +513,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_off_and_another_program_are_found() {
-        let answer = |server: &str, date: SystemTime| {
+        let answer = |server: &str, date: std::time::SystemTime| {
             let date = date::rfc1123(date);
             format!(
                 "HTTP/1.1 200 OK\r\nServer: {server}\r\nDate: {date}\r\nContent-Length: 0\r\n\r\n"
