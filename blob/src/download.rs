@@ -6,14 +6,10 @@ use crate::error::{Error, Result};
 use crate::model::{Blob, Content};
 use crate::pages::Overlay;
 use crate::parts::Parts;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use lazurite_engine::{Keyspace, Snapshot, ValueReader};
 use std::ops::Range;
 
-/// Chunks that are smaller come together with those after them.
-const SMALL_BYTES: usize = 64 << 10;
-/// Most bytes of several blocks or extents that make one chunk.
-const GATHERED_BYTES: usize = 256 << 10;
 /// Most parts that are read at once for a caller that others wait for.
 const FEW_PARTS: usize = 64;
 
@@ -132,7 +128,7 @@ impl BlobReader {
     }
 
     /// The next bytes: at least one, at most `bytes_max` (of which 0 counts as 1); `None` at the end. Small blocks and extents come
-    /// together, up to [`GATHERED_BYTES`]. Blocks for the disk. Errors: those of the engine; `InternalError` if content is missing.
+    /// together, up to 256 KiB. Blocks for the disk. Errors: those of the engine; `InternalError` if content is missing.
     pub fn next_chunk(&mut self, bytes_max: usize) -> Result<Option<Bytes>> {
         self.chunk(bytes_max, usize::MAX)
     }
@@ -153,12 +149,6 @@ impl BlobReader {
         }
         let wanted = (bytes_max.max(1) as u64).min(self.remaining) as usize;
         let chunk = self.source.next(wanted, parts_max)?;
-        let chunk = if chunk.len() < SMALL_BYTES.min(wanted) {
-            let wanted = wanted.min(GATHERED_BYTES);
-            self.source.gather(chunk, wanted, parts_max)?
-        } else {
-            chunk
-        };
         self.remaining -= chunk.len() as u64;
         Ok(Some(chunk))
     }
@@ -184,48 +174,10 @@ impl Source {
             Source::Parts(parts) => parts.next(bytes_max, parts_max)?,
         };
         if chunk.is_empty() {
-            return Err(cut_off());
+            return Err(missing("content ends before the length of its blob"));
         }
         Ok(chunk)
     }
-
-    /// As [`Source::next`], onto `buffer`.
-    fn append_next(
-        &mut self,
-        bytes_max: usize,
-        parts_max: usize,
-        buffer: &mut BytesMut,
-    ) -> Result<()> {
-        let length = match self {
-            Source::Parts(parts) => parts.append_next(bytes_max, parts_max, buffer)?,
-            Source::Empty | Source::Whole(_) => {
-                let chunk = self.next(bytes_max, parts_max)?;
-                buffer.extend_from_slice(&chunk);
-                chunk.len()
-            }
-        };
-        if length == 0 {
-            return Err(cut_off());
-        }
-        Ok(())
-    }
-
-    /// `first` and what follows it, `bytes` in all or `parts_max` parts. A chunk goes through the hands of several threads and the socket,
-    /// which for some hundred bytes costs far more than to copy them.
-    fn gather(&mut self, first: Bytes, bytes: usize, parts_max: usize) -> Result<Bytes> {
-        let mut gathered = BytesMut::with_capacity(bytes);
-        gathered.extend_from_slice(&first);
-        let mut parts = 1;
-        while gathered.len() < bytes && parts < parts_max {
-            self.append_next(bytes - gathered.len(), parts_max, &mut gathered)?;
-            parts += 1;
-        }
-        Ok(gathered.freeze())
-    }
-}
-
-fn cut_off() -> Error {
-    missing("content ends before the length of its blob")
 }
 
 impl Piece {

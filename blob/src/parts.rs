@@ -1,7 +1,7 @@
 //! Parts: reads a blob of many contents, be they blocks, appends or extents of pages, as one sequence of bytes.
 //!
-//! What is read next is looked up a few hundred parts at a time, in the order of the contents' rows. Contents that were written one
-//! after another stand next to each other, so most lookups are one step of a scan.
+//! Small parts are read a few hundred at a time into one chunk, in the order of the contents' rows. Contents that were written one
+//! after another stand next to each other, so most of them are one step of a scan away.
 
 use crate::Keyspaces;
 use crate::cipher::CustomerKey;
@@ -16,9 +16,12 @@ use lazurite_engine::{Direction, KeyRange, Keyspace, Scan, Snapshot, ValueReader
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 
-/// Parts are looked up together until they have this many bytes, or are this many.
-const BYTES_AT_ONCE: u64 = 256 << 10;
-const PARTS_AT_ONCE: usize = 512;
+/// Parts of fewer bytes are read together: a chunk goes through the hands of several threads and the socket, which for some hundred
+/// bytes costs far more than to copy them.
+const SMALL_BYTES: u64 = 64 << 10;
+/// Parts are read together until they have this many bytes, or are this many.
+const BYTES_AT_ONCE: usize = 256 << 10;
+const PARTS_AT_ONCE: usize = 1024;
 /// Fewer contents than this are looked up one by one.
 const SCANNED_MIN: usize = 4;
 /// Rows that a scan passes on its way to a content before it seeks.
@@ -35,8 +38,8 @@ pub(crate) struct Parts {
     ahead: Ahead,
     /// Parts that are named and not read to their end.
     named: VecDeque<Part>,
-    /// How many of them, from the front, have their values.
-    looked_up: usize,
+    /// The value of the first of them, if it is large and was begun.
+    begun: Option<ValueReader>,
 }
 
 /// Where the next parts are named.
@@ -62,8 +65,14 @@ struct Content {
     skipped: u64,
     /// The content and the offset that the first byte of the row's content was encrypted at.
     sealed_as: (u128, u64),
-    /// Once it was looked up.
-    value: Option<ValueReader>,
+}
+
+/// The bytes of a part that belong into a chunk, from `start` on.
+#[derive(Debug)]
+struct Piece<'p> {
+    content: Option<&'p Content>,
+    start: usize,
+    length: usize,
 }
 
 impl Parts {
@@ -105,135 +114,126 @@ impl Parts {
             key,
             ahead,
             named: VecDeque::new(),
-            looked_up: 0,
+            begun: None,
         }
     }
 
-    /// Some of the next bytes, of one part; empty at the end. No more than `parts_max` parts are looked up for it.
+    /// Some of the next bytes: of one large part, or of as many small ones as come next, but no more than `parts_max`. Empty at the end.
     pub(crate) fn next(&mut self, bytes_max: usize, parts_max: usize) -> Result<Bytes> {
-        let key = self.key;
-        let Some((part, wanted)) = self.first(bytes_max, parts_max)? else {
-            return Ok(Bytes::new());
-        };
-        let chunk = match &mut part.content {
-            Some(content) => content.next(wanted, key.as_ref())?,
-            None => Bytes::from_static(&ZEROS[..wanted.min(ZEROS.len())]),
+        let small = self.name_small(bytes_max.min(BYTES_AT_ONCE), parts_max.min(PARTS_AT_ONCE))?;
+        let chunk = if small > 0 {
+            self.read_small(small)?
+        } else {
+            self.read_large(bytes_max)?
         };
         self.pass(chunk.len());
         Ok(chunk)
     }
 
-    /// Appends what [`Parts::next`] would return to `buffer`, without making anything of its own of it. Returns how many bytes these are.
-    pub(crate) fn append_next(
-        &mut self,
-        bytes_max: usize,
-        parts_max: usize,
-        buffer: &mut BytesMut,
-    ) -> Result<usize> {
-        let key = self.key;
-        let Some((part, wanted)) = self.first(bytes_max, parts_max)? else {
-            return Ok(0);
-        };
-        let length = match &mut part.content {
-            Some(content) => content.append_next(wanted, key.as_ref(), buffer)?,
-            None => {
-                buffer.resize(buffer.len() + wanted, 0);
-                wanted
-            }
-        };
-        self.pass(length);
-        Ok(length)
-    }
-
-    /// The first part that has bytes left, which was looked up, and how many of them are wanted.
-    fn first(&mut self, bytes_max: usize, parts_max: usize) -> Result<Option<(&mut Part, usize)>> {
-        if self.looked_up == 0 {
-            self.look_ahead(bytes_max as u64, parts_max.min(PARTS_AT_ONCE))?;
-        }
-        let part = self.named.front_mut();
-        Ok(part.map(|part| {
-            let wanted = (bytes_max as u64).min(part.length) as usize;
-            (part, wanted)
-        }))
-    }
-
-    /// Goes on behind so many bytes of the first part.
-    fn pass(&mut self, bytes: usize) {
-        if let Some(part) = self.named.front_mut() {
-            part.length -= bytes as u64;
-            if part.length == 0 {
-                self.named.pop_front();
-                self.looked_up -= 1;
-            }
-        }
-    }
-
-    /// Forgets the contents that were looked up and not read to their end.
+    /// Gives back the memory of what was read of the store and not returned.
     pub(crate) fn release(&mut self) {
         self.contents.rows = None;
-        self.looked_up = 0;
-        for content in self.named.iter_mut().flat_map(|part| &mut part.content) {
-            content.value = None;
-        }
+        self.begun = None;
     }
 
-    /// Looks up parts of `bytes` or a little more, or `parts_max` parts.
-    fn look_ahead(&mut self, bytes: u64, parts_max: usize) -> Result<()> {
-        let mut left = bytes.min(BYTES_AT_ONCE);
-        let mut count = 0;
-        while left > 0 && count < parts_max {
+    /// Names the next parts. Returns how many bytes of them, `bytes_max` at most, are of small ones.
+    fn name_small(&mut self, bytes_max: usize, parts_max: usize) -> Result<usize> {
+        let (mut bytes, mut count) = (0, 0);
+        while bytes < bytes_max && count < parts_max {
             if count == self.named.len() {
                 let Some(part) = self.ahead.next()? else {
                     break;
                 };
                 self.named.push_back(part);
             }
-            left = left.saturating_sub(self.named[count].length);
+            let length = self.named[count].length;
+            if length >= SMALL_BYTES {
+                break;
+            }
+            bytes += (length as usize).min(bytes_max - bytes);
             count += 1;
         }
-        let parts = self.named.range_mut(..count);
-        let contents = parts.filter_map(|part| part.content.as_mut());
-        self.contents.open(contents.collect())?;
-        self.looked_up = count;
-        Ok(())
+        Ok(bytes)
+    }
+
+    /// The next bytes, `length` in all, of several parts.
+    fn read_small(&mut self, length: usize) -> Result<Bytes> {
+        let mut start = 0;
+        let mut pieces = Vec::new();
+        for part in &self.named {
+            if start == length {
+                break;
+            }
+            let piece = Piece {
+                content: part.content.as_ref(),
+                start,
+                length: (part.length as usize).min(length - start),
+            };
+            start += piece.length;
+            pieces.push(piece);
+        }
+        let mut chunk = BytesMut::with_capacity(length);
+        self.contents.read(pieces, self.key.as_ref(), &mut chunk)?;
+        Ok(chunk.freeze())
+    }
+
+    /// Some of the next bytes, all of the first part.
+    fn read_large(&mut self, bytes_max: usize) -> Result<Bytes> {
+        let Some(part) = self.named.front() else {
+            return Ok(Bytes::new());
+        };
+        let wanted = (bytes_max as u64).min(part.length) as usize;
+        let Some(content) = &part.content else {
+            return Ok(Bytes::from_static(&ZEROS[..wanted.min(ZEROS.len())]));
+        };
+        let value = match self.begun.take() {
+            Some(value) => value,
+            None => self.contents.open(&content.row)?,
+        };
+        let mut chunk = value.read_at(content.skipped, wanted)?;
+        self.begun = Some(value);
+        if let Some(key) = &self.key {
+            let mut plain = chunk.to_vec();
+            content.decrypt(key, &mut plain);
+            chunk = plain.into();
+        }
+        Ok(chunk)
+    }
+
+    /// Goes on behind so many bytes.
+    fn pass(&mut self, mut bytes: usize) {
+        while bytes > 0
+            && let Some(part) = self.named.front_mut()
+        {
+            let passed = (bytes as u64).min(part.length);
+            bytes -= passed as usize;
+            part.length -= passed;
+            if let Some(content) = &mut part.content {
+                content.skipped += passed;
+            }
+            if part.length == 0 {
+                self.named.pop_front();
+                self.begun = None;
+            }
+        }
+    }
+}
+
+impl<'p> Piece<'p> {
+    fn row(&self) -> Option<&'p [u8]> {
+        self.content.map(|content| &content.row[..])
     }
 }
 
 impl Content {
-    /// Some of the bytes that are left. It was looked up.
-    fn next(&mut self, bytes_max: usize, key: Option<&CustomerKey>) -> Result<Bytes> {
-        let value = self.value.as_ref().ok_or_else(absent)?;
-        let mut chunk = value.read_at(self.skipped, bytes_max)?;
-        if let Some(key) = key {
-            let (content, offset) = self.sealed_as;
-            let mut plain = chunk.to_vec();
-            key.apply(content, offset + self.skipped, &mut plain);
-            chunk = plain.into();
-        }
-        self.skipped += chunk.len() as u64;
-        Ok(chunk)
-    }
-
-    /// As [`Content::next`], onto `buffer`. Returns how many bytes.
-    fn append_next(
-        &mut self,
-        bytes_max: usize,
-        key: Option<&CustomerKey>,
-        buffer: &mut BytesMut,
-    ) -> Result<usize> {
-        let value = self.value.as_ref().ok_or_else(absent)?;
-        let start = buffer.len();
-        let length = value.append_at(self.skipped, bytes_max, buffer)?;
-        if let Some(key) = key {
-            let (content, offset) = self.sealed_as;
-            key.apply(content, offset + self.skipped, &mut buffer[start..]);
-        }
-        self.skipped += length as u64;
-        Ok(length)
+    /// Decrypts bytes that begin where those that are left do.
+    fn decrypt(&self, key: &CustomerKey, bytes: &mut [u8]) {
+        let (content, offset) = self.sealed_as;
+        key.apply(content, offset + self.skipped, bytes);
     }
 }
 
-/// Looks up contents.
+/// Reads contents.
 #[derive(Debug)]
 struct Contents {
     snapshot: Snapshot,
@@ -243,58 +243,119 @@ struct Contents {
 }
 
 impl Contents {
-    /// Looks up the values of all. Error: `InternalError` if one is missing.
-    fn open(&mut self, mut contents: Vec<&mut Content>) -> Result<()> {
-        if contents.len() < SCANNED_MIN {
-            for content in contents {
-                let value = self.snapshot.open_value(&self.keyspace, &content.row)?;
-                content.value = Some(value.ok_or_else(absent)?);
-            }
-            return Ok(());
-        }
+    /// Puts pieces where they belong in `chunk`. Error: `InternalError` if one is missing.
+    fn read(
+        &mut self,
+        mut pieces: Vec<Piece<'_>>,
+        key: Option<&CustomerKey>,
+        chunk: &mut BytesMut,
+    ) -> Result<()> {
         // Most were written in the order in which they are read.
-        if !contents.is_sorted_by(|a, b| a.row <= b.row) {
-            contents.sort_unstable_by(|a, b| a.row.cmp(&b.row));
+        if !pieces.is_sorted_by(|a, b| a.row() <= b.row()) {
+            pieces.sort_by(|a, b| a.row().cmp(&b.row()));
         }
-        let mut last: Option<&Content> = None;
-        for content in contents {
-            // Several extents may have parts of one content.
-            content.value = match last.filter(|last| last.row == content.row) {
-                Some(last) => last.value.clone(),
-                None => Some(self.scan_to(&content.row)?),
+        let is_scanned = pieces.len() >= SCANNED_MIN;
+        // Several extents may have parts of one large content.
+        let mut last: Option<(&[u8], ValueReader)> = None;
+        for Piece {
+            content,
+            start,
+            length,
+        } in pieces
+        {
+            let Some(content) = content else {
+                reserve(chunk, start, length);
+                continue;
             };
-            last = Some(content);
+            let is_last = last.as_ref().is_some_and(|(row, _)| *row == content.row);
+            if is_scanned && !is_last {
+                let rows = self.find(&content.row)?;
+                if let Some(value) = rows.small_value() {
+                    let from = content.skipped as usize;
+                    let bytes = value.get(from..from + length).ok_or_else(absent)?;
+                    put(chunk, start, bytes);
+                    if let Some(key) = key {
+                        content.decrypt(key, &mut chunk[start..start + length]);
+                    }
+                    continue;
+                }
+                last = Some((&content.row, rows.open_value()?));
+            } else if !is_last {
+                last = Some((&content.row, self.open(&content.row)?));
+            }
+            let (_, value) = last.as_ref().ok_or_else(absent)?;
+            let mut read = 0;
+            while read < length {
+                let bytes = value.read_at(content.skipped + read as u64, length - read)?;
+                if bytes.is_empty() {
+                    return Err(absent());
+                }
+                put(chunk, start + read, &bytes);
+                read += bytes.len();
+            }
+            if let Some(key) = key {
+                content.decrypt(key, &mut chunk[start..start + length]);
+            }
         }
         Ok(())
     }
 
-    fn scan_to(&mut self, row: &[u8]) -> Result<ValueReader> {
-        let mut passed = 0;
-        while let Some(rows) = &mut self.rows
-            && passed < PASSED_MAX
-        {
+    fn open(&self, row: &[u8]) -> Result<ValueReader> {
+        let value = self.snapshot.open_value(&self.keyspace, row)?;
+        value.ok_or_else(absent)
+    }
+
+    /// The scan, which stands on `row`.
+    fn find(&mut self, row: &[u8]) -> Result<&Scan> {
+        if !self.walk_to(row)? {
+            self.rows = None;
+            let mut rows = self
+                .snapshot
+                .scan(&self.keyspace, KeyRange::all(), Direction::Forward);
+            rows.seek(row);
+            if !rows.advance()? || rows.key() != row {
+                return Err(absent());
+            }
+            self.rows = Some(rows);
+        }
+        self.rows.as_ref().ok_or_else(absent)
+    }
+
+    /// Whether the scan stands on `row`, or got there within a few steps or by a search.
+    fn walk_to(&mut self, row: &[u8]) -> Result<bool> {
+        let Some(rows) = &mut self.rows else {
+            return Ok(false);
+        };
+        for _ in 0..=PASSED_MAX {
             match rows.key().cmp(row) {
+                Ordering::Equal => return Ok(true),
+                Ordering::Greater => break,
                 Ordering::Less => {
-                    passed += 1;
                     if !rows.advance()? {
-                        self.rows = None;
+                        return Ok(false);
                     }
                 }
-                Ordering::Equal => return Ok(rows.open_value()?),
-                Ordering::Greater => break,
             }
         }
-        let rows = self.rows.get_or_insert_with(|| {
-            self.snapshot
-                .scan(&self.keyspace, KeyRange::all(), Direction::Forward)
-        });
         rows.seek(row);
-        if rows.advance()? && rows.key() == row {
-            return Ok(rows.open_value()?);
-        }
-        self.rows = None;
-        Err(absent())
+        Ok(rows.advance()? && rows.key() == row)
     }
+}
+
+/// Puts bytes at `start`, behind what `chunk` has or over it.
+fn put(chunk: &mut BytesMut, start: usize, bytes: &[u8]) {
+    if start == chunk.len() {
+        chunk.extend_from_slice(bytes);
+    } else {
+        reserve(chunk, start, bytes.len());
+        chunk[start..start + bytes.len()].copy_from_slice(bytes);
+    }
+}
+
+/// Lengthens `chunk` by zeros until it has `length` bytes from `start` on.
+fn reserve(chunk: &mut BytesMut, start: usize, length: usize) {
+    let end = chunk.len().max(start + length);
+    chunk.resize(end, 0);
 }
 
 /// The rest of a block list, or of the appends of an append blob: the rows of the present layer, and the layers after it.
@@ -339,7 +400,6 @@ impl Blocks {
                 row: file.block_content(block.content),
                 skipped,
                 sealed_as: (block.content, 0),
-                value: None,
             }),
         }))
     }
@@ -374,7 +434,6 @@ fn next_pages(overlay: &mut Overlay) -> Result<Option<Part>> {
             row: stored.content_key(),
             skipped: stored.pages.skipped,
             sealed_as: stored.pages.sealed_as.unwrap_or((stored.pages.content, 0)),
-            value: None,
         }),
         Written::Never | Written::Cleared => None,
     };

@@ -128,6 +128,14 @@ impl Scan {
         }
     }
 
+    /// The value at the position where it stands, until the scan moves on; `None` for a large one, which [`Scan::open_value`] reads.
+    /// Panics unless the last `advance` answered `true`.
+    #[inline]
+    pub fn small_value(&self) -> Option<&[u8]> {
+        let source = self.source();
+        (source.kind() != Kind::Large).then(|| source.value_slice())
+    }
+
     /// A reader over the value at the position, without reading it. Panics unless the last `advance` answered `true`.
     pub fn open_value(&self) -> Result<ValueReader> {
         let source = self.source();

@@ -6,7 +6,7 @@ use crate::base::codec::checksum;
 use crate::base::config::CHUNK_HEADER_BYTES;
 use crate::base::mutex::lock;
 use crate::format::pointer::{Extent, ValuePointer};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use std::sync::{Arc, Mutex};
 
 /// Values up to here are kept in the cache, as blocks of rows are: to read one from a file takes several times as long.
@@ -79,30 +79,6 @@ impl ValueReader {
             self.release();
         }
         Ok(chunk.slice(from..end))
-    }
-
-    /// Appends to `buffer` what [`ValueReader::read_at`] would return, and returns how many bytes these are: cheaper for many small
-    /// values that are read into one buffer.
-    pub fn append_at(
-        &self,
-        offset: u64,
-        length_max: usize,
-        buffer: &mut BytesMut,
-    ) -> Result<usize> {
-        let read;
-        let bytes = match &self.0 {
-            Source::Inline(bytes) => {
-                let from = offset.min(bytes.len() as u64) as usize;
-                let end = from.saturating_add(length_max).min(bytes.len());
-                &bytes[from..end]
-            }
-            Source::Log(_) => {
-                read = self.read_at(offset, length_max)?;
-                &read[..]
-            }
-        };
-        buffer.extend_from_slice(bytes);
-        Ok(bytes.len())
     }
 
     /// Gives back the memory of the chunk that was read last and has bytes left. The next read reads it again.
