@@ -152,7 +152,7 @@ fn banner(
     };
     let endpoints: String = addresses.iter().map(endpoint).collect();
     let place = if cli.in_memory {
-        "in memory, gone when it stops".to_owned()
+        "memory, and loses it when it stops".to_owned()
     } else {
         let durability = durability_words(cli.durability());
         format!("{} (durability: {durability})", cli.location.display())
@@ -178,7 +178,7 @@ fn banner(
     };
     format!(
         "\nLazurite {} keeps its data in {place}.\n\nConnection string:\n  DefaultEndpointsProtocol={scheme};AccountName={name};\
-         AccountKey={key};{endpoints}\n{https}{tokens}{identity}\nStop with Ctrl-C. `lazurite --help` tells the rest.\n",
+         AccountKey={key};{endpoints}\n{https}{tokens}{identity}\nStop with Ctrl-C. `lazurite --help` lists all options.\n",
         env!("CARGO_PKG_VERSION")
     )
 }

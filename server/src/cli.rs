@@ -55,11 +55,11 @@ pub struct Cli {
     #[arg(long = "blob-versioning", help_heading = "Storage")]
     pub blob_versioning: bool,
 
-    /// Keep deleted containers for so many days, 1 to 365, from which they can be restored
+    /// Days, 1 to 365, for which deleted containers are kept and can be restored
     #[arg(long = "container-retention", value_name = "DAYS", value_parser = clap::value_parser!(u16).range(1..=365), help_heading = "Storage")]
     pub container_retention: Option<u16>,
 
-    /// Write the logs and metrics that Set Service Properties asks for to $logs and $Metrics... after so many seconds
+    /// Seconds between writes of the logs and metrics that Set Service Properties enables, to $logs and $Metrics...
     #[arg(long = "log-interval", value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3600), help_heading = "Storage")]
     pub log_interval: u32,
 
@@ -242,7 +242,7 @@ pub struct Cli {
     #[arg(long = "no-shared-key", requires = "oauth", help_heading = "Rights")]
     pub no_shared_key: bool,
 
-    /// Refuse a SAS that is good for more than so many hours from its start, or that names no start
+    /// Most hours that a SAS may be valid, from its start; a longer one, or one without a start, is refused
     #[arg(long = "max-sas-hours", value_name = "HOURS", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Rights")]
     pub sas_hours_max: Option<u32>,
 
