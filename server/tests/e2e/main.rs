@@ -28,3 +28,4 @@ mod queue;
 mod races;
 mod rights;
 mod table;
+mod testcontainers;
