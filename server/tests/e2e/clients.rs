@@ -14,7 +14,7 @@ const PYTHON_MISSING: &str = "The tests of the official clients need Python 3.11
                               it (on Debian and Ubuntu: apt install python3 python3-venv).";
 const NODE_MISSING: &str = "The tests of the official clients need Node.js 20 or newer with npm: install it (on Debian \
                             and Ubuntu: apt install nodejs npm).";
-const INSTALL_TIME_MAX: Duration = Duration::from_secs(600);
+pub(crate) const INSTALL_TIME_MAX: Duration = Duration::from_secs(600);
 pub(crate) const SCRIPT_TIME_MAX: Duration = Duration::from_secs(240);
 
 #[test]
@@ -217,11 +217,11 @@ pub(crate) fn python() -> PathBuf {
         INSTALL_TIME_MAX,
         PYTHON_MISSING,
     );
-    made_once("venv", &["requirements.txt"], &version, |directory| {
+    let made = made_once("venv", &["requirements.txt"], &version, |directory| {
         succeed(
             Command::new("python3").args(["-m", "venv"]).arg(directory),
             PYTHON_MISSING,
-        );
+        )?;
         let mut pip = Command::new(directory.join("bin/python"));
         pip.args([
             "-m",
@@ -231,8 +231,9 @@ pub(crate) fn python() -> PathBuf {
             "--disable-pip-version-check",
             "--requirement",
         ]);
-        succeed(pip.arg(directory.join("requirements.txt")), PYTHON_MISSING);
-    })
+        succeed(pip.arg(directory.join("requirements.txt")), PYTHON_MISSING)
+    });
+    made.unwrap_or_else(|reason| panic!("{reason}"))
 }
 
 /// The directory whose `node_modules` holds the JavaScript clients.
@@ -242,7 +243,7 @@ pub(crate) fn node() -> PathBuf {
         INSTALL_TIME_MAX,
         NODE_MISSING,
     );
-    made_once(
+    let made = made_once(
         "node",
         &["package.json", "package-lock.json"],
         &version,
@@ -255,14 +256,21 @@ pub(crate) fn node() -> PathBuf {
                 "--no-fund",
                 "--loglevel=error",
             ]);
-            succeed(npm.current_dir(directory), NODE_MISSING);
+            succeed(npm.current_dir(directory), NODE_MISSING)
         },
-    )
+    );
+    made.unwrap_or_else(|reason| panic!("{reason}"))
 }
 
 /// `target/clients/NAME`, filled by `make` with the pinned lists already in it. A stamp of what it was made from is
 /// written last, so an interrupted or outdated one is made again; the lock keeps other test processes waiting meanwhile.
-fn made_once(name: &str, lists: &[&str], version: &Output, make: impl FnOnce(&Path)) -> PathBuf {
+/// The error is that of `make`.
+pub(crate) fn made_once(
+    name: &str,
+    lists: &[&str],
+    version: &Output,
+    make: impl FnOnce(&Path) -> Result<(), String>,
+) -> Result<PathBuf, String> {
     let clients = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("clients");
     fs::create_dir_all(&clients).unwrap();
     let lock = File::create(clients.join(format!("{name}.lock"))).unwrap();
@@ -273,25 +281,26 @@ fn made_once(name: &str, lists: &[&str], version: &Output, make: impl FnOnce(&Pa
         stamp += &fs::read_to_string(Path::new(SOURCES).join(list)).unwrap();
     }
     if fs::read_to_string(directory.join("stamp")).is_ok_and(|found| found == stamp) {
-        return directory;
+        return Ok(directory);
     }
     let _ = fs::remove_dir_all(&directory);
     fs::create_dir_all(&directory).unwrap();
     for list in lists {
-        fs::copy(Path::new(SOURCES).join(list), directory.join(list)).unwrap();
+        let list = Path::new(list);
+        let copy = directory.join(list.file_name().unwrap());
+        fs::copy(Path::new(SOURCES).join(list), copy).unwrap();
     }
-    make(&directory);
+    make(&directory)?;
     fs::write(directory.join("stamp"), stamp).unwrap();
-    directory
+    Ok(directory)
 }
 
-fn succeed(command: &mut Command, missing: &str) {
+pub(crate) fn succeed(command: &mut Command, missing: &str) -> Result<(), String> {
     let output = finish(command, INSTALL_TIME_MAX, missing);
-    assert!(
-        output.status.success(),
-        "{command:?} failed:\n{}\n{missing}",
-        text(&output)
-    );
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("{command:?} failed:\n{}\n{missing}", text(&output)))
 }
 
 /// Runs a program to its end, and kills it when that takes longer than `time_max`. `missing` is said when there is no

@@ -186,7 +186,7 @@ fn bin(scratch: &Path) -> std::path::PathBuf {
 }
 
 /// A directory with the four commands in it, a certificate, and room for data.
-fn scratch() -> TempDir {
+pub(crate) fn scratch() -> TempDir {
     let scratch = TempDir::new().unwrap();
     std::fs::create_dir(bin(scratch.path())).unwrap();
     for name in NAMES.iter().chain(&["lazurite"]) {

@@ -33,3 +33,4 @@ mod queue;
 mod races;
 mod rights;
 mod table;
+mod testcontainers;

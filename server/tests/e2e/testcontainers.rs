@@ -1,0 +1,157 @@
+//! The modules of Testcontainers for Azurite, unmodified, start the image's command: for Python and Node.js against a container daemon that runs it
+//! as a process (`tests/clients/testcontainers/daemon.py`). Those for Java, .NET and Go are in `drop_in.rs` by the commands they publish.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::clients::{
+    INSTALL_TIME_MAX, SCRIPT_TIME_MAX, finish, made_once, node, python, succeed, text,
+};
+use crate::drop_in::scratch;
+
+const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/testcontainers");
+const CONTAINERFILE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../packages/docker/Containerfile"
+);
+const MISSING: &str = "Testcontainers could not be installed";
+
+#[test]
+fn testcontainers_for_python_start_the_image() {
+    let Some(environment) = installed("Python", install_python) else {
+        return;
+    };
+    let mut pytest = Command::new(environment.join("bin/python"));
+    pytest.args(["-B", "-m", "pytest", "-q", "-p", "no:cacheprovider"]);
+    // The settings of pytest are this directory's, not those of one above it.
+    pytest.arg("--rootdir").arg(SOURCES);
+    run(pytest.arg(Path::new(SOURCES).join("azurite.py")), " passed");
+}
+
+#[test]
+fn testcontainers_for_node_start_the_image() {
+    let Some(project) = installed("Node.js", install_node) else {
+        return;
+    };
+    let scratch = scratch();
+    let modules = [project, node()].map(|directory| directory.join("node_modules"));
+    let mut tests = Command::new("node");
+    tests
+        .arg("--test")
+        .arg(Path::new(SOURCES).join("azurite.js"));
+    tests
+        .env("NODE_PATH", std::env::join_paths(modules).unwrap())
+        .env("CERTIFICATES", scratch.path())
+        .env("NODE_EXTRA_CA_CERTS", scratch.path().join("cert.pem"));
+    run(&mut tests, "# fail 0");
+}
+
+/// What `install` makes, or a line that says why there is no test.
+fn installed(language: &str, install: fn() -> Result<PathBuf, String>) -> Option<PathBuf> {
+    let made = install();
+    if let Err(reason) = &made {
+        eprintln!("not tested: Testcontainers for {language}: {reason}");
+    }
+    made.ok()
+}
+
+fn install_python() -> Result<PathBuf, String> {
+    let clients = python();
+    let version = finish(
+        Command::new("python3").arg("--version"),
+        INSTALL_TIME_MAX,
+        MISSING,
+    );
+    let list = "testcontainers/requirements.txt";
+    made_once("testcontainers-venv", &[list], &version, |directory| {
+        let mut venv = Command::new("python3");
+        succeed(
+            venv.args(["-m", "venv", "--without-pip"]).arg(directory),
+            MISSING,
+        )?;
+        let mut pip = Command::new(clients.join("bin/python"));
+        pip.args(["-m", "pip", "--disable-pip-version-check", "--python"]);
+        pip.arg(directory.join("bin/python"));
+        pip.args(["install", "--quiet", "--retries", "1", "--requirement"]);
+        succeed(pip.arg(directory.join("requirements.txt")), MISSING)?;
+        let link = library(directory).join("clients.pth");
+        std::fs::write(link, library(&clients).to_str().unwrap()).map_err(|error| error.to_string())
+    })
+}
+
+/// The directory of a virtual environment's packages.
+fn library(environment: &Path) -> PathBuf {
+    let mut versions = std::fs::read_dir(environment.join("lib")).unwrap();
+    versions
+        .next()
+        .unwrap()
+        .unwrap()
+        .path()
+        .join("site-packages")
+}
+
+fn install_node() -> Result<PathBuf, String> {
+    let version = finish(
+        Command::new("node").arg("--version"),
+        INSTALL_TIME_MAX,
+        MISSING,
+    );
+    let lists = [
+        "testcontainers/package.json",
+        "testcontainers/package-lock.json",
+    ];
+    made_once("testcontainers-node", &lists, &version, |directory| {
+        let mut npm = Command::new("npm");
+        npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]);
+        npm.args(["--loglevel=error", "--fetch-retries=1"]);
+        succeed(npm.current_dir(directory), MISSING)
+    })
+}
+
+/// Runs a suite against a daemon of its own.
+fn run(suite: &mut Command, passed: &str) {
+    let daemon = Daemon::start();
+    suite
+        .env("DOCKER_HOST", &daemon.address)
+        .env("LAZURITE_IMAGE", "lazurite:0.1.0")
+        // The container that removes what a dead test leaves behind; the daemon does that itself.
+        .env("TESTCONTAINERS_RYUK_DISABLED", "true");
+    let output = finish(suite, SCRIPT_TIME_MAX, MISSING);
+    let printed = text(&output);
+    assert!(
+        output.status.success() && printed.contains(passed),
+        "{printed}"
+    );
+}
+
+struct Daemon {
+    process: Child,
+    address: String,
+}
+
+impl Daemon {
+    fn start() -> Daemon {
+        let mut process = Command::new("python3")
+            .arg("-B")
+            .arg(Path::new(SOURCES).join("daemon.py"))
+            .args([CONTAINERFILE, env!("CARGO_BIN_EXE_lazurite")])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut address = String::new();
+        let mut lines = BufReader::new(process.stdout.take().unwrap());
+        lines.read_line(&mut address).unwrap();
+        let address = address.trim().to_owned();
+        Daemon { process, address }
+    }
+}
+
+/// Closes the daemon's standard input, upon which it ends its containers and itself.
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        drop(self.process.stdin.take());
+        let _ = self.process.wait();
+    }
+}
