@@ -225,9 +225,12 @@ fn array<'c>(kind: ArrowType, cells: impl Iterator<Item = Option<&'c Cell>>) -> 
     }
 }
 
-/// The unscaled value, rounded to `scale` digits, with halves away from zero.
+/// The unscaled value, rounded to `scale` digits, with halves away from zero. Text without a point is the unscaled value
+/// itself, as in the recordings of the hosted service: the field `400` is 4.00 in a column of scale 2.
 fn decimal(value: Value<'_>, precision: u8, scale: u8) -> Result<i128, RowError> {
     let number = value.as_number()?;
+    let is_unscaled = matches!(&value, Value::Text(text) if !text.contains(['.', 'e', 'E']));
+    let scale = if is_unscaled { 0 } else { scale };
     let text = match value {
         Value::Text(text) | Value::Number(text) if !text.contains(['e', 'E']) => text,
         _ => match number {
@@ -260,6 +263,18 @@ fn decimal(value: Value<'_>, precision: u8, scale: u8) -> Result<i128, RowError>
 mod tests {
     use super::*;
 
+    /// The client for Python, `test_quick_query_output_in_arrow_format`: one row, and no error.
+    #[test]
+    fn text_without_a_point_is_the_unscaled_value_of_a_decimal() {
+        let of = |value: Value<'_>| decimal(value, 4, 2).ok();
+        assert_eq!(of(Value::Text("400".into())), Some(400));
+        assert_eq!(of(Value::Text(" -7".into())), Some(-7));
+        assert_eq!(of(Value::Text("4.0".into())), Some(400));
+        assert_eq!(of(Value::Text("4e0".into())), Some(400));
+        assert_eq!(of(Value::Integer(4)), Some(400));
+        assert_eq!(of(Value::Float(4.0)), Some(400));
+    }
+
     #[test]
     fn decimals_keep_their_digits_or_are_refused() {
         let of = |text: &'static str, precision, scale| {
@@ -269,7 +284,8 @@ mod tests {
         assert_eq!(of("-0.005", 4, 2), Some(-1));
         assert_eq!(of(" 1e2 ", 5, 2), Some(10_000));
         assert_eq!(of("99.995", 4, 2), None);
-        assert_eq!(of("100", 4, 2), None);
+        assert_eq!(of("100.0", 4, 2), None);
+        assert_eq!(of("10000", 4, 2), None);
         assert_eq!(of("x", 4, 2), None);
         let digits = "12345678901234567890123456789012345678";
         assert_eq!(
