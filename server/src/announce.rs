@@ -5,7 +5,7 @@ use crate::accounts::{Accounts, DEVELOPMENT_KEY};
 use crate::cli::Cli;
 use crate::http::context::ServiceKind;
 use crate::http::identity;
-use crate::output::LineWriter;
+use crate::output::{self, LineWriter};
 use crate::private_files;
 use crate::program::Program;
 use lazurite_engine::Durability;
@@ -111,7 +111,7 @@ pub fn ready(
             ));
         }
     }
-    eprintln!("{}", banner(cli, accounts, addresses, authority));
+    output::say(banner(cli, accounts, addresses, authority));
     Ok(())
 }
 

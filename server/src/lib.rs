@@ -50,7 +50,7 @@ pub fn run_program() -> ExitCode {
     match ended {
         Ok(status) => status,
         Err(sentence) => {
-            eprintln!("lazurite: {sentence}");
+            output::say(format!("lazurite: {sentence}"));
             ExitCode::FAILURE
         }
     }

@@ -91,6 +91,16 @@ impl Output {
     }
 }
 
+/// Writes a line to standard error and waits until it is written, for a second at most: a full pipe that has no reader would
+/// hold up the program otherwise. For the main thread, where a line must not come before or after its time.
+pub fn say(text: impl Into<String>) {
+    // Without a thread to write it there is no way to bound the wait, and the line is dropped.
+    if let Ok(output) = Output::stderr() {
+        output.writer().line(text.into());
+        output.close();
+    }
+}
+
 impl LineWriter {
     /// Takes text that ends in a line feed, or drops and counts it.
     pub fn text(&self, text: Vec<u8>) {

@@ -12,7 +12,7 @@ use crate::codec::date;
 use crate::http::context::{RequestIds, ServiceKind};
 use crate::http::properties::PropertiesStore;
 use crate::http::{App, Carriers, Connections, Endpoint, Fetcher, Switches, cross, serve};
-use crate::output::{LineWriter, Output};
+use crate::output::{self, LineWriter, Output};
 use crate::program::Program;
 use crate::tls::{Opening, Tls};
 use crate::{data_directory, leases, limits, log, port_holder, private_files};
@@ -95,7 +95,7 @@ fn settle_location(cli: &mut Cli) {
     if !cli.in_memory {
         let choice = data_directory::choose(&cli.location, cli.debug.as_deref());
         if let Some(note) = choice.note {
-            eprintln!("lazurite: {note}");
+            output::say(format!("lazurite: {note}"));
         }
         cli.location = choice.path;
     }
@@ -104,8 +104,8 @@ fn settle_location(cli: &mut Cli) {
 /// `AZURITE_DB` chooses a SQL database for Azurite. What is stored is the same without.
 fn note_database() {
     if std::env::var_os("AZURITE_DB").is_some_and(|value| !value.is_empty()) {
-        eprintln!(
-            "lazurite: AZURITE_DB is ignored: data is kept in Lazurite's own engine, not in a SQL database"
+        output::say(
+            "lazurite: AZURITE_DB is ignored: data is kept in Lazurite's own engine, not in a SQL database",
         );
     }
 }
@@ -329,7 +329,7 @@ fn attach(
         announce::listening(cli.scheme(), *service, &format!("{host}:{port}"), out);
     }
     leases::take(&cli.location);
-    eprintln!("lazurite: {sentence}");
+    output::say(format!("lazurite: {sentence}"));
     Ok(())
 }
 

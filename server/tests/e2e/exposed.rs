@@ -553,7 +553,9 @@ fn a_signal_ends_the_server_while_the_disk_hangs() {
         .args([at("held.so"), at("held.c")])
         .status();
     assert!(compiled.unwrap().success());
+    // What is said last must not hold up the end either.
     let server = launch(&at("data"), &[])
+        .unread_stderr()
         .environment("LD_PRELOAD", at("held.so").to_str().unwrap())
         .environment("HELD", at("flag").to_str().unwrap())
         .start();
@@ -565,6 +567,9 @@ fn a_signal_ends_the_server_while_the_disk_hangs() {
     std::fs::write(at("flag"), "").unwrap();
     let mut connection = Connection::open(&server, Service::Blob).unwrap();
     connection.write(&create("meanwhile").bytes()).unwrap();
+    let began = Instant::now();
     let (status, _) = server.signal("TERM");
     assert_eq!(status.code(), Some(1));
+    let elapsed = began.elapsed();
+    assert!(elapsed < Duration::from_secs(8), "{elapsed:?}");
 }

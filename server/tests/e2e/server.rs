@@ -1,6 +1,6 @@
 //! One running server: the binary under test, its ports, the lines it printed. Killed when dropped.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write, pipe};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -80,6 +80,7 @@ pub(crate) struct Launch {
     /// The working directory of a line that is started as it was typed.
     typed_in: Option<PathBuf>,
     stdin: fn() -> Stdio,
+    has_unread_stderr: bool,
 }
 
 impl Launch {
@@ -92,6 +93,7 @@ impl Launch {
             program: PathBuf::from(env!("CARGO_BIN_EXE_lazurite")),
             typed_in: None,
             stdin: Stdio::null,
+            has_unread_stderr: false,
         }
     }
 
@@ -108,6 +110,12 @@ impl Launch {
     /// Standard input stays open until [`Server::end_stdin`].
     pub(crate) fn keep_stdin_open(mut self) -> Launch {
         self.stdin = Stdio::piped;
+        self
+    }
+
+    /// Standard error is a pipe that is full from the start and never read.
+    pub(crate) fn unread_stderr(mut self) -> Launch {
+        self.has_unread_stderr = true;
         self
     }
 
@@ -162,11 +170,18 @@ impl Launch {
     pub(crate) fn start_services(self, count: usize) -> Server {
         let scratch = TempDir::new().unwrap();
         let port_file = scratch.path().join(PORTS);
+        let (unread, stderr) = if self.has_unread_stderr {
+            let (reader, writer) = full_pipe();
+            (Some(reader), Stdio::from(writer))
+        } else {
+            let file = std::fs::File::create(scratch.path().join(STDERR)).unwrap();
+            (None, Stdio::from(file))
+        };
         let mut child = self
             .command(&port_file)
             .stdin((self.stdin)())
             .stdout(Stdio::piped())
-            .stderr(std::fs::File::create(scratch.path().join(STDERR)).unwrap())
+            .stderr(stderr)
             .spawn()
             .unwrap();
         let lines = lines_of(child.stdout.take().expect("stdout is piped"));
@@ -176,6 +191,7 @@ impl Launch {
             lines,
             printed: Vec::new(),
             scratch,
+            _unread: unread,
             location: None,
             secure: self
                 .arguments
@@ -249,6 +265,16 @@ impl Launch {
     }
 }
 
+/// A pipe that takes nothing more until it is read.
+fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, writer) = pipe().unwrap();
+    let mut filler = writer.try_clone().unwrap();
+    // Ends with an error when the reader is dropped.
+    std::thread::spawn(move || while filler.write_all(&[b'.'; 4096]).is_ok() {});
+    std::thread::sleep(Duration::from_millis(100));
+    (reader, writer)
+}
+
 fn lines_of(output: impl std::io::Read + Send + 'static) -> Receiver<String> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
@@ -269,6 +295,8 @@ pub(crate) struct Server {
     printed: Vec<String>,
     /// The port file and what the server wrote to standard error.
     scratch: TempDir,
+    /// Standard error, where it is a pipe without a reader.
+    _unread: Option<PipeReader>,
     /// The data directory, when it is this server's own.
     location: Option<TempDir>,
     secure: bool,
