@@ -15,7 +15,7 @@ use crate::http::{App, Carriers, Connections, Endpoint, Fetcher, Switches, cross
 use crate::output::{self, LineWriter, Output};
 use crate::program::Program;
 use crate::tls::{Opening, Tls};
-use crate::{data_directory, leases, limits, log, port_holder, private_files};
+use crate::{data_directory, http, leases, limits, log, port_holder, private_files};
 use lazurite_blob::{AccountPolicy, BlobService};
 use lazurite_engine::fs::MemoryFs;
 use lazurite_engine::{
@@ -497,11 +497,12 @@ fn keep_account_policies(
     Ok(())
 }
 
-/// Removes, now and then, what nobody sees any more but takes space: expired messages, forgotten blocks, what was deleted
-/// and is no longer kept. Under lasting load as well, when space is needed most: its writes wait for their turn like all others, and before
-/// they take a lock.
+/// Periodically deletes expired messages, abandoned blocks, rows of deleted tables and purged blobs. It goes on under load, when
+/// space is needed most: its writes wait for the store like all others, and do so before they take a lock.
 async fn sweep(app: Arc<App>) {
-    let (mut more, mut failed) = (false, false);
+    let mut more = false;
+    let [mut queues_log, mut tables_log, mut blobs_log] =
+        ["queues", "tables", "blobs"].map(FailureLog::new);
     loop {
         if !more {
             tokio::time::sleep(SWEEP_INTERVAL).await;
@@ -510,26 +511,47 @@ async fn sweep(app: Arc<App>) {
         let messages = cross(move || Ok(queues.queues.sweep()?)).await;
         let rows = cross(move || Ok(tables.tables.sweep()?)).await;
         let due = cross(move || Ok(blobs.blobs.sweep(SWEEP_STEPS_MAX)?)).await;
-        // Failures of the store are told to whoever writes next; the sweep comes round again.
-        more = match messages {
-            Ok((swept, ticket)) => ticket.await.is_ok() && swept.more,
-            Err(_) => false,
+        // The store reports its failures to the next writer, too. The sweep comes round again.
+        more = match queues_log.success(messages) {
+            Some((swept, ticket)) => ticket.await.is_ok() && swept.more,
+            None => false,
         };
-        more |= rows.unwrap_or(false);
-        match &due {
-            Ok(swept) => {
-                failed = false;
-                for failure in &swept.failures {
-                    tracing::error!("not swept, and put off: {failure}");
-                }
+        more |= tables_log.success(rows).unwrap_or(false);
+        if let Some(swept) = blobs_log.success(due) {
+            for failure in &swept.failures {
+                tracing::error!("not swept, and put off: {failure}");
             }
-            // Once, and not each second until the store works again.
-            Err(failure) if !std::mem::replace(&mut failed, true) => {
-                tracing::error!("blobs are not swept: {}", failure.message);
-            }
-            Err(_) => {}
+            more |= swept.steps == SWEEP_STEPS_MAX;
         }
-        more |= due.is_ok_and(|swept| swept.steps == SWEEP_STEPS_MAX);
+    }
+}
+
+/// Logs the first of several failed sweeps in a row, not one each second until the store works again.
+struct FailureLog {
+    what: &'static str,
+    has_failed: bool,
+}
+
+impl FailureLog {
+    fn new(what: &'static str) -> FailureLog {
+        FailureLog {
+            what,
+            has_failed: false,
+        }
+    }
+
+    /// The result of a sweep that succeeded.
+    fn success<T>(&mut self, outcome: http::error::Result<T>) -> Option<T> {
+        let failed_before = std::mem::replace(&mut self.has_failed, outcome.is_err());
+        match outcome {
+            Ok(swept) => Some(swept),
+            Err(failure) => {
+                if !failed_before {
+                    tracing::error!("{} are not swept: {}", self.what, failure.message);
+                }
+                None
+            }
+        }
     }
 }
 
