@@ -4,8 +4,10 @@ use crate::announce::Address;
 use crate::cli::Cli;
 use crate::start::{Guest, run_embedded};
 use clap::Parser;
+use lazurite_engine::{SystemWallClock, WallClock};
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use tokio::sync::oneshot;
@@ -56,6 +58,10 @@ impl Lazurite {
 
     /// Starts the server on a thread of its own and returns once it serves requests.
     pub fn start(self) -> Result<Store, Error> {
+        self.start_with(Arc::new(SystemWallClock::default()))
+    }
+
+    fn start_with(self, clock: Arc<dyn WallClock>) -> Result<Store, Error> {
         let cli = self.cli()?;
         let accounts = cli.accounts().map_err(Error)?;
         let (name, key) = accounts.first();
@@ -64,6 +70,7 @@ impl Lazurite {
         let (stop, stopped) = oneshot::channel();
         let guest = Guest {
             ready,
+            clock,
             stop: stopped,
         };
         let thread = std::thread::Builder::new()
@@ -201,8 +208,12 @@ pub struct Error(String);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::Engine as _;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+    use lazurite_engine::ManualWallClock;
     use std::io::{Read, Write};
     use std::net::TcpStream;
+    use std::time::{Duration, UNIX_EPOCH};
 
     const KEY: &str = "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=";
 
@@ -241,6 +252,67 @@ mod tests {
         drop(first);
         assert!(health(&endpoint).is_err());
         second.stop().unwrap();
+    }
+
+    /// Sends a request with a token and returns the head and body of the response.
+    fn exchange(endpoint: &str, method: &str, target: &str, headers: &str) -> String {
+        let now = crate::clock::system_time().duration_since(UNIX_EPOCH);
+        let now = now.unwrap().as_secs();
+        let claims = serde_json::json!({
+            "nbf": now - 60, "iat": now - 60, "exp": now + 600,
+            "iss": "https://sts.windows.net/ab1f708d-50f6-404c-a006-d71b2ac7a606/",
+            "aud": "https://storage.azure.com",
+        });
+        let part = |json: serde_json::Value| URL_SAFE_NO_PAD.encode(json.to_string());
+        let token = format!(
+            "{}.{}.AAAA",
+            part(serde_json::json!({ "alg": "none" })),
+            part(claims)
+        );
+        let mut parts = endpoint.splitn(4, '/');
+        let (authority, account) = (parts.nth(2).unwrap(), parts.next().unwrap());
+        let request = format!(
+            "{method} /{account}{target} HTTP/1.1\r\nHost: {authority}\r\nx-ms-version: 2024-11-04\r\n\
+             Authorization: Bearer {token}\r\n{headers}Content-Length: 0\r\nConnection: close\r\n\r\n"
+        );
+        let mut stream = TcpStream::connect(authority).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text.to_ascii_lowercase()
+    }
+
+    /// The clock of the services runs apart from the machine's after the latter was set.
+    #[test]
+    fn shown_lease_states_and_times_follow_the_clock_of_the_services() {
+        let begin = crate::clock::system_time();
+        let clock = Arc::new(ManualWallClock::new(begin));
+        let server = Lazurite::in_memory().flag("--oauth=basic");
+        let store = server.start_with(clock.clone()).unwrap();
+        let blob = |method: &str, target: &str, headers: &str| {
+            exchange(store.blob_endpoint(), method, target, headers)
+        };
+        let is = |response: &str, part: &str| {
+            assert!(response.contains(part), "no {part:?} in {response}");
+        };
+        is(&blob("PUT", "/con?restype=container", ""), " 201 ");
+        let kind = "x-ms-blob-type: BlockBlob\r\n";
+        is(&blob("PUT", "/con/b", kind), " 201 ");
+        let acquire = "x-ms-lease-action: acquire\r\nx-ms-lease-duration: 15\r\n";
+        is(&blob("PUT", "/con/b?comp=lease", acquire), " 201 ");
+        is(&blob("HEAD", "/con/b", ""), "x-ms-lease-state: leased");
+
+        clock.advance(Duration::from_secs(40));
+        is(&blob("HEAD", "/con/b", ""), "x-ms-lease-state: expired");
+        let list = "/con?restype=container&comp=list";
+        is(&blob("GET", list, ""), "<leasestate>expired</leasestate>");
+        // The service agrees: it asks for no lease any more.
+        is(&blob("PUT", "/con/b", kind), " 201 ");
+        let stats = "/?restype=service&comp=stats";
+        let secondary = format!("{}-secondary", store.blob_endpoint());
+        let time = crate::codec::date::rfc1123(begin + Duration::from_secs(40));
+        let time = format!("<lastsynctime>{}</lastsynctime>", time.to_lowercase());
+        is(&exchange(&secondary, "GET", stats, ""), &time);
     }
 
     #[test]

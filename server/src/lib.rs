@@ -16,6 +16,7 @@ mod analytics;
 mod announce;
 mod auth;
 mod cli;
+mod clock;
 mod codec;
 mod commands;
 mod data_directory;

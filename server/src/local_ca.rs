@@ -4,6 +4,7 @@
 //! Its key can vouch for any name to programs that trust it, so the file is for its owner alone. The certificate that people trust
 //! lies beside it without the key.
 
+use crate::clock;
 use crate::private_files;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
@@ -12,7 +13,6 @@ use rcgen::{
 use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 use time::{Duration, OffsetDateTime};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -141,7 +141,7 @@ fn authority() -> CertificateParams {
 }
 
 fn life(length: Duration) -> (OffsetDateTime, OffsetDateTime) {
-    let now = OffsetDateTime::from(SystemTime::now());
+    let now = OffsetDateTime::from(clock::system_time());
     (now - GRACE, now - GRACE + length)
 }
 

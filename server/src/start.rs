@@ -141,6 +141,8 @@ enum Host<'a> {
 /// How another program in this process learns that the server is ready, and stops it.
 pub struct Guest {
     pub ready: std::sync::mpsc::Sender<Vec<Address>>,
+    /// The clock of the services.
+    pub clock: Arc<dyn WallClock>,
     /// Completes when the server is to stop, also when the other end is dropped.
     pub stop: oneshot::Receiver<()>,
 }
@@ -175,7 +177,11 @@ async fn serve_until_stopped(
     } else {
         AccessLog::new(out.clone())
     };
-    let app = Arc::new(App::open(cli, accounts, db.clone(), access_log)?);
+    let clock: Arc<dyn WallClock> = match &host {
+        Host::Program(_) => Arc::new(SystemWallClock::default()),
+        Host::Process(guest) => guest.clock.clone(),
+    };
+    let app = Arc::new(App::open(cli, accounts, db.clone(), clock, access_log)?);
     let (stop, stopped) = watch::channel(false);
     let mut control = match host {
         Host::Program(program) => {
@@ -414,7 +420,13 @@ fn machine_memory() -> Option<u64> {
 
 impl App {
     /// The services on an open store.
-    fn open(cli: &Cli, accounts: Accounts, db: Db, access_log: AccessLog) -> Result<App, String> {
+    pub(crate) fn open(
+        cli: &Cli,
+        accounts: Accounts,
+        db: Db,
+        clock: Arc<dyn WallClock>,
+        access_log: AccessLog,
+    ) -> Result<App, String> {
         let durability = match cli.durability() {
             Durability::Memory => "memory",
             Durability::Process => "process",
@@ -422,7 +434,6 @@ impl App {
         };
         let ids: Arc<dyn IdSource> = Arc::new(RandomIds);
         let request_ids = RequestIds::new(ids.next_id());
-        let clock: Arc<dyn WallClock> = Arc::new(SystemWallClock::default());
         let blobs = BlobService::open(&db, ids.clone(), clock.clone())
             .map_err(|error| error.to_string())?;
         let tables = TableService::open(&db, clock.clone()).map_err(|error| error.to_string())?;
@@ -441,6 +452,7 @@ impl App {
         };
         Ok(App {
             accounts,
+            clock,
             db,
             blobs,
             queues,

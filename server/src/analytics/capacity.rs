@@ -30,7 +30,7 @@ pub async fn write_all(app: Arc<App>, stop: Arc<AtomicBool>) {
         for account in app.accounts.names() {
             let properties = app.properties.get(ServiceKind::Blob, account);
             if properties.hour_metrics.enabled {
-                write(&app, account, SystemTime::now(), &stop)?;
+                write(&app, account, app.clock.now(), &stop)?;
             }
         }
         Ok(())

@@ -80,7 +80,8 @@ pub async fn run(app: Arc<App>, mut entries: Receiver<Option<Box<Entry>>>, inter
                 if looked.is_none_or(|last| now - last >= RETENTION_INTERVAL.min(interval)) {
                     looked = Some(now);
                     writer.remove_old().await;
-                    writer.figures.begin(&writer.app, SystemTime::now());
+                    let now = writer.app.clock.now();
+                    writer.figures.begin(&writer.app, now);
                     if counting.is_finished() {
                         counting = tokio::spawn(capacity::write_all(writer.app.clone(), stop.clone()));
                     }
@@ -207,7 +208,7 @@ impl Writer {
     async fn remove_old(&self) {
         let app = self.app.clone();
         let removed = cross(move || {
-            let now = SystemTime::now();
+            let now = app.clock.now();
             for account in app.accounts.names() {
                 for service in ServiceKind::ALL {
                     let settings = app.properties.get(service, account);

@@ -66,7 +66,7 @@ pub fn verify(context: &Context, token: &str) -> Result<Bearer> {
 
 /// Checks what a token says. The error is a sentence.
 fn read(context: &Context, claims: &Value) -> std::result::Result<Bearer, &'static str> {
-    check_times(claims, context.now)?;
+    check_times(claims, context.system_now)?;
     let text = |name: &str| claims.get(name).and_then(Value::as_str);
     if !ISSUERS
         .iter()

@@ -113,11 +113,13 @@ fn check_date(context: &Context) -> Result<()> {
         ))
     })?;
     let skew = context
-        .now
+        .system_now
         .duration_since(date)
         .unwrap_or_else(|ahead| ahead.duration());
     match skew > CLOCK_SKEW_MAX {
-        true if date < context.now => Err(failed(format!("Request date header too old: '{text}'"))),
+        true if date < context.system_now => {
+            Err(failed(format!("Request date header too old: '{text}'")))
+        }
         true => Err(failed(format!(
             "Request date header too far in the future: '{text}'"
         ))),

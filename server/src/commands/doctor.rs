@@ -6,6 +6,7 @@
 mod certificate;
 
 use crate::accounts::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+use crate::clock;
 use crate::codec::date;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,7 +17,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(5);
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
@@ -219,7 +220,7 @@ impl Target {
                 "AccountKey is not base64: it was cut or changed when it was copied".to_owned(),
             );
         };
-        let now = date::rfc1123(SystemTime::now());
+        let now = date::rfc1123(clock::system_time());
         let resource = format!("/{}{target}", self.account);
         let text = if title == "Table" {
             format!("{now}\n{resource}")
@@ -452,7 +453,7 @@ impl Answer {
 /// Signed requests are refused when the clocks of client and server differ too much.
 fn clock(answer: &Answer) -> Option<String> {
     let theirs = date::parse_http(answer.header("date")?)?;
-    let now = SystemTime::now();
+    let now = clock::system_time();
     let skew = now
         .duration_since(theirs)
         .or_else(|_| theirs.duration_since(now))
@@ -495,6 +496,7 @@ fn covers(entry: &str, host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::SystemTime;
 
     /// What is found where a listener gives this answer to everybody.
     fn findings(answer: String) -> Vec<String> {
@@ -518,7 +520,7 @@ mod tests {
                 "HTTP/1.1 200 OK\r\nServer: {server}\r\nDate: {date}\r\nContent-Length: 0\r\n\r\n"
             )
         };
-        let now = SystemTime::now();
+        let now = clock::system_time();
         for skewed in [now - 3 * CLOCK_SKEW_MAX, now + 3 * CLOCK_SKEW_MAX] {
             let found = findings(answer("Lazurite/0.1.0", skewed));
             assert!(found[0].contains("the clocks differ by 4"), "{found:?}");

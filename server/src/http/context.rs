@@ -50,7 +50,10 @@ impl ServiceKind {
 #[derive(Debug, Clone)]
 pub struct Arrival {
     pub service: ServiceKind,
+    /// By the clock of the services: for what is stored and shown.
     pub now: SystemTime,
+    /// By the clock of the machine: for what clients date, such as signatures and tokens.
+    pub system_now: SystemTime,
     pub peer: SocketAddr,
     /// Whether it came over HTTPS.
     pub secure: bool,
@@ -61,7 +64,10 @@ pub struct Arrival {
 #[derive(Debug)]
 pub struct Context {
     pub service: ServiceKind,
+    /// By the clock of the services: for what is stored and shown.
     pub now: SystemTime,
+    /// By the clock of the machine: for what clients date, such as signatures and tokens.
+    pub system_now: SystemTime,
     pub peer: SocketAddr,
     /// Whether the request came over HTTPS.
     pub secure: bool,
@@ -104,6 +110,7 @@ impl Context {
         let Arrival {
             service,
             now,
+            system_now,
             peer,
             secure,
             request_id,
@@ -123,6 +130,7 @@ impl Context {
         Ok(Context {
             service,
             now,
+            system_now,
             peer,
             secure,
             request_id,
@@ -149,6 +157,7 @@ impl Context {
         Ok(Context {
             service: arrival.service,
             now: arrival.now,
+            system_now: arrival.system_now,
             peer: arrival.peer,
             secure: arrival.secure,
             request_id: arrival.request_id.clone(),
@@ -344,6 +353,7 @@ pub mod tests {
             secure: false,
             service,
             now,
+            system_now: now,
             peer,
             request_id: "id".to_owned(),
         };

@@ -91,12 +91,12 @@ pub async fn answer(
         }
         Question::Token if parts.method == Method::POST => {
             let form = body::collect(body, body::SMALL_DOCUMENT_BYTES_MAX).await?;
-            Ok(token_by_form(&form, arrival.now)?)
+            Ok(token_by_form(&form, arrival.system_now)?)
         }
         Question::Managed(header) if parts.method == Method::GET => {
             let query = Query::parse(parts.uri.query().unwrap_or_default())?;
             if parts.headers.contains_key(header) {
-                Ok(document(200, &managed_token(&query, arrival.now)))
+                Ok(document(200, &managed_token(&query, arrival.system_now)))
             } else {
                 let detail = format!("The header {header} is missing.");
                 Ok(refusal("invalid_request", &detail))
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn tokens_are_for_what_was_asked() {
-        let now = SystemTime::now();
+        let now = crate::clock::system_time();
         let id = "11111111-2222-3333-4444-555555555555";
         for (resource, audience) in [
             (
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn forms_ask_for_client_credentials_alone() {
         let status = |form: &str| {
-            let answer = token_by_form(form.as_bytes(), SystemTime::now());
+            let answer = token_by_form(form.as_bytes(), crate::clock::system_time());
             answer.map(|answer| answer.status().as_u16()).unwrap_or(0)
         };
         let scope = "scope=https%3A%2F%2Fstorage.azure.com%2F.default+openid";

@@ -41,6 +41,7 @@ use crate::accounts::Accounts;
 use crate::analytics::{Access, Analytics, Entry};
 use crate::auth::sas::StoredPolicy;
 use crate::auth::{self, Caller, bearer, delegation};
+use crate::clock;
 use axum::body::Body;
 use axum::http::header::{ACCEPT, CONNECTION, HeaderMap, HeaderValue, ORIGIN};
 use axum::http::{Method, Request, Response, StatusCode, Uri};
@@ -54,7 +55,7 @@ use framing::RawHead;
 use head_case::HeadNotes;
 use hyper::body::Incoming;
 use lazurite_blob::BlobService;
-use lazurite_engine::Db;
+use lazurite_engine::{Db, WallClock};
 use lazurite_queue::QueueService;
 use lazurite_table::TableService;
 use listener::Client;
@@ -63,7 +64,7 @@ use std::future::{Future, ready};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// Longest request target, in bytes. Long filters must fit.
 const TARGET_BYTES_MAX: usize = 64 * 1024;
@@ -74,6 +75,8 @@ const HEADER_BYTES_MAX: usize = 32 * 1024;
 #[derive(Debug)]
 pub struct App {
     pub accounts: Accounts,
+    /// The clock of the services.
+    pub clock: Arc<dyn WallClock>,
     pub db: Db,
     pub blobs: BlobService,
     pub queues: QueueService,
@@ -129,10 +132,11 @@ async fn answer(
     notes: HeadNotes,
 ) -> Response<Body> {
     let Client { service, peer, .. } = client;
-    let (now, request_id) = (SystemTime::now(), app.request_ids.next());
+    let (now, request_id) = (app.clock.now(), app.request_ids.next());
     let arrival = Arrival {
         service,
         now,
+        system_now: clock::system_time(),
         peer,
         secure: client.secure,
         request_id,
@@ -192,7 +196,7 @@ async fn answer(
     let names = headers::take_metadata_names(&mut response);
     notes.set_response_names(&arrival.request_id, names);
     if let Some(entry) = learned.entry {
-        app.analytics.take(entry.end(&response, SystemTime::now()));
+        app.analytics.take(entry.end(&response, app.clock.now()));
     }
     let status = response.status().as_u16();
     app.access_log
@@ -331,7 +335,7 @@ async fn get_user_delegation_key(
         return Err(auth::failed(detail));
     };
     let document = body::collect(body, body::SMALL_DOCUMENT_BYTES_MAX).await?;
-    let key = delegation::DelegationKey::read(&headers::parse_xml(&document)?, context.now)?;
+    let key = delegation::DelegationKey::read(&headers::parse_xml(&document)?, context.system_now)?;
     let key = delegation::DelegationKey {
         object_id: bearer.object_id.clone(),
         tenant_id: bearer.tenant_id.clone(),

@@ -206,7 +206,7 @@ mod tests {
         let key = KeyPair::generate().unwrap();
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
         let mut params = CertificateParams::new(names).unwrap();
-        let now = OffsetDateTime::from(std::time::SystemTime::now());
+        let now = OffsetDateTime::from(crate::clock::system_time());
         params.not_before = now + Duration::days(days.0);
         params.not_after = now + Duration::days(days.1);
         let certificate = params.self_signed(&key).unwrap();

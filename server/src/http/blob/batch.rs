@@ -18,7 +18,6 @@ use axum::http::{Method, Request as HttpRequest, Response, Uri, request::Parts};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 /// Most requests in a batch.
 const REQUESTS_MAX: usize = 256;
@@ -48,9 +47,9 @@ pub async fn batch(request: Request, body: RequestBody) -> Result<Response<Body>
                     "A batch holds deletions of blobs, or changes of their tiers, and not both.";
                 return Err(refused(detail.to_owned()));
             }
+        }
         // To read 256 long heads takes a while, too.
         tokio::task::yield_now().await;
-        }
     }
     let share = documents::beside_body(share).await?;
     let mut answers = Vec::new();
@@ -87,6 +86,7 @@ fn read_one(outer: &Request, sub: &SubRequest) -> Result<Context> {
     let arrival = Arrival {
         service: outer.context.service,
         now: outer.context.now,
+        system_now: outer.context.system_now,
         peer: outer.context.peer,
         secure: outer.context.secure,
         request_id: outer.app.request_ids.next(),
@@ -202,7 +202,7 @@ impl Inner {
         let status = response.status().as_u16();
         if let Some(entry) = self.entry {
             let sized = response.clone().map(Full::new);
-            app.analytics.take(entry.end(&sized, SystemTime::now()));
+            app.analytics.take(entry.end(&sized, app.clock.now()));
         }
         let (peer, method) = (context.peer.ip(), self.method.as_str());
         app.access_log

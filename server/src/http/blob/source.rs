@@ -142,6 +142,7 @@ fn context_of(request: &Request, uri: &Uri) -> Result<Context> {
     let arrival = Arrival {
         service: ServiceKind::Blob,
         now: outer.now,
+        system_now: outer.system_now,
         peer: outer.peer,
         // The scheme of the URL is what the caller wrote. Nothing of an own source travels further than the request did.
         secure: outer.secure,

@@ -418,6 +418,7 @@ mod tests {
         let arrival = Arrival {
             service: ServiceKind::Queue,
             now: SystemTime::UNIX_EPOCH,
+            system_now: SystemTime::UNIX_EPOCH,
             peer: ([127, 0, 0, 1], 1).into(),
             secure: false,
             request_id: String::new(),
