@@ -306,9 +306,9 @@ pub mod tests {
     #[test]
     fn refusals_point_to_the_challenge_from_the_version_that_has_it() {
         let expired = token(&with("exp", json!(1709296496 - 1)));
-        let refused = |version: &str| {
+        let refused = |service: ServiceKind, version: &str| {
             let headers = [("x-ms-version", version)];
-            let mut context = request(ServiceKind::Blob, "GET", "/c/b", "myaccount", &headers);
+            let mut context = request(service, "GET", "/c/b", "myaccount", &headers);
             context.secure = true;
             let failure = verify(&context, &expired).unwrap_err();
             let start = "Server failed to authenticate the request. ";
@@ -323,11 +323,16 @@ pub mod tests {
             (failure.status.as_u16(), failure.code, failure.headers.len())
         };
         let challenged = (401, "InvalidAuthenticationInfo".into(), 1);
-        assert_eq!(refused("2019-12-12"), challenged);
-        assert_eq!(refused("2026-10-06"), challenged);
         let plain = (403, "AuthenticationFailed".into(), 0);
-        assert_eq!(refused("2019-07-07"), plain);
-        assert_eq!(refused("2019-02-02"), plain);
+        for service in [ServiceKind::Blob, ServiceKind::Queue] {
+            assert_eq!(refused(service, "2019-12-12"), challenged);
+            assert_eq!(refused(service, "2026-10-06"), challenged);
+            assert_eq!(refused(service, "2019-07-07"), plain);
+            assert_eq!(refused(service, "2019-02-02"), plain);
+        }
+        // The newest version that clients of Table name comes before the challenge's.
+        assert_eq!(refused(ServiceKind::Table, "2019-02-02"), challenged);
+        assert_eq!(refused(ServiceKind::Table, "2026-10-06"), challenged);
     }
 
     #[test]

@@ -332,21 +332,28 @@ fn large_batches_do_not_hold_a_connection_thread() {
         .is(202);
     let page = Request::new(Service::Table, "GET", "/Heavy()").send(&server);
     assert!(page.is(200).body.len() > 2 * MIB);
-    let deletions: String = (0..256)
-        .map(|number| {
-            let deletion =
-                Request::new(Service::Blob, "DELETE", &format!("/heavy/{number}")).bytes();
-            let deletion = String::from_utf8(deletion).unwrap();
-            format!(
-                "--b\r\nContent-Type: application/http\r\nContent-ID: {number}\r\n\r\n{deletion}\r\n"
-            )
-        })
-        .collect();
-    Request::new(Service::Blob, "POST", "/?comp=batch")
-        .header("Content-Type", "multipart/mixed; boundary=b")
-        .body(format!("{deletions}--b--\r\n"))
-        .send(&server)
-        .is(202);
+    let signed = |deletion: Request| deletion;
+    // The signature is compared with that of every form of the request before it is refused.
+    let badly_signed = |deletion: Request| {
+        let deletion = deletion.header("x-ms-client-request-id", &"x".repeat(8000));
+        deletion.header("Authorization", "SharedKey devstoreaccount1:AAAA")
+    };
+    for form in [signed as fn(Request) -> Request, badly_signed] {
+        let deletions: String = (0..256)
+            .map(|number| {
+                let deletion = Request::new(Service::Blob, "DELETE", &format!("/heavy/{number}"));
+                let deletion = String::from_utf8(form(deletion).bytes()).unwrap();
+                format!(
+                    "--b\r\nContent-Type: application/http\r\nContent-ID: {number}\r\n\r\n{deletion}\r\n"
+                )
+            })
+            .collect();
+        Request::new(Service::Blob, "POST", "/?comp=batch")
+            .header("Content-Type", "multipart/mixed; boundary=b")
+            .body(format!("{deletions}--b--\r\n"))
+            .send(&server)
+            .is(202);
+    }
 }
 
 /// A change of a container waits for the writes to its blobs, on another thread.

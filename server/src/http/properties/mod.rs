@@ -218,6 +218,15 @@ pub async fn set_service_properties(
 ) -> Result<Response<Body>> {
     let bytes = body::collect(body, body::SMALL_DOCUMENT_BYTES_MAX).await?;
     let change = Change::read(context.service, &parse_xml(&bytes)?)?;
+    change_properties(app, context, change).await
+}
+
+/// Waits until the change is as durable as an acknowledged write.
+async fn change_properties(
+    app: Arc<App>,
+    context: Context,
+    change: Change,
+) -> Result<Response<Body>> {
     let db = app.db.clone();
     run::change(&db, move || apply(&app, &context, change))
         .await?
@@ -296,6 +305,54 @@ pub fn check_secondary(context: &Context) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access_log::AccessLog;
+    use crate::cli::Cli;
+    use crate::http::context::tests::request;
+    use clap::Parser;
+    use lazurite_engine::fs::{FaultFs, MemoryFs, Operation};
+    use lazurite_engine::{Config, Db, Durability, Environment, SystemWallClock};
+    use std::time::Duration;
+
+    fn open(disk: &FaultFs) -> Arc<App> {
+        let durability = Durability::Disk;
+        let environment = Environment {
+            fs: Arc::new(disk.clone()),
+            ..Environment::system(durability)
+        };
+        let config = Config {
+            durability,
+            ..Config::default()
+        };
+        let db = Db::open_with("data".as_ref(), config, environment).unwrap();
+        let cli = Cli::try_parse_from(["lazurite"]).unwrap();
+        let clock = Arc::new(SystemWallClock::default());
+        let accounts = Accounts::development();
+        Arc::new(App::open(&cli, accounts, db, clock, AccessLog::silent()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn answer_to_set_service_properties_waits_for_the_disk() {
+        let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
+        let app = open(&disk);
+        let change = |service: ServiceKind| {
+            let context = request(service, "PUT", "/", "devstoreaccount1", &[]);
+            let document = "<StorageServiceProperties><Logging><Version>1.0</Version><Delete>true</Delete><Read>false</Read>\
+                <Write>false</Write><RetentionPolicy><Enabled>false</Enabled></RetentionPolicy></Logging></StorageServiceProperties>";
+            let root = parse_xml(document.as_bytes()).unwrap();
+            let change = Change::read(service, &root).unwrap();
+            Box::pin(change_properties(app.clone(), context, change))
+        };
+        for service in ServiceKind::ALL {
+            // The first write may make a segment of the log, which waits for a sync too.
+            change(service).await.unwrap();
+            disk.hold(Some(Operation::Sync));
+            let mut changed = change(service);
+            let early = Duration::from_millis(50);
+            assert!(tokio::time::timeout(early, &mut changed).await.is_err());
+            disk.hold(None);
+            assert_eq!(changed.await.unwrap().status(), 202);
+        }
+    }
 
     #[test]
     fn a_panic_during_a_change_leaves_properties_that_can_be_read_and_changed() {
