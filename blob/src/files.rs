@@ -19,7 +19,8 @@ use lazurite_engine::{Batch, Direction, KeyGuard, KeyRange};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-/// Most names that are looked at for the one record that is left to name a file.
+/// Most names that are looked at for the one record that is left to name a file. If more copies named it, and the one left is none of
+/// these, blocks of the file that it does not list stay until it gets a new list or goes.
 const NAMERS_MAX: usize = 64;
 
 /// What an operation does to the files that records of one container name.
