@@ -496,7 +496,6 @@ fn covers(entry: &str, host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::SystemTime;
 
     /// What is found where a listener gives this answer to everybody.
     fn findings(answer: String) -> Vec<String> {

@@ -109,9 +109,7 @@ fn with_https(run_with: impl FnOnce(&Server, &Path)) {
     let launch = launch.environment("XDG_CONFIG_HOME", scratch.path().to_str().unwrap());
     let server = launch.start();
     let authority = scratch.path().join("lazurite/ca.pem");
-    let said = server.log();
-    let named = format!("NODE_EXTRA_CA_CERTS={}", authority.display());
-    assert!(said.contains(&named), "{said}");
+    server.wait_for_log(&format!("NODE_EXTRA_CA_CERTS={}", authority.display()));
     run_with(&server, &authority);
 }
 

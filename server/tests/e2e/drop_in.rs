@@ -9,7 +9,6 @@ use std::net::TcpStream;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use p12_keystore::{Certificate, KeyStore, KeyStoreEntry, PrivateKeyChain};
 use tempfile::TempDir;
@@ -408,13 +407,7 @@ fn a_data_directory_may_hold_a_debug_log_and_other_files() {
     let project = scratch.path().join("work");
     std::fs::write(project.join("__azurite_db_blob__.json"), "{}").unwrap();
     let server = launch("azurite -l .", scratch.path()).start();
-    assert!(
-        server
-            .log()
-            .contains("data of Azurite, which Lazurite does not read"),
-        "{}",
-        server.log()
-    );
+    server.wait_for_log("data of Azurite, which Lazurite does not read");
     server.signal("TERM");
     assert!(project.join(".lazurite/CURRENT").exists());
     assert_eq!(
@@ -438,6 +431,7 @@ fn settings_come_from_the_environment() {
         .start();
     let list = Request::exactly(Service::Blob, "GET", "/other?comp=list").unsigned();
     list.send(&server).is(403);
+    server.wait_for_log("AZURITE_DB is ignored");
     let log = server.log();
     assert_eq!(log.matches("AZURITE_DB is ignored").count(), 1, "{log}");
     assert!(!log.contains("secret"), "{log}");
@@ -723,11 +717,7 @@ fn a_server_stays_up_until_the_last_who_attached_has_gone() {
         assert!(sent.unwrap().success());
     };
     let served_on = |server: &Server| {
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while !server.log().contains("serves on for sh (process ") {
-            assert!(Instant::now() < deadline, "{}", server.log());
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        server.wait_for_log("serves on for sh (process ");
         use_service(server, Service::Table);
     };
     let server = start();

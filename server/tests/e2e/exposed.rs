@@ -79,16 +79,16 @@ fn tokens_that_anybody_can_write_are_taken_from_a_network_only_if_asked_for() {
     );
     let server = launch(location.path(), &private).argument("--accept-forged-tokens");
     let server = server.start();
-    wait_for_log(&server, "without a check of their signature");
+    server.wait_for_log("without a check of their signature");
 }
 
 #[test]
 fn no_private_key_is_printed() {
     let (_location, server) = started(&["--accounts", PRIVATE]);
-    wait_for_log(&server, "AccountName=someone;AccountKey=…");
+    server.wait_for_log("AccountName=someone;AccountKey=…");
     let said = server.log();
     assert!(!said.contains("QUFB"), "{said}");
-    wait_for_log(&Server::fresh(), KEY);
+    Server::fresh().wait_for_log(KEY);
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn accounts_come_from_a_file_that_is_read_again() {
     // What cannot be read changes nothing.
     std::fs::write(&file, "broken").unwrap();
     hang_up(&server);
-    wait_for_log(&server, "not reloaded: accounts");
+    server.wait_for_log("not reloaded: accounts");
     list(Service::Queue).send(&server).is(200);
 }
 
@@ -125,14 +125,6 @@ fn hang_up(server: &Server) {
     let pid = server.pid().to_string();
     let sent = Command::new("kill").args(["-HUP", &pid]).status();
     assert!(sent.unwrap().success());
-}
-
-fn wait_for_log(server: &Server, text: &str) {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while !server.log().contains(text) {
-        assert!(Instant::now() < deadline, "{}", server.log());
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 #[test]
@@ -150,7 +142,7 @@ fn a_key_that_can_be_guessed_is_not_offered_to_a_network() {
     );
     for more in [&[][..], &["--host", "0.0.0.0", "--i-know"]] {
         let server = launch(location.path(), &[&weak[..], more].concat()).start();
-        assert!(server.log().contains("account someone has a key of less"));
+        server.wait_for_log("account someone has a key of less");
     }
 }
 
@@ -169,7 +161,7 @@ fn the_well_known_key_is_not_reloaded_on_a_network() {
     list(Service::Blob).send(&server).is(403);
     std::fs::write(&file, format!("{ACCOUNT}:{other}:{KEY}\n")).unwrap();
     hang_up(&server);
-    wait_for_log(&server, "not reloaded: accounts");
+    server.wait_for_log("not reloaded: accounts");
     list(Service::Blob).send(&server).is(403);
     assert!(
         !server.log().contains("reloaded: accounts\n"),
@@ -178,7 +170,7 @@ fn the_well_known_key_is_not_reloaded_on_a_network() {
     );
     std::fs::write(&file, format!("{ACCOUNT}:{other}:{other}\n")).unwrap();
     hang_up(&server);
-    wait_for_log(&server, " reloaded: accounts\n");
+    server.wait_for_log(" reloaded: accounts\n");
 }
 
 #[test]

@@ -108,21 +108,14 @@ fn a_signal_has_the_certificate_read_again() {
                 .success()
         )
     };
-    let wait = |text: &str| {
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while !server.log().contains(text) {
-            assert!(Instant::now() < deadline, "{}", server.log());
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    };
     hang_up();
-    wait(" reloaded: certificate\n");
+    server.wait_for_log(" reloaded: certificate\n");
     let second = certificate(&server);
     assert_ne!(second, first);
     // One that cannot be used changes nothing.
     std::fs::write(&path, "broken").unwrap();
     hang_up();
-    wait("not reloaded: certificate");
+    server.wait_for_log("not reloaded: certificate");
     assert_eq!(certificate(&server), second);
 }
 

@@ -441,6 +441,19 @@ impl Server {
         }
     }
 
+    /// Waits for `text` in standard error, which may come after the lines of standard output that say that the server is ready.
+    pub(crate) fn wait_for_log(&self, text: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.log().contains(text) {
+            assert!(
+                Instant::now() < deadline,
+                "no {text:?} in the log for {PATIENCE:?}: {}",
+                self.log()
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     /// False when standard output has ended.
     fn read_line(&mut self) -> bool {
         match self.lines.recv_timeout(PATIENCE) {
