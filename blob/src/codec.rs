@@ -8,7 +8,8 @@
 //! Blob        02 kind:1 kind-fields etag:8 modified:8 created:8 length headers metadata layers extras
 //!                kind 1 put whole; 2 of blocks: count; 3 appended: count sealed:1; 4 pages: sequence
 //!                extras: 1 staging-file:16, 2 tags, 3 lease, 4 tiering, 5 copy, 6 expires:8, 7 snapshot:8, 8 version:8,
-//!                        9 deleted, 10 policy until:8 mode:1, 11 (legal hold), 12 key-sha256:32, 13 scope:text
+//!                        9 deleted, 10 policy until:8 mode:1, 11 (legal hold), 12 key-sha256:32, 13 scope:text,
+//!                        14 previous state of what is deleted, 15 replaced:8
 //! layers      count, then per layer: bits:1 (0 shared, 1 foreign, 2 windowed) file-id:16 [home:16 if foreign] end
 //! headers     present:1 (bits 0 to 5, or 6 for 5), then those present: type encoding language cache disposition:text
 //!             md5:16 (bit 5) or length:varint md5 (bit 6, since 0.1.0)
@@ -27,6 +28,7 @@
 //!             02 count id-bytes:1 touched:8 key-sha256:32                   encrypted with that key
 //!             03 count id-bytes:1 touched:8 scope:text                      encrypted in that scope
 //! Policy      01 versions:1 delete-days? permanent:1 container-days? rehydrate-seconds   (of an account)
+//! Merge       01 file-id:16 next layers                                      layers that are being copied to that file
 //! count       01 count                                                      how many records name a file, or foreign references
 //! ```
 //!
@@ -50,7 +52,7 @@ use crate::keys::File;
 use crate::lease::Lease;
 use crate::model::{
     Blob, BlobBlock, BlobRecord, Container, Content, Encryption, Extent, ImmutabilityMode,
-    ImmutabilityPolicy, Layer, PageExtent, PublicAccess, Staging, StoredPolicy,
+    ImmutabilityPolicy, Layer, LayerMerge, PageExtent, PublicAccess, Staging, StoredPolicy,
 };
 use crate::tier::Tiering;
 use crate::windows::WINDOW_BYTES;
@@ -180,6 +182,7 @@ fn blob_extras(blob: &Blob) -> Extras {
     extras.add(9, blob.deleted, Writer::deleted);
     let was = blob.deleted.and_then(|deleted| deleted.was);
     extras.add(14, was, Writer::was);
+    extras.add(15, blob.replaced_at, Writer::moment);
     extras.add(10, blob.immutability, |out, policy| {
         out.time(policy.until);
         out.byte((policy.mode == ImmutabilityMode::Locked).into());
@@ -240,6 +243,7 @@ pub(crate) fn decode_blob(value: &[u8], home: u128) -> Result<BlobRecord> {
             immutability: None,
             legal_hold: false,
             encryption: Encryption::None,
+            replaced_at: None,
             is_current: false,
         };
         match id {
@@ -283,6 +287,7 @@ fn blob_extra(blob: &mut Blob, number: u8, input: &mut Reader<'_>) -> Option<()>
         13 => blob.encryption = Encryption::Scope(input.text()?),
         // Stands behind what it belongs to.
         14 => blob.deleted.as_mut()?.was = Some(input.was()?),
+        15 => blob.replaced_at = Some(input.moment()?),
         _ => return None,
     }
     Some(())
@@ -394,6 +399,29 @@ pub(crate) fn decode_window(window: u64, value: &[u8]) -> Result<Vec<Extent>> {
             });
         }
         Some(extents)
+    })
+}
+
+/// `home` is the id of the container of the blob.
+pub(crate) fn encode_merge(merge: &LayerMerge, home: u128) -> Vec<u8> {
+    let mut out = Writer::new(1);
+    out.id(merge.target.id);
+    out.varint(merge.next);
+    out.layers(&merge.layers, home);
+    out.0
+}
+
+/// `home` is the id of the container of the blob.
+pub(crate) fn decode_merge(value: &[u8], home: u128) -> Result<LayerMerge> {
+    decode(value, "merge of layers", |_, input| {
+        Some(LayerMerge {
+            target: File {
+                home,
+                id: input.id()?,
+            },
+            next: input.varint()?,
+            layers: input.layers(home)?,
+        })
     })
 }
 

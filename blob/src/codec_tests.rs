@@ -217,7 +217,7 @@ fn blob() -> impl Strategy<Value = Blob> {
         option::of(copy()),
         option::of(deleted_blob()),
     );
-    let moments = any::<(Option<u128>, Option<u64>, Option<u64>)>();
+    let moments = any::<(Option<u128>, Option<u64>, Option<u64>, Option<u64>)>();
     let guards = (
         option::of(immutability),
         any::<bool>(),
@@ -246,6 +246,7 @@ fn blob() -> impl Strategy<Value = Blob> {
             immutability: guards.0,
             legal_hold: guards.1,
             encryption: guards.2,
+            replaced_at: moments.3.map(Moment),
             is_current: false,
         },
     )
@@ -261,6 +262,13 @@ proptest! {
     fn blobs_come_back(blob in blob()) {
         let decoded = decode_blob(&encode_blob(&blob, HOME), HOME).unwrap();
         prop_assert_eq!(decoded, BlobRecord::Committed(blob));
+    }
+
+    #[test]
+    fn merges_come_back(layers in layers(), id: u128, next: u64) {
+        let target = File { home: HOME, id };
+        let merge = LayerMerge { target, next, layers };
+        prop_assert_eq!(decode_merge(&encode_merge(&merge, HOME), HOME).unwrap(), merge);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::model::{Blob, Content, Layer};
 use crate::moment::Moment;
 use crate::sweep::Timer;
 use crate::{BlobService, Keyspaces};
-use lazurite_engine::{Batch, Direction, KeyGuard, KeyRange};
+use lazurite_engine::{Batch, Direction, KeyGuard, KeyRange, LargeValue};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
@@ -74,11 +74,12 @@ impl FileChanges {
         self.name(layer, 1);
     }
 
-    /// A record names the layer's file no more. One that nobody else names is dropped in `batch`.
-    pub(crate) fn remove(&mut self, keyspaces: &Keyspaces, batch: &mut Batch, layer: &Layer) {
-        match layer.shared {
-            true => self.name(layer, -1),
-            false => drop_file(keyspaces, batch, layer.file),
+    /// A record no longer names the layer's file. A file that no other record names is dropped.
+    pub(crate) fn remove(&mut self, rows: &mut FileRows<'_>, layer: &Layer) {
+        if layer.shared {
+            self.name(layer, -1);
+        } else {
+            rows.drop_file(layer.file);
         }
     }
 
@@ -100,25 +101,83 @@ impl FileChanges {
         *change.epochs.entry(epoch + 1).or_default() += 1;
     }
 
-    /// As [`FileChanges::remove`] for all layers of a blob that goes for good.
-    pub(crate) fn remove_all(&mut self, keyspaces: &Keyspaces, batch: &mut Batch, blob: &Blob) {
+    /// As [`FileChanges::remove`], for all layers of a blob that is removed for good.
+    pub(crate) fn remove_all(&mut self, rows: &mut FileRows<'_>, blob: &Blob) {
         for layer in &blob.layers {
             if blob.content == Content::Whole && !layer.shared {
-                // The one row that there is costs less to delete than a range.
+                // Deleting the only row costs less than deleting a range.
                 if blob.length > 0 {
-                    batch.delete(&keyspaces.content, &layer.file.whole_content());
+                    rows.delete_content(&layer.file.whole_content());
                 }
             } else {
-                self.remove(keyspaces, batch, layer);
+                self.remove(rows, layer);
             }
         }
     }
 }
 
-/// Drops all of a file that no record names.
-pub(crate) fn drop_file(keyspaces: &Keyspaces, batch: &mut Batch, file: File) {
-    batch.delete_range(&keyspaces.blocks, file.all());
-    batch.delete_range(&keyspaces.content, file.all());
+/// The rows of files in a batch: blocks, contents and references. Records of blobs are out of its reach: they are put and removed
+/// with a permit only.
+pub(crate) struct FileRows<'b> {
+    keyspaces: &'b Keyspaces,
+    batch: &'b mut Batch,
+}
+
+impl<'b> FileRows<'b> {
+    pub(crate) fn new(keyspaces: &'b Keyspaces, batch: &'b mut Batch) -> FileRows<'b> {
+        FileRows { keyspaces, batch }
+    }
+
+    /// Puts a row of `blob.blocks`.
+    pub(crate) fn put_block(&mut self, key: &[u8], value: &[u8]) {
+        self.batch.put(&self.keyspaces.blocks, key, value);
+    }
+
+    /// Deletes a row of `blob.blocks`.
+    pub(crate) fn delete_block(&mut self, key: &[u8]) {
+        self.batch.delete(&self.keyspaces.blocks, key);
+    }
+
+    /// Deletes rows of `blob.blocks`.
+    pub(crate) fn delete_blocks(&mut self, range: KeyRange) {
+        self.batch.delete_range(&self.keyspaces.blocks, range);
+    }
+
+    /// Puts a row of `blob.content`.
+    pub(crate) fn put_content(&mut self, key: &[u8], content: &[u8]) {
+        self.batch.put(&self.keyspaces.content, key, content);
+    }
+
+    /// Puts a row of `blob.content` whose value is in the value log.
+    pub(crate) fn put_large_content(&mut self, key: &[u8], content: LargeValue) {
+        self.batch.put_large(&self.keyspaces.content, key, content);
+    }
+
+    /// Deletes a row of `blob.content`.
+    pub(crate) fn delete_content(&mut self, key: &[u8]) {
+        self.batch.delete(&self.keyspaces.content, key);
+    }
+
+    /// Deletes rows of `blob.content`.
+    pub(crate) fn delete_contents(&mut self, range: KeyRange) {
+        self.batch.delete_range(&self.keyspaces.content, range);
+    }
+
+    /// Puts a row of `blob.references`.
+    pub(crate) fn put_reference(&mut self, key: &[u8], value: &[u8]) {
+        self.batch.put(&self.keyspaces.references, key, value);
+    }
+
+    /// Deletes rows of `blob.references`.
+    pub(crate) fn delete_references(&mut self, range: KeyRange) {
+        self.batch.delete_range(&self.keyspaces.references, range);
+    }
+
+    /// Drops a file that no record names.
+    pub(crate) fn drop_file(&mut self, file: File) {
+        self.delete_blocks(file.all());
+        self.delete_contents(file.all());
+    }
 }
 
 impl BlobService {
@@ -141,8 +200,9 @@ impl BlobService {
         for ((file, change), key) in changes.shared.iter().zip(&keys) {
             let after = self.references_after(file, change.records)?;
             if after == 0 {
-                drop_file(&self.keyspaces, batch, *file);
-                batch.delete_range(references, KeyRange::prefix(key));
+                let mut rows = FileRows::new(&self.keyspaces, batch);
+                rows.drop_file(*file);
+                rows.delete_references(KeyRange::prefix(key));
                 continue;
             }
             if change.records != 0 {

@@ -33,6 +33,7 @@
 //!                                                             container's row mean
 //! blob.timers       due kind subject                       -> key of the container's row; `sweep.rs` says what is due
 //! blob.copies       key of a blob in blob.blobs            -> key of the container's row: a copy to it is under way
+//! blob.merges       key of a blob in blob.blobs            -> Merge: layers of it are being copied to one file
 //! blob.tags         container-id tag-name 00 01 tag-value 00 01 blob-name 00 01            -> empty: of the current one
 //!                   container-id FF tag-name 00 01 tag-value 00 01 blob-name 00 01 moment  -> empty: of a version
 //! ```

@@ -199,6 +199,8 @@ pub struct Blob {
     pub legal_hold: bool,
     /// What its content is encrypted with, beyond what the store does for all.
     pub encryption: Encryption,
+    /// The ETag, as a moment, of the last copy that replaced this page blob. Snapshots up to then are of other content.
+    pub(crate) replaced_at: Option<Moment>,
     /// Whether it is the current blob of its name, and not a snapshot, an older version or deleted. Told by reads, not stored.
     pub is_current: bool,
 }
@@ -293,6 +295,29 @@ pub(crate) struct Layer {
     pub(crate) end: u64,
     /// Whether its pages are in windows. Not so in stores of before there were any, where nothing is written to them.
     pub(crate) windowed: bool,
+}
+
+/// Layers of a blob that are being copied to one file, which then takes their place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LayerMerge {
+    /// The file they are copied to.
+    pub(crate) target: File,
+    /// The offset in the blob up to which they have been copied.
+    pub(crate) next: u64,
+    /// The layers, the lowest first.
+    pub(crate) layers: Vec<Layer>,
+}
+
+impl LayerMerge {
+    /// Where the layers stand in the record of a blob; `None` unless they are all there, in order and below another one.
+    pub(crate) fn place_in(&self, blob: &Blob) -> Option<std::ops::Range<usize>> {
+        let same =
+            |(a, b): (&Layer, &Layer)| (a.file, a.end, a.windowed) == (b.file, b.end, b.windowed);
+        let count = self.layers.len();
+        let mut windows = blob.layers.windows(count.max(1));
+        let start = windows.position(|layers| layers.iter().zip(&self.layers).all(same))?;
+        (start + count < blob.layers.len()).then_some(start..start + count)
+    }
 }
 
 /// How the bytes of a blob are filed.

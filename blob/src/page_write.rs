@@ -4,13 +4,14 @@ use crate::codec;
 use crate::download::{Piece, missing};
 use crate::epochs::{Writer, contents};
 use crate::error::Result;
+use crate::files::FileRows;
 use crate::keys::File;
 use crate::model::{Extent, PageExtent, Pages};
 use crate::pages::{Stored, UNREAD_MAX, extent_at, subtract};
 use crate::upload::Uploaded;
 use crate::windows::{EXTENT_BYTES_MAX, WINDOW_BYTES, Window, Windows, first_window, window_of};
 use crate::{BlobService, Keyspaces};
-use lazurite_engine::{Batch, Direction, Snapshot};
+use lazurite_engine::{Direction, Snapshot};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
@@ -46,7 +47,7 @@ pub(crate) fn read_pages(
 /// A write to the pages of one file, in a batch. Of one window there is at most one a batch.
 pub(crate) struct PageWrite<'a> {
     pub(crate) service: &'a BlobService,
-    pub(crate) batch: &'a mut Batch,
+    pub(crate) rows: FileRows<'a>,
     pub(crate) file: File,
     pub(crate) writer: Writer,
 }
@@ -63,8 +64,7 @@ impl PageWrite<'_> {
             );
             let range = start..start + piece.length;
             let key = self.file.page_content(window_of(start), piece.content);
-            let content = &self.service.keyspaces.content;
-            piece.value.put(self.batch, content, &key);
+            piece.value.put(&mut self.rows, &key);
             start = range.end;
             extents.push(Extent {
                 range,
@@ -88,11 +88,9 @@ impl PageWrite<'_> {
         // The windows that begin in the stretch and whose extents end in it; then those at its ends.
         let first = range.start.div_ceil(WINDOW_BYTES);
         let last = (range.end - EXTENT_BYTES_MAX) / WINDOW_BYTES;
-        let keyspaces = &self.service.keyspaces;
-        let rows = self.file.windows(first..last);
-        self.batch.delete_range(&keyspaces.blocks, rows);
+        self.rows.delete_blocks(self.file.windows(first..last));
         let contents = self.file.page_contents(first..last);
-        self.batch.delete_range(&keyspaces.content, contents);
+        self.rows.delete_contents(contents);
         let ends = [
             first_window(range.start)..first,
             last..window_of(range.end) + 1,
@@ -117,13 +115,12 @@ impl PageWrite<'_> {
 
     /// As [`PageWrite::put_cleared`] under all windows of the file, in one row. No other such row may be there.
     pub(crate) fn put_cleared_below(&mut self, range: Range<u64>) {
-        let blocks = &self.service.keyspaces.blocks;
         let extent = PageExtent {
             start: range.start,
             pages: None,
         };
         let value = codec::encode_extent(&extent);
-        self.batch.put(blocks, &self.file.extent(range.end), &value);
+        self.rows.put_block(&self.file.extent(range.end), &value);
     }
 
     /// Makes room under the windows of the file, which nobody else sees. Of an extent with content that is not wholly in the
@@ -143,11 +140,11 @@ impl PageWrite<'_> {
                 Some(_) if !left.is_empty() => continue,
                 Some(pages) => {
                     let key = self.file.block_content(pages.content);
-                    self.batch.delete(&keyspaces.content, &key);
+                    self.rows.delete_content(&key);
                 }
                 None => {}
             }
-            self.batch.delete(&keyspaces.blocks, rows.key());
+            self.rows.delete_block(rows.key());
             left.into_iter()
                 .for_each(|part| self.put_cleared_below(part));
         }
@@ -254,7 +251,7 @@ impl PageWrite<'_> {
         let bytes = read_pages(keyspaces, snapshot, &old, part.end - part.start)?;
         let copy = self.service.ids.next_id();
         let key = self.file.page_content(window_of(part.start), copy);
-        self.batch.put(&keyspaces.content, &key, &bytes);
+        self.rows.put_content(&key, &bytes);
         Ok(Pages {
             content: copy,
             skipped: 0,
@@ -275,7 +272,6 @@ impl PageWrite<'_> {
         if extents == before.map_or(&[][..], |before| &before.extents) {
             return Ok(());
         }
-        let keyspaces = &self.service.keyspaces;
         let Writer { epoch, base, .. } = self.writer;
         let in_place = before.filter(|before| base.is_none_or(|base| before.epoch > base));
         let epoch = in_place.map_or(epoch, |before| before.epoch);
@@ -287,29 +283,28 @@ impl PageWrite<'_> {
         }
         let key = self.file.window(number, epoch);
         if extents.is_empty() && seen.is_none() && !self.has_older(snapshot, number, epoch)? {
-            self.batch.delete(&keyspaces.blocks, &key);
+            self.rows.delete_block(&key);
             return Ok(());
         }
         let value = codec::encode_window(number, &extents);
-        self.batch.put(&keyspaces.blocks, &key, &value);
+        self.rows.put_block(&key, &value);
         if base.is_some() && in_place.is_none() {
             let changed = self.file.changed(epoch, number);
-            self.batch.put(&keyspaces.blocks, &changed, b"");
+            self.rows.put_block(&changed, b"");
         }
         Ok(())
     }
 
     /// Drops the contents of a window that no extent has any more.
     fn drop_contents(&mut self, number: u64, extents: &[Extent], kept: &HashSet<u128>) {
-        let content = &self.service.keyspaces.content;
         if kept.is_empty() && self.writer.base.is_none() {
             let all = self.file.page_contents(number..number + 1);
-            return self.batch.delete_range(content, all);
+            return self.rows.delete_contents(all);
         }
         let gone: HashSet<u128> = contents(extents).collect();
         for id in gone.difference(kept) {
             let key = self.file.page_content(number, *id);
-            self.batch.delete(content, &key);
+            self.rows.delete_content(&key);
         }
     }
 

@@ -7,11 +7,12 @@ use crate::BlobService;
 use crate::account::AccountPolicy;
 use crate::codec;
 use crate::error::{Error, Result};
-use crate::files::{FileChanges, drop_file};
+use crate::files::{FileChanges, FileRows};
 use crate::keys::{self, File, History};
 use crate::listing::unreadable;
 use crate::model::{Blob, BlobRecord};
 use crate::moment::Moment;
+use crate::operations::merge_in_steps::PreparedMerge;
 use crate::operations::permit::check_allowed;
 use crate::operations::{Action, BlobWrite, Place};
 use lazurite_engine::{Admission, Batch, Direction, KeyRange, Keyspace};
@@ -44,6 +45,8 @@ pub(crate) enum Timer {
     Snapshots = 7,
     /// A record is gone for good, and files that it named may be named by one other only. Subject: its key in `blob.history`.
     Trim = 8,
+    /// A blob has many layers, or some of them are being merged. Subject: its key in `blob.blobs`.
+    Merge = 9,
 }
 
 impl Timer {
@@ -57,6 +60,7 @@ impl Timer {
             Timer::Epoch,
             Timer::Snapshots,
             Timer::Trim,
+            Timer::Merge,
         ];
         all.into_iter().find(|timer| *timer as u8 == kind)
     }
@@ -158,6 +162,8 @@ impl BlobService {
             Timer::Deleted | Timer::Staging | Timer::Expiry | Timer::Snapshots | Timer::Trim => {
                 self.sweep_blob(due, admission)
             }
+            // It copies, which a store without space does not take.
+            Timer::Merge => self.sweep_blob(due, self.db.admit()?),
         }
     }
 
@@ -171,6 +177,11 @@ impl BlobService {
             _ => keys::blob_name(&due.subject),
         };
         let name = name.ok_or_else(unreadable)?;
+        // Before any lock.
+        let prepared = match due.timer {
+            Timer::Merge => self.prepare_merge(&due.subject)?,
+            _ => PreparedMerge::Nothing,
+        };
         let is_long = matches!(due.timer, Timer::Trim | Timer::Snapshots);
         let _long = is_long.then(|| self.begin_long_work());
         let _gate = self.gates.shared(&due.container_key);
@@ -194,6 +205,9 @@ impl BlobService {
                     true => Then::Again(self.now() + LATER),
                     false => Then::Done,
                 };
+                if matches!(then, Then::Done) && due.timer == Timer::Merge {
+                    self.drop_merge_of(&mut batch, home, &due.subject)?;
+                }
                 self.end_timer(&mut batch, &due, then);
                 self.write_swept(batch, &admission)?;
             }
@@ -204,6 +218,8 @@ impl BlobService {
                     Timer::Deleted => write.end_deleted(&due)?,
                     Timer::Staging => write.end_staging()?,
                     Timer::Snapshots => write.end_snapshots_of(&due)?,
+                    Timer::Merge if write.apply_merge(prepared)? => Then::Again(write.now),
+                    Timer::Merge => Then::Done,
                     Timer::Trim => {
                         let gone = keys::history_name(&due.subject).and_then(|name| name.1);
                         write.trim_around(gone.ok_or_else(unreadable)?)?;
@@ -215,7 +231,7 @@ impl BlobService {
                         _ => Then::Done,
                     },
                 };
-                self.end_timer(&mut write.batch, &due, then);
+                write.end_timer(&due, then);
                 // Not waited for: see `write_swept`.
                 drop(write.commit()?);
             }
@@ -233,7 +249,7 @@ impl BlobService {
         let home = keys::container_of(&due.subject).ok_or_else(unreadable)?;
         let keyspace = match due.timer {
             Timer::Deleted | Timer::Snapshots => &self.keyspaces.history,
-            Timer::Trim => return self.is_kept(due),
+            Timer::Trim | Timer::Merge => return self.is_kept(due),
             _ => &self.keyspaces.blobs,
         };
         let uncommitted = match keys::blob_name(&due.subject) {
@@ -384,7 +400,8 @@ impl BlobService {
             match record {
                 BlobRecord::Uncommitted { id } => {
                     let home = purge.home;
-                    drop_file(&self.keyspaces, &mut purge.batch, File { home, id });
+                    let mut rows = FileRows::new(&self.keyspaces, &mut purge.batch);
+                    rows.drop_file(File { home, id });
                 }
                 BlobRecord::Committed(blob) => {
                     let allowed = check_allowed(Action::Purge, &blob, purge.now, false);
@@ -405,17 +422,19 @@ impl BlobService {
     /// to: that cannot be dropped as a range.
     fn purge_blob(&self, blob: &Blob, purge: &mut Purge) -> Result<()> {
         for layer in &blob.layers {
-            purge.files.remove(&self.keyspaces, &mut purge.batch, layer);
+            let mut rows = FileRows::new(&self.keyspaces, &mut purge.batch);
+            purge.files.remove(&mut rows, layer);
         }
         let Some(id) = blob.staging else {
             return Ok(());
         };
         let home = purge.home;
         let staging = File { home, id };
+        let mut rows = FileRows::new(&self.keyspaces, &mut purge.batch);
         match blob.layers.iter().find(|layer| layer.file == staging) {
-            None => drop_file(&self.keyspaces, &mut purge.batch, staging),
+            None => rows.drop_file(staging),
             Some(layer) if layer.shared => {
-                purge.rows += self.drop_staged(&mut purge.batch, staging)?;
+                purge.rows += self.drop_staged(&mut rows, staging)?;
             }
             Some(_) => {}
         }
@@ -438,6 +457,13 @@ struct Purge {
 }
 
 impl BlobWrite<'_> {
+    fn end_timer(&mut self, due: &Due, then: Then) {
+        self.delete_timer(&due.key);
+        if let Then::Again(at) = then {
+            self.set_timer(at, due.timer, &due.subject);
+        }
+    }
+
     fn end_deleted(&mut self, due: &Due) -> Result<Then> {
         let moment = keys::history_name(&due.subject).and_then(|(_, moment)| moment);
         let place = Place::Past(History::Deleted, moment.ok_or_else(unreadable)?);

@@ -8,10 +8,10 @@ use crate::checksum::{Checksummer, Checksums, md5_of_each};
 use crate::cipher::CustomerKey;
 use crate::download::BlobReader;
 use crate::error::{Error, Result};
+use crate::files::FileRows;
 use crate::model::Md5;
 use lazurite_engine::{
-    Batch, Db, Durability, IdSource, Keyspace, LargeValue, UnwrittenChunk, ValueWriter,
-    WrittenChunk,
+    Db, Durability, IdSource, LargeValue, UnwrittenChunk, ValueWriter, WrittenChunk,
 };
 use std::sync::Arc;
 
@@ -497,9 +497,9 @@ impl std::fmt::Debug for Upload {
 
 impl Uploaded {
     /// Files the body, which is not one of pages, under `key`.
-    pub(crate) fn put(self, batch: &mut Batch, content: &Keyspace, key: &[u8]) {
+    pub(crate) fn put(self, rows: &mut FileRows<'_>, key: &[u8]) {
         for piece in self.pieces {
-            piece.value.put(batch, content, key);
+            piece.value.put(rows, key);
         }
     }
 
@@ -516,10 +516,10 @@ impl Uploaded {
 
 impl UploadedValue {
     /// Files the bytes under `key`.
-    pub(crate) fn put(self, batch: &mut Batch, content: &Keyspace, key: &[u8]) {
+    pub(crate) fn put(self, rows: &mut FileRows<'_>, key: &[u8]) {
         match self {
-            UploadedValue::Small(body) => batch.put(content, key, &body),
-            UploadedValue::Large(value) => batch.put_large(content, key, value),
+            UploadedValue::Small(body) => rows.put_content(key, &body),
+            UploadedValue::Large(value) => rows.put_large_content(key, value),
         }
     }
 }

@@ -132,11 +132,10 @@ impl BlobService {
             content: body.content(),
             file: None,
         };
-        let batch = &mut write.batch;
-        let key = file.block_content(block.content);
-        body.put(batch, &self.keyspaces.content, &key);
+        let mut rows = write.rows();
+        body.put(&mut rows, &file.block_content(block.content));
         let value = codec::encode_block(&block);
-        batch.put(&self.keyspaces.blocks, &file.committed(end), &value);
+        rows.put_block(&file.committed(end), &value);
         blob.set_length_of_appends(end);
         blob.content = Content::Appends {
             count: count + 1,
@@ -204,14 +203,14 @@ impl Blob {
 impl BlobWrite<'_> {
     /// The file of the last layer, or of a new one if other records name that one too.
     pub(crate) fn layer_to_append(&mut self, blob: &mut Blob) -> Result<File> {
-        for may_fold in [true, false] {
+        for may_merge in [true, false] {
             if let Some(layer) = blob.layers.last()
                 && !self.service.is_shared(layer)?
             {
                 return Ok(layer.file);
             }
-            if may_fold {
-                self.fold_appends(blob)?;
+            if may_merge {
+                self.merge_appends(blob)?;
             }
         }
         let file = self.new_file();
@@ -221,6 +220,7 @@ impl BlobWrite<'_> {
             end: blob.length,
             windowed: false,
         });
+        self.merge_later(blob.layers.len());
         Ok(file)
     }
 }

@@ -320,10 +320,4 @@ impl BlobWrite<'_> {
         }
         self.forget(blob);
     }
-
-    /// No record names the files of this blob, whose own is removed.
-    pub(crate) fn forget(&mut self, blob: &Blob) {
-        let keyspaces = &self.service.keyspaces;
-        self.files.remove_all(keyspaces, &mut self.batch, blob);
-    }
 }

@@ -138,10 +138,10 @@ impl BlobService {
                 write.file(body.content())
             }
         };
-        let (content, key) = (&self.keyspaces.content, file.whole_content());
+        let key = file.whole_content();
         match length {
-            0 => write.batch.delete(content, &key),
-            _ => body.put(&mut write.batch, content, &key),
+            0 => write.rows().delete_content(&key),
+            _ => body.put(&mut write.rows(), &key),
         }
         let blob = write.new_blob(NewBlob {
             content: Content::Whole,
@@ -204,15 +204,14 @@ impl BlobService {
             content: body.content(),
             file: None,
         };
-        let (content, blocks) = (&self.keyspaces.content, &self.keyspaces.blocks);
-        let batch = &mut write.batch;
+        let mut rows = write.rows();
         if let Some(replaced) = replaced {
-            batch.delete(content, &file.block_content(replaced.content));
+            rows.delete_content(&file.block_content(replaced.content));
         }
-        body.put(batch, content, &file.block_content(block.content));
+        body.put(&mut rows, &file.block_content(block.content));
         let value = codec::encode_block(&block);
-        batch.put(blocks, &file.uncommitted(block_id), &value);
-        batch.put(blocks, &file.staging(), &codec::encode_staging(&staging));
+        rows.put_block(&file.uncommitted(block_id), &value);
+        rows.put_block(&file.staging(), &codec::encode_staging(&staging));
         write.note_staging(file)?;
         let outcome = PutBlockOutcome {
             checksums,

@@ -16,6 +16,7 @@ use crate::model::{
     Blob, BlobAddress, BlobState, BlobType, Content, CopyState, CopyStatus, Encryption, Metadata,
     Written,
 };
+use crate::moment::Moment;
 use crate::names;
 use crate::tier::{AccessTier, RehydratePriority};
 use lazurite_engine::Ticket;
@@ -137,6 +138,9 @@ impl BlobService {
             encryption: brought.encryption,
         })?;
         blob.tiering = to.copied_tiering(&found, blob.tiering, request.rehydrate_priority);
+        if blob.blob_type() == BlobType::PageBlob {
+            blob.replaced_at = Some(Moment(blob.etag.0));
+        }
         let copy_id = self.new_guid();
         blob.copy = Some(completed(copy_id, request.source_url, found.length, to.now));
         if from.key == to.key && place == Place::Current {
@@ -288,7 +292,7 @@ impl BlobWrite<'_> {
         }
         if source.layers != before {
             let permit = from.permit(Action::Refile, place, Some(&source))?;
-            from.put_into(&mut self.batch, &permit, &source);
+            self.put_for(from, &permit, &source);
         }
         Ok(copied)
     }
@@ -299,14 +303,13 @@ impl BlobWrite<'_> {
         if !matches!(copied.content, Content::Blocks { .. }) {
             return;
         }
-        let references = &self.service.keyspaces.references;
+        let namers = [
+            (from.key.clone(), from.container_key.clone()),
+            (self.key.clone(), self.container_key.clone()),
+        ];
         for layer in &copied.layers {
-            for (blob, container) in [
-                (&from.key, &from.container_key),
-                (&self.key, &self.container_key),
-            ] {
-                self.batch
-                    .put(references, &layer.file.namer(blob), container);
+            for (blob, container) in &namers {
+                self.note_namer(layer.file, blob, container);
             }
         }
     }
@@ -314,7 +317,7 @@ impl BlobWrite<'_> {
     /// One record more names the files of these layers.
     pub(super) fn name_layers(&mut self, blob: &Blob) {
         for layer in &blob.layers {
-            self.files.add(layer);
+            self.name_file(layer);
         }
     }
 

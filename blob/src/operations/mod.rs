@@ -20,7 +20,6 @@ mod copy_tests;
 mod encryption;
 #[cfg(test)]
 mod encryption_tests;
-mod fold;
 #[cfg(test)]
 mod golden_tests;
 #[cfg(test)]
@@ -34,6 +33,10 @@ mod kept_tests;
 mod lease;
 #[cfg(test)]
 mod matrix_tests;
+pub(crate) mod merge_in_steps;
+mod merge_layers;
+#[cfg(test)]
+mod merge_tests;
 mod new_blob;
 mod new_list;
 #[cfg(test)]
@@ -96,7 +99,7 @@ use crate::error::{Error, Result};
 use crate::etag::whole_seconds;
 use crate::keys::{self, History};
 use crate::lease::Leased;
-use crate::model::{Blob, BlobAddress, BlobRecord, BlobState, Container, Written};
+use crate::model::{Blob, BlobAddress, BlobRecord, BlobState, Container, LayerMerge, Written};
 use crate::names;
 use crate::{BlobService, Keyspaces};
 use bytes::Bytes;
@@ -144,6 +147,14 @@ impl Keyspaces {
             BlobRecord::Committed(blob) => Ok(Some(blob)),
             BlobRecord::Uncommitted { .. } => Ok(None),
         }
+    }
+
+    /// The merge of layers of the blob with this key in `blob.blobs`, if one is under way.
+    fn merge(&self, source: &impl Source, home: u128, key: &[u8]) -> Result<Option<LayerMerge>> {
+        let value = source.get(&self.merges, key)?;
+        value
+            .map(|value| codec::decode_merge(&value, home))
+            .transpose()
     }
 
     /// The file of the blocks of a name that has uncommitted ones only.

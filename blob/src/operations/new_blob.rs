@@ -74,6 +74,7 @@ impl BlobWrite<'_> {
             immutability: new.settings.immutability,
             legal_hold: new.settings.legal_hold,
             encryption: new.encryption,
+            replaced_at: None,
             is_current: false,
         })
     }

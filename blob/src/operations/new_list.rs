@@ -61,7 +61,7 @@ impl BlobWrite<'_> {
         for (file, content) in &list.unreferenced {
             if staged.contains(content) || exclusive.contains(file) {
                 let key = file.block_content(*content);
-                self.batch.delete(&service.keyspaces.content, &key);
+                self.rows().delete_content(&key);
             }
         }
         let layers = self.rearrange(&list, target, &exclusive)?;
@@ -119,8 +119,7 @@ impl BlobWrite<'_> {
 
     fn drop_staged_rows(&mut self, staging: Option<File>) {
         if let Some(staging) = staging {
-            let blocks = &self.service.keyspaces.blocks;
-            self.batch.delete_range(blocks, staging.all_staged());
+            self.rows().delete_blocks(staging.all_staged());
         }
     }
 
@@ -131,7 +130,6 @@ impl BlobWrite<'_> {
         target: File,
         exclusive: &HashSet<File>,
     ) -> Result<Vec<Layer>> {
-        let keyspaces = &self.service.keyspaces;
         let needed: BTreeSet<File> = list.blocks.iter().filter_map(|block| block.file).collect();
         let before = self
             .current()
@@ -151,14 +149,14 @@ impl BlobWrite<'_> {
                 match stays {
                     _ if whole && layer.file == target => {
                         let key = layer.file.whole_content();
-                        self.batch.delete(&keyspaces.content, &key);
+                        self.rows().delete_content(&key);
                     }
                     true if exclusive.contains(&layer.file) => {
                         let list = layer.file.committed_from(0);
-                        self.batch.delete_range(&keyspaces.blocks, list);
+                        self.rows().delete_blocks(list);
                     }
                     true => {}
-                    false => self.files.remove(keyspaces, &mut self.batch, layer),
+                    false => self.unname_file(layer),
                 }
             }
         }
@@ -186,11 +184,8 @@ impl BlobWrite<'_> {
                 file: block.file.filter(|file| *file != target),
                 ..block.clone()
             };
-            self.batch.put(
-                &self.service.keyspaces.blocks,
-                &target.committed(end_offset),
-                &codec::encode_block(&block),
-            );
+            let value = codec::encode_block(&block);
+            self.rows().put_block(&target.committed(end_offset), &value);
         }
     }
 }

@@ -293,7 +293,7 @@ impl<'a> BlobWrite<'a> {
     fn pages(&mut self, file: File, writer: Writer) -> PageWrite<'_> {
         PageWrite {
             service: self.service,
-            batch: &mut self.batch,
+            rows: self.rows(),
             file,
             writer,
         }
@@ -320,6 +320,7 @@ impl<'a> BlobWrite<'a> {
     fn push_layer(&mut self, blob: &mut Blob) -> (File, Writer) {
         let layer = self.new_layer();
         blob.layers.push(layer);
+        self.merge_later(blob.layers.len());
         let writer = Writer {
             epoch: layer.end,
             base: None,
@@ -406,7 +407,7 @@ impl<'a> BlobWrite<'a> {
             && service.writer(layer)?.is_some()
         {
             let counted = service.is_counted(layer.file)?;
-            self.files.begin_epoch(layer.file, layer.end, counted);
+            self.end_epoch(layer.file, layer.end, counted);
             layer.end += 1;
         }
         Ok(())

@@ -81,8 +81,7 @@ impl BlobService {
             ..completed(copy_id, request.source_url, length, to.now)
         });
         to.put(&permit, &blob);
-        to.batch
-            .put(&self.keyspaces.copies, &to.key, &to.container_key);
+        to.list_pending_copy();
         let outcome = CopyOutcome {
             written: blob.written(),
             copy_id,
@@ -111,7 +110,7 @@ impl BlobService {
         let file = file.unwrap_or_else(|| to.new_file());
         if length > 0 {
             let key = file.whole_content();
-            body.put(&mut to.batch, &self.keyspaces.content, &key);
+            body.put(&mut to.rows(), &key);
         }
         blob.layers = vec![Layer {
             file,
@@ -194,7 +193,7 @@ impl BlobService {
                 drop(to.end_copy(blob, CopyStatus::Failed, Some(description.to_string()))?)
             }
             None => {
-                to.batch.delete(&self.keyspaces.copies, key);
+                to.unlist_pending_copy();
                 drop(to.commit()?);
             }
         }
@@ -246,7 +245,7 @@ impl BlobWrite<'_> {
                 (copy.copied, copy.total) = (blob.length, blob.length);
             }
         }
-        self.batch.delete(&self.service.keyspaces.copies, &self.key);
+        self.unlist_pending_copy();
         let permit = self.permit_current(Action::EndCopy)?;
         self.commit_changed(&permit, blob)
     }

@@ -8,10 +8,10 @@ use crate::BlobService;
 use crate::block_list::UNCOMMITTED_BLOCKS_MAX;
 use crate::codec;
 use crate::error::{Error, Result};
-use crate::keys::{self, File, History};
+use crate::files::FileRows;
+use crate::keys::File;
 use crate::model::{BlobBlock, BlobState, Staging};
 use crate::sweep::{STAGING_LIFETIME, Timer};
-use lazurite_engine::Batch;
 
 impl BlobService {
     /// The file of the uncommitted blocks of what was found.
@@ -31,13 +31,13 @@ impl BlobService {
     }
 
     /// Drops the uncommitted blocks of a file whose other contents stay. Returns how many there were.
-    pub(crate) fn drop_staged(&self, batch: &mut Batch, file: File) -> Result<usize> {
+    pub(crate) fn drop_staged(&self, rows: &mut FileRows<'_>, file: File) -> Result<usize> {
         let staged = self.blocks(&self.db.snapshot(), file.all_uncommitted())?;
         for block in &staged {
             let key = file.block_content(block.content);
-            batch.delete(&self.keyspaces.content, &key);
+            rows.delete_content(&key);
         }
-        batch.delete_range(&self.keyspaces.blocks, file.all_staged());
+        rows.delete_blocks(file.all_staged());
         Ok(staged.len())
     }
 
@@ -80,10 +80,7 @@ impl BlobWrite<'_> {
                 self.put(&permit, &blob);
             }
             None => {
-                let marker = keys::history_of(self.home(), History::Uncommitted, &self.name);
-                let value = codec::encode_uncommitted(file.id);
-                self.batch
-                    .put(&self.service.keyspaces.history, &marker, &value);
+                self.put_uncommitted_marker(file);
             }
         }
         Ok(())

@@ -91,7 +91,7 @@ impl BlobWrite<'_> {
             named.extend(staged.iter().map(|block| block.content));
             if layer.file != listed {
                 let rows = layer.file.committed_from(0);
-                self.batch.delete_range(&service.keyspaces.blocks, rows);
+                self.rows().delete_blocks(rows);
             }
             self.trim_file(layer, &named)?;
             trimmed = true;
@@ -113,11 +113,11 @@ impl BlobWrite<'_> {
         while rows.advance()? {
             let content = keys::block_content_id(rows.key());
             if content.is_none_or(|content| !named.contains(&content)) {
-                self.batch.delete(&keyspaces.content, rows.key());
+                self.rows().delete_content(rows.key());
             }
         }
-        self.batch
-            .delete_range(&keyspaces.references, KeyRange::prefix(&file.references()));
+        self.rows()
+            .delete_references(KeyRange::prefix(&file.references()));
         // Blocks are put into an own file that is not shared, but never into one of another container.
         layer.shared = file.home != self.home();
         Ok(())

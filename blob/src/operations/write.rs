@@ -1,15 +1,17 @@
 //! BlobWrite: the one way to write to a blob. Begin, check, change, commit: one lock, one batch.
 
+use super::merge_in_steps::MERGED_MIN;
 use super::permit::{Action, Permit};
 use crate::BlobService;
 use crate::account::AccountPolicy;
 use crate::codec;
 use crate::conditions::Validators;
 use crate::error::{Error, Result};
-use crate::files::{FileChanges, drop_file};
+use crate::files::{FileChanges, FileRows};
 use crate::keys::{self, File, History};
 use crate::model::{
-    Blob, BlobAddress, BlobRecord, BlobState, Container, Deleted, Tags, Was, Written,
+    Blob, BlobAddress, BlobRecord, BlobState, Container, Deleted, Layer, LayerMerge, Tags, Was,
+    Written,
 };
 use crate::moment::Moment;
 use crate::names;
@@ -41,8 +43,10 @@ pub(crate) struct BlobWrite<'a> {
     given: Cell<Option<Moment>>,
     /// The file of the uncommitted blocks of a name without a blob.
     pub(crate) uncommitted: Option<u128>,
-    pub(crate) batch: Batch,
-    pub(crate) files: FileChanges,
+    /// The merge of layers of the current blob that is under way.
+    merge: Option<LayerMerge>,
+    batch: Batch,
+    files: FileChanges,
     /// The store's leave to write, got before the locks: no write waits for the store while it holds them.
     admission: Admission,
     // Dropped in this order, the reverse of taking them.
@@ -198,6 +202,14 @@ impl BlobService {
             None => (None, self.keyspaces.uncommitted(&self.db, home, &name)?),
         };
         self.know_staging(&mut current, home)?;
+        let has_merge = current
+            .as_ref()
+            .is_some_and(|blob| blob.layers.len() > MERGED_MIN);
+        let merge = if has_merge {
+            self.keyspaces.merge(&self.db, home, &key)?
+        } else {
+            None
+        };
         let mut write = BlobWrite {
             service: self,
             policy,
@@ -210,6 +222,7 @@ impl BlobService {
             expired_snapshots: Vec::new(),
             given: Cell::new(None),
             uncommitted,
+            merge,
             batch: Batch::new(),
             files: FileChanges::new(home),
             admission,
@@ -372,6 +385,7 @@ impl<'a> BlobWrite<'a> {
         match permit.place() {
             Place::Current => {
                 self.index_tags(&blob.tags);
+                self.keep_merge_of(Some(blob));
                 if self.uncommitted.is_some() {
                     let marker = keys::history_of(self.home(), History::Uncommitted, &self.name);
                     let history = &self.service.keyspaces.history;
@@ -383,25 +397,117 @@ impl<'a> BlobWrite<'a> {
             }
             Place::Past(..) => {}
         }
-        let mut batch = std::mem::take(&mut self.batch);
-        self.put_into(&mut batch, permit, blob);
-        self.batch = batch;
+        let (keyspace, key) = self.row(permit.place());
+        let key = key.into_owned();
+        let value = codec::encode_blob(blob, self.home());
+        self.batch.put(keyspace, &key, &value);
     }
 
-    /// Puts the record and nothing else, into this batch or that of another write that is committed with this one.
-    pub(crate) fn put_into(&self, batch: &mut Batch, permit: &Permit, blob: &Blob) {
-        let (keyspace, key) = self.row(permit.place());
-        batch.put(keyspace, &key, &codec::encode_blob(blob, self.home()));
+    /// Puts a record of another write, and nothing else, to be committed with this one.
+    pub(crate) fn put_for(&mut self, other: &BlobWrite<'_>, permit: &Permit, blob: &Blob) {
+        let (keyspace, key) = other.row(permit.place());
+        let value = codec::encode_blob(blob, other.home());
+        self.batch.put(keyspace, &key, &value);
     }
 
     /// Removes a record, and nothing else.
     pub(crate) fn remove(&mut self, permit: &Permit) {
         if permit.place() == Place::Current {
             self.index_tags(&Tags::new());
+            self.keep_merge_of(None);
         }
         let (keyspace, key) = self.row(permit.place());
         let key = key.into_owned();
         self.batch.delete(keyspace, &key);
+    }
+
+    /// The merge of layers of the current blob that is under way.
+    pub(crate) fn merge(&self) -> Option<&LayerMerge> {
+        self.merge.as_ref()
+    }
+
+    /// Notes how far a merge has come.
+    pub(crate) fn put_merge(&mut self, merge: LayerMerge) {
+        let value = codec::encode_merge(&merge, self.home());
+        let merges = &self.service.keyspaces.merges;
+        self.batch.put(merges, &self.key, &value);
+        self.merge = Some(merge);
+    }
+
+    /// The merge is over; its target stays.
+    pub(crate) fn end_merge(&mut self) -> Option<LayerMerge> {
+        let merge = self.merge.take()?;
+        let merges = &self.service.keyspaces.merges;
+        self.batch.delete(merges, &self.key);
+        Some(merge)
+    }
+
+    /// Gives up the merge and what it has copied.
+    pub(crate) fn drop_merge(&mut self) {
+        if let Some(merge) = self.end_merge() {
+            self.rows().drop_file(merge.target);
+        }
+    }
+
+    /// This is the next current blob. A merge goes on if its layers stay where they are.
+    fn keep_merge_of(&mut self, next: Option<&Blob>) {
+        let merge = self.merge.as_ref();
+        if merge.is_some_and(|merge| next.and_then(|blob| merge.place_in(blob)).is_none()) {
+            self.drop_merge();
+        }
+    }
+
+    /// The rows of files that the write puts and deletes.
+    pub(crate) fn rows(&mut self) -> FileRows<'_> {
+        FileRows::new(&self.service.keyspaces, &mut self.batch)
+    }
+
+    /// One more record names the layer's file.
+    pub(crate) fn name_file(&mut self, layer: &Layer) {
+        self.files.add(layer);
+    }
+
+    /// A record no longer names the layer's file. A file that no other record names is dropped.
+    pub(crate) fn unname_file(&mut self, layer: &Layer) {
+        let mut rows = FileRows::new(&self.service.keyspaces, &mut self.batch);
+        self.files.remove(&mut rows, layer);
+    }
+
+    /// No record names the files of this blob, whose own is removed.
+    pub(crate) fn forget(&mut self, blob: &Blob) {
+        let mut rows = FileRows::new(&self.service.keyspaces, &mut self.batch);
+        self.files.remove_all(&mut rows, blob);
+    }
+
+    /// The current blob, which writes to a file of pages, goes on in the epoch after this one: see [`FileChanges::begin_epoch`].
+    pub(crate) fn end_epoch(&mut self, file: File, epoch: u64, counted: bool) {
+        self.files.begin_epoch(file, epoch, counted);
+    }
+
+    /// Notes that a record of this blob may name the file.
+    pub(crate) fn note_namer(&mut self, file: File, blob_key: &[u8], container_key: &[u8]) {
+        self.rows()
+            .put_reference(&file.namer(blob_key), container_key);
+    }
+
+    /// Notes that the name has uncommitted blocks only, and the file they are in.
+    pub(crate) fn put_uncommitted_marker(&mut self, file: File) {
+        let marker = keys::history_of(self.home(), History::Uncommitted, &self.name);
+        let value = codec::encode_uncommitted(file.id);
+        let history = &self.service.keyspaces.history;
+        self.batch.put(history, &marker, &value);
+    }
+
+    /// Lists the blob among those that are being copied to.
+    pub(crate) fn list_pending_copy(&mut self) {
+        let copies = &self.service.keyspaces.copies;
+        self.batch.put(copies, &self.key, &self.container_key);
+    }
+
+    /// Takes the blob off the list of those that are being copied to.
+    pub(crate) fn unlist_pending_copy(&mut self) {
+        let copies = &self.service.keyspaces.copies;
+        self.batch.delete(copies, &self.key);
     }
 
     /// Where the record of a place lies.
@@ -533,6 +639,11 @@ impl<'a> BlobWrite<'a> {
         Ok(())
     }
 
+    /// Deletes the timer with this key in `blob.timers`.
+    pub(crate) fn delete_timer(&mut self, key: &[u8]) {
+        self.batch.delete(&self.service.keyspaces.timers, key);
+    }
+
     pub(crate) fn set_timer(&mut self, due: SystemTime, timer: Timer, subject: &[u8]) {
         let key = keys::timer(Moment::at(due), timer, subject);
         let timers = &self.service.keyspaces.timers;
@@ -541,7 +652,6 @@ impl<'a> BlobWrite<'a> {
 
     /// Removes the uncommitted blocks. `kept`: the current blob's own file stays.
     pub(crate) fn discard_staging(&mut self, kept: bool) -> Result<()> {
-        let keyspaces = &self.service.keyspaces;
         let (home, staging) = (self.home(), self.staging());
         let Some(file) = staging.map(|id| File { home, id }) else {
             return Ok(());
@@ -551,10 +661,10 @@ impl<'a> BlobWrite<'a> {
             .iter()
             .any(|layer| layer.file == file && (kept || layer.shared));
         if !stays {
-            drop_file(keyspaces, &mut self.batch, file);
+            self.rows().drop_file(file);
             return Ok(());
         }
-        self.service.drop_staged(&mut self.batch, file)?;
+        self.service.drop_staged(&mut self.rows(), file)?;
         Ok(())
     }
 
