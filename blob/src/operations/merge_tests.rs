@@ -5,6 +5,8 @@ use crate::model::LayerMerge;
 use crate::*;
 use lazurite_engine::fs::{Keep, MemoryFs};
 use lazurite_engine::{Config, Db, Direction, Durability, Environment, KeyRange};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -357,4 +359,140 @@ fn layers_stay_few_over_ten_thousand_snapshots_and_copies() {
             "a write stores the record"
         );
     }
+}
+
+/// What the blobs of the random walk hold, by name.
+#[derive(Default)]
+struct Expected {
+    current: BTreeMap<&'static str, Vec<u8>>,
+    snapshots: BTreeMap<(&'static str, Moment), Vec<u8>>,
+}
+
+const PAIRS: [[&str; 2]; 2] = [["log", "log copy"], ["pages", "pages copy"]];
+const PAGES_BYTES: usize = 1 << 20;
+
+/// One random operation on the append blobs or the page blobs.
+fn walk(store: &Store, expected: &mut Expected, random: &mut impl FnMut(usize) -> usize) {
+    let is_paged = random(2) == 1;
+    let pair = PAIRS[usize::from(is_paged)];
+    let (name, other) = if random(2) == 0 {
+        (pair[0], pair[1])
+    } else {
+        (pair[1], pair[0])
+    };
+    let snapshots = expected.snapshots.keys().filter(|(of, _)| *of == name);
+    let snapshots: Vec<_> = snapshots.copied().collect();
+    let any = (!snapshots.is_empty()).then(|| snapshots[random(snapshots.len().max(1))]);
+    match (random(100), any) {
+        (0..45, _) => {
+            let Some(bytes) = expected.current.get_mut(name) else {
+                return;
+            };
+            if is_paged {
+                let start = random(bytes.len() / 512) * 512;
+                let end = (start + 512 * (1 + random(700))).min(bytes.len());
+                let byte = random(7) as u8;
+                if byte == 0 {
+                    store.clear(name, start as u64..end as u64).unwrap();
+                } else {
+                    let body = vec![byte; end - start];
+                    store.put_page(name, start as u64, &body).unwrap();
+                }
+                bytes[start..end].fill(byte);
+            } else {
+                let body = pattern(1 + random(120_000), random(256) as u8);
+                store.append(name, &body).unwrap();
+                bytes.extend(body);
+            }
+        }
+        (45..65, _) => {
+            if let Some(bytes) = expected.current.get(name).cloned() {
+                let moment = store.snapshot(name).unwrap();
+                expected.snapshots.insert((name, moment), bytes);
+            }
+        }
+        (65..80, _) => {
+            if let Some(bytes) = expected.current.get(name).cloned() {
+                store.copy(name, other).unwrap();
+                expected.current.insert(other, bytes);
+            }
+        }
+        (80..88, Some(snapshot)) => {
+            let state = BlobState::Snapshot(snapshot.1);
+            store
+                .delete_with(name, state, DeleteBlob::default())
+                .unwrap();
+            expected.snapshots.remove(&snapshot);
+        }
+        (88, Some(snapshot)) => {
+            let source = BlobAddress {
+                state: BlobState::Snapshot(snapshot.1),
+                ..address(name)
+            };
+            store
+                .copy_with(source, address(name), CopyBlob::default())
+                .unwrap();
+            let bytes = expected.snapshots[&snapshot].clone();
+            expected.current.insert(name, bytes);
+        }
+        (89, _) => {
+            if is_paged && let Some(bytes) = expected.current.get_mut(name) {
+                for length in [PAGES_BYTES / 2, PAGES_BYTES] {
+                    store.resize(name, length as u64).unwrap();
+                    bytes.resize(length, 0);
+                }
+            }
+        }
+        (90..100, _) => {
+            store.at(at(9)).sweep(1 + random(3) as u32).unwrap();
+        }
+        _ => {}
+    }
+    if let Some(bytes) = expected.current.get(name) {
+        let download = store.open(name, None).unwrap();
+        assert!(drain(download.body, 1 << 20) == *bytes, "{name}");
+    }
+}
+
+#[test]
+fn blobs_of_many_layers_agree_with_plain_bytes_while_they_are_merged() {
+    let (mut merges, mut most) = (0, 0);
+    for seed in 1..=4_u64 {
+        let mut state = seed;
+        let mut random = |limit: usize| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % limit
+        };
+        let store = store();
+        let mut expected = Expected::default();
+        store.put_append_blob("log");
+        store.put_page_blob("pages", PAGES_BYTES as u64);
+        expected.current.insert("log", Vec::new());
+        expected.current.insert("pages", vec![0; PAGES_BYTES]);
+        for step in 0..700 {
+            let walked = catch_unwind(AssertUnwindSafe(|| {
+                walk(&store, &mut expected, &mut random);
+            }));
+            assert!(walked.is_ok(), "seed {seed}, step {step}");
+            merges += store.merges().len();
+            for name in PAIRS.concat() {
+                most = most.max(store.properties(name).map_or(0, |blob| blob.layers.len()));
+            }
+        }
+        for ((name, moment), bytes) in &expected.snapshots {
+            let state = BlobState::Snapshot(*moment);
+            assert!(store.read_state(name, state).unwrap() == *bytes, "{seed}");
+        }
+        let include = || with_snapshots(DeleteSnapshots::Include);
+        for name in expected.current.keys() {
+            store
+                .delete_with(name, BlobState::Current, include())
+                .unwrap();
+        }
+        store.sweep_merges();
+        store.empty();
+    }
+    assert!(merges > 50, "{merges} {most}");
 }
