@@ -18,7 +18,7 @@ impl Name {
         }
     }
 
-    fn has_held(&self) -> bool {
+    pub(super) fn has_held(&self) -> bool {
         let past = self.snapshots.values().chain(self.versions.values());
         past.chain(&self.current).any(|known| known.held)
     }
@@ -119,9 +119,14 @@ impl Walk {
             ..DeleteBlob::default()
         };
         let deleted = self.at(self.now).delete_blob(&address(at, state), &request);
-        if agree(expected, deleted).is_none() {
+        let Some(deletion) = agree(expected, deleted) else {
             return;
-        }
+        };
+        let becomes_version = state == BlobState::Current
+            && snapshots != Some(DeleteSnapshots::Only)
+            && (self.policy.versioning || found.is_some_and(|known| known.version.is_some()));
+        let is_kept = becomes_version || self.policy.delete_retention_days.is_some();
+        assert_eq!(deletion.permanent, !is_kept);
         match state {
             BlobState::Current => {
                 if snapshots.is_some() {

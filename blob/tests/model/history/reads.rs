@@ -169,6 +169,8 @@ impl Walk {
             "blocks",
             "content",
             "references",
+            "copies",
+            "merges",
             "tags",
             "timers",
         ] {
