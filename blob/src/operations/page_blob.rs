@@ -300,7 +300,7 @@ impl<'a> BlobWrite<'a> {
     }
 
     /// The file of the topmost layer, or of a new one if others see what that shows.
-    fn page_file(&mut self, blob: &mut Blob) -> Result<(File, Writer)> {
+    pub(super) fn page_file(&mut self, blob: &mut Blob) -> Result<(File, Writer)> {
         let service = self.service;
         if let Some(layer) = blob.layers.last() {
             if layer.shared {

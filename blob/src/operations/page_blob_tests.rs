@@ -409,3 +409,17 @@ fn layers_are_not_merged_under_a_snapshot() {
         }
     }
 }
+
+/// A second lock of the same stripe would wait for the first for ever.
+#[test]
+#[should_panic(expected = "a write locks one file of pages")]
+fn a_write_that_locks_a_second_file_of_pages_stops() {
+    let store = store();
+    store.put_page_blob("pages", 1024);
+    store.snapshot("pages").unwrap();
+    let mut write = store.service.begin_write(&address("pages")).unwrap();
+    let mut blob = write.existing().unwrap();
+    for _ in 0..2 {
+        write.page_file(&mut blob).unwrap();
+    }
+}
