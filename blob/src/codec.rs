@@ -44,18 +44,18 @@
 //! Times are ticks of 100 ns since year 1; fixed integers are little-endian but for ids; lengths and counts are varints
 //! (seven bits a byte, lowest first); text has its length before it; what ends in `?` has a byte 0 or 1 before it.
 
-use crate::account::AccountPolicy;
 use crate::error::Result;
 use crate::etag::ETag;
 use crate::fields::{EXTENT, Extras, Reader, STAGING, Writer, decode};
 use crate::keys::File;
 use crate::lease::Lease;
+use crate::model::AccountPolicy;
+use crate::model::WINDOW_BYTES;
 use crate::model::{
     Blob, BlobBlock, BlobRecord, Container, Content, Encryption, Extent, ImmutabilityMode,
     ImmutabilityPolicy, Layer, LayerMerge, PageExtent, PublicAccess, Staging, StoredPolicy,
 };
 use crate::tier::Tiering;
-use crate::windows::WINDOW_BYTES;
 
 const UNCOMMITTED: u8 = 0;
 const WHOLE: u8 = 1;

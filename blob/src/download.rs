@@ -1,8 +1,8 @@
 //! Download: a blob on its way out, chunk by chunk from one snapshot, so that overwriting it meanwhile does no harm.
 
-use crate::Keyspaces;
 use crate::cipher::CustomerKey;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, missing};
+use crate::keyspaces::Keyspaces;
 use crate::model::{Blob, Content};
 use crate::pages::Overlay;
 use crate::parts::Parts;
@@ -56,9 +56,6 @@ pub(crate) struct Piece {
     sealed: Option<(CustomerKey, u128, u64)>,
 }
 
-/// The key that a reader brought, and what it is for.
-pub(crate) type Key = Option<CustomerKey>;
-
 impl ByteRange {
     /// The bytes of a blob of `length` that are meant, end exclusive. Error: `InvalidRange` if there are none.
     pub(crate) fn within(self, length: u64) -> Result<Range<u64>> {
@@ -78,7 +75,7 @@ impl Download {
         snapshot: Snapshot,
         blob: Blob,
         range: Option<ByteRange>,
-        key: Key,
+        key: Option<CustomerKey>,
     ) -> Result<Download> {
         let range = range.map(|range| range.within(blob.length)).transpose()?;
         let read = range.clone().unwrap_or(0..blob.length);
@@ -94,7 +91,7 @@ impl BlobReader {
         snapshot: Snapshot,
         blob: &Blob,
         read: Range<u64>,
-        key: Key,
+        key: Option<CustomerKey>,
     ) -> Result<BlobReader> {
         let first = blob.layers.first().map(|layer| layer.file);
         let source = match (blob.content, first) {
@@ -197,7 +194,7 @@ impl Piece {
     }
 
     /// Decrypts what is read; the byte at offset 0 was encrypted as that of `content` at `offset`.
-    pub(crate) fn sealed(self, key: Key, content: u128, offset: u64) -> Piece {
+    pub(crate) fn sealed(self, key: Option<CustomerKey>, content: u128, offset: u64) -> Piece {
         let sealed = key.map(|key| (key, content, offset));
         Piece { sealed, ..self }
     }
@@ -212,11 +209,5 @@ impl Piece {
         }
         self.offset += chunk.len() as u64;
         Ok(chunk)
-    }
-}
-
-pub(crate) fn missing(reason: &str) -> Error {
-    Error::InternalError {
-        reason: reason.to_string(),
     }
 }

@@ -6,14 +6,14 @@
 //! what the sweep has still to collect. An epoch that nobody names any more keeps its row until that is done, and until
 //! then no later epoch begins after it.
 
-use crate::BlobService;
 use crate::codec::{self, EpochRecord};
+use crate::error::unreadable;
 use crate::error::{Error, Result};
+use crate::keys::Timer;
 use crate::keys::{self, File};
-use crate::listing::unreadable;
 use crate::model::{Extent, Layer};
 use crate::moment::Moment;
-use crate::sweep::Timer;
+use crate::service::BlobService;
 use lazurite_engine::{Batch, Direction, KeyRange, Snapshot};
 use std::collections::{BTreeMap, HashSet};
 use std::time::SystemTime;

@@ -8,13 +8,14 @@
 //! files. Only a container without any can be dropped by range.
 
 use crate::codec;
+use crate::error::unreadable;
 use crate::error::{Error, Result};
+use crate::keys::Timer;
 use crate::keys::{self, File, History};
-use crate::listing::unreadable;
+use crate::keyspaces::Keyspaces;
 use crate::model::{Blob, Content, Layer};
 use crate::moment::Moment;
-use crate::sweep::Timer;
-use crate::{BlobService, Keyspaces};
+use crate::service::BlobService;
 use lazurite_engine::{Batch, Direction, KeyGuard, KeyRange, LargeValue};
 use std::collections::BTreeMap;
 use std::time::SystemTime;

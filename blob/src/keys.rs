@@ -45,23 +45,25 @@
 //! Stores of before there was `blob.history` have names with uncommitted blocks only in `blob.blobs`, and the bytes of a blob
 //! under the id that its record gives it: that is a file of its container.
 
+mod escape;
 mod file;
 mod tags;
+mod timer;
 
 pub(crate) use file::{
     File, block_content_id, end_offset, epoch, epoch_and_window, namer, window_and_epoch,
 };
 pub(crate) use tags::{Tagged, tag, tag_values, tagged};
+pub(crate) use timer::Timer;
 
 use crate::moment::Moment;
-use crate::sweep::Timer;
+use escape::{NAME_END, escape, unescape};
 use lazurite_engine::KeyRange;
 
 const SERVICE_PROPERTIES: u8 = 1;
 const ACCOUNT_POLICY: u8 = 2;
-/// In `blob.accounts`: the record of [`crate::etag::EtagClock`].
+/// In `blob.accounts`: the record of the clock of ETags.
 pub(crate) const ETAG_BOUND: &[u8] = &[3];
-const NAME_END: [u8; 2] = [0, 1];
 const BASE_BLOB: u8 = 0xff;
 
 /// The row of an account's service properties.
@@ -213,34 +215,6 @@ pub(crate) fn timed(key: &[u8]) -> Option<(Moment, u8, &[u8])> {
 /// The id of the container whose row in any keyspace but `blob.containers` this is.
 pub(crate) fn container_of(key: &[u8]) -> Option<u128> {
     Some(u128::from_be_bytes(key.get(..16)?.try_into().ok()?))
-}
-
-/// The name that ends here, and what comes after it.
-fn unescape(mut rest: &[u8]) -> Option<(String, &[u8])> {
-    let mut name = Vec::with_capacity(rest.len());
-    loop {
-        match rest {
-            [0, 0xff, tail @ ..] => {
-                name.push(0);
-                rest = tail;
-            }
-            [0, 1, tail @ ..] => return Some((String::from_utf8(name).ok()?, tail)),
-            [0, ..] | [] => return None,
-            [byte, tail @ ..] => {
-                name.push(*byte);
-                rest = tail;
-            }
-        }
-    }
-}
-
-fn escape(key: &mut Vec<u8>, text: &str) {
-    for byte in text.bytes() {
-        key.push(byte);
-        if byte == 0 {
-            key.push(0xff);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -11,9 +11,6 @@ use std::time::SystemTime;
 /// Names and values in the order and case they were sent. Names are unique without regard to case.
 pub type Metadata = Vec<(String, String)>;
 
-/// An MD5 digest.
-pub type Md5 = [u8; 16];
-
 /// Which blob a call is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlobAddress<'a> {
@@ -79,6 +76,34 @@ impl Container {
             last_modified: self.last_modified,
             version: None,
             encryption_scope: None,
+        }
+    }
+}
+
+/// What an account does with what is deleted or overwritten. The default keeps nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AccountPolicy {
+    /// Whether a blob that is overwritten or deleted stays as a version.
+    pub versioning: bool,
+    /// Days for which deleted blobs, snapshots and versions can be had back; `None` for not at all.
+    /// Source: Set Blob Service Properties, `DeleteRetentionPolicy`.
+    pub delete_retention_days: Option<u16>,
+    /// Whether what is deleted but still kept may be deleted for good.
+    pub permanent_delete: bool,
+    /// Days for which deleted containers can be restored; `None` for not at all.
+    pub container_retention_days: Option<u16>,
+    /// Seconds until a blob is back from the archive tier. The hosted service takes hours.
+    pub rehydrate_seconds: u32,
+}
+
+impl Default for AccountPolicy {
+    fn default() -> Self {
+        AccountPolicy {
+            versioning: false,
+            delete_retention_days: None,
+            permanent_delete: false,
+            container_retention_days: None,
+            rehydrate_seconds: 2,
         }
     }
 }
@@ -309,6 +334,9 @@ pub(crate) struct LayerMerge {
 }
 
 impl LayerMerge {
+    /// Fewer layers than this are not merged in steps.
+    pub(crate) const LAYERS_MIN: usize = 8;
+
     /// Where the layers stand in the record of a blob; `None` unless they are all there, in order and below another one.
     pub(crate) fn place_in(&self, blob: &Blob) -> Option<std::ops::Range<usize>> {
         let same =
@@ -447,6 +475,9 @@ pub(crate) struct PageExtent {
     /// What it holds; `None` if it was cleared, which matters over lower layers.
     pub(crate) pages: Option<Pages>,
 }
+
+/// Bytes of a window: large enough that one row has many extents, small enough that to write it anew costs little.
+pub(crate) const WINDOW_BYTES: u64 = 128 << 10;
 
 /// A stretch of pages in a window.
 #[derive(Debug, Clone, PartialEq, Eq)]

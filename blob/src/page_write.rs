@@ -1,16 +1,20 @@
 //! Writing to the pages of one file: room for new extents, and what is left of old ones. `pages.rs` says what holds of them.
 
 use crate::codec;
-use crate::download::{Piece, missing};
+use crate::download::Piece;
 use crate::epochs::{Writer, contents};
 use crate::error::Result;
+use crate::error::missing;
 use crate::files::FileRows;
 use crate::keys::File;
+use crate::keyspaces::Keyspaces;
+use crate::model::WINDOW_BYTES;
 use crate::model::{Extent, PageExtent, Pages};
-use crate::pages::{Stored, UNREAD_MAX, extent_at, subtract};
+use crate::pages::{UNREAD_MAX, extent_at, subtract};
+use crate::segment::Stored;
+use crate::service::BlobService;
 use crate::upload::Uploaded;
-use crate::windows::{EXTENT_BYTES_MAX, WINDOW_BYTES, Window, Windows, first_window, window_of};
-use crate::{BlobService, Keyspaces};
+use crate::windows::{EXTENT_BYTES_MAX, Window, Windows, first_window, window_of};
 use lazurite_engine::{Direction, Snapshot};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;

@@ -14,12 +14,14 @@
 //! goes when it is written over again, or with the copy.
 
 use crate::codec;
-use crate::download::missing;
 use crate::error::Result;
+use crate::error::missing;
 use crate::keys::{self, File};
+use crate::keyspaces::Keyspaces;
 use crate::model::{Extent, Layer, PageExtent, Pages};
+use crate::segment::{Segment, Stored, Written};
+use crate::service::BlobService;
 use crate::windows::{self, Changes, WindowExtents, Windows};
-use crate::{BlobService, Keyspaces};
 use lazurite_engine::{Direction, Scan, Snapshot};
 use std::ops::Range;
 
@@ -27,58 +29,6 @@ use std::ops::Range;
 pub(crate) const PAGE_BYTES: u64 = 512;
 /// How many times what is read of a content the whole of it may be.
 pub(crate) const UNREAD_MAX: u64 = 4;
-
-/// A stretch of a page blob of which one layer, or none, has something to say.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Segment {
-    pub(crate) range: Range<u64>,
-    pub(crate) what: Written,
-}
-
-/// What is known of a stretch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Written {
-    Never,
-    Cleared,
-    /// What the extent of the stretch has of its content, cut to begin with the stretch.
-    Pages(Stored),
-}
-
-/// Pages and where their content is filed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stored {
-    pub(crate) file: File,
-    /// The window that they belong to; `None` of those that have a row of their own.
-    pub(crate) window: Option<u64>,
-    pub(crate) pages: Pages,
-}
-
-impl Stored {
-    /// The row of the content.
-    pub(crate) fn content_key(&self) -> Vec<u8> {
-        match self.window {
-            Some(window) => self.file.page_content(window, self.pages.content),
-            None => self.file.block_content(self.pages.content),
-        }
-    }
-
-    fn skip(mut self, bytes: u64) -> Stored {
-        self.pages.skipped += bytes;
-        self
-    }
-}
-
-impl Segment {
-    /// What there is at the start of the segment, which then begins at `start`.
-    pub(crate) fn advance(&mut self, start: u64) -> Written {
-        let what = self.what;
-        if let Written::Pages(stored) = what {
-            self.what = Written::Pages(stored.skip(start - self.range.start));
-        }
-        self.range.start = start;
-        what
-    }
-}
 
 /// The extents of several layers as one sequence of segments.
 #[derive(Debug)]
@@ -130,22 +80,6 @@ impl Overlay {
                 .flat_map(rows)
                 .map(LayerRows::new)
                 .collect(),
-            rest: range,
-        }
-    }
-
-    /// The windows of a file as of an epoch, and nothing under them.
-    pub(crate) fn of_windows(
-        keyspaces: &Keyspaces,
-        snapshot: &Snapshot,
-        (file, epoch): (File, u64),
-        range: Range<u64>,
-    ) -> Overlay {
-        let first = windows::first_window(range.start);
-        let windows = Windows::new(keyspaces, snapshot, file, epoch, first);
-        let rows = Rows::Windows(WindowExtents::new(windows));
-        Overlay {
-            layers: vec![LayerRows::new(rows)],
             rest: range,
         }
     }

@@ -3,14 +3,15 @@
 //! Small parts are read a few hundred at a time into one chunk, in the order of the contents' rows. Contents that were written one
 //! after another stand next to each other, so most of them are one step of a scan away.
 
-use crate::Keyspaces;
 use crate::cipher::CustomerKey;
 use crate::codec;
-use crate::download::{Key, missing};
+use crate::error::missing;
 use crate::error::{Error, Result};
 use crate::keys;
+use crate::keyspaces::Keyspaces;
 use crate::model::Layer;
-use crate::pages::{Overlay, Written};
+use crate::pages::Overlay;
+use crate::segment::Written;
 use bytes::{Bytes, BytesMut};
 use lazurite_engine::{Direction, KeyRange, Keyspace, Scan, Snapshot, ValueReader};
 use std::cmp::Ordering;
@@ -34,7 +35,7 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 #[derive(Debug)]
 pub(crate) struct Parts {
     contents: Contents,
-    key: Key,
+    key: Option<CustomerKey>,
     ahead: Ahead,
     /// Parts that are named and not read to their end.
     named: VecDeque<Part>,
@@ -82,7 +83,7 @@ impl Parts {
         snapshot: Snapshot,
         layers: Vec<Layer>,
         offset: u64,
-        key: Key,
+        key: Option<CustomerKey>,
     ) -> Parts {
         let blocks = Blocks {
             snapshot: snapshot.clone(),
@@ -99,12 +100,17 @@ impl Parts {
         keyspaces: &Keyspaces,
         snapshot: Snapshot,
         overlay: Overlay,
-        key: Key,
+        key: Option<CustomerKey>,
     ) -> Parts {
         Parts::new(keyspaces, snapshot, Ahead::Pages(overlay), key)
     }
 
-    fn new(keyspaces: &Keyspaces, snapshot: Snapshot, ahead: Ahead, key: Key) -> Parts {
+    fn new(
+        keyspaces: &Keyspaces,
+        snapshot: Snapshot,
+        ahead: Ahead,
+        key: Option<CustomerKey>,
+    ) -> Parts {
         Parts {
             contents: Contents {
                 snapshot,

@@ -3,68 +3,27 @@
 //! Whoever makes something that ends by itself sets a timer: a row that says when to look at what. So a sweep reads what is due
 //! and nothing else. A timer decides nothing: what it points to may have been changed since, and is looked at again.
 
-use crate::BlobService;
-use crate::account::AccountPolicy;
 use crate::codec;
+use crate::error::unreadable;
 use crate::error::{Error, Result};
 use crate::files::{FileChanges, FileRows};
-use crate::keys::{self, File, History};
-use crate::listing::unreadable;
+use crate::keys::{self, File, History, Timer};
+use crate::model::AccountPolicy;
 use crate::model::{Blob, BlobRecord};
 use crate::moment::Moment;
 use crate::operations::merge_in_steps::PreparedMerge;
 use crate::operations::permit::check_allowed;
+use crate::operations::staging::STAGING_LIFETIME;
 use crate::operations::{Action, BlobWrite, Place};
+use crate::service::BlobService;
 use lazurite_engine::{Admission, Batch, Direction, KeyRange, Keyspace};
 use std::sync::PoisonError;
 use std::time::{Duration, SystemTime};
 
-/// How long uncommitted blocks stay after the last of them was put. Source: Put Block, "Remarks".
-pub(crate) const STAGING_LIFETIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// When to look again at what could not be done yet.
 const LATER: Duration = Duration::from_secs(24 * 60 * 60);
 /// Rows that one step of a purge deletes. The step that reaches it may go over by the uncommitted blocks of one blob.
 const PURGED_ROWS: usize = 500;
-
-/// What a row of `blob.timers` is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Timer {
-    /// A deleted blob is gone for good. Subject: its key in `blob.history`.
-    Deleted = 1,
-    /// Uncommitted blocks were not touched for a week. Subject: the key of their blob in `blob.blobs`.
-    Staging = 2,
-    /// A blob is gone by itself. Subject: its key in `blob.blobs`.
-    Expiry = 3,
-    /// A deleted container is gone for good. Subject: its key in `blob.containers`.
-    Container = 4,
-    /// What a container held has to go piece by piece. Subject: its id.
-    Purge = 5,
-    /// Nobody sees a file of pages as of an epoch any more. Subject: the key of the epoch in `blob.references`.
-    Epoch = 6,
-    /// The blob of these snapshots is gone by itself. Subject: the key of the last of them in `blob.history`.
-    Snapshots = 7,
-    /// A record is gone for good, and files that it named may be named by one other only. Subject: its key in `blob.history`.
-    Trim = 8,
-    /// A blob has many layers, or some of them are being merged. Subject: its key in `blob.blobs`.
-    Merge = 9,
-}
-
-impl Timer {
-    fn of(kind: u8) -> Option<Timer> {
-        let all = [
-            Timer::Deleted,
-            Timer::Staging,
-            Timer::Expiry,
-            Timer::Container,
-            Timer::Purge,
-            Timer::Epoch,
-            Timer::Snapshots,
-            Timer::Trim,
-            Timer::Merge,
-        ];
-        all.into_iter().find(|timer| *timer as u8 == kind)
-    }
-}
 
 /// What a sweep has done.
 #[derive(Debug, Clone, PartialEq, Eq)]

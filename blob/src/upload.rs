@@ -3,13 +3,13 @@
 //! A small body stays in memory until its end and becomes a row, or one value of the engine's value log; a larger one goes
 //! there as it arrives. Nothing refers to it until an operation puts it; one that is dropped instead is garbage that the engine collects.
 
-use crate::BlobService;
 use crate::checksum::{Checksummer, Checksums, md5_of_each};
 use crate::cipher::CustomerKey;
 use crate::download::BlobReader;
 use crate::error::{Error, Result};
 use crate::files::FileRows;
-use crate::model::Md5;
+use crate::md5::Md5;
+use crate::service::BlobService;
 use lazurite_engine::{
     Db, Durability, IdSource, LargeValue, UnwrittenChunk, ValueWriter, WrittenChunk,
 };

@@ -6,19 +6,17 @@
 //! one seek a window, however many others there are or were, and the first write to a window in an epoch copies one row, whose
 //! contents both then have.
 
-use crate::Keyspaces;
 use crate::codec;
 use crate::error::Result;
+use crate::error::unreadable;
 use crate::keys::{self, File};
-use crate::listing::unreadable;
-use crate::model::{Extent, Pages};
-use crate::pages::{Overlay, Segment, Stored, Written};
+use crate::keyspaces::Keyspaces;
+use crate::model::{Extent, Pages, WINDOW_BYTES};
+use crate::segment::{Segment, Stored, Written};
 use lazurite_engine::{Direction, KeyRange, Scan, Snapshot};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Bytes of a window: large enough that one row has many extents, small enough that to write it anew costs little.
-pub(crate) const WINDOW_BYTES: u64 = 128 << 10;
 /// Most bytes of an extent with content: so far it may reach into the next window.
 pub(crate) const EXTENT_BYTES_MAX: u64 = 64 << 10;
 const _: () = assert!(EXTENT_BYTES_MAX <= WINDOW_BYTES);
@@ -150,10 +148,13 @@ pub(crate) struct Changes {
     pub(crate) looked_at: usize,
 }
 
-/// One side of a comparison, and the segment it has come to.
+/// One side of a comparison: the segments of a file as of an epoch, and the one it has come to.
 #[derive(Debug)]
 struct Sequence {
-    overlay: Overlay,
+    extents: WindowExtents,
+    /// The extent that the rest begins in, or the next one.
+    extent: Option<(Range<u64>, Option<Stored>)>,
+    rest: Range<u64>,
     segment: Option<Segment>,
 }
 
@@ -191,15 +192,19 @@ impl Changes {
             let Some(range) = self.next_range()? else {
                 return Ok(None);
             };
-            self.comparison = Some([self.before, self.after].map(|epoch| Sequence {
-                overlay: Overlay::of_windows(
-                    &self.keyspaces,
-                    &self.snapshot,
-                    (self.file, epoch),
-                    range.clone(),
-                ),
-                segment: None,
-            }));
+            let sides = [self.before, self.after];
+            self.comparison = Some(sides.map(|epoch| self.sequence(epoch, range.clone())));
+        }
+    }
+
+    fn sequence(&self, epoch: u64, range: Range<u64>) -> Sequence {
+        let first = first_window(range.start);
+        let windows = Windows::new(&self.keyspaces, &self.snapshot, self.file, epoch, first);
+        Sequence {
+            extents: WindowExtents::new(windows),
+            extent: None,
+            rest: range,
+            segment: None,
         }
     }
 
@@ -269,9 +274,40 @@ impl Sequence {
             .as_ref()
             .is_none_or(|segment| segment.range.is_empty())
         {
-            self.segment = self.overlay.next()?;
+            self.segment = self.next_segment()?;
         }
         Ok(self.segment.as_mut())
+    }
+}
+
+impl Sequence {
+    fn next_segment(&mut self) -> Result<Option<Segment>> {
+        if self.rest.is_empty() {
+            return Ok(None);
+        }
+        let start = self.rest.start;
+        let is_passed = |extent: &(Range<u64>, _)| extent.0.end <= start;
+        while self.extent.as_ref().is_none_or(is_passed) {
+            self.extent = self.extents.next()?;
+            if self.extent.is_none() {
+                break;
+            }
+        }
+        let (end, what) = match &self.extent {
+            None => (self.rest.end, Written::Never),
+            Some((range, _)) if range.start > start => (range.start, Written::Never),
+            Some((range, None)) => (range.end, Written::Cleared),
+            Some((range, Some(stored))) => {
+                let stored = stored.skip(start - range.start);
+                (range.end, Written::Pages(stored))
+            }
+        };
+        let end = end.min(self.rest.end);
+        self.rest.start = end;
+        Ok(Some(Segment {
+            range: start..end,
+            what,
+        }))
     }
 }
 

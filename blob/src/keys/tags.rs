@@ -1,6 +1,6 @@
 //! Keys of the index of tags, `blob.tags`: rows of current blobs and, in a range of their own, of versions.
 
-use super::{NAME_END, escape, unescape};
+use super::escape::{NAME_END, escape, unescape};
 use crate::moment::Moment;
 
 /// No text begins with this byte.

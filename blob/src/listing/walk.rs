@@ -1,10 +1,11 @@
 //! The walk that a listing of blobs is made by: the rows of each kind that is asked for, merged by name and moment.
 
-use super::{BlobEntry, ListBlobs, ListedBlob, unreadable};
-use crate::Keyspaces;
+use super::entry::{BlobEntry, ListBlobs, ListedBlob};
 use crate::codec;
 use crate::error::Result;
+use crate::error::unreadable;
 use crate::keys::{self, History};
+use crate::keyspaces::Keyspaces;
 use crate::model::{BlobRecord, Was};
 use crate::moment::Moment;
 use lazurite_engine::{Direction, KeyRange, Scan, Snapshot};

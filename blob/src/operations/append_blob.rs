@@ -2,7 +2,6 @@
 
 use super::new_blob::{BlobSettings, NewBlob};
 use super::write::{BlobWrite, Retired};
-use crate::BlobService;
 use crate::checksum::Checksums;
 use crate::codec;
 use crate::conditions::{Conditions, WriteKind};
@@ -12,6 +11,7 @@ use crate::model::{
     Blob, BlobAddress, BlobBlock, BlobHeaders, BlobType, Content, Layer, Metadata, Written,
 };
 use crate::names;
+use crate::service::BlobService;
 use crate::upload::{Upload, UploadKind};
 use lazurite_engine::Ticket;
 

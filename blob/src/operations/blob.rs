@@ -1,19 +1,20 @@
 //! Operations on blobs of any type.
 
 use super::BlobRead;
-use super::checks::check_online;
 use super::history::{FIRST, HISTORY_STEP};
 use super::permit::Action;
-use super::write::{BlobWrite, Place, Retired};
-use crate::BlobService;
+use super::permit::Place;
+use super::permit::check_online;
+use super::write::{BlobWrite, Retired};
 use crate::conditions::{Conditions, Validators, WriteCondition, WriteKind};
 use crate::download::{ByteRange, Download};
+use crate::error::unreadable;
 use crate::error::{Error, Result};
 use crate::etag::whole_seconds;
 use crate::keys::History;
-use crate::listing::unreadable;
 use crate::model::{Blob, BlobAddress, BlobHeaders, BlobState, Metadata, Tags, Was, Written};
 use crate::names;
+use crate::service::BlobService;
 use lazurite_engine::Ticket;
 use std::time::SystemTime;
 

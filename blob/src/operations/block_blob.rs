@@ -3,7 +3,6 @@
 use super::new_blob::{BlobSettings, NewBlob};
 use super::permit::Action;
 use super::write::{BlobWrite, Retired};
-use crate::BlobService;
 use crate::block_list::{self, BlockChoice, BlockListType, COMMITTED_BLOCKS_MAX};
 use crate::checksum::Checksums;
 use crate::cipher::CustomerKey;
@@ -17,6 +16,7 @@ use crate::model::{
     Tags, Written,
 };
 use crate::names;
+use crate::service::BlobService;
 use crate::upload::{Upload, UploadKind};
 use lazurite_engine::{Direction, KeyRange, Snapshot, Ticket};
 
@@ -323,7 +323,7 @@ impl BlobWrite<'_> {
 
     fn check_online(&self) -> Result<()> {
         match self.current() {
-            Some(blob) => super::checks::check_online(blob, self.now),
+            Some(blob) => super::permit::check_online(blob, self.now),
             None => Ok(()),
         }
     }

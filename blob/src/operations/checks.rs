@@ -1,14 +1,14 @@
 //! What a write may be refused for, once it has found what it writes to.
 
+use super::permit::Place;
 use super::permit::{Action, Permit};
-use super::write::{BlobWrite, Place};
-use crate::BlobService;
+use super::write::BlobWrite;
 use crate::conditions::{Conditions, ETags, Validators, WriteCondition, WriteKind};
 use crate::error::{Error, Result};
 use crate::guid::Guid;
 use crate::lease::{Lease, Leased};
 use crate::model::{Blob, BlobAddress, BlobState, BlobType, Tags};
-use std::time::SystemTime;
+use crate::service::BlobService;
 
 impl BlobService {
     /// Begins a change of a blob, of this type if one is told: see [`BlobWrite::check`]. That there is a blob is left to who looks
@@ -97,25 +97,5 @@ impl BlobWrite<'_> {
         let blob = self.existing()?;
         let permit = self.permit(Action::Change, Place::Current, Some(&blob))?;
         Ok((permit, blob))
-    }
-}
-
-/// Fails while a policy or a legal hold keeps the blob as it is.
-pub(super) fn check_unprotected(blob: &Blob, now: SystemTime) -> Result<()> {
-    if blob.legal_hold {
-        Err(Error::BlobImmutableDueToLegalHold)
-    } else if blob.is_protected(now) {
-        Err(Error::BlobImmutableDueToPolicy)
-    } else {
-        Ok(())
-    }
-}
-
-/// Fails while the blob's content is in the archive.
-pub(crate) fn check_online(blob: &Blob, now: SystemTime) -> Result<()> {
-    match (blob.tiering.rehydrating(now), blob.tiering.is_archived(now)) {
-        (Some(_), _) => Err(Error::BlobBeingRehydrated),
-        (None, true) => Err(Error::BlobArchived),
-        (None, false) => Ok(()),
     }
 }

@@ -1,19 +1,19 @@
 //! Operations on containers, and the listings of containers and of blobs.
 
-use crate::BlobService;
 use crate::codec;
 use crate::conditions::{Conditions, Validators, WriteKind};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::guid::Guid;
 use crate::keys;
+use crate::keys::Timer;
 use crate::lease::{Lease, Leased};
 use crate::listing::{ListBlobs, ListBlobsPage, ListContainers, ListContainersPage};
 use crate::model::{Container, Deleted, Metadata, PublicAccess, StoredPolicy, Written};
 use crate::moment::Moment;
 use crate::names;
 use crate::operations::permit::{ContainerPermit, NEVER_PROTECTED};
-use crate::sweep::Timer;
+use crate::service::BlobService;
 use lazurite_engine::{Admission, Batch, Direction, Ticket};
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime};

@@ -2,11 +2,11 @@
 //! `pending_copy.rs`, those of what was written since the last are in `incremental_copy.rs`.
 
 use super::BlobRead;
-use super::checks::check_online;
 use super::new_blob::{BlobSettings, NewBlob};
+use super::permit::Place;
+use super::permit::check_online;
 use super::permit::{Action, check_not_pending};
-use super::write::{BlobWrite, Place, Retired};
-use crate::BlobService;
+use super::write::{BlobWrite, Retired};
 use crate::conditions::{Conditions, Validators, WriteKind};
 use crate::download::{ByteRange, Download};
 use crate::error::{Error, Result};
@@ -18,6 +18,7 @@ use crate::model::{
 };
 use crate::moment::Moment;
 use crate::names;
+use crate::service::BlobService;
 use crate::tier::{AccessTier, RehydratePriority};
 use lazurite_engine::Ticket;
 use std::time::SystemTime;

@@ -1,14 +1,15 @@
 //! What stands under a name beside its current blob, read a bounded number of rows at a time.
 
 use super::permit::Action;
-use super::write::{BlobWrite, Place};
+use super::permit::Place;
+use super::write::BlobWrite;
 use crate::codec;
 use crate::error::Result;
+use crate::error::unreadable;
+use crate::keys::Timer;
 use crate::keys::{self, History};
-use crate::listing::unreadable;
 use crate::model::BlobRecord;
 use crate::moment::Moment;
-use crate::sweep::Timer;
 use lazurite_engine::{Direction, KeyRange};
 
 /// Rows of a history that one batch changes at most. Each may hold 8 KiB of metadata, and a batch 64 MiB.

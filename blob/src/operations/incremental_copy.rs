@@ -4,13 +4,14 @@ use super::copy::{CopyOutcome, check_needs_no_key, completed};
 use super::new_blob::{BlobSettings, NewBlob};
 use super::page_ranges::is_later;
 use super::permit::Action;
-use super::write::{BlobWrite, Place, Retired};
-use crate::BlobService;
+use super::permit::Place;
+use super::write::{BlobWrite, Retired};
 use crate::conditions::{Conditions, WriteKind};
 use crate::error::{Error, Result};
 use crate::keys::History;
 use crate::model::{Blob, BlobAddress, BlobState, BlobType, CopyState, CopyStatus};
 use crate::moment::Moment;
+use crate::service::BlobService;
 use lazurite_engine::Ticket;
 
 impl BlobService {

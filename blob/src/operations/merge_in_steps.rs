@@ -9,22 +9,20 @@ use super::merge_layers::{LAYERS_MIN, MergeStep, first_to_merge, length_of, star
 use super::page_ranges::is_later;
 use super::permit::Action;
 use super::write::BlobWrite;
-use crate::BlobService;
 use crate::codec;
 use crate::error::Result;
+use crate::error::unreadable;
 use crate::etag::whole_seconds;
 use crate::files::FileRows;
+use crate::keys::Timer;
 use crate::keys::{self, File, History};
-use crate::listing::unreadable;
 use crate::model::{Blob, BlobRecord, Content, Layer, LayerMerge};
 use crate::pages::{PAGE_BYTES, extent_at};
-use crate::sweep::Timer;
+use crate::service::BlobService;
 use crate::windows::Windows;
 use lazurite_engine::{Batch, Direction, KeyRange, Snapshot};
 use std::time::Duration;
 
-/// Fewer layers than this are not merged in steps.
-pub(super) const MERGED_MIN: usize = 8;
 /// A blob with more layers than this has all of them merged, whatever their sizes.
 const LAYERS_MAX: usize = 48;
 
@@ -80,7 +78,7 @@ impl BlobService {
             // Their layers are not in the order of the content.
             Content::Whole | Content::Blocks { .. } => return Ok(None),
         };
-        if end < begin + MERGED_MIN {
+        if end < begin + LayerMerge::LAYERS_MIN {
             return Ok(None);
         }
         let is_paged = matches!(blob.content, Content::Pages { .. });
@@ -91,7 +89,7 @@ impl BlobService {
                 Ok(length_of(layers, number))
             }
         })?;
-        if end - first < MERGED_MIN {
+        if end - first < LayerMerge::LAYERS_MIN {
             if end - begin < LAYERS_MAX {
                 return Ok(None);
             }

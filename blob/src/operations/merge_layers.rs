@@ -5,20 +5,22 @@
 
 use super::permit::Action;
 use super::write::BlobWrite;
-use crate::BlobService;
 use crate::codec;
-use crate::download::missing;
 use crate::error::Result;
+use crate::error::missing;
+use crate::error::unreadable;
 use crate::files::FileRows;
 use crate::keys;
-use crate::listing::unreadable;
+use crate::model::WINDOW_BYTES;
 use crate::model::{
     Blob, BlobAddress, BlobBlock, Content, Extent, Layer, LayerMerge, PageExtent, Pages,
 };
 use crate::page_write::{is_large, read_pages};
-use crate::pages::{Overlay, Segment, Written};
+use crate::pages::Overlay;
+use crate::segment::{Segment, Written};
+use crate::service::BlobService;
 use crate::upload::{UploadedValue, is_separated};
-use crate::windows::{EXTENT_BYTES_MAX, WINDOW_BYTES, window_of};
+use crate::windows::{EXTENT_BYTES_MAX, window_of};
 use lazurite_engine::{Direction, Snapshot};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -415,7 +417,7 @@ impl BlobService {
 mod tests {
     use super::*;
 
-    /// The sizes of layers after layers of these sizes were pushed and merged, `MERGED_MIN` or more at a time, and how many bytes
+    /// The sizes of layers after layers of these sizes were pushed and merged, `LayerMerge::LAYERS_MIN` or more at a time, and how many bytes
     /// were copied.
     fn grown(lengths: impl Iterator<Item = u64>) -> (Vec<u64>, u64) {
         let (mut layers, mut copied) = (Vec::<u64>::new(), 0);

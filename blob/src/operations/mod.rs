@@ -57,7 +57,7 @@ mod snapshot;
 mod snapshot_tests;
 #[cfg(test)]
 mod space_tests;
-mod staging;
+pub(crate) mod staging;
 mod state;
 #[cfg(test)]
 mod state_tests;
@@ -88,84 +88,21 @@ pub use page_blob::{
 };
 pub use page_ranges::{GetPageRanges, PAGE_RANGES_MAX, PageRange, PageRanges};
 pub use pending_copy::{FailedCopies, FetchedCopy};
-pub(crate) use permit::Action;
+pub(crate) use permit::{Action, Place};
 pub use state::{Expiry, TierOutcome};
 pub use tags::{FindBlobsByTags, FindBlobsByTagsPage, TaggedBlob};
-pub(crate) use write::{BlobWrite, Place};
+pub(crate) use write::BlobWrite;
 
-use crate::codec;
 use crate::conditions::{Conditions, Validators};
 use crate::error::{Error, Result};
 use crate::etag::whole_seconds;
 use crate::keys::{self, History};
 use crate::lease::Leased;
-use crate::model::{Blob, BlobAddress, BlobRecord, BlobState, Container, LayerMerge, Written};
+use crate::model::{Blob, BlobAddress, BlobRecord, BlobState, Container, Written};
 use crate::names;
-use crate::{BlobService, Keyspaces};
-use bytes::Bytes;
-use lazurite_engine::{Db, Keyspace, Snapshot};
+use crate::service::BlobService;
+use lazurite_engine::Snapshot;
 use std::time::SystemTime;
-
-/// Where an operation reads: a writer, which holds locks, the newest state; a reader a snapshot.
-trait Source {
-    fn get(&self, keyspace: &Keyspace, key: &[u8]) -> lazurite_engine::Result<Option<Bytes>>;
-}
-
-impl Source for Db {
-    fn get(&self, keyspace: &Keyspace, key: &[u8]) -> lazurite_engine::Result<Option<Bytes>> {
-        Db::get(self, keyspace, key)
-    }
-}
-
-impl Source for Snapshot {
-    fn get(&self, keyspace: &Keyspace, key: &[u8]) -> lazurite_engine::Result<Option<Bytes>> {
-        Snapshot::get(self, keyspace, key)
-    }
-}
-
-impl Keyspaces {
-    /// The container whose row has this key. Error: `ContainerNotFound`.
-    fn container(&self, source: &impl Source, key: &[u8]) -> Result<Container> {
-        let value = source.get(&self.containers, key)?;
-        codec::decode_container(&value.ok_or(Error::ContainerNotFound)?)
-    }
-
-    /// What stands under a blob's name, if anything.
-    fn record(&self, source: &impl Source, home: u128, key: &[u8]) -> Result<Option<BlobRecord>> {
-        let value = source.get(&self.blobs, key)?;
-        value
-            .map(|value| codec::decode_blob(&value, home))
-            .transpose()
-    }
-
-    /// What of the blob's name stands in the history at this key.
-    fn past(&self, source: &impl Source, home: u128, key: &[u8]) -> Result<Option<Blob>> {
-        let Some(value) = source.get(&self.history, key)? else {
-            return Ok(None);
-        };
-        match codec::decode_blob(&value, home)? {
-            BlobRecord::Committed(blob) => Ok(Some(blob)),
-            BlobRecord::Uncommitted { .. } => Ok(None),
-        }
-    }
-
-    /// The merge of layers of the blob with this key in `blob.blobs`, if one is under way.
-    fn merge(&self, source: &impl Source, home: u128, key: &[u8]) -> Result<Option<LayerMerge>> {
-        let value = source.get(&self.merges, key)?;
-        value
-            .map(|value| codec::decode_merge(&value, home))
-            .transpose()
-    }
-
-    /// The file of the blocks of a name that has uncommitted ones only.
-    fn uncommitted(&self, source: &impl Source, home: u128, name: &str) -> Result<Option<u128>> {
-        let key = keys::history_of(home, History::Uncommitted, name);
-        let value = source.get(&self.history, &key)?;
-        value
-            .map(|value| codec::decode_uncommitted(&value))
-            .transpose()
-    }
-}
 
 /// What a read found, in one snapshot.
 struct Found {

@@ -4,7 +4,6 @@ use super::new_blob::{BlobSettings, NewBlob};
 use super::permit::Permit;
 use super::state::check_tier_holds;
 use super::write::{BlobWrite, Retired};
-use crate::BlobService;
 use crate::checksum::Checksums;
 use crate::conditions::{Conditions, WriteKind};
 use crate::epochs::Writer;
@@ -14,6 +13,7 @@ use crate::model::{Blob, BlobAddress, BlobHeaders, BlobType, Content, Layer, Met
 use crate::names;
 use crate::page_write::{PageWrite, is_large};
 use crate::pages::PAGE_BYTES;
+use crate::service::BlobService;
 use crate::upload::{Upload, UploadKind, Uploaded};
 use lazurite_engine::Ticket;
 use std::ops::Range;

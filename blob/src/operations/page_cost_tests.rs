@@ -3,8 +3,9 @@
 use super::page_array_tests::random;
 use super::tests::*;
 use crate::keys::File;
+use crate::model::WINDOW_BYTES;
 use crate::model::{BlobRecord, Extent, PageExtent, Pages};
-use crate::windows::{Changes, WINDOW_BYTES};
+use crate::windows::Changes;
 use crate::*;
 use lazurite_engine::{Batch, Direction, KeyRange};
 use std::time::{Duration, Instant};

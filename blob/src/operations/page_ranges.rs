@@ -1,7 +1,6 @@
 //! Get Page Ranges: which pages of a blob were written, or have changed since a snapshot, page by page.
 
 use super::BlobRead;
-use crate::BlobService;
 use crate::conditions::Conditions;
 use crate::download::ByteRange;
 use crate::error::{Error, Result};
@@ -10,7 +9,9 @@ use crate::model::{Blob, BlobAddress, BlobState, BlobType, Layer};
 use crate::moment::Moment;
 use crate::names;
 use crate::pager::{Marker, Pager};
-use crate::pages::{self, Overlay};
+use crate::pages::Overlay;
+use crate::segment::Written;
+use crate::service::BlobService;
 use std::ops::Range;
 
 /// Most ranges of a page, and how many a page has when the request does not say. Source: Get Page Ranges, `maxresults`.
@@ -147,10 +148,10 @@ impl GetPageRanges {
                 break;
             }
             let cleared = match segment.what {
-                pages::Written::Never => continue,
-                pages::Written::Cleared if self.previous.is_none() => continue,
-                pages::Written::Cleared => true,
-                pages::Written::Pages(..) => false,
+                Written::Never => continue,
+                Written::Cleared if self.previous.is_none() => continue,
+                Written::Cleared => true,
+                Written::Pages(..) => false,
             };
             match page.entries.last_mut() {
                 Some(last) if last.range.end == range.start && last.cleared == cleared => {

@@ -4,19 +4,19 @@ use super::copy::{CopyBlob, CopyOutcome, completed};
 use super::new_blob::NewBlob;
 use super::permit::Action;
 use super::write::{BlobWrite, Retired};
-use crate::BlobService;
-use crate::account::AccountPolicy;
 use crate::codec;
 use crate::conditions::WriteKind;
+use crate::error::unreadable;
 use crate::error::{Error, Result};
 use crate::guid::Guid;
 use crate::keys;
-use crate::listing::unreadable;
+use crate::model::AccountPolicy;
 use crate::model::{
     Blob, BlobAddress, BlobHeaders, BlobType, Content, CopyState, CopyStatus, Layer, Metadata,
     Written,
 };
 use crate::names;
+use crate::service::BlobService;
 use crate::upload::{Upload, UploadKind};
 use lazurite_engine::{Direction, KeyRange, Ticket};
 

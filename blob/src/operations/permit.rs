@@ -1,15 +1,14 @@
 //! What may be done with the record of a blob, and what forbids it: policies, legal holds, copies under way, the archive.
 //!
-//! A record is put and removed with a [`Permit`], and only [`BlobWrite::permit`] makes one. An operation names its action there, so none can
+//! A record is put and removed with a [`Permit`], and only [`Permit::new`] makes one. An operation names its action there, so none can
 //! forget what forbids it. Leases and conditions are checked where the request is at hand: see `checks.rs`.
 
-use super::checks::{check_online, check_unprotected};
-use super::write::{BlobWrite, Place};
-use crate::BlobService;
 use crate::codec;
 use crate::error::{Error, Result};
-use crate::keys;
+use crate::keys::{self, History};
 use crate::model::{Blob, BlobRecord, Container, CopyStatus};
+use crate::moment::Moment;
+use crate::service::BlobService;
 use bytes::Bytes;
 use lazurite_engine::Direction;
 use std::time::SystemTime;
@@ -43,6 +42,13 @@ pub(crate) enum Action {
     Purge,
 }
 
+/// Where the record of a blob stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    Current,
+    Past(History, Moment),
+}
+
 /// The right to put or remove the record at a place.
 #[must_use]
 #[derive(Debug)]
@@ -51,45 +57,29 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
+    /// Allows the action at a place. `blob` is what stands there now; `keeps`: what is replaced or deleted stays as a version.
+    /// Errors: `PendingCopyOperation`; `BlobArchived`, `BlobBeingRehydrated`; `BlobImmutableDueToPolicy`,
+    /// `BlobImmutableDueToLegalHold`.
+    pub(super) fn new(
+        action: Action,
+        place: Place,
+        blob: Option<&Blob>,
+        now: SystemTime,
+        keeps: bool,
+    ) -> Result<Permit> {
+        if let Some(blob) = blob {
+            check_allowed(action, blob, now, keeps)?;
+        }
+        Ok(Permit { place })
+    }
+
     pub(crate) fn place(&self) -> Place {
         self.place
     }
 }
 
-impl BlobWrite<'_> {
-    /// Whether the action is allowed with what stands at the place now. `blob` is that record, if there is one.
-    /// Errors: `PendingCopyOperation`; `BlobArchived`, `BlobBeingRehydrated`; `BlobImmutableDueToPolicy`,
-    /// `BlobImmutableDueToLegalHold`.
-    pub(crate) fn permit(
-        &self,
-        action: Action,
-        place: Place,
-        blob: Option<&Blob>,
-    ) -> Result<Permit> {
-        match blob {
-            Some(blob) => self.check_action(action, blob)?,
-            None => debug_assert!(
-                action != Action::Add || self.past(place)?.is_none(),
-                "something stands at {place:?}"
-            ),
-        }
-        Ok(Permit { place })
-    }
-
-    /// As [`BlobWrite::permit`], with the current blob.
-    pub(crate) fn permit_current(&self, action: Action) -> Result<Permit> {
-        self.permit(action, Place::Current, self.current())
-    }
-
-    fn check_action(&self, action: Action, blob: &Blob) -> Result<()> {
-        // What becomes a version is kept.
-        let keeps = matches!(action, Action::Replace | Action::Delete) && self.keeps_versions();
-        check_allowed(action, blob, self.now, keeps)
-    }
-}
-
 /// Whether the action is allowed with this record. `keeps`: what is replaced or deleted stays as a version.
-/// Errors: as [`BlobWrite::permit`].
+/// Errors: as [`Permit::new`].
 pub(crate) fn check_allowed(
     action: Action,
     blob: &Blob,
@@ -224,5 +214,25 @@ pub(super) fn check_not_pending(blob: &Blob) -> Result<()> {
     match blob.copy.as_ref().map(|copy| copy.status) {
         Some(CopyStatus::Pending) => Err(Error::PendingCopyOperation),
         _ => Ok(()),
+    }
+}
+
+/// Fails while a policy or a legal hold keeps the blob as it is.
+pub(super) fn check_unprotected(blob: &Blob, now: SystemTime) -> Result<()> {
+    if blob.legal_hold {
+        Err(Error::BlobImmutableDueToLegalHold)
+    } else if blob.is_protected(now) {
+        Err(Error::BlobImmutableDueToPolicy)
+    } else {
+        Ok(())
+    }
+}
+
+/// Fails while the blob's content is in the archive.
+pub(crate) fn check_online(blob: &Blob, now: SystemTime) -> Result<()> {
+    match (blob.tiering.rehydrating(now), blob.tiering.is_archived(now)) {
+        (Some(_), _) => Err(Error::BlobBeingRehydrated),
+        (None, true) => Err(Error::BlobArchived),
+        (None, false) => Ok(()),
     }
 }

@@ -1,9 +1,10 @@
 //! The service properties of an account, bytes that the server gives meaning to, and its policy for what is deleted.
 
-use crate::account::AccountPolicy;
 use crate::codec;
 use crate::error::Result;
-use crate::{BlobService, keys};
+use crate::keys;
+use crate::model::AccountPolicy;
+use crate::service::BlobService;
 use lazurite_engine::{Batch, Ticket};
 
 impl BlobService {

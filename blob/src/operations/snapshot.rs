@@ -1,9 +1,9 @@
 //! Snapshot Blob.
 
-use super::checks::check_online;
 use super::permit::Action;
-use super::write::{Place, Retired};
-use crate::BlobService;
+use super::permit::Place;
+use super::permit::check_online;
+use super::write::Retired;
 use crate::conditions::{Conditions, Validators, WriteKind};
 use crate::error::Result;
 use crate::keys::History;
@@ -11,6 +11,7 @@ use crate::lease::{Lease, Leased};
 use crate::model::{BlobAddress, Metadata, Written};
 use crate::moment::Moment;
 use crate::names;
+use crate::service::BlobService;
 use lazurite_engine::Ticket;
 
 impl BlobService {

@@ -4,14 +4,18 @@ use super::Found;
 use super::encryption::Brought;
 use super::permit::Action;
 use super::write::BlobWrite;
-use crate::BlobService;
 use crate::block_list::UNCOMMITTED_BLOCKS_MAX;
 use crate::codec;
 use crate::error::{Error, Result};
 use crate::files::FileRows;
 use crate::keys::File;
+use crate::keys::Timer;
 use crate::model::{BlobBlock, BlobState, Staging};
-use crate::sweep::{STAGING_LIFETIME, Timer};
+use crate::service::BlobService;
+use std::time::Duration;
+
+/// How long uncommitted blocks stay after the last of them was put. Source: Put Block, "Remarks".
+pub(crate) const STAGING_LIFETIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 impl BlobService {
     /// The file of the uncommitted blocks of what was found.

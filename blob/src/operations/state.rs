@@ -1,14 +1,15 @@
 //! What is set on a blob beside its content and properties: tier, expiry, immutability, legal hold.
 
 use super::permit::Action;
-use super::write::{BlobWrite, Place};
-use crate::BlobService;
+use super::permit::Place;
+use super::write::BlobWrite;
 use crate::conditions::{Conditions, WriteKind};
 use crate::error::{Error, Result};
 use crate::etag::whole_seconds;
+use crate::keys::Timer;
 use crate::lease::Leased;
 use crate::model::{Blob, BlobAddress, BlobType, ImmutabilityMode, ImmutabilityPolicy, Written};
-use crate::sweep::Timer;
+use crate::service::BlobService;
 use crate::tier::{AccessTier, RehydratePriority, Rehydration, Tiering};
 use lazurite_engine::Ticket;
 use std::time::{Duration, SystemTime};

@@ -1,18 +1,19 @@
 //! Get and Set Blob Tags, Find Blobs by Tags.
 
 use super::permit::Action;
-use super::write::Place;
-use crate::BlobService;
+use super::permit::Place;
 use crate::codec;
 use crate::conditions::Conditions;
+use crate::error::unreadable;
 use crate::error::{Error, Result};
 use crate::keys::{self, History, Tagged};
 use crate::lease::Leased;
-use crate::listing::{PAGE_ENTRIES_MAX, unreadable};
+use crate::listing::PAGE_ENTRIES_MAX;
 use crate::model::{Blob, BlobAddress, BlobRecord, BlobState, Tags};
 use crate::moment::Moment;
 use crate::names;
 use crate::pager::{Marker, Pager};
+use crate::service::BlobService;
 use crate::tags::{self, Operator, TagQuery};
 use lazurite_engine::{Direction, KeyRange, Scan, Snapshot, Ticket};
 use std::time::SystemTime;

@@ -3,13 +3,14 @@
 
 use super::new_list::listed_file;
 use super::permit::Action;
-use super::write::{BlobWrite, Place};
+use super::permit::Place;
+use super::write::BlobWrite;
 use crate::error::Result;
+use crate::error::unreadable;
+use crate::keys::Timer;
 use crate::keys::{self, File, History};
-use crate::listing::unreadable;
 use crate::model::{Blob, Content, Layer};
 use crate::moment::Moment;
-use crate::sweep::Timer;
 use lazurite_engine::{Direction, KeyRange};
 use std::collections::HashSet;
 

@@ -2,15 +2,16 @@
 
 use super::history::{FIRST, HISTORY_STEP};
 use super::permit::Action;
-use super::write::{BlobWrite, Place};
-use crate::BlobService;
+use super::permit::Place;
+use super::write::BlobWrite;
+use crate::error::unreadable;
 use crate::error::{Error, Result};
 use crate::guid::Guid;
 use crate::keys::History;
 use crate::lease::{Lease, Leased};
-use crate::listing::unreadable;
 use crate::model::{Blob, BlobAddress, Was};
 use crate::moment::Moment;
+use crate::service::BlobService;
 use lazurite_engine::Ticket;
 
 impl BlobService {

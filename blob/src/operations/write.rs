@@ -1,21 +1,20 @@
 //! BlobWrite: the one way to write to a blob. Begin, check, change, commit: one lock, one batch.
 
-use super::merge_in_steps::MERGED_MIN;
-use super::permit::{Action, Permit};
-use crate::BlobService;
-use crate::account::AccountPolicy;
+use super::permit::{Action, Permit, Place};
 use crate::codec;
 use crate::conditions::Validators;
 use crate::error::{Error, Result};
 use crate::files::{FileChanges, FileRows};
+use crate::keys::Timer;
 use crate::keys::{self, File, History};
+use crate::model::AccountPolicy;
 use crate::model::{
     Blob, BlobAddress, BlobRecord, BlobState, Container, Deleted, Layer, LayerMerge, Tags, Was,
     Written,
 };
 use crate::moment::Moment;
 use crate::names;
-use crate::sweep::Timer;
+use crate::service::BlobService;
 use lazurite_engine::{Admission, Batch, KeyGuard, Keyspace, Ticket};
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -53,13 +52,6 @@ pub(crate) struct BlobWrite<'a> {
     pub(crate) file_lock: Option<KeyGuard<'a>>,
     _lock: Option<KeyGuard<'a>>,
     _gates: Vec<RwLockReadGuard<'a, ()>>,
-}
-
-/// Where the record of a blob stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
-    Current,
-    Past(History, Moment),
 }
 
 impl BlobService {
@@ -204,7 +196,7 @@ impl BlobService {
         self.know_staging(&mut current, home)?;
         let has_merge = current
             .as_ref()
-            .is_some_and(|blob| blob.layers.len() > MERGED_MIN);
+            .is_some_and(|blob| blob.layers.len() > LayerMerge::LAYERS_MIN);
         let merge = if has_merge {
             self.keyspaces.merge(&self.db, home, &key)?
         } else {
@@ -371,6 +363,28 @@ impl<'a> BlobWrite<'a> {
         }
         self.given.set(Some(moment));
         Ok(moment)
+    }
+
+    /// Whether the action is allowed with what stands at the place now. `blob` is that record, if there is one. Errors: as
+    /// [`Permit::new`].
+    pub(crate) fn permit(
+        &self,
+        action: Action,
+        place: Place,
+        blob: Option<&Blob>,
+    ) -> Result<Permit> {
+        debug_assert!(
+            blob.is_some() || action != Action::Add || self.past(place)?.is_none(),
+            "something stands at {place:?}"
+        );
+        // What becomes a version is kept.
+        let keeps = matches!(action, Action::Replace | Action::Delete) && self.keeps_versions();
+        Permit::new(action, place, blob, self.now, keeps)
+    }
+
+    /// As [`BlobWrite::permit`], with the current blob.
+    pub(crate) fn permit_current(&self, action: Action) -> Result<Permit> {
+        self.permit(action, Place::Current, self.current())
     }
 
     /// Puts a record, in place of whatever stands there. The current blob, and a version, are found by their tags from then on.

@@ -1,11 +1,11 @@
 //! Every operation on a blob that something keeps as it is: a policy, a legal hold, a copy under way, the archive. Sources: Overview of
 //! immutable storage for blob data; Copy Blob, "Remarks"; Archive access tier.
 
-use super::super::kept_tests::{DAY, keeping, soft_delete, versions};
-use super::super::write::Place;
 use super::*;
 use crate::keys::{self, History};
 use crate::model::BlobRecord;
+use crate::operations::kept_tests::{DAY, keeping, soft_delete, versions};
+use crate::operations::permit::Place;
 use crate::{ListBlobs, codec};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

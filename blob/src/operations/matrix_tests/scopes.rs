@@ -1,9 +1,9 @@
 //! Every operation with and without an encryption scope, on blobs in one and in none, in containers with and without a default.
 //! Source: `operations/encryption.rs`, which says what of it the service has been seen to do, and what nobody knows.
 
-use super::super::encryption_tests::{key, with_key};
 use super::keys::others;
 use super::*;
+use crate::operations::encryption_tests::{key, with_key};
 
 const LAKE: &str = "lake";
 const SHORE: &str = "shore";
