@@ -180,8 +180,8 @@ fn blob_extras(blob: &Blob) -> Extras {
     extras.add(7, blob.snapshot, Writer::moment);
     extras.add(8, blob.version, Writer::moment);
     extras.add(9, blob.deleted, Writer::deleted);
-    let was = blob.deleted.and_then(|deleted| deleted.was);
-    extras.add(14, was, Writer::was);
+    let previous = blob.deleted.and_then(|deleted| deleted.previous);
+    extras.add(14, previous, Writer::previous_state);
     extras.add(15, blob.replaced_at, Writer::moment);
     extras.add(10, blob.immutability, |out, policy| {
         out.time(policy.until);
@@ -286,7 +286,7 @@ fn blob_extra(blob: &mut Blob, number: u8, input: &mut Reader<'_>) -> Option<()>
         12 => blob.encryption = Encryption::CustomerKey(input.array()?),
         13 => blob.encryption = Encryption::Scope(input.text()?),
         // Stands behind what it belongs to.
-        14 => blob.deleted.as_mut()?.was = Some(input.was()?),
+        14 => blob.deleted.as_mut()?.previous = Some(input.previous_state()?),
         15 => blob.replaced_at = Some(input.moment()?),
         _ => return None,
     }

@@ -3,10 +3,10 @@ use crate::error::Error;
 use crate::etag::time_of_ticks;
 use crate::fields::VERSION_MAX;
 use crate::guid::Guid;
-use crate::lease::{Held, LeaseDuration};
-use crate::model::Was;
+use crate::lease::{LeaseDuration, LeaseHolder};
+use crate::model::PreviousState;
 use crate::model::{BlobHeaders, CopyState, CopyStatus, Deleted, Metadata, Pages};
-use crate::moment::Moment;
+use crate::snapshot_time::SnapshotTime;
 use crate::tier::{AccessTier, RehydratePriority, Rehydration};
 use proptest::option;
 use proptest::prelude::*;
@@ -26,19 +26,22 @@ fn deleted() -> impl Strategy<Value = Deleted> {
     (time(), time()).prop_map(|(at, until)| Deleted {
         at,
         until,
-        was: None,
+        previous: None,
     })
 }
 
 fn deleted_blob() -> impl Strategy<Value = Deleted> {
-    let moment = || any::<u64>().prop_map(Moment);
-    let was = prop_oneof![
+    let moment = || any::<u64>().prop_map(SnapshotTime);
+    let previous = prop_oneof![
         Just(None),
-        Just(Some(Was::Blob)),
-        moment().prop_map(|moment| Some(Was::Snapshot(moment))),
-        moment().prop_map(|moment| Some(Was::Version(moment))),
+        Just(Some(PreviousState::Blob)),
+        moment().prop_map(|moment| Some(PreviousState::Snapshot(moment))),
+        moment().prop_map(|moment| Some(PreviousState::Version(moment))),
     ];
-    (deleted(), was).prop_map(|(deleted, was)| Deleted { was, ..deleted })
+    (deleted(), previous).prop_map(|(deleted, previous)| Deleted {
+        previous,
+        ..deleted
+    })
 }
 
 fn lease() -> impl Strategy<Value = Lease> {
@@ -52,7 +55,7 @@ fn lease() -> impl Strategy<Value = Lease> {
         option::of(time()),
         option::of(time()),
     );
-    let held = held.prop_map(|(id, duration, until, broken_at)| Held {
+    let held = held.prop_map(|(id, duration, until, broken_at)| LeaseHolder {
         id: Guid(id),
         duration,
         until,
@@ -169,7 +172,7 @@ fn copy() -> impl Strategy<Value = CopyState> {
             total: numbers.2,
             completed_at,
             description: texts.1,
-            destination_snapshot: numbers.3.map(Moment),
+            destination_snapshot: numbers.3.map(SnapshotTime),
             incremental: numbers.4,
         },
     )
@@ -240,13 +243,13 @@ fn blob() -> impl Strategy<Value = Blob> {
             tiering: states.1,
             copy: states.2,
             expires_at: guards.3,
-            snapshot: moments.1.map(Moment),
-            version: moments.2.map(Moment),
+            snapshot: moments.1.map(SnapshotTime),
+            version: moments.2.map(SnapshotTime),
             deleted: states.3,
             immutability: guards.0,
             legal_hold: guards.1,
             encryption: guards.2,
-            replaced_at: moments.3.map(Moment),
+            replaced_at: moments.3.map(SnapshotTime),
             is_current: false,
         },
     )

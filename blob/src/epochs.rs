@@ -7,13 +7,13 @@
 //! then no later epoch begins after it.
 
 use crate::codec::{self, EpochRecord};
-use crate::error::unreadable;
+use crate::error::corrupt_record;
 use crate::error::{Error, Result};
 use crate::keys::Timer;
 use crate::keys::{self, File};
 use crate::model::{Extent, Layer};
-use crate::moment::Moment;
 use crate::service::BlobService;
+use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::{Batch, Direction, KeyRange, Snapshot};
 use std::collections::{BTreeMap, HashSet};
 use std::time::SystemTime;
@@ -108,7 +108,7 @@ impl BlobService {
         let mut rows = snapshot.scan(&self.keyspaces.references, range, direction);
         let mut first = None;
         while rows.advance()? {
-            let epoch = keys::epoch(rows.key()).ok_or_else(unreadable)?;
+            let epoch = keys::epoch(rows.key()).ok_or_else(corrupt_record)?;
             first = first.or(Some(epoch));
             if let EpochRecord::Named(_) = codec::decode_epoch(&rows.value()?)? {
                 return Ok((first, Some(epoch)));
@@ -150,7 +150,7 @@ impl BlobService {
             };
             if let EpochRecord::Ended { .. } = record {
                 let subject = file.epoch(epoch);
-                let timer = keys::timer(Moment::at(now), Timer::Epoch, &subject);
+                let timer = keys::timer(SnapshotTime::at(now), Timer::Epoch, &subject);
                 batch.put(&self.keyspaces.timers, &timer, b"");
             }
             batch.put(
@@ -184,7 +184,8 @@ impl BlobService {
         let mut rows = snapshot.scan(blocks, range, Direction::Forward);
         let mut left = COLLECTED_WINDOWS;
         while rows.advance()? {
-            let (changed_in, window) = keys::epoch_and_window(rows.key()).ok_or_else(unreadable)?;
+            let (changed_in, window) =
+                keys::epoch_and_window(rows.key()).ok_or_else(corrupt_record)?;
             if left == 0 {
                 let record = EpochRecord::Ended {
                     at: (changed_in, window),
@@ -195,7 +196,7 @@ impl BlobService {
                 return Ok(false);
             }
             left -= 1;
-            let unseen = Unseen {
+            let unseen = ObsoleteRows {
                 file,
                 window,
                 after: around.named_below,
@@ -220,9 +221,9 @@ impl BlobService {
         &self,
         batch: &mut Batch,
         snapshot: &Snapshot,
-        unseen: &Unseen,
+        unseen: &ObsoleteRows,
     ) -> Result<()> {
-        let Unseen { file, window, .. } = *unseen;
+        let ObsoleteRows { file, window, .. } = *unseen;
         let blocks = &self.keyspaces.blocks;
         let newest = match unseen.is_replaced {
             true => unseen.before,
@@ -237,7 +238,7 @@ impl BlobService {
         let mut removed = Vec::new();
         let mut replaced = !unseen.is_replaced;
         while rows.advance()? {
-            let key = keys::window_and_epoch(rows.key()).ok_or_else(unreadable)?;
+            let key = keys::window_and_epoch(rows.key()).ok_or_else(corrupt_record)?;
             let extents = codec::decode_window(window, &rows.value()?)?;
             let contents = contents(&extents);
             if key.1 == unseen.before && unseen.is_replaced {
@@ -266,7 +267,7 @@ impl BlobService {
 }
 
 /// Rows of a window after one epoch and before another.
-struct Unseen {
+struct ObsoleteRows {
     file: File,
     window: u64,
     after: Option<u64>,

@@ -236,7 +236,7 @@ pub enum Error {
 }
 
 /// A row has a key that this service cannot have written.
-pub(crate) fn unreadable() -> Error {
+pub(crate) fn corrupt_record() -> Error {
     Error::InternalError {
         reason: "a row's key is not one of this service".to_string(),
     }

@@ -8,14 +8,14 @@
 //! files. Only a container without any can be dropped by range.
 
 use crate::codec;
-use crate::error::unreadable;
+use crate::error::corrupt_record;
 use crate::error::{Error, Result};
 use crate::keys::Timer;
 use crate::keys::{self, File, History};
 use crate::keyspaces::Keyspaces;
 use crate::model::{Blob, Content, Layer};
-use crate::moment::Moment;
 use crate::service::BlobService;
+use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::{Batch, Direction, KeyGuard, KeyRange, LargeValue};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -228,11 +228,11 @@ impl BlobService {
         let mut left = NAMERS_MAX;
         while left > 0 && rows.advance()? {
             left -= 1;
-            let blob_key = keys::namer(rows.key()).ok_or_else(unreadable)?;
-            let home = keys::container_of(blob_key).ok_or_else(unreadable)?;
-            let name = keys::blob_name(blob_key).ok_or_else(unreadable)?;
-            let last = keys::history(home, History::Snapshot, &name, Moment(u64::MAX));
-            let timer = keys::timer(Moment::at(now), Timer::Trim, &last);
+            let blob_key = keys::namer(rows.key()).ok_or_else(corrupt_record)?;
+            let home = keys::container_of(blob_key).ok_or_else(corrupt_record)?;
+            let name = keys::blob_name(blob_key).ok_or_else(corrupt_record)?;
+            let last = keys::history(home, History::Snapshot, &name, SnapshotTime(u64::MAX));
+            let timer = keys::timer(SnapshotTime::at(now), Timer::Trim, &last);
             batch.put(&self.keyspaces.timers, &timer, &rows.value()?);
         }
         Ok(())

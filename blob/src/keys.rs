@@ -56,7 +56,7 @@ pub(crate) use file::{
 pub(crate) use tags::{Tagged, tag, tag_values, tagged};
 pub(crate) use timer::Timer;
 
-use crate::moment::Moment;
+use crate::snapshot_time::SnapshotTime;
 use escape::{NAME_END, escape, unescape};
 use lazurite_engine::KeyRange;
 
@@ -92,7 +92,11 @@ pub(crate) fn account_start(account: &str) -> Vec<u8> {
 }
 
 /// The row of a deleted container: a name has one for each time it was deleted.
-pub(crate) fn deleted_container(account: &str, container: &str, deleted_at: Moment) -> Vec<u8> {
+pub(crate) fn deleted_container(
+    account: &str,
+    container: &str,
+    deleted_at: SnapshotTime,
+) -> Vec<u8> {
     let mut key = self::container(account, container);
     key.push(0);
     key.extend_from_slice(&deleted_at.0.to_be_bytes());
@@ -106,13 +110,16 @@ pub(crate) fn undeleted_container(key: &[u8]) -> Option<&[u8]> {
 }
 
 /// The container's name in a key that begins with [`account_start`] of `account`, and when it was deleted if it was.
-pub(crate) fn container_name(key: &[u8], account_start: &[u8]) -> Option<(String, Option<Moment>)> {
+pub(crate) fn container_name(
+    key: &[u8],
+    account_start: &[u8],
+) -> Option<(String, Option<SnapshotTime>)> {
     let rest = key.strip_prefix(account_start)?;
     let (name, moment) = match rest.iter().position(|&byte| byte == 0) {
         None => (rest, None),
         Some(at) => {
             let ticks = rest[at + 1..].try_into().ok()?;
-            (&rest[..at], Some(Moment(u64::from_be_bytes(ticks))))
+            (&rest[..at], Some(SnapshotTime(u64::from_be_bytes(ticks))))
         }
     };
     Some((String::from_utf8(name.to_vec()).ok()?, moment))
@@ -165,7 +172,12 @@ pub(crate) enum History {
 }
 
 /// In `blob.history`: the snapshot, version or deleted blob of that moment.
-pub(crate) fn history(container_id: u128, kind: History, name: &str, moment: Moment) -> Vec<u8> {
+pub(crate) fn history(
+    container_id: u128,
+    kind: History,
+    name: &str,
+    moment: SnapshotTime,
+) -> Vec<u8> {
     let mut key = history_of(container_id, kind, name);
     key.extend_from_slice(&moment.0.to_be_bytes());
     key
@@ -188,17 +200,17 @@ pub(crate) fn history_start(container_id: u128, kind: History, prefix: &str) -> 
 }
 
 /// The name and the moment in a key of `blob.history`; no moment of an uncommitted one.
-pub(crate) fn history_name(key: &[u8]) -> Option<(String, Option<Moment>)> {
+pub(crate) fn history_name(key: &[u8]) -> Option<(String, Option<SnapshotTime>)> {
     let (name, rest) = unescape(key.get(17..)?)?;
     let moment = match rest {
         [] => None,
-        ticks => Some(Moment(u64::from_be_bytes(ticks.try_into().ok()?))),
+        ticks => Some(SnapshotTime(u64::from_be_bytes(ticks.try_into().ok()?))),
     };
     Some((name, moment))
 }
 
 /// In `blob.timers`: look at the subject when it is due.
-pub(crate) fn timer(due: Moment, timer: Timer, subject: &[u8]) -> Vec<u8> {
+pub(crate) fn timer(due: SnapshotTime, timer: Timer, subject: &[u8]) -> Vec<u8> {
     let mut key = due.0.to_be_bytes().to_vec();
     key.push(timer as u8);
     key.extend_from_slice(subject);
@@ -206,10 +218,10 @@ pub(crate) fn timer(due: Moment, timer: Timer, subject: &[u8]) -> Vec<u8> {
 }
 
 /// When it is due, the kind and the subject in a key of `blob.timers`.
-pub(crate) fn timed(key: &[u8]) -> Option<(Moment, u8, &[u8])> {
+pub(crate) fn timed(key: &[u8]) -> Option<(SnapshotTime, u8, &[u8])> {
     let (due, rest) = key.split_first_chunk()?;
     let (&kind, subject) = rest.split_first()?;
-    Some((Moment(u64::from_be_bytes(*due)), kind, subject))
+    Some((SnapshotTime(u64::from_be_bytes(*due)), kind, subject))
 }
 
 /// The id of the container whose row in any keyspace but `blob.containers` this is.
@@ -232,10 +244,10 @@ mod tests {
 
         #[test]
         fn history_keys_sort_by_name_then_moment(a in "[\0\u{1}ab/]{0,4}", b in "[\0\u{1}ab/]{0,4}", s: u64, t: u64) {
-            let key = |name: &str, ticks| history(7, History::Snapshot, name, Moment(ticks));
+            let key = |name: &str, ticks| history(7, History::Snapshot, name, SnapshotTime(ticks));
             let order = (a.as_bytes(), s).cmp(&(b.as_bytes(), t));
             prop_assert_eq!(key(&a, s).cmp(&key(&b, t)), order);
-            prop_assert_eq!(history_name(&key(&a, s)), Some((a, Some(Moment(s)))));
+            prop_assert_eq!(history_name(&key(&a, s)), Some((a, Some(SnapshotTime(s)))));
         }
 
         #[test]

@@ -104,10 +104,10 @@ pub(crate) enum Leased {
 
 /// The lease of a container or blob, as stored: [`Lease::state`] says what it is at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Lease(pub(crate) Option<Held>);
+pub struct Lease(pub(crate) Option<LeaseHolder>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct LeaseHolder {
     pub(crate) id: Guid,
     pub(crate) duration: LeaseDuration,
     /// When a lease that ends by itself does.
@@ -121,14 +121,14 @@ impl Lease {
     pub fn state(&self, now: SystemTime) -> LeaseState {
         match self.0 {
             None => LeaseState::Available,
-            Some(Held {
+            Some(LeaseHolder {
                 broken_at: Some(at),
                 ..
             }) if at <= now => LeaseState::Broken,
-            Some(Held {
+            Some(LeaseHolder {
                 broken_at: Some(_), ..
             }) => LeaseState::Breaking,
-            Some(Held {
+            Some(LeaseHolder {
                 until: Some(until), ..
             }) if until <= now => LeaseState::Expired,
             Some(_) => LeaseState::Leased,
@@ -185,7 +185,7 @@ impl Lease {
     }
 
     fn hold(&mut self, id: Guid, duration: LeaseDuration, now: SystemTime) -> LeaseOutcome {
-        self.0 = Some(Held {
+        self.0 = Some(LeaseHolder {
             id,
             duration,
             until: duration.end(now),
@@ -216,7 +216,7 @@ impl Lease {
             LeaseState::Leased if held.id == from || held.id == to => {}
             _ => return Err(Error::LeaseIdMismatchWithLeaseOperation),
         }
-        self.0 = Some(Held { id: to, ..held });
+        self.0 = Some(LeaseHolder { id: to, ..held });
         Ok(LeaseOutcome::Held(to))
     }
 
@@ -251,7 +251,7 @@ impl Lease {
         ))
     }
 
-    fn held_by(&self, id: Guid) -> Result<Held> {
+    fn held_by(&self, id: Guid) -> Result<LeaseHolder> {
         self.0
             .filter(|held| held.id == id)
             .ok_or(Error::LeaseIdMismatchWithLeaseOperation)

@@ -32,7 +32,7 @@ mod listing;
 mod locks;
 mod md5;
 mod model;
-mod moment;
+
 mod names;
 mod operations;
 mod page_write;
@@ -41,6 +41,7 @@ mod pages;
 mod parts;
 mod segment;
 mod service;
+mod snapshot_time;
 mod sweep;
 mod tags;
 mod tier;
@@ -67,7 +68,6 @@ pub use model::{
     Container, CopyState, CopyStatus, Deleted, Encryption, ImmutabilityMode, ImmutabilityPolicy,
     Metadata, PublicAccess, StoredPolicy, Tags, Written,
 };
-pub use moment::Moment;
 pub use operations::{
     AppendBlock, AppendBlockOutcome, BlobDeletion, BlobSettings, COPY_FROM_URL_BYTES_MAX,
     ContainerSettings, CopyBlob, CopyOutcome, DeleteBlob, DeleteSnapshots, Expiry, FailedCopies,
@@ -77,7 +77,8 @@ pub use operations::{
     SequenceConditions, TaggedBlob, TierChanged, TierOutcome,
 };
 pub use service::BlobService;
-pub use sweep::Swept;
+pub use snapshot_time::SnapshotTime;
+pub use sweep::SweepProgress;
 pub use tags::{TagCondition, TagQuery};
 pub use tier::{AccessTier, RehydratePriority, Tiering};
 pub use upload::{

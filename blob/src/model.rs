@@ -4,7 +4,7 @@ use crate::etag::ETag;
 use crate::guid::Guid;
 use crate::keys::File;
 use crate::lease::Lease;
-use crate::moment::Moment;
+use crate::snapshot_time::SnapshotTime;
 use crate::tier::Tiering;
 use std::time::SystemTime;
 
@@ -31,9 +31,9 @@ pub enum BlobState {
     #[default]
     Current,
     /// The snapshot of that moment: `snapshot`.
-    Snapshot(Moment),
+    Snapshot(SnapshotTime),
     /// The version of that moment, which may be the current one: `versionid`.
-    Version(Moment),
+    Version(SnapshotTime),
 }
 
 /// A container.
@@ -65,8 +65,8 @@ pub struct Container {
 
 impl Container {
     /// What tells it from other deleted containers of its name: `Version` in listings.
-    pub fn deleted_version(&self) -> Option<Moment> {
-        self.deleted.map(|deleted| Moment::at(deleted.at))
+    pub fn deleted_version(&self) -> Option<SnapshotTime> {
+        self.deleted.map(|deleted| SnapshotTime::at(deleted.at))
     }
 
     /// The validators, as a write answers them.
@@ -116,7 +116,7 @@ pub struct Deleted {
     /// When it is gone for good.
     pub until: SystemTime,
     /// What it was before. `None` of containers, and in records of older stores.
-    pub(crate) was: Option<Was>,
+    pub(crate) previous: Option<PreviousState>,
 }
 
 impl Deleted {
@@ -213,9 +213,9 @@ pub struct Blob {
     /// When it is gone by itself.
     pub expires_at: Option<SystemTime>,
     /// The moment that names it, if it is a snapshot.
-    pub snapshot: Option<Moment>,
+    pub snapshot: Option<SnapshotTime>,
     /// The moment that names it among the versions, if it was written while the account kept them.
-    pub version: Option<Moment>,
+    pub version: Option<SnapshotTime>,
     /// When it was deleted; `None` of one that is there.
     pub deleted: Option<Deleted>,
     /// Until when it must not be changed or deleted.
@@ -225,7 +225,7 @@ pub struct Blob {
     /// What its content is encrypted with, beyond what the store does for all.
     pub encryption: Encryption,
     /// The ETag, as a moment, of the last copy that replaced this page blob. Snapshots up to then are of other content.
-    pub(crate) replaced_at: Option<Moment>,
+    pub(crate) replaced_at: Option<SnapshotTime>,
     /// Whether it is the current blob of its name, and not a snapshot, an older version or deleted. Told by reads, not stored.
     pub is_current: bool,
 }
@@ -265,13 +265,13 @@ impl Blob {
     }
 
     /// What it was before it was deleted.
-    pub(crate) fn was(&self) -> Was {
-        let stored = self.deleted.and_then(|deleted| deleted.was);
+    pub(crate) fn previous_state(&self) -> PreviousState {
+        let stored = self.deleted.and_then(|deleted| deleted.previous);
         stored.unwrap_or(match (self.snapshot, self.version) {
             // Also one of a version.
-            (Some(moment), _) => Was::Snapshot(moment),
-            (None, Some(moment)) => Was::Version(moment),
-            (None, None) => Was::Blob,
+            (Some(moment), _) => PreviousState::Snapshot(moment),
+            (None, Some(moment)) => PreviousState::Version(moment),
+            (None, None) => PreviousState::Blob,
         })
     }
 
@@ -299,13 +299,13 @@ impl Blob {
 
 /// What a record was before it was deleted. A blob that has a version becomes one, and is never deleted as what it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Was {
+pub(crate) enum PreviousState {
     /// The blob of its name.
     Blob,
     /// The snapshot of this moment.
-    Snapshot(Moment),
+    Snapshot(SnapshotTime),
     /// The version of this moment.
-    Version(Moment),
+    Version(SnapshotTime),
 }
 
 /// One of the files that hold a blob's bytes.
@@ -390,7 +390,7 @@ pub struct CopyState {
     /// Why it failed.
     pub description: Option<String>,
     /// Of an incremental copy: the snapshot of the destination that it made last.
-    pub destination_snapshot: Option<Moment>,
+    pub destination_snapshot: Option<SnapshotTime>,
     /// Whether the blob is the destination of incremental copies.
     pub incremental: bool,
 }
@@ -539,7 +539,7 @@ pub struct Written {
     /// The new Last-Modified, in whole seconds.
     pub last_modified: SystemTime,
     /// The version written, if the account keeps versions. Always `None` of a container.
-    pub version: Option<Moment>,
+    pub version: Option<SnapshotTime>,
     /// The encryption scope of the blob, named by the write or not. `None` of one in none, and of a container.
     pub encryption_scope: Option<String>,
 }

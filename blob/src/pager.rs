@@ -1,7 +1,7 @@
 //! Pages of listings as they fill, bounded in entries, bytes and rows looked at, and the markers that say where the next page begins.
 
 use crate::error::{Error, Result};
-use crate::moment::Moment;
+use crate::snapshot_time::SnapshotTime;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
@@ -73,7 +73,7 @@ impl<T> Pager<T> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Marker {
     /// Names of containers and blobs: at this name, and among those of the name at this moment and kind.
-    Name(String, Option<(Moment, u8)>),
+    Name(String, Option<(SnapshotTime, u8)>),
     /// Searches for tags: in this container, at this key of the index; at its start if that is empty.
     Tag(String, Vec<u8>),
     /// Ranges of pages: at this offset.
@@ -106,7 +106,7 @@ impl Marker {
                 let (digits, encoded) = rest.split_at_checked(18)?;
                 let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
                 let (ticks, kind) = digits.split_at(16);
-                let moment = Moment(u64::from_str_radix(ticks, 16).ok().filter(|_| is_hex)?);
+                let moment = SnapshotTime(u64::from_str_radix(ticks, 16).ok().filter(|_| is_hex)?);
                 let kind = u8::from_str_radix(kind, 16).ok()?;
                 Marker::Name(name(encoded)?, Some((moment, kind)))
             }
@@ -147,7 +147,7 @@ mod tests {
     fn markers_are_read_as_they_were_written() {
         let markers = [
             Marker::Name("name/ö!".to_string(), None),
-            Marker::Name(String::new(), Some((Moment(u64::MAX), 255))),
+            Marker::Name(String::new(), Some((SnapshotTime(u64::MAX), 255))),
             Marker::Tag("$root".to_string(), vec![0, 255, 33]),
             Marker::Offset(u64::MAX),
         ];

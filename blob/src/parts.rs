@@ -36,7 +36,7 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 pub(crate) struct Parts {
     contents: Contents,
     key: Option<CustomerKey>,
-    ahead: Ahead,
+    ahead: ReadAhead,
     /// Parts that are named and not read to their end.
     named: VecDeque<Part>,
     /// The value of the first of them, if it is large and was begun.
@@ -45,7 +45,7 @@ pub(crate) struct Parts {
 
 /// Where the next parts are named.
 #[derive(Debug)]
-enum Ahead {
+enum ReadAhead {
     Blocks(Box<Blocks>),
     Pages(Overlay),
 }
@@ -92,7 +92,12 @@ impl Parts {
             rows: None,
             offset,
         };
-        Parts::new(keyspaces, snapshot, Ahead::Blocks(Box::new(blocks)), key)
+        Parts::new(
+            keyspaces,
+            snapshot,
+            ReadAhead::Blocks(Box::new(blocks)),
+            key,
+        )
     }
 
     /// The pages that an overlay shows.
@@ -102,13 +107,13 @@ impl Parts {
         overlay: Overlay,
         key: Option<CustomerKey>,
     ) -> Parts {
-        Parts::new(keyspaces, snapshot, Ahead::Pages(overlay), key)
+        Parts::new(keyspaces, snapshot, ReadAhead::Pages(overlay), key)
     }
 
     fn new(
         keyspaces: &Keyspaces,
         snapshot: Snapshot,
-        ahead: Ahead,
+        ahead: ReadAhead,
         key: Option<CustomerKey>,
     ) -> Parts {
         Parts {
@@ -375,11 +380,11 @@ struct Blocks {
     offset: u64,
 }
 
-impl Ahead {
+impl ReadAhead {
     fn next(&mut self) -> Result<Option<Part>> {
         match self {
-            Ahead::Blocks(blocks) => blocks.next(),
-            Ahead::Pages(overlay) => next_pages(overlay),
+            ReadAhead::Blocks(blocks) => blocks.next(),
+            ReadAhead::Pages(overlay) => next_pages(overlay),
         }
     }
 }

@@ -28,7 +28,7 @@ pub struct BlobService {
     pub(crate) policies: AccountPolicies,
     pub(crate) etags: EtagClock,
     /// Operations under way that hold locks for long.
-    pub(crate) long_work: AtomicUsize,
+    pub(crate) long_operations: AtomicUsize,
 }
 
 impl BlobService {
@@ -52,7 +52,7 @@ impl BlobService {
             sweeping: Mutex::default(),
             policies: AccountPolicies::default(),
             etags,
-            long_work: AtomicUsize::new(0),
+            long_operations: AtomicUsize::new(0),
         })
     }
 }

@@ -4,18 +4,18 @@
 //! and nothing else. A timer decides nothing: what it points to may have been changed since, and is looked at again.
 
 use crate::codec;
-use crate::error::unreadable;
+use crate::error::corrupt_record;
 use crate::error::{Error, Result};
 use crate::files::{FileChanges, FileRows};
 use crate::keys::{self, File, History, Timer};
 use crate::model::AccountPolicy;
 use crate::model::{Blob, BlobRecord};
-use crate::moment::Moment;
 use crate::operations::merge_in_steps::PreparedMerge;
 use crate::operations::permit::check_allowed;
 use crate::operations::staging::STAGING_LIFETIME;
-use crate::operations::{Action, BlobWrite, Place};
+use crate::operations::{Action, BlobWrite, RecordSlot};
 use crate::service::BlobService;
+use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::{Admission, Batch, Direction, KeyRange, Keyspace};
 use std::sync::PoisonError;
 use std::time::{Duration, SystemTime};
@@ -27,7 +27,7 @@ const PURGED_ROWS: usize = 500;
 
 /// What a sweep has done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Swept {
+pub struct SweepProgress {
     /// Steps taken, each of them one batch.
     pub steps: u32,
     /// When there is more to do: a time that has passed if the sweep ended early. `None` if nothing ends by itself.
@@ -37,7 +37,7 @@ pub struct Swept {
 }
 
 /// A row of `blob.timers`.
-struct Due {
+struct DueTimer {
     key: Vec<u8>,
     timer: Timer,
     subject: Vec<u8>,
@@ -54,8 +54,8 @@ impl BlobService {
     /// Does what is due: drops uncommitted blocks after a week, what was deleted after its retention, what has expired. At most
     /// `steps_max` steps of bounded size, so that a caller can pace it. Errors: those of the engine, `InternalError`.
     ///
-    /// What cannot be done is put off and told in [`Swept::failures`]; the rest goes on. A second sweep waits for the first.
-    pub fn sweep(&self, steps_max: u32) -> Result<Swept> {
+    /// What cannot be done is put off and told in [`SweepProgress::failures`]; the rest goes on. A second sweep waits for the first.
+    pub fn sweep(&self, steps_max: u32) -> Result<SweepProgress> {
         let _alone = self.sweeping.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut steps, mut failures) = (0, Vec::new());
         loop {
@@ -70,7 +70,7 @@ impl BlobService {
                     if let Err(error) = self.sweep_one(due, admission, &mut failures) {
                         // A store that takes no writes fails here too, and the sweep with it.
                         let mut batch = Batch::new();
-                        let later = Moment::at(self.now() + LATER);
+                        let later = SnapshotTime::at(self.now() + LATER);
                         batch.delete(&self.keyspaces.timers, &key);
                         let again = keys::timer(later, timer, &subject);
                         batch.put(&self.keyspaces.timers, &again, &container_key);
@@ -81,7 +81,7 @@ impl BlobService {
                     steps += 1;
                 }
                 _ => {
-                    return Ok(Swept {
+                    return Ok(SweepProgress {
                         steps,
                         next_due,
                         failures,
@@ -92,7 +92,7 @@ impl BlobService {
     }
 
     /// The first timer, but for rows that are none: what a newer program left there is not for this one.
-    fn next_timer(&self) -> Result<Option<(Moment, Due)>> {
+    fn next_timer(&self) -> Result<Option<(SnapshotTime, DueTimer)>> {
         let timers = &self.keyspaces.timers;
         let snapshot = self.db.snapshot();
         let mut rows = snapshot.scan(timers, KeyRange::all(), Direction::Forward);
@@ -102,7 +102,7 @@ impl BlobService {
             let Some((due, timer, subject)) = timed else {
                 continue;
             };
-            let due_row = Due {
+            let due_row = DueTimer {
                 key: rows.key().to_vec(),
                 timer,
                 subject: subject.to_vec(),
@@ -113,7 +113,12 @@ impl BlobService {
         Ok(None)
     }
 
-    fn sweep_one(&self, due: Due, admission: Admission, failures: &mut Vec<String>) -> Result<()> {
+    fn sweep_one(
+        &self,
+        due: DueTimer,
+        admission: Admission,
+        failures: &mut Vec<String>,
+    ) -> Result<()> {
         match due.timer {
             Timer::Container => self.sweep_container(due, &admission),
             Timer::Purge => self.sweep_purge(due, &admission, failures),
@@ -126,8 +131,8 @@ impl BlobService {
         }
     }
 
-    fn sweep_blob(&self, mut due: Due, admission: Admission) -> Result<()> {
-        let home = keys::container_of(&due.subject).ok_or_else(unreadable)?;
+    fn sweep_blob(&self, mut due: DueTimer, admission: Admission) -> Result<()> {
+        let home = keys::container_of(&due.subject).ok_or_else(corrupt_record)?;
         due.container_key = self.current_key(home, due.container_key)?;
         let name = match due.timer {
             Timer::Deleted | Timer::Snapshots | Timer::Trim => {
@@ -135,14 +140,14 @@ impl BlobService {
             }
             _ => keys::blob_name(&due.subject),
         };
-        let name = name.ok_or_else(unreadable)?;
+        let name = name.ok_or_else(corrupt_record)?;
         // Before any lock.
         let prepared = match due.timer {
             Timer::Merge => self.prepare_merge(&due.subject)?,
             _ => PreparedMerge::Nothing,
         };
         let is_long = matches!(due.timer, Timer::Trim | Timer::Snapshots);
-        let _long = is_long.then(|| self.begin_long_work());
+        let _long = is_long.then(|| self.begin_long_operation());
         let _gate = self.gates.shared(&due.container_key);
         let _lock = self.locks.lock(&keys::blob(home, &name));
         let container = self
@@ -181,7 +186,7 @@ impl BlobService {
                     Timer::Merge => Then::Done,
                     Timer::Trim => {
                         let gone = keys::history_name(&due.subject).and_then(|name| name.1);
-                        write.trim_around(gone.ok_or_else(unreadable)?)?;
+                        write.trim_around(gone.ok_or_else(corrupt_record)?)?;
                         Then::Done
                     }
                     // To begin the write was enough, unless the blob is kept beyond its time.
@@ -204,8 +209,8 @@ impl BlobService {
         Ok(())
     }
 
-    fn subject_is_there(&self, due: &Due) -> Result<bool> {
-        let home = keys::container_of(&due.subject).ok_or_else(unreadable)?;
+    fn subject_is_there(&self, due: &DueTimer) -> Result<bool> {
+        let home = keys::container_of(&due.subject).ok_or_else(corrupt_record)?;
         let keyspace = match due.timer {
             Timer::Deleted | Timer::Snapshots => &self.keyspaces.history,
             Timer::Trim | Timer::Merge => return self.is_kept(due),
@@ -222,8 +227,8 @@ impl BlobService {
     }
 
     /// Whether the container is among those that are deleted and kept.
-    fn is_kept(&self, due: &Due) -> Result<bool> {
-        let home = keys::container_of(&due.subject).ok_or_else(unreadable)?;
+    fn is_kept(&self, due: &DueTimer) -> Result<bool> {
+        let home = keys::container_of(&due.subject).ok_or_else(corrupt_record)?;
         let range = KeyRange::prefix(&[&due.container_key[..], &[0]].concat());
         let snapshot = self.db.snapshot();
         let mut rows = snapshot.scan(&self.keyspaces.containers, range, Direction::Forward);
@@ -235,17 +240,17 @@ impl BlobService {
         Ok(false)
     }
 
-    fn end_timer(&self, batch: &mut Batch, due: &Due, then: Then) {
+    fn end_timer(&self, batch: &mut Batch, due: &DueTimer, then: Then) {
         let timers = &self.keyspaces.timers;
         batch.delete(timers, &due.key);
         if let Then::Again(at) = then {
-            let key = keys::timer(Moment::at(at), due.timer, &due.subject);
+            let key = keys::timer(SnapshotTime::at(at), due.timer, &due.subject);
             batch.put(timers, &key, &due.container_key);
         }
     }
 
-    fn sweep_container(&self, due: Due, admission: &Admission) -> Result<()> {
-        let key = keys::undeleted_container(&due.subject).ok_or_else(unreadable)?;
+    fn sweep_container(&self, due: DueTimer, admission: &Admission) -> Result<()> {
+        let key = keys::undeleted_container(&due.subject).ok_or_else(corrupt_record)?;
         let _gate = self.gates.alone(key);
         let now = self.now();
         let mut batch = Batch::new();
@@ -273,11 +278,11 @@ impl BlobService {
     /// and are looked at again later; the rest goes.
     fn sweep_purge(
         &self,
-        due: Due,
+        due: DueTimer,
         admission: &Admission,
         failures: &mut Vec<String>,
     ) -> Result<()> {
-        let home = keys::container_of(&due.subject).ok_or_else(unreadable)?;
+        let home = keys::container_of(&due.subject).ok_or_else(corrupt_record)?;
         let keyspaces = &self.keyspaces;
         let mut purge = Purge {
             home,
@@ -286,7 +291,7 @@ impl BlobService {
             files: FileChanges::new(home),
             rows: 0,
             stay: 0,
-            unreadable: Vec::new(),
+            corrupt_record: Vec::new(),
         };
         for keyspace in [&keyspaces.blobs, &keyspaces.history] {
             self.purge(keyspace, &mut purge)?;
@@ -297,14 +302,14 @@ impl BlobService {
             files,
             rows,
             stay,
-            unreadable,
+            corrupt_record,
             ..
         } = purge;
         let then = if rows >= PURGED_ROWS {
             Then::Again(now)
         } else {
             // Told when all else is gone, so once a day and not with each step.
-            failures.extend(unreadable);
+            failures.extend(corrupt_record);
             batch.delete_range(&keyspaces.tags, keys::all_of_container(home));
             if stay == 0 {
                 self.drop_foreign_mark(&mut batch, home)?;
@@ -318,10 +323,10 @@ impl BlobService {
         self.write_swept(batch, admission)
     }
 
-    fn sweep_epoch(&self, due: Due, admission: &Admission) -> Result<()> {
-        let epoch = keys::epoch(&due.subject).ok_or_else(unreadable)?;
+    fn sweep_epoch(&self, due: DueTimer, admission: &Admission) -> Result<()> {
+        let epoch = keys::epoch(&due.subject).ok_or_else(corrupt_record)?;
         let file = due.subject.get(..32).and_then(File::of);
-        let file = file.ok_or_else(unreadable)?;
+        let file = file.ok_or_else(corrupt_record)?;
         let _lock = self.file_locks.lock(&file.references());
         let mut batch = Batch::new();
         let then = match self.collect_epoch(&mut batch, file, epoch)? {
@@ -351,7 +356,7 @@ impl BlobService {
                 Err(error) => {
                     let key = rows.key().escape_ascii();
                     let failure = format!("{:?} of {key}: {error}", Timer::Purge);
-                    purge.unreadable.push(failure);
+                    purge.corrupt_record.push(failure);
                     purge.stay += 1;
                     continue;
                 }
@@ -412,20 +417,20 @@ struct Purge {
     /// Rows passed over.
     stay: usize,
     /// What is wrong with those that are unreadable.
-    unreadable: Vec<String>,
+    corrupt_record: Vec<String>,
 }
 
 impl BlobWrite<'_> {
-    fn end_timer(&mut self, due: &Due, then: Then) {
+    fn end_timer(&mut self, due: &DueTimer, then: Then) {
         self.delete_timer(&due.key);
         if let Then::Again(at) = then {
             self.set_timer(at, due.timer, &due.subject);
         }
     }
 
-    fn end_deleted(&mut self, due: &Due) -> Result<Then> {
+    fn end_deleted(&mut self, due: &DueTimer) -> Result<Then> {
         let moment = keys::history_name(&due.subject).and_then(|(_, moment)| moment);
-        let place = Place::Past(History::Deleted, moment.ok_or_else(unreadable)?);
+        let place = RecordSlot::Past(History::Deleted, moment.ok_or_else(corrupt_record)?);
         let Some(blob) = self.past(place)? else {
             return Ok(Then::Done);
         };
@@ -441,12 +446,14 @@ impl BlobWrite<'_> {
         Ok(Then::Done)
     }
 
-    fn end_snapshots_of(&mut self, due: &Due) -> Result<Then> {
+    fn end_snapshots_of(&mut self, due: &DueTimer) -> Result<Then> {
         let last = keys::history_name(&due.subject).and_then(|(_, moment)| moment);
-        Ok(match self.end_snapshots(last.ok_or_else(unreadable)?)? {
-            true => Then::Again(self.now),
-            false => Then::Done,
-        })
+        Ok(
+            match self.end_snapshots(last.ok_or_else(corrupt_record)?)? {
+                true => Then::Again(self.now),
+                false => Then::Done,
+            },
+        )
     }
 
     fn end_staging(&mut self) -> Result<Then> {

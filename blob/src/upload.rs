@@ -337,8 +337,8 @@ impl Upload {
         Ok(())
     }
 
-    /// Whether there is something that [`Upload::settle_together`] can do for it.
-    pub fn is_to_settle(&self) -> bool {
+    /// Whether there is something that [`Upload::store_together`] can do for it.
+    pub fn is_small_and_unstored(&self) -> bool {
         self.is_md5_due() || self.is_to_store()
     }
 
@@ -354,7 +354,7 @@ impl Upload {
     /// Does for many small bodies at once what ending each of them would do by itself, at less cost: computes their MD5s, and
     /// puts those that are too large for a row into the value log in one write. All are of one service, and written to
     /// their ends. What cannot be done now is done, or told, when they are put. Blocks for the disk.
-    pub fn settle_together(uploads: &mut [Upload]) {
+    pub fn store_together(uploads: &mut [Upload]) {
         let due: Vec<&mut Upload> = uploads
             .iter_mut()
             .filter(|upload| upload.is_md5_due())

@@ -8,7 +8,7 @@
 
 use crate::codec;
 use crate::error::Result;
-use crate::error::unreadable;
+use crate::error::corrupt_record;
 use crate::keys::{self, File};
 use crate::keyspaces::Keyspaces;
 use crate::model::{Extent, Pages, WINDOW_BYTES};
@@ -74,7 +74,7 @@ impl Windows {
     pub(crate) fn next(&mut self) -> Result<Option<Window>> {
         while self.rows.advance()? {
             let key = keys::window_and_epoch(self.rows.key());
-            let (number, epoch) = key.ok_or_else(unreadable)?;
+            let (number, epoch) = key.ok_or_else(corrupt_record)?;
             if number >= self.next && epoch <= self.epoch {
                 self.next = number.saturating_add(1);
                 let extents = codec::decode_window(number, &self.rows.value()?)?;
@@ -245,7 +245,7 @@ impl Changes {
             {
                 self.looked_at += 1;
             }
-            let (epoch, window) = keys::epoch_and_window(rows.key()).ok_or_else(unreadable)?;
+            let (epoch, window) = keys::epoch_and_window(rows.key()).ok_or_else(corrupt_record)?;
             // Within an epoch windows ascend: those before the part and behind it are not walked over.
             if window < from {
                 rows.seek(&self.file.changed(epoch, from));

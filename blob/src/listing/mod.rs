@@ -6,7 +6,7 @@ mod walk;
 pub use entry::{BlobEntry, ListBlobs, ListedBlob};
 
 use crate::codec;
-use crate::error::{Result, unreadable};
+use crate::error::{Result, corrupt_record};
 use crate::keys;
 use crate::keyspaces::Keyspaces;
 use crate::model::Container;
@@ -82,7 +82,7 @@ impl ListContainers {
         while rows.advance()? {
             page.rows_examined += 1;
             let key = keys::container_name(rows.key(), &account_start);
-            let (name, deleted) = key.ok_or_else(unreadable)?;
+            let (name, deleted) = key.ok_or_else(corrupt_record)?;
             let marker = || Marker::Name(name.clone(), deleted.map(|at| (at, 0)));
             if page.is_cut_short(marker) {
                 break;

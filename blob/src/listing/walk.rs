@@ -3,17 +3,17 @@
 use super::entry::{BlobEntry, ListBlobs, ListedBlob};
 use crate::codec;
 use crate::error::Result;
-use crate::error::unreadable;
+use crate::error::corrupt_record;
 use crate::keys::{self, History};
 use crate::keyspaces::Keyspaces;
-use crate::model::{BlobRecord, Was};
-use crate::moment::Moment;
+use crate::model::{BlobRecord, PreviousState};
+use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::{Direction, KeyRange, Scan, Snapshot};
 use std::time::SystemTime;
 
 /// Where in a listing something stands: by name, then by moment and, where a clock that was set back has given one twice, by kind. Without a
 /// moment it is before all of that name.
-pub(super) type Position = (String, Option<(Moment, u8)>);
+pub(super) type Position = (String, Option<(SnapshotTime, u8)>);
 
 /// Kinds of one moment in order: those of histories by their number, then the current blob.
 fn rank(kind: Option<History>) -> u8 {
@@ -32,7 +32,7 @@ pub(super) enum Step {
 }
 
 /// Where among those of its name the blob itself stands: after its snapshots and versions.
-const LAST: Moment = Moment(u64::MAX);
+const LAST: SnapshotTime = SnapshotTime(u64::MAX);
 
 impl ListBlobs {
     /// What the page is merged from. What is not asked for is not walked.
@@ -101,7 +101,7 @@ impl Cursor {
             Some(_) => keys::history_name(self.rows.key()),
             None => keys::blob_name(self.rows.key()).map(|name| (name, None)),
         };
-        let (name, moment) = position.ok_or_else(unreadable)?;
+        let (name, moment) = position.ok_or_else(corrupt_record)?;
         self.head = Some((name, Some((moment.unwrap_or(LAST), rank(self.kind)))));
         Ok(())
     }
@@ -279,7 +279,9 @@ impl<'a> Walk<'a> {
                 listed.has_versions_only = true;
             }
             // Another blob has the name since: now it is as if it had been a snapshot.
-            Some(History::Deleted) if blob.was() == Was::Blob && self.has_current(name)? => {
+            Some(History::Deleted)
+                if blob.previous_state() == PreviousState::Blob && self.has_current(name)? =>
+            {
                 blob.snapshot = position.1.map(|(moment, _)| moment);
             }
             _ => {}

@@ -1,7 +1,7 @@
 //! Operations on append blobs.
 
 use super::new_blob::{BlobSettings, NewBlob};
-use super::write::{BlobWrite, Retired};
+use super::write::{BlobWrite, RetireReason};
 use crate::checksum::Checksums;
 use crate::codec;
 use crate::conditions::{Conditions, WriteKind};
@@ -71,7 +71,7 @@ impl BlobService {
         write.check(condition, &request.conditions, WriteKind::Create)?;
         let key = request.conditions.customer_key.as_ref();
         let brought = write.brought(key, &request.conditions)?;
-        let permit = write.retire(Retired::Overwritten)?;
+        let permit = write.retire(RetireReason::Overwritten)?;
         let blob = write.new_blob(NewBlob {
             content: Content::Appends {
                 count: 0,

@@ -3,16 +3,18 @@
 use super::BlobRead;
 use super::history::{FIRST, HISTORY_STEP};
 use super::permit::Action;
-use super::permit::Place;
+use super::permit::RecordSlot;
 use super::permit::check_online;
-use super::write::{BlobWrite, Retired};
+use super::write::{BlobWrite, RetireReason};
 use crate::conditions::{Conditions, Validators, WriteCondition, WriteKind};
 use crate::download::{ByteRange, Download};
-use crate::error::unreadable;
+use crate::error::corrupt_record;
 use crate::error::{Error, Result};
 use crate::etag::whole_seconds;
 use crate::keys::History;
-use crate::model::{Blob, BlobAddress, BlobHeaders, BlobState, Metadata, Tags, Was, Written};
+use crate::model::{
+    Blob, BlobAddress, BlobHeaders, BlobState, Metadata, PreviousState, Tags, Written,
+};
 use crate::names;
 use crate::service::BlobService;
 use lazurite_engine::Ticket;
@@ -150,7 +152,7 @@ impl BlobService {
         let permit = write.permit_current(Action::Replace)?;
         write.share_layers(|_| true);
         let mut blob = write.existing()?;
-        write.retire_blob(Retired::Overwritten)?;
+        write.retire_blob(RetireReason::Overwritten)?;
         blob.metadata = metadata;
         let written = write.touch(&mut blob);
         blob.version = write.new_version(written)?;
@@ -173,7 +175,7 @@ impl BlobService {
         request: &DeleteBlob,
     ) -> Result<(BlobDeletion, Ticket)> {
         let deleted = self.delete_in_steps(address, request, u32::MAX)?;
-        deleted.ok_or_else(unreadable)
+        deleted.ok_or_else(corrupt_record)
     }
 
     /// As [`BlobService::delete_blob`], of at most so many steps; `None` if snapshots are left. Each step is a batch of bounded size. The locks
@@ -185,7 +187,7 @@ impl BlobService {
         request: &DeleteBlob,
         steps_max: u32,
     ) -> Result<Option<(BlobDeletion, Ticket)>> {
-        let _long = request.snapshots.map(|_| self.begin_long_work());
+        let _long = request.snapshots.map(|_| self.begin_long_operation());
         let condition = request.conditions.for_write()?;
         let mut write = self.begin_deletion(address)?;
         let permanent = if request.permanent {
@@ -247,7 +249,7 @@ impl BlobWrite<'_> {
             return Ok(Some(self.policy.delete_retention_days.is_none()));
         }
         let kept = self.keeps_retired();
-        let permit = self.retire(Retired::Deleted)?;
+        let permit = self.retire(RetireReason::Deleted)?;
         self.remove(&permit);
         Ok(Some(!kept))
     }
@@ -255,11 +257,11 @@ impl BlobWrite<'_> {
     /// Deletes a snapshot or version. Answers whether it is gone for good.
     fn delete_past(
         &mut self,
-        place: Place,
+        place: RecordSlot,
         blob: Blob,
         snapshots: Option<DeleteSnapshots>,
     ) -> Result<bool> {
-        let Place::Past(kind, moment) = place else {
+        let RecordSlot::Past(kind, moment) = place else {
             return Err(Error::OperationNotAllowedOnRootBlob);
         };
         if snapshots.is_some() {
@@ -269,15 +271,15 @@ impl BlobWrite<'_> {
         }
         let permit = self.permit(Action::Remove, place, Some(&blob))?;
         self.remove(&permit);
-        if let Place::Past(History::Version, moment) = place {
+        if let RecordSlot::Past(History::Version, moment) = place {
             self.index(&blob.tags, &Tags::new(), Some(moment));
         }
         match self.policy.delete_retention_days {
             Some(_) => {
                 let was = if kind == History::Version {
-                    Was::Version(moment)
+                    PreviousState::Version(moment)
                 } else {
-                    Was::Snapshot(moment)
+                    PreviousState::Snapshot(moment)
                 };
                 self.put_deleted(moment, was, blob)?;
             }
@@ -303,7 +305,7 @@ impl BlobWrite<'_> {
                 reason: "the account does not allow to delete for good",
             });
         }
-        let place = Place::Past(History::Deleted, moment);
+        let place = RecordSlot::Past(History::Deleted, moment);
         let blob = self.past(place)?.ok_or(Error::BlobNotFound)?;
         condition.check(WriteKind::Change, Some(Validators::from(&blob)))?;
         request.conditions.check_tags(&blob.tags)?;
@@ -315,8 +317,8 @@ impl BlobWrite<'_> {
     }
 
     /// As [`BlobWrite::forget`] of a snapshot, version or deleted blob.
-    pub(crate) fn forget_past(&mut self, place: Place, blob: &Blob) {
-        if let Place::Past(kind, moment) = place {
+    pub(crate) fn forget_past(&mut self, place: RecordSlot, blob: &Blob) {
+        if let RecordSlot::Past(kind, moment) = place {
             self.trim_later(kind, moment, blob);
         }
         self.forget(blob);

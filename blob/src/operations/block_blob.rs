@@ -2,7 +2,7 @@
 
 use super::new_blob::{BlobSettings, NewBlob};
 use super::permit::Action;
-use super::write::{BlobWrite, Retired};
+use super::write::{BlobWrite, RetireReason};
 use crate::block_list::{self, BlockChoice, BlockListType, COMMITTED_BLOCKS_MAX};
 use crate::checksum::Checksums;
 use crate::cipher::CustomerKey;
@@ -133,7 +133,7 @@ impl BlobService {
         let file = match write.replaceable_file()? {
             Some(file) if body.key.is_none() => file,
             _ => {
-                let _ = write.retire(Retired::Overwritten)?;
+                let _ = write.retire(RetireReason::Overwritten)?;
                 // An encrypted body is encrypted for this id.
                 write.file(body.content())
             }
@@ -249,7 +249,7 @@ impl BlobService {
             _ => 0,
         });
         let is_long = listed.max(request.blocks.len()) > LONG_LIST;
-        let _long = is_long.then(|| self.begin_long_work());
+        let _long = is_long.then(|| self.begin_long_operation());
         let (list, layers) = write.replace_blocks(&request.blocks, &brought)?;
         let blob = write.new_blob(NewBlob {
             content: Content::Blocks {

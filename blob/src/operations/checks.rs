@@ -1,6 +1,6 @@
 //! What a write may be refused for, once it has found what it writes to.
 
-use super::permit::Place;
+use super::permit::RecordSlot;
 use super::permit::{Action, Permit};
 use super::write::BlobWrite;
 use crate::conditions::{Conditions, ETags, Validators, WriteCondition, WriteKind};
@@ -73,7 +73,7 @@ impl BlobWrite<'_> {
         &self,
         state: BlobState,
         condition: WriteCondition<'_>,
-    ) -> Result<(Place, Blob)> {
+    ) -> Result<(RecordSlot, Blob)> {
         let found = match self.find(state) {
             Err(Error::BlobNotFound) => None,
             found => Some(found?),
@@ -95,7 +95,7 @@ impl BlobWrite<'_> {
     /// `BlobArchived`, `BlobBeingRehydrated`, `BlobImmutableDueToPolicy`.
     pub(crate) fn changeable(&self) -> Result<(Permit, Blob)> {
         let blob = self.existing()?;
-        let permit = self.permit(Action::Change, Place::Current, Some(&blob))?;
+        let permit = self.permit(Action::Change, RecordSlot::Current, Some(&blob))?;
         Ok((permit, blob))
     }
 }

@@ -10,10 +10,10 @@ use crate::keys::Timer;
 use crate::lease::{Lease, Leased};
 use crate::listing::{ListBlobs, ListBlobsPage, ListContainers, ListContainersPage};
 use crate::model::{Container, Deleted, Metadata, PublicAccess, StoredPolicy, Written};
-use crate::moment::Moment;
 use crate::names;
 use crate::operations::permit::{ContainerPermit, NEVER_PROTECTED};
 use crate::service::BlobService;
+use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::{Admission, Batch, Direction, Ticket};
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
@@ -171,7 +171,7 @@ impl BlobService {
         let condition = conditions.for_container_write()?;
         let key = keys::container(account, container);
         let admission = self.db.admit_deletion()?;
-        let _long = self.begin_long_work();
+        let _long = self.begin_long_operation();
         // Who writes to the container's blobs does not wait for the look at all of them.
         let unprotected = match self.keyspaces.container(&self.db, &key) {
             Ok(container) => self.find_unprotected(&container, self.now())?,
@@ -197,12 +197,12 @@ impl BlobService {
                 found.deleted = Some(Deleted {
                     at,
                     until,
-                    was: None,
+                    previous: None,
                 });
                 found.lease = Lease::default();
                 let value = codec::encode_container(&found);
                 batch.put(&self.keyspaces.containers, &key, &value);
-                let timer = keys::timer(Moment::at(until), Timer::Container, &key);
+                let timer = keys::timer(SnapshotTime::at(until), Timer::Container, &key);
                 batch.put(&self.keyspaces.timers, &timer, b"");
             }
             None => self.drop_container(&mut batch, &permit, now)?,
@@ -233,8 +233,8 @@ impl BlobService {
         account: &str,
         container: &str,
         now: SystemTime,
-    ) -> Result<(Vec<u8>, Moment)> {
-        let mut at = Moment::at(now);
+    ) -> Result<(Vec<u8>, SnapshotTime)> {
+        let mut at = SnapshotTime::at(now);
         loop {
             let key = keys::deleted_container(account, container, at);
             if self.db.get(&self.keyspaces.containers, &key)?.is_none() {
@@ -257,7 +257,7 @@ impl BlobService {
         batch.delete(&self.keyspaces.moved, &container_id.to_be_bytes());
         if self.has_foreign_references(container_id)? {
             let subject = container_id.to_be_bytes();
-            let timer = keys::timer(Moment::at(now), Timer::Purge, &subject);
+            let timer = keys::timer(SnapshotTime::at(now), Timer::Purge, &subject);
             batch.put(&self.keyspaces.timers, &timer, b"");
             return Ok(());
         }
@@ -278,7 +278,7 @@ impl BlobService {
         &self,
         account: &str,
         container: &str,
-        version: Moment,
+        version: SnapshotTime,
     ) -> Result<(Written, Ticket)> {
         names::check_container_name(container)?;
         let key = keys::container(account, container);

@@ -3,10 +3,10 @@
 
 use super::BlobRead;
 use super::new_blob::{BlobSettings, NewBlob};
-use super::permit::Place;
+use super::permit::RecordSlot;
 use super::permit::check_online;
 use super::permit::{Action, check_not_pending};
-use super::write::{BlobWrite, Retired};
+use super::write::{BlobWrite, RetireReason};
 use crate::conditions::{Conditions, Validators, WriteKind};
 use crate::download::{ByteRange, Download};
 use crate::error::{Error, Result};
@@ -16,9 +16,9 @@ use crate::model::{
     Blob, BlobAddress, BlobState, BlobType, Content, CopyState, CopyStatus, Encryption, Metadata,
     Written,
 };
-use crate::moment::Moment;
 use crate::names;
 use crate::service::BlobService;
+use crate::snapshot_time::SnapshotTime;
 use crate::tier::{AccessTier, RehydratePriority};
 use lazurite_engine::Ticket;
 use std::time::SystemTime;
@@ -117,12 +117,12 @@ impl BlobService {
         }
         let brought = to.brought(None, &request.conditions)?;
         let found = to.share_source(&mut from, place, found)?;
-        if from.key != to.key || place != Place::Current {
+        if from.key != to.key || place != RecordSlot::Current {
             // Of a copy onto itself, the record that is replaced has told how many name its files.
             to.name_layers(&found);
             to.note_namers(&from, &found);
         }
-        let permit = to.retire(Retired::Overwritten)?;
+        let permit = to.retire(RetireReason::Overwritten)?;
         if request.copy_tags {
             settings.tags = found.tags.clone();
         }
@@ -140,11 +140,11 @@ impl BlobService {
         })?;
         blob.tiering = to.copied_tiering(&found, blob.tiering, request.rehydrate_priority);
         if blob.blob_type() == BlobType::PageBlob {
-            blob.replaced_at = Some(Moment(blob.etag.0));
+            blob.replaced_at = Some(SnapshotTime(blob.etag.0));
         }
         let copy_id = self.new_guid();
         blob.copy = Some(completed(copy_id, request.source_url, found.length, to.now));
-        if from.key == to.key && place == Place::Current {
+        if from.key == to.key && place == RecordSlot::Current {
             to.begin_epoch(&mut blob)?;
         }
         to.put(&permit, &blob);
@@ -272,10 +272,10 @@ impl BlobWrite<'_> {
     pub(super) fn share_source(
         &mut self,
         from: &mut BlobWrite<'_>,
-        place: Place,
+        place: RecordSlot,
         mut source: Blob,
     ) -> Result<Blob> {
-        let onto_itself = from.key == self.key && place == Place::Current;
+        let onto_itself = from.key == self.key && place == RecordSlot::Current;
         if onto_itself {
             // The record is about to be retired: what it names, the new one does.
             self.share_layers(|_| true);
@@ -288,7 +288,7 @@ impl BlobWrite<'_> {
         if onto_itself {
             return Ok(copied);
         }
-        if place == Place::Current && source.blob_type() == BlobType::PageBlob {
+        if place == RecordSlot::Current && source.blob_type() == BlobType::PageBlob {
             self.begin_epoch(&mut source)?;
         }
         if source.layers != before {

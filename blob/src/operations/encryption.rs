@@ -19,13 +19,13 @@ use crate::names;
 
 /// What a request encrypts with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Brought {
+pub(crate) struct RequestEncryption {
     pub(crate) encryption: Encryption,
     /// Whether the request says so itself, and does not leave it to the container.
     named: bool,
 }
 
-impl Brought {
+impl RequestEncryption {
     /// Fails unless it is what something stored is encrypted with. Errors: `BlobUsesCustomerSpecifiedEncryption`,
     /// `BlobDoesNotUseCustomerSpecifiedEncryption`, `BlobCustomerSpecifiedEncryptionMismatch`.
     pub(crate) fn check(&self, stored: &Encryption) -> Result<()> {
@@ -48,7 +48,7 @@ impl BlobWrite<'_> {
         &self,
         key: Option<&CustomerKey>,
         conditions: &Conditions,
-    ) -> Result<Brought> {
+    ) -> Result<RequestEncryption> {
         let named = conditions.encryption_scope.as_deref();
         check_named(named, key)?;
         let default = self.container.default_encryption_scope.as_deref();
@@ -61,7 +61,7 @@ impl BlobWrite<'_> {
             (None, Some(scope)) => Encryption::Scope(scope.to_string()),
             (None, None) => Encryption::None,
         };
-        Ok(Brought {
+        Ok(RequestEncryption {
             encryption,
             named: key.is_some() || named.is_some(),
         })

@@ -1,25 +1,30 @@
 //! What stands under a name beside its current blob, read a bounded number of rows at a time.
 
 use super::permit::Action;
-use super::permit::Place;
+use super::permit::RecordSlot;
 use super::write::BlobWrite;
 use crate::codec;
 use crate::error::Result;
-use crate::error::unreadable;
+use crate::error::corrupt_record;
 use crate::keys::Timer;
 use crate::keys::{self, History};
 use crate::model::BlobRecord;
-use crate::moment::Moment;
+use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::{Direction, KeyRange};
 
 /// Rows of a history that one batch changes at most. Each may hold 8 KiB of metadata, and a batch 64 MiB.
 pub(crate) const HISTORY_STEP: usize = 256;
 /// Before all moments that name something.
-pub(crate) const FIRST: Moment = Moment(0);
+pub(crate) const FIRST: SnapshotTime = SnapshotTime(0);
 
 impl BlobWrite<'_> {
     /// The moments of the rows of this kind from `from` on, ascending, at most `max` of them.
-    pub(crate) fn moments(&self, kind: History, from: Moment, max: usize) -> Result<Vec<Moment>> {
+    pub(crate) fn moments(
+        &self,
+        kind: History,
+        from: SnapshotTime,
+        max: usize,
+    ) -> Result<Vec<SnapshotTime>> {
         let range = KeyRange {
             start: keys::history(self.home(), kind, &self.name, from),
             ..KeyRange::prefix(&keys::history_of(self.home(), kind, &self.name))
@@ -35,7 +40,7 @@ impl BlobWrite<'_> {
     }
 
     /// The latest moment that names something of this kind.
-    pub(crate) fn last_moment(&self, kind: History) -> Result<Option<Moment>> {
+    pub(crate) fn last_moment(&self, kind: History) -> Result<Option<SnapshotTime>> {
         let range = KeyRange::prefix(&keys::history_of(self.home(), kind, &self.name));
         let history = &self.service.keyspaces.history;
         let snapshot = self.service.db.snapshot();
@@ -57,7 +62,7 @@ impl BlobWrite<'_> {
         let mut rows = snapshot.scan(&service.keyspaces.history, range, Direction::Forward);
         while rows.advance()? {
             if let BlobRecord::Committed(blob) = codec::decode_blob(&rows.value()?, home)? {
-                let place = Place::Past(History::Snapshot, moment(rows.key())?);
+                let place = RecordSlot::Past(History::Snapshot, moment(rows.key())?);
                 let _ = self.permit(Action::Remove, place, Some(&blob))?;
             }
         }
@@ -66,12 +71,12 @@ impl BlobWrite<'_> {
 
     /// The snapshots up to `last` of a blob that is gone by itself go too, but for those that have to stay. What is too much for one batch
     /// is left to the sweep. Answers whether there is more to do.
-    pub(crate) fn end_snapshots(&mut self, last: Moment) -> Result<bool> {
+    pub(crate) fn end_snapshots(&mut self, last: SnapshotTime) -> Result<bool> {
         let present = self.moments(History::Snapshot, FIRST, HISTORY_STEP)?;
         let is_full = present.len() == HISTORY_STEP;
         let mut any = false;
         for moment in present.into_iter().filter(|moment| *moment <= last) {
-            let place = Place::Past(History::Snapshot, moment);
+            let place = RecordSlot::Past(History::Snapshot, moment);
             let Some(blob) = self.past(place)? else {
                 continue;
             };
@@ -98,7 +103,8 @@ impl BlobWrite<'_> {
     }
 }
 
-fn moment(key: &[u8]) -> Result<Moment> {
+fn moment(key: &[u8]) -> Result<SnapshotTime> {
     let name = keys::history_name(key);
-    name.and_then(|(_, moment)| moment).ok_or_else(unreadable)
+    name.and_then(|(_, moment)| moment)
+        .ok_or_else(corrupt_record)
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 const MANY: usize = 2 * HISTORY_STEP + 10;
 
-fn with_many_snapshots(policy: AccountPolicy) -> (Store, Vec<Moment>) {
+fn with_many_snapshots(policy: AccountPolicy) -> (Store, Vec<SnapshotTime>) {
     let store = keeping(policy);
     store.put("name", b"body").unwrap();
     let snapshots = (0..MANY).map(|_| store.snapshot("name").unwrap());
@@ -311,7 +311,7 @@ fn a_snapshot_gives_the_version_and_the_current_blob_different_ids() {
     let keyspaces = &store.service.keyspaces;
     let current = crate::keys::blob(home, "name");
     let record = store.db.get(&keyspaces.blobs, &current).unwrap().unwrap();
-    let version = Moment(etag.0);
+    let version = SnapshotTime(etag.0);
     let key = crate::keys::history(home, crate::keys::History::Version, "name", version);
     let mut batch = lazurite_engine::Batch::new();
     batch.put(&keyspaces.history, &key, &record);
@@ -772,8 +772,12 @@ fn what_a_deleted_record_was_is_stored() {
         };
         stored.extend(listed.blob.and_then(|blob| blob.deleted));
     }
-    use crate::model::Was;
-    let was = |one: Was| stored.iter().any(|deleted| deleted.was == Some(one));
-    assert!(was(Was::Snapshot(snapshot)) && was(Was::Version(version)) && was(Was::Blob));
-    assert!(stored.iter().all(|deleted| deleted.was.is_some()));
+    use crate::model::PreviousState;
+    let was = |one: PreviousState| stored.iter().any(|deleted| deleted.previous == Some(one));
+    assert!(
+        was(PreviousState::Snapshot(snapshot))
+            && was(PreviousState::Version(version))
+            && was(PreviousState::Blob)
+    );
+    assert!(stored.iter().all(|deleted| deleted.previous.is_some()));
 }

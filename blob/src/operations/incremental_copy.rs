@@ -4,14 +4,14 @@ use super::copy::{CopyOutcome, check_needs_no_key, completed};
 use super::new_blob::{BlobSettings, NewBlob};
 use super::page_ranges::is_later;
 use super::permit::Action;
-use super::permit::Place;
-use super::write::{BlobWrite, Retired};
+use super::permit::RecordSlot;
+use super::write::{BlobWrite, RetireReason};
 use crate::conditions::{Conditions, WriteKind};
 use crate::error::{Error, Result};
 use crate::keys::History;
 use crate::model::{Blob, BlobAddress, BlobState, BlobType, CopyState, CopyStatus};
-use crate::moment::Moment;
 use crate::service::BlobService;
+use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::Ticket;
 
 impl BlobService {
@@ -41,7 +41,7 @@ impl BlobService {
         let brought = to.brought(None, conditions)?;
         let found = to.share_source(&mut from, place, found)?;
         to.name_layers(&found);
-        let permit = to.retire(Retired::Overwritten)?;
+        let permit = to.retire(RetireReason::Overwritten)?;
         let mut blob = to.new_blob(NewBlob {
             content: found.content,
             layers: found.layers.clone(),
@@ -85,14 +85,14 @@ impl BlobWrite<'_> {
         }
     }
 
-    fn put_snapshot(&mut self, blob: &Blob, moment: Moment) -> Result<()> {
+    fn put_snapshot(&mut self, blob: &Blob, moment: SnapshotTime) -> Result<()> {
         let snapshot = Blob {
             snapshot: Some(moment),
             lease: Default::default(),
             staging: None,
             ..blob.clone()
         };
-        let place = Place::Past(History::Snapshot, moment);
+        let place = RecordSlot::Past(History::Snapshot, moment);
         let permit = self.permit(Action::Add, place, None)?;
         self.put(&permit, &snapshot);
         Ok(())

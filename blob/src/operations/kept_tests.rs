@@ -249,7 +249,7 @@ fn deleted_container_is_restored_with_all_it_held() {
             .at(at(3))
             .restore_container(ACCOUNT, CONTAINER, version)
     };
-    assert_err!(restore(Moment::at(at(99))), Error::ContainerNotFound);
+    assert_err!(restore(SnapshotTime::at(at(99))), Error::ContainerNotFound);
     store.create(CONTAINER).unwrap();
     assert_err!(restore(version), Error::ContainerAlreadyExists);
     assert_eq!(list(at(2)).len(), 2);

@@ -11,7 +11,7 @@ use super::permit::Action;
 use super::write::BlobWrite;
 use crate::codec;
 use crate::error::Result;
-use crate::error::unreadable;
+use crate::error::corrupt_record;
 use crate::etag::whole_seconds;
 use crate::files::FileRows;
 use crate::keys::Timer;
@@ -39,8 +39,8 @@ pub(crate) enum PreparedMerge {
 impl BlobService {
     /// Looks for the next step of merging layers of a blob, and copies what it needs.
     pub(crate) fn prepare_merge(&self, key: &[u8]) -> Result<PreparedMerge> {
-        let home = keys::container_of(key).ok_or_else(unreadable)?;
-        let name = keys::blob_name(key).ok_or_else(unreadable)?;
+        let home = keys::container_of(key).ok_or_else(corrupt_record)?;
+        let name = keys::blob_name(key).ok_or_else(corrupt_record)?;
         let snapshot = self.db.snapshot();
         let record = self.keyspaces.record(&snapshot, home, key)?;
         let Some(BlobRecord::Committed(blob)) = record else {
@@ -150,7 +150,7 @@ impl BlobService {
             return Ok(0);
         }
         let moment = keys::history_name(rows.key()).and_then(|(_, moment)| moment);
-        let moment = moment.ok_or_else(unreadable)?;
+        let moment = moment.ok_or_else(corrupt_record)?;
         if blob.replaced_at.is_some_and(|at| moment <= at) {
             return Ok(0);
         }
@@ -213,7 +213,7 @@ impl BlobWrite<'_> {
             return Ok(());
         }
         let mut blob = self.existing()?;
-        let place = merge.place_in(&blob).ok_or_else(unreadable)?;
+        let place = merge.place_in(&blob).ok_or_else(corrupt_record)?;
         let permit = self.permit_current(Action::Refile)?;
         self.end_merge();
         self.replace_layers(&mut blob, place, &merge);

@@ -7,8 +7,8 @@ use super::permit::Action;
 use super::write::BlobWrite;
 use crate::codec;
 use crate::error::Result;
+use crate::error::corrupt_record;
 use crate::error::missing;
-use crate::error::unreadable;
 use crate::files::FileRows;
 use crate::keys;
 use crate::model::WINDOW_BYTES;
@@ -270,7 +270,7 @@ impl BlobService {
             let rows = layer.file.committed_from(step.next);
             let mut rows = snapshot.scan(&keyspaces.blocks, rows, Direction::Forward);
             while rows.advance()? {
-                let end = keys::end_offset(rows.key()).ok_or_else(unreadable)?;
+                let end = keys::end_offset(rows.key()).ok_or_else(corrupt_record)?;
                 if end > layer.end {
                     break;
                 }

@@ -49,7 +49,7 @@ impl Store {
     }
 
     /// An append blob with a layer for each of `count` appends, and a snapshot of each state.
-    fn grow(&self, name: &str, count: usize) -> (Vec<u8>, Vec<(Moment, usize)>) {
+    fn grow(&self, name: &str, count: usize) -> (Vec<u8>, Vec<(SnapshotTime, usize)>) {
         self.put_append_blob(name);
         let (mut all, mut snapshots) = (Vec::new(), Vec::new());
         for number in 0..count {
@@ -61,7 +61,7 @@ impl Store {
         (all, snapshots)
     }
 
-    fn check(&self, name: &str, all: &[u8], snapshots: &[(Moment, usize)]) {
+    fn check(&self, name: &str, all: &[u8], snapshots: &[(SnapshotTime, usize)]) {
         assert!(self.read(name).unwrap() == all);
         for (moment, length) in snapshots.iter().step_by(5) {
             let state = BlobState::Snapshot(*moment);
@@ -365,7 +365,7 @@ fn layers_stay_few_over_ten_thousand_snapshots_and_copies() {
 #[derive(Default)]
 struct Expected {
     current: BTreeMap<&'static str, Vec<u8>>,
-    snapshots: BTreeMap<(&'static str, Moment), Vec<u8>>,
+    snapshots: BTreeMap<(&'static str, SnapshotTime), Vec<u8>>,
 }
 
 const PAIRS: [[&str; 2]; 2] = [["log", "log copy"], ["pages", "pages copy"]];

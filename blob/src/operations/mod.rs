@@ -88,7 +88,7 @@ pub use page_blob::{
 };
 pub use page_ranges::{GetPageRanges, PAGE_RANGES_MAX, PageRange, PageRanges};
 pub use pending_copy::{FailedCopies, FetchedCopy};
-pub(crate) use permit::{Action, Place};
+pub(crate) use permit::{Action, RecordSlot};
 pub use state::{Expiry, TierOutcome};
 pub use tags::{FindBlobsByTags, FindBlobsByTagsPage, TaggedBlob};
 pub(crate) use write::BlobWrite;

@@ -8,7 +8,7 @@ use crate::model::{
     Blob, BlobHeaders, BlobType, Content, Encryption, ImmutabilityPolicy, Layer, Metadata, Tags,
     Written,
 };
-use crate::moment::Moment;
+use crate::snapshot_time::SnapshotTime;
 use crate::tags;
 use crate::tier::{AccessTier, Tiering};
 
@@ -80,13 +80,14 @@ impl BlobWrite<'_> {
     }
 
     /// The version that a write makes, if the account keeps versions.
-    pub(crate) fn new_version(&self, written: Written) -> Result<Option<Moment>> {
+    pub(crate) fn new_version(&self, written: Written) -> Result<Option<SnapshotTime>> {
         if !self.policy.versioning {
             return Ok(None);
         }
         // A snapshot makes a version that is later than the blob's ETag, and the clock may have been set back since the last one, which may be
         // deleted and come back.
-        self.after_all_moments(Moment(written.etag.0)).map(Some)
+        self.after_all_moments(SnapshotTime(written.etag.0))
+            .map(Some)
     }
 
     /// Gives the blob the validators of a change made now; a lease that holds no longer is forgotten.

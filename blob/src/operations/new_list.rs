@@ -1,7 +1,7 @@
 //! What Put Block List does to the blocks of a blob: which rows and contents stay, which go, and in whose file the list lies.
 
-use super::encryption::Brought;
-use super::write::{BlobWrite, LAST, Retired};
+use super::encryption::RequestEncryption;
+use super::write::{BlobWrite, LAST, RetireReason};
 use crate::block_list::{self, BlockChoice, NewList};
 use crate::codec;
 use crate::error::{Error, Result};
@@ -16,7 +16,7 @@ impl BlobWrite<'_> {
     pub(super) fn replace_blocks(
         &mut self,
         choices: &[BlockChoice],
-        brought: &Brought,
+        brought: &RequestEncryption,
     ) -> Result<(NewList, Vec<Layer>)> {
         let service = self.service;
         let snapshot = service.db.snapshot();
@@ -76,7 +76,7 @@ impl BlobWrite<'_> {
         &self,
         list: &NewList,
         staged: &HashSet<u128>,
-        brought: &Brought,
+        brought: &RequestEncryption,
     ) -> Result<()> {
         let is_staged = |block: &BlobBlock| staged.contains(&block.content);
         if list.blocks.iter().any(is_staged)
@@ -139,7 +139,7 @@ impl BlobWrite<'_> {
             .is_some_and(|blob| blob.content == Content::Whole);
         if self.keeps_retired() {
             self.share_layers(|file| needed.contains(&file) && file != target);
-            let _ = self.retire_blob(Retired::Overwritten)?;
+            let _ = self.retire_blob(RetireReason::Overwritten)?;
         } else {
             if let Some(blob) = self.current().cloned() {
                 self.trim_later(History::Snapshot, LAST, &blob);

@@ -3,7 +3,7 @@
 use super::new_blob::{BlobSettings, NewBlob};
 use super::permit::Permit;
 use super::state::check_tier_holds;
-use super::write::{BlobWrite, Retired};
+use super::write::{BlobWrite, RetireReason};
 use crate::checksum::Checksums;
 use crate::conditions::{Conditions, WriteKind};
 use crate::epochs::Writer;
@@ -116,7 +116,7 @@ impl BlobService {
         write.check(condition, &request.conditions, WriteKind::Create)?;
         let key = request.conditions.customer_key.as_ref();
         let brought = write.brought(key, &request.conditions)?;
-        let permit = write.retire(Retired::Overwritten)?;
+        let permit = write.retire(RetireReason::Overwritten)?;
         let blob = write.new_blob(NewBlob {
             content: Content::Pages {
                 sequence: request.sequence,

@@ -79,7 +79,7 @@ impl Store {
     }
 }
 
-pub(super) fn since(previous: Moment) -> GetPageRanges {
+pub(super) fn since(previous: SnapshotTime) -> GetPageRanges {
     GetPageRanges {
         previous: Some(previous),
         ..GetPageRanges::default()
@@ -256,7 +256,7 @@ fn diff_has_what_changed_since_the_snapshot_and_nothing_else() {
     );
     let backwards = store.page_ranges(BlobState::Snapshot(first), &since(second));
     assert_err!(backwards, Error::PreviousSnapshotCannotBeNewer);
-    let unknown = store.page_ranges(BlobState::Current, &since(Moment(1)));
+    let unknown = store.page_ranges(BlobState::Current, &since(SnapshotTime(1)));
     assert_err!(unknown, Error::PreviousSnapshotNotFound);
     store.put_page_blob("pages", 8 * 512);
     let other = store.page_ranges(BlobState::Current, &since(first));

@@ -82,7 +82,7 @@ impl Store {
 }
 
 /// A blob of 16 windows with one small extent each, and so many snapshots with a write to one of the windows after each.
-fn after_snapshots(count: u64) -> (Store, Vec<Moment>) {
+fn after_snapshots(count: u64) -> (Store, Vec<SnapshotTime>) {
     let store = store();
     store.put_page_blob("pages", 16 * WINDOW_BYTES);
     for window in 0..16 {

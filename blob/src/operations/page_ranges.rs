@@ -6,12 +6,12 @@ use crate::download::ByteRange;
 use crate::error::{Error, Result};
 use crate::keys::{self, History};
 use crate::model::{Blob, BlobAddress, BlobState, BlobType, Layer};
-use crate::moment::Moment;
 use crate::names;
 use crate::pager::{Marker, Pager};
 use crate::pages::Overlay;
 use crate::segment::Written;
 use crate::service::BlobService;
+use crate::snapshot_time::SnapshotTime;
 use std::ops::Range;
 
 /// Most ranges of a page, and how many a page has when the request does not say. Source: Get Page Ranges, `maxresults`.
@@ -26,7 +26,7 @@ pub struct GetPageRanges {
     /// Only pages of this range; `None` is the whole blob.
     pub range: Option<ByteRange>,
     /// Only pages that changed since this snapshot: `prevsnapshot`.
-    pub previous: Option<Moment>,
+    pub previous: Option<SnapshotTime>,
     /// Where the page begins: the `next_marker` of the page before. Absent or empty: at the start.
     pub marker: Option<String>,
     /// Most ranges of the answer, from 1; more than [`PAGE_RANGES_MAX`], and `None`, count as that.

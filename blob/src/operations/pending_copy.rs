@@ -3,10 +3,10 @@
 use super::copy::{CopyBlob, CopyOutcome, completed};
 use super::new_blob::NewBlob;
 use super::permit::Action;
-use super::write::{BlobWrite, Retired};
+use super::write::{BlobWrite, RetireReason};
 use crate::codec;
 use crate::conditions::WriteKind;
-use crate::error::unreadable;
+use crate::error::corrupt_record;
 use crate::error::{Error, Result};
 use crate::guid::Guid;
 use crate::keys;
@@ -58,7 +58,7 @@ impl BlobService {
         to.check(condition, &request.conditions, WriteKind::Create)?;
         let brought = to.brought(None, &request.conditions)?;
         to.check_infinite_lease()?;
-        let permit = to.retire(Retired::Overwritten)?;
+        let permit = to.retire(RetireReason::Overwritten)?;
         let mut blob = to.new_blob(NewBlob {
             content: Content::Whole,
             layers: vec![Layer {
@@ -171,9 +171,9 @@ impl BlobService {
         container_key: Vec<u8>,
         description: &str,
     ) -> Result<bool> {
-        let home = keys::container_of(key).ok_or_else(unreadable)?;
+        let home = keys::container_of(key).ok_or_else(corrupt_record)?;
         let container_key = self.current_key(home, container_key)?;
-        let name = keys::blob_name(key).ok_or_else(unreadable)?;
+        let name = keys::blob_name(key).ok_or_else(corrupt_record)?;
         let admission = self.db.admit_deletion()?;
         let _gate = self.gates.shared(&container_key);
         let _lock = self.locks.lock(key);

@@ -7,8 +7,8 @@ use crate::codec;
 use crate::error::{Error, Result};
 use crate::keys::{self, History};
 use crate::model::{Blob, BlobRecord, Container, CopyStatus};
-use crate::moment::Moment;
 use crate::service::BlobService;
+use crate::snapshot_time::SnapshotTime;
 use bytes::Bytes;
 use lazurite_engine::Direction;
 use std::time::SystemTime;
@@ -44,16 +44,16 @@ pub(crate) enum Action {
 
 /// Where the record of a blob stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum RecordSlot {
     Current,
-    Past(History, Moment),
+    Past(History, SnapshotTime),
 }
 
 /// The right to put or remove the record at a place.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Permit {
-    place: Place,
+    place: RecordSlot,
 }
 
 impl Permit {
@@ -62,7 +62,7 @@ impl Permit {
     /// `BlobImmutableDueToLegalHold`.
     pub(super) fn new(
         action: Action,
-        place: Place,
+        place: RecordSlot,
         blob: Option<&Blob>,
         now: SystemTime,
         keeps: bool,
@@ -73,7 +73,7 @@ impl Permit {
         Ok(Permit { place })
     }
 
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> RecordSlot {
         self.place
     }
 }

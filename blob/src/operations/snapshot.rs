@@ -1,17 +1,17 @@
 //! Snapshot Blob.
 
 use super::permit::Action;
-use super::permit::Place;
+use super::permit::RecordSlot;
 use super::permit::check_online;
-use super::write::Retired;
+use super::write::RetireReason;
 use crate::conditions::{Conditions, Validators, WriteKind};
 use crate::error::Result;
 use crate::keys::History;
 use crate::lease::{Lease, Leased};
 use crate::model::{BlobAddress, Metadata, Written};
-use crate::moment::Moment;
 use crate::names;
 use crate::service::BlobService;
+use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::Ticket;
 
 impl BlobService {
@@ -25,7 +25,7 @@ impl BlobService {
         address: &BlobAddress<'_>,
         metadata: Metadata,
         conditions: &Conditions,
-    ) -> Result<(Moment, Written, Ticket)> {
+    ) -> Result<(SnapshotTime, Written, Ticket)> {
         names::check_metadata(&metadata)?;
         let condition = conditions.for_write()?;
         let mut write = self.begin_write(address)?;
@@ -56,12 +56,12 @@ impl BlobService {
             snapshot.last_modified = written.last_modified;
             snapshot.metadata = metadata;
         }
-        let place = Place::Past(History::Snapshot, moment);
+        let place = RecordSlot::Past(History::Snapshot, moment);
         let new = write.permit(Action::Add, place, None)?;
         write.put(&new, &snapshot);
         if write.policy.versioning {
             write.share_layers(|_| true);
-            let _ = write.retire_blob(Retired::Overwritten)?;
+            let _ = write.retire_blob(RetireReason::Overwritten)?;
             blob.version = Some(write.new_moment()?);
             // What protects a version does not pass on to the next.
             (blob.immutability, blob.legal_hold) = (None, false);

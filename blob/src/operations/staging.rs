@@ -1,7 +1,7 @@
 //! Uncommitted blocks: where they lie, what is known of them together, and that they go after a week.
 
 use super::Found;
-use super::encryption::Brought;
+use super::encryption::RequestEncryption;
 use super::permit::Action;
 use super::write::BlobWrite;
 use crate::block_list::UNCOMMITTED_BLOCKS_MAX;
@@ -97,7 +97,7 @@ impl BlobWrite<'_> {
         file: &File,
         block_id: &[u8],
         replaces: bool,
-        brought: Brought,
+        brought: RequestEncryption,
     ) -> Result<Staging> {
         let id_bytes = block_id.len() as u8;
         let service = self.service;

@@ -1,7 +1,7 @@
 //! What is set on a blob beside its content and properties: tier, expiry, immutability, legal hold.
 
 use super::permit::Action;
-use super::permit::Place;
+use super::permit::RecordSlot;
 use super::write::BlobWrite;
 use crate::conditions::{Conditions, WriteKind};
 use crate::error::{Error, Result};
@@ -134,7 +134,7 @@ impl BlobService {
         if policy.until <= write.now {
             return Err(Error::InvalidHeaderValue {
                 header: "x-ms-immutability-policy-until-date",
-                value: crate::Moment::at(policy.until).to_string(),
+                value: crate::SnapshotTime::at(policy.until).to_string(),
             });
         }
         let (place, mut blob) = write.find_for_change(address.state, condition)?;
@@ -243,13 +243,18 @@ impl BlobWrite<'_> {
         }
     }
 
-    fn check_lease_at(&self, place: Place, blob: &Blob, conditions: &Conditions) -> Result<()> {
+    fn check_lease_at(
+        &self,
+        place: RecordSlot,
+        blob: &Blob,
+        conditions: &Conditions,
+    ) -> Result<()> {
         match place {
-            Place::Current => {
+            RecordSlot::Current => {
                 let lease = blob.lease;
                 lease.check_write(conditions.lease_id, self.now, Leased::Blob)
             }
-            Place::Past(..) => Ok(()),
+            RecordSlot::Past(..) => Ok(()),
         }
     }
 }

@@ -1,19 +1,19 @@
 //! Get and Set Blob Tags, Find Blobs by Tags.
 
 use super::permit::Action;
-use super::permit::Place;
+use super::permit::RecordSlot;
 use crate::codec;
 use crate::conditions::Conditions;
-use crate::error::unreadable;
+use crate::error::corrupt_record;
 use crate::error::{Error, Result};
 use crate::keys::{self, History, Tagged};
 use crate::lease::Leased;
 use crate::listing::PAGE_ENTRIES_MAX;
 use crate::model::{Blob, BlobAddress, BlobRecord, BlobState, Tags};
-use crate::moment::Moment;
 use crate::names;
 use crate::pager::{Marker, Pager};
 use crate::service::BlobService;
+use crate::snapshot_time::SnapshotTime;
 use crate::tags::{self, Operator, TagQuery};
 use lazurite_engine::{Direction, KeyRange, Scan, Snapshot, Ticket};
 use std::time::SystemTime;
@@ -39,7 +39,7 @@ pub struct TaggedBlob {
     /// The blob's name.
     pub name: String,
     /// Its version, if it was written while the account kept versions.
-    pub version: Option<Moment>,
+    pub version: Option<SnapshotTime>,
     /// Whether it is the current one of its name.
     pub is_current: bool,
     /// Those of its tags that the search compares.
@@ -90,7 +90,7 @@ impl BlobService {
         conditions.check_tags(&blob.tags)?;
         blob.lease
             .check_write(conditions.lease_id, write.now, Leased::Blob)?;
-        if let Place::Past(_, moment) = place {
+        if let RecordSlot::Past(_, moment) = place {
             write.index(&blob.tags, &tags, Some(moment));
         }
         blob.tags = tags;
@@ -127,7 +127,7 @@ impl BlobService {
         }
         while rows.advance()? {
             let (name, deleted) =
-                keys::container_name(rows.key(), &account_start).ok_or_else(unreadable)?;
+                keys::container_name(rows.key(), &account_start).ok_or_else(corrupt_record)?;
             // A container without a row of the index costs a look as well.
             search.page.rows_examined += 1;
             let here = || Marker::Tag(name.clone(), Vec::new());
@@ -290,7 +290,7 @@ impl<'a> Search<'a> {
 }
 
 /// Where among those of its name the current blob stands: after its versions.
-const LAST: Moment = Moment(u64::MAX);
+const LAST: SnapshotTime = SnapshotTime(u64::MAX);
 
 /// A row of the index.
 #[derive(Debug)]
@@ -299,7 +299,7 @@ struct Row {
     value: String,
     blob: String,
     /// `None` of the current blob.
-    version: Option<Moment>,
+    version: Option<SnapshotTime>,
 }
 
 impl Row {
@@ -335,7 +335,7 @@ impl Cursor {
             self.ended = true;
             return Ok(false);
         }
-        let row = Row::read(self.rows.key()).ok_or_else(unreadable)?;
+        let row = Row::read(self.rows.key()).ok_or_else(corrupt_record)?;
         // Values ascend: what is beyond a comparison once stays beyond it.
         let mut upper = query
             .of_same_name(query.narrowest())

@@ -3,20 +3,20 @@
 
 use super::new_list::listed_file;
 use super::permit::Action;
-use super::permit::Place;
+use super::permit::RecordSlot;
 use super::write::BlobWrite;
 use crate::error::Result;
-use crate::error::unreadable;
+use crate::error::corrupt_record;
 use crate::keys::Timer;
 use crate::keys::{self, File, History};
 use crate::model::{Blob, Content, Layer};
-use crate::moment::Moment;
+use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::{Direction, KeyRange};
 use std::collections::HashSet;
 
 impl BlobWrite<'_> {
     /// A record that goes for good leaves files that perhaps one record is left to name: a sweep looks.
-    pub(crate) fn trim_later(&mut self, kind: History, moment: Moment, gone: &Blob) {
+    pub(crate) fn trim_later(&mut self, kind: History, moment: SnapshotTime, gone: &Blob) {
         if matches!(gone.content, Content::Blocks { .. })
             && gone.layers.iter().any(|layer| layer.shared)
         {
@@ -27,12 +27,12 @@ impl BlobWrite<'_> {
 
     /// Trims the files of the records that stood next to one that is gone: names list a block from one write to another without a
     /// pause, so the last record that names a file is one of them, or a copy under another name: for that one `files.rs` sets a timer.
-    pub(crate) fn trim_around(&mut self, gone: Moment) -> Result<()> {
-        self.trim_record(Place::Current)?;
+    pub(crate) fn trim_around(&mut self, gone: SnapshotTime) -> Result<()> {
+        self.trim_record(RecordSlot::Current)?;
         for kind in [History::Snapshot, History::Version, History::Deleted] {
             for direction in [Direction::Forward, Direction::Backward] {
                 if let Some(moment) = self.next_moment(kind, gone, direction)? {
-                    self.trim_record(Place::Past(kind, moment))?;
+                    self.trim_record(RecordSlot::Past(kind, moment))?;
                 }
             }
         }
@@ -43,9 +43,9 @@ impl BlobWrite<'_> {
     fn next_moment(
         &self,
         kind: History,
-        gone: Moment,
+        gone: SnapshotTime,
         direction: Direction,
-    ) -> Result<Option<Moment>> {
+    ) -> Result<Option<SnapshotTime>> {
         let all = KeyRange::prefix(&keys::history_of(self.home(), kind, &self.name));
         let key = keys::history(self.home(), kind, &self.name, gone);
         let range = match direction {
@@ -63,10 +63,10 @@ impl BlobWrite<'_> {
         }
         let name = keys::history_name(rows.key());
         let moment = name.and_then(|(_, moment)| moment);
-        moment.map(Some).ok_or_else(unreadable)
+        moment.map(Some).ok_or_else(corrupt_record)
     }
 
-    fn trim_record(&mut self, place: Place) -> Result<()> {
+    fn trim_record(&mut self, place: RecordSlot) -> Result<()> {
         let Some(mut blob) = self.past(place)? else {
             return Ok(());
         };

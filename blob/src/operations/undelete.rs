@@ -2,16 +2,16 @@
 
 use super::history::{FIRST, HISTORY_STEP};
 use super::permit::Action;
-use super::permit::Place;
+use super::permit::RecordSlot;
 use super::write::BlobWrite;
-use crate::error::unreadable;
+use crate::error::corrupt_record;
 use crate::error::{Error, Result};
 use crate::guid::Guid;
 use crate::keys::History;
 use crate::lease::{Lease, Leased};
-use crate::model::{Blob, BlobAddress, Was};
-use crate::moment::Moment;
+use crate::model::{Blob, BlobAddress, PreviousState};
 use crate::service::BlobService;
+use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::Ticket;
 
 impl BlobService {
@@ -28,7 +28,7 @@ impl BlobService {
         lease_id: Option<Guid>,
     ) -> Result<Ticket> {
         let undeleted = self.undelete_in_steps(address, lease_id, u32::MAX)?;
-        undeleted.ok_or_else(unreadable)
+        undeleted.ok_or_else(corrupt_record)
     }
 
     /// As [`BlobService::undelete_blob`], of at most so many steps; `None` if there is more to put back. The lease is compared before the
@@ -39,7 +39,7 @@ impl BlobService {
         lease_id: Option<Guid>,
         steps_max: u32,
     ) -> Result<Option<Ticket>> {
-        let _long = self.begin_long_work();
+        let _long = self.begin_long_operation();
         let mut undeletion = Undeletion {
             from: FIRST,
             last: None,
@@ -69,9 +69,9 @@ impl BlobService {
 
 /// How far an undeletion has come. It goes in bounded steps; one that a kill cuts short is done by asking again.
 struct Undeletion {
-    from: Moment,
+    from: SnapshotTime,
     /// The blob, neither snapshot nor version, that was deleted last of those seen. It is still deleted.
-    last: Option<Moment>,
+    last: Option<SnapshotTime>,
     any: bool,
 }
 
@@ -82,7 +82,7 @@ impl BlobWrite<'_> {
         let is_done = moments.len() < HISTORY_STEP;
         for moment in moments {
             undeletion.from = moment.next();
-            let place = Place::Past(History::Deleted, moment);
+            let place = RecordSlot::Past(History::Deleted, moment);
             let Some(mut blob) = self.past(place)? else {
                 continue;
             };
@@ -91,12 +91,12 @@ impl BlobWrite<'_> {
                 continue;
             }
             undeletion.any = true;
-            let was = blob.was();
+            let was = blob.previous_state();
             blob.deleted = None;
             let place_before = match was {
-                Was::Snapshot(snapshot) => Place::Past(History::Snapshot, snapshot),
-                Was::Version(version) => Place::Past(History::Version, version),
-                Was::Blob => {
+                PreviousState::Snapshot(snapshot) => RecordSlot::Past(History::Snapshot, snapshot),
+                PreviousState::Version(version) => RecordSlot::Past(History::Version, version),
+                PreviousState::Blob => {
                     let older = undeletion.last.replace(moment);
                     self.put_older(older)?;
                     continue;
@@ -111,9 +111,9 @@ impl BlobWrite<'_> {
     }
 
     /// The blob that was deleted last is the current one, if there is none.
-    fn put_last(&mut self, last: Option<Moment>) -> Result<()> {
+    fn put_last(&mut self, last: Option<SnapshotTime>) -> Result<()> {
         let place = match last {
-            Some(moment) if self.current().is_none() => Place::Past(History::Deleted, moment),
+            Some(moment) if self.current().is_none() => RecordSlot::Past(History::Deleted, moment),
             _ => return self.put_older(last),
         };
         if let Some(mut blob) = self.past(place)? {
@@ -126,18 +126,18 @@ impl BlobWrite<'_> {
     }
 
     /// A blob that was deleted before another of its name: now it is a snapshot.
-    fn put_older(&mut self, older: Option<Moment>) -> Result<()> {
+    fn put_older(&mut self, older: Option<SnapshotTime>) -> Result<()> {
         let Some(moment) = older else {
             return Ok(());
         };
-        let place = Place::Past(History::Deleted, moment);
+        let place = RecordSlot::Past(History::Deleted, moment);
         if let Some(mut blob) = self.past(place)? {
             let permit = self.permit(Action::Restore, place, Some(&blob))?;
             self.remove(&permit);
             blob.deleted = None;
             blob.snapshot = Some(moment);
             blob.expires_at = None;
-            let place = Place::Past(History::Snapshot, moment);
+            let place = RecordSlot::Past(History::Snapshot, moment);
             let permit = self.permit(Action::Add, place, None)?;
             self.put(&permit, &blob);
         }

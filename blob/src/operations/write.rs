@@ -1,6 +1,6 @@
 //! BlobWrite: the one way to write to a blob. Begin, check, change, commit: one lock, one batch.
 
-use super::permit::{Action, Permit, Place};
+use super::permit::{Action, Permit, RecordSlot};
 use crate::codec;
 use crate::conditions::Validators;
 use crate::error::{Error, Result};
@@ -9,12 +9,12 @@ use crate::keys::Timer;
 use crate::keys::{self, File, History};
 use crate::model::AccountPolicy;
 use crate::model::{
-    Blob, BlobAddress, BlobRecord, BlobState, Container, Deleted, Layer, LayerMerge, Tags, Was,
-    Written,
+    Blob, BlobAddress, BlobRecord, BlobState, Container, Deleted, Layer, LayerMerge, PreviousState,
+    Tags, Written,
 };
-use crate::moment::Moment;
 use crate::names;
 use crate::service::BlobService;
+use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::{Admission, Batch, KeyGuard, Keyspace, Ticket};
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -37,9 +37,9 @@ pub(crate) struct BlobWrite<'a> {
     /// The current blob. One that was gone by itself is let go of in `batch`, and stands here no more.
     current: Option<Blob>,
     /// The snapshots that `batch` lets go of with an expired blob.
-    pub(crate) expired_snapshots: Vec<Moment>,
+    pub(crate) expired_snapshots: Vec<SnapshotTime>,
     /// The last moment that this write gave to something.
-    given: Cell<Option<Moment>>,
+    given: Cell<Option<SnapshotTime>>,
     /// The file of the uncommitted blocks of a name without a blob.
     pub(crate) uncommitted: Option<u128>,
     /// The merge of layers of the current blob that is under way.
@@ -166,15 +166,15 @@ impl BlobService {
         Ok(self.db.write_admitted(batch, admission)?)
     }
 
-    /// Says until it is dropped that locks are held for long: see [`BlobService::has_long_work`].
-    pub(crate) fn begin_long_work(&self) -> LongWork<'_> {
-        self.long_work.fetch_add(1, Ordering::Relaxed);
-        LongWork(&self.long_work)
+    /// Says until it is dropped that locks are held for long: see [`BlobService::has_long_operation`].
+    pub(crate) fn begin_long_operation(&self) -> LongOperation<'_> {
+        self.long_operations.fetch_add(1, Ordering::Relaxed);
+        LongOperation(&self.long_operations)
     }
 
     /// Whether an operation is under way that holds locks for more than a few milliseconds: a hint for those who must not block.
-    pub fn has_long_work(&self) -> bool {
-        self.long_work.load(Ordering::Relaxed) > 0
+    pub fn has_long_operation(&self) -> bool {
+        self.long_operations.load(Ordering::Relaxed) > 0
     }
 
     /// Reads the record and the clock. The caller holds the locks.
@@ -251,20 +251,20 @@ fn check_current(address: &BlobAddress<'_>) -> Result<()> {
 }
 
 /// Held by an operation that holds locks for long.
-pub(crate) struct LongWork<'a>(&'a AtomicUsize);
+pub(crate) struct LongOperation<'a>(&'a AtomicUsize);
 
-impl Drop for LongWork<'_> {
+impl Drop for LongOperation<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// After all moments that name something.
-pub(crate) const LAST: Moment = Moment(u64::MAX);
+pub(crate) const LAST: SnapshotTime = SnapshotTime(u64::MAX);
 
 /// Why a blob is current no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Retired {
+pub(crate) enum RetireReason {
     Overwritten,
     Deleted,
 }
@@ -316,24 +316,24 @@ impl<'a> BlobWrite<'a> {
     }
 
     /// The record of a state of the blob, and where it stands. Error: `BlobNotFound`.
-    pub(crate) fn find(&self, state: BlobState) -> Result<(Place, Blob)> {
+    pub(crate) fn find(&self, state: BlobState) -> Result<(RecordSlot, Blob)> {
         let place = match state {
-            BlobState::Current => return Ok((Place::Current, self.existing()?)),
+            BlobState::Current => return Ok((RecordSlot::Current, self.existing()?)),
             BlobState::Version(moment) => match self.current() {
                 Some(blob) if blob.version == Some(moment) => {
-                    return Ok((Place::Current, blob.clone()));
+                    return Ok((RecordSlot::Current, blob.clone()));
                 }
-                _ => Place::Past(History::Version, moment),
+                _ => RecordSlot::Past(History::Version, moment),
             },
-            BlobState::Snapshot(moment) => Place::Past(History::Snapshot, moment),
+            BlobState::Snapshot(moment) => RecordSlot::Past(History::Snapshot, moment),
         };
         let found = self.past(place)?;
         Ok((place, found.ok_or(Error::BlobNotFound)?))
     }
 
     /// The record at a place, deleted ones included.
-    pub(crate) fn past(&self, place: Place) -> Result<Option<Blob>> {
-        let Place::Past(kind, moment) = place else {
+    pub(crate) fn past(&self, place: RecordSlot) -> Result<Option<Blob>> {
+        let RecordSlot::Past(kind, moment) = place else {
             return Ok(self.current().cloned());
         };
         if kind == History::Snapshot && self.expired_snapshots.contains(&moment) {
@@ -345,13 +345,13 @@ impl<'a> BlobWrite<'a> {
     }
 
     /// A moment later than all that name something of this blob, whatever the clock did over a restart.
-    pub(crate) fn new_moment(&self) -> Result<Moment> {
+    pub(crate) fn new_moment(&self) -> Result<SnapshotTime> {
         let etag = self.current.as_ref().map(|blob| blob.etag);
-        self.after_all_moments(Moment(self.service.etags.next(self.now, etag).0))
+        self.after_all_moments(SnapshotTime(self.service.etags.next(self.now, etag).0))
     }
 
     /// This moment, or if it is not later than all that name something of this blob, the first that is.
-    pub(crate) fn after_all_moments(&self, mut moment: Moment) -> Result<Moment> {
+    pub(crate) fn after_all_moments(&self, mut moment: SnapshotTime) -> Result<SnapshotTime> {
         let current = self.current.as_ref();
         let mut last = vec![current.and_then(|blob| blob.version)];
         for kind in [History::Snapshot, History::Version, History::Deleted] {
@@ -370,7 +370,7 @@ impl<'a> BlobWrite<'a> {
     pub(crate) fn permit(
         &self,
         action: Action,
-        place: Place,
+        place: RecordSlot,
         blob: Option<&Blob>,
     ) -> Result<Permit> {
         debug_assert!(
@@ -384,7 +384,7 @@ impl<'a> BlobWrite<'a> {
 
     /// As [`BlobWrite::permit`], with the current blob.
     pub(crate) fn permit_current(&self, action: Action) -> Result<Permit> {
-        self.permit(action, Place::Current, self.current())
+        self.permit(action, RecordSlot::Current, self.current())
     }
 
     /// Puts a record, in place of whatever stands there. The current blob, and a version, are found by their tags from then on.
@@ -397,7 +397,7 @@ impl<'a> BlobWrite<'a> {
             self.batch.put(protected, &home, &mark);
         }
         match permit.place() {
-            Place::Current => {
+            RecordSlot::Current => {
                 self.index_tags(&blob.tags);
                 self.keep_merge_of(Some(blob));
                 if self.uncommitted.is_some() {
@@ -406,10 +406,10 @@ impl<'a> BlobWrite<'a> {
                     self.batch.delete(history, &marker);
                 }
             }
-            Place::Past(History::Version, moment) => {
+            RecordSlot::Past(History::Version, moment) => {
                 self.index(&Tags::new(), &blob.tags, Some(moment));
             }
-            Place::Past(..) => {}
+            RecordSlot::Past(..) => {}
         }
         let (keyspace, key) = self.row(permit.place());
         let key = key.into_owned();
@@ -426,7 +426,7 @@ impl<'a> BlobWrite<'a> {
 
     /// Removes a record, and nothing else.
     pub(crate) fn remove(&mut self, permit: &Permit) {
-        if permit.place() == Place::Current {
+        if permit.place() == RecordSlot::Current {
             self.index_tags(&Tags::new());
             self.keep_merge_of(None);
         }
@@ -525,11 +525,11 @@ impl<'a> BlobWrite<'a> {
     }
 
     /// Where the record of a place lies.
-    fn row(&self, place: Place) -> (&'a Keyspace, Cow<'_, [u8]>) {
+    fn row(&self, place: RecordSlot) -> (&'a Keyspace, Cow<'_, [u8]>) {
         let keyspaces = &self.service.keyspaces;
         match place {
-            Place::Current => (&keyspaces.blobs, Cow::Borrowed(&self.key[..])),
-            Place::Past(kind, moment) => {
+            RecordSlot::Current => (&keyspaces.blobs, Cow::Borrowed(&self.key[..])),
+            RecordSlot::Past(kind, moment) => {
                 let key = keys::history(self.home(), kind, &self.name, moment);
                 (&keyspaces.history, Cow::Owned(key))
             }
@@ -546,7 +546,7 @@ impl<'a> BlobWrite<'a> {
     }
 
     /// As for the current blob of a version, which was found by the tags `before`.
-    pub(crate) fn index(&mut self, before: &Tags, after: &Tags, version: Option<Moment>) {
+    pub(crate) fn index(&mut self, before: &Tags, after: &Tags, version: Option<SnapshotTime>) {
         let (home, keyspace) = (self.container.id, &self.service.keyspaces.tags);
         for (name, value) in before.iter().filter(|tag| !after.contains(tag)) {
             let key = keys::tag(home, name, value, &self.name, version);
@@ -560,7 +560,7 @@ impl<'a> BlobWrite<'a> {
 
     /// The current blob goes: into the history if the account keeps such, and else for good, with its uncommitted blocks in
     /// either case. Its record is left for the caller to replace or remove.
-    pub(crate) fn retire(&mut self, why: Retired) -> Result<Permit> {
+    pub(crate) fn retire(&mut self, why: RetireReason) -> Result<Permit> {
         let permit = self.permit_current(Action::Replace)?;
         let kept = self.retire_blob(why)?;
         self.discard_staging(kept)?;
@@ -568,7 +568,7 @@ impl<'a> BlobWrite<'a> {
     }
 
     /// As [`BlobWrite::retire`] without the uncommitted blocks. Answers whether the blob is kept.
-    pub(crate) fn retire_blob(&mut self, why: Retired) -> Result<bool> {
+    pub(crate) fn retire_blob(&mut self, why: RetireReason) -> Result<bool> {
         let _ = self.permit_current(Action::Replace)?;
         let Some(mut blob) = self.current.clone() else {
             return Ok(false);
@@ -582,22 +582,22 @@ impl<'a> BlobWrite<'a> {
                 None => self.moment_of_version(&blob)?,
             };
             blob.version = Some(moment);
-            let place = Place::Past(History::Version, moment);
+            let place = RecordSlot::Past(History::Version, moment);
             let permit = self.permit(Action::Add, place, None)?;
             self.put(&permit, &blob);
             return Ok(true);
         }
         if self.policy.delete_retention_days.is_some() {
             let moment = self.new_moment()?;
-            let was = match why {
-                Retired::Overwritten => Was::Snapshot(moment),
-                Retired::Deleted => Was::Blob,
+            let previous = match why {
+                RetireReason::Overwritten => PreviousState::Snapshot(moment),
+                RetireReason::Deleted => PreviousState::Blob,
             };
-            if why == Retired::Overwritten {
+            if why == RetireReason::Overwritten {
                 blob.snapshot = Some(moment);
                 blob.expires_at = None;
             }
-            self.put_deleted(moment, was, blob)?;
+            self.put_deleted(moment, previous, blob)?;
             return Ok(true);
         }
         self.trim_later(History::Snapshot, LAST, &blob);
@@ -607,10 +607,10 @@ impl<'a> BlobWrite<'a> {
 
     /// What names a blob that was written before the account kept versions: the moment of its write, unless a clock that was set back gave that
     /// to a version before.
-    fn moment_of_version(&self, blob: &Blob) -> Result<Moment> {
-        let moment = Moment(blob.etag.0);
+    fn moment_of_version(&self, blob: &Blob) -> Result<SnapshotTime> {
+        let moment = SnapshotTime(blob.etag.0);
         for kind in [History::Version, History::Deleted] {
-            if self.past(Place::Past(kind, moment))?.is_some() {
+            if self.past(RecordSlot::Past(kind, moment))?.is_some() {
                 return self.new_moment();
             }
         }
@@ -631,21 +631,28 @@ impl<'a> BlobWrite<'a> {
     }
 
     /// Files a blob as deleted, for as long as the account says.
-    pub(crate) fn put_deleted(&mut self, moment: Moment, was: Was, mut blob: Blob) -> Result<()> {
+    pub(crate) fn put_deleted(
+        &mut self,
+        moment: SnapshotTime,
+        previous: PreviousState,
+        mut blob: Blob,
+    ) -> Result<()> {
         let days = self.policy.delete_retention_days.unwrap_or(1);
         let until = self.now + Duration::from_secs(u64::from(days) * 24 * 60 * 60);
         blob.deleted = Some(Deleted {
             at: self.now,
             until,
-            was: Some(was),
+            previous: Some(previous),
         });
         // A snapshot and a version can have one moment after a clock was set back.
-        let is_free = self.past(Place::Past(History::Deleted, moment))?.is_none();
+        let is_free = self
+            .past(RecordSlot::Past(History::Deleted, moment))?
+            .is_none();
         let moment = match is_free {
             true => moment,
             false => self.new_moment()?,
         };
-        let place = Place::Past(History::Deleted, moment);
+        let place = RecordSlot::Past(History::Deleted, moment);
         let permit = self.permit(Action::Add, place, None)?;
         self.put(&permit, &blob);
         let key = keys::history(self.home(), History::Deleted, &self.name, moment);
@@ -659,7 +666,7 @@ impl<'a> BlobWrite<'a> {
     }
 
     pub(crate) fn set_timer(&mut self, due: SystemTime, timer: Timer, subject: &[u8]) {
-        let key = keys::timer(Moment::at(due), timer, subject);
+        let key = keys::timer(SnapshotTime::at(due), timer, subject);
         let timers = &self.service.keyspaces.timers;
         self.batch.put(timers, &key, &self.container_key);
     }

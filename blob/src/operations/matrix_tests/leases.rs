@@ -142,7 +142,8 @@ fn lease_id_for_a_blob_that_is_not_there_is_refused_or_the_blob_is_missed() {
     store.make_sources();
     for operation in operations() {
         let outcome = (operation.act)(&store, "none", &with_id(Some(A)), at(NOW));
-        let creates = operation.honours == Honours::Create || operation.name == "Put Block";
+        let creates = operation.honoured_conditions == HonouredConditions::Create
+            || operation.name == "Put Block";
         let expected = match creates {
             true => "LeaseNotPresentWithBlobOperation",
             false => "BlobNotFound",

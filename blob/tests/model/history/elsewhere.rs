@@ -110,7 +110,7 @@ impl Walk {
                 let read = self.read((container, name), BlobState::Current);
                 assert!(matches!(read, Err(Error::ContainerNotFound)));
             }
-            let version = Moment::at(deleted_at);
+            let version = SnapshotTime::at(deleted_at);
             let restored = self.at(self.now).restore_container(ACCOUNT, name, version);
             agree(Ok(()), restored);
         }

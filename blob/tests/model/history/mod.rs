@@ -30,7 +30,7 @@ struct Known {
     bytes: Vec<u8>,
     blocks: Vec<(String, Vec<u8>)>,
     tags: Tags,
-    version: Option<Moment>,
+    version: Option<SnapshotTime>,
     /// Whether it has a legal hold.
     held: bool,
     /// When it is gone by itself.
@@ -51,14 +51,14 @@ const HELD: &str = "BlobImmutableDueToLegalHold";
 enum Was {
     Current,
     Snapshot,
-    Version(Moment),
+    Version(SnapshotTime),
 }
 
 #[derive(Debug, Clone, Default)]
 struct Name {
     current: Option<Known>,
-    snapshots: BTreeMap<Moment, Known>,
-    versions: BTreeMap<Moment, Known>,
+    snapshots: BTreeMap<SnapshotTime, Known>,
+    versions: BTreeMap<SnapshotTime, Known>,
     deleted: Vec<(SystemTime, Was, Known)>,
     staged: BTreeMap<String, Vec<u8>>,
     staged_at: Option<SystemTime>,

@@ -58,7 +58,7 @@ impl Walk {
         let versions = name.versions.into_iter();
         let versions = versions.map(|(moment, known)| (BlobState::Version(moment), Some(known)));
         let mut states: Vec<_> = snapshots.chain(versions).collect();
-        let moment = Moment::at(UNIX_EPOCH);
+        let moment = SnapshotTime::at(UNIX_EPOCH);
         states.push((BlobState::Snapshot(moment), None));
         states.push((BlobState::Current, name.current));
         states.swap_remove(self.random.below(states.len()))

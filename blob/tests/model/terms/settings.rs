@@ -124,9 +124,9 @@ impl Walk {
                 refusals.add_if(to != tier || slower, Rank::State, code);
             }
         }
-        let conditions = Brought {
+        let conditions = RequestEncryption {
             lease,
-            ..Brought::default()
+            ..RequestEncryption::default()
         }
         .conditions();
         let to = address(at, state);
@@ -184,9 +184,9 @@ impl Walk {
         let mut refusals = self.name(at).refusals(None, lease);
         let past = expires_at.is_some_and(|at| at <= self.now);
         refusals.add_if(past, Rank::State, "InvalidHeaderValue");
-        let conditions = Brought {
+        let conditions = RequestEncryption {
             lease,
-            ..Brought::default()
+            ..RequestEncryption::default()
         }
         .conditions();
         let to = address(at, BlobState::Current);
@@ -200,9 +200,9 @@ impl Walk {
     pub(super) fn set_tags(&mut self, at: At) {
         let lease = self.brought(at).lease;
         let refusals = self.name(at).refusals(None, lease);
-        let conditions = Brought {
+        let conditions = RequestEncryption {
             lease,
-            ..Brought::default()
+            ..RequestEncryption::default()
         }
         .conditions();
         let (to, tags) = (address(at, BlobState::Current), Tags::new());
