@@ -25,12 +25,13 @@ impl CustomerKey {
     /// Takes the key and what the request says is its SHA-256. Error: `InvalidHeaderValue` if it is not.
     pub fn new(key: [u8; 32], sha256: [u8; 32]) -> Result<CustomerKey> {
         let computed: [u8; 32] = Sha256::digest(key).into();
-        match computed == sha256 {
-            true => Ok(CustomerKey { key, sha256 }),
-            false => Err(Error::InvalidHeaderValue {
+        if computed == sha256 {
+            Ok(CustomerKey { key, sha256 })
+        } else {
+            Err(Error::InvalidHeaderValue {
                 header: "x-ms-encryption-key-sha256",
                 value: "not the SHA-256 of the key".to_string(),
-            }),
+            })
         }
     }
 

@@ -276,9 +276,10 @@ fn blob_extra(blob: &mut Blob, number: u8, input: &mut Reader<'_>) -> Option<()>
         10 => {
             blob.immutability = Some(ImmutabilityPolicy {
                 until: input.time()?,
-                mode: match input.flag()? {
-                    true => ImmutabilityMode::Locked,
-                    false => ImmutabilityMode::Unlocked,
+                mode: if input.flag()? {
+                    ImmutabilityMode::Locked
+                } else {
+                    ImmutabilityMode::Unlocked
                 },
             });
         }

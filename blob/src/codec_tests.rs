@@ -132,9 +132,12 @@ fn tiering() -> impl Strategy<Value = Tiering> {
             AccessTier::Premium(80),
         ])
     };
-    let priority = any::<bool>().prop_map(|high| match high {
-        true => RehydratePriority::High,
-        false => RehydratePriority::Standard,
+    let priority = any::<bool>().prop_map(|high| {
+        if high {
+            RehydratePriority::High
+        } else {
+            RehydratePriority::Standard
+        }
     });
     let rehydration = (tier(), priority, time());
     let rehydration = rehydration.prop_map(|(to, priority, ready_at)| Rehydration {
@@ -207,9 +210,10 @@ fn blob() -> impl Strategy<Value = Blob> {
     ];
     let immutability = (time(), any::<bool>()).prop_map(|(until, locked)| ImmutabilityPolicy {
         until,
-        mode: match locked {
-            true => ImmutabilityMode::Locked,
-            false => ImmutabilityMode::Unlocked,
+        mode: if locked {
+            ImmutabilityMode::Locked
+        } else {
+            ImmutabilityMode::Unlocked
         },
     });
     let stamps = (any::<u64>(), time(), time(), any::<u64>());

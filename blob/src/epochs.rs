@@ -225,9 +225,10 @@ impl BlobService {
     ) -> Result<()> {
         let ObsoleteRows { file, window, .. } = *unseen;
         let blocks = &self.keyspaces.blocks;
-        let newest = match unseen.is_replaced {
-            true => unseen.before,
-            false => unseen.before - 1,
+        let newest = if unseen.is_replaced {
+            unseen.before
+        } else {
+            unseen.before - 1
         };
         let range = KeyRange {
             start: file.window(window, newest),

@@ -423,9 +423,10 @@ impl<'a> Reader<'a> {
             rehydration: self.optional(|input| {
                 Some(Rehydration {
                     to: input.tier()?,
-                    priority: match input.flag()? {
-                        true => RehydratePriority::High,
-                        false => RehydratePriority::Standard,
+                    priority: if input.flag()? {
+                        RehydratePriority::High
+                    } else {
+                        RehydratePriority::Standard
                     },
                     ready_at: input.time()?,
                 })
@@ -458,9 +459,10 @@ impl<'a> Reader<'a> {
             content: self.id()?,
             skipped: self.varint()?,
             stored: self.varint()?,
-            sealed_as: match sealed_elsewhere {
-                true => Some((self.id()?, self.varint()?)),
-                false => None,
+            sealed_as: if sealed_elsewhere {
+                Some((self.id()?, self.varint()?))
+            } else {
+                None
             },
         })
     }

@@ -295,9 +295,10 @@ impl Lease {
 
     /// The lease after a write: one that holds no longer is forgotten.
     pub(crate) fn after_write(self, now: SystemTime) -> Lease {
-        match self.is_locked(now) {
-            true => self,
-            false => Lease::default(),
+        if self.is_locked(now) {
+            self
+        } else {
+            Lease::default()
         }
     }
 }

@@ -157,17 +157,15 @@ impl BlobService {
         let policy = AccountPolicy::default();
         let mut batch = Batch::new();
         match container.transpose()?.filter(|found| found.id == home) {
-            // Deleted itself: whoever restores it finds it as it was, and what it held ends later.
+            // The container was deleted and may be restored as it was. What it holds ends later.
             None => {
-                let then = match self.subject_is_there(&due)? {
-                    // Renamed in this moment.
-                    true if self.current_key(home, due.container_key.clone())?
-                        != due.container_key =>
-                    {
-                        Then::Again(self.now())
-                    }
-                    true => Then::Again(self.now() + LATER),
-                    false => Then::Done,
+                let then = if !self.subject_is_there(&due)? {
+                    Then::Done
+                } else if self.current_key(home, due.container_key.clone())? != due.container_key {
+                    // Renamed since the timer was read.
+                    Then::Again(self.now())
+                } else {
+                    Then::Again(self.now() + LATER)
                 };
                 if matches!(then, Then::Done) && due.timer == Timer::Merge {
                     self.drop_merge_of(&mut batch, home, &due.subject)?;
@@ -329,9 +327,10 @@ impl BlobService {
         let file = file.ok_or_else(corrupt_record)?;
         let _lock = self.file_locks.lock(&file.references());
         let mut batch = Batch::new();
-        let then = match self.collect_epoch(&mut batch, file, epoch)? {
-            true => Then::Done,
-            false => Then::Again(self.now()),
+        let then = if self.collect_epoch(&mut batch, file, epoch)? {
+            Then::Done
+        } else {
+            Then::Again(self.now())
         };
         self.end_timer(&mut batch, &due, then);
         self.write_swept(batch, admission)
@@ -448,12 +447,11 @@ impl BlobWrite<'_> {
 
     fn end_snapshots_of(&mut self, due: &DueTimer) -> Result<Then> {
         let last = keys::history_name(&due.subject).and_then(|(_, moment)| moment);
-        Ok(
-            match self.end_snapshots(last.ok_or_else(corrupt_record)?)? {
-                true => Then::Again(self.now),
-                false => Then::Done,
-            },
-        )
+        Ok(if self.end_snapshots(last.ok_or_else(corrupt_record)?)? {
+            Then::Again(self.now)
+        } else {
+            Then::Done
+        })
     }
 
     fn end_staging(&mut self) -> Result<Then> {

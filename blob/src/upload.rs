@@ -180,9 +180,10 @@ impl Upload {
             length: 0,
             length_max: kind.bytes_max(),
             checksummer: Checksummer::new(md5 && !is_plain, true),
-            stored_md5: match md5 && is_plain {
-                true => StoredMd5::Due,
-                false => StoredMd5::Unwanted,
+            stored_md5: if md5 && is_plain {
+                StoredMd5::Due
+            } else {
+                StoredMd5::Unwanted
             },
             claimed,
         })

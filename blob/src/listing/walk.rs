@@ -116,9 +116,10 @@ impl Cursor {
             }
             (Some(kind), None) => keys::history_start(self.container_id, kind, name),
             (Some(kind), Some((moment, from))) => {
-                let moment = match kind as u8 >= *from {
-                    true => *moment,
-                    false => moment.next(),
+                let moment = if kind as u8 >= *from {
+                    *moment
+                } else {
+                    moment.next()
                 };
                 keys::history(self.container_id, kind, name, moment)
             }

@@ -47,9 +47,10 @@ impl TierChanged {
         let changed = whole_seconds(blob.tiering.changed_at(now).unwrap_or(blob.created_at));
         let late = self.since.is_none_or(|date| changed > date);
         let early = self.not_since.is_none_or(|date| changed <= date);
-        match late && early {
-            true => Ok(()),
-            false => Err(Error::ConditionNotMet),
+        if late && early {
+            Ok(())
+        } else {
+            Err(Error::ConditionNotMet)
         }
     }
 }

@@ -131,9 +131,10 @@ impl BlobService {
             layers: found.layers.clone(),
             length: found.length,
             headers: found.headers.clone(),
-            metadata: match request.metadata.is_empty() {
-                true => found.metadata.clone(),
-                false => request.metadata,
+            metadata: if request.metadata.is_empty() {
+                found.metadata.clone()
+            } else {
+                request.metadata
             },
             settings,
             encryption: brought.encryption,
@@ -252,9 +253,10 @@ impl BlobWrite<'_> {
     fn check_destination(&self, source: &Blob) -> Result<()> {
         self.check_type(source.blob_type())?;
         let copy = self.current().and_then(|blob| blob.copy.as_ref());
-        match copy.is_some_and(|copy| copy.incremental) {
-            true => Err(Error::OperationNotAllowedOnIncrementalCopyBlob),
-            false => Ok(()),
+        if copy.is_some_and(|copy| copy.incremental) {
+            Err(Error::OperationNotAllowedOnIncrementalCopyBlob)
+        } else {
+            Ok(())
         }
     }
 

@@ -44,9 +44,10 @@ impl Store {
 fn a_blob_with_any_number_of_snapshots_is_deleted_and_comes_back() {
     for only in [false, true] {
         let (store, _) = with_many_snapshots(soft_delete(3));
-        let request = match only {
-            true => with_snapshots(DeleteSnapshots::Only),
-            false => include(),
+        let request = if only {
+            with_snapshots(DeleteSnapshots::Only)
+        } else {
+            include()
         };
         let permanent = store
             .delete_with("name", BlobState::Current, request)
@@ -604,12 +605,11 @@ fn blocks_that_only_an_older_snapshot_listed_go_with_it() {
         let older = BlobState::Snapshot(store.snapshot("name").unwrap());
         store.commit("name", latest(&["c"])).unwrap();
         let newer = BlobState::Snapshot(store.snapshot("name").unwrap());
-        let state = match replace {
-            true => {
-                store.put("name", b"other").unwrap();
-                newer
-            }
-            false => BlobState::Current,
+        let state = if replace {
+            store.put("name", b"other").unwrap();
+            newer
+        } else {
+            BlobState::Current
         };
         store
             .delete_with("name", older, DeleteBlob::default())

@@ -204,14 +204,16 @@ fn kept_snapshots_are_deleted_for_good_where_the_account_allows_it() {
             ..permanent.clone()
         };
         let refused = store.delete_with("name", state, unmet);
-        match allowed {
-            true => assert_err!(refused, Error::ConditionNotMet),
-            false => assert_err!(refused, Error::InvalidOperation { .. }),
+        if allowed {
+            assert_err!(refused, Error::ConditionNotMet)
+        } else {
+            assert_err!(refused, Error::InvalidOperation { .. })
         }
         let deleted = store.delete_with("name", state, permanent.clone());
-        match allowed {
-            true => assert!(deleted.unwrap()),
-            false => assert_err!(deleted, Error::InvalidOperation { .. }),
+        if allowed {
+            assert!(deleted.unwrap())
+        } else {
+            assert_err!(deleted, Error::InvalidOperation { .. })
         }
         assert_eq!(store.everything(at(7)).len(), if allowed { 1 } else { 2 });
     }

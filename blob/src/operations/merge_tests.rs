@@ -92,9 +92,10 @@ impl Store {
 
 /// Where the layers of a merge of appends, or of pages, begin.
 fn merge_start(merge: &LayerMerge) -> u64 {
-    match merge.layers[0].windowed {
-        true => 0,
-        false => merge.layers[0].end - LARGE as u64,
+    if merge.layers[0].windowed {
+        0
+    } else {
+        merge.layers[0].end - LARGE as u64
     }
 }
 

@@ -146,17 +146,14 @@ impl BlobWrite<'_> {
             }
             for layer in &before {
                 let stays = layer.file == target || needed.contains(&layer.file);
-                match stays {
-                    _ if whole && layer.file == target => {
-                        let key = layer.file.whole_content();
-                        self.rows().delete_content(&key);
-                    }
-                    true if exclusive.contains(&layer.file) => {
-                        let list = layer.file.committed_from(0);
-                        self.rows().delete_blocks(list);
-                    }
-                    true => {}
-                    false => self.unname_file(layer),
+                if whole && layer.file == target {
+                    let key = layer.file.whole_content();
+                    self.rows().delete_content(&key);
+                } else if !stays {
+                    self.unname_file(layer);
+                } else if exclusive.contains(&layer.file) {
+                    let list = layer.file.committed_from(0);
+                    self.rows().delete_blocks(list);
                 }
             }
         }

@@ -230,9 +230,10 @@ impl SequenceConditions {
         let met = self.at_most.is_none_or(|most| sequence <= most)
             && self.less_than.is_none_or(|limit| sequence < limit)
             && self.equal.is_none_or(|wanted| sequence == wanted);
-        match met {
-            true => Ok(()),
-            false => Err(Error::SequenceNumberConditionNotMet),
+        if met {
+            Ok(())
+        } else {
+            Err(Error::SequenceNumberConditionNotMet)
         }
     }
 }
@@ -251,12 +252,13 @@ impl SequenceAction {
 }
 
 fn check_length(length: u64) -> Result<()> {
-    match length.is_multiple_of(PAGE_BYTES) && length <= PAGE_BLOB_BYTES_MAX {
-        true => Ok(()),
-        false => Err(Error::InvalidHeaderValue {
+    if length.is_multiple_of(PAGE_BYTES) && length <= PAGE_BLOB_BYTES_MAX {
+        Ok(())
+    } else {
+        Err(Error::InvalidHeaderValue {
             header: "x-ms-blob-content-length",
             value: length.to_string(),
-        }),
+        })
     }
 }
 
@@ -272,12 +274,13 @@ fn check_sequence(sequence: u64) -> Result<()> {
 
 fn check_pages(range: &Range<u64>) -> Result<()> {
     let aligned = range.start.is_multiple_of(PAGE_BYTES) && range.end.is_multiple_of(PAGE_BYTES);
-    match aligned && range.start < range.end {
-        true => Ok(()),
-        false => Err(Error::InvalidHeaderValue {
+    if aligned && range.start < range.end {
+        Ok(())
+    } else {
+        Err(Error::InvalidHeaderValue {
             header: "x-ms-range",
             value: format!("bytes={}-{}", range.start, range.end.wrapping_sub(1)),
-        }),
+        })
     }
 }
 

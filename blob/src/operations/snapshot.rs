@@ -34,9 +34,10 @@ impl BlobService {
         let lease = write.existing()?.lease;
         lease.check_read(conditions.lease_id, now, Leased::Blob)?;
         // What becomes a version is replaced; else only its epoch changes.
-        let action = match write.policy.versioning {
-            true => Action::Replace,
-            false => Action::Set,
+        let action = if write.policy.versioning {
+            Action::Replace
+        } else {
+            Action::Set
         };
         let permit = write.permit_current(action)?;
         check_online(&write.existing()?, now)?;

@@ -206,10 +206,12 @@ fn check_premium(blob: &Blob, tier: AccessTier) -> Result<()> {
         return Ok(());
     };
     let before = blob.tiering.explicit.and_then(AccessTier::bytes_max);
-    match () {
-        () if before.is_some_and(|before| limit < before) => Err(Error::CannotChangeToLowerTier),
-        () if limit < blob.length => Err(Error::BlobTierInadequateForContentLength),
-        () => Ok(()),
+    if before.is_some_and(|before| limit < before) {
+        Err(Error::CannotChangeToLowerTier)
+    } else if limit < blob.length {
+        Err(Error::BlobTierInadequateForContentLength)
+    } else {
+        Ok(())
     }
 }
 

@@ -648,10 +648,7 @@ impl<'a> BlobWrite<'a> {
         let is_free = self
             .past(RecordSlot::Past(History::Deleted, moment))?
             .is_none();
-        let moment = match is_free {
-            true => moment,
-            false => self.new_moment()?,
-        };
+        let moment = if is_free { moment } else { self.new_moment()? };
         let place = RecordSlot::Past(History::Deleted, moment);
         let permit = self.permit(Action::Add, place, None)?;
         self.put(&permit, &blob);

@@ -290,9 +290,10 @@ fn keys_count_before_a_default_scope_unless_the_container_insists_on_it() {
     };
     for home in SETTINGS {
         let store = home.store();
-        let expected = match home.denies {
-            true => "RequestForbiddenByContainerEncryptionPolicy",
-            false => "ok",
+        let expected = if home.denies {
+            "RequestForbiddenByContainerEncryptionPolicy"
+        } else {
+            "ok"
         };
         assert_eq!(code(put(&store, with_key(1))), expected, "{home:?}");
         let both = Conditions {

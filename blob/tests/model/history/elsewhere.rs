@@ -97,9 +97,10 @@ impl Walk {
         };
         self.set_policy(keeping);
         let mut names = self.names.iter().filter(|(at, _)| at.0 == container);
-        let expected = match names.any(|(_, name)| name.has_held()) {
-            true => Err("BlobImmutableDueToPolicy"),
-            false => Ok(()),
+        let expected = if names.any(|(_, name)| name.has_held()) {
+            Err("BlobImmutableDueToPolicy")
+        } else {
+            Ok(())
         };
         let deleted_at = self.now;
         let deleted = self.at(self.now).delete_container(ACCOUNT, name, &none);

@@ -286,9 +286,10 @@ impl Walk {
             .filter(|kept| kept.0 > now && !kept.2.is_expired(now))
             .cloned()
             .collect();
-        let expected = match name.current.is_some() || !kept.is_empty() {
-            true => Ok(()),
-            false => Err("BlobNotFound"),
+        let expected = if name.current.is_some() || !kept.is_empty() {
+            Ok(())
+        } else {
+            Err("BlobNotFound")
         };
         let to = address(at, BlobState::Current);
         let done = self.at(now).undelete_blob(&to, None);
@@ -347,9 +348,10 @@ impl Walk {
         let none = Conditions::default();
         let name = CONTAINERS[container];
         let mut names = self.names.iter().filter(|(at, _)| at.0 == container);
-        let expected = match names.any(|(_, name)| name.has_held()) {
-            true => Err("BlobImmutableDueToPolicy"),
-            false => Ok(()),
+        let expected = if names.any(|(_, name)| name.has_held()) {
+            Err("BlobImmutableDueToPolicy")
+        } else {
+            Ok(())
         };
         let deleted = self.at(self.now).delete_container(ACCOUNT, name, &none);
         if agree(expected, deleted.map(|ticket| ((), ticket))).is_none() {

@@ -79,9 +79,10 @@ impl Walk {
         let online = [Hot, Cool, Archive, Archive];
         let premium = [Premium(4), Premium(10)];
         let fits = self.random.below(8) > 0;
-        match (kind == BlobType::PageBlob) == fits {
-            true => *self.random.one(&premium),
-            false => *self.random.one(&online),
+        if (kind == BlobType::PageBlob) == fits {
+            *self.random.one(&premium)
+        } else {
+            *self.random.one(&online)
         }
     }
 
