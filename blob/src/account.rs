@@ -9,11 +9,11 @@ use lazurite_engine::Db;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError, RwLock};
 
-/// The policies of the accounts that were asked for, so that a write need not read its account's.
+/// The policies of accounts that were read once, so that a write does not read its account's again.
 #[derive(Debug, Default)]
 pub(crate) struct AccountPolicies {
     known: RwLock<HashMap<String, AccountPolicy>>,
-    /// Held while a policy is stored and made known, so that the last one stored is the last one known. Nothing else waits for it.
+    /// Held while a policy is stored and published, so that the last one stored is the one published. Nothing else waits for it.
     changing: Mutex<()>,
 }
 
@@ -38,7 +38,7 @@ impl AccountPolicies {
         Ok(policy)
     }
 
-    /// Replaces the policy by what `write` stores. Those who ask meanwhile do not wait for it.
+    /// Replaces the policy with the one that `write` stores. Readers do not wait for it.
     pub(crate) fn set<T>(
         &self,
         account: &str,

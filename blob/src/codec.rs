@@ -224,7 +224,7 @@ pub(crate) fn decode_blob(value: &[u8], home: u128) -> Result<BlobRecord> {
         let mut blob = Blob {
             layers: Vec::new(),
             content,
-            // Of the first version nobody knows without a look.
+            // Records of version 1 may have a file without uncommitted blocks.
             staging: id,
             etag: ETag(input.u64()?),
             last_modified: input.time()?,
@@ -286,7 +286,7 @@ fn blob_extra(blob: &mut Blob, number: u8, input: &mut Reader<'_>) -> Option<()>
         11 => blob.legal_hold = true,
         12 => blob.encryption = Encryption::CustomerKey(input.array()?),
         13 => blob.encryption = Encryption::Scope(input.text()?),
-        // Stands behind what it belongs to.
+        // Comes after the extra that it belongs to.
         14 => blob.deleted.as_mut()?.previous = Some(input.previous_state()?),
         15 => blob.replaced_at = Some(input.moment()?),
         _ => return None,
@@ -294,7 +294,7 @@ fn blob_extra(blob: &mut Blob, number: u8, input: &mut Reader<'_>) -> Option<()>
     Some(())
 }
 
-/// What stands in the history for a name that has uncommitted blocks only: the id of their file.
+/// The marker in the history of a name that has uncommitted blocks only: the id of their file.
 pub(crate) fn encode_uncommitted(file_id: u128) -> Vec<u8> {
     let mut out = Writer::new(1);
     out.byte(UNCOMMITTED);
@@ -426,7 +426,7 @@ pub(crate) fn decode_merge(value: &[u8], home: u128) -> Result<LayerMerge> {
     })
 }
 
-/// How many records name a file as of an epoch; or, once none does, the change at which to go on with what is nobody's.
+/// How many records name a file as of an epoch; once none does, the change at which collecting its rows continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EpochRecord {
     Named(u64),

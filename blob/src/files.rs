@@ -1,11 +1,11 @@
-//! Files: ranges of blocks and contents that records name, and how it is known that no record does any more.
+//! Files: ranges of blocks and contents that records name, and the counts that show when no record names them any more.
 //!
-//! A file that only ever one record named has no row: the record's layer says so, and dropping the record drops the file. When
-//! a second one names it, both layers are marked as shared and a row counts them. Invariants: a file that is named more than
-//! once is never changed; its count is changed under the lock of the file, after those of the blobs.
+//! A file that only one record has ever named has no row: the record's layer says so, and removing the record drops the file. When
+//! a second record names it, both layers are marked as shared and a row counts them. Invariants: a file with more than one name is
+//! never changed. Its count changes under the lock of the file, taken after the locks of the blobs.
 //!
-//! A container counts foreign references: those of its records to files of other containers, and those of foreign records to its
-//! files. Only a container without any can be dropped by range.
+//! A container counts foreign references: from its records to files of other containers, and from foreign records to its files.
+//! Only a container without any can be dropped by range.
 
 use crate::codec;
 use crate::error::corrupt_record;
@@ -20,8 +20,8 @@ use lazurite_engine::{Batch, Direction, KeyGuard, KeyRange, LargeValue};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-/// Most names that are looked at for the one record that is left to name a file. If more copies named it, and the one left is none of
-/// these, blocks of the file that it does not list stay until it gets a new list or goes.
+/// Most names that are examined to find the last record that names a file. If more copies named it and the last one is not found,
+/// blocks that it does not list stay until it gets a new list or is deleted.
 const NAMERS_MAX: usize = 64;
 
 /// What an operation does to the files that records of one container name.
@@ -34,9 +34,9 @@ pub(crate) struct FileChanges {
 /// What an operation does to one shared file.
 #[derive(Debug, Default)]
 struct FileChange {
-    /// How many records more, or less, name the file.
+    /// The change of the number of records that name the file.
     records: i64,
-    /// The same by epoch, which counts of files of pages.
+    /// The same by epoch, for files of pages.
     epochs: BTreeMap<u64, i64>,
     /// Whether the epochs are counted from now on.
     counted: bool,
@@ -70,7 +70,7 @@ impl FileChanges {
         self.shared.is_empty()
     }
 
-    /// One record more names the layer's file, as of its epoch.
+    /// One more record names the layer's file, as of its epoch.
     pub(crate) fn add(&mut self, layer: &Layer) {
         self.name(layer, 1);
     }
@@ -90,8 +90,8 @@ impl FileChanges {
         *change.epochs.entry(layer.end).or_default() += records;
     }
 
-    /// The record that names the file of pages as of this epoch, its newest, now names it as of the next. `counted`: the
-    /// epochs of the file are counted already.
+    /// The record that names the file of pages as of its newest epoch, this one, now names it as of the next. `counted`: the epochs
+    /// of the file are counted already.
     pub(crate) fn begin_epoch(&mut self, file: File, epoch: u64, counted: bool) {
         let change = self.shared.entry(file).or_default();
         if !counted {
@@ -182,7 +182,7 @@ impl<'b> FileRows<'b> {
 }
 
 impl BlobService {
-    /// Adds to `batch` what becomes of the files. To be written before the guard is dropped.
+    /// Adds the new counts of the files to `batch`, which must be written before the guard is dropped.
     pub(crate) fn settle_files(
         &self,
         batch: &mut Batch,
@@ -220,7 +220,8 @@ impl BlobService {
         Ok(Some(guard))
     }
 
-    /// One record is left that names the file. It may be that of a copy under any of these names, and list little of the file.
+    /// Sets timers to trim the last record that names the file. It may be a copy under any of these names, and list little of the
+    /// file.
     fn trim_namers_later(&self, batch: &mut Batch, file: &File, now: SystemTime) -> Result<()> {
         let snapshot = self.db.snapshot();
         let references = &self.keyspaces.references;
@@ -238,9 +239,9 @@ impl BlobService {
         Ok(())
     }
 
-    /// Adds to `batch` the new count of a container's foreign references. An older store has an empty row, which says that there
-    /// may be any number of them: that one stays until the container goes. It has no row once the container is gone, although its
-    /// files may still be referred to; then there is nothing to count for.
+    /// Adds to `batch` the new count of a container's foreign references. An empty row of an older store means any number, and
+    /// stays until the container is removed. A removed container has no row although its files may still be referred to: nothing
+    /// needs the count.
     pub(crate) fn settle_foreign_references(
         &self,
         batch: &mut Batch,
@@ -256,7 +257,7 @@ impl BlobService {
         match before.checked_add_signed(change) {
             Some(0) => batch.delete(references, &container_id),
             Some(after) => batch.put(references, &container_id, &codec::encode_count(after)),
-            // Of a container that is there; of one that is gone, those of before it went are not counted.
+            // An error for an existing container only: references to a removed one are no longer counted.
             None if self.is_known_to_exist(&container_id)? => {
                 return Err(Error::InternalError {
                     reason: format!("{before} references are foreign, and {change} more are to be"),
@@ -267,7 +268,7 @@ impl BlobService {
         Ok(())
     }
 
-    /// Whether the container is surely there. Those of older stores may be although this says that they are not.
+    /// Whether the container certainly exists. Containers of older stores may exist although this returns `false`.
     fn is_known_to_exist(&self, container_id: &[u8; 16]) -> Result<bool> {
         let protected = &self.keyspaces.protected;
         Ok(self.db.get(protected, container_id)?.is_some())
@@ -281,8 +282,8 @@ impl BlobService {
         value.map_or(Ok(1), |value| codec::decode_count(&value))
     }
 
-    /// How many records will name the file after a change. Error: `InternalError` if they were fewer than none, which is told instead of
-    /// dropping a file twice.
+    /// How many records will name the file after a change. Error: `InternalError` if the number were negative: the file would be
+    /// dropped twice.
     pub(crate) fn references_after(&self, file: &File, change: i64) -> Result<u64> {
         let before = self.references(file)?;
         before
@@ -292,20 +293,20 @@ impl BlobService {
             })
     }
 
-    /// Whether another record names the layer's file. For who holds the lock of a blob that names it: then an answer of `false`
-    /// stays true until the lock is let go.
+    /// Whether another record names the layer's file. The caller holds the lock of a blob that names it: until it releases the
+    /// lock, `false` stays valid.
     pub(crate) fn is_shared(&self, layer: &Layer) -> Result<bool> {
         Ok(layer.shared && self.references(&layer.file)? > 1)
     }
 
-    /// Whether records of the container refer to files of others, or the reverse. `false` stays true while the caller holds the
-    /// container's gate alone: files that no foreign record refers to get such a reference only by a copy from the container.
+    /// Whether records of the container refer to files of others, or the reverse. `false` stays valid while the caller holds the
+    /// container's gate alone: only a copy from the container adds such a reference.
     pub(crate) fn has_foreign_references(&self, container_id: u128) -> Result<bool> {
         let key = container_id.to_be_bytes();
         Ok(self.db.get(&self.keyspaces.references, &key)?.is_some())
     }
 
-    /// Drops the mark that an older store gave a container with foreign references. A count goes by itself, with the last reference.
+    /// Drops the mark that an older store gave a container with foreign references. A count is deleted with the last reference.
     pub(crate) fn drop_foreign_mark(&self, batch: &mut Batch, container_id: u128) -> Result<()> {
         let key = container_id.to_be_bytes();
         let value = self.db.get(&self.keyspaces.references, &key)?;
@@ -316,7 +317,7 @@ impl BlobService {
     }
 }
 
-/// Everything of a container in the keyspaces whose rows begin with its id, but for `blob.references`.
+/// Everything of a container in the keyspaces whose rows begin with its id, except `blob.references`.
 pub(crate) fn container_ranges(
     keyspaces: &Keyspaces,
     container_id: u128,

@@ -1,4 +1,4 @@
-//! Pages of listings as they fill, bounded in entries, bytes and rows looked at, and the markers that say where the next page begins.
+//! Pager: a page of a listing, bounded in entries, bytes and rows examined. Marker: where the next page begins.
 
 use crate::error::{Error, Result};
 use crate::snapshot_time::SnapshotTime;
@@ -15,15 +15,14 @@ pub(crate) struct Pager<T> {
     entries_max: usize,
     bytes: usize,
     rows_max: u64,
-    /// Rows of the store that were looked at.
+    /// Rows of the store that were examined.
     pub(crate) rows_examined: u64,
     pub(crate) next_marker: Option<String>,
 }
 
 impl<T> Pager<T> {
-    /// `max_results` is what the request asks for; `entries_max` counts for more than that, and for none. Once `rows_max` rows were looked
-    /// at the page is short, or empty, and has a marker. Sources: List Blobs and Find Blobs by Tags, "Remarks".
-    /// Error: `OutOfRangeQueryParameterValue` for 0.
+    /// `max_results` is that of the request; `entries_max` is its default and limit. After `rows_max` rows the page ends, short or
+    /// empty, with a marker. Sources: List Blobs and Find Blobs by Tags, "Remarks". Error: `OutOfRangeQueryParameterValue` for 0.
     pub(crate) fn new(
         max_results: Option<u32>,
         entries_max: u32,
@@ -48,7 +47,7 @@ impl<T> Pager<T> {
         })
     }
 
-    /// Takes the entry of so many bytes, or if the page is full notes that the next one begins at `marker` and answers `false`.
+    /// Adds an entry of this many bytes. If the page is full, returns `false`, and the next page begins at `marker`.
     pub(crate) fn push(&mut self, entry: T, bytes: usize, marker: impl FnOnce() -> Marker) -> bool {
         if self.entries.len() == self.entries_max || self.bytes >= BYTES_MAX {
             self.next_marker = Some(marker().text());
@@ -59,7 +58,7 @@ impl<T> Pager<T> {
         true
     }
 
-    /// Whether enough rows were looked at: then the next page begins at `marker`.
+    /// Whether enough rows were examined: then the next page begins at `marker`.
     pub(crate) fn is_cut_short(&mut self, marker: impl FnOnce() -> Marker) -> bool {
         let is_cut = self.rows_examined > self.rows_max;
         if is_cut {

@@ -1,7 +1,7 @@
-//! The sweep: what has to be done when time has passed, a few steps at a time.
+//! The sweep: work that is due at a certain time, done a few steps at a time.
 //!
-//! Whoever makes something that ends by itself sets a timer: a row that says when to look at what. So a sweep reads what is due
-//! and nothing else. A timer decides nothing: what it points to may have been changed since, and is looked at again.
+//! A write that makes something with an end sets a timer: a row with a time and a subject. So a sweep reads only what is due. A
+//! timer decides nothing: its subject may have changed since, and is read again.
 
 use crate::codec;
 use crate::error::corrupt_record;
@@ -20,19 +20,19 @@ use lazurite_engine::{Admission, Batch, Direction, KeyRange, Keyspace};
 use std::sync::PoisonError;
 use std::time::{Duration, SystemTime};
 
-/// When to look again at what could not be done yet.
+/// How long work that cannot be done yet is put off.
 const LATER: Duration = Duration::from_secs(24 * 60 * 60);
-/// Rows that one step of a purge deletes. The step that reaches it may go over by the uncommitted blocks of one blob.
+/// Rows that one step of a purge deletes. The last blob of a step may exceed it by its uncommitted blocks.
 const PURGED_ROWS: usize = 500;
 
-/// What a sweep has done.
+/// The result of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SweepProgress {
     /// Steps taken, each of them one batch.
     pub steps: u32,
-    /// When there is more to do: a time that has passed if the sweep ended early. `None` if nothing ends by itself.
+    /// When the next work is due: a time in the past if the sweep ended early. `None` if there are no timers.
     pub next_due: Option<SystemTime>,
-    /// What could not be done, each a sentence with its place; tried again after a day.
+    /// Work that failed, one sentence each; it is tried again after a day.
     pub failures: Vec<String>,
 }
 
@@ -44,17 +44,18 @@ struct DueTimer {
     container_key: Vec<u8>,
 }
 
-/// What becomes of a timer.
+/// What happens to a timer after its step.
 enum Then {
     Done,
     Again(SystemTime),
 }
 
 impl BlobService {
-    /// Does what is due: drops uncommitted blocks after a week, what was deleted after its retention, what has expired. At most
-    /// `steps_max` steps of bounded size, so that a caller can pace it. Errors: those of the engine, `InternalError`.
+    /// Does the work that is due: drops uncommitted blocks after a week, deleted blobs after their retention, expired blobs. Takes
+    /// at most `steps_max` steps of bounded size, so that a caller can pace it. Errors: those of the engine, `InternalError`.
     ///
-    /// What cannot be done is put off and told in [`SweepProgress::failures`]; the rest goes on. A second sweep waits for the first.
+    /// Work that fails is put off and reported in [`SweepProgress::failures`]; the rest goes on. A second sweep waits for the
+    /// first.
     pub fn sweep(&self, steps_max: u32) -> Result<SweepProgress> {
         let _alone = self.sweeping.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut steps, mut failures) = (0, Vec::new());
@@ -65,10 +66,10 @@ impl BlobService {
                 Some((_, due)) if steps < steps_max && next_due <= Some(self.now()) => {
                     let (key, timer, subject) = (due.key.clone(), due.timer, due.subject.clone());
                     let container_key = due.container_key.clone();
-                    // Got before any lock: nothing that the sweep writes waits for the store under one.
+                    // Admitted before any lock is taken: the sweep never waits for the store while it holds one.
                     let admission = self.db.admit_deletion()?;
                     if let Err(error) = self.sweep_one(due, admission, &mut failures) {
-                        // A store that takes no writes fails here too, and the sweep with it.
+                        // If the store takes no writes, this fails too and ends the sweep.
                         let mut batch = Batch::new();
                         let later = SnapshotTime::at(self.now() + LATER);
                         batch.delete(&self.keyspaces.timers, &key);
@@ -91,7 +92,7 @@ impl BlobService {
         }
     }
 
-    /// The first timer, but for rows that are none: what a newer program left there is not for this one.
+    /// The first timer. Skips rows of kinds that only newer programs know.
     fn next_timer(&self) -> Result<Option<(SnapshotTime, DueTimer)>> {
         let timers = &self.keyspaces.timers;
         let snapshot = self.db.snapshot();
@@ -126,7 +127,7 @@ impl BlobService {
             Timer::Deleted | Timer::Staging | Timer::Expiry | Timer::Snapshots | Timer::Trim => {
                 self.sweep_blob(due, admission)
             }
-            // It copies, which a store without space does not take.
+            // A merge writes: a full store does not admit it.
             Timer::Merge => self.sweep_blob(due, self.db.admit()?),
         }
     }
@@ -187,7 +188,7 @@ impl BlobService {
                         write.trim_around(gone.ok_or_else(corrupt_record)?)?;
                         Then::Done
                     }
-                    // To begin the write was enough, unless the blob is kept beyond its time.
+                    // Beginning the write removed the blob, unless a policy or hold keeps it.
                     _ => match write.current().and_then(|blob| blob.expires_at) {
                         Some(at) if at <= write.now => Then::Again(write.now + LATER),
                         _ => Then::Done,
@@ -201,7 +202,7 @@ impl BlobService {
         Ok(())
     }
 
-    /// Nobody is told of a sweep, so nobody waits for it: one that a power cut undoes is done again.
+    /// Does not wait for the disk: a sweep that a power cut undoes is repeated.
     fn write_swept(&self, batch: Batch, admission: &Admission) -> Result<()> {
         drop(self.db.write_admitted(batch, admission)?);
         Ok(())
@@ -262,7 +263,7 @@ impl BlobService {
                         batch.delete(&self.keyspaces.containers, &due.subject);
                         self.drop_container(&mut batch, &permit, now)?;
                     }
-                    // An older program let it be deleted.
+                    // An older program deleted it although it holds protected blobs.
                     Err(Error::BlobImmutableDueToPolicy) => then = Then::Again(now + LATER),
                     Err(other) => return Err(other),
                 },
@@ -272,8 +273,8 @@ impl BlobService {
         self.write_swept(batch, admission)
     }
 
-    /// Nobody else comes to a container that is gone, but files of it may be named in others. Rows that are unreadable, or protected, stay
-    /// and are looked at again later; the rest goes.
+    /// No operation finds a removed container, but records of others may name files of it. Unreadable and protected rows stay and
+    /// are tried again later; the rest is removed.
     fn sweep_purge(
         &self,
         due: DueTimer,
@@ -306,7 +307,7 @@ impl BlobService {
         let then = if rows >= PURGED_ROWS {
             Then::Again(now)
         } else {
-            // Told when all else is gone, so once a day and not with each step.
+            // Reported when everything else is removed: once a day, not with each step.
             failures.extend(corrupt_record);
             batch.delete_range(&keyspaces.tags, keys::all_of_container(home));
             if stay == 0 {
@@ -381,8 +382,8 @@ impl BlobService {
         Ok(())
     }
 
-    /// Removes a blob's references to its files and drops its uncommitted blocks, one by one in a file that other containers still refer
-    /// to: that cannot be dropped as a range.
+    /// Removes a blob's references to its files and drops its uncommitted blocks. If other containers refer to the file, the blocks
+    /// are dropped one by one instead of as a range.
     fn purge_blob(&self, blob: &Blob, purge: &mut Purge) -> Result<()> {
         for layer in &blob.layers {
             let mut rows = FileRows::new(&self.keyspaces, &mut purge.batch);
@@ -413,9 +414,9 @@ struct Purge {
     files: FileChanges,
     /// Rows deleted.
     rows: usize,
-    /// Rows passed over.
+    /// Rows that stay.
     stay: usize,
-    /// What is wrong with those that are unreadable.
+    /// Descriptions of unreadable rows.
     corrupt_record: Vec<String>,
 }
 
@@ -471,7 +472,7 @@ impl BlobWrite<'_> {
         Ok(Then::Done)
     }
 
-    /// A blob that is gone by itself goes, with its snapshots, with the first write that comes to its name, the sweep's if there is no other.
+    /// Removes an expired blob with its snapshots. Every write to the name does this first; without any, the sweep does.
     pub(crate) fn end_expired(&mut self) -> Result<()> {
         if let Some(blob) = self
             .current()

@@ -1,4 +1,4 @@
-//! What stands under a name beside its current blob, read a bounded number of rows at a time.
+//! The snapshots, versions and deleted blobs of a name, read a bounded number of rows at a time.
 
 use super::permit::Action;
 use super::permit::RecordSlot;
@@ -12,9 +12,9 @@ use crate::model::BlobRecord;
 use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::{Direction, KeyRange};
 
-/// Rows of a history that one batch changes at most. Each may hold 8 KiB of metadata, and a batch 64 MiB.
+/// Most rows of a history that one batch changes. Each may hold 8 KiB of metadata, and a batch 64 MiB.
 pub(crate) const HISTORY_STEP: usize = 256;
-/// Before all moments that name something.
+/// Before every assigned moment.
 pub(crate) const FIRST: SnapshotTime = SnapshotTime(0);
 
 impl BlobWrite<'_> {
@@ -39,7 +39,7 @@ impl BlobWrite<'_> {
         Ok(moments)
     }
 
-    /// The latest moment that names something of this kind.
+    /// The latest moment of a record of this kind.
     pub(crate) fn last_moment(&self, kind: History) -> Result<Option<SnapshotTime>> {
         let range = KeyRange::prefix(&keys::history_of(self.home(), kind, &self.name));
         let history = &self.service.keyspaces.history;
@@ -51,7 +51,7 @@ impl BlobWrite<'_> {
         moment(rows.key()).map(Some)
     }
 
-    /// Fails if a snapshot has to stay. Reads them all, but none where no record of the container ever was protected.
+    /// Fails if a snapshot is protected. Reads all of them, unless no record of the container was ever protected.
     pub(crate) fn check_snapshots_unprotected(&self) -> Result<()> {
         let (service, home) = (self.service, self.home());
         if !service.may_hold_protected(home)? {
@@ -69,8 +69,8 @@ impl BlobWrite<'_> {
         Ok(())
     }
 
-    /// The snapshots up to `last` of a blob that is gone by itself go too, but for those that have to stay. What is too much for one batch
-    /// is left to the sweep. Answers whether there is more to do.
+    /// Removes the snapshots up to `last` of an expired blob, except protected ones. Removes as many as fit in a batch, and returns
+    /// whether there are more.
     pub(crate) fn end_snapshots(&mut self, last: SnapshotTime) -> Result<bool> {
         let present = self.moments(History::Snapshot, FIRST, HISTORY_STEP)?;
         let is_full = present.len() == HISTORY_STEP;
@@ -90,7 +90,7 @@ impl BlobWrite<'_> {
         Ok(is_full && any)
     }
 
-    /// As [`BlobWrite::end_snapshots`] of all there are, with a timer for the rest.
+    /// As [`BlobWrite::end_snapshots`] for all snapshots. Leaves the rest to the sweep.
     pub(crate) fn end_all_snapshots(&mut self) -> Result<()> {
         let Some(last) = self.last_moment(History::Snapshot)? else {
             return Ok(());

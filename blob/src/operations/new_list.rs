@@ -1,4 +1,4 @@
-//! What Put Block List does to the blocks of a blob: which rows and contents stay, which go, and in whose file the list lies.
+//! Put Block List: which rows and contents of a blob stay, which are removed, and which file has the new list.
 
 use super::encryption::RequestEncryption;
 use super::write::{BlobWrite, LAST, RetireReason};
@@ -11,8 +11,8 @@ use lazurite_engine::KeyRange;
 use std::collections::{BTreeSet, HashSet};
 
 impl BlobWrite<'_> {
-    /// Puts the rows of a new list in place of those there are, and drops the contents that nobody refers to. Answers the list
-    /// and the files that the blob names from now on.
+    /// Replaces the rows of the block list, and drops contents that are no longer referred to. Returns the list and the files that
+    /// the blob names from now on.
     pub(super) fn replace_blocks(
         &mut self,
         choices: &[BlockChoice],
@@ -52,7 +52,7 @@ impl BlobWrite<'_> {
             .map(|layer| layer.file)
             .filter(|file| exclusive.contains(file));
         let target = match staging {
-            // Blocks put beside a file that stays cannot be listed in it.
+            // If the blob's own file stays, blocks in it cannot be listed there.
             Some(staging) if own == Some(staging) || !self.names(staging) => staging,
             Some(_) => self.new_file(),
             None => own.unwrap_or_else(|| self.new_file()),
@@ -70,8 +70,8 @@ impl BlobWrite<'_> {
         Ok((list, layers))
     }
 
-    /// Fails unless all blocks that are listed are encrypted with what the request brought. `staged` are the contents of those
-    /// that were not committed.
+    /// Fails unless all listed blocks are encrypted with the key or scope of the request. `staged`: the contents of uncommitted
+    /// blocks.
     fn check_encryption_of_blocks(
         &self,
         list: &NewList,
@@ -94,7 +94,7 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// Of files that others named before and nobody else names now, what the list does not name goes as well.
+    /// Trims files that other records named before and none does now to the blocks of the list.
     fn trim_layers(
         &mut self,
         mut layers: Vec<Layer>,
@@ -123,7 +123,7 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// The files that the blob names with its new list in `target`; lets go of those it named before and needs no more.
+    /// The files that the blob names once its list is in `target`. Removes its name from files that it no longer needs.
     fn rearrange(
         &mut self,
         list: &NewList,

@@ -38,7 +38,7 @@ pub struct PutPageBlob {
     pub conditions: Conditions,
 }
 
-/// What a write of pages demands of the blob's sequence number.
+/// Conditions on the blob's sequence number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SequenceConditions {
     /// `x-ms-if-sequence-number-le`.
@@ -121,7 +121,7 @@ impl BlobService {
             content: Content::Pages {
                 sequence: request.sequence,
             },
-            // The first layer is also what tells this blob from another of its name.
+            // The first layer also distinguishes this blob from others of its name.
             layers: vec![write.new_layer()],
             length: request.length,
             headers: request.headers,
@@ -161,7 +161,7 @@ impl BlobService {
         write.check_type(BlobType::PageBlob)?;
         write.check(condition, &request.conditions, WriteKind::Change)?;
         let (permit, mut blob) = write.changeable_pages()?;
-        // Clearing writes nothing that would be encrypted, but it is a change of what only the key's owner may change.
+        // Clearing writes no content, but it changes the blob: that needs the key.
         let key = match &body {
             Some(body) => body.key.as_ref(),
             None => request.conditions.customer_key.as_ref(),
@@ -302,14 +302,14 @@ impl<'a> BlobWrite<'a> {
         }
     }
 
-    /// The file of the topmost layer, or of a new one if others see what that shows.
+    /// The file of the topmost layer, or of a new one if other records see its epoch.
     pub(super) fn page_file(&mut self, blob: &mut Blob) -> Result<(File, Writer)> {
         let service = self.service;
         if let Some(layer) = blob.layers.last() {
             if layer.shared {
-                // What others see of the file must not change meanwhile.
+                // The epochs that other records see must not change meanwhile.
                 let key = layer.file.references();
-                // A second one on the same stripe would wait for the first.
+                // A second lock of the same stripe would wait for the first.
                 assert!(self.file_lock.is_none(), "a write locks one file of pages");
                 self.file_lock = Some(service.file_locks.lock(&key));
             }
@@ -347,7 +347,7 @@ impl<'a> BlobWrite<'a> {
         self.pages(file, writer).put(range.start, body)
     }
 
-    /// Makes room in all layers but the topmost that no other record names.
+    /// Cuts the stretch from all layers but the topmost that no other record names.
     fn cut_lower_layers(&mut self, blob: &Blob, range: &Range<u64>) -> Result<()> {
         let lower = blob.layers.split_last().map_or(&[][..], |(_, lower)| lower);
         for layer in lower {
@@ -365,8 +365,8 @@ impl<'a> BlobWrite<'a> {
         Ok(())
     }
 
-    /// Costs at most so many windows, however large the stretch is: those of a larger one are dropped by range if nobody else
-    /// sees them, and hidden by a layer over them if somebody does.
+    /// Examines a bounded number of windows, however large the stretch is. Windows of a larger one are dropped by range if no other
+    /// record sees them, and otherwise hidden by a new layer.
     fn clear(&mut self, blob: &mut Blob, range: Range<u64>) -> Result<()> {
         let covers_all = range.start == 0 && range.end >= blob.length;
         if let [layer] = &blob.layers[..]
@@ -387,7 +387,7 @@ impl<'a> BlobWrite<'a> {
         if writer.base.is_none() {
             pages.cut_below(&range)?;
         }
-        // Where there is a snapshot, a comparison with it tells what was cleared since from what was never written.
+        // A comparison with a snapshot distinguishes pages that were cleared since from pages that were never written.
         let is_compared = writer.base.is_some();
         let hides = is_compared || blob.layers.len() > 1 || self.service.has_extents(file)?;
         let mut pages = self.pages(file, writer);
@@ -402,8 +402,8 @@ impl<'a> BlobWrite<'a> {
         }
     }
 
-    /// Another record has just been given what `blob` sees: what is written from now on, only `blob` sees. If it is not the one
-    /// that writes to the file of its topmost layer, it gets a layer of its own by the first write.
+    /// Another record now sees the same pages as `blob`: later writes belong to a new epoch, which only `blob` sees. If `blob` does
+    /// not write to the file of its topmost layer, its next write adds a layer.
     pub(crate) fn begin_epoch(&mut self, blob: &mut Blob) -> Result<()> {
         let service = self.service;
         if let Some(layer) = blob.layers.last_mut()

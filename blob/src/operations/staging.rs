@@ -1,4 +1,4 @@
-//! Uncommitted blocks: where they lie, what is known of them together, and that they go after a week.
+//! Uncommitted blocks: the file they are in, their common record, and their end after a week.
 
 use super::Found;
 use super::encryption::RequestEncryption;
@@ -18,7 +18,7 @@ use std::time::Duration;
 pub(crate) const STAGING_LIFETIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 impl BlobService {
-    /// The file of the uncommitted blocks of what was found.
+    /// The file of the uncommitted blocks of a found name.
     pub(super) fn staging_of(&self, found: &Found, state: BlobState) -> Result<Option<File>> {
         if state != BlobState::Current {
             return Ok(None);
@@ -57,8 +57,8 @@ impl BlobService {
 }
 
 impl BlobWrite<'_> {
-    /// Where an uncommitted block goes: to those there are, or to the file of the blob if that is going to be replaced by
-    /// the list, or to a new one.
+    /// The file for an uncommitted block: that of the others if there are any, the file of the blob if the list is going to replace
+    /// it, or a new one.
     pub(super) fn staging_file(&self) -> Result<File> {
         if let Some(id) = self.staging() {
             return Ok(self.file(id));
@@ -70,7 +70,7 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// Says in the record that there are uncommitted blocks, and sees to it that they go after a week.
+    /// Records that there are uncommitted blocks, and sets the timer that drops them after a week.
     pub(super) fn note_staging(&mut self, file: File) -> Result<()> {
         if self.staging() == Some(file.id) {
             return Ok(());
@@ -90,8 +90,8 @@ impl BlobWrite<'_> {
         Ok(())
     }
 
-    /// What is known of the uncommitted blocks once the one of this id is among them. Their ids have one length; those of committed
-    /// blocks may have another, so that one tool can overwrite what another has uploaded. Source: Put Block, "Remarks".
+    /// The common record of the uncommitted blocks, with the one of this id. Their ids have one length. Ids of committed blocks may
+    /// have another, so that one tool can overwrite the upload of another. Source: Put Block, "Remarks".
     pub(super) fn staging_with(
         &self,
         file: &File,

@@ -1,5 +1,5 @@
-//! Trimming: a file of blocks that several records named keeps all that any of them listed. When one is left that names it, what that one
-//! does not list goes.
+//! Trimming: a file of blocks that several records name keeps every block that one of them lists. When only one record is left, the
+//! blocks that it does not list are removed.
 
 use super::new_list::listed_file;
 use super::permit::Action;
@@ -15,7 +15,7 @@ use lazurite_engine::{Direction, KeyRange};
 use std::collections::HashSet;
 
 impl BlobWrite<'_> {
-    /// A record that goes for good leaves files that perhaps one record is left to name: a sweep looks.
+    /// A record is removed for good. Sets a timer for the sweep to find files that only one record still names.
     pub(crate) fn trim_later(&mut self, kind: History, moment: SnapshotTime, gone: &Blob) {
         if matches!(gone.content, Content::Blocks { .. })
             && gone.layers.iter().any(|layer| layer.shared)
@@ -25,8 +25,8 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// Trims the files of the records that stood next to one that is gone: names list a block from one write to another without a
-    /// pause, so the last record that names a file is one of them, or a copy under another name: for that one `files.rs` sets a timer.
+    /// Trims the files of the records next to a removed one. A block is listed by consecutive records of a name, so the last record
+    /// that names the file is one of them, or a copy under another name, for which `files.rs` sets a timer.
     pub(crate) fn trim_around(&mut self, gone: SnapshotTime) -> Result<()> {
         self.trim_record(RecordSlot::Current)?;
         for kind in [History::Snapshot, History::Version, History::Deleted] {
@@ -39,7 +39,7 @@ impl BlobWrite<'_> {
         Ok(())
     }
 
-    /// The moment of this kind that is nearest to one that is gone.
+    /// The moment of this kind that is nearest to a removed one.
     fn next_moment(
         &self,
         kind: History,
@@ -87,7 +87,7 @@ impl BlobWrite<'_> {
             let blocks = list.iter().flatten();
             let named = blocks.filter(|block| block.file.unwrap_or(listed) == layer.file);
             let mut named: HashSet<u128> = named.map(|block| block.content).collect();
-            // Blocks that were put since and are not listed yet.
+            // Blocks that were put since, and are not listed yet.
             let staged = service.blocks(&snapshot, layer.file.all_uncommitted())?;
             named.extend(staged.iter().map(|block| block.content));
             if layer.file != listed {
@@ -104,8 +104,8 @@ impl BlobWrite<'_> {
         Ok(())
     }
 
-    /// Drops the contents of a file that are not among those named, which may be as many as there ever were blocks in it. For who
-    /// holds the lock of the one record that names the file; from now on that says so itself.
+    /// Drops the contents of a file that are not in `named`; there may be as many as the file ever had blocks. The caller holds the
+    /// lock of the only record that names the file. From now on the record's layer says that it is not shared.
     pub(super) fn trim_file(&mut self, layer: &mut Layer, named: &HashSet<u128>) -> Result<()> {
         let keyspaces = &self.service.keyspaces;
         let file: File = layer.file;
@@ -119,7 +119,7 @@ impl BlobWrite<'_> {
         }
         self.rows()
             .delete_references(KeyRange::prefix(&file.references()));
-        // Blocks are put into an own file that is not shared, but never into one of another container.
+        // Blocks are put into files of the own container only.
         layer.shared = file.home != self.home();
         Ok(())
     }

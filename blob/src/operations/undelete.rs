@@ -15,11 +15,11 @@ use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::Ticket;
 
 impl BlobService {
-    /// Puts back all that was deleted under the name and is still kept: snapshots and versions as what they were, and the blob
-    /// that was deleted last if there is none now. Nothing to put back under a blob that is there is no error.
+    /// Restores everything that was deleted under the name and is still kept: snapshots, versions, and the blob that was deleted
+    /// last if there is none now. If the blob exists, having nothing to restore is no error.
     ///
-    /// No lease id is needed, because no client sends one, and what is leased stays as it is; one that is given must be that
-    /// of a lease that the blob has now, and what is deleted has none.
+    /// Needs no lease id: no client sends one, and a leased blob is not changed. A given id must be that of the blob's lease;
+    /// deleted blobs have none.
     /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`; of a lease id
     /// that does not match.
     pub fn undelete_blob(
@@ -31,8 +31,8 @@ impl BlobService {
         undeleted.ok_or_else(corrupt_record)
     }
 
-    /// As [`BlobService::undelete_blob`], of at most so many steps; `None` if there is more to put back. The lease is compared before the
-    /// first of them: what has begun goes on whoever takes a lease meanwhile.
+    /// As [`BlobService::undelete_blob`], in at most `steps_max` steps; `None` if there is more to restore. The lease is checked
+    /// before the first step only: a lease acquired meanwhile does not stop an undeletion that has begun.
     pub(super) fn undelete_in_steps(
         &self,
         address: &BlobAddress<'_>,
@@ -60,23 +60,23 @@ impl BlobService {
                 write.put_last(undeletion.last)?;
                 return Ok(Some(write.commit()?));
             }
-            // The last step's ticket is of a later write.
+            // The ticket of the last step covers this one.
             drop(write.commit()?);
         }
         Ok(None)
     }
 }
 
-/// How far an undeletion has come. It goes in bounded steps; one that a kill cuts short is done by asking again.
+/// The progress of an undeletion in bounded steps. One that a kill cuts short is completed by the next request.
 struct Undeletion {
     from: SnapshotTime,
-    /// The blob, neither snapshot nor version, that was deleted last of those seen. It is still deleted.
+    /// The blob, neither snapshot nor version, that was deleted last among those seen. It is still deleted.
     last: Option<SnapshotTime>,
     any: bool,
 }
 
 impl BlobWrite<'_> {
-    /// Puts back some of what was deleted. Answers whether that was the rest.
+    /// Restores some deleted records. Returns whether these were the last.
     fn undelete_step(&mut self, undeletion: &mut Undeletion) -> Result<bool> {
         let moments = self.moments(History::Deleted, undeletion.from, HISTORY_STEP)?;
         let is_done = moments.len() < HISTORY_STEP;
@@ -110,7 +110,7 @@ impl BlobWrite<'_> {
         Ok(is_done)
     }
 
-    /// The blob that was deleted last is the current one, if there is none.
+    /// Makes the blob that was deleted last the current one, if there is none.
     fn put_last(&mut self, last: Option<SnapshotTime>) -> Result<()> {
         let place = match last {
             Some(moment) if self.current().is_none() => RecordSlot::Past(History::Deleted, moment),
@@ -125,7 +125,7 @@ impl BlobWrite<'_> {
         Ok(())
     }
 
-    /// A blob that was deleted before another of its name: now it is a snapshot.
+    /// Restores a blob that was deleted before another of its name, as a snapshot.
     fn put_older(&mut self, older: Option<SnapshotTime>) -> Result<()> {
         let Some(moment) = older else {
             return Ok(());

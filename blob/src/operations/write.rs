@@ -22,8 +22,7 @@ use std::sync::RwLockReadGuard;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-/// A write to the blobs of one name under way: nobody else changes them, or deletes their container, until it is committed or
-/// dropped.
+/// A write to the blobs of one name. Until it is committed or dropped, no other write changes them or deletes their container.
 pub(crate) struct BlobWrite<'a> {
     pub(crate) service: &'a BlobService,
     pub(crate) policy: AccountPolicy,
@@ -34,11 +33,11 @@ pub(crate) struct BlobWrite<'a> {
     pub(crate) key: Vec<u8>,
     /// The time of the write, read under the lock that orders the writes to a name.
     pub(crate) now: SystemTime,
-    /// The current blob. One that was gone by itself is let go of in `batch`, and stands here no more.
+    /// The current blob. `None` if it has expired: then `batch` removes it.
     current: Option<Blob>,
-    /// The snapshots that `batch` lets go of with an expired blob.
+    /// The snapshots that `batch` removes with an expired blob.
     pub(crate) expired_snapshots: Vec<SnapshotTime>,
-    /// The last moment that this write gave to something.
+    /// The last moment that this write assigned.
     given: Cell<Option<SnapshotTime>>,
     /// The file of the uncommitted blocks of a name without a blob.
     pub(crate) uncommitted: Option<u128>,
@@ -46,7 +45,7 @@ pub(crate) struct BlobWrite<'a> {
     merge: Option<LayerMerge>,
     batch: Batch,
     files: FileChanges,
-    /// The store's leave to write, got before the locks: no write waits for the store while it holds them.
+    /// The store's admission, obtained before the locks: no write waits for the store while it holds them.
     admission: Admission,
     // Dropped in this order, the reverse of taking them.
     pub(crate) file_lock: Option<KeyGuard<'a>>,
@@ -62,7 +61,7 @@ impl BlobService {
         self.begin_any_write(address)
     }
 
-    /// As [`BlobService::begin_write`], for what a store without space takes too: see [`Db::admit_deletion`].
+    /// As [`BlobService::begin_write`], for operations that a full store admits too: see [`Db::admit_deletion`].
     ///
     /// [`Db::admit_deletion`]: lazurite_engine::Db::admit_deletion
     pub(crate) fn begin_housekeeping(&self, address: &BlobAddress<'_>) -> Result<BlobWrite<'_>> {
@@ -70,12 +69,12 @@ impl BlobService {
         self.begin_deletion(address)
     }
 
-    /// As [`BlobService::begin_write`], for what also snapshots and versions take: see [`BlobWrite::find`].
+    /// As [`BlobService::begin_write`], for operations that snapshots and versions accept too: see [`BlobWrite::find`].
     pub(crate) fn begin_any_write(&self, address: &BlobAddress<'_>) -> Result<BlobWrite<'_>> {
         self.begin_admitted(address, || Ok(self.db.admit()?))
     }
 
-    /// As [`BlobService::begin_any_write`], for an operation that deletes: a store without space takes it.
+    /// As [`BlobService::begin_any_write`], for an operation that deletes: a full store admits it.
     pub(crate) fn begin_deletion(&self, address: &BlobAddress<'_>) -> Result<BlobWrite<'_>> {
         self.begin_admitted(address, || Ok(self.db.admit_deletion()?))
     }
@@ -102,7 +101,7 @@ impl BlobService {
         Ok(write)
     }
 
-    /// Begins two writes at once: to what is copied from, whose files get another name, and to the destination, which holds
+    /// Begins two writes at once: to the source of a copy, whose files are about to be shared, and to the destination, which holds
     /// the locks of both.
     pub(crate) fn begin_two_writes(
         &self,
@@ -123,7 +122,7 @@ impl BlobService {
             names::blob_name(source.blob)?,
             names::blob_name(destination.blob)?,
         ];
-        // The destination's container is named first if neither is there.
+        // If both containers are missing, the error is the destination's.
         let destination_container = self.keyspaces.container(&self.db, &container_keys[1])?;
         let source_container = self.keyspaces.container(&self.db, &container_keys[0]);
         let source_container = source_container.map_err(|error| match error {
@@ -153,26 +152,26 @@ impl BlobService {
         Ok([from, to])
     }
 
-    /// Writes records with ETags of now.
+    /// Writes records with new ETags.
     pub(crate) fn write_records(&self, batch: Batch, admission: &Admission) -> Result<Ticket> {
         self.etags.record(|bound| {
             let mut batch = Batch::new();
             let value = codec::encode_count(bound);
             batch.put(&self.keyspaces.accounts, keys::ETAG_BOUND, &value);
-            // Whoever waits for the records waits for this.
+            // The ticket of the records covers this write.
             drop(self.db.write_admitted(batch, admission)?);
             Ok(())
         })?;
         Ok(self.db.write_admitted(batch, admission)?)
     }
 
-    /// Says until it is dropped that locks are held for long: see [`BlobService::has_long_operation`].
+    /// Marks an operation that holds locks for long until the guard is dropped: see [`BlobService::has_long_operation`].
     pub(crate) fn begin_long_operation(&self) -> LongOperation<'_> {
         self.long_operations.fetch_add(1, Ordering::Relaxed);
         LongOperation(&self.long_operations)
     }
 
-    /// Whether an operation is under way that holds locks for more than a few milliseconds: a hint for those who must not block.
+    /// Whether an operation is under way that holds locks for more than a few milliseconds: a hint for callers that must not block.
     pub fn has_long_operation(&self) -> bool {
         self.long_operations.load(Ordering::Relaxed) > 0
     }
@@ -226,8 +225,7 @@ impl BlobService {
         Ok(write)
     }
 
-    /// A file of uncommitted blocks that has none is none. Records of before there was a keyspace of histories always name
-    /// one.
+    /// Forgets a file of uncommitted blocks that is empty. Records older than `blob.history` always name one.
     fn know_staging(&self, current: &mut Option<Blob>, home: u128) -> Result<()> {
         if let Some(blob) = current
             && let Some(id) = blob.staging
@@ -259,10 +257,10 @@ impl Drop for LongOperation<'_> {
     }
 }
 
-/// After all moments that name something.
+/// After every assigned moment.
 pub(crate) const LAST: SnapshotTime = SnapshotTime(u64::MAX);
 
-/// Why a blob is current no more.
+/// Why a blob is no longer current.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RetireReason {
     Overwritten,
@@ -282,7 +280,7 @@ impl<'a> BlobWrite<'a> {
         }
     }
 
-    /// Marks those of the current blob's layers that another record is going to name as well.
+    /// Marks the layers of the current blob that another record is about to name as well.
     pub(crate) fn share_layers(&mut self, named: impl Fn(File) -> bool) {
         for layer in self.current.iter_mut().flat_map(|blob| &mut blob.layers) {
             if named(layer.file) {
@@ -301,7 +299,7 @@ impl<'a> BlobWrite<'a> {
         self.current.as_ref()
     }
 
-    /// From now on it is as if there never had been a blob.
+    /// From now on the name has no current blob.
     pub(crate) fn end_current(&mut self) {
         self.current = None;
     }
@@ -344,13 +342,13 @@ impl<'a> BlobWrite<'a> {
         service.keyspaces.past(&service.db, self.home(), &key)
     }
 
-    /// A moment later than all that name something of this blob, whatever the clock did over a restart.
+    /// A moment later than all that are assigned under this name, even if the clock was set back over a restart.
     pub(crate) fn new_moment(&self) -> Result<SnapshotTime> {
         let etag = self.current.as_ref().map(|blob| blob.etag);
         self.after_all_moments(SnapshotTime(self.service.etags.next(self.now, etag).0))
     }
 
-    /// This moment, or if it is not later than all that name something of this blob, the first that is.
+    /// This moment, or the first one later than all that are assigned under this name.
     pub(crate) fn after_all_moments(&self, mut moment: SnapshotTime) -> Result<SnapshotTime> {
         let current = self.current.as_ref();
         let mut last = vec![current.and_then(|blob| blob.version)];
@@ -365,8 +363,7 @@ impl<'a> BlobWrite<'a> {
         Ok(moment)
     }
 
-    /// Whether the action is allowed with what stands at the place now. `blob` is that record, if there is one. Errors: as
-    /// [`Permit::new`].
+    /// Allows an action at a place. `blob` is the record that is there now, if any. Errors: as [`Permit::new`].
     pub(crate) fn permit(
         &self,
         action: Action,
@@ -377,7 +374,7 @@ impl<'a> BlobWrite<'a> {
             blob.is_some() || action != Action::Add || self.past(place)?.is_none(),
             "something stands at {place:?}"
         );
-        // What becomes a version is kept.
+        // A blob that becomes a version is kept.
         let keeps = matches!(action, Action::Replace | Action::Delete) && self.keeps_versions();
         Permit::new(action, place, blob, self.now, keeps)
     }
@@ -387,7 +384,7 @@ impl<'a> BlobWrite<'a> {
         self.permit(action, RecordSlot::Current, self.current())
     }
 
-    /// Puts a record, in place of whatever stands there. The current blob, and a version, are found by their tags from then on.
+    /// Puts a record in place of the one that is there. Indexes the tags of the current blob and of versions.
     pub(crate) fn put(&mut self, permit: &Permit, blob: &Blob) {
         if blob.legal_hold || blob.immutability.is_some() {
             // Another value each time: see `permit_container`.
@@ -456,7 +453,7 @@ impl<'a> BlobWrite<'a> {
         Some(merge)
     }
 
-    /// Gives up the merge and what it has copied.
+    /// Abandons the merge and drops what it has copied.
     pub(crate) fn drop_merge(&mut self) {
         if let Some(merge) = self.end_merge() {
             self.rows().drop_file(merge.target);
@@ -487,7 +484,7 @@ impl<'a> BlobWrite<'a> {
         self.files.remove(&mut rows, layer);
     }
 
-    /// No record names the files of this blob, whose own is removed.
+    /// The record of this blob is removed, and no longer names its files.
     pub(crate) fn forget(&mut self, blob: &Blob) {
         let mut rows = FileRows::new(&self.service.keyspaces, &mut self.batch);
         self.files.remove_all(&mut rows, blob);
@@ -518,13 +515,13 @@ impl<'a> BlobWrite<'a> {
         self.batch.put(copies, &self.key, &self.container_key);
     }
 
-    /// Takes the blob off the list of those that are being copied to.
+    /// Removes the blob from the list of those that are being copied to.
     pub(crate) fn unlist_pending_copy(&mut self) {
         let copies = &self.service.keyspaces.copies;
         self.batch.delete(copies, &self.key);
     }
 
-    /// Where the record of a place lies.
+    /// The keyspace and the key of a record.
     fn row(&self, place: RecordSlot) -> (&'a Keyspace, Cow<'_, [u8]>) {
         let keyspaces = &self.service.keyspaces;
         match place {
@@ -536,7 +533,7 @@ impl<'a> BlobWrite<'a> {
         }
     }
 
-    /// Puts and removes rows so that the current blob is found by these tags.
+    /// Updates the index so that the current blob is found by these tags.
     fn index_tags(&mut self, tags: &Tags) {
         let before = self
             .current
@@ -545,7 +542,7 @@ impl<'a> BlobWrite<'a> {
         self.index(&before, tags, None);
     }
 
-    /// As for the current blob of a version, which was found by the tags `before`.
+    /// Updates the index of the current blob, or of a version, from the tags `before` to `after`.
     pub(crate) fn index(&mut self, before: &Tags, after: &Tags, version: Option<SnapshotTime>) {
         let (home, keyspace) = (self.container.id, &self.service.keyspaces.tags);
         for (name, value) in before.iter().filter(|tag| !after.contains(tag)) {
@@ -558,8 +555,8 @@ impl<'a> BlobWrite<'a> {
         }
     }
 
-    /// The current blob goes: into the history if the account keeps such, and else for good, with its uncommitted blocks in
-    /// either case. Its record is left for the caller to replace or remove.
+    /// Moves the current blob to the history if the account keeps it; otherwise removes it for good. Removes its uncommitted blocks
+    /// in both cases. Its record is left for the caller to replace or remove.
     pub(crate) fn retire(&mut self, why: RetireReason) -> Result<Permit> {
         let permit = self.permit_current(Action::Replace)?;
         let kept = self.retire_blob(why)?;
@@ -567,7 +564,7 @@ impl<'a> BlobWrite<'a> {
         Ok(permit)
     }
 
-    /// As [`BlobWrite::retire`] without the uncommitted blocks. Answers whether the blob is kept.
+    /// As [`BlobWrite::retire`] without the uncommitted blocks. Returns whether the blob is kept.
     pub(crate) fn retire_blob(&mut self, why: RetireReason) -> Result<bool> {
         let _ = self.permit_current(Action::Replace)?;
         let Some(mut blob) = self.current.clone() else {
@@ -605,8 +602,8 @@ impl<'a> BlobWrite<'a> {
         Ok(false)
     }
 
-    /// What names a blob that was written before the account kept versions: the moment of its write, unless a clock that was set back gave that
-    /// to a version before.
+    /// The version of a blob that was written before the account kept versions: the moment of its write, or a new one if a version
+    /// has that already because the clock was set back.
     fn moment_of_version(&self, blob: &Blob) -> Result<SnapshotTime> {
         let moment = SnapshotTime(blob.etag.0);
         for kind in [History::Version, History::Deleted] {
@@ -623,14 +620,14 @@ impl<'a> BlobWrite<'a> {
             && (self.keeps_versions() || self.policy.delete_retention_days.is_some())
     }
 
-    /// Whether the blob becomes a version when another takes its place: the account keeps versions, or did when this one was made. What
-    /// was one stays one. Source: Blob versioning, "Enable or disable blob versioning".
+    /// Whether the blob becomes a version when it is replaced: the account keeps versions now, or did when the blob was written.
+    /// Existing versions are kept. Source: Blob versioning, "Enable or disable blob versioning".
     pub(crate) fn keeps_versions(&self) -> bool {
         let is_version = self.current().is_some_and(|blob| blob.version.is_some());
         self.policy.versioning || is_version
     }
 
-    /// Files a blob as deleted, for as long as the account says.
+    /// Files a blob as deleted, for the retention of the account.
     pub(crate) fn put_deleted(
         &mut self,
         moment: SnapshotTime,
@@ -644,7 +641,7 @@ impl<'a> BlobWrite<'a> {
             until,
             previous: Some(previous),
         });
-        // A snapshot and a version can have one moment after a clock was set back.
+        // A snapshot and a version can have the same moment after the clock was set back.
         let is_free = self
             .past(RecordSlot::Past(History::Deleted, moment))?
             .is_none();
@@ -686,7 +683,7 @@ impl<'a> BlobWrite<'a> {
         Ok(())
     }
 
-    /// Says in the record that there are no uncommitted blocks; a name that had nothing else is gone.
+    /// Records that there are no uncommitted blocks. Removes a name that had nothing else.
     pub(crate) fn put_without_staging(&mut self) -> Result<()> {
         match self.current.clone() {
             Some(mut blob) => {
@@ -698,7 +695,7 @@ impl<'a> BlobWrite<'a> {
                 let marker = keys::history_of(self.home(), History::Uncommitted, &self.name);
                 let keyspaces = &self.service.keyspaces;
                 self.batch.delete(&keyspaces.history, &marker);
-                // Where those of older stores stand.
+                // Where older stores keep the marker.
                 self.batch.delete(&keyspaces.blobs, &self.key);
             }
         }
@@ -713,7 +710,7 @@ impl<'a> BlobWrite<'a> {
         }
     }
 
-    /// Puts a changed blob with the validators of now, and writes it.
+    /// Puts a changed blob with new validators, and commits.
     pub(crate) fn commit_changed(
         mut self,
         permit: &Permit,
@@ -724,8 +721,9 @@ impl<'a> BlobWrite<'a> {
         Ok((written, self.commit()?))
     }
 
-    /// Writes what was put and removed, and goes on with the locks held. Not waited for: the last step's ticket is of a later write.
-    /// Between steps it waits for the store if writers have to. Readers take no lock, and other writers wait for the store as well.
+    /// Writes what was put and removed, and keeps the locks. Does not wait for the disk: the ticket of the last step covers this
+    /// one. Waits for the store between steps if writers have to. Readers take no lock, and other writers wait for the store as
+    /// well.
     pub(crate) fn commit_step(&mut self) -> Result<()> {
         let none = FileChanges::new(self.home());
         let files = std::mem::replace(&mut self.files, none);
@@ -734,7 +732,7 @@ impl<'a> BlobWrite<'a> {
         Ok(())
     }
 
-    /// Writes what was put and removed, and lets go of the blob.
+    /// Writes what was put and removed, and releases the locks.
     pub(crate) fn commit(mut self) -> Result<Ticket> {
         let none = FileChanges::new(self.home());
         let files = std::mem::replace(&mut self.files, none);
