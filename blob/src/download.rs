@@ -1,4 +1,4 @@
-//! Download: a blob on its way out, chunk by chunk from one snapshot, so that overwriting it meanwhile does no harm.
+//! Download: sends a blob chunk by chunk from one snapshot, so that overwriting it meanwhile has no effect.
 
 use crate::cipher::CustomerKey;
 use crate::error::{Error, Result, missing};
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use lazurite_engine::{Keyspace, Snapshot, ValueReader};
 use std::ops::Range;
 
-/// Most parts that are read at once for a caller that others wait for.
+/// Most parts that are read at once for a caller that must not block long.
 const FEW_PARTS: usize = 64;
 
 /// The range a reader asks for: `bytes=first-last` or `bytes=first-`.
@@ -22,7 +22,7 @@ pub struct ByteRange {
     pub last: Option<u64>,
 }
 
-/// The answer of Get Blob: what is known at once, and the content to be read.
+/// The response of Get Blob: the record, and the content to be read.
 #[derive(Debug)]
 pub struct Download {
     /// The blob; its `length` is that of the whole.
@@ -52,7 +52,7 @@ enum Source {
 pub(crate) struct Piece {
     value: ValueReader,
     offset: u64,
-    /// What it is decrypted with, and the content and offset that its first byte was encrypted at.
+    /// The key, and the content and offset that its first byte was encrypted at.
     sealed: Option<(CustomerKey, u128, u64)>,
 }
 
@@ -130,7 +130,7 @@ impl BlobReader {
         self.chunk(bytes_max, usize::MAX)
     }
 
-    /// As [`BlobReader::next_chunk`], of a bounded number of small blocks or extents, for a caller that others wait for.
+    /// As [`BlobReader::next_chunk`], of a bounded number of small blocks or extents, for a caller that must not block long.
     pub fn next_chunk_at_once(&mut self, bytes_max: usize) -> Result<Option<Bytes>> {
         self.chunk(bytes_max, FEW_PARTS)
     }

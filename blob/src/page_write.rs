@@ -1,4 +1,4 @@
-//! Writing to the pages of one file: room for new extents, and what is left of old ones. `pages.rs` says what holds of them.
+//! Writes to the pages of one file: cuts old extents and puts new ones. The invariants are in `pages.rs`.
 
 use crate::codec;
 use crate::download::Piece;
@@ -19,10 +19,10 @@ use lazurite_engine::{Direction, Snapshot};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
-/// Windows that are looked at one by one; more are dropped by range, or hidden.
+/// Most windows that are rewritten one by one; more are dropped by range, or hidden.
 const WINDOWS_CUT_MAX: u64 = 256;
 
-/// Whether a stretch is so large that its windows are not looked at one by one.
+/// Whether a stretch is too large for rewriting its windows one by one.
 pub(crate) fn is_large(range: &Range<u64>) -> bool {
     window_of(range.end) - window_of(range.start) > WINDOWS_CUT_MAX
 }
@@ -48,7 +48,7 @@ pub(crate) fn read_pages(
     Ok(bytes)
 }
 
-/// A write to the pages of one file, in a batch. Of one window there is at most one a batch.
+/// A write to the pages of one file, in a batch. A batch rewrites each window at most once.
 pub(crate) struct PageWrite<'a> {
     pub(crate) service: &'a BlobService,
     pub(crate) rows: FileRows<'a>,
@@ -83,13 +83,13 @@ impl PageWrite<'_> {
         self.replace(&range, extents)
     }
 
-    /// Makes room: afterwards the file has nothing to say of the stretch, which must not be large if others see the file.
+    /// Removes the extents of a stretch from the file. The stretch must not be large if other records see the file.
     pub(crate) fn cut(&mut self, range: &Range<u64>) -> Result<()> {
         if !is_large(range) {
             return self.replace(range, Vec::new());
         }
         assert_eq!(self.writer.base, None, "what others see is not dropped");
-        // The windows that begin in the stretch and whose extents end in it; then those at its ends.
+        // Drops windows whose extents all lie in the stretch; rewrites those at its ends.
         let first = range.start.div_ceil(WINDOW_BYTES);
         let last = (range.end - EXTENT_BYTES_MAX) / WINDOW_BYTES;
         self.rows.delete_blocks(self.file.windows(first..last));
@@ -102,7 +102,7 @@ impl PageWrite<'_> {
         self.replace_in(&ends, range, Vec::new())
     }
 
-    /// Notes that pages are zero, whatever lies below. For a stretch that is not large.
+    /// Puts cleared extents, which hide lower layers. The stretch is not large.
     pub(crate) fn put_cleared(&mut self, range: &Range<u64>) -> Result<()> {
         let mut extents = Vec::new();
         let mut start = range.start;
@@ -117,7 +117,7 @@ impl PageWrite<'_> {
         self.replace(range, extents)
     }
 
-    /// As [`PageWrite::put_cleared`] under all windows of the file, in one row. No other such row may be there.
+    /// As [`PageWrite::put_cleared`], in one row below all windows of the file. No other such row may be there.
     pub(crate) fn put_cleared_below(&mut self, range: Range<u64>) {
         let extent = PageExtent {
             start: range.start,
@@ -127,8 +127,8 @@ impl PageWrite<'_> {
         self.rows.put_block(&self.file.extent(range.end), &value);
     }
 
-    /// Makes room under the windows of the file, which nobody else sees. Of an extent with content that is not wholly in the
-    /// stretch all stays: what is above hides it.
+    /// Removes extents below the windows of the file, which no other record sees. An extent with content that is partly outside the
+    /// stretch stays whole: the windows hide it.
     pub(crate) fn cut_below(&mut self, range: &Range<u64>) -> Result<()> {
         let keyspaces = &self.service.keyspaces;
         let snapshot = self.service.db.snapshot();
@@ -155,13 +155,13 @@ impl PageWrite<'_> {
         Ok(())
     }
 
-    /// Puts these extents in place of all that is in the range, which they lie in.
+    /// Replaces everything in the range by these extents, which lie in it.
     fn replace(&mut self, range: &Range<u64>, extents: Vec<Extent>) -> Result<()> {
         let windows = first_window(range.start)..window_of(range.end) + 1;
         self.replace_in(&[windows], range, extents)
     }
 
-    /// As [`PageWrite::replace`], with a look at these windows only.
+    /// As [`PageWrite::replace`], reading these windows only.
     fn replace_in(
         &mut self,
         windows: &[Range<u64>],
@@ -199,8 +199,8 @@ impl PageWrite<'_> {
         Ok(loaded)
     }
 
-    /// Adds to `after` what is left of the extents of a window. A content stays while a part of it is read that is worth its space;
-    /// what is left of less is copied, and so is what belongs to the next window.
+    /// Adds to `after` the remaining parts of a window's extents. A content stays while enough of it is referred to. Parts of other
+    /// contents are copied, and so are parts that begin in the next window.
     fn keep(
         &mut self,
         snapshot: &Snapshot,
@@ -238,7 +238,7 @@ impl PageWrite<'_> {
         Ok(())
     }
 
-    /// Files what a part of an extent of a window has as a content of its own.
+    /// Copies the bytes of a part of an extent to a content of its own.
     fn copy(
         &mut self,
         snapshot: &Snapshot,
@@ -260,12 +260,12 @@ impl PageWrite<'_> {
             content: copy,
             skipped: 0,
             stored: part.end - part.start,
-            // It is copied as it is, which may be encrypted.
+            // It is copied as stored, possibly encrypted.
             sealed_as: Some(pages.counter()),
         })
     }
 
-    /// Puts the row of a window, in place of what it was or, if others see that, beside it.
+    /// Puts the row of a window: in place of the old one, or beside it if other records see that.
     fn put_window(
         &mut self,
         snapshot: &Snapshot,
@@ -299,7 +299,7 @@ impl PageWrite<'_> {
         Ok(())
     }
 
-    /// Drops the contents of a window that no extent has any more.
+    /// Drops the contents of a window that no extent refers to any more.
     fn drop_contents(&mut self, number: u64, extents: &[Extent], kept: &HashSet<u128>) {
         if kept.is_empty() && self.writer.base.is_none() {
             let all = self.file.page_contents(number..number + 1);
@@ -312,13 +312,13 @@ impl PageWrite<'_> {
         }
     }
 
-    /// The window as it was before this record's part in it, if others see that.
+    /// The window as other records see it, if there are any.
     fn seen_by_others(&self, snapshot: &Snapshot, number: u64) -> Result<Option<Window>> {
         let base = self.writer.base;
         base.map_or(Ok(None), |base| self.window(snapshot, number, base))
     }
 
-    /// Whether there is a row of an earlier epoch, seen or not collected yet, which would come to light.
+    /// Whether there is a row of an earlier epoch that would become visible.
     fn has_older(&self, snapshot: &Snapshot, number: u64, epoch: u64) -> Result<bool> {
         match epoch.checked_sub(1).filter(|_| self.writer.has_past) {
             Some(before) => Ok(self.window(snapshot, number, before)?.is_some()),

@@ -17,8 +17,8 @@ use lazurite_engine::{Direction, KeyRange, Keyspace, Scan, Snapshot, ValueReader
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 
-/// Parts of fewer bytes are read together: a chunk goes through the hands of several threads and the socket, which for some hundred
-/// bytes costs far more than to copy them.
+/// Parts of fewer bytes are read together: a chunk passes several threads and the socket, which costs far more than copying a few
+/// hundred bytes.
 const SMALL_BYTES: u64 = 64 << 10;
 /// Parts are read together until they have this many bytes, or are this many.
 const BYTES_AT_ONCE: usize = 256 << 10;
@@ -211,7 +211,7 @@ impl Parts {
         Ok(chunk)
     }
 
-    /// Goes on behind so many bytes.
+    /// Moves past this many bytes.
     fn pass(&mut self, mut bytes: usize) {
         while bytes > 0
             && let Some(part) = self.named.front_mut()
@@ -316,7 +316,7 @@ impl Contents {
         value.ok_or_else(absent)
     }
 
-    /// The scan, which stands on `row`.
+    /// The scan, moved to `row`.
     fn find(&mut self, row: &[u8]) -> Result<&Scan> {
         if !self.walk_to(row)? {
             self.rows = None;
@@ -332,7 +332,7 @@ impl Contents {
         self.rows.as_ref().ok_or_else(absent)
     }
 
-    /// Whether the scan stands on `row`, or got there within a few steps or by a search.
+    /// Moves the scan to `row` within a few steps or by a seek; `false` if it cannot.
     fn walk_to(&mut self, row: &[u8]) -> Result<bool> {
         let Some(rows) = &mut self.rows else {
             return Ok(false);
@@ -415,7 +415,7 @@ impl Blocks {
         }))
     }
 
-    /// Stands on the row of the next block; `false` if there is none.
+    /// Moves to the row of the next block; `false` if there is none.
     fn next_row(&mut self) -> Result<bool> {
         loop {
             if let Some((layer, rows)) = &mut self.rows

@@ -4,19 +4,19 @@ use crate::keys::File;
 use crate::model::Pages;
 use std::ops::Range;
 
-/// A stretch of a page blob of which one layer, or none, has something to say.
+/// A stretch of a page blob that comes from one layer, or from none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub(crate) range: Range<u64>,
     pub(crate) what: Written,
 }
 
-/// What is known of a stretch.
+/// The state of a stretch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Written {
     Never,
     Cleared,
-    /// What the extent of the stretch has of its content, cut to begin with the stretch.
+    /// Pages, whose content begins with the stretch.
     Pages(Stored),
 }
 
@@ -24,7 +24,7 @@ pub(crate) enum Written {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stored {
     pub(crate) file: File,
-    /// The window that they belong to; `None` of those that have a row of their own.
+    /// The window that they belong to; `None` if they have a row of their own.
     pub(crate) window: Option<u64>,
     pub(crate) pages: Pages,
 }
@@ -45,7 +45,7 @@ impl Stored {
 }
 
 impl Segment {
-    /// What there is at the start of the segment, which then begins at `start`.
+    /// Returns the state at the start of the segment, and moves that to `start`.
     pub(crate) fn advance(&mut self, start: u64) -> Written {
         let what = self.what;
         if let Written::Pages(stored) = what {

@@ -1,10 +1,10 @@
 //! Windows: the pages of one file, as of any of its epochs.
 //!
-//! A file of pages is divided into windows of 128 KiB. A row has all extents that begin in one window, as the writes of one epoch
-//! have left them, and counts until there is a row of a later one. An epoch ends when a second record names the file: what was
-//! named stays as it is, and the only one who still writes does so in the next epoch. So the pages of a snapshot are found with
-//! one seek a window, however many others there are or were, and the first write to a window in an epoch copies one row, whose
-//! contents both then have.
+//! A file of pages is divided into windows of 128 KiB. A row has all extents that begin in one window, as of one epoch, and is
+//! valid until the row of a later epoch. An epoch ends when a second record names the file: rows of that epoch stay as they are,
+//! and the record that still writes does so in the next epoch. So the pages of a snapshot are found with one seek per window,
+//! however many snapshots there are. The first write to a window in an epoch copies one row, and both rows then refer to the same
+//! contents.
 
 use crate::codec;
 use crate::error::Result;
@@ -17,13 +17,13 @@ use lazurite_engine::{Direction, KeyRange, Scan, Snapshot};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Most bytes of an extent with content: so far it may reach into the next window.
+/// Most bytes of an extent with content, and so the most that it extends into the next window.
 pub(crate) const EXTENT_BYTES_MAX: u64 = 64 << 10;
 const _: () = assert!(EXTENT_BYTES_MAX <= WINDOW_BYTES);
 /// Changed windows that a comparison holds in memory at a time.
 const WINDOWS_MAX: usize = if cfg!(test) { 100 } else { 10_000 };
 
-/// The window that an extent belongs to which begins at this offset.
+/// The window of an extent that begins at this offset.
 pub(crate) fn window_of(offset: u64) -> u64 {
     offset / WINDOW_BYTES
 }
@@ -37,12 +37,12 @@ pub(crate) fn first_window(offset: u64) -> u64 {
 #[derive(Debug)]
 pub(crate) struct Window {
     pub(crate) number: u64,
-    /// The epoch in which it became so.
+    /// The epoch of the row.
     pub(crate) epoch: u64,
     pub(crate) extents: Vec<Extent>,
 }
 
-/// A walk over the windows of a file, as of an epoch. What was written later is not seen, and mostly not even passed.
+/// A walk over the windows of a file as of an epoch. Rows of later epochs are mostly skipped by seeks.
 #[derive(Debug)]
 pub(crate) struct Windows {
     file: File,
@@ -129,7 +129,7 @@ impl WindowExtents {
     }
 }
 
-/// What of a file is other as of one epoch than it was as of an earlier one. Looks at windows that were changed between only.
+/// The differences of a file between two epochs. Reads only windows that changed between them.
 #[derive(Debug)]
 pub(crate) struct Changes {
     keyspaces: Keyspaces,
@@ -138,17 +138,17 @@ pub(crate) struct Changes {
     before: u64,
     after: u64,
     windows: std::vec::IntoIter<u64>,
-    /// Where to look for more of them; `None` if there are none.
+    /// Where to look for more changed windows; `None` if there are none.
     next_window: Option<u64>,
     /// Where the last comparison ended.
     compared: u64,
     comparison: Option<[Sequence; 2]>,
-    /// Rows of changes that were looked at.
+    /// Rows of changes that were read.
     #[cfg(test)]
     pub(crate) looked_at: usize,
 }
 
-/// One side of a comparison: the segments of a file as of an epoch, and the one it has come to.
+/// One side of a comparison: the segments of a file as of an epoch, and the present one.
 #[derive(Debug)]
 struct Sequence {
     extents: WindowExtents,
@@ -208,7 +208,7 @@ impl Changes {
         }
     }
 
-    /// The bytes that the next changed windows, and those right behind them, may have changed.
+    /// The next stretch that may have changed: adjacent changed windows, and the bytes after them that their extents reach.
     fn next_range(&mut self) -> Result<Option<Range<u64>>> {
         if self.windows.len() == 0 && self.next_window.is_some() {
             self.find_windows()?;
@@ -229,7 +229,7 @@ impl Changes {
         Ok(Some(start..self.compared))
     }
 
-    /// The first of the changed windows that were not looked at.
+    /// Finds the next changed windows.
     fn find_windows(&mut self) -> Result<()> {
         let Some(from) = self.next_window.take() else {
             return Ok(());
@@ -246,7 +246,7 @@ impl Changes {
                 self.looked_at += 1;
             }
             let (epoch, window) = keys::epoch_and_window(rows.key()).ok_or_else(corrupt_record)?;
-            // Within an epoch windows ascend: those before the part and behind it are not walked over.
+            // Windows ascend within an epoch: seeks over those outside the part.
             if window < from {
                 rows.seek(&self.file.changed(epoch, from));
                 continue;
@@ -267,7 +267,7 @@ impl Changes {
 }
 
 impl Sequence {
-    /// What there is from where this side has come to; `None` at the end.
+    /// The present segment; `None` at the end.
     fn load(&mut self) -> Result<Option<&mut Segment>> {
         if self
             .segment
@@ -321,7 +321,7 @@ fn next_difference(sides: &mut [Sequence; 2]) -> Result<Option<(Range<u64>, Opti
         let range = after.range.start..end;
         let (was, is) = (before.advance(end), after.advance(end));
         match (was, is) {
-            // What was copied to a content of its own still has the origin that it had.
+            // Pages that were copied to a content of their own keep their origin: they did not change.
             (Written::Pages(was), Written::Pages(is))
                 if was.pages.counter() == is.pages.counter() => {}
             (_, Written::Pages(is)) => return Ok(Some((range, Some(is)))),

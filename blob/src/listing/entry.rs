@@ -1,4 +1,4 @@
-//! What is asked of a listing of blobs, and its entries.
+//! ListBlobs: the request of a listing of blobs, and the entries of its page.
 
 use crate::model::Blob;
 
@@ -29,7 +29,7 @@ pub struct ListBlobs {
     pub deleted: bool,
     /// Whether to list names that have versions and no blob, once each.
     pub deleted_with_versions: bool,
-    /// Whether to list nothing but what is deleted and still kept: `showonly=deleted`. Looks at nothing else.
+    /// Whether to list only what is deleted and still kept: `showonly=deleted`. Reads nothing else.
     pub only_deleted: bool,
 }
 
@@ -55,6 +55,6 @@ pub struct ListedBlob {
     pub blob: Option<Blob>,
     /// Whether it is the current one of its name, and not a snapshot, an older version or deleted.
     pub is_current: bool,
-    /// Whether it stands for a name that has versions and no blob.
+    /// Whether it represents a name that has versions and no blob.
     pub has_versions_only: bool,
 }
