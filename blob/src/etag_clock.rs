@@ -1,4 +1,4 @@
-//! EtagClock: hands out ETags that never come back, whatever the clock and restarts do.
+//! EtagClock: hands out ETags that never repeat, even if the clock is set back over a restart.
 
 use crate::error::Result;
 use crate::etag::{ETag, TICKS_PER_SECOND, ticks};
@@ -8,22 +8,22 @@ use std::time::SystemTime;
 
 /// Hands out ETags: the time in ticks, pushed forward where two writes meet in one tick or the clock was set back.
 ///
-/// The store has a record of an ETag that none handed out is greater than, which is moved ahead by a second whenever ETags come to it. The
-/// next process goes on from there: no ETag comes back with a blob that is deleted and made again.
+/// The store has an upper bound of the ETags handed out, which is raised by a second whenever ETags reach it. The next process
+/// continues from there, so that a blob that is deleted and created again gets no earlier ETag.
 #[derive(Debug, Default)]
 pub(crate) struct EtagClock {
     last: AtomicU64,
-    /// What the store says.
+    /// The bound in the store.
     recorded: AtomicU64,
     recording: Mutex<()>,
 }
 
-/// How far the record may be ahead of the wall clock at the start and still be followed. One that is further ahead was made while the clock
-/// was wrong.
+/// How far the bound may be ahead of the wall clock at the start. A bound further ahead was stored while the clock was wrong, and
+/// is ignored.
 const LEAD_TICKS_MAX: u64 = 60 * TICKS_PER_SECOND;
 
 impl EtagClock {
-    /// The clock of a store whose record is `recorded`.
+    /// The clock of a store whose bound is `recorded`.
     pub(crate) fn open(recorded: Option<u64>, now: SystemTime) -> EtagClock {
         let recorded = recorded.filter(|bound| bound.saturating_sub(ticks(now)) <= LEAD_TICKS_MAX);
         EtagClock {
@@ -33,8 +33,8 @@ impl EtagClock {
         }
     }
 
-    /// Has `write` store a new record if ETags were handed out that are greater than the last one. To be called before a record with such an
-    /// ETag is written: the log keeps the order.
+    /// Has `write` store a new bound if greater ETags were handed out. Call it before writing a record with such an ETag: the log
+    /// keeps the order.
     pub(crate) fn record(&self, write: impl FnOnce(u64) -> Result<()>) -> Result<()> {
         let is_recorded =
             || self.last.load(Ordering::SeqCst) <= self.recorded.load(Ordering::SeqCst);
@@ -56,7 +56,7 @@ impl EtagClock {
         Ok(())
     }
 
-    /// An ETag greater than every one handed out before by this clock, and than `previous`, which may be older than it.
+    /// An ETag greater than all that this clock has handed out, and than `previous`, which may be older than the clock.
     pub(crate) fn next(&self, now: SystemTime, previous: Option<ETag>) -> ETag {
         let least = ticks(now).max(previous.map_or(0, |etag| etag.0.saturating_add(1)));
         let advance = |last: u64| Some(least.max(last.saturating_add(1)));

@@ -1,4 +1,4 @@
-//! Fields of stored values: what `codec.rs` writes records with, and reads them back by, without trust in the bytes.
+//! Fields of stored values: writes and reads the parts of records for `codec.rs`. Does not trust the bytes.
 //!
 //! `codec.rs` says what the values are made of, and how numbers, texts and times look.
 

@@ -4,7 +4,7 @@
 //! ```text
 //! blob.accounts     01 account                             -> service properties, as the server wrote them
 //!                   02 account                             -> AccountPolicy
-//!                   03                                     -> an ETag that none handed out is greater than
+//!                   03                                     -> an upper bound of the ETags handed out
 //! blob.containers   account 00 01 container                -> Container
 //!                   account 00 01 container 00 deleted-at  -> Container (deleted, to be restored or purged)
 //! blob.blobs        container-id name 00 01 FF             -> Blob (the current one)
@@ -21,8 +21,8 @@
 //!                   file FF*16 window content-id           -> the bytes of an extent of pages
 //! blob.protected    container-id                           -> 00: no record of it has had a policy or a legal hold; other bytes, or
 //!                                                             none: one has had. No row in older stores: one may have had
-//! blob.references   file                                   -> how many records name the file, if ever it was more than one
-//!                   file 00                                -> empty: of this file the epochs are counted as well
+//! blob.references   file                                   -> how many records name the file, once a second one did
+//!                   file 00                                -> empty: the epochs of this file are counted as well
 //!                   file 01 epoch                          -> how many records name the file as of the epoch
 //!                   file 02 blob-key                       -> key of the container's row: a copy of blocks was made from the blob
 //!                                                             or to it, and a record of it may name the file

@@ -1,4 +1,4 @@
-//! Moment: the time that names a snapshot or a version of a blob, to 100 ns.
+//! SnapshotTime: the time that identifies a snapshot or a version of a blob, to 100 ns.
 
 use crate::etag::{ticks, time_of_ticks};
 use std::fmt;
@@ -7,7 +7,7 @@ use std::time::SystemTime;
 const TICKS_PER_SECOND: u64 = 10_000_000;
 const SECONDS_PER_DAY: u64 = 86_400;
 
-/// The time that names a snapshot or a version: unique and increasing among those of one blob.
+/// The time that identifies a snapshot or a version: unique and increasing among those of one blob.
 ///
 /// Displayed as on the wire: `2011-03-09T01:42:34.9360000Z`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,7 +24,7 @@ impl SnapshotTime {
         time_of_ticks(self.0)
     }
 
-    /// Reads the form it is displayed in, with one to seven digits of the second's fraction. `None` if it is not that.
+    /// Parses the displayed form, with one to seven digits of the second's fraction. `None` for other text.
     pub fn parse(text: &str) -> Option<SnapshotTime> {
         let (date, clock) = text.strip_suffix('Z')?.split_once('T')?;
         let (clock, fraction) = clock.split_once('.').unwrap_or((clock, "0"));

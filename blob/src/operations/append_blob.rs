@@ -25,9 +25,9 @@ pub struct PutAppendBlob {
     pub headers: BlobHeaders,
     /// Metadata of the blob.
     pub metadata: Metadata,
-    /// What else the blob is made with.
+    /// Other settings of the new blob.
     pub settings: BlobSettings,
-    /// What must hold of the blob before. A key among them is what its appends are going to be encrypted with.
+    /// Conditions on the blob before. A key among them encrypts its appends.
     pub conditions: Conditions,
 }
 
@@ -88,7 +88,7 @@ impl BlobService {
         Ok((blob.written(), write.commit()?))
     }
 
-    /// Appends a body to an append blob, whole or not at all; appends to one blob come one after another.
+    /// Appends a body to an append blob, whole or not at all. Appends to one blob are ordered.
     /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`,
     /// `InvalidBlobType`; `InvalidHeaderValue` for an empty body; `Md5Mismatch`, `Crc64Mismatch`; those of the conditions of a
     /// write and of leases; `BlobIsSealed`, `AppendPositionConditionNotMet`, `MaxBlobSizeConditionNotMet`,
@@ -152,7 +152,7 @@ impl BlobService {
         Ok((outcome, write.commit()?))
     }
 
-    /// Append Blob Seal: from now on nothing is appended. Sealing again changes nothing but the ETag.
+    /// Append Blob Seal: ends appending. Sealing again changes only the ETag.
     /// Errors: as [`BlobService::append_block`], but for those of a body.
     pub fn append_blob_seal(
         &self,
@@ -172,7 +172,7 @@ impl BlobService {
     }
 }
 
-/// The appends so far of a blob that takes more.
+/// The number of appends of a blob that is not sealed.
 fn unsealed(blob: &Blob) -> Result<u32> {
     match blob.content {
         Content::Appends {

@@ -25,15 +25,15 @@ use std::time::SystemTime;
 pub struct DeleteBlob {
     /// `x-ms-delete-snapshots`; without it a blob with snapshots is not deleted.
     pub snapshots: Option<DeleteSnapshots>,
-    /// `deletetype=permanent`: of a snapshot or version that is deleted already.
+    /// `deletetype=permanent`: for a snapshot or version that is deleted already.
     pub permanent: bool,
-    /// What must hold of what is deleted.
+    /// Conditions on the deleted blob.
     pub conditions: Conditions,
-    /// What must hold of the time its tier changed.
+    /// Conditions on the time its tier changed.
     pub tier_changed: TierChanged,
 }
 
-/// Conditions on the time the tier of a blob changed last, or that it was made.
+/// Conditions on the last change of a blob's tier, or else on its creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TierChanged {
     /// `x-ms-access-tier-if-modified-since`.
@@ -64,15 +64,15 @@ pub enum DeleteSnapshots {
     Only,
 }
 
-/// Whether what was deleted is gone for good: `x-ms-delete-type-permanent`.
+/// The result of Delete Blob: `x-ms-delete-type-permanent`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlobDeletion {
-    /// `false` if it can be had back.
+    /// `false` if it can be restored.
     pub permanent: bool,
 }
 
 impl BlobService {
-    /// The blob and its content, or a range of it, as they are now and whatever is written afterwards.
+    /// The blob and its content, or a range of it, as of now: later writes do not change what is read.
     /// Errors: of the names; `ContainerNotFound`, `BlobNotFound`; those of the conditions of a read; of a lease id that does not
     /// match; `BlobArchived`, `BlobBeingRehydrated`; `BlobUsesCustomerSpecifiedEncryption`,
     /// `BlobDoesNotUseCustomerSpecifiedEncryption`; `InvalidRange`.
@@ -158,7 +158,7 @@ impl BlobService {
         let written = write.touch(&mut blob);
         blob.version = write.new_version(written)?;
         write.begin_epoch(&mut blob)?;
-        // What protects a version does not pass on to the next.
+        // The next version does not inherit policy and hold.
         (blob.immutability, blob.legal_hold) = (None, false);
         write.put(&permit, &blob);
         Ok((blob.written(), write.commit()?))
@@ -179,9 +179,9 @@ impl BlobService {
         deleted.ok_or_else(corrupt_record)
     }
 
-    /// As [`BlobService::delete_blob`], of at most so many steps; `None` if snapshots are left. Each step is a batch of bounded size. The locks
-    /// are held over all of them: a deletion that is refused has deleted nothing. What a kill leaves undone was not acknowledged, and is
-    /// done by deleting again.
+    /// As [`BlobService::delete_blob`], in at most `steps_max` steps; `None` if snapshots are left. Each step is a batch of bounded
+    /// size. The locks are held over all of them: a refused deletion has deleted nothing. A deletion that a kill cuts short was not
+    /// acknowledged; deleting again completes it.
     pub(super) fn delete_in_steps(
         &self,
         address: &BlobAddress<'_>,
@@ -220,8 +220,8 @@ impl BlobService {
 }
 
 impl BlobWrite<'_> {
-    /// Deletes some of the snapshots, oldest first, or what is left and the blob. Answers whether what goes is gone for good; `None` if
-    /// there is more to do. What has to stay is looked for before anything is deleted.
+    /// Deletes some of the snapshots, oldest first, or the rest and the blob. Returns whether they are deleted for good; `None` if
+    /// there is more to do. Checks for protected records before it deletes any.
     fn delete_current(
         &mut self,
         snapshots: Option<DeleteSnapshots>,
@@ -245,7 +245,7 @@ impl BlobWrite<'_> {
         if !is_whole {
             return Ok(None);
         }
-        // Snapshots are kept by retention alone.
+        // Only retention keeps snapshots.
         if snapshots == Some(DeleteSnapshots::Only) {
             return Ok(Some(self.policy.delete_retention_days.is_none()));
         }
@@ -255,7 +255,7 @@ impl BlobWrite<'_> {
         Ok(Some(!kept))
     }
 
-    /// Deletes a snapshot or version. Answers whether it is gone for good.
+    /// Deletes a snapshot or version. Returns whether it is deleted for good.
     fn delete_past(
         &mut self,
         place: RecordSlot,
@@ -289,7 +289,7 @@ impl BlobWrite<'_> {
         Ok(self.policy.delete_retention_days.is_none())
     }
 
-    /// Deletes for good what is deleted but still kept.
+    /// Deletes a deleted record for good.
     fn delete_permanently(
         &mut self,
         state: BlobState,

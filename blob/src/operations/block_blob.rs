@@ -69,7 +69,7 @@ pub struct PutBlockList {
     pub conditions: Conditions,
 }
 
-/// A list of so many blocks takes milliseconds to read and write.
+/// A list of this many blocks takes milliseconds to read and write.
 const LONG_LIST: usize = 500;
 
 impl BlobService {
@@ -80,7 +80,7 @@ impl BlobService {
         Upload::begin(self, kind, claimed, None)
     }
 
-    /// As [`BlobService::begin_upload`] of a body that is stored encrypted with a key which the client brings.
+    /// As [`BlobService::begin_upload`], for a body that is stored encrypted with the client's key.
     pub fn begin_encrypted_upload(
         &self,
         kind: UploadKind,
@@ -134,7 +134,7 @@ impl BlobService {
             Some(file) if body.key.is_none() => file,
             _ => {
                 let _ = write.retire(RetireReason::Overwritten)?;
-                // An encrypted body is encrypted for this id.
+                // The body is encrypted for this id.
                 write.file(body.content())
             }
         };
@@ -328,7 +328,7 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// The file of a blob put whole that nobody else names and that nothing is kept of: its one content is put anew.
+    /// The file of a blob put whole, if no other record names it and the blob is not kept: its only content can be replaced.
     fn replaceable_file(&self) -> Result<Option<File>> {
         match self.current() {
             Some(blob)

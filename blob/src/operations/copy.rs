@@ -1,5 +1,5 @@
-//! Copies within the server, at once: the destination names the source's files. Those from elsewhere are in
-//! `pending_copy.rs`, those of what was written since the last are in `incremental_copy.rs`.
+//! Copies within the server: the destination names the source's files. Copies from other servers are in `pending_copy.rs`,
+//! incremental ones in `incremental_copy.rs`.
 
 use super::BlobRead;
 use super::new_blob::{BlobSettings, NewBlob};
@@ -29,25 +29,25 @@ pub const COPY_FROM_URL_BYTES_MAX: u64 = 256 << 20;
 /// The request of Copy Blob and Copy Blob From URL.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CopyBlob {
-    /// Where the source is, without credentials: what the destination says of it.
+    /// The URL of the source, without credentials: `x-ms-copy-source` of the destination.
     pub source_url: String,
     /// Metadata of the destination; empty for the source's.
     pub metadata: Metadata,
-    /// What else the destination is made with. Its tags are these.
+    /// Other settings of the destination, tags included.
     pub settings: BlobSettings,
     /// Whether the destination gets the source's tags: of Copy Blob From URL.
     pub copy_tags: bool,
     /// Whether an append blob takes no more once it is copied; `None`: as its source.
     pub seal: Option<bool>,
-    /// How soon a source in the archive is back at the destination, if that is told another tier.
+    /// The priority of rehydration, if the source is archived and the destination gets another tier.
     pub rehydrate_priority: RehydratePriority,
-    /// What must hold of the source.
+    /// Conditions on the source.
     pub source_conditions: Conditions,
-    /// What must hold of the destination before.
+    /// Conditions on the destination before.
     pub conditions: Conditions,
 }
 
-/// The answer of a copy.
+/// The response of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyOutcome {
     /// The destination's validators.
@@ -118,7 +118,7 @@ impl BlobService {
         let brought = to.brought(None, &request.conditions)?;
         let found = to.share_source(&mut from, place, found)?;
         if from.key != to.key || place != RecordSlot::Current {
-            // Of a copy onto itself, the record that is replaced has told how many name its files.
+            // In a copy onto itself, retiring the replaced record counts the names.
             to.name_layers(&found);
             to.note_namers(&from, &found);
         }
@@ -190,11 +190,11 @@ fn check_source(source: &Blob, conditions: &Conditions) -> Result<()> {
         Error::ConditionNotMet | Error::NotModified { .. } => Error::SourceConditionNotMet,
         other => other,
     })?;
-    // The service was seen to answer `ConditionNotMet` for these.
+    // The hosted service was observed to answer `ConditionNotMet` for these.
     conditions.check_tags(&source.tags)
 }
 
-/// Copies share content as it is, and have no key to tell of.
+/// Copies share content as stored, and a request has no key for it.
 pub(super) fn check_needs_no_key(source: &Blob) -> Result<()> {
     match source.encryption {
         Encryption::CustomerKey(_) => Err(Error::BlobUsesCustomerSpecifiedEncryption),
@@ -219,7 +219,7 @@ fn check_copyable(
         });
     }
     match request.settings.tier {
-        // From the archive to a tier that is told, the copy is on its way back; or it goes to the archive itself.
+        // A copy of an archived blob to an explicit tier is rehydrated, or is archived itself.
         Some(_) if kind == CopyKind::Asynchronous => Ok(()),
         _ => check_online(source, now),
     }
@@ -260,7 +260,7 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// An asynchronous copy may outlive a lease that ends by itself. For who has shown that the lease is its own.
+    /// An asynchronous copy may outlive a finite lease. Call it after the lease id was checked.
     pub(super) fn check_infinite_lease(&self) -> Result<()> {
         let lease = self.current().map(|blob| blob.lease).unwrap_or_default();
         match lease.duration(self.now) {
@@ -269,8 +269,8 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// Marks the files of the source as named by more than one record. Answers the source as it is copied; if it is written to,
-    /// that is not seen by the copy.
+    /// Marks the files of the source as named by more than one record. Returns the source as it is copied: the copy does not see
+    /// later writes to it.
     pub(super) fn share_source(
         &mut self,
         from: &mut BlobWrite<'_>,
@@ -279,7 +279,7 @@ impl BlobWrite<'_> {
     ) -> Result<Blob> {
         let onto_itself = from.key == self.key && place == RecordSlot::Current;
         if onto_itself {
-            // The record is about to be retired: what it names, the new one does.
+            // The record is about to be retired: the new one names the same files.
             self.share_layers(|_| true);
         }
         let before = source.layers.clone();
@@ -300,8 +300,8 @@ impl BlobWrite<'_> {
         Ok(copied)
     }
 
-    /// Notes both names of a copy of blocks with its files: once one record is left that names a file, it is found, and what it does not
-    /// list goes. See `trim.rs`.
+    /// Records both names of a copy of blocks for its files. Once one record is left that names a file, it is found by them and its
+    /// file is trimmed. See `trim.rs`.
     fn note_namers(&mut self, from: &BlobWrite<'_>, copied: &Blob) {
         if !matches!(copied.content, Content::Blocks { .. }) {
             return;
@@ -317,14 +317,14 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// One record more names the files of these layers.
+    /// One more record names the files of these layers.
     pub(super) fn name_layers(&mut self, blob: &Blob) {
         for layer in &blob.layers {
             self.name_file(layer);
         }
     }
 
-    /// The tier of a copy: as told, and if the source is in the archive only after a while.
+    /// The tier of a copy: as requested, after rehydration if the source is archived.
     fn copied_tiering(
         &self,
         source: &Blob,

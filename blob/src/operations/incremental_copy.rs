@@ -1,4 +1,4 @@
-//! Incremental copies of page blobs, within the server: each is what a later snapshot of the source is.
+//! Incremental copies of page blobs within the server: each copies a later snapshot of the source.
 
 use super::copy::{CopyOutcome, check_needs_no_key, completed};
 use super::new_blob::{BlobSettings, NewBlob};
@@ -15,8 +15,8 @@ use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::Ticket;
 
 impl BlobService {
-    /// Incremental Copy Blob within the server: the destination becomes what a snapshot of a page blob is, and gets a snapshot
-    /// of its own; what both had already is shared.
+    /// Incremental Copy Blob within the server: the destination gets the content of a snapshot of a page blob, and a snapshot of
+    /// its own. The content is shared.
     /// Errors: as [`BlobService::copy_blob`]; `IncrementalCopySourceMustBeSnapshot`, `InvalidSourceBlobType`,
     /// `IncrementalCopyBlobMismatch`, `IncrementalCopyOfEarlierSnapshotNotAllowed`.
     pub fn incremental_copy_blob(
@@ -70,7 +70,7 @@ impl BlobService {
 }
 
 impl BlobWrite<'_> {
-    /// Fails unless the destination is none yet, or an earlier copy of the same blob.
+    /// Fails unless the destination does not exist, or is an earlier copy of the same blob.
     fn check_increment(&self, source: &Blob) -> Result<()> {
         let Some(blob) = self.current() else {
             return Ok(());

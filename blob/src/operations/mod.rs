@@ -104,16 +104,16 @@ use crate::service::BlobService;
 use lazurite_engine::Snapshot;
 use std::time::SystemTime;
 
-/// What a read found, in one snapshot.
+/// The result of a read, in one snapshot.
 struct Found {
     snapshot: Snapshot,
     /// The time of the read.
     now: SystemTime,
     container: Container,
     name: String,
-    /// The blob of the state that was asked for, unless it is gone by itself.
+    /// The blob of the requested state, unless it has expired.
     blob: Option<Blob>,
-    /// The file of the blocks of a name that has uncommitted ones only, if that stands where a blob would.
+    /// The file of the blocks of a name that has uncommitted ones only, if `blob.blobs` has its marker.
     uncommitted: Option<u128>,
 }
 
@@ -205,8 +205,8 @@ impl BlobService {
         })
     }
 
-    /// The validators of a write made now to what had these ones. Neither goes back, whatever the clock did over a restart: a
-    /// client that has read a later state must not be told that nothing has changed since.
+    /// The validators of a write now to a blob that had `previous`. Neither goes back, even if the clock was set back over a
+    /// restart: a client that has read a later state must not be answered that nothing has changed since.
     fn stamp(&self, now: SystemTime, previous: Option<Validators>) -> Written {
         let last_modified = whole_seconds(now);
         Written {

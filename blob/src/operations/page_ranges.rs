@@ -17,7 +17,7 @@ use std::ops::Range;
 /// Most ranges of a page, and how many a page has when the request does not say. Source: Get Page Ranges, `maxresults`.
 pub const PAGE_RANGES_MAX: u32 = 10_000;
 
-/// Stretches of up to 64 KiB that one page looks at, whose neighbours are one range.
+/// Stretches of up to 64 KiB that one page reads. Adjacent ones form one range.
 const STRETCHES_MAX: u64 = if cfg!(test) { 500 } else { 1_000_000 };
 
 /// The request of Get Page Ranges.
@@ -99,8 +99,8 @@ impl BlobService {
     }
 }
 
-/// How many of the blob's layers were there when the snapshot was taken, and the epoch as of which it saw the last of them: what
-/// is later has all that changed since.
+/// How many of the blob's layers the snapshot has, and its epoch of the last of them. Later layers and epochs have all changes
+/// since.
 fn layers_since(blob: &Blob, previous: &Blob) -> Result<(usize, u64)> {
     match (is_later(blob, previous), previous.layers.last()) {
         (true, Some(last)) => Ok((previous.layers.len(), last.end)),
@@ -108,7 +108,7 @@ fn layers_since(blob: &Blob, previous: &Blob) -> Result<(usize, u64)> {
     }
 }
 
-/// Whether a blob has become, by writes alone, what the other is, or is the same.
+/// Whether `blob` has developed from `than` by writes alone, or is the same.
 pub(crate) fn is_later(blob: &Blob, than: &Blob) -> bool {
     let Some((last, lower)) = than.layers.split_last() else {
         return false;

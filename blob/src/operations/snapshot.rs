@@ -33,7 +33,7 @@ impl BlobService {
         write.check_conditions(condition, conditions, WriteKind::Change)?;
         let lease = write.existing()?.lease;
         lease.check_read(conditions.lease_id, now, Leased::Blob)?;
-        // What becomes a version is replaced; else only its epoch changes.
+        // Where versions are kept, the blob is replaced; otherwise only its epoch changes.
         let action = if write.policy.versioning {
             Action::Replace
         } else {
@@ -64,7 +64,7 @@ impl BlobService {
             write.share_layers(|_| true);
             let _ = write.retire_blob(RetireReason::Overwritten)?;
             blob.version = Some(write.new_moment()?);
-            // What protects a version does not pass on to the next.
+            // The next version does not inherit policy and hold.
             (blob.immutability, blob.legal_hold) = (None, false);
         }
         write.begin_epoch(&mut blob)?;

@@ -1,4 +1,4 @@
-//! What is set on a blob beside its content and properties: tier, expiry, immutability, legal hold.
+//! Tier, expiry, immutability policy and legal hold of a blob.
 
 use super::permit::Action;
 use super::permit::RecordSlot;
@@ -14,21 +14,21 @@ use crate::tier::{AccessTier, RehydratePriority, Rehydration, Tiering};
 use lazurite_engine::Ticket;
 use std::time::{Duration, SystemTime};
 
-/// Whether a blob has its new tier, or is on its way there from the archive.
+/// The result of Set Blob Tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TierOutcome {
-    /// It has it.
+    /// The blob has the new tier.
     Set,
-    /// It will have it once it is rehydrated.
+    /// The blob will have the new tier once it is rehydrated.
     Pending,
 }
 
 /// When a blob shall be gone by itself. Source: Set Blob Expiry, `x-ms-expiry-option`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expiry {
-    /// So long after it was created.
+    /// This long after it was created.
     RelativeToCreation(Duration),
-    /// So long from now.
+    /// This long from now.
     RelativeToNow(Duration),
     /// At a time, in whole seconds.
     Absolute(SystemTime),
@@ -82,7 +82,7 @@ impl BlobService {
         Ok((outcome, write.commit()?))
     }
 
-    /// Set Blob Expiry: from then on the blob is as if it were not there.
+    /// Set Blob Expiry: once it has expired, the blob does not exist.
     /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`; those of the conditions of
     /// a write and of leases; `PendingCopyOperation`; `BlobImmutableDueToPolicy`; `InvalidHeaderValue` for a time that has passed or is
     /// after the year 9999.
@@ -180,7 +180,7 @@ impl BlobService {
     }
 }
 
-/// When the years that dates on the wire can tell are over, since 1970.
+/// The end of the year 9999, since 1970: dates on the wire have four digits.
 const YEAR_10000: Duration = Duration::from_secs(253_402_300_800);
 
 fn not_an_expiry() -> Error {
@@ -224,7 +224,7 @@ pub(crate) fn check_tier_holds(tier: Option<AccessTier>, length: u64) -> Result<
 }
 
 impl BlobWrite<'_> {
-    /// On its way from the archive to this tier.
+    /// The tiering of a blob that is rehydrated to this tier.
     pub(crate) fn rehydrating(&self, tier: AccessTier, priority: RehydratePriority) -> Tiering {
         let wait = Duration::from_secs(self.policy.rehydrate_seconds.into());
         Tiering {
@@ -237,7 +237,7 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// Sees to it that the blob goes when it has expired, if it ever does.
+    /// Sets the timer of the blob's expiry, if it has one.
     pub(crate) fn set_expiry_timer(&mut self, blob: &Blob) {
         if let Some(at) = blob.expires_at {
             let key = self.key.clone();
