@@ -23,6 +23,8 @@ use std::time::SystemTime;
 /// Most names that are examined to find the last record that names a file. If more copies named it and the last one is not found,
 /// blocks that it does not list stay until it gets a new list or is deleted.
 const NAMERS_MAX: usize = 64;
+/// Names that are examined while several records name the file. Some may no longer do.
+const NAMERS_MANY: usize = 8;
 
 /// What an operation does to the files that records of one container name.
 #[derive(Debug)]
@@ -209,8 +211,10 @@ impl BlobService {
             if change.records != 0 {
                 batch.put(references, key, &codec::encode_count(after));
             }
-            if change.records < 0 && after == 1 {
-                self.trim_namers_later(batch, file, now)?;
+            if change.records < 0 {
+                // One of several records finds the others.
+                let names = if after == 1 { NAMERS_MAX } else { NAMERS_MANY };
+                self.trim_namers_later(batch, file, names, now)?;
             }
             self.settle_epochs(batch, *file, &change.epochs, change.counted, now)?;
         }
@@ -222,11 +226,16 @@ impl BlobService {
 
     /// Sets timers to trim the last record that names the file. It may be a copy under any of these names, and list little of the
     /// file.
-    fn trim_namers_later(&self, batch: &mut Batch, file: &File, now: SystemTime) -> Result<()> {
+    fn trim_namers_later(
+        &self,
+        batch: &mut Batch,
+        file: &File,
+        mut left: usize,
+        now: SystemTime,
+    ) -> Result<()> {
         let snapshot = self.db.snapshot();
         let references = &self.keyspaces.references;
         let mut rows = snapshot.scan(references, file.namers(), Direction::Forward);
-        let mut left = NAMERS_MAX;
         while left > 0 && rows.advance()? {
             left -= 1;
             let blob_key = keys::namer(rows.key()).ok_or_else(corrupt_record)?;

@@ -147,6 +147,10 @@ impl BlobService {
             Timer::Merge => self.prepare_merge(&due.subject)?,
             _ => PreparedMerge::Nothing,
         };
+        let unlisted = match (due.timer, keys::history_name(&due.subject)) {
+            (Timer::Trim, Some((_, Some(gone)))) => self.unlisted_contents((home, &name), gone)?,
+            _ => Vec::new(),
+        };
         let is_long = matches!(due.timer, Timer::Trim | Timer::Snapshots);
         let _long = is_long.then(|| self.begin_long_operation());
         let _gate = self.gates.shared(&due.container_key);
@@ -186,6 +190,9 @@ impl BlobService {
                     Timer::Trim => {
                         let gone = keys::history_name(&due.subject).and_then(|name| name.1);
                         write.trim_around(gone.ok_or_else(corrupt_record)?)?;
+                        for key in unlisted {
+                            write.rows().delete_content(&key);
+                        }
                         Then::Done
                     }
                     // Beginning the write removed the blob, unless a policy or hold keeps it.

@@ -71,6 +71,8 @@ mod tests;
 #[cfg(test)]
 mod time_tests;
 mod trim;
+#[cfg(test)]
+mod trim_tests;
 mod undelete;
 #[cfg(test)]
 mod version_tests;
