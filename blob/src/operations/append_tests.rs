@@ -1,4 +1,4 @@
-//! Append blobs: where appends go, what they demand, and where they end.
+//! Append blobs: offsets, conditions and limits of appends.
 
 use super::tests::*;
 use crate::*;

@@ -1,4 +1,4 @@
-//! Blobs put whole, ranges of them, their properties and metadata, and what is refused of any blob.
+//! Blobs put whole, their ranges, properties and metadata, and errors of all blobs.
 
 use super::tests::*;
 use crate::*;

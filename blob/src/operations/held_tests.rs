@@ -1,4 +1,4 @@
-//! What answers while the disk is held up, what waits for it, and that no write waits for the store while it holds a lock.
+//! A disk that is held up: which operations answer, which wait, and that no write waits for the store while it holds a lock.
 
 use super::kept_tests::versions;
 use super::tests::*;
@@ -11,14 +11,14 @@ use std::time::Duration;
 const OTHER: &str = "another";
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What `answer` returns, which must not wait for the disk.
+/// The result of `answer`, which must not wait for the disk.
 fn at_once<T: Send + 'static>(answer: impl FnOnce() -> T + Send + 'static) -> T {
     let (answered, answers) = mpsc::channel();
     std::thread::spawn(move || answered.send(answer()));
     answers.recv_timeout(PATIENCE).expect("it has to wait")
 }
 
-/// Lets the disk go on at the end of a test that fails, too.
+/// Releases the disk even when the test fails.
 struct Release(FaultFs);
 
 impl Drop for Release {
@@ -242,9 +242,9 @@ fn writers_that_wait_for_the_store_hold_no_locks() {
     }
 }
 
-/// Timers that are due are done while writers keep the store as busy as it lets them.
+/// Due timers are processed while writers keep the store at its limit.
 #[test]
-fn what_is_due_is_swept_under_lasting_load() {
+fn due_work_is_swept_under_lasting_load() {
     let held = HeldStore::new();
     let address = in_container(OTHER, "b");
     let none = Conditions::default();

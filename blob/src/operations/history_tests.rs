@@ -41,7 +41,7 @@ impl Store {
 }
 
 #[test]
-fn a_blob_with_any_number_of_snapshots_is_deleted_and_comes_back() {
+fn a_blob_with_any_number_of_snapshots_is_deleted_and_undeleted() {
     for only in [false, true] {
         let (store, _) = with_many_snapshots(soft_delete(3));
         let request = if only {
@@ -63,7 +63,7 @@ fn a_blob_with_any_number_of_snapshots_is_deleted_and_comes_back() {
 }
 
 #[test]
-fn a_deletion_that_was_cut_short_is_done_by_deleting_again() {
+fn an_interrupted_deletion_is_completed_by_the_next_request() {
     let (store, _) = with_many_snapshots(AccountPolicy::default());
     let step = store
         .service
@@ -79,7 +79,7 @@ fn a_deletion_that_was_cut_short_is_done_by_deleting_again() {
 }
 
 #[test]
-fn a_snapshot_that_has_to_stay_keeps_all_of_them() {
+fn a_protected_snapshot_prevents_the_deletion_of_all() {
     let (store, snapshots) = with_many_snapshots(AccountPolicy::default());
     let last = BlobAddress {
         state: BlobState::Snapshot(*snapshots.last().unwrap()),
@@ -141,7 +141,7 @@ fn a_writer_between_the_steps_of_a_deletion_waits_for_the_last() {
 }
 
 #[test]
-fn deletions_of_one_name_come_back_in_any_number() {
+fn any_number_of_deletions_of_one_name_are_undeleted() {
     let store = keeping(soft_delete(3));
     for number in 0..MANY {
         store.put("name", number.to_string().as_bytes()).unwrap();
@@ -202,7 +202,7 @@ fn a_snapshot_with_a_hold_does_not_expire() {
 }
 
 #[test]
-fn what_was_a_version_stays_one_when_versioning_is_switched_off() {
+fn versions_are_kept_when_versioning_is_disabled() {
     let both = AccountPolicy {
         delete_retention_days: Some(3),
         ..versions()
@@ -237,7 +237,7 @@ fn what_was_a_version_stays_one_when_versioning_is_switched_off() {
 }
 
 #[test]
-fn a_blob_that_was_deleted_is_undeleted_as_what_it_was() {
+fn undelete_restores_a_record_in_its_previous_state() {
     // Deleted as a version, it is none that undeletion brings back; deleted for retention alone, it is the blob again.
     let store = keeping(AccountPolicy {
         delete_retention_days: Some(3),
@@ -350,7 +350,7 @@ fn a_snapshot_gives_the_version_and_the_current_blob_different_ids() {
 }
 
 #[test]
-fn a_deletion_says_whether_what_goes_can_be_had_back() {
+fn a_deletion_reports_whether_it_is_permanent() {
     let off = AccountPolicy::default();
     for (policy, snapshots, permanent) in [
         (off, None, true),
@@ -378,7 +378,7 @@ fn a_deletion_says_whether_what_goes_can_be_had_back() {
 }
 
 #[test]
-fn versions_that_stand_for_a_name_are_listed_once_however_long_the_pages_are() {
+fn a_name_with_versions_only_is_listed_once_whatever_the_page_size() {
     let store = keeping(AccountPolicy {
         delete_retention_days: Some(3),
         ..versions()
@@ -420,7 +420,7 @@ fn versions_that_stand_for_a_name_are_listed_once_however_long_the_pages_are() {
 }
 
 #[test]
-fn a_copy_to_a_container_that_was_deleted_and_restored_has_failed() {
+fn a_pending_copy_fails_when_its_container_is_restored() {
     let store = keeping(AccountPolicy {
         container_retention_days: Some(3),
         ..AccountPolicy::default()
@@ -461,7 +461,7 @@ fn a_copy_to_a_container_that_was_deleted_and_restored_has_failed() {
 }
 
 #[test]
-fn a_search_for_tags_looks_at_a_bounded_number_of_rows_a_page() {
+fn a_search_for_tags_reads_a_bounded_number_of_rows_a_page() {
     let store = keeping(AccountPolicy::default());
     for number in 0..350 {
         let name = format!("{number:03}");
@@ -543,7 +543,7 @@ fn a_search_for_tags_counts_containers_without_any() {
 }
 
 #[test]
-fn an_expiry_has_its_conditions_and_a_time_that_can_be_told() {
+fn set_blob_expiry_checks_conditions_and_the_range_of_times() {
     let store = store();
     let etag = store.put("name", b"body").unwrap().written.etag;
     let set = |expiry, conditions: &Conditions| {
@@ -641,7 +641,7 @@ fn blocks_that_only_the_source_of_a_copy_listed_go_with_the_copys_next_list() {
 }
 
 #[test]
-fn an_undeletion_that_was_cut_short_is_done_by_asking_again() {
+fn an_interrupted_undeletion_is_completed_by_the_next_request() {
     let (store, _) = with_many_snapshots(soft_delete(3));
     let deleted = store.delete_with("name", BlobState::Current, include());
     assert!(!deleted.unwrap());
@@ -658,7 +658,7 @@ fn an_undeletion_that_was_cut_short_is_done_by_asking_again() {
 
 /// The look at a container before its gate is taken counts only if nothing has become protected since.
 #[test]
-fn a_hold_that_is_set_after_the_look_keeps_the_container() {
+fn a_hold_set_after_the_search_keeps_the_container() {
     let store = keeping(AccountPolicy::default());
     store.put("name", b"body").unwrap();
     let hold = |is_held| {
@@ -734,9 +734,9 @@ fn blocks_that_only_the_other_name_of_a_copy_listed_go_with_it() {
     }
 }
 
-/// What a deleted record was is stored with it, whatever else it has.
+/// The previous state is stored with a deleted record.
 #[test]
-fn what_a_deleted_record_was_is_stored() {
+fn the_previous_state_of_a_deleted_record_is_stored() {
     let store = keeping(AccountPolicy {
         delete_retention_days: Some(3),
         ..versions()

@@ -1,4 +1,4 @@
-//! What an account keeps of what is overwritten and deleted, and what the sweep makes of it.
+//! Retention: what an account keeps of overwritten and deleted blobs, and when the sweep removes it.
 
 use super::tests::*;
 use crate::*;
@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 pub(super) const DAY: u64 = 24 * 60 * 60;
 
-/// A service whose account keeps what this policy says.
+/// A service whose account has this policy.
 pub(super) fn keeping(policy: AccountPolicy) -> Store {
     let store = store();
     let set = store.service.set_account_policy(ACCOUNT, policy, None);
@@ -29,7 +29,7 @@ pub(super) fn soft_delete(days: u16) -> AccountPolicy {
 }
 
 impl Store {
-    /// Names with what they stand for, as of a listing of everything.
+    /// Names with the kinds of their entries, from a listing of everything.
     pub(super) fn everything(&self, now: SystemTime) -> Vec<String> {
         let request = ListBlobs {
             snapshots: true,
@@ -163,7 +163,7 @@ fn deleted_name_is_used_again_and_the_old_blob_is_then_a_snapshot() {
 }
 
 #[test]
-fn what_is_kept_goes_when_its_time_has_come() {
+fn kept_records_are_removed_after_their_retention() {
     let store = keeping(soft_delete(3));
     store.put("name", &pattern(40_000, 1)).unwrap();
     store.put("name", b"second").unwrap();
@@ -317,7 +317,7 @@ fn policy_of_an_account_is_kept_and_another_has_its_own() {
 }
 
 #[test]
-fn listing_of_what_is_deleted_looks_at_nothing_else() {
+fn listing_of_deleted_blobs_reads_nothing_else() {
     let store = keeping(soft_delete(1));
     for number in 0..200 {
         store.put(&format!("there/{number:03}"), b"body").unwrap();

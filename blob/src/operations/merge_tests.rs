@@ -362,7 +362,7 @@ fn layers_stay_few_over_ten_thousand_snapshots_and_copies() {
     }
 }
 
-/// What the blobs of the random walk hold, by name.
+/// The expected bytes of the random walk's blobs, by name.
 #[derive(Default)]
 struct Expected {
     current: BTreeMap<&'static str, Vec<u8>>,

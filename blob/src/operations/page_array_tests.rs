@@ -8,7 +8,7 @@ use lazurite_engine::{Config, Db, Durability, Environment};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a page is: never written, cleared, cleared though there was nothing to clear, or written with this byte.
+/// The state of a page: never written, cleared, cleared although it was empty, or written with this byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Page {
     Never,

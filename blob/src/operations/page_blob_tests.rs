@@ -1,4 +1,4 @@
-//! Page blobs: what is refused of pages, sequence numbers, and ranges of pages with what has changed of them.
+//! Page blobs: errors of page writes, sequence numbers, page ranges and their differences.
 
 use super::tests::*;
 use crate::*;
@@ -149,7 +149,7 @@ fn pages_are_checked() {
 }
 
 #[test]
-fn sequence_numbers_change_as_told_and_are_demanded() {
+fn sequence_numbers_change_and_are_checked() {
     let store = store();
     store.put_page_blob("pages", 512);
     let none = Conditions::default();
@@ -360,9 +360,9 @@ fn copies_to_and_fro_between_writes_leave_few_layers() {
     store.empty();
 }
 
-/// Also for who asks for no number: one page has a bounded number of ranges, and looks at a bounded number of stretches.
+/// Even without `maxresults` one page has a bounded number of ranges, and reads a bounded number of stretches.
 #[test]
-fn page_ranges_are_bounded_whoever_asks() {
+fn page_ranges_are_bounded_without_maxresults() {
     let store = store();
     store.put_page_blob("pages", 64 << 20);
     for i in 0..600 {
@@ -384,7 +384,7 @@ fn page_ranges_are_bounded_whoever_asks() {
     assert_eq!(ends, [500 * (64 << 10), 600 * (64 << 10)]);
 }
 
-/// However many layers a blob has: what has changed since a snapshot is told after the next write too.
+/// However many layers a blob has, it can be compared with a snapshot after the next write.
 #[test]
 fn layers_are_not_merged_under_a_snapshot() {
     for rounds in 14..30 {

@@ -103,7 +103,7 @@ fn last_modified_does_not_go_back_with_the_clock() {
     assert_eq!(metadata(at(40)), at(100));
 }
 
-/// A blob that is deleted and made again by the next process, whose clock shows what it did before.
+/// A blob that is deleted, and created again by the next process at the same clock time.
 #[test]
 fn no_etag_comes_back_with_a_restart() {
     let store = store();

@@ -1,4 +1,4 @@
-//! Versions: what makes them, how they are found, and what they come back as.
+//! Versions: how they are made, found and restored.
 
 use super::kept_tests::{DAY, keeping, soft_delete, versions};
 use super::tests::*;

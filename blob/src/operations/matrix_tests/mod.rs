@@ -48,7 +48,7 @@ struct Operation {
     act: Act,
 }
 
-/// What every blob of these tests is tagged with.
+/// The tags of every blob of these tests.
 const TAGS: [(&str, &str); 1] = [("kind", "lake")];
 
 impl Store {

@@ -17,7 +17,7 @@ enum State {
     MadeWithHold,
     /// With a locked policy from its first write on.
     MadeLocked,
-    /// With a legal hold and a lease, whose id the operation does not bring.
+    /// With a legal hold and a lease, whose id the request does not have.
     HoldAndLease,
     /// A copy to it is under way.
     Pending,
@@ -39,7 +39,7 @@ const NOW: u64 = 100;
 /// Until when policies last.
 const UNTIL: u64 = 1000;
 
-/// What an operation is told where a policy or hold protects, where a copy is under way, and where the content is archived.
+/// The outcome of an operation on a blob with a policy or hold, with a pending copy, and in the archive.
 fn row(operation: &str) -> [&'static str; 3] {
     const PROTECTED: &str = "BlobImmutableDueToPolicy";
     const PENDING: &str = "PendingCopyOperation";
@@ -80,7 +80,7 @@ fn row(operation: &str) -> [&'static str; 3] {
     }
 }
 
-/// What has neither conditions nor a lease id, and so is in no other matrix.
+/// Operations without conditions or lease ids, which are in no other matrix.
 fn more_settings() -> Vec<Operation> {
     vec![
         operation!(
@@ -208,7 +208,7 @@ fn told(outcome: Result<()>) -> String {
     }
 }
 
-/// Policies of accounts: nothing is kept; what is deleted is kept; what is overwritten or deleted becomes a version.
+/// Policies of accounts: nothing is kept; deleted blobs are kept; overwritten and deleted blobs become versions.
 fn accounts() -> [AccountPolicy; 3] {
     [AccountPolicy::default(), soft_delete(3), versions()]
 }
@@ -251,7 +251,7 @@ fn expected(operation: &Operation, state: State, account: AccountPolicy) -> &'st
 }
 
 #[test]
-fn every_operation_is_told_what_keeps_a_blob_as_its_table_says() {
+fn every_operation_meets_protections_as_its_table_says() {
     let mut cells = 0;
     for account in accounts() {
         let store = keeping(account);
@@ -476,7 +476,7 @@ fn an_incremental_copy_replaces_a_protected_blob_only_where_versions_are_kept() 
 
 /// Delete Container, with a blob of each state in it.
 #[test]
-fn a_container_stays_for_what_a_policy_or_a_hold_keeps() {
+fn a_container_with_protected_blobs_is_not_deleted() {
     for state in STATES {
         let store = store();
         assert!(store.make_in(state, "name", BlobType::BlockBlob));

@@ -1,5 +1,5 @@
 //! Every operation with and without an encryption scope, on blobs in one and in none, in containers with and without a default.
-//! Source: `operations/encryption.rs`, which says what of it the service has been seen to do, and what nobody knows.
+//! Source: `operations/encryption.rs`, which separates observed behaviour from our decisions.
 
 use super::keys::others;
 use super::*;
@@ -9,7 +9,7 @@ const DEFAULT_SCOPE: &str = "lake";
 const OTHER_SCOPE: &str = "shore";
 const GIVEN: [Option<&str>; 3] = [None, Some(DEFAULT_SCOPE), Some(OTHER_SCOPE)];
 
-/// What a container says of the scopes of its blobs.
+/// A container's settings for the scopes of its blobs.
 #[derive(Debug, Clone, Copy)]
 struct ScopeSettings {
     default: Option<&'static str>,
@@ -109,7 +109,7 @@ fn scope_rule(name: &str) -> ScopeRule {
     }
 }
 
-/// What who names this scope, or none, is told of something that is in a scope, or in none.
+/// The outcome of a request that names this scope or none, on a blob in a scope or in none.
 fn told(
     scope_rule: ScopeRule,
     home: ScopeSettings,
