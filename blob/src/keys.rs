@@ -48,7 +48,8 @@ mod file;
 mod tags;
 
 pub(crate) use file::{
-    File, block_content_id, end_offset, epoch, epoch_and_window, namer, window_and_epoch,
+    ContentName, File, block_content_id, end_offset, epoch, epoch_and_window, namer,
+    window_and_epoch,
 };
 pub(crate) use tags::{Tagged, tag, tag_values, tagged};
 

@@ -16,7 +16,7 @@
 use crate::codec;
 use crate::download::missing;
 use crate::error::Result;
-use crate::keys::{self, File};
+use crate::keys::{self, ContentName, File};
 use crate::model::{Extent, Layer, PageExtent, Pages};
 use crate::windows::{self, Changes, WindowExtents, Windows};
 use crate::{BlobService, Keyspaces};
@@ -54,11 +54,11 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// The row of the content.
-    pub(crate) fn content_key(&self) -> Vec<u8> {
-        match self.window {
-            Some(window) => self.file.page_content(window, self.pages.content),
-            None => self.file.block_content(self.pages.content),
+    pub(crate) fn content_name(&self) -> ContentName {
+        ContentName {
+            file: self.file,
+            window: self.window,
+            content: self.pages.content,
         }
     }
 
