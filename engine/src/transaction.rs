@@ -4,7 +4,7 @@
 //! nobody, and is refused at its commit if what it read is no longer so. Both see their own writes, and both commit as one [`Batch`].
 //!
 //! transaction -> [`Db::begin`]: admitted -> [`Transaction::lock`] -> [`Transaction::get`], check -> [`Transaction::batch`]
-//!             -> [`Transaction::commit`] -> unlocked, ticket
+//!             -> [`Transaction::commit`] -> dropped: unlocked -> ticket awaited
 
 use crate::base::codec::wide_hash;
 use crate::base::key::{Kind, is_before_end};
@@ -18,7 +18,7 @@ use crate::{
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// Has some keys to itself: no other transaction has them until it is committed or dropped. Dropped, it has written nothing.
+/// Has some keys to itself: no other transaction has them until it is dropped. What it has not committed by then is not written.
 ///
 /// What is written without a lock, by [`Db::write`] or by a transaction that has not locked the key, is not kept away. Keys that are
 /// written only together with a locked one need no lock of their own.
@@ -151,9 +151,11 @@ impl Transaction<'_> {
         &self.admission
     }
 
-    /// Writes the batch, and unlocks. Errors: as [`Db::write_admitted`]; then too the keys are unlocked.
-    pub fn commit(self) -> Result<Ticket> {
-        self.db.write_admitted(self.writes.batch, &self.admission)
+    /// Writes the batch. The keys stay locked until the transaction is dropped, for what has to be done before others see them: do not
+    /// wait for the ticket meanwhile. Errors: as [`Db::write_admitted`].
+    pub fn commit(&mut self) -> Result<Ticket> {
+        let batch = std::mem::take(&mut self.writes).batch;
+        self.db.write_admitted(batch, &self.admission)
     }
 }
 

@@ -157,6 +157,7 @@ fn a_commit_that_fails_unlocks() {
     let mut transaction = db.transaction(&[(&keyspace, b"k")]).unwrap();
     transaction.batch().put(&keyspace, b"k", b"2");
     assert!(transaction.commit().is_err());
+    drop(transaction);
     // It is refused or begins, and waits for nobody.
     let other = thread::spawn(move || db.transaction(&[(&keyspace, b"k")]).is_ok());
     let deadline = std::time::Instant::now() + Duration::from_secs(30);
