@@ -3,21 +3,22 @@
 //! Small parts are read a few hundred at a time into one chunk, in the order of the contents' rows. Contents that were written one
 //! after another stand next to each other, so most of them are one step of a scan away.
 
-use crate::Keyspaces;
 use crate::cipher::CustomerKey;
 use crate::codec;
-use crate::download::{Key, missing};
+use crate::error::missing;
 use crate::error::{Error, Result};
 use crate::keys::{self, ContentName};
+use crate::keyspaces::Keyspaces;
 use crate::model::Layer;
-use crate::pages::{Overlay, Written};
+use crate::pages::Overlay;
+use crate::segment::Written;
 use bytes::{Bytes, BytesMut};
 use lazurite_engine::{Direction, KeyRange, Keyspace, Scan, Snapshot, ValueReader};
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 
-/// Parts of fewer bytes are read together: a chunk goes through the hands of several threads and the socket, which for some hundred
-/// bytes costs far more than to copy them.
+/// Parts of fewer bytes are read together: a chunk passes several threads and the socket, which costs far more than copying a few
+/// hundred bytes.
 const SMALL_BYTES: u64 = 64 << 10;
 /// Parts are read together until they have this many bytes, or are this many.
 const BYTES_AT_ONCE: usize = 256 << 10;
@@ -34,8 +35,8 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 #[derive(Debug)]
 pub(crate) struct Parts {
     contents: Contents,
-    key: Key,
-    ahead: Ahead,
+    key: Option<CustomerKey>,
+    ahead: ReadAhead,
     /// Parts that are named and not read to their end.
     named: VecDeque<Part>,
     /// The value of the first of them, if it is large and was begun.
@@ -44,7 +45,7 @@ pub(crate) struct Parts {
 
 /// Where the next parts are named.
 #[derive(Debug)]
-enum Ahead {
+enum ReadAhead {
     Blocks(Box<Blocks>),
     Pages(Overlay),
 }
@@ -82,7 +83,7 @@ impl Parts {
         snapshot: Snapshot,
         layers: Vec<Layer>,
         offset: u64,
-        key: Key,
+        key: Option<CustomerKey>,
     ) -> Parts {
         let blocks = Blocks {
             snapshot: snapshot.clone(),
@@ -91,7 +92,12 @@ impl Parts {
             rows: None,
             offset,
         };
-        Parts::new(keyspaces, snapshot, Ahead::Blocks(Box::new(blocks)), key)
+        Parts::new(
+            keyspaces,
+            snapshot,
+            ReadAhead::Blocks(Box::new(blocks)),
+            key,
+        )
     }
 
     /// The pages that an overlay shows.
@@ -99,12 +105,17 @@ impl Parts {
         keyspaces: &Keyspaces,
         snapshot: Snapshot,
         overlay: Overlay,
-        key: Key,
+        key: Option<CustomerKey>,
     ) -> Parts {
-        Parts::new(keyspaces, snapshot, Ahead::Pages(overlay), key)
+        Parts::new(keyspaces, snapshot, ReadAhead::Pages(overlay), key)
     }
 
-    fn new(keyspaces: &Keyspaces, snapshot: Snapshot, ahead: Ahead, key: Key) -> Parts {
+    fn new(
+        keyspaces: &Keyspaces,
+        snapshot: Snapshot,
+        ahead: ReadAhead,
+        key: Option<CustomerKey>,
+    ) -> Parts {
         Parts {
             contents: Contents {
                 snapshot,
@@ -201,7 +212,7 @@ impl Parts {
         Ok(chunk)
     }
 
-    /// Goes on behind so many bytes.
+    /// Moves past this many bytes.
     fn pass(&mut self, mut bytes: usize) {
         while bytes > 0
             && let Some(part) = self.named.front_mut()
@@ -308,7 +319,7 @@ impl Contents {
         value.ok_or_else(absent)
     }
 
-    /// The scan, which stands on the row of a content.
+    /// The scan, moved to the row of a content.
     fn find(&mut self, name: ContentName) -> Result<&Scan> {
         name.write_key(&mut self.sought);
         if !self.walk()? {
@@ -325,7 +336,7 @@ impl Contents {
         self.rows.as_ref().ok_or_else(absent)
     }
 
-    /// Whether the scan stands on the row that is sought, or got there within a few steps or by a search.
+    /// Moves the scan to the row that is sought, within a few steps or by a seek; `false` if it cannot.
     fn walk(&mut self) -> Result<bool> {
         let Some(rows) = &mut self.rows else {
             return Ok(false);
@@ -373,11 +384,11 @@ struct Blocks {
     offset: u64,
 }
 
-impl Ahead {
+impl ReadAhead {
     fn next(&mut self) -> Result<Option<Part>> {
         match self {
-            Ahead::Blocks(blocks) => blocks.next(),
-            Ahead::Pages(overlay) => next_pages(overlay),
+            ReadAhead::Blocks(blocks) => blocks.next(),
+            ReadAhead::Pages(overlay) => next_pages(overlay),
         }
     }
 }
@@ -412,7 +423,7 @@ impl Blocks {
         }))
     }
 
-    /// Stands on the row of the next block; `false` if there is none.
+    /// Moves to the row of the next block; `false` if there is none.
     fn next_row(&mut self) -> Result<bool> {
         loop {
             if let Some((layer, rows)) = &mut self.rows

@@ -265,7 +265,7 @@ impl Request {
         call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T> + Send + 'static,
     ) -> Result<T> {
         let db = self.app.db.clone();
-        let long_work = self.app.blobs.has_long_work();
+        let long_work = self.app.blobs.has_long_operation();
         let work = move || Ok(call(&self.app.blobs, &self)?);
         run::write_beside(long_work, &db, work).await
     }
