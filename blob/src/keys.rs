@@ -51,7 +51,8 @@ mod tags;
 mod timer;
 
 pub(crate) use file::{
-    File, block_content_id, end_offset, epoch, epoch_and_window, namer, window_and_epoch,
+    ContentName, File, block_content_id, end_offset, epoch, epoch_and_window, namer,
+    window_and_epoch,
 };
 pub(crate) use tags::{Tagged, tag, tag_values, tagged};
 pub(crate) use timer::Timer;

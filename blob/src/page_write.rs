@@ -34,7 +34,7 @@ pub(crate) fn read_pages(
     stored: &Stored,
     length: u64,
 ) -> Result<Vec<u8>> {
-    let (content, row) = (&keyspaces.content, stored.content_key());
+    let (content, row) = (&keyspaces.content, stored.content_name().key());
     let mut piece = Piece::open(snapshot, content, &row, stored.pages.skipped)?;
     let length = length as usize;
     let mut bytes = Vec::with_capacity(length);

@@ -1,6 +1,6 @@
 //! Segments: stretches of a page blob, and where their content is.
 
-use crate::keys::File;
+use crate::keys::{ContentName, File};
 use crate::model::Pages;
 use std::ops::Range;
 
@@ -30,11 +30,11 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// The row of the content.
-    pub(crate) fn content_key(&self) -> Vec<u8> {
-        match self.window {
-            Some(window) => self.file.page_content(window, self.pages.content),
-            None => self.file.block_content(self.pages.content),
+    pub(crate) fn content_name(&self) -> ContentName {
+        ContentName {
+            file: self.file,
+            window: self.window,
+            content: self.pages.content,
         }
     }
 
