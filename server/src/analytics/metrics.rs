@@ -244,7 +244,7 @@ impl Gathered {
             let of_all = rows.entry("All".to_owned()).or_default();
             of_all.add(&outcome);
             if settings.include_apis {
-                let of_operation = rows.entry(entry.operation.0.clone()).or_default();
+                let of_operation = rows.entry(entry.operation.name.to_string()).or_default();
                 of_operation.add(&outcome);
             }
         }

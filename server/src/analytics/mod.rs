@@ -9,12 +9,10 @@
 mod capacity;
 mod entry;
 mod metrics;
-mod operation;
 mod writer;
 
 pub use entry::{Access, Entry, LogVersion};
 pub use metrics::make_tables;
-pub use operation::{Class, Logged};
 
 use crate::http::App;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -6,10 +6,10 @@
 use super::CONTAINER;
 use super::entry::{Entry, LogVersion};
 use super::metrics::Gathered;
-use super::operation::Class;
 use super::{capacity, metrics};
 use crate::codec::date;
 use crate::http::context::ServiceKind;
+use crate::http::operation::LogClass;
 use crate::http::{App, cross};
 use lazurite_blob::{
     BlobAddress, BlobEntry, BlobHeaders, BlobService, BlobSettings, BlobState, Checksums,
@@ -45,7 +45,7 @@ struct Place {
 #[derive(Debug, Clone)]
 struct Log {
     text: String,
-    classes: BTreeSet<Class>,
+    classes: BTreeSet<LogClass>,
     version: LogVersion,
     first: SystemTime,
     last: SystemTime,
@@ -420,7 +420,7 @@ mod tests {
     fn log_of(text: &str, time: SystemTime) -> Log {
         Log {
             text: text.to_owned(),
-            classes: [Class::Write, Class::Read].into(),
+            classes: [LogClass::Write, LogClass::Read].into(),
             version: LogVersion::One,
             first: time,
             last: time,

@@ -7,7 +7,7 @@ use super::echo::Echo;
 use super::error::Failure;
 use super::framing::{FramingReader, RawHead};
 use super::properties::{StaticWebsite, cors};
-use super::{address, blob, browser, documents, queue, table};
+use super::{address, blob, browser};
 use crate::access_log::redact;
 use crate::accounts::Accounts;
 use crate::auth;
@@ -162,16 +162,11 @@ fn rules() -> [cors::CorsRule; 1] {
 /// Lets everything that reads a request see it, and returns the bytes of the refusal, if there is one.
 fn read(context: &Context) -> usize {
     let _ = address::blob_names(context);
-    let _ = match context.service {
-        ServiceKind::Blob => blob::logged(context),
-        ServiceKind::Queue => queue::logged(context),
-        ServiceKind::Table => table::logged(context),
-    };
+    let _ = super::Routed::new(context).facts(context);
     let _ = browser::check_page(&context.headers);
     let _ = browser::check_origin(&context.headers, "127.0.0.1");
     let _ = cors::allows(&rules(), context);
     let _ = cors::preflight(&rules(), context);
-    let _ = documents::may_be_long(context);
     let _ = context.query.contradicted();
     let accept = context.headers.get("accept");
     let _ = super::dialect(context.service, &context.target, accept);

@@ -19,6 +19,7 @@ mod held_thread;
 pub mod identity;
 mod listener;
 mod lookout;
+pub mod operation;
 pub mod properties;
 mod query;
 mod queue;
@@ -59,6 +60,7 @@ use lazurite_engine::{Db, WallClock};
 use lazurite_queue::QueueService;
 use lazurite_table::TableService;
 use listener::Client;
+use operation::{Facts, Logged};
 use properties::{PropertiesStore, ServiceProperties};
 use std::future::{Future, ready};
 use std::pin::Pin;
@@ -205,12 +207,11 @@ async fn answer(
     response
 }
 
-/// An operation under way. On the heap, each in its own size: the largest would make all others as large as itself otherwise,
-/// and every connection has room for one.
-type Answering<'a> = Pin<Box<dyn Future<Output = Result<Response<Body>>> + Send + 'a>>;
+/// The response of a handler. Boxed: unboxed, every connection would reserve the size of the largest handler.
+type ResponseFuture = Pin<Box<dyn Future<Output = Result<Response<Body>>> + Send>>;
 
-/// What is answered without waiting for anything.
-fn at_once<'a>(response: Response<Body>) -> Answering<'a> {
+/// A response that needs no waiting.
+fn ready_response(response: Response<Body>) -> ResponseFuture {
     Box::pin(ready(Ok(response)))
 }
 
@@ -262,7 +263,9 @@ async fn respond(
     }
     learned.properties = Some(properties.clone());
     let is_covered = properties::cors::allows(&properties.cors_rules(), &context);
-    if changes_state(&context) && !is_covered {
+    let routed = Routed::new(&context);
+    let facts = routed.facts(&context);
+    if facts.changes_state && !is_covered {
         browser::check_origin(&context.headers, &host)?;
     }
     let caller = authenticate(app, &context)?;
@@ -270,16 +273,12 @@ async fn respond(
     if !is_covered && has_credentials && app.accounts.is_well_known(&context.account) {
         browser::check_page(&context.headers)?;
     }
-    learned.entry = wanted_entry(&context, &caller, &properties);
-    check_location(&context)?;
-    learned.room = documents::reserve(&context).await?;
+    learned.entry = wanted_entry(&context, facts.logged, &caller, &properties);
+    check_location(&context, facts.changes_state)?;
+    learned.room = documents::reserve(facts.long_response).await?;
     let token_would_do =
         matches!(caller, Caller::Anonymous) && app.takes_tokens && context.keeps_secrets();
-    let begun = match arrival.service {
-        ServiceKind::Blob => blob::handle(app, context, &caller, body),
-        ServiceKind::Queue => queue::handle(app, context, &caller, body),
-        ServiceKind::Table => table::handle(app, context, &caller, body),
-    };
+    let begun = routed.handle(app, context, caller, body);
     let outcome = match begun {
         Ok(answering) => answering.await,
         Err(failure) => Err(failure),
@@ -292,12 +291,45 @@ async fn respond(
     }
 }
 
-/// Whether the operation changes anything. Asked before the operation is known: where methods tell, by method.
-fn changes_state(context: &Context) -> bool {
-    match context.service {
-        ServiceKind::Queue => queue::changes_state(context),
-        ServiceKind::Blob | ServiceKind::Table => {
-            !matches!(context.method, Method::GET | Method::HEAD | Method::OPTIONS)
+/// The operation that a request asks for, or the refusal of a request that asks for none. A refusal is kept until the caller is known:
+/// strangers do not learn which paths exist.
+enum Routed {
+    Blob(Result<blob::Route>),
+    Queue(Result<queue::Route>),
+    Table(Result<table::Route>),
+}
+
+impl Routed {
+    fn new(context: &Context) -> Routed {
+        match context.service {
+            ServiceKind::Blob => Routed::Blob(blob::route(context)),
+            ServiceKind::Queue => Routed::Queue(queue::route(context)),
+            ServiceKind::Table => Routed::Table(table::route(context)),
+        }
+    }
+
+    fn facts(&self, context: &Context) -> Facts {
+        match self {
+            Routed::Blob(Ok(route)) => route.operation.facts(context),
+            Routed::Queue(Ok(route)) => route.operation.facts(context),
+            Routed::Table(Ok(route)) => route.operation.facts(context),
+            Routed::Blob(Err(_)) | Routed::Queue(Err(_)) | Routed::Table(Err(_)) => {
+                Facts::unrouted(context)
+            }
+        }
+    }
+
+    fn handle(
+        self,
+        app: &Arc<App>,
+        context: Context,
+        caller: Caller,
+        body: RequestBody,
+    ) -> Result<ResponseFuture> {
+        match self {
+            Routed::Blob(route) => blob::handle(app, context, route, caller, body),
+            Routed::Queue(route) => queue::handle(app, context, route, caller, body),
+            Routed::Table(route) => table::handle(app, context, route, caller, body),
         }
     }
 }
@@ -305,27 +337,23 @@ fn changes_state(context: &Context) -> bool {
 /// What the account's log and figures will have of a request, if they cover such.
 fn wanted_entry(
     context: &Context,
+    operation: Option<Logged>,
     caller: &Caller,
     properties: &ServiceProperties,
 ) -> Option<Entry> {
     if !properties.logging.is_on() && !properties.keeps_metrics() {
         return None;
     }
-    let operation = match context.service {
-        ServiceKind::Blob => blob::logged(context),
-        ServiceKind::Queue => queue::logged(context),
-        ServiceKind::Table => table::logged(context),
-    };
     let operation = operation?;
-    let wanted = properties.logging.covers(operation.class());
+    let wanted = properties.logging.covers(operation.class);
     let begin = || Entry::begin(context, operation, Access::of(caller), wanted);
     (wanted || properties.keeps_metrics()).then(begin)
 }
 
 /// Answers Get User Delegation Key: only who shows a token gets a key, which is the bearer's.
 async fn get_user_delegation_key(
-    app: Arc<App>,
-    context: Context,
+    app: &App,
+    context: &Context,
     caller: &Caller,
     body: RequestBody,
 ) -> Result<Response<Body>> {
@@ -384,11 +412,11 @@ fn check_sizes(uri: &Uri, headers: &HeaderMap) -> Result<()> {
 }
 
 /// Refuses writes through the secondary location.
-fn check_location(context: &Context) -> Result<()> {
-    match context.secondary && !matches!(context.method, Method::GET | Method::HEAD) {
-        true => Err(known::WRITE_ON_SECONDARY.into()),
-        false => Ok(()),
+fn check_location(context: &Context, changes_state: bool) -> Result<()> {
+    if context.secondary && changes_state {
+        return Err(known::WRITE_ON_SECONDARY.into());
     }
+    Ok(())
 }
 
 /// Finds the caller. A stored access policy is fetched first: a SAS may draw its times and permissions from it.
@@ -479,6 +507,8 @@ fn dialect(service: ServiceKind, target: &Uri, accept: Option<&HeaderValue>) -> 
 mod hostile_tests;
 #[cfg(test)]
 mod matrix_tests;
+#[cfg(test)]
+mod operation_tests;
 #[cfg(test)]
 mod tests {
     use super::*;

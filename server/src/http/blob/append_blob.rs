@@ -20,7 +20,7 @@ pub async fn put_append_blob(request: Request, body: RequestBody) -> Result<Resp
         settings: settings(&request)?,
         conditions: conditions_of_new_blob(&request)?,
     };
-    let create_only = request.create_only;
+    let create_only = request.is_create_only();
     let call =
         move |blobs: &BlobService, r: &Request| blobs.put_append_blob(&r.address(), put_blob);
     let outcome = request.write(call).await;

@@ -6,9 +6,9 @@ use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_held, parsed};
 use super::super::documents;
 use super::super::error::{Dialect, Failure, Result, known, render};
 use super::super::headers::{empty, put};
-use super::super::{App, Echo, authenticate, check_location, check_sizes, wanted_entry};
-use super::route::{Operation, route};
-use super::{Request, handle};
+use super::super::{App, Echo, Routed, authenticate, check_location, check_sizes, wanted_entry};
+use super::Request;
+use super::operations::{Route, route};
 use crate::access_log::redact;
 use crate::analytics::Entry;
 use crate::codec::multipart::{self, SubRequest};
@@ -39,10 +39,11 @@ pub async fn batch(request: Request, body: RequestBody) -> Result<Response<Body>
     for (_, sub) in &requests {
         // Read twice, so that only one is in memory at a time.
         let context = read_one(&request, sub);
-        let operation = context.and_then(|context| operation_of(&context));
-        if let Ok(operation) = operation {
-            let served = matches!(operation, Operation::DeleteBlob | Operation::SetBlobTier);
-            if !served || *kind.get_or_insert(operation) != operation {
+        let routed = context.and_then(|context| route(&context));
+        if let Ok(Route { operation, .. }) = routed {
+            let name = operation.name;
+            let is_served = ["DeleteBlob", "SetBlobTier"].contains(&name);
+            if !is_served || *kind.get_or_insert(name) != name {
                 let detail =
                     "A batch holds deletions of blobs, or changes of their tiers, and not both.";
                 return Err(refused(detail.to_owned()));
@@ -72,11 +73,6 @@ pub async fn batch(request: Request, body: RequestBody) -> Result<Response<Body>
 
 fn refused(detail: String) -> Failure {
     known::INVALID_INPUT.with("ExtendedErrorDetail", detail)
-}
-
-fn operation_of(context: &Context) -> Result<Operation> {
-    let (container, blob) = blob_names(context)?;
-    route(context, &container, &blob)
 }
 
 /// The request in a part as if it had come alone, but for what the batch says for all: peer, protocol, version.
@@ -190,11 +186,15 @@ impl Inner {
     }
 
     async fn handle(&mut self, app: &Arc<App>, context: Context) -> Result<Response<Body>> {
+        let routed = Routed::new(&context);
+        let facts = routed.facts(&context);
         let caller = authenticate(app, &context)?;
         let properties = app.properties.get(context.service, &context.account);
-        self.entry = wanted_entry(&context, &caller, &properties);
-        check_location(&context)?;
-        handle(app, context, &caller, RequestBody::empty())?.await
+        self.entry = wanted_entry(&context, facts.logged, &caller, &properties);
+        check_location(&context, facts.changes_state)?;
+        routed
+            .handle(app, context, caller, RequestBody::empty())?
+            .await
     }
 
     fn log(self, outer: &Request, response: &Response<Bytes>) {

@@ -32,7 +32,7 @@ pub async fn put_blob(request: Request, body: RequestBody) -> Result<Response<Bo
         headers_of_new_blob(&request)?,
         conditions_of_new_blob(&request)?,
     );
-    let (metadata, create_only) = (metadata(&request.context), request.create_only);
+    let (metadata, create_only) = (metadata(&request.context), request.is_create_only());
     let settings = settings(&request)?;
     let structured = is_structured(&request);
     check_before_body(&request, &conditions).await?;
@@ -76,7 +76,7 @@ pub fn headers_of_new_blob(request: &Request) -> Result<BlobHeaders> {
 /// Who may only create demands that there is no blob yet, whatever the request says of the state of one.
 pub fn conditions_of_new_blob(request: &Request) -> Result<Conditions> {
     let conditions = request.conditions()?;
-    if !request.create_only {
+    if !request.is_create_only() {
         return Ok(conditions);
     }
     if conditions.if_match.is_some() {
@@ -131,7 +131,7 @@ fn overwrite_refused() -> Failure {
 
 pub async fn put_block(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let id = block_id(&request.context.required_parameter("blockid")?)?;
-    let (conditions, create_only) = (conditions_of_block(&request)?, request.create_only);
+    let (conditions, create_only) = (conditions_of_block(&request)?, request.is_create_only());
     let structured = is_structured(&request);
     let upload = receive(&request, body, UploadKind::PutBlock).await?;
     let call = move |blobs: &BlobService, r: &Request| {
@@ -160,7 +160,7 @@ pub fn staged(outcome: PutBlockOutcome) -> Response<Body> {
 pub fn conditions_of_block(request: &Request) -> Result<Conditions> {
     let context = &request.context;
     Ok(Conditions {
-        if_none_match: request.create_only.then_some(ETags::Any),
+        if_none_match: request.is_create_only().then_some(ETags::Any),
         lease_id: optional_id(context, "x-ms-lease-id")?,
         encryption_scope: encryption::scope(context)?,
         ..Conditions::default()
@@ -170,7 +170,7 @@ pub fn conditions_of_block(request: &Request) -> Result<Conditions> {
 pub async fn put_block_list(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let (headers, conditions) = (blob_headers(&request)?, conditions_of_new_blob(&request)?);
     let (metadata, settings) = (metadata(&request.context), settings(&request)?);
-    let create_only = request.create_only;
+    let create_only = request.is_create_only();
     let claimed = claimed(&request)?;
     let document = collect(body, BLOCK_LIST_BYTES_MAX).await?;
     let read = move |document: &[u8]| {

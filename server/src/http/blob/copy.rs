@@ -151,7 +151,7 @@ async fn answer(
     + Send
     + 'static,
 ) -> Result<Response<Body>> {
-    let create_only = request.create_only;
+    let create_only = request.is_create_only();
     let copied = request
         .change(move |blobs, r| call(blobs, &source, r, copy))
         .await;
@@ -179,7 +179,7 @@ pub async fn incremental_copy_blob(request: Request) -> Result<Response<Body>> {
         let url = source.url.clone();
         blobs.incremental_copy_blob(&source.address(), &r.address(), url, &conditions)
     };
-    let create_only = request.create_only;
+    let create_only = request.is_create_only();
     let copied = request.change(call).await;
     let copied = copied.map_err(|failure| refuse_overwrite(failure, create_only));
     let (outcome, ticket) = copied.map_err(missing_source)?;
@@ -283,7 +283,7 @@ pub async fn put_blob_from_url(request: Request) -> Result<Response<Body>> {
         conditions_of_new_blob(&request)?,
     );
     let (metadata, mut settings) = (metadata(context), settings(&request)?);
-    let (copies_tags, create_only) = (copies_tags(&request)?, request.create_only);
+    let (copies_tags, create_only) = (copies_tags(&request)?, request.is_create_only());
     let keeps = context.header("x-ms-copy-source-blob-properties");
     let keeps = keeps.is_none_or(|text| !text.eq_ignore_ascii_case("false"));
     let fetched = fetch(&request, UploadKind::PutBlob, None).await?;
@@ -327,7 +327,7 @@ fn filled(given: BlobHeaders, source: BlobHeaders) -> BlobHeaders {
 /// Put Block From URL.
 pub async fn put_block_from_url(request: Request) -> Result<Response<Body>> {
     let id = block_id(&request.context.required_parameter("blockid")?)?;
-    let (conditions, create_only) = (conditions_of_block(&request)?, request.create_only);
+    let (conditions, create_only) = (conditions_of_block(&request)?, request.is_create_only());
     let range = source_range(&request.context)?;
     let upload = fetch(&request, UploadKind::PutBlock, range).await?.upload;
     let call = move |blobs: &BlobService, r: &Request| {

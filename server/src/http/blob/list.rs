@@ -171,13 +171,21 @@ fn parameter(request: &Request, name: &str) -> String {
     request.context.query.get(name).unwrap_or_default()
 }
 
-/// What `showonly` says. Source: List Blobs, "URI parameters". Files and directories are told apart in hierarchical namespaces
-/// only: see `mod.rs`, which refuses them unless told otherwise.
+/// Whether `showonly` asks for deleted blobs. Source: List Blobs, "URI parameters". Only a hierarchical namespace tells files from directories:
+/// these are refused but for `--loose`.
 fn shows_deleted_only(request: &Request) -> Result<bool> {
     let shown = parameter(request, "showonly");
     match shown.to_ascii_lowercase().as_str() {
         "deleted" => Ok(true),
-        "" | "files" | "directories" => Ok(false),
+        "" => Ok(false),
+        "files" | "directories" => {
+            let feature = "A listing of the files or directories of a hierarchical namespace";
+            let unsupported = [("showonly", feature)];
+            request
+                .context
+                .refuse_unsupported(&unsupported, request.app.loose)?;
+            Ok(false)
+        }
         _ => Err(Failure::parameter(
             "showonly",
             shown,

@@ -36,7 +36,7 @@ pub async fn put_page_blob(request: Request, body: RequestBody) -> Result<Respon
         settings: settings(&request)?,
         conditions: conditions_of_new_blob(&request)?,
     };
-    let create_only = request.create_only;
+    let create_only = request.is_create_only();
     let call = move |blobs: &BlobService, r: &Request| blobs.put_page_blob(&r.address(), put_blob);
     let outcome = request.change(call).await;
     let (written, ticket) = outcome.map_err(|failure| refuse_overwrite(failure, create_only))?;
@@ -97,13 +97,6 @@ pub fn sequence_conditions(context: &Context) -> Result<SequenceConditions> {
         less_than: context.number("x-ms-if-sequence-number-lt")?,
         equal: context.number("x-ms-if-sequence-number-eq")?,
     })
-}
-
-/// Whether Set Blob Properties is about what only page blobs have.
-pub fn is_about_pages(context: &Context) -> bool {
-    ["x-ms-blob-content-length", "x-ms-sequence-number-action"]
-        .iter()
-        .any(|name| context.header(name).is_some())
 }
 
 /// Set Blob Properties with a length or a sequence number. Headers that are not given at all stay as they are.

@@ -60,7 +60,7 @@ async fn start(
     length: u64,
     place: &mut Place,
 ) -> Result<CopyOutcome> {
-    let (r, create_only) = (request.clone(), request.create_only);
+    let (r, create_only) = (request.clone(), request.is_create_only());
     let started = run::change(&request.app.db, move || {
         let blobs = &r.app.blobs;
         Ok(blobs.start_copy(&r.address(), copy, length)?)

@@ -272,7 +272,7 @@ fn overrides(request: &Request) -> Vec<(&'static str, String)> {
     let found = PARAMETERS
         .iter()
         .filter_map(|(parameter, name)| Some((*name, sent(parameter)?)));
-    if request.overrides_headers {
+    if request.overrides_headers() {
         found.collect()
     } else {
         Vec::new()

@@ -8,9 +8,11 @@ use super::Request;
 use super::conditions::{blob_state, conditions_named};
 use super::encryption::{OF_SOURCE, customer_key};
 use super::foreign::Foreign;
-use super::needs::{looks_at_tags_of_source, names_version, needs, public_access};
+use super::permissions::{
+    READ_BLOB, looks_at_tags_of_source, names_version, public_access, tags_in_headers,
+};
 use super::reach::is_this_machine;
-use super::route::Operation;
+use crate::auth::policy::Needs;
 use crate::auth::policy::authorize;
 use crate::auth::{Caller, bearer};
 use crate::http::context::{Arrival, Context, ServiceKind};
@@ -113,7 +115,7 @@ pub async fn source(request: &Request, credentials: Credentials) -> Result<Sourc
 fn is_opened_by_request(request: &Request, credentials: Credentials, source: &Context) -> bool {
     let has_its_own = source.query.has("sig") || source.headers.contains_key("authorization");
     credentials == Credentials::Shared
-        && request.is_owner
+        && request.is_owner()
         && source.account == request.context.account
         && !has_its_own
 }
@@ -210,10 +212,8 @@ fn check_readable(request: &Request, context: &Context, container: &str) -> Resu
     let caller = authenticate(&request.app, context)?;
     let tags = looks_at_tags_of_source(&request.context);
     if !matches!(caller, Caller::Anonymous) {
-        let mut needs = needs(Operation::GetBlob, context);
-        if tags {
-            needs.also = "t";
-        }
+        let also = if tags { "t" } else { tags_in_headers(context) };
+        let needs = Needs { also, ..READ_BLOB };
         return authorize(&caller, ServiceKind::Blob, &needs);
     }
     if tags || names_version(context) {

@@ -9,6 +9,7 @@ use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, put};
 use super::{Request, read};
 use crate::accounts::Accounts;
+use crate::auth::Caller;
 use crate::http::App;
 use crate::http::context::{Arrival, Context, decode};
 use crate::http::properties::StaticWebsite;
@@ -134,12 +135,10 @@ impl Site<'_> {
         let request = Request {
             app: self.app.clone(),
             context: Context::new(self.arrival, &self.app.accounts, &parts)?,
+            caller: Caller::Anonymous,
             container: CONTAINER.to_owned(),
             blob: blob.to_owned(),
             state: BlobState::Current,
-            create_only: false,
-            is_owner: false,
-            overrides_headers: false,
         };
         match self.parts.method {
             Method::HEAD => read::get_blob_properties(request).await,

@@ -12,9 +12,10 @@ use super::error::{Failure, Result};
 use super::headers::{empty, parse_xml, xml};
 use super::{App, body, run};
 use crate::accounts::Accounts;
-use crate::analytics::{self, Class, LogVersion};
+use crate::analytics::{self, LogVersion};
 use crate::codec::date;
 use crate::codec::xml::Writer;
+use crate::http::operation::LogClass;
 use axum::body::Body;
 use axum::http::Response;
 use cors::CorsRule;
@@ -76,11 +77,11 @@ impl Logging {
     }
 
     /// Whether operations of this class are.
-    pub fn covers(&self, class: Class) -> bool {
+    pub fn covers(&self, class: LogClass) -> bool {
         match class {
-            Class::Read => self.read,
-            Class::Write => self.write,
-            Class::Delete => self.delete,
+            LogClass::Read => self.read,
+            LogClass::Write => self.write,
+            LogClass::Delete => self.delete,
         }
     }
 }

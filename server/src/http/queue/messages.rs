@@ -239,6 +239,13 @@ pub async fn update_message(request: Request, body: RequestBody) -> Result<Respo
     Ok(response)
 }
 
+pub async fn clear_messages(request: Request) -> Result<Response<Body>> {
+    write(request, |queues, r| {
+        queues.clear_messages(r.account(), &r.queue)
+    })
+    .await
+}
+
 pub async fn delete_message(request: Request) -> Result<Response<Body>> {
     let pop_receipt = request.context.required_parameter("popreceipt")?;
     write(request, move |queues, r| {

@@ -103,6 +103,13 @@ pub async fn create_queue(request: Request) -> Result<Response<Body>> {
     }))
 }
 
+pub async fn delete_queue(request: Request) -> Result<Response<Body>> {
+    write(request, |queues, r| {
+        queues.delete_queue(r.account(), &r.queue)
+    })
+    .await
+}
+
 pub async fn get_queue_metadata(request: Request) -> Result<Response<Body>> {
     let work = move || {
         Ok(request
@@ -120,6 +127,13 @@ pub async fn get_queue_metadata(request: Request) -> Result<Response<Body>> {
     );
     put(&mut response, "cache-control", "no-cache");
     Ok(response)
+}
+
+pub async fn set_queue_metadata(request: Request) -> Result<Response<Body>> {
+    write(request, |queues, r| {
+        queues.set_queue_metadata(r.account(), &r.queue, metadata(&r.context))
+    })
+    .await
 }
 
 pub async fn get_queue_acl(request: Request) -> Result<Response<Body>> {

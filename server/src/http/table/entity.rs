@@ -4,14 +4,13 @@ use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_parsed};
 use super::super::context::Context;
 use super::super::error::{Failure, Result, known};
 use super::super::headers::{empty, put};
-use super::{EntityKeys, Operation, Prefer, Request, json, token, uncached};
+use super::{EntityKeys, Prefer, Request, json, token, uncached};
 use crate::codec::odata::{self, EntityBody, Frame, read_entity};
 use crate::http::run::{self, cross};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_table::{
-    AccessKind, AccessRange, DateTime, ETag, Entity, IfMatch, InvalidInput, Query, TableService,
-    Write,
+    AccessKind, AccessRange, DateTime, ETag, Entity, InvalidInput, Query, TableService, Write,
 };
 use std::time::{Duration, Instant};
 
@@ -108,9 +107,10 @@ fn plan_name(access: AccessKind) -> &'static str {
     }
 }
 
-pub async fn get_entity(request: Request, keys: EntityKeys) -> Result<Response<Body>> {
+pub async fn get_entity(request: Request) -> Result<Response<Body>> {
     let select = select(&request.context)?;
-    check_range(request.range.as_ref(), &keys)?;
+    let keys = &request.keys;
+    check_range(request.range.as_ref(), keys)?;
     run::read(|| {
         let tables = &request.app.tables;
         let frame = frame(&request, select.as_deref());
@@ -157,6 +157,23 @@ pub async fn insert_entity(request: Request, body: RequestBody) -> Result<Respon
 pub fn check_table(request: &Request) -> Result<()> {
     let tables = &request.app.tables;
     run::read(|| Ok(tables.check_table(request.account(), &request.table)?))
+}
+
+/// The refusal of the hosted service for paths below a table.
+pub fn unknown_path(request: &Request) -> Failure {
+    if let Err(missing) = check_table(request) {
+        return missing;
+    }
+    if request.has_predicate {
+        let resource = format!("{}.{}", request.account(), request.table);
+        let message = "The number of keys specified in the URI does not match number of key properties for the resource";
+        return Failure::new(400, "InvalidInput", format!("{message} '{resource}'."));
+    }
+    Failure::new(
+        501,
+        "NotImplemented",
+        "The requested operation is not implemented on the specified resource.",
+    )
 }
 
 async fn insert(
@@ -235,18 +252,9 @@ pub fn addressed(keys: EntityKeys, body: EntityBody) -> Result<Entity> {
 }
 
 /// Update, Merge and the two upserts.
-pub async fn write_entity(
-    request: Request,
-    operation: Operation,
-    body: RequestBody,
-) -> Result<Response<Body>> {
-    let (write, keys) = match operation {
-        Operation::UpdateEntity(keys, if_match) => (Write::Update(if_match), keys),
-        Operation::InsertOrReplaceEntity(keys) => (Write::InsertOrReplace, keys),
-        Operation::MergeEntity(keys, if_match) => (Write::Merge(if_match), keys),
-        Operation::InsertOrMergeEntity(keys) => (Write::InsertOrMerge, keys),
-        _ => unreachable!("routed here are the four writes to an entity's own address"),
-    };
+pub async fn write_entity(mut request: Request, body: RequestBody) -> Result<Response<Body>> {
+    let write = request.write.take().ok_or(known::INVALID_INPUT)?;
+    let keys = std::mem::take(&mut request.keys);
     check_range(request.range.as_ref(), &keys)?;
     let body = collect_parsed(body, DOCUMENT_BYTES_MAX, |body| Ok(read_entity(body)?)).await?;
     let entity = addressed(keys, body)?;
@@ -284,18 +292,17 @@ fn apply(
     }
 }
 
-pub async fn delete_entity(
-    request: Request,
-    keys: EntityKeys,
-    if_match: IfMatch,
-) -> Result<Response<Body>> {
-    check_range(request.range.as_ref(), &keys)?;
+pub async fn delete_entity(mut request: Request) -> Result<Response<Body>> {
+    let Some(Write::Delete(if_match)) = request.write.take() else {
+        return Err(known::INVALID_INPUT.into());
+    };
+    check_range(request.range.as_ref(), &request.keys)?;
     let call = move |service: &TableService, r: &Request| {
         service.delete_entity(
             r.account(),
             &r.table,
-            &keys.partition_key,
-            &keys.row_key,
+            &r.keys.partition_key,
+            &r.keys.row_key,
             if_match,
         )
     };

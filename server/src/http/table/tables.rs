@@ -41,10 +41,15 @@ pub async fn query_tables(request: Request) -> Result<Response<Body>> {
     .await
 }
 
-pub async fn get_table(request: Request, name: String) -> Result<Response<Body>> {
+pub async fn get_table(request: Request) -> Result<Response<Body>> {
     let (level, base_url) = (request.level, request.context.base_url.clone());
     let account = request.account().to_owned();
-    let name = run::read(|| Ok(request.app.tables.get_table(request.account(), &name)?))?;
+    let name = run::read(|| {
+        Ok(request
+            .app
+            .tables
+            .get_table(request.account(), &request.table)?)
+    })?;
     Ok(json(
         200,
         level,
@@ -82,9 +87,9 @@ pub async fn create_table(request: Request, body: RequestBody) -> Result<Respons
     Ok(response)
 }
 
-pub async fn delete_table(request: Request, name: String) -> Result<Response<Body>> {
+pub async fn delete_table(request: Request) -> Result<Response<Body>> {
     super::write(request, move |service, r| {
-        service.delete_table(r.account(), &name)
+        service.delete_table(r.account(), &r.table)
     })
     .await?;
     Ok(uncached(empty(204)))
