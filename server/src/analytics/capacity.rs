@@ -1,8 +1,8 @@
 //! What an account holds, once a day: containers, blobs and their bytes, of clients and of the account's logs.
 //! Source: Storage Analytics metrics table schema, "Capacity metrics".
 
-use super::CONTAINER;
-use super::metrics::Grain;
+use crate::analytics::CONTAINER;
+use crate::analytics::metrics::Grain;
 use crate::http::context::ServiceKind;
 use crate::http::error::Result;
 use crate::http::{App, cross};

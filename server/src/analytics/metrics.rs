@@ -4,8 +4,8 @@
 //! since. A row is named by its interval, `20261122T1300`, and by what it counts, `user;All` or `user;GetBlob`.
 //! Source: Storage Analytics metrics; Storage Analytics metrics table schema.
 
-use super::capacity;
-use super::entry::{Entry, Outcome};
+use crate::analytics::capacity;
+use crate::analytics::entry::{Entry, Outcome};
 use crate::codec::date;
 use crate::http::App;
 use crate::http::context::ServiceKind;

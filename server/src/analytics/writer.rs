@@ -3,10 +3,10 @@
 //!
 //! A log is a block blob `SERVICE/YYYY/MM/DD/hh00/NNNNNN.log`, written once and whole, and never over another.
 
-use super::CONTAINER;
-use super::entry::{Entry, LogVersion};
-use super::metrics::Gathered;
-use super::{capacity, metrics};
+use crate::analytics::CONTAINER;
+use crate::analytics::entry::{Entry, LogVersion};
+use crate::analytics::metrics::Gathered;
+use crate::analytics::{capacity, metrics};
 use crate::codec::date;
 use crate::http::context::ServiceKind;
 use crate::http::operation::LogClass;

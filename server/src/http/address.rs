@@ -1,9 +1,9 @@
 //! Which account a request is for, and which resource of it.
 
-use super::context::{Context, ServiceKind};
-use super::error::{Failure, Result, known};
-use super::query::decode;
 use crate::accounts::Accounts;
+use crate::http::context::{Context, ServiceKind};
+use crate::http::error::{Failure, Result, known};
+use crate::http::query::decode;
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 use std::net::IpAddr;

@@ -2,14 +2,14 @@
 //!
 //! The raw request target is kept as sent: signatures are computed over it. Nothing here looks at stored data.
 
-pub use super::query::{Query, decode};
-pub use super::request_ids::RequestIds;
-pub use super::version::ApiVersion;
+pub use crate::http::query::{Query, decode};
+pub use crate::http::request_ids::RequestIds;
+pub use crate::http::version::ApiVersion;
 
-use super::address::{address, no_account};
-use super::error::{Failure, Result, known};
-use super::request_headers::RequestHeaders;
 use crate::accounts::Accounts;
+use crate::http::address::{address, no_account};
+use crate::http::error::{Failure, Result, known};
+use crate::http::request_headers::RequestHeaders;
 use axum::http::header::{CONNECTION, HOST, HeaderMap, HeaderValue};
 use axum::http::{Method, Uri, request::Parts};
 use std::borrow::Cow;

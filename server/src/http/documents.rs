@@ -3,8 +3,8 @@
 //! Such an answer is made whole and then waits for a client to take it. So it has room in the [`budget`] from before it is made until
 //! it is sent.
 
-use super::budget::{self, FREE_BYTES, Share};
-use super::error::Result;
+use crate::http::budget::{self, FREE_BYTES, Share};
+use crate::http::error::Result;
 use axum::body::Body;
 use axum::http::Response;
 use bytes::Bytes;

@@ -1,10 +1,10 @@
 //! Listeners and connections, from the socket to one request after the other, and their end.
 
-use super::carriers::Carriers;
-use super::context::ServiceKind;
-use super::head_case::{HeadNotes, HeadTap};
-use super::send_deadline::SendDeadline;
-use super::{App, answer, lookout, socket};
+use crate::http::carriers::Carriers;
+use crate::http::context::ServiceKind;
+use crate::http::head_case::{HeadNotes, HeadTap};
+use crate::http::send_deadline::SendDeadline;
+use crate::http::{App, answer, lookout, socket};
 use crate::tls::Opening;
 use axum::http::Request;
 use hyper::body::Incoming;
@@ -236,7 +236,7 @@ async fn connection<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
             Ok::<_, Infallible>(answer)
         };
         #[cfg(debug_assertions)]
-        let answering = super::held_thread::Measured::new(answering, what);
+        let answering = crate::http::held_thread::Measured::new(answering, what);
         answering
     });
     let connection = hyper::server::conn::http1::Builder::new()

@@ -3,11 +3,11 @@
 //! Each service has one table of rows, `operations.rs`. Routing, permissions, anonymous access, the guard against foreign web pages, the
 //! read-only secondary, versions, bodies, memory for long responses, and the names in logs and metrics are all read from it.
 
-use super::ResponseFuture;
-use super::body::RequestBody;
-use super::context::{ApiVersion, Context};
-use super::error::{Failure, Result};
 use crate::auth::policy::Needs;
+use crate::http::ResponseFuture;
+use crate::http::body::RequestBody;
+use crate::http::context::{ApiVersion, Context};
+use crate::http::error::{Failure, Result};
 use axum::http::Method;
 
 /// One REST operation of a service. `R` is the service's request, which the handler is given.

@@ -1,18 +1,18 @@
 //! Blob Batch: many deletions or changes of tier in one request, each with its own credentials and its own answer. Not a transaction.
 //! Source: Blob Batch.
 
-use super::super::address::blob_names;
-use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_held, parsed};
-use super::super::documents;
-use super::super::error::{Dialect, Failure, Result, known, render};
-use super::super::headers::{empty, put};
-use super::super::{App, Echo, Routed, authenticate, check_location, check_sizes, wanted_entry};
-use super::Request;
-use super::operations::{Route, route};
 use crate::access_log::redact;
 use crate::analytics::Entry;
 use crate::codec::multipart::{self, SubRequest};
+use crate::http::address::blob_names;
+use crate::http::blob::Request;
+use crate::http::blob::operations::{Route, route};
+use crate::http::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_held, parsed};
 use crate::http::context::{ApiVersion, Arrival, Context};
+use crate::http::documents;
+use crate::http::error::{Dialect, Failure, Result, known, render};
+use crate::http::headers::{empty, put};
+use crate::http::{App, Echo, Routed, authenticate, check_location, check_sizes, wanted_entry};
 use axum::body::Body;
 use axum::http::{Method, Request as HttpRequest, Response, Uri, request::Parts};
 use bytes::Bytes;

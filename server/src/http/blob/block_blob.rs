@@ -1,16 +1,16 @@
 //! Bodies on their way in: Put Blob, Put Block; and the lists that make a blob of blocks.
 
-use super::super::body::{RequestBody, collect, parsed};
-use super::super::cross;
-use super::super::error::{Failure, Result, known};
-use super::super::headers::{REQUEST_SERVER_ENCRYPTED, empty, metadata, put, xml};
-use super::Request;
-use super::container::with_validators;
-use super::encryption;
-use super::lease::optional_id;
-use super::upload::{is_structured, put_structure, receive};
-use super::write::{blob_headers, claimed, put_checksums, settings};
 use crate::codec::xml::{self as xml_codec, Writer};
+use crate::http::blob::Request;
+use crate::http::blob::container::with_validators;
+use crate::http::blob::encryption;
+use crate::http::blob::lease::optional_id;
+use crate::http::blob::upload::{is_structured, put_structure, receive};
+use crate::http::blob::write::{blob_headers, claimed, put_checksums, settings};
+use crate::http::body::{RequestBody, collect, parsed};
+use crate::http::cross;
+use crate::http::error::{Failure, Result, known};
+use crate::http::headers::{REQUEST_SERVER_ENCRYPTED, empty, metadata, put, xml};
 use axum::body::Body;
 use axum::http::Response;
 use base64::Engine as _;

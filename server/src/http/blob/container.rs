@@ -1,14 +1,14 @@
 //! Operations on containers.
 
-use super::super::body::{RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect};
-use super::super::error::{Failure, Result, known};
-use super::super::headers::{empty, metadata, parse_policies, put, put_metadata, xml};
-use super::Request;
-use super::encryption;
+use crate::http::blob::Request;
+use crate::http::blob::encryption;
+use crate::http::body::{RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect};
+use crate::http::error::{Failure, Result, known};
+use crate::http::headers::{empty, metadata, parse_policies, put, put_metadata, xml};
 
-use super::lease::{optional_id, put_lease};
 use crate::codec::date;
 use crate::codec::policies::{self, SignedIdentifier};
+use crate::http::blob::lease::{optional_id, put_lease};
 use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::{ETAG, LAST_MODIFIED};

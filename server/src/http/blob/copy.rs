@@ -1,26 +1,26 @@
 //! Copies, and everything else that takes its content from a URL.
 
-use super::super::error::{Failure, Result, known};
-use super::super::headers::{CONTENT_MD5, empty, metadata, put};
-use super::block_blob::{
+use crate::codec::date;
+use crate::http::blob::block_blob::{
     block_id, conditions_of_block, conditions_of_new_blob, headers_of_new_blob, refuse_overwrite,
     staged,
 };
-use super::container::with_validators;
-use super::encryption::{OWN, customer_key};
-use super::lease::optional_id;
-use super::page_blob::{pages, put_sequence, sequence_conditions};
-use super::pending::{copy_foreign, copy_foreign_from_url};
-use super::read::DOWNLOAD_CHUNK_BYTES;
-use super::source::{
+use crate::http::blob::container::with_validators;
+use crate::http::blob::encryption::{OWN, customer_key};
+use crate::http::blob::lease::optional_id;
+use crate::http::blob::page_blob::{pages, put_sequence, sequence_conditions};
+use crate::http::blob::pending::{copy_foreign, copy_foreign_from_url};
+use crate::http::blob::read::DOWNLOAD_CHUNK_BYTES;
+use crate::http::blob::source::{
     Credentials, Origin, Source, origin, refuse_content, source, source_checksums, source_range,
     unverified,
 };
-use super::tier::rehydrate_priority;
-use super::upload::begin;
-use super::write::{put_checksums, settings};
-use super::{Request, cross};
-use crate::codec::date;
+use crate::http::blob::tier::rehydrate_priority;
+use crate::http::blob::upload::begin;
+use crate::http::blob::write::{put_checksums, settings};
+use crate::http::blob::{Request, cross};
+use crate::http::error::{Failure, Result, known};
+use crate::http::headers::{CONTENT_MD5, empty, metadata, put};
 use axum::body::Body;
 use axum::http::Response;
 use base64::Engine as _;
@@ -359,7 +359,7 @@ pub async fn append_block_from_url(request: Request) -> Result<Response<Body>> {
     };
     let (outcome, ticket) = request.change(call).await?;
     ticket.await?;
-    Ok(super::append_blob::appended(&outcome))
+    Ok(crate::http::blob::append_blob::appended(&outcome))
 }
 
 /// Put Page From URL.

@@ -1,19 +1,19 @@
 //! Listings: containers, and blobs flat or by delimiter, as XML; `list_arrow` writes the latter as Arrow.
 
-use super::super::error::{Failure, Result};
-use super::super::headers::{write_metadata, xml};
-use super::Request;
-use super::container::{access_text, default_scope};
-use super::copy::copy_texts;
-use super::encryption::encryption_text;
-use super::lease::texts;
-use super::list_arrow;
-use super::protect::protection_texts;
-use super::read::blob_type;
-use super::tags::write_tags;
-use super::tier::tier_texts;
 use crate::codec::date;
 use crate::codec::xml::{Writer, is_xml_character};
+use crate::http::blob::Request;
+use crate::http::blob::container::{access_text, default_scope};
+use crate::http::blob::copy::copy_texts;
+use crate::http::blob::encryption::encryption_text;
+use crate::http::blob::lease::texts;
+use crate::http::blob::list_arrow;
+use crate::http::blob::protect::protection_texts;
+use crate::http::blob::read::blob_type;
+use crate::http::blob::tags::write_tags;
+use crate::http::blob::tier::tier_texts;
+use crate::http::error::{Failure, Result};
+use crate::http::headers::{write_metadata, xml};
 use axum::body::Body;
 use axum::http::Response;
 use base64::Engine as _;

@@ -5,7 +5,7 @@
 //! present, at the same offset of the same content: the answer goes on for as long as the blob keeps its ETag, and breaks off
 //! otherwise. Clients resume a download that broke off under the same condition.
 
-use super::{App, Request};
+use crate::http::blob::{App, Request};
 use crate::http::error::{Failure, Result};
 use bytes::Bytes;
 use lazurite_blob::{

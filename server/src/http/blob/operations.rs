@@ -2,17 +2,17 @@
 //! Source: each operation's "Request" section; Create an account SAS, "Blob service"; Create a service SAS, "Permissions for a directory,
 //! container, or blob".
 
-use super::encryption::SCOPE;
-use super::permissions::{
+use crate::auth::policy::{Letters::All, Letters::Any, Needs};
+use crate::http::address::blob_names;
+use crate::http::blob::encryption::SCOPE;
+use crate::http::blob::permissions::{
     READ_BLOB, needs_of_blocks, needs_of_delete, needs_of_lease, needs_of_lease_of_container,
     tags_and_protection, tags_in_headers, tags_in_listing,
 };
-use super::{
+use crate::http::blob::{
     EXPIRY, Request, STRUCTURED_BODY, append_blob, batch, block_blob, container, copy, data_lake,
     lease, list, page_blob, protect, query, read, service, tags, tier, write,
 };
-use crate::auth::policy::{Letters::All, Letters::Any, Needs};
-use crate::http::address::blob_names;
 use crate::http::context::Context;
 use crate::http::error::{Failure, Result, known};
 use crate::http::operation::{

@@ -1,17 +1,19 @@
 //! Page blobs: made of zeros, written and cleared in pages of 512 bytes, resized; which of their pages were written, and
 //! which since a snapshot.
 
-use super::super::body::RequestBody;
-use super::super::error::{Failure, Result, known};
-use super::super::headers::{REQUEST_SERVER_ENCRYPTED, empty, metadata, put, xml};
-use super::Request;
-use super::block_blob::{conditions_of_new_blob, headers_of_new_blob, refuse_overwrite};
-use super::container::with_validators;
-use super::read::range;
-use super::upload::{is_structured, put_structure, receive, refuse_body};
-use super::write::{blob_headers, put_checksums, replaced_headers, settings};
 use crate::codec::xml::Writer;
+use crate::http::blob::Request;
+use crate::http::blob::block_blob::{
+    conditions_of_new_blob, headers_of_new_blob, refuse_overwrite,
+};
+use crate::http::blob::container::with_validators;
+use crate::http::blob::read::range;
+use crate::http::blob::upload::{is_structured, put_structure, receive, refuse_body};
+use crate::http::blob::write::{blob_headers, put_checksums, replaced_headers, settings};
+use crate::http::body::RequestBody;
 use crate::http::context::{Context, Query};
+use crate::http::error::{Failure, Result, known};
+use crate::http::headers::{REQUEST_SERVER_ENCRYPTED, empty, metadata, put, xml};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{

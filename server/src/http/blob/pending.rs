@@ -1,13 +1,13 @@
 //! Copies from other servers, which take time: pending until the content has come, failed if it does not, and aborted if a
 //! client wants that. Source: Copy Blob, "Remarks"; Abort Copy Blob.
 
-use super::super::error::{Failure, Result, known};
-use super::block_blob::refuse_overwrite;
-use super::copy::{copied_answer, copies_tags, copy_request};
-use super::foreign::{Foreign, Found};
-use super::places::Place;
-use super::source::source_checksums;
-use super::{Request, run};
+use crate::http::blob::block_blob::refuse_overwrite;
+use crate::http::blob::copy::{copied_answer, copies_tags, copy_request};
+use crate::http::blob::foreign::{Foreign, Found};
+use crate::http::blob::places::Place;
+use crate::http::blob::source::source_checksums;
+use crate::http::blob::{Request, run};
+use crate::http::error::{Failure, Result, known};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{

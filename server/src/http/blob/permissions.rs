@@ -1,8 +1,8 @@
 //! Permissions that depend on the request: what headers and parameters ask of a SAS, and what anonymous callers may read.
 
-use super::operations::Row;
-use super::protect::{LEGAL_HOLD, MODE, UNTIL};
 use crate::auth::policy::{Letters, Needs};
+use crate::http::blob::operations::Row;
+use crate::http::blob::protect::{LEGAL_HOLD, MODE, UNTIL};
 use crate::http::context::{ApiVersion, Context};
 use crate::http::error::{Result, known};
 use crate::http::operation::Anonymous;

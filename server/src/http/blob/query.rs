@@ -1,14 +1,14 @@
 //! Query Blob Contents on the wire: the request's document, and an answer that is made as the client takes it.
 //! Source: Query Blob Contents.
 
-use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_parsed};
-use super::super::error::{Failure, Result, known};
-use super::super::headers::{empty, parse_xml, put};
-use super::super::streamed::{ChunkSource, streamed_to_end};
-use super::long_read::{LongRead, Reopen, long_read};
-use super::read::{DOWNLOAD_CHUNK_BYTES, put_blob_headers, range};
-use super::{Request, cross};
 use crate::codec::xml::Element;
+use crate::http::blob::long_read::{LongRead, Reopen, long_read};
+use crate::http::blob::read::{DOWNLOAD_CHUNK_BYTES, put_blob_headers, range};
+use crate::http::blob::{Request, cross};
+use crate::http::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_parsed};
+use crate::http::error::{Failure, Result, known};
+use crate::http::headers::{empty, parse_xml, put};
+use crate::http::streamed::{ChunkSource, streamed_to_end};
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{Response, header};

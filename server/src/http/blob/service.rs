@@ -1,6 +1,6 @@
 //! Operations on the account's Blob service.
 
-use super::Request;
+use crate::http::blob::Request;
 use crate::http::body::RequestBody;
 use crate::http::error::Result;
 use crate::http::headers::{empty, put, xml};

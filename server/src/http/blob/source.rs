@@ -1,21 +1,21 @@
 //! Sources: the blob that `x-ms-copy-source` names, if it is one of this server's and the request may read it.
 //! Source: Copy Blob; Copy Blob From URL; Put Blob From URL; Put Block From URL; "Authorization".
 
-use super::super::address::blob_names;
-use super::super::authenticate;
-use super::super::error::{Failure, Result, known};
-use super::Request;
-use super::conditions::{blob_state, conditions_named};
-use super::encryption::{OF_SOURCE, customer_key};
-use super::foreign::Foreign;
-use super::permissions::{
-    READ_BLOB, looks_at_tags_of_source, names_version, public_access, tags_in_headers,
-};
-use super::reach::is_this_machine;
 use crate::auth::policy::Needs;
 use crate::auth::policy::authorize;
 use crate::auth::{Caller, bearer};
+use crate::http::address::blob_names;
+use crate::http::authenticate;
+use crate::http::blob::Request;
+use crate::http::blob::conditions::{blob_state, conditions_named};
+use crate::http::blob::encryption::{OF_SOURCE, customer_key};
+use crate::http::blob::foreign::Foreign;
+use crate::http::blob::permissions::{
+    READ_BLOB, looks_at_tags_of_source, names_version, public_access, tags_in_headers,
+};
+use crate::http::blob::reach::is_this_machine;
 use crate::http::context::{Arrival, Context, ServiceKind};
+use crate::http::error::{Failure, Result, known};
 use axum::http::uri::Authority;
 use axum::http::{HeaderName, HeaderValue, Request as HttpRequest, Uri};
 use lazurite_blob::{BlobAddress, BlobState, ByteRange, Checksums, Conditions, PublicAccess};
@@ -270,13 +270,13 @@ pub fn source_range(context: &Context) -> Result<Option<ByteRange>> {
     let Some(text) = context.header(name) else {
         return Ok(None);
     };
-    let range = super::read::parse_range(&text);
+    let range = crate::http::blob::read::parse_range(&text);
     range.map(Some).ok_or_else(|| Failure::header(name, text))
 }
 
 /// What the request says of the source's content.
 pub fn source_checksums(request: &Request) -> Result<Checksums> {
-    super::write::checksums_named(
+    crate::http::blob::write::checksums_named(
         request,
         "x-ms-source-content-md5",
         "x-ms-source-content-crc64",

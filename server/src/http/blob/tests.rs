@@ -1,4 +1,4 @@
-use super::operations::route;
+use crate::http::blob::operations::route;
 use crate::http::context::tests::request;
 use crate::http::context::{Context, ServiceKind};
 use crate::http::operation::{LogClass, Logged};

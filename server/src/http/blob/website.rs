@@ -5,13 +5,13 @@
 //! access is, and nothing is written through it.
 //! Source: Static website hosting in Azure Storage; Set Blob Service Properties, "StaticWebsite".
 
-use super::super::error::{Failure, Result, known};
-use super::super::headers::{empty, put};
-use super::{Request, read};
 use crate::accounts::Accounts;
 use crate::auth::Caller;
 use crate::http::App;
+use crate::http::blob::{Request, read};
 use crate::http::context::{Arrival, Context, decode};
+use crate::http::error::{Failure, Result, known};
+use crate::http::headers::{empty, put};
 use crate::http::properties::StaticWebsite;
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;

@@ -6,16 +6,16 @@
 pub mod cors;
 mod document;
 
-use super::blob::website;
-use super::context::{ApiVersion, Context, ServiceKind};
-use super::error::{Failure, Result};
-use super::headers::{empty, parse_xml, xml};
-use super::{App, body, run};
 use crate::accounts::Accounts;
 use crate::analytics::{self, LogVersion};
 use crate::codec::date;
 use crate::codec::xml::Writer;
+use crate::http::blob::website;
+use crate::http::context::{ApiVersion, Context, ServiceKind};
+use crate::http::error::{Failure, Result};
+use crate::http::headers::{empty, parse_xml, xml};
 use crate::http::operation::LogClass;
+use crate::http::{App, body, run};
 use axum::body::Body;
 use axum::http::Response;
 use cors::CorsRule;

@@ -1,13 +1,13 @@
 //! Operations on messages.
 
-use super::super::body::{RequestBody, collect};
-use super::super::context::Context;
-use super::super::error::{Failure, Result, known};
-use super::super::headers::{empty, put, xml};
-use super::super::run::{self, cross};
-use super::{Request, uncached, write};
 use crate::codec::date;
 use crate::codec::xml::{Writer, read_list};
+use crate::http::body::{RequestBody, collect};
+use crate::http::context::Context;
+use crate::http::error::{Failure, Result, known};
+use crate::http::headers::{empty, put, xml};
+use crate::http::queue::{Request, uncached, write};
+use crate::http::run::{self, cross};
 use axum::body::Body;
 use axum::http::Response;
 use bytes::Bytes;

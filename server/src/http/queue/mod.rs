@@ -9,15 +9,15 @@ mod tests;
 
 pub use operations::{Route, route};
 
-use super::body::RequestBody;
-use super::context::{Context, decode};
-use super::error::{Result, known};
-use super::headers::{empty, put};
-use super::operation::BodyRule;
-use super::run;
-use super::{App, ResponseFuture};
 use crate::auth::policy::authorize;
 use crate::auth::{Caller, sas};
+use crate::http::body::RequestBody;
+use crate::http::context::{Context, decode};
+use crate::http::error::{Result, known};
+use crate::http::headers::{empty, put};
+use crate::http::operation::BodyRule;
+use crate::http::run;
+use crate::http::{App, ResponseFuture};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_engine::Ticket;

@@ -1,7 +1,6 @@
 //! The operations of the Queue service, one row for each, and how a request finds its row.
 //! Source: the operations' "Request" sections; Create an account SAS, "Queue service"; Create a service SAS, "Permissions for a queue".
 
-use super::{Request, messages, queues, service};
 use crate::auth::policy::{Letters::Any, Letters::Never, Needs};
 use crate::http::context::{Context, decode};
 use crate::http::error::{Failure, Result, known};
@@ -10,6 +9,7 @@ use crate::http::operation::{
     find,
 };
 use crate::http::properties;
+use crate::http::queue::{Request, messages, queues, service};
 
 type Row = Operation<Request>;
 

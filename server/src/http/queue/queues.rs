@@ -1,14 +1,14 @@
 //! Operations on queues.
 
-use super::super::body::{RequestBody, collect};
-use super::super::error::{Failure, Result};
-use super::super::headers::{
-    empty, metadata, parse_policies, put, put_metadata, write_metadata, xml,
-};
-use super::super::run::{self, cross};
-use super::{Request, write};
 use crate::codec::policies::{self, SignedIdentifier};
 use crate::codec::xml::Writer;
+use crate::http::body::{RequestBody, collect};
+use crate::http::error::{Failure, Result};
+use crate::http::headers::{
+    empty, metadata, parse_policies, put, put_metadata, write_metadata, xml,
+};
+use crate::http::queue::{Request, write};
+use crate::http::run::{self, cross};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_queue::{Creation, ListQueues, QueuePage, StoredPolicy};

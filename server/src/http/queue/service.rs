@@ -1,9 +1,9 @@
 //! Operations on the account's Queue service.
 
-use super::Request;
 use crate::http::body::RequestBody;
 use crate::http::error::Result;
 use crate::http::headers::xml;
+use crate::http::queue::Request;
 use crate::http::{ResponseFuture, properties, ready_response};
 use axum::body::Body;
 use axum::http::Response;

@@ -1,7 +1,7 @@
-use super::operations::route;
 use crate::accounts::Accounts;
 use crate::http::context::{Arrival, Context, ServiceKind};
 use crate::http::error::Failure;
+use crate::http::queue::operations::route;
 use std::time::SystemTime;
 
 /// The operation of each, and whether it writes.

@@ -1,11 +1,11 @@
 //! Stored access policies of tables.
 
-use super::{Request, uncached, write};
 use crate::codec::policies::{self, SignedIdentifier};
 use crate::http::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_parsed};
 use crate::http::error::Result;
 use crate::http::headers::{empty, parse_policies, xml};
 use crate::http::run;
+use crate::http::table::{Request, uncached, write};
 use axum::body::Body;
 use axum::http::Response;
 

@@ -1,19 +1,21 @@
 //! Entity group transactions. Source: Performing Entity Group Transactions.
 
-use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_held};
-use super::super::documents;
-use super::super::error::{Failure, Result, known, table_json_body};
-use super::super::headers::{empty, put};
-use super::address::Address;
-use super::entity::{addressed, check_range, inserted};
-use super::operations::{Route, route_to};
-use super::{Prefer, Request, check_access, content_type, level, level_of, uncached};
 use crate::codec::multipart::{self, Batch, SubRequest, SubResponse};
 use crate::codec::odata::{Frame, Level, entity_path, read_entity};
+use crate::http::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_held};
 use crate::http::context::text_of;
+use crate::http::documents;
+use crate::http::error::{Failure, Result, known, table_json_body};
+use crate::http::headers::{empty, put};
 use crate::http::operation::{Asked, Resource};
 use crate::http::query::Query;
 use crate::http::run::{cross, cross_in_turn};
+use crate::http::table::address::{Address, EntityKeys};
+use crate::http::table::entity::{addressed, check_range, inserted};
+use crate::http::table::operations::{Route, route_to};
+use crate::http::table::{
+    Prefer, Request, check_access, content_type, covered_rows, level, level_of, uncached,
+};
 use axum::body::Body;
 use axum::http::header::ACCEPT;
 use axum::http::{HeaderValue, Response};
@@ -168,7 +170,7 @@ fn read_change(request: &Request, sub: SubRequest, level: Level) -> Result<Chang
         return Err(known::INVALID_INPUT.into());
     }
     check_access(operation, &request.context, &request.caller, &table)?;
-    super::covered_rows(&request.caller, &table, false)?;
+    covered_rows(&request.caller, &table, false)?;
     let (write, entity) = match write {
         _ if is_insert => (Write::Insert, inserted(read_entity(&sub.body)?)?),
         Some(Write::Delete(if_match)) => {
@@ -178,7 +180,7 @@ fn read_change(request: &Request, sub: SubRequest, level: Level) -> Result<Chang
         Some(write) => (write, addressed(keys, read_entity(&sub.body)?)?),
         None => return Err(known::INVALID_INPUT.into()),
     };
-    let keys = super::EntityKeys {
+    let keys = EntityKeys {
         partition_key: entity.partition_key.clone(),
         row_key: entity.row_key.clone(),
     };
@@ -373,7 +375,7 @@ async fn read_alone(mut request: Request, sub: &SubRequest) -> Result<SubRespons
         ..
     } = route_read(address)?;
     check_access(operation, &request.context, &request.caller, &table)?;
-    super::covered_rows(&request.caller, &table, false)?;
+    covered_rows(&request.caller, &table, false)?;
     (request.table, request.keys) = (table, keys);
     in_part((operation.handler)(request, RequestBody::empty()).await?).await
 }

@@ -1,12 +1,12 @@
 //! Operations on entities, one by one and by query.
 
-use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_parsed};
-use super::super::context::Context;
-use super::super::error::{Failure, Result, known};
-use super::super::headers::{empty, put};
-use super::{EntityKeys, Prefer, Request, json, token, uncached};
 use crate::codec::odata::{self, EntityBody, Frame, read_entity};
+use crate::http::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_parsed};
+use crate::http::context::Context;
+use crate::http::error::{Failure, Result, known};
+use crate::http::headers::{empty, put};
 use crate::http::run::{self, cross};
+use crate::http::table::{EntityKeys, Prefer, Request, json, token, uncached};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_table::{
@@ -306,7 +306,7 @@ pub async fn delete_entity(mut request: Request) -> Result<Response<Body>> {
             if_match,
         )
     };
-    super::write(request, call).await?;
+    crate::http::table::write(request, call).await?;
     Ok(uncached(empty(204)))
 }
 

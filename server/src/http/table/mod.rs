@@ -11,17 +11,17 @@ mod token;
 
 pub use operations::{Route, route};
 
-use super::body::RequestBody;
-use super::context::Context;
-use super::error::{Failure, Result, known};
-use super::headers::{empty, put};
-use super::operation::{BodyRule, Resource};
-use super::run;
-use super::{App, ResponseFuture};
 use crate::auth::Caller;
 use crate::auth::policy::authorize;
 use crate::auth::sas;
 use crate::codec::odata::Level;
+use crate::http::body::RequestBody;
+use crate::http::context::Context;
+use crate::http::error::{Failure, Result, known};
+use crate::http::headers::{empty, put};
+use crate::http::operation::{BodyRule, Resource};
+use crate::http::run;
+use crate::http::{App, ResponseFuture};
 use address::EntityKeys;
 use axum::body::Body;
 use axum::http::Response;

@@ -1,8 +1,6 @@
 //! The operations of the Table service, one row for each, and how a request finds its row.
 //! Source: the operations' "Request" sections; Create an account SAS, "Table service"; Create a service SAS, "Permissions for a table".
 
-use super::address::{Address, EntityKeys};
-use super::{Request, acl, batch, entity, service, tables};
 use crate::auth::policy::{Letters::All, Letters::Any, Needs};
 use crate::http::context::{Context, text_of};
 use crate::http::error::{Failure, Result, known};
@@ -11,6 +9,8 @@ use crate::http::operation::{
     find,
 };
 use crate::http::properties;
+use crate::http::table::address::{Address, EntityKeys};
+use crate::http::table::{Request, acl, batch, entity, service, tables};
 use axum::http::Method;
 use lazurite_table::{IfMatch, Write, check_table_name};
 

@@ -1,11 +1,12 @@
 //! Operations on tables as such.
 
-use super::super::body::{RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect};
-use super::super::error::{Failure, Result, known};
-use super::super::headers::{empty, put};
-use super::{Prefer, Request, json, token, uncached};
 use crate::codec::odata;
+use crate::http::body::{RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect};
+use crate::http::error::{Failure, Result, known};
+use crate::http::headers::{empty, put};
 use crate::http::run::{self, cross};
+use crate::http::table::entity::{QUERY_TIME_MAX, top};
+use crate::http::table::{Prefer, Request, json, token, uncached};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_table::TableQuery;
@@ -13,7 +14,7 @@ use std::time::Instant;
 
 pub async fn query_tables(request: Request) -> Result<Response<Body>> {
     let filter = request.context.query.get("$filter");
-    let top = super::entity::top(&request.context)?;
+    let top = top(&request.context)?;
     let next = request
         .context
         .query
@@ -22,7 +23,7 @@ pub async fn query_tables(request: Request) -> Result<Response<Body>> {
         .transpose()?;
     let (level, base_url) = (request.level, request.context.base_url.clone());
     cross(move || {
-        let deadline = Instant::now() + super::entity::QUERY_TIME_MAX;
+        let deadline = Instant::now() + QUERY_TIME_MAX;
         let query = TableQuery {
             filter: filter.as_deref(),
             top,
@@ -63,7 +64,7 @@ pub async fn create_table(request: Request, body: RequestBody) -> Result<Respons
     let account = request.account().to_owned();
     let prefer = Prefer::parse(request.context.header("prefer").as_deref());
     let created = name.clone();
-    super::write(request, move |service, r| {
+    crate::http::table::write(request, move |service, r| {
         service.create_table(r.account(), &created)
     })
     .await?;
@@ -88,7 +89,7 @@ pub async fn create_table(request: Request, body: RequestBody) -> Result<Respons
 }
 
 pub async fn delete_table(request: Request) -> Result<Response<Body>> {
-    super::write(request, move |service, r| {
+    crate::http::table::write(request, move |service, r| {
         service.delete_table(r.account(), &r.table)
     })
     .await?;
