@@ -5,6 +5,7 @@ use crate::auth::Caller;
 use crate::codec::date;
 use crate::http::context::{Context, ServiceKind, decode};
 use crate::http::operation::{LogClass, Logged};
+use crate::http::properties::LogVersion;
 use axum::http::{HeaderMap, Response};
 use hyper::body::Body as HttpBody;
 use std::net::SocketAddr;
@@ -313,24 +314,6 @@ impl Entry {
         }
         out.push_str(&line.0);
         out.push('\n');
-    }
-}
-
-/// The two forms of a line.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum LogVersion {
-    #[default]
-    One,
-    /// With who a bearer of a token is.
-    Two,
-}
-
-impl LogVersion {
-    pub fn text(self) -> &'static str {
-        match self {
-            LogVersion::One => "1.0",
-            LogVersion::Two => "2.0",
-        }
     }
 }
 

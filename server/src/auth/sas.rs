@@ -3,9 +3,9 @@
 
 use crate::auth::bearer::Bearer;
 use crate::auth::delegation::DelegationKey;
-use crate::auth::{failed, verify as signature_is_good};
+use crate::auth::signature::{failed, verify as signature_is_good};
 use crate::codec::date;
-use crate::http::address::{blob_names, blob_names_as_sent};
+use crate::http::blob_names::{blob_names, blob_names_as_sent};
 use crate::http::context::{ApiVersion, Context, Query, ServiceKind, decode};
 use crate::http::error::{Failure, Result, known};
 use std::borrow::Cow;

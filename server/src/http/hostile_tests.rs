@@ -11,7 +11,7 @@ use crate::http::echo::Echo;
 use crate::http::error::Failure;
 use crate::http::framing::{FramingReader, RawHead};
 use crate::http::properties::{StaticWebsite, cors};
-use crate::http::{address, blob, browser};
+use crate::http::{blob, blob_names, browser};
 use axum::http::{HeaderName, HeaderValue, Request, Uri};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -103,7 +103,7 @@ const PIECES: [&str; 65] = [
 fn long_text() -> impl Strategy<Value = String> {
     (vec(prop::sample::select(&PIECES[..]), 1..24), 1usize..4096).prop_map(|(pieces, times)| {
         let mut text = pieces.concat().repeat(times);
-        text.truncate(text.floor_char_boundary(crate::http::HEADER_BYTES_MAX / 2));
+        text.truncate(text.floor_char_boundary(crate::http::limits::HEADER_BYTES_MAX / 2));
         text
     })
 }
@@ -161,7 +161,7 @@ fn rules() -> [cors::CorsRule; 1] {
 
 /// Lets everything that reads a request see it, and returns the bytes of the refusal, if there is one.
 fn read(context: &Context) -> usize {
-    let _ = address::blob_names(context);
+    let _ = blob_names::blob_names(context);
     let _ = crate::http::Routed::new(context).facts(context);
     let _ = browser::check_page(&context.headers);
     let _ = browser::check_origin(&context.headers, "127.0.0.1");

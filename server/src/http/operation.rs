@@ -4,10 +4,10 @@
 //! read-only secondary, versions, bodies, memory for long responses, and the names in logs and metrics are all read from it.
 
 use crate::auth::policy::Needs;
-use crate::http::ResponseFuture;
 use crate::http::body::RequestBody;
 use crate::http::context::{ApiVersion, Context};
 use crate::http::error::{Failure, Result};
+use crate::http::response::ResponseFuture;
 use axum::http::Method;
 
 /// One REST operation of a service. `R` is the service's request, which the handler is given.

@@ -96,8 +96,8 @@ async fn check_before_body(request: &Request, conditions: &Conditions) -> Result
     if !request.context.headers.contains_key("expect") {
         return Ok(());
     }
-    let (app, conditions) = (request.app.clone(), conditions.clone());
-    let state = request.state;
+    let (services, conditions) = (request.state.services.clone(), conditions.clone());
+    let state = request.blob_state;
     let (account, container, blob) = (
         request.account().to_owned(),
         request.container.clone(),
@@ -110,7 +110,7 @@ async fn check_before_body(request: &Request, conditions: &Conditions) -> Result
             blob: &blob,
             state,
         };
-        Ok(app.blobs.check_put(&address, &conditions)?)
+        Ok(services.blobs.check_put(&address, &conditions)?)
     })
     .await
 }

@@ -203,9 +203,7 @@ fn public_access(request: &Request) -> Result<PublicAccess> {
         .as_deref()
     {
         None => Ok(PublicAccess::Private),
-        Some(_) if !request.app.switches.public_access => {
-            Err(known::PUBLIC_ACCESS_NOT_PERMITTED.into())
-        }
+        Some(_) if !request.state.public_access => Err(known::PUBLIC_ACCESS_NOT_PERMITTED.into()),
         Some("blob") => Ok(PublicAccess::Blob),
         Some("container" | "true") => Ok(PublicAccess::Container),
         Some(other) => Err(Failure::header("x-ms-blob-public-access", other)),

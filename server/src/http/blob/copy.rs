@@ -201,7 +201,7 @@ pub async fn abort_copy_blob(request: Request) -> Result<Response<Body>> {
     let copy_id = Guid::parse(&text)
         .ok_or_else(|| Failure::parameter("copyid", text, "It is not a GUID."))?;
     let lease_id = optional_id(context, "x-ms-lease-id")?;
-    let fetcher = request.app.fetcher.clone();
+    let fetcher = request.state.fetcher.clone();
     let call =
         move |blobs: &BlobService, r: &Request| blobs.abort_copy(&r.address(), copy_id, lease_id);
     request.change(call).await?.await?;
@@ -222,7 +222,7 @@ struct Fetched {
 /// Reads a source, or a range of it, into a body of this kind. A read that is refused is one of a source.
 async fn fetch(request: &Request, kind: UploadKind, range: Option<ByteRange>) -> Result<Fetched> {
     refuse_content(request)?;
-    let (app, claimed) = (request.app.clone(), source_checksums(request)?);
+    let (services, claimed) = (request.state.services.clone(), source_checksums(request)?);
     let (limit, key) = (kind.bytes_max(), customer_key(&request.context, OWN)?);
     let source = match origin(request, Credentials::OfTheSource).await? {
         Origin::Own(source) => source,
@@ -234,20 +234,22 @@ async fn fetch(request: &Request, kind: UploadKind, range: Option<ByteRange>) ->
             let found = foreign.get(range).await?;
             return Ok(Fetched {
                 headers: found.blob_headers(),
-                upload: found.store(&app.blobs, (kind, limit), claimed, key).await?,
+                upload: found
+                    .store(&services.blobs, (kind, limit), claimed, key)
+                    .await?,
                 tags,
             });
         }
     };
     cross(move || {
-        let opened = app
+        let opened = services
             .blobs
             .open_source(&source.address(), range, &source.conditions);
         let mut download = opened.map_err(of_source)?;
         if download.body.remaining() > limit {
             return Err(known::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit.to_string()));
         }
-        let mut upload = begin(&app.blobs, kind, claimed, key)?;
+        let mut upload = begin(&services.blobs, kind, claimed, key)?;
         upload.write_from(&mut download.body)?;
         Ok(Fetched {
             upload,

@@ -183,7 +183,7 @@ fn shows_deleted_only(request: &Request) -> Result<bool> {
             let unsupported = [("showonly", feature)];
             request
                 .context
-                .refuse_unsupported(&unsupported, request.app.loose)?;
+                .refuse_unsupported(&unsupported, request.state.loose)?;
             Ok(false)
         }
         _ => Err(Failure::parameter(

@@ -33,15 +33,18 @@ mod upload;
 pub mod website;
 mod write;
 
-use crate::analytics;
+use crate::auth::Authenticator;
+use crate::auth::Caller;
 use crate::auth::policy::authorize;
-use crate::auth::{Caller, sas};
-use crate::http::address::blob_names;
 use crate::http::body::RequestBody;
-use crate::http::context::Context;
+use crate::http::context::{Context, RequestIds};
 use crate::http::error::{Result, known};
 use crate::http::operation::BodyRule;
-use crate::http::{App, ResponseFuture, cross, run};
+use crate::http::properties::{LOGS_CONTAINER, PropertiesStore};
+use crate::http::response::ResponseFuture;
+use crate::http::run::{self, cross};
+use crate::services::Services;
+pub use batch::{PartFuture, SubRequests};
 use conditions::{blob_state, conditions};
 use encryption::SCOPE;
 pub use foreign::Fetcher;
@@ -52,20 +55,40 @@ use permissions::is_public;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+/// What the handlers of the service share.
+#[derive(Debug)]
+pub struct State {
+    pub services: Arc<Services>,
+    pub properties: Arc<PropertiesStore>,
+    pub authenticator: Arc<Authenticator>,
+    pub request_ids: Arc<RequestIds>,
+    /// Reads from other servers for copies, if that is allowed (`--allow-copy-from`).
+    pub fetcher: Option<Arc<Fetcher>>,
+    /// Host names of this server, besides those that only lead to this machine.
+    pub allowed_hosts: Vec<String>,
+    /// Requests for features that are not served pass (`--loose`).
+    pub loose: bool,
+    /// Containers may be public. The hosted service lets owners of an account switch this off; here it holds for all accounts.
+    pub public_access: bool,
+}
+
 /// A request whose operation is known. Names are decoded; both are empty for operations on the account.
 pub struct Request {
-    app: Arc<App>,
+    state: Arc<State>,
+    /// Answers the parts of a batch.
+    sub_requests: Arc<dyn SubRequests>,
     context: Context,
     caller: Caller,
     container: String,
     blob: String,
     /// The blob of that name, or a snapshot or version of it.
-    state: BlobState,
+    blob_state: BlobState,
 }
 
 /// Begins the operation that a request asks for, if the caller may perform it.
 pub fn handle(
-    app: &Arc<App>,
+    state: &Arc<State>,
+    sub_requests: Arc<dyn SubRequests>,
     context: Context,
     route: Result<Route>,
     caller: Caller,
@@ -76,22 +99,23 @@ pub fn handle(
         container,
         blob,
     } = route?;
-    check_access(app, operation, &context, &caller, &container)?;
-    context.refuse_unsupported(&data_lake::HEADERS, app.loose)?;
-    operation.refuse_unsupported(&context, &RESTRICTED_HEADERS, app.loose)?;
+    check_access(state, operation, &context, &caller, &container)?;
+    context.refuse_unsupported(&data_lake::HEADERS, state.loose)?;
+    operation.refuse_unsupported(&context, &RESTRICTED_HEADERS, state.loose)?;
     check_body(operation, &context, &body)?;
-    if container == analytics::CONTAINER && !operation.on_analytics_data {
+    if container == LOGS_CONTAINER && !operation.on_analytics_data {
         return Err(known::AUTHORIZATION_FAILURE.into());
     }
-    let state = blob_state(&context)?;
+    let blob_state = blob_state(&context)?;
     let key_sha256 = encryption::said_of_key(&context);
     let request = Request {
-        app: app.clone(),
+        state: state.clone(),
+        sub_requests,
         context,
         caller,
         container,
         blob,
-        state,
+        blob_state,
     };
     let response: ResponseFuture = if operation.body == BodyRule::Empty && !body.is_ended() {
         Box::pin(async move {
@@ -112,43 +136,20 @@ pub fn handle(
 }
 
 fn check_access(
-    app: &App,
+    state: &State,
     operation: &Row,
     context: &Context,
     caller: &Caller,
     container: &str,
 ) -> Result<()> {
     let is_anonymous = matches!(caller, Caller::Anonymous);
-    if is_anonymous && is_public(app, context, operation, container)? {
+    if is_anonymous && is_public(state, context, operation, container)? {
         return Ok(());
     }
     match operation.needs(context) {
         Some(needs) => authorize(caller, context.service, &needs),
         None => Ok(()),
     }
-}
-
-/// The stored access policy of that name of the container a request addresses.
-pub fn stored_policy(
-    blobs: &BlobService,
-    context: &Context,
-    name: &str,
-) -> Result<Option<sas::StoredPolicy>> {
-    let (container, _) = blob_names(context)?;
-    let container = match blobs.get_container_properties(&context.account, &container) {
-        Ok(container) => container,
-        Err(lazurite_blob::Error::Engine(error)) => return Err(error.into()),
-        Err(_) => return Ok(None),
-    };
-    let policy = container
-        .policies
-        .into_iter()
-        .find(|policy| policy.id == name);
-    Ok(policy.map(|policy| sas::StoredPolicy {
-        start: policy.start,
-        expiry: policy.expiry,
-        permission: policy.permission,
-    }))
 }
 
 impl Request {
@@ -176,7 +177,7 @@ impl Request {
             account: &self.context.account,
             container: &self.container,
             blob: &self.blob,
-            state: self.state,
+            state: self.blob_state,
         }
     }
 
@@ -193,7 +194,7 @@ impl Request {
         &self,
         call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T>,
     ) -> Result<T> {
-        run::read(|| Ok(call(&self.app.blobs, self)?))
+        run::read(|| Ok(call(&self.state.services.blobs, self)?))
     }
 
     /// Runs a call of the service that reads and writes a bounded number of rows, and locks blobs only: changes of a container wait for all
@@ -202,9 +203,9 @@ impl Request {
         self,
         call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T> + Send + 'static,
     ) -> Result<T> {
-        let db = self.app.db.clone();
-        let long_work = self.app.blobs.has_long_work();
-        let work = move || Ok(call(&self.app.blobs, &self)?);
+        let db = self.state.services.db.clone();
+        let long_work = self.state.services.blobs.has_long_work();
+        let work = move || Ok(call(&self.state.services.blobs, &self)?);
         run::write_beside(long_work, &db, work).await
     }
 
@@ -215,8 +216,8 @@ impl Request {
         self,
         call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T> + Send + 'static,
     ) -> Result<T> {
-        let db = self.app.db.clone();
-        run::change(&db, move || Ok(call(&self.app.blobs, &self)?)).await
+        let db = self.state.services.db.clone();
+        run::change(&db, move || Ok(call(&self.state.services.blobs, &self)?)).await
     }
 
     /// Runs a call of the service that reads and may take long, on a thread that may.
@@ -224,7 +225,7 @@ impl Request {
         self,
         call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T> + Send + 'static,
     ) -> Result<T> {
-        cross(move || Ok(call(&self.app.blobs, &self)?)).await
+        cross(move || Ok(call(&self.state.services.blobs, &self)?)).await
     }
 }
 

@@ -3,7 +3,6 @@
 //! container, or blob".
 
 use crate::auth::policy::{Letters::All, Letters::Any, Needs};
-use crate::http::address::blob_names;
 use crate::http::blob::encryption::SCOPE;
 use crate::http::blob::permissions::{
     READ_BLOB, needs_of_blocks, needs_of_delete, needs_of_lease, needs_of_lease_of_container,
@@ -13,6 +12,7 @@ use crate::http::blob::{
     EXPIRY, Request, STRUCTURED_BODY, append_blob, batch, block_blob, container, copy, data_lake,
     lease, list, page_blob, protect, query, read, service, tags, tier, write,
 };
+use crate::http::blob_names::blob_names;
 use crate::http::context::Context;
 use crate::http::error::{Failure, Result, known};
 use crate::http::operation::{

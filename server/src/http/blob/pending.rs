@@ -61,8 +61,8 @@ async fn start(
     place: &mut Place,
 ) -> Result<CopyOutcome> {
     let (r, create_only) = (request.clone(), request.is_create_only());
-    let started = run::change(&request.app.db, move || {
-        let blobs = &r.app.blobs;
+    let started = run::change(&request.state.services.db, move || {
+        let blobs = &r.state.services.blobs;
         Ok(blobs.start_copy(&r.address(), copy, length)?)
     });
     let started = started.await;
@@ -109,7 +109,7 @@ async fn fetch_and_finish(request: &Arc<Request>, fetch: Fetch, copy_id: Guid) -
         claimed,
     } = fetch;
     let (headers, metadata) = (found.blob_headers(), found.metadata());
-    let blobs = &request.app.blobs;
+    let blobs = &request.state.services.blobs;
     let kind = (UploadKind::PutBlob, bytes_max);
     let upload = found.store(blobs, kind, claimed, None).await?;
     let fetched = FetchedCopy {
@@ -118,8 +118,8 @@ async fn fetch_and_finish(request: &Arc<Request>, fetch: Fetch, copy_id: Guid) -
         metadata,
     };
     let r = request.clone();
-    let finished = run::change(&request.app.db, move || {
-        let blobs = &r.app.blobs;
+    let finished = run::change(&request.state.services.db, move || {
+        let blobs = &r.state.services.blobs;
         Ok(blobs.finish_copy(&r.address(), copy_id, fetched)?)
     });
     let (written, ticket) = finished.await?;
@@ -138,7 +138,12 @@ async fn fail(request: Arc<Request>, copy_id: Guid, failure: &Failure) -> Result
     let description = format!("{status} {code} \"{}\"", failure.message);
     let (_, ticket) = retried(|| {
         let (r, text) = (request.clone(), description.clone());
-        move || r.app.blobs.fail_copy(&r.address(), copy_id, &text)
+        move || {
+            r.state
+                .services
+                .blobs
+                .fail_copy(&r.address(), copy_id, &text)
+        }
     })
     .await?;
     Ok(ticket.await?)

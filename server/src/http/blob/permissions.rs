@@ -1,12 +1,13 @@
 //! Permissions that depend on the request: what headers and parameters ask of a SAS, and what anonymous callers may read.
 
 use crate::auth::policy::{Letters, Needs};
+use crate::http::blob::State;
 use crate::http::blob::operations::Row;
 use crate::http::blob::protect::{LEGAL_HOLD, MODE, UNTIL};
 use crate::http::context::{ApiVersion, Context};
 use crate::http::error::{Result, known};
 use crate::http::operation::Anonymous;
-use crate::http::{App, run};
+use crate::http::run;
 use lazurite_blob::PublicAccess;
 
 /// Permissions to read a blob.
@@ -139,15 +140,20 @@ fn exposes_private_data(operation: &Row, context: &Context) -> bool {
 
 /// Whether the container lets anonymous callers perform the operation. Private containers answer 404 to anonymous callers.
 /// Source: Configure anonymous read access for containers and blobs.
-pub fn is_public(app: &App, context: &Context, operation: &Row, container: &str) -> Result<bool> {
+pub fn is_public(
+    state: &State,
+    context: &Context,
+    operation: &Row,
+    container: &str,
+) -> Result<bool> {
     if operation.anonymous == Anonymous::Refused || exposes_private_data(operation, context) {
         return Ok(false);
     }
-    if !app.switches.public_access {
+    if !state.public_access {
         return Err(known::PUBLIC_ACCESS_NOT_PERMITTED.into());
     }
     match (
-        public_access(app, &context.account, container)?,
+        public_access(state, &context.account, container)?,
         operation.anonymous,
     ) {
         (PublicAccess::Container, _) | (PublicAccess::Blob, Anonymous::OnPublicBlobs) => Ok(true),
@@ -156,15 +162,19 @@ pub fn is_public(app: &App, context: &Context, operation: &Row, container: &str)
 }
 
 /// What a container lets anybody read. One that is not there is private.
-pub fn public_access(app: &App, account: &str, container: &str) -> Result<PublicAccess> {
-    if !app.switches.public_access {
+pub fn public_access(state: &State, account: &str, container: &str) -> Result<PublicAccess> {
+    if !state.public_access {
         return Ok(PublicAccess::Private);
     }
-    run::read(
-        || match app.blobs.get_container_properties(account, container) {
+    run::read(|| {
+        match state
+            .services
+            .blobs
+            .get_container_properties(account, container)
+        {
             Ok(container) => Ok(container.public_access),
             Err(lazurite_blob::Error::ContainerNotFound) => Ok(PublicAccess::Private),
             Err(error) => Err(error.into()),
-        },
-    )
+        }
+    })
 }

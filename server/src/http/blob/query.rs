@@ -40,7 +40,7 @@ pub async fn query_blob_contents(request: Request, body: RequestBody) -> Result<
     let listener = Listener::default();
     let is_gone = listener.is_gone.clone();
     let begin = move || {
-        let blobs = &request.app.blobs;
+        let blobs = &request.state.services.blobs;
         let download = blobs.get_blob(&request.address(), range, &conditions)?;
         let customer_key = conditions.customer_key;
         let (blob, range, rest) = long_read(&request, customer_key, download);

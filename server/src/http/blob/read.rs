@@ -102,7 +102,7 @@ pub async fn download(request: Request) -> Result<Response<Body>> {
     let structured = structured(&request, wanted_checksum)?;
     let (overrides, now) = (overrides(&request), request.now());
     let begin = move || {
-        let (blobs, key) = (&request.app.blobs, conditions.customer_key);
+        let (blobs, key) = (&request.state.services.blobs, conditions.customer_key);
         let download = blobs.get_blob(&request.address(), range, &conditions)?;
         let (blob, range, mut rest) = long_read(&request, key, download);
         let room = Room::take();

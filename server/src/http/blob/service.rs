@@ -1,10 +1,12 @@
 //! Operations on the account's Blob service.
 
+use crate::auth;
 use crate::http::blob::Request;
 use crate::http::body::RequestBody;
 use crate::http::error::Result;
 use crate::http::headers::{empty, put, xml};
-use crate::http::{ResponseFuture, properties, ready_response};
+use crate::http::properties;
+use crate::http::response::{ResponseFuture, ready_response};
 use axum::body::Body;
 use axum::http::Response;
 
@@ -14,13 +16,14 @@ pub fn get_service_stats(request: Request) -> ResponseFuture {
 
 pub fn get_service_properties(request: Request) -> ResponseFuture {
     ready_response(properties::get_service_properties(
-        &request.app,
+        &request.state.properties,
         &request.context,
     ))
 }
 
 pub async fn set_service_properties(request: Request, body: RequestBody) -> Result<Response<Body>> {
-    properties::set_service_properties(request.app, request.context, body).await
+    let store = request.state.properties.clone();
+    properties::set_service_properties(store, request.context, body).await
 }
 
 pub async fn get_user_delegation_key(
@@ -28,12 +31,12 @@ pub async fn get_user_delegation_key(
     body: RequestBody,
 ) -> Result<Response<Body>> {
     let Request {
-        app,
+        state,
         context,
         caller,
         ..
     } = request;
-    crate::http::get_user_delegation_key(&app, &context, &caller, body).await
+    auth::get_user_delegation_key(&state.services.accounts, &context, &caller, body).await
 }
 
 /// Source: Get Account Information, "Response headers".

@@ -4,8 +4,6 @@
 use crate::auth::policy::Needs;
 use crate::auth::policy::authorize;
 use crate::auth::{Caller, bearer};
-use crate::http::address::blob_names;
-use crate::http::authenticate;
 use crate::http::blob::Request;
 use crate::http::blob::conditions::{blob_state, conditions_named};
 use crate::http::blob::encryption::{OF_SOURCE, customer_key};
@@ -14,6 +12,7 @@ use crate::http::blob::permissions::{
     READ_BLOB, looks_at_tags_of_source, names_version, public_access, tags_in_headers,
 };
 use crate::http::blob::reach::is_this_machine;
+use crate::http::blob_names::blob_names;
 use crate::http::context::{Arrival, Context, ServiceKind};
 use crate::http::error::{Failure, Result, known};
 use axum::http::uri::Authority;
@@ -66,7 +65,7 @@ pub enum Origin {
 /// Finds the origin of a request: as [`source`], or on another server if such are asked.
 pub async fn origin(request: &Request, credentials: Credentials) -> Result<Origin> {
     let uri = source_uri(request)?;
-    match &request.app.fetcher {
+    match &request.state.fetcher {
         Some(fetcher) if fetcher.may_ask(&uri) && !is_surely_ours(request, &uri)? => {
             let url = without_credentials(&uri, BlobState::Current);
             let foreign = Foreign::new(fetcher.clone(), request, uri, url);
@@ -150,7 +149,7 @@ fn context_of(request: &Request, uri: &Uri) -> Result<Context> {
         secure: outer.secure,
         request_id: outer.request_id.clone(),
     };
-    let mut context = Context::new(&arrival, &request.app.accounts, &parts)?;
+    let mut context = Context::new(&arrival, &request.state.services.accounts, &parts)?;
     context.assume_version(Some(&outer.version));
     Ok(context)
 }
@@ -185,7 +184,7 @@ fn own_authority(request: &Request) -> Option<Authority> {
 /// Whether a host is this server: the one that the request came to, this machine, or one that `--allowed-host` names. Another
 /// host with the same port is another server, as two of them in one network usually are.
 fn is_own_host(request: &Request, host: &str) -> bool {
-    let allowed = &request.app.allowed_hosts;
+    let allowed = &request.state.allowed_hosts;
     is_same_host(request, host)
         || is_this_machine(host)
         || allowed.iter().any(|name| name.eq_ignore_ascii_case(host))
@@ -199,7 +198,7 @@ fn is_same_host(request: &Request, host: &str) -> bool {
 /// source write that, whatever endpoint they talk to: `az storage blob copy start` does.
 fn is_hosted_name_of_ours(request: &Request, host: &str) -> bool {
     let account = host.strip_suffix(".blob.core.windows.net");
-    account.is_some_and(|account| request.app.accounts.find(account).is_some())
+    account.is_some_and(|account| request.state.services.accounts.find(account).is_some())
 }
 
 /// Whether a URL is ours although its host is one that may be asked for sources.
@@ -209,7 +208,7 @@ fn is_surely_ours(request: &Request, uri: &Uri) -> Result<bool> {
 }
 
 fn check_readable(request: &Request, context: &Context, container: &str) -> Result<()> {
-    let caller = authenticate(&request.app, context)?;
+    let caller = request.state.authenticator.authenticate(context)?;
     let tags = looks_at_tags_of_source(&request.context);
     if !matches!(caller, Caller::Anonymous) {
         let also = if tags { "t" } else { tags_in_headers(context) };
@@ -219,7 +218,7 @@ fn check_readable(request: &Request, context: &Context, container: &str) -> Resu
     if tags || names_version(context) {
         return Err(bearer::wanted());
     }
-    match public_access(&request.app, &context.account, container)? {
+    match public_access(&request.state, &context.account, container)? {
         PublicAccess::Container | PublicAccess::Blob => Ok(()),
         // Who reads it is told that nothing is there; who writes here is worth a plainer word.
         PublicAccess::Private => Err(bearer::wanted()),

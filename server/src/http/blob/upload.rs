@@ -27,7 +27,7 @@ pub async fn receive(request: &Request, mut body: RequestBody, kind: UploadKind)
     body.reserve_chunks(held.min(UPLOAD_BYTES_HELD) as usize)
         .await?;
     let key = customer_key(&request.context, OWN)?;
-    let upload = begin(&request.app.blobs, kind, claimed(request)?, key)?;
+    let upload = begin(&request.state.services.blobs, kind, claimed(request)?, key)?;
     let mut structure = structure(request)?;
     let upload = drain(upload, body, &mut structure).await?;
     if let Some(decoder) = structure {

@@ -51,7 +51,7 @@ pub async fn delete_blob(request: Request) -> Result<Response<Body>> {
         Some("only") => Some(DeleteSnapshots::Only),
         Some(other) => return Err(Failure::header("x-ms-delete-snapshots", other)),
     };
-    if let (BlobState::Version(version), Some(_)) = (request.state, snapshots) {
+    if let (BlobState::Version(version), Some(_)) = (request.blob_state, snapshots) {
         // Source: recorded answers of the hosted service.
         return Err(Failure::parameter(
             "versionid",

@@ -9,24 +9,33 @@ mod tests;
 
 pub use operations::{Route, route};
 
+use crate::auth::Caller;
 use crate::auth::policy::authorize;
-use crate::auth::{Caller, sas};
 use crate::http::body::RequestBody;
-use crate::http::context::{Context, decode};
+use crate::http::context::Context;
 use crate::http::error::{Result, known};
 use crate::http::headers::{empty, put};
 use crate::http::operation::BodyRule;
+use crate::http::properties::PropertiesStore;
+use crate::http::response::ResponseFuture;
 use crate::http::run;
-use crate::http::{App, ResponseFuture};
+use crate::services::Services;
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_engine::Ticket;
 use lazurite_queue::QueueService;
 use std::sync::Arc;
 
+/// What the handlers of the service share.
+#[derive(Debug)]
+pub struct State {
+    pub services: Arc<Services>,
+    pub properties: Arc<PropertiesStore>,
+}
+
 /// A request whose operation is known.
 pub struct Request {
-    app: Arc<App>,
+    state: Arc<State>,
     context: Context,
     caller: Caller,
     queue: String,
@@ -35,7 +44,7 @@ pub struct Request {
 
 /// Begins the operation that a request asks for, if the caller may perform it.
 pub fn handle(
-    app: &Arc<App>,
+    state: &Arc<State>,
     context: Context,
     route: Result<Route>,
     caller: Caller,
@@ -53,7 +62,7 @@ pub fn handle(
         body.check_length_is_declared(&context.headers)?;
     }
     let request = Request {
-        app: app.clone(),
+        state: state.clone(),
         context,
         caller,
         queue,
@@ -77,27 +86,6 @@ async fn refuse_content(mut body: RequestBody) -> Result<()> {
     Ok(())
 }
 
-/// The stored access policy of that name of the queue a request addresses.
-pub fn stored_policy(
-    queues: &QueueService,
-    context: &Context,
-    name: &str,
-) -> Result<Option<sas::StoredPolicy>> {
-    let path = decode(&context.resource);
-    let queue = path.split('/').next().unwrap_or_default();
-    let policies = match queues.get_queue_acl(&context.account, queue) {
-        Ok(policies) => policies,
-        Err(lazurite_queue::Error::Engine(error)) => return Err(error.into()),
-        Err(_) => return Ok(None),
-    };
-    let policy = policies.into_iter().find(|policy| policy.id == name);
-    Ok(policy.map(|policy| sas::StoredPolicy {
-        start: policy.start,
-        expiry: policy.expiry,
-        permission: policy.permission,
-    }))
-}
-
 impl Request {
     fn account(&self) -> &str {
         &self.context.account
@@ -109,8 +97,11 @@ async fn write(
     request: Request,
     operation: impl FnOnce(&QueueService, &Request) -> lazurite_queue::Result<Ticket> + Send + 'static,
 ) -> Result<Response<Body>> {
-    let db = request.app.db.clone();
-    let ticket = run::write(&db, move || Ok(operation(&request.app.queues, &request)?)).await?;
+    let db = request.state.services.db.clone();
+    let ticket = run::write(&db, move || {
+        Ok(operation(&request.state.services.queues, &request)?)
+    })
+    .await?;
     ticket.await?;
     Ok(empty(204))
 }

@@ -33,7 +33,8 @@ pub async fn list_queues(request: Request) -> Result<Response<Body>> {
             maxresults,
         };
         let page = request
-            .app
+            .state
+            .services
             .queues
             .list_queues(request.account(), wanted.clone())?;
         let document = queues_document(&page, &request, &wanted, with_metadata);
@@ -87,9 +88,9 @@ fn includes_metadata(include: &str) -> Result<bool> {
 }
 
 pub async fn create_queue(request: Request) -> Result<Response<Body>> {
-    let db = request.app.db.clone();
+    let db = request.state.services.db.clone();
     let work = move || {
-        Ok(request.app.queues.create_queue(
+        Ok(request.state.services.queues.create_queue(
             request.account(),
             &request.queue,
             metadata(&request.context),
@@ -113,7 +114,8 @@ pub async fn delete_queue(request: Request) -> Result<Response<Body>> {
 pub async fn get_queue_metadata(request: Request) -> Result<Response<Body>> {
     let work = move || {
         Ok(request
-            .app
+            .state
+            .services
             .queues
             .get_queue_metadata(request.account(), &request.queue)?)
     };
@@ -137,7 +139,7 @@ pub async fn set_queue_metadata(request: Request) -> Result<Response<Body>> {
 }
 
 pub async fn get_queue_acl(request: Request) -> Result<Response<Body>> {
-    let queues = &request.app.queues;
+    let queues = &request.state.services.queues;
     let policies = run::read(|| Ok(queues.get_queue_acl(request.account(), &request.queue)?))?;
     let identifiers: Vec<_> = policies.into_iter().map(SignedIdentifier::from).collect();
     let mut response = xml(200, policies::write(&identifiers));

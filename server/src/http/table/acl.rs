@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::http::Response;
 
 pub async fn get_table_acl(request: Request) -> Result<Response<Body>> {
-    let tables = &request.app.tables;
+    let tables = &request.state.services.tables;
     let stored = run::read(|| Ok(tables.get_table_acl(request.account(), &request.table)?))?;
     let identifiers = stored.into_iter().map(SignedIdentifier::from);
     Ok(uncached(xml(

@@ -57,7 +57,7 @@ pub async fn execute(request: Request, body: RequestBody) -> Result<Response<Bod
     let (id, now, db) = (
         request.context.request_id.clone(),
         request.context.now,
-        request.app.db.clone(),
+        request.state.services.db.clone(),
     );
     let (document, share) = collect_held(body, DOCUMENT_BYTES_MAX).await?;
     let share = documents::beside_body(share).await?;
@@ -108,7 +108,7 @@ fn read_and_apply(request: Request, media_type: &str, document: Bytes) -> Result
     match batch {
         Batch::Query(query) => Ok(Outcome::Query(Box::new(request), query)),
         Batch::Changeset(operations) => match read_changes(&request, operations) {
-            Ok(changes) if request.app.db.makes_writers_wait() => {
+            Ok(changes) if request.state.services.db.makes_writers_wait() => {
                 Ok(Outcome::Waiting(Box::new(request), changes))
             }
             Ok(changes) => apply(&request, changes).map(Outcome::Applied),
@@ -228,7 +228,7 @@ fn apply(request: &Request, changes: Vec<Change>) -> Result<Applied> {
         .into_iter()
         .map(|change| (change.operation, (change.prefer, change.level)))
         .unzip();
-    let tables = &request.app.tables;
+    let tables = &request.state.services.tables;
     match tables.execute_transaction(request.account(), &table, &operations) {
         Ok((timestamps, ticket)) => {
             let answers = operations.into_iter().zip(rest).zip(timestamps);

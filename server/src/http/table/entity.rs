@@ -44,7 +44,7 @@ pub async fn query_entities(request: Request) -> Result<Response<Body>> {
                 .map(|partition_key| (partition_key, row_key.as_str())),
             access_range: request.range.as_ref(),
         };
-        let tables = &request.app.tables;
+        let tables = &request.state.services.tables;
         let frame = frame(&request, select.as_deref());
         let mut body = frame.begin_list();
         let page = tables.visit_entities(
@@ -112,7 +112,7 @@ pub async fn get_entity(request: Request) -> Result<Response<Body>> {
     let keys = &request.keys;
     check_range(request.range.as_ref(), keys)?;
     run::read(|| {
-        let tables = &request.app.tables;
+        let tables = &request.state.services.tables;
         let frame = frame(&request, select.as_deref());
         let (body, etag) = tables.read_entity(
             request.account(),
@@ -155,7 +155,7 @@ pub async fn insert_entity(request: Request, body: RequestBody) -> Result<Respon
 
 /// Errors: that of a table that is not there.
 pub fn check_table(request: &Request) -> Result<()> {
-    let tables = &request.app.tables;
+    let tables = &request.state.services.tables;
     run::read(|| Ok(tables.check_table(request.account(), &request.table)?))
 }
 
@@ -186,9 +186,9 @@ async fn insert(
         row_key: entity.row_key.clone(),
     };
     check_range(request.range.as_ref(), &keys)?;
-    let db = request.app.db.clone();
+    let db = request.state.services.db.clone();
     let (response, ticket) = run::write(&db, move || {
-        let tables = &request.app.tables;
+        let tables = &request.state.services.tables;
         let (timestamp, ticket) =
             tables.insert_entity(request.account(), &request.table, &entity)?;
         let entity = Entity {
@@ -258,10 +258,10 @@ pub async fn write_entity(mut request: Request, body: RequestBody) -> Result<Res
     check_range(request.range.as_ref(), &keys)?;
     let body = collect_parsed(body, DOCUMENT_BYTES_MAX, |body| Ok(read_entity(body)?)).await?;
     let entity = addressed(keys, body)?;
-    let db = request.app.db.clone();
+    let db = request.state.services.db.clone();
     let (timestamp, ticket) = run::write(&db, move || {
         Ok(apply(
-            &request.app.tables,
+            &request.state.services.tables,
             request.account(),
             &request.table,
             write,

@@ -13,27 +13,35 @@ pub use operations::{Route, route};
 
 use crate::auth::Caller;
 use crate::auth::policy::authorize;
-use crate::auth::sas;
 use crate::codec::odata::Level;
 use crate::http::body::RequestBody;
 use crate::http::context::Context;
 use crate::http::error::{Failure, Result, known};
 use crate::http::headers::{empty, put};
 use crate::http::operation::{BodyRule, Resource};
+use crate::http::properties::PropertiesStore;
+use crate::http::response::ResponseFuture;
 use crate::http::run;
-use crate::http::{App, ResponseFuture};
+use crate::services::Services;
 use address::EntityKeys;
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_engine::Ticket;
-use lazurite_table::{AccessRange, DateTime, TableService, Write, is_metrics_table};
+use lazurite_table::{AccessRange, TableService, Write, is_metrics_table};
 use operations::Row;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+/// What the handlers of the service share.
+#[derive(Debug)]
+pub struct State {
+    pub services: Arc<Services>,
+    pub properties: Arc<PropertiesStore>,
+}
+
 /// A request whose operation is known. What its address leaves out is empty.
 pub struct Request {
-    app: Arc<App>,
+    state: Arc<State>,
     context: Context,
     caller: Caller,
     /// As spelled in the request.
@@ -50,7 +58,7 @@ pub struct Request {
 
 /// Begins the operation that a request asks for, if the caller may perform it.
 pub fn handle(
-    app: &Arc<App>,
+    state: &Arc<State>,
     context: Context,
     route: Result<Route>,
     caller: Caller,
@@ -76,7 +84,7 @@ pub fn handle(
     let range = covered_rows(&caller, &table, is_batch)?;
     check_content_type(&context, is_batch)?;
     let request = Request {
-        app: app.clone(),
+        state: state.clone(),
         context,
         caller,
         table,
@@ -117,26 +125,6 @@ async fn refuse_content(mut body: RequestBody) -> Result<()> {
     Ok(())
 }
 
-/// The stored access policy of that name of the table a SAS is for.
-pub fn stored_policy(
-    service: &TableService,
-    context: &Context,
-    name: &str,
-) -> Result<Option<sas::StoredPolicy>> {
-    let table = context.query.get_literal("tn").unwrap_or_default();
-    let policies = match service.get_table_acl(&context.account, &table) {
-        Ok(policies) => policies,
-        Err(lazurite_table::Error::Engine(error)) => return Err(error.into()),
-        Err(_) => return Ok(None),
-    };
-    let policy = policies.into_iter().find(|policy| policy.id == name);
-    Ok(policy.map(|policy| sas::StoredPolicy {
-        start: policy.start.map(DateTime::to_system_time),
-        expiry: policy.expiry.map(DateTime::to_system_time),
-        permission: policy.permission,
-    }))
-}
-
 impl Request {
     fn account(&self) -> &str {
         &self.context.account
@@ -148,8 +136,11 @@ async fn write(
     request: Request,
     call: impl FnOnce(&TableService, &Request) -> lazurite_table::Result<Ticket> + Send + 'static,
 ) -> Result<()> {
-    let db = request.app.db.clone();
-    let ticket = run::write(&db, move || Ok(call(&request.app.tables, &request)?)).await?;
+    let db = request.state.services.db.clone();
+    let ticket = run::write(&db, move || {
+        Ok(call(&request.state.services.tables, &request)?)
+    })
+    .await?;
     Ok(ticket.await?)
 }
 

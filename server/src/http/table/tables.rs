@@ -29,7 +29,7 @@ pub async fn query_tables(request: Request) -> Result<Response<Body>> {
             top,
             continuation: next.as_deref(),
         };
-        let (tables, account) = (&request.app.tables, request.account());
+        let (tables, account) = (&request.state.services.tables, request.account());
         let page = tables.query_tables(account, &query, &|| Instant::now() > deadline)?;
         let list = odata::table_list(level, &base_url, account, &page.tables);
         let mut response = json(200, level, list);
@@ -47,7 +47,8 @@ pub async fn get_table(request: Request) -> Result<Response<Body>> {
     let account = request.account().to_owned();
     let name = run::read(|| {
         Ok(request
-            .app
+            .state
+            .services
             .tables
             .get_table(request.account(), &request.table)?)
     })?;
