@@ -1,10 +1,10 @@
 //! Append blobs: made empty, grown at their end, sealed.
 
-use crate::http::blob::Request;
 use crate::http::blob::block_blob::{
     conditions_of_new_blob, headers_of_new_blob, refuse_overwrite,
 };
 use crate::http::blob::container::with_validators;
+use crate::http::blob::request::Request;
 use crate::http::blob::upload::{is_structured, put_structure, receive, refuse_body};
 use crate::http::blob::write::{put_checksums, settings};
 use crate::http::body::RequestBody;

@@ -2,8 +2,8 @@
 //! Source: Blob Batch.
 
 use crate::codec::multipart::{self, SubRequest};
-use crate::http::blob::Request;
 use crate::http::blob::operations::{Route, route};
+use crate::http::blob::request::Request;
 use crate::http::blob_names::blob_names;
 use crate::http::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_held, parsed};
 use crate::http::context::{Arrival, Context};
@@ -13,21 +13,9 @@ use crate::http::headers::{empty, put};
 use crate::http::limits::check_sizes;
 use axum::body::Body;
 use axum::http::{Request as HttpRequest, Response, request::Parts};
-use bytes::Bytes;
-use std::pin::Pin;
-use std::sync::Arc;
 
 /// Most requests in a batch.
 const REQUESTS_MAX: usize = 256;
-
-/// Answers requests inside a batch.
-pub trait SubRequests: std::fmt::Debug + Send + Sync {
-    /// The response to one request, as its part shows it: authenticated, logged and counted as if it had come alone. `outer` is the batch.
-    fn answer<'a>(self: Arc<Self>, outer: &'a Context, context: Result<Context>) -> PartFuture<'a>;
-}
-
-/// The response to a request inside a batch.
-pub type PartFuture<'a> = Pin<Box<dyn Future<Output = Response<Bytes>> + Send + 'a>>;
 
 pub async fn batch(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let media_type = request.context.required_header("content-type")?;

@@ -1,7 +1,7 @@
 //! Operations on containers.
 
-use crate::http::blob::Request;
 use crate::http::blob::encryption;
+use crate::http::blob::request::Request;
 use crate::http::body::{RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect};
 use crate::http::error::{Failure, Result, known};
 use crate::http::headers::{empty, metadata, parse_policies, put, put_metadata, xml};

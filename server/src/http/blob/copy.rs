@@ -11,6 +11,7 @@ use crate::http::blob::lease::optional_id;
 use crate::http::blob::page_blob::{pages, put_sequence, sequence_conditions};
 use crate::http::blob::pending::{copy_foreign, copy_foreign_from_url};
 use crate::http::blob::read::DOWNLOAD_CHUNK_BYTES;
+use crate::http::blob::request::Request;
 use crate::http::blob::source::{
     Credentials, Origin, Source, origin, refuse_content, source, source_checksums, source_range,
     unverified,
@@ -18,9 +19,9 @@ use crate::http::blob::source::{
 use crate::http::blob::tier::rehydrate_priority;
 use crate::http::blob::upload::begin;
 use crate::http::blob::write::{put_checksums, settings};
-use crate::http::blob::{Request, cross};
 use crate::http::error::{Failure, Result, known};
 use crate::http::headers::{CONTENT_MD5, empty, metadata, put};
+use crate::http::run::cross;
 use axum::body::Body;
 use axum::http::Response;
 use base64::Engine as _;

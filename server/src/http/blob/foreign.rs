@@ -3,9 +3,9 @@
 //! addresses that `reach.rs` lets pass: whoever may write here could otherwise make it ask any address that it reaches.
 //! Source: Copy Blob; Put Blob From URL; Put Block From URL; Append Block From URL; Put Page From URL.
 
-use crate::http::blob::Request;
 use crate::http::blob::places::{Place, Places};
 use crate::http::blob::reach::{Lookup, NotPublic, Reach, Resolver, system_lookup};
+use crate::http::blob::request::Request;
 use crate::http::blob::source::unverified;
 use crate::http::blob::tags::read_tags;
 use crate::http::blob::upload::{begin, drain};

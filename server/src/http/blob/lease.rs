@@ -1,7 +1,7 @@
 //! Lease Blob and Lease Container, and what answers tell of leases.
 
-use crate::http::blob::Request;
 use crate::http::blob::container::with_validators;
+use crate::http::blob::request::Request;
 use crate::http::context::Context;
 use crate::http::error::{Failure, Result};
 use crate::http::headers::{LEASE_STATE, LEASE_STATUS, empty, put};

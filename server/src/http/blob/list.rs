@@ -2,7 +2,6 @@
 
 use crate::codec::date;
 use crate::codec::xml::{Writer, is_xml_character};
-use crate::http::blob::Request;
 use crate::http::blob::container::{access_text, default_scope};
 use crate::http::blob::copy::copy_texts;
 use crate::http::blob::encryption::encryption_text;
@@ -10,6 +9,7 @@ use crate::http::blob::lease::texts;
 use crate::http::blob::list_arrow;
 use crate::http::blob::protect::protection_texts;
 use crate::http::blob::read::blob_type;
+use crate::http::blob::request::Request;
 use crate::http::blob::tags::write_tags;
 use crate::http::blob::tier::tier_texts;
 use crate::http::error::{Failure, Result};

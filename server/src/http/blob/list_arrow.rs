@@ -2,8 +2,8 @@
 //! Source: the official Python and C++ clients' readers of the stream.
 
 use crate::codec::date;
-use crate::http::blob::Request;
 use crate::http::blob::list::{Properties, Shown, hides_metadata, write_properties, write_state};
+use crate::http::blob::request::Request;
 use crate::http::headers::put;
 use arrow_array::builder::{
     BooleanBuilder, MapBuilder, StringBuilder, TimestampSecondBuilder, UInt64Builder,

@@ -5,7 +5,7 @@
 //! present, at the same offset of the same content: the answer goes on for as long as the blob keeps its ETag, and breaks off
 //! otherwise. Clients resume a download that broke off under the same condition.
 
-use crate::http::blob::Request;
+use crate::http::blob::request::Request;
 use crate::http::error::{Failure, Result};
 use crate::services::Services;
 use bytes::Bytes;

@@ -8,9 +8,10 @@ use crate::http::blob::permissions::{
     READ_BLOB, needs_of_blocks, needs_of_delete, needs_of_lease, needs_of_lease_of_container,
     tags_and_protection, tags_in_headers, tags_in_listing,
 };
+use crate::http::blob::request::{EXPIRY, Request, STRUCTURED_BODY};
 use crate::http::blob::{
-    EXPIRY, Request, STRUCTURED_BODY, append_blob, batch, block_blob, container, copy, data_lake,
-    lease, list, page_blob, protect, query, read, service, tags, tier, write,
+    append_blob, batch, block_blob, container, copy, data_lake, lease, list, page_blob, protect,
+    query, read, service, tags, tier, write,
 };
 use crate::http::blob_names::blob_names;
 use crate::http::context::Context;

@@ -2,12 +2,12 @@
 //! which since a snapshot.
 
 use crate::codec::xml::Writer;
-use crate::http::blob::Request;
 use crate::http::blob::block_blob::{
     conditions_of_new_blob, headers_of_new_blob, refuse_overwrite,
 };
 use crate::http::blob::container::with_validators;
 use crate::http::blob::read::range;
+use crate::http::blob::request::Request;
 use crate::http::blob::upload::{is_structured, put_structure, receive, refuse_body};
 use crate::http::blob::write::{blob_headers, put_checksums, replaced_headers, settings};
 use crate::http::body::RequestBody;

@@ -5,9 +5,10 @@ use crate::http::blob::block_blob::refuse_overwrite;
 use crate::http::blob::copy::{copied_answer, copies_tags, copy_request};
 use crate::http::blob::foreign::{Foreign, Found};
 use crate::http::blob::places::Place;
+use crate::http::blob::request::Request;
 use crate::http::blob::source::source_checksums;
-use crate::http::blob::{Request, run};
 use crate::http::error::{Failure, Result, known};
+use crate::http::run;
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{

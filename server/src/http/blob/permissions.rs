@@ -1,12 +1,12 @@
 //! Permissions that depend on the request: what headers and parameters ask of a SAS, and what anonymous callers may read.
 
 use crate::auth::policy::{Letters, Needs};
-use crate::http::blob::State;
-use crate::http::blob::operations::Row;
 use crate::http::blob::protect::{LEGAL_HOLD, MODE, UNTIL};
+use crate::http::blob::request::Request;
+use crate::http::blob::request::State;
 use crate::http::context::{ApiVersion, Context};
 use crate::http::error::{Result, known};
-use crate::http::operation::Anonymous;
+use crate::http::operation::{Anonymous, Operation};
 use crate::http::run;
 use lazurite_blob::PublicAccess;
 
@@ -116,7 +116,7 @@ pub fn names_version(context: &Context) -> bool {
 }
 
 /// Whether the request exposes data that public access does not cover: tags, deleted and uncommitted blobs, versions.
-fn exposes_private_data(operation: &Row, context: &Context) -> bool {
+fn exposes_private_data(operation: &Operation<Request>, context: &Context) -> bool {
     const HIDDEN: [&str; 5] = [
         "tags",
         "uncommittedblobs",
@@ -143,7 +143,7 @@ fn exposes_private_data(operation: &Row, context: &Context) -> bool {
 pub fn is_public(
     state: &State,
     context: &Context,
-    operation: &Row,
+    operation: &Operation<Request>,
     container: &str,
 ) -> Result<bool> {
     if operation.anonymous == Anonymous::Refused || exposes_private_data(operation, context) {

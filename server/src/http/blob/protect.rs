@@ -1,8 +1,8 @@
 //! What keeps a blob from being changed or deleted, and what ends it: immutability policies, legal holds, expiry.
 
 use crate::codec::date;
-use crate::http::blob::Request;
 use crate::http::blob::container::with_validators;
+use crate::http::blob::request::Request;
 use crate::http::context::Context;
 use crate::http::error::{Failure, Result, known};
 use crate::http::headers::{empty, put};

@@ -4,10 +4,11 @@
 use crate::codec::xml::Element;
 use crate::http::blob::long_read::{LongRead, Reopen, long_read};
 use crate::http::blob::read::{DOWNLOAD_CHUNK_BYTES, put_blob_headers, range};
-use crate::http::blob::{Request, cross};
+use crate::http::blob::request::Request;
 use crate::http::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_parsed};
 use crate::http::error::{Failure, Result, known};
 use crate::http::headers::{empty, parse_xml, put};
+use crate::http::run::cross;
 use crate::http::streamed::{ChunkSource, streamed_to_end};
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;

@@ -7,13 +7,14 @@ use crate::http::blob::encryption::encryption_text;
 use crate::http::blob::lease::put_lease;
 use crate::http::blob::long_read::{LongRead, long_read};
 use crate::http::blob::protect::protection_texts;
+use crate::http::blob::request::{Request, STRUCTURED_BODY};
 use crate::http::blob::tier::tier_texts;
-use crate::http::blob::{Request, STRUCTURED_BODY, cross, run};
 use crate::http::context::text_of;
 use crate::http::error::{Failure, Result, known};
 use crate::http::headers::{
     BLOB_TYPE, CONTENT_MD5, CREATION_TIME, SERVER_ENCRYPTED, empty, put, put_metadata,
 };
+use crate::http::run::{self, cross};
 use crate::http::streamed::{ChunkSource, Room, streamed};
 use axum::body::Body;
 use axum::http::header::{

@@ -1,7 +1,7 @@
 //! Operations on the account's Blob service.
 
 use crate::auth;
-use crate::http::blob::Request;
+use crate::http::blob::request::Request;
 use crate::http::body::RequestBody;
 use crate::http::error::Result;
 use crate::http::headers::{empty, put, xml};

@@ -4,7 +4,6 @@
 use crate::auth::policy::Needs;
 use crate::auth::policy::authorize;
 use crate::auth::{Caller, bearer};
-use crate::http::blob::Request;
 use crate::http::blob::conditions::{blob_state, conditions_named};
 use crate::http::blob::encryption::{OF_SOURCE, customer_key};
 use crate::http::blob::foreign::Foreign;
@@ -12,6 +11,7 @@ use crate::http::blob::permissions::{
     READ_BLOB, looks_at_tags_of_source, names_version, public_access, tags_in_headers,
 };
 use crate::http::blob::reach::is_this_machine;
+use crate::http::blob::request::Request;
 use crate::http::blob_names::blob_names;
 use crate::http::context::{Arrival, Context, ServiceKind};
 use crate::http::error::{Failure, Result, known};

@@ -1,10 +1,10 @@
 //! Tags of blobs: set, read, and searched for.
 
 use crate::codec::xml::{Element, Writer};
-use crate::http::blob::Request;
 use crate::http::blob::block_blob::check_document;
 use crate::http::blob::conditions::conditions_named;
 use crate::http::blob::list::{include, max_results};
+use crate::http::blob::request::Request;
 use crate::http::blob::write::claimed;
 use crate::http::body::{RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect};
 use crate::http::context::decode;

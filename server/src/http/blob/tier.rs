@@ -1,7 +1,7 @@
 //! Set Blob Tier, and what answers tell of tiers.
 
 use crate::codec::date;
-use crate::http::blob::Request;
+use crate::http::blob::request::Request;
 use crate::http::context::Context;
 use crate::http::error::{Failure, Result};
 use crate::http::headers::empty;

@@ -2,9 +2,9 @@
 
 use crate::codec::structured::{self, Decoder, Malformed};
 use crate::http::blob::encryption::{OWN, customer_key};
+use crate::http::blob::request::{Request, STRUCTURED_BODY};
 use crate::http::blob::settle::settle;
 use crate::http::blob::write::claimed;
-use crate::http::blob::{Request, STRUCTURED_BODY};
 use crate::http::body::RequestBody;
 use crate::http::error::{Failure, Result, known};
 use crate::http::headers::put;

@@ -7,7 +7,9 @@
 
 use crate::accounts::Accounts;
 use crate::auth::Caller;
-use crate::http::blob::{Request, State, SubRequests, read};
+use crate::http::blob::read;
+use crate::http::blob::request::{Request, State};
+use crate::http::blob::sub_requests::SubRequests;
 use crate::http::context::{Arrival, Context, decode};
 use crate::http::error::{Failure, Result, known};
 use crate::http::headers::{empty, put};

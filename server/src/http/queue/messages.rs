@@ -6,7 +6,7 @@ use crate::http::body::{RequestBody, collect};
 use crate::http::context::Context;
 use crate::http::error::{Failure, Result, known};
 use crate::http::headers::{empty, put, xml};
-use crate::http::queue::{Request, uncached, write};
+use crate::http::queue::request::{Request, uncached, write};
 use crate::http::run::{self, cross};
 use axum::body::Body;
 use axum::http::Response;

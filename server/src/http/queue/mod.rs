@@ -3,6 +3,7 @@
 mod messages;
 pub mod operations;
 mod queues;
+mod request;
 mod service;
 #[cfg(test)]
 mod tests;
@@ -14,33 +15,11 @@ use crate::auth::policy::authorize;
 use crate::http::body::RequestBody;
 use crate::http::context::Context;
 use crate::http::error::{Result, known};
-use crate::http::headers::{empty, put};
 use crate::http::operation::BodyRule;
-use crate::http::properties::PropertiesStore;
 use crate::http::response::ResponseFuture;
-use crate::http::run;
-use crate::services::Services;
-use axum::body::Body;
-use axum::http::Response;
-use lazurite_engine::Ticket;
-use lazurite_queue::QueueService;
+use request::Request;
+pub use request::State;
 use std::sync::Arc;
-
-/// What the handlers of the service share.
-#[derive(Debug)]
-pub struct State {
-    pub services: Arc<Services>,
-    pub properties: Arc<PropertiesStore>,
-}
-
-/// A request whose operation is known.
-pub struct Request {
-    state: Arc<State>,
-    context: Context,
-    caller: Caller,
-    queue: String,
-    message_id: String,
-}
 
 /// Begins the operation that a request asks for, if the caller may perform it.
 pub fn handle(
@@ -84,29 +63,4 @@ async fn refuse_content(mut body: RequestBody) -> Result<()> {
         return Err(known::INVALID_INPUT.with("ExtendedErrorDetail", detail));
     }
     Ok(())
-}
-
-impl Request {
-    fn account(&self) -> &str {
-        &self.context.account
-    }
-}
-
-/// Runs an operation that answers `204` and nothing else.
-async fn write(
-    request: Request,
-    operation: impl FnOnce(&QueueService, &Request) -> lazurite_queue::Result<Ticket> + Send + 'static,
-) -> Result<Response<Body>> {
-    let db = request.state.services.db.clone();
-    let ticket = run::write(&db, move || {
-        Ok(operation(&request.state.services.queues, &request)?)
-    })
-    .await?;
-    ticket.await?;
-    Ok(empty(204))
-}
-
-fn uncached(mut response: Response<Body>) -> Response<Body> {
-    put(&mut response, "cache-control", "no-cache");
-    response
 }

@@ -9,7 +9,8 @@ use crate::http::operation::{
     find,
 };
 use crate::http::properties;
-use crate::http::queue::{Request, messages, queues, service};
+use crate::http::queue::request::Request;
+use crate::http::queue::{messages, queues, service};
 
 type Row = Operation<Request>;
 

@@ -7,7 +7,7 @@ use crate::http::error::{Failure, Result};
 use crate::http::headers::{
     empty, metadata, parse_policies, put, put_metadata, write_metadata, xml,
 };
-use crate::http::queue::{Request, write};
+use crate::http::queue::request::{Request, write};
 use crate::http::run::{self, cross};
 use axum::body::Body;
 use axum::http::Response;

@@ -5,7 +5,7 @@ use crate::http::body::RequestBody;
 use crate::http::error::Result;
 use crate::http::headers::xml;
 use crate::http::properties;
-use crate::http::queue::Request;
+use crate::http::queue::request::Request;
 use crate::http::response::{ResponseFuture, ready_response};
 use axum::body::Body;
 use axum::http::Response;

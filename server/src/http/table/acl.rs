@@ -5,7 +5,8 @@ use crate::http::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_parsed};
 use crate::http::error::Result;
 use crate::http::headers::{empty, parse_policies, xml};
 use crate::http::run;
-use crate::http::table::{Request, uncached, write};
+use crate::http::table::format::uncached;
+use crate::http::table::request::{Request, write};
 use axum::body::Body;
 use axum::http::Response;
 

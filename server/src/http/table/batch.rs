@@ -10,12 +10,12 @@ use crate::http::headers::{empty, put};
 use crate::http::operation::{Asked, Resource};
 use crate::http::query::Query;
 use crate::http::run::{cross, cross_in_turn};
+use crate::http::table::access::{check_access, covered_rows};
 use crate::http::table::address::{Address, EntityKeys};
 use crate::http::table::entity::{addressed, check_range, inserted};
+use crate::http::table::format::{Prefer, content_type, level, level_of, uncached};
 use crate::http::table::operations::{Route, route_to};
-use crate::http::table::{
-    Prefer, Request, check_access, content_type, covered_rows, level, level_of, uncached,
-};
+use crate::http::table::request::Request;
 use axum::body::Body;
 use axum::http::header::ACCEPT;
 use axum::http::{HeaderValue, Response};

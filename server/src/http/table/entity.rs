@@ -6,7 +6,10 @@ use crate::http::context::Context;
 use crate::http::error::{Failure, Result, known};
 use crate::http::headers::{empty, put};
 use crate::http::run::{self, cross};
-use crate::http::table::{EntityKeys, Prefer, Request, json, token, uncached};
+use crate::http::table::address::EntityKeys;
+use crate::http::table::format::{Prefer, json, uncached};
+use crate::http::table::request::Request;
+use crate::http::table::token;
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_table::{
@@ -306,7 +309,7 @@ pub async fn delete_entity(mut request: Request) -> Result<Response<Body>> {
             if_match,
         )
     };
-    crate::http::table::write(request, call).await?;
+    crate::http::table::request::write(request, call).await?;
     Ok(uncached(empty(204)))
 }
 

@@ -10,7 +10,8 @@ use crate::http::operation::{
 };
 use crate::http::properties;
 use crate::http::table::address::{Address, EntityKeys};
-use crate::http::table::{Request, acl, batch, entity, service, tables};
+use crate::http::table::request::Request;
+use crate::http::table::{acl, batch, entity, service, tables};
 use axum::http::Method;
 use lazurite_table::{IfMatch, Write, check_table_name};
 

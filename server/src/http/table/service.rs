@@ -6,7 +6,8 @@ use crate::http::error::Result;
 use crate::http::headers::xml;
 use crate::http::properties;
 use crate::http::response::{ResponseFuture, ready_response};
-use crate::http::table::{Request, uncached};
+use crate::http::table::format::uncached;
+use crate::http::table::request::Request;
 use axum::body::Body;
 use axum::http::Response;
 

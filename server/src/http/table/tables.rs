@@ -6,7 +6,9 @@ use crate::http::error::{Failure, Result, known};
 use crate::http::headers::{empty, put};
 use crate::http::run::{self, cross};
 use crate::http::table::entity::{QUERY_TIME_MAX, top};
-use crate::http::table::{Prefer, Request, json, token, uncached};
+use crate::http::table::format::{Prefer, json, uncached};
+use crate::http::table::request::Request;
+use crate::http::table::token;
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_table::TableQuery;
@@ -65,7 +67,7 @@ pub async fn create_table(request: Request, body: RequestBody) -> Result<Respons
     let account = request.account().to_owned();
     let prefer = Prefer::parse(request.context.header("prefer").as_deref());
     let created = name.clone();
-    crate::http::table::write(request, move |service, r| {
+    crate::http::table::request::write(request, move |service, r| {
         service.create_table(r.account(), &created)
     })
     .await?;
@@ -90,7 +92,7 @@ pub async fn create_table(request: Request, body: RequestBody) -> Result<Respons
 }
 
 pub async fn delete_table(request: Request) -> Result<Response<Body>> {
-    crate::http::table::write(request, move |service, r| {
+    crate::http::table::request::write(request, move |service, r| {
         service.delete_table(r.account(), &r.table)
     })
     .await?;
