@@ -200,5 +200,6 @@ fn appends_between_snapshots_leave_few_layers_and_every_snapshot_as_it_was() {
     );
     assert_eq!(store.read("log").unwrap(), all);
     store.delete("log").unwrap();
+    store.at(at(9)).sweep(10_000).unwrap();
     store.empty();
 }

@@ -27,7 +27,7 @@ impl Drop for Release {
     }
 }
 
-struct Held {
+struct HeldStore {
     service: Arc<BlobService>,
     db: Db,
     clock: Arc<ManualWallClock>,
@@ -35,9 +35,9 @@ struct Held {
     _release: Release,
 }
 
-impl Held {
+impl HeldStore {
     /// Two containers with some blobs each, on a disk that can be held up.
-    fn new() -> Held {
+    fn new() -> HeldStore {
         let disk = FaultFs::new(Arc::new(MemoryFs::crashable()));
         let config = Config {
             durability: Durability::Process,
@@ -52,7 +52,7 @@ impl Held {
         let ids = Arc::new(CountingIds::default());
         let clock = Arc::new(ManualWallClock::new(at(0)));
         let service = Arc::new(BlobService::open(&db, ids, clock.clone()).unwrap());
-        let held = Held {
+        let held = HeldStore {
             service,
             db,
             clock,
@@ -165,7 +165,7 @@ fn read_everything(service: &BlobService, container: &str) {
 #[test]
 fn reads_answer_while_writers_and_a_deletion_of_their_container_wait_for_the_disk() {
     for operation in [Operation::Sync, Operation::Write] {
-        let held = Held::new();
+        let held = HeldStore::new();
         let mut writers = held.hold(operation);
         writers.push(held.begin(|service| {
             let none = Conditions::default();
@@ -198,7 +198,7 @@ fn reads_answer_while_writers_and_a_deletion_of_their_container_wait_for_the_dis
 /// A write that has its locks was admitted before: a disk that hangs since does not make it wait.
 #[test]
 fn a_write_that_holds_locks_does_not_wait_for_a_late_sync() {
-    let held = Held::new();
+    let held = HeldStore::new();
     let (began, has_begun) = mpsc::channel();
     let (go_on, goes_on) = mpsc::channel();
     let (committed, commits) = mpsc::channel();
@@ -227,7 +227,7 @@ fn a_write_that_holds_locks_does_not_wait_for_a_late_sync() {
 /// All locks are free while writers wait for their turn.
 #[test]
 fn writers_that_wait_for_the_store_hold_no_locks() {
-    let held = Held::new();
+    let held = HeldStore::new();
     let writers = held.hold(Operation::Sync);
     let service = held.service.clone();
     at_once(move || {
@@ -245,7 +245,7 @@ fn writers_that_wait_for_the_store_hold_no_locks() {
 /// Timers that are due are done while writers keep the store as busy as it lets them.
 #[test]
 fn what_is_due_is_swept_under_lasting_load() {
-    let held = Held::new();
+    let held = HeldStore::new();
     let address = in_container(OTHER, "b");
     let none = Conditions::default();
     let expiry = Expiry::RelativeToNow(Duration::from_secs(1));

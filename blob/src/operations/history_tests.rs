@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 const MANY: usize = 2 * HISTORY_STEP + 10;
 
-fn with_many_snapshots(policy: AccountPolicy) -> (Store, Vec<Moment>) {
+fn with_many_snapshots(policy: AccountPolicy) -> (Store, Vec<SnapshotTime>) {
     let store = keeping(policy);
     store.put("name", b"body").unwrap();
     let snapshots = (0..MANY).map(|_| store.snapshot("name").unwrap());
@@ -44,9 +44,10 @@ impl Store {
 fn a_blob_with_any_number_of_snapshots_is_deleted_and_comes_back() {
     for only in [false, true] {
         let (store, _) = with_many_snapshots(soft_delete(3));
-        let request = match only {
-            true => with_snapshots(DeleteSnapshots::Only),
-            false => include(),
+        let request = if only {
+            with_snapshots(DeleteSnapshots::Only)
+        } else {
+            include()
         };
         let permanent = store
             .delete_with("name", BlobState::Current, request)
@@ -311,7 +312,7 @@ fn a_snapshot_gives_the_version_and_the_current_blob_different_ids() {
     let keyspaces = &store.service.keyspaces;
     let current = crate::keys::blob(home, "name");
     let record = store.db.get(&keyspaces.blobs, &current).unwrap().unwrap();
-    let version = Moment(etag.0);
+    let version = SnapshotTime(etag.0);
     let key = crate::keys::history(home, crate::keys::History::Version, "name", version);
     let mut batch = lazurite_engine::Batch::new();
     batch.put(&keyspaces.history, &key, &record);
@@ -604,12 +605,11 @@ fn blocks_that_only_an_older_snapshot_listed_go_with_it() {
         let older = BlobState::Snapshot(store.snapshot("name").unwrap());
         store.commit("name", latest(&["c"])).unwrap();
         let newer = BlobState::Snapshot(store.snapshot("name").unwrap());
-        let state = match replace {
-            true => {
-                store.put("name", b"other").unwrap();
-                newer
-            }
-            false => BlobState::Current,
+        let state = if replace {
+            store.put("name", b"other").unwrap();
+            newer
+        } else {
+            BlobState::Current
         };
         store
             .delete_with("name", older, DeleteBlob::default())
@@ -772,8 +772,12 @@ fn what_a_deleted_record_was_is_stored() {
         };
         stored.extend(listed.blob.and_then(|blob| blob.deleted));
     }
-    use crate::model::Was;
-    let was = |one: Was| stored.iter().any(|deleted| deleted.was == Some(one));
-    assert!(was(Was::Snapshot(snapshot)) && was(Was::Version(version)) && was(Was::Blob));
-    assert!(stored.iter().all(|deleted| deleted.was.is_some()));
+    use crate::model::PreviousState;
+    let was = |one: PreviousState| stored.iter().any(|deleted| deleted.previous == Some(one));
+    assert!(
+        was(PreviousState::Snapshot(snapshot))
+            && was(PreviousState::Version(version))
+            && was(PreviousState::Blob)
+    );
+    assert!(stored.iter().all(|deleted| deleted.previous.is_some()));
 }

@@ -204,14 +204,16 @@ fn kept_snapshots_are_deleted_for_good_where_the_account_allows_it() {
             ..permanent.clone()
         };
         let refused = store.delete_with("name", state, unmet);
-        match allowed {
-            true => assert_err!(refused, Error::ConditionNotMet),
-            false => assert_err!(refused, Error::InvalidOperation { .. }),
+        if allowed {
+            assert_err!(refused, Error::ConditionNotMet)
+        } else {
+            assert_err!(refused, Error::InvalidOperation { .. })
         }
         let deleted = store.delete_with("name", state, permanent.clone());
-        match allowed {
-            true => assert!(deleted.unwrap()),
-            false => assert_err!(deleted, Error::InvalidOperation { .. }),
+        if allowed {
+            assert!(deleted.unwrap())
+        } else {
+            assert_err!(deleted, Error::InvalidOperation { .. })
         }
         assert_eq!(store.everything(at(7)).len(), if allowed { 1 } else { 2 });
     }
@@ -249,7 +251,7 @@ fn deleted_container_is_restored_with_all_it_held() {
             .at(at(3))
             .restore_container(ACCOUNT, CONTAINER, version)
     };
-    assert_err!(restore(Moment::at(at(99))), Error::ContainerNotFound);
+    assert_err!(restore(SnapshotTime::at(at(99))), Error::ContainerNotFound);
     store.create(CONTAINER).unwrap();
     assert_err!(restore(version), Error::ContainerAlreadyExists);
     assert_eq!(list(at(2)).len(), 2);

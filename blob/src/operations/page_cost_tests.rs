@@ -3,8 +3,9 @@
 use super::page_array_tests::random;
 use super::tests::*;
 use crate::keys::File;
+use crate::model::WINDOW_BYTES;
 use crate::model::{BlobRecord, Extent, PageExtent, Pages};
-use crate::windows::{Changes, WINDOW_BYTES};
+use crate::windows::Changes;
 use crate::*;
 use lazurite_engine::{Batch, Direction, KeyRange};
 use std::time::{Duration, Instant};
@@ -81,7 +82,7 @@ impl Store {
 }
 
 /// A blob of 16 windows with one small extent each, and so many snapshots with a write to one of the windows after each.
-fn after_snapshots(count: u64) -> (Store, Vec<Moment>) {
+fn after_snapshots(count: u64) -> (Store, Vec<SnapshotTime>) {
     let store = store();
     store.put_page_blob("pages", 16 * WINDOW_BYTES);
     for window in 0..16 {

@@ -25,7 +25,7 @@ fn snapshot_keeps_what_the_blob_was() {
         assert_eq!(store.read_state("name", state).unwrap(), body);
     }
     assert_eq!(store.read("name").unwrap(), b"fourththird");
-    let unknown = store.read_state("name", BlobState::Snapshot(Moment::at(at(0))));
+    let unknown = store.read_state("name", BlobState::Snapshot(SnapshotTime::at(at(0))));
     assert_err!(unknown, Error::BlobNotFound);
 }
 

@@ -281,7 +281,7 @@ impl Store {
         Ok(leased.0)
     }
 
-    pub(super) fn snapshot(&self, name: &str) -> Result<Moment> {
+    pub(super) fn snapshot(&self, name: &str) -> Result<SnapshotTime> {
         let (none, metadata) = (Conditions::default(), Metadata::new());
         let service = self;
         let (moment, _, ticket) =

@@ -123,6 +123,6 @@ fn no_etag_comes_back_with_a_restart() {
     }
     // A record that is far ahead of the clock was made while that was wrong.
     let bound = Some(crate::etag::ticks(at(1000)));
-    let clock = crate::etag::EtagClock::open(bound, at(0));
+    let clock = crate::etag_clock::EtagClock::open(bound, at(0));
     assert_eq!(clock.next(at(0), None).0, crate::etag::ticks(at(0)));
 }

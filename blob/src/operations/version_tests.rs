@@ -5,7 +5,7 @@ use super::tests::*;
 use crate::*;
 
 /// Answers its version.
-fn put_first(store: &Store) -> Moment {
+fn put_first(store: &Store) -> SnapshotTime {
     let put = store.put("name", b"first").unwrap();
     put.written.version.unwrap()
 }

@@ -96,6 +96,13 @@ pub enum Error {
         /// What it has to be, and why.
         reason: String,
     },
+    /// What an optimistic transaction has read was changed before it committed, or a key that was to be locked out of order is
+    /// locked by another. Nothing was written; begin again.
+    #[error("another transaction came in between; begin this one again")]
+    Conflict,
+    /// A thread was to wait for a key that it has locked itself, in another transaction. Lock all keys in one.
+    #[error("a thread has locked the key in another transaction, and would wait for itself")]
+    Deadlock,
     /// The `Db` was closed.
     #[error("the store is closed")]
     Closed,

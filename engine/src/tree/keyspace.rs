@@ -10,6 +10,7 @@ use crate::tree::version::{Version, file_of};
 use crate::{Config, KeyspaceOptions, Result};
 use arc_swap::{ArcSwap, Guard};
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -35,6 +36,8 @@ pub(crate) struct Tree {
     pub(crate) empty_spans: Arc<EmptySpans>,
     options: OnceLock<KeyspaceOptions>,
     view: ArcSwap<View>,
+    /// The last sequence number that a memtable had which is an SSTable now.
+    flushed_through: AtomicU64,
     /// Held by who makes a view out of the present one.
     changing: Mutex<()>,
 }
@@ -53,6 +56,7 @@ impl Tree {
             empty_spans: Arc::default(),
             options: OnceLock::new(),
             view: ArcSwap::from_pointee(view),
+            flushed_through: AtomicU64::new(0),
             changing: Mutex::new(()),
         }
     }
@@ -128,6 +132,11 @@ impl Tree {
     /// Replaces the version; `flushed` is the sealed memtable that it now contains.
     pub(crate) fn install(&self, version: Version, flushed: Option<&Arc<Memtable>>) {
         let version = Arc::new(version);
+        if let Some(flushed) = flushed {
+            // Before the memtable is out of the view: see `flushed_through`.
+            let last = flushed.summary().last_sequence;
+            self.flushed_through.fetch_max(last, Ordering::SeqCst);
+        }
         self.change(|view| {
             let mut immutable = view.immutable.clone();
             if let Some(flushed) = flushed {
@@ -139,6 +148,11 @@ impl Tree {
                 version,
             }
         });
+    }
+
+    /// All later changes are in the memtables of a view that was loaded before the call.
+    pub(crate) fn flushed_through(&self) -> SequenceNumber {
+        self.flushed_through.load(Ordering::SeqCst)
     }
 
     /// The newest version of `key` at the sequence number that `at` answers, searched from the newest source down. A

@@ -2,8 +2,8 @@
 //! Source: Provide an encryption key on a request to Blob Storage; and, where that page and the clients differ, which calls of the
 //! clients take a key.
 
-use super::super::encryption_tests::{key, with_key};
 use super::*;
+use crate::operations::encryption_tests::{key, with_key};
 use std::time::Duration;
 
 /// How an operation treats a key.

@@ -126,9 +126,10 @@ fn lease_that_holds_replaces_a_blob_that_should_be_new() {
                 ..store.put_request(b"new")
             };
             let holds = matches!(state, LeaseState::Leased | LeaseState::Breaking);
-            let expected = match holds && given == Some(A) {
-                true => "ok",
-                false => "BlobAlreadyExists",
+            let expected = if holds && given == Some(A) {
+                "ok"
+            } else {
+                "BlobAlreadyExists"
             };
             let outcome = store.put_with(&cell, request, at(NOW));
             assert_eq!(told(outcome.map(|_| ())), expected, "{cell}");
@@ -142,10 +143,12 @@ fn lease_id_for_a_blob_that_is_not_there_is_refused_or_the_blob_is_missed() {
     store.make_sources();
     for operation in operations() {
         let outcome = (operation.act)(&store, "none", &with_id(Some(A)), at(NOW));
-        let creates = operation.honours == Honours::Create || operation.name == "Put Block";
-        let expected = match creates {
-            true => "LeaseNotPresentWithBlobOperation",
-            false => "BlobNotFound",
+        let creates = operation.honoured_conditions == HonouredConditions::Create
+            || operation.name == "Put Block";
+        let expected = if creates {
+            "LeaseNotPresentWithBlobOperation"
+        } else {
+            "BlobNotFound"
         };
         assert_eq!(told(outcome), expected, "{}", operation.name);
     }

@@ -1,11 +1,11 @@
 //! Every operation on a blob that something keeps as it is: a policy, a legal hold, a copy under way, the archive. Sources: Overview of
 //! immutable storage for blob data; Copy Blob, "Remarks"; Archive access tier.
 
-use super::super::kept_tests::{DAY, keeping, soft_delete, versions};
-use super::super::write::Place;
 use super::*;
 use crate::keys::{self, History};
 use crate::model::BlobRecord;
+use crate::operations::kept_tests::{DAY, keeping, soft_delete, versions};
+use crate::operations::permit::RecordSlot;
 use crate::{ListBlobs, codec};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -314,11 +314,11 @@ impl Store {
     }
 
     /// Gives the record at a place a hold, or takes it, as no operation does with deleted ones.
-    fn force_hold(&self, home: u128, name: &str, place: Place, is_held: bool) {
+    fn force_hold(&self, home: u128, name: &str, place: RecordSlot, is_held: bool) {
         let keyspaces = &self.service.keyspaces;
         let (keyspace, key) = match place {
-            Place::Current => (&keyspaces.blobs, keys::blob(home, name)),
-            Place::Past(kind, moment) => {
+            RecordSlot::Current => (&keyspaces.blobs, keys::blob(home, name)),
+            RecordSlot::Past(kind, moment) => {
                 (&keyspaces.history, keys::history(home, kind, name, moment))
             }
         };
@@ -394,7 +394,7 @@ fn a_deleted_record_with_a_hold_is_not_gone_before_the_hold() {
         store
             .delete_with("name", state, DeleteBlob::default())
             .unwrap();
-        let place = Place::Past(History::Deleted, moment);
+        let place = RecordSlot::Past(History::Deleted, moment);
         store.force_hold(store.home(), "name", place, true);
         let permanent = DeleteBlob {
             permanent: true,
@@ -435,11 +435,11 @@ fn a_purge_leaves_a_record_with_a_hold() {
     let home = store.home();
     let deleted = store.at(at(2)).delete_container(ACCOUNT, CONTAINER, &none);
     deleted.unwrap().wait().unwrap();
-    store.force_hold(home, "held", Place::Current, true);
+    store.force_hold(home, "held", RecordSlot::Current, true);
     let blobs = &store.service.keyspaces.blobs;
     let swept = store.at(at(3)).sweep(100).unwrap();
     assert_eq!((store.rows(blobs), swept.failures.len()), (2, 0));
-    store.force_hold(home, "held", Place::Current, false);
+    store.force_hold(home, "held", RecordSlot::Current, false);
     store.at(at(3 * DAY)).sweep(100).unwrap();
     assert_eq!(store.rows(blobs), 1);
 }

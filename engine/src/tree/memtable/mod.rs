@@ -203,6 +203,30 @@ impl Memtable {
         true
     }
 
+    /// Whether a key of the span was put or deleted, or a deletion covers any of it, after the sequence number.
+    pub(crate) fn has_changed(
+        &self,
+        start: &[u8],
+        end: Option<&[u8]>,
+        since: SequenceNumber,
+    ) -> bool {
+        let rows = self.read();
+        if rows.last_sequence <= since {
+            return false;
+        }
+        let (mut position, _) = rows.index.locate(start, &rows.arena);
+        while let Some(row) = rows.index.row(position) {
+            if !is_before_end(rows.arena.key(row), end) {
+                break;
+            }
+            if rows.arena.row(row).sequence > since {
+                return true;
+            }
+            position = rows.index.after(position);
+        }
+        rows.range_tombstones.covers_any(start, end, since)
+    }
+
     /// Applies changes of ascending sequence numbers. Answers the memory they took.
     pub(crate) fn apply<'a>(
         &self,

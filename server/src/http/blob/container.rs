@@ -12,7 +12,9 @@ use crate::http::blob::lease::{optional_id, put_lease};
 use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::{ETAG, LAST_MODIFIED};
-use lazurite_blob::{Container, ContainerSettings, Moment, PublicAccess, StoredPolicy, Written};
+use lazurite_blob::{
+    Container, ContainerSettings, PublicAccess, SnapshotTime, StoredPolicy, Written,
+};
 
 pub async fn create_container(request: Request) -> Result<Response<Body>> {
     let (default, denies) = encryption::scope_of_container(&request.context)?;
@@ -125,7 +127,8 @@ pub async fn restore_container(request: Request) -> Result<Response<Body>> {
         return Err(Failure::header(name_header, name));
     }
     let text = context.required_header(version_header)?;
-    let version = Moment::parse(&text).ok_or_else(|| Failure::header(version_header, text))?;
+    let version =
+        SnapshotTime::parse(&text).ok_or_else(|| Failure::header(version_header, text))?;
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
         blobs.restore_container(r.account(), &r.container, version)
     };

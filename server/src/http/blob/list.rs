@@ -20,7 +20,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazurite_blob::{
     Blob, BlobEntry, BlobService, Container, Encryption, Lease, ListBlobs, ListContainers,
-    ListedBlob, Moment,
+    ListedBlob, SnapshotTime,
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::time::SystemTime;
@@ -341,7 +341,7 @@ pub fn write_state(document: &mut impl Properties, listed: &ListedBlob) {
         return;
     };
     document.optional("Deleted", blob.deleted.map(|_| "true"));
-    let moment = |moment: Option<Moment>| moment.map(|moment| moment.to_string());
+    let moment = |moment: Option<SnapshotTime>| moment.map(|moment| moment.to_string());
     document.optional("Snapshot", moment(blob.snapshot).as_deref());
     document.optional("VersionId", moment(blob.version).as_deref());
     let current = blob.version.is_some() && listed.is_current;

@@ -17,8 +17,8 @@ use crate::http::headers::{REQUEST_SERVER_ENCRYPTED, empty, metadata, put, xml};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{
-    Blob, BlobHeaders, BlobService, GetPageRanges, Moment, PageRanges, PageUpdate, PutPage,
-    PutPageBlob, SequenceAction, SequenceConditions, UploadKind, Written,
+    Blob, BlobHeaders, BlobService, GetPageRanges, PageRanges, PageUpdate, PutPage, PutPageBlob,
+    SequenceAction, SequenceConditions, SnapshotTime, UploadKind, Written,
 };
 use std::ops::Range;
 
@@ -168,14 +168,14 @@ fn validators(blob: &Blob) -> Written {
 }
 
 /// `prevsnapshot`, or the same in the URL of the snapshot, which must be one of this blob.
-fn previous_snapshot(request: &Request) -> Result<Option<Moment>> {
+fn previous_snapshot(request: &Request) -> Result<Option<SnapshotTime>> {
     let context = &request.context;
     if let Some(text) = context
         .query
         .get("prevsnapshot")
         .filter(|text| !text.is_empty())
     {
-        let moment = Moment::parse(&text);
+        let moment = SnapshotTime::parse(&text);
         return moment
             .map(Some)
             .ok_or_else(|| Failure::parameter("prevsnapshot", text, "It is not a time."));
@@ -189,7 +189,7 @@ fn previous_snapshot(request: &Request) -> Result<Option<Moment>> {
         let path = address.split_once("://")?.1.split_once('/')?.1;
         let same = format!("/{path}") == context.raw_path;
         let snapshot = Query::parse(query).ok()?.get("snapshot")?;
-        Moment::parse(&snapshot).filter(|_| same)
+        SnapshotTime::parse(&snapshot).filter(|_| same)
     };
     moment()
         .map(Some)

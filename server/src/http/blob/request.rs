@@ -101,7 +101,7 @@ impl Request {
         call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T> + Send + 'static,
     ) -> Result<T> {
         let db = self.state.services.db.clone();
-        let long_work = self.state.services.blobs.has_long_work();
+        let long_work = self.state.services.blobs.has_long_operation();
         let work = move || Ok(call(&self.state.services.blobs, &self)?);
         run::write_beside(long_work, &db, work).await
     }

@@ -1,5 +1,5 @@
 //! Small bodies that have come at the same time, settled together: one after the other they would cost several times as much
-//! ([`Upload::settle_together`]).
+//! ([`Upload::store_together`]).
 //!
 //! The first body to come lets the others of its thread go on, so that all requests that have arrived are read as far as this,
 //! and then settles what has gathered. Nobody waits for requests that are still on their way, or for another thread.
@@ -20,7 +20,7 @@ thread_local! {
 /// Settles a body, which was written to its end, if it is small. Memory is bounded by what a small one may hold and the number
 /// of connections.
 pub async fn settle(upload: Upload) -> Result<Upload> {
-    if !upload.is_to_settle() {
+    if !upload.is_small_and_unstored() {
         return Ok(upload);
     }
     let (sender, settled) = oneshot::channel();
@@ -45,7 +45,7 @@ impl Drop for Turn {
         let waiting = WAITING.take();
         let (mut uploads, senders): (Vec<Upload>, Vec<_>) = waiting.into_iter().unzip();
         let settled = run::read(move || {
-            Upload::settle_together(&mut uploads);
+            Upload::store_together(&mut uploads);
             Ok(uploads)
         });
         for (upload, sender) in settled.into_iter().flatten().zip(senders) {
@@ -89,7 +89,7 @@ mod tests {
         let (service, _directory) = service();
         let one = async |bytes| {
             let settled = settle(upload(&service, bytes)).await.unwrap();
-            assert!(!settled.is_to_settle());
+            assert!(!settled.is_small_and_unstored());
             assert_eq!(settled.length(), bytes as u64);
         };
         tokio::join!(one(10), one(5000), one(20_000), one(0), one(4096));

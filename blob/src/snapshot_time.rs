@@ -1,4 +1,4 @@
-//! Moment: the time that names a snapshot or a version of a blob, to 100 ns.
+//! SnapshotTime: the time that identifies a snapshot or a version of a blob, to 100 ns.
 
 use crate::etag::{ticks, time_of_ticks};
 use std::fmt;
@@ -7,16 +7,16 @@ use std::time::SystemTime;
 const TICKS_PER_SECOND: u64 = 10_000_000;
 const SECONDS_PER_DAY: u64 = 86_400;
 
-/// The time that names a snapshot or a version: unique and increasing among those of one blob.
+/// The time that identifies a snapshot or a version: unique and increasing among those of one blob.
 ///
 /// Displayed as on the wire: `2011-03-09T01:42:34.9360000Z`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Moment(pub(crate) u64);
+pub struct SnapshotTime(pub(crate) u64);
 
-impl Moment {
+impl SnapshotTime {
     /// The moment at `time`, cut to 100 ns.
-    pub fn at(time: SystemTime) -> Moment {
-        Moment(ticks(time))
+    pub fn at(time: SystemTime) -> SnapshotTime {
+        SnapshotTime(ticks(time))
     }
 
     /// The time it stands for.
@@ -24,8 +24,8 @@ impl Moment {
         time_of_ticks(self.0)
     }
 
-    /// Reads the form it is displayed in, with one to seven digits of the second's fraction. `None` if it is not that.
-    pub fn parse(text: &str) -> Option<Moment> {
+    /// Parses the displayed form, with one to seven digits of the second's fraction. `None` for other text.
+    pub fn parse(text: &str) -> Option<SnapshotTime> {
         let (date, clock) = text.strip_suffix('Z')?.split_once('T')?;
         let (clock, fraction) = clock.split_once('.').unwrap_or((clock, "0"));
         let [year, month, day] = numbers(date, '-', [4, 2, 2])?;
@@ -44,16 +44,16 @@ impl Moment {
             return None;
         }
         let seconds = days * SECONDS_PER_DAY + hour * 3600 + minute * 60 + second;
-        Some(Moment(seconds * TICKS_PER_SECOND + fraction))
+        Some(SnapshotTime(seconds * TICKS_PER_SECOND + fraction))
     }
 
     /// The next moment after this one.
-    pub(crate) fn next(self) -> Moment {
-        Moment(self.0.saturating_add(1))
+    pub(crate) fn next(self) -> SnapshotTime {
+        SnapshotTime(self.0.saturating_add(1))
     }
 }
 
-impl fmt::Display for Moment {
+impl fmt::Display for SnapshotTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seconds, fraction) = (self.0 / TICKS_PER_SECOND, self.0 % TICKS_PER_SECOND);
         let (year, month, day) = civil(seconds / SECONDS_PER_DAY);
@@ -113,14 +113,17 @@ mod tests {
 
     #[test]
     fn moment_has_the_form_of_the_wire() {
-        let moment = Moment::at(UNIX_EPOCH + Duration::new(1_299_634_954, 936_000_000));
+        let moment = SnapshotTime::at(UNIX_EPOCH + Duration::new(1_299_634_954, 936_000_000));
         assert_eq!(moment.to_string(), "2011-03-09T01:42:34.9360000Z");
-        assert_eq!(Moment::parse("2011-03-09T01:42:34.936Z"), Some(moment));
         assert_eq!(
-            Moment::at(UNIX_EPOCH).to_string(),
+            SnapshotTime::parse("2011-03-09T01:42:34.936Z"),
+            Some(moment)
+        );
+        assert_eq!(
+            SnapshotTime::at(UNIX_EPOCH).to_string(),
             "1970-01-01T00:00:00.0000000Z"
         );
-        assert!(Moment::parse("2024-02-29T00:00:00Z").is_some());
+        assert!(SnapshotTime::parse("2024-02-29T00:00:00Z").is_some());
     }
 
     #[test]
@@ -138,15 +141,15 @@ mod tests {
             "0000-03-09T01:42:34Z",
             "2011-03-09T01:42:34.+12Z",
         ] {
-            assert_eq!(Moment::parse(bad), None, "{bad}");
+            assert_eq!(SnapshotTime::parse(bad), None, "{bad}");
         }
     }
 
     proptest! {
         #[test]
         fn moments_come_back(ticks in 0u64..3_155_378_975_999_999_999) {
-            let moment = Moment(ticks);
-            prop_assert_eq!(Moment::parse(&moment.to_string()), Some(moment));
+            let moment = SnapshotTime(ticks);
+            prop_assert_eq!(SnapshotTime::parse(&moment.to_string()), Some(moment));
         }
     }
 }
