@@ -1,7 +1,9 @@
 //! Who may do what: the permission letters each operation asks of a SAS.
 //! Source: Create an account SAS, "Account SAS permissions by operation"; Create a service SAS, "Specify permissions".
 
-use super::{Caller, sas::Grant};
+use crate::auth::Caller;
+use crate::auth::sas::Grant;
+use crate::auth::signature::failed;
 use crate::http::context::ServiceKind;
 use crate::http::error::{Result, known};
 
@@ -67,7 +69,7 @@ pub fn authorize(caller: &Caller, service: ServiceKind, needs: &Needs) -> Result
             Err(known::RESOURCE_NOT_FOUND.into())
         }
         Caller::Bearer(_) => Ok(()),
-        Caller::Anonymous => Err(super::failed(
+        Caller::Anonymous => Err(failed(
             "The request has neither an Authorization header nor a SAS.",
         )),
         Caller::Sas(grant) if grant.account_wide => authorize_account_sas(grant, service, needs),

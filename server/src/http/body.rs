@@ -1,8 +1,8 @@
 //! Bodies of requests: small documents collected up to a limit, large content as a stream of chunks.
 
-use super::budget::{self, FREE_BYTES, Share};
-use super::cross;
-use super::error::{Failure, Result, known};
+use crate::http::budget::{self, FREE_BYTES, Share};
+use crate::http::cross;
+use crate::http::error::{Failure, Result, known};
 use axum::http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, HeaderMap, HeaderValue, TRANSFER_ENCODING,
 };

@@ -6,10 +6,10 @@
 //! - A response takes from the budget what it reads ahead ([`grant`]). When the budget is used up, it goes on with
 //!   [`PIECE_BYTES`] at a time, which costs reading but no memory.
 //! - A request waits for room before it holds more ([`reserve`]), and before an answer of many parts is made for it
-//!   ([`super::documents`]).
+//!   ([`crate::http::documents`]).
 //! - While the budget is short ([`is_short`]), clients that make no progress are cut off sooner.
 
-use super::error::{Failure, Result};
+use crate::http::error::{Failure, Result};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};

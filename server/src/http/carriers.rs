@@ -2,9 +2,9 @@
 //!
 //! A connection stays on its thread: no other is woken to share the work of a request, which would often take longer than the
 //! request, and what arrives together is worked off together. What may take long, or wait, is done elsewhere
-//! ([`super::run`]), so that a connection waits for its neighbours no longer than for a few rows of each.
+//! ([`crate::http::run`]), so that a connection waits for its neighbours no longer than for a few rows of each.
 
-use super::lookout::{self, Threads};
+use crate::http::lookout::{self, Threads};
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;

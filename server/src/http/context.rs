@@ -2,49 +2,20 @@
 //!
 //! The raw request target is kept as sent: signatures are computed over it. Nothing here looks at stored data.
 
-pub use super::query::{Query, decode};
-pub use super::request_ids::RequestIds;
-pub use super::version::ApiVersion;
+pub use crate::http::query::{Query, decode};
+pub use crate::http::request_ids::RequestIds;
+pub use crate::http::service_kind::ServiceKind;
+pub use crate::http::version::ApiVersion;
 
-use super::address::{address, no_account};
-use super::error::{Failure, Result, known};
-use super::request_headers::RequestHeaders;
 use crate::accounts::Accounts;
+use crate::http::address::{address, no_account};
+use crate::http::error::{Failure, Result, known};
+use crate::http::request_headers::RequestHeaders;
 use axum::http::header::{CONNECTION, HOST, HeaderMap, HeaderValue};
 use axum::http::{Method, Uri, request::Parts};
 use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::time::SystemTime;
-
-/// Which of the three endpoints a request came in on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ServiceKind {
-    Blob,
-    Queue,
-    Table,
-}
-
-impl ServiceKind {
-    pub const ALL: [ServiceKind; 3] = [ServiceKind::Blob, ServiceKind::Queue, ServiceKind::Table];
-
-    /// As in host names and signatures.
-    pub fn label(self) -> &'static str {
-        match self {
-            ServiceKind::Blob => "blob",
-            ServiceKind::Queue => "queue",
-            ServiceKind::Table => "table",
-        }
-    }
-
-    /// As people and log lines write it.
-    pub fn title(self) -> &'static str {
-        match self {
-            ServiceKind::Blob => "Blob",
-            ServiceKind::Queue => "Queue",
-            ServiceKind::Table => "Table",
-        }
-    }
-}
 
 /// Where and when a request came in, and the name it was given.
 #[derive(Debug, Clone)]

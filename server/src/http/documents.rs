@@ -3,11 +3,10 @@
 //! Such an answer is made whole and then waits for a client to take it. So it has room in the [`budget`] from before it is made until
 //! it is sent.
 
-use super::budget::{self, FREE_BYTES, Share};
-use super::context::{Context, ServiceKind};
-use super::error::Result;
+use crate::http::budget::{self, FREE_BYTES, Share};
+use crate::http::error::Result;
 use axum::body::Body;
-use axum::http::{Method, Response};
+use axum::http::Response;
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::Body as HttpBody;
@@ -16,12 +15,12 @@ use std::sync::Arc;
 /// What is reserved before the length of a document is known: that of a whole page.
 const EXPECTED_BYTES: usize = 1 << 20;
 
-/// Waits until there is room for the answer to a read, if that may be a long document. Error: `ServerBusy` after half a minute.
-pub async fn reserve(context: &Context) -> Result<Option<Share>> {
-    match may_be_long(context) {
-        true => Ok(Some(budget::reserve(EXPECTED_BYTES).await?)),
-        false => Ok(None),
+/// Waits until there is room for the response, if it may be long. Error: `ServerBusy` after half a minute.
+pub async fn reserve(is_long: bool) -> Result<Option<Share>> {
+    if is_long {
+        return Ok(Some(budget::reserve(EXPECTED_BYTES).await?));
     }
+    Ok(None)
 }
 
 /// Room for the answer to a batch: that of its body, if that has any. A request that waited for more while it holds some could wait for
@@ -62,19 +61,5 @@ struct Held {
 impl AsRef<[u8]> for Held {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
-    }
-}
-
-pub fn may_be_long(context: &Context) -> bool {
-    if context.method != Method::GET {
-        return false;
-    }
-    let comp = context.query.get("comp").unwrap_or_default();
-    let comp = |names: &[&str]| names.iter().any(|name| comp.eq_ignore_ascii_case(name));
-    match context.service {
-        ServiceKind::Blob => comp(&["list", "blobs", "blocklist", "pagelist"]),
-        // One message alone is short.
-        ServiceKind::Queue => comp(&["list"]) || context.query.get("numofmessages").is_some(),
-        ServiceKind::Table => !context.resource.contains("PartitionKey="),
     }
 }

@@ -1,6 +1,6 @@
 //! Headers that every answer has: ids, version, server.
 
-use super::context::ApiVersion;
+use crate::http::context::ApiVersion;
 use axum::body::Body;
 use axum::http::header::{HeaderName, HeaderValue, SERVER};
 use axum::http::{Request, Response};

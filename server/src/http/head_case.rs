@@ -1,13 +1,13 @@
 //! Keeps the case of `x-ms-meta-*` names, which users choose and expect back, and which the HTTP library folds to lower
 //! case in both directions.
 //!
-//! A [`HeadTap`] sits between the socket and the library: it follows the requests ([`super::framing`]), and rewrites
+//! A [`HeadTap`] sits between the socket and the library: it follows the requests ([`crate::http::framing`]), and rewrites
 //! the names in the head of a response, where they have the same length and only their case differs.
 //!
 //! As it knows where a head begins and ends, it also holds clients to a time: a connection with half a head is closed after
 //! thirty seconds, while one that is idle between requests stays open as long as the listener says.
 
-use super::framing::{FramingReader, RawHead};
+use crate::http::framing::{FramingReader, RawHead};
 use std::future::Future;
 use std::io;
 use std::pin::Pin;

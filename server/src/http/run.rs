@@ -1,11 +1,11 @@
 //! Where the synchronous work of the services runs.
 //!
 //! Most operations take microseconds, and a hop to another thread and back costs more than they do: those run where they
-//! are called for, on the threads that serve connections ([`super::carriers`]), of which there are more than processors, so
+//! are called for, on the threads that serve connections ([`crate::http::carriers`]), of which there are more than processors, so
 //! that one that waits for a page from the disk leaves others to go on. What may take long, and writes while the store makes
 //! writers wait, run on threads of their own. Nobody waits here for a sync: that is what tickets are awaited for.
 
-use super::error::{Result, known};
+use crate::http::error::{Result, known};
 use lazurite_engine::Db;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

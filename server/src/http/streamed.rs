@@ -1,7 +1,7 @@
 //! Bodies of responses that are read from the store while they are sent.
 
-use super::budget::{self, PIECE_BYTES, Share};
-use super::error::Result;
+use crate::http::budget::{self, PIECE_BYTES, Share};
+use crate::http::error::Result;
 use axum::body::Body;
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame};

@@ -1,8 +1,8 @@
 //! Which state of a blob a request is about, and what must hold of it: headers and parameters that most operations share.
 
-use super::super::context::Context;
-use super::super::error::{Failure, Result};
-use super::{encryption, lease};
+use crate::http::blob::{encryption, lease};
+use crate::http::context::Context;
+use crate::http::error::{Failure, Result};
 use lazurite_blob::{BlobState, Conditions, ETags, SnapshotTime, TagCondition};
 use std::borrow::Cow;
 

@@ -1,14 +1,14 @@
 //! Operations on containers.
 
-use super::super::body::{RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect};
-use super::super::error::{Failure, Result, known};
-use super::super::headers::{empty, metadata, parse_policies, put, put_metadata, xml};
-use super::Request;
-use super::encryption;
+use crate::http::blob::encryption;
+use crate::http::blob::request::Request;
+use crate::http::body::{RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect};
+use crate::http::error::{Failure, Result, known};
+use crate::http::headers::{empty, metadata, parse_policies, put, put_metadata, xml};
 
-use super::lease::{optional_id, put_lease};
 use crate::codec::date;
 use crate::codec::policies::{self, SignedIdentifier};
+use crate::http::blob::lease::{optional_id, put_lease};
 use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::{ETAG, LAST_MODIFIED};
@@ -206,9 +206,7 @@ fn public_access(request: &Request) -> Result<PublicAccess> {
         .as_deref()
     {
         None => Ok(PublicAccess::Private),
-        Some(_) if !request.app.switches.public_access => {
-            Err(known::PUBLIC_ACCESS_NOT_PERMITTED.into())
-        }
+        Some(_) if !request.state.public_access => Err(known::PUBLIC_ACCESS_NOT_PERMITTED.into()),
         Some("blob") => Ok(PublicAccess::Blob),
         Some("container" | "true") => Ok(PublicAccess::Container),
         Some(other) => Err(Failure::header("x-ms-blob-public-access", other)),

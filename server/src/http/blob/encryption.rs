@@ -1,9 +1,9 @@
 //! Keys that clients bring, and encryption scopes: what requests say of them, and what answers tell.
 //! Source: Provide an encryption key on a request to Blob Storage; Encryption scopes for Blob Storage.
 
-use super::super::error::{Failure, Result, known};
-use super::super::headers::put;
 use crate::http::context::Context;
+use crate::http::error::{Failure, Result, known};
+use crate::http::headers::put;
 use axum::body::Body;
 use axum::http::Response;
 use base64::Engine as _;

@@ -3,16 +3,16 @@
 //! addresses that `reach.rs` lets pass: whoever may write here could otherwise make it ask any address that it reaches.
 //! Source: Copy Blob; Put Blob From URL; Put Block From URL; Append Block From URL; Put Page From URL.
 
-use super::super::body::{Bounds, RequestBody, collect};
-use super::super::error::{Failure, Result, known};
-use super::super::headers::parse_xml;
-use super::super::socket::{PROBE_INTERVAL, PROBED_AFTER, PROBES_MAX};
-use super::Request;
-use super::places::{Place, Places};
-use super::reach::{Lookup, NotPublic, Reach, Resolver, system_lookup};
-use super::source::unverified;
-use super::tags::read_tags;
-use super::upload::{begin, drain};
+use crate::http::blob::places::{Place, Places};
+use crate::http::blob::reach::{Lookup, NotPublic, Reach, Resolver, system_lookup};
+use crate::http::blob::request::Request;
+use crate::http::blob::source::unverified;
+use crate::http::blob::tags::read_tags;
+use crate::http::blob::upload::{begin, drain};
+use crate::http::body::{Bounds, RequestBody, collect};
+use crate::http::error::{Failure, Result, known};
+use crate::http::headers::parse_xml;
+use crate::http::socket::{PROBE_INTERVAL, PROBED_AFTER, PROBES_MAX};
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Request as HttpRequest, Response, StatusCode, Uri};
 use base64::Engine as _;

@@ -1,13 +1,14 @@
 //! Copies from other servers, which take time: pending until the content has come, failed if it does not, and aborted if a
 //! client wants that. Source: Copy Blob, "Remarks"; Abort Copy Blob.
 
-use super::super::error::{Failure, Result, known};
-use super::block_blob::refuse_overwrite;
-use super::copy::{copied_answer, copies_tags, copy_request};
-use super::foreign::{Foreign, Found};
-use super::places::Place;
-use super::source::source_checksums;
-use super::{Request, run};
+use crate::http::blob::block_blob::refuse_overwrite;
+use crate::http::blob::copy::{copied_answer, copies_tags, copy_request};
+use crate::http::blob::foreign::{Foreign, Found};
+use crate::http::blob::places::Place;
+use crate::http::blob::request::Request;
+use crate::http::blob::source::source_checksums;
+use crate::http::error::{Failure, Result, known};
+use crate::http::run;
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{
@@ -60,9 +61,9 @@ async fn start(
     length: u64,
     place: &mut Place,
 ) -> Result<CopyOutcome> {
-    let (r, create_only) = (request.clone(), request.create_only);
-    let started = run::change(&request.app.db, move || {
-        let blobs = &r.app.blobs;
+    let (r, create_only) = (request.clone(), request.is_create_only());
+    let started = run::change(&request.state.services.db, move || {
+        let blobs = &r.state.services.blobs;
         Ok(blobs.start_copy(&r.address(), copy, length)?)
     });
     let started = started.await;
@@ -109,7 +110,7 @@ async fn fetch_and_finish(request: &Arc<Request>, fetch: Fetch, copy_id: Guid) -
         claimed,
     } = fetch;
     let (headers, metadata) = (found.blob_headers(), found.metadata());
-    let blobs = &request.app.blobs;
+    let blobs = &request.state.services.blobs;
     let kind = (UploadKind::PutBlob, bytes_max);
     let upload = found.store(blobs, kind, claimed, None).await?;
     let fetched = FetchedCopy {
@@ -118,8 +119,8 @@ async fn fetch_and_finish(request: &Arc<Request>, fetch: Fetch, copy_id: Guid) -
         metadata,
     };
     let r = request.clone();
-    let finished = run::change(&request.app.db, move || {
-        let blobs = &r.app.blobs;
+    let finished = run::change(&request.state.services.db, move || {
+        let blobs = &r.state.services.blobs;
         Ok(blobs.finish_copy(&r.address(), copy_id, fetched)?)
     });
     let (written, ticket) = finished.await?;
@@ -138,7 +139,12 @@ async fn fail(request: Arc<Request>, copy_id: Guid, failure: &Failure) -> Result
     let description = format!("{status} {code} \"{}\"", failure.message);
     let (_, ticket) = retried(|| {
         let (r, text) = (request.clone(), description.clone());
-        move || r.app.blobs.fail_copy(&r.address(), copy_id, &text)
+        move || {
+            r.state
+                .services
+                .blobs
+                .fail_copy(&r.address(), copy_id, &text)
+        }
     })
     .await?;
     Ok(ticket.await?)

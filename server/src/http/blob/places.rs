@@ -1,7 +1,7 @@
 //! Places for copies from other servers. Such a copy goes on when its request is over, so nothing about the clients limits how
 //! many there are: the places do. Whoever finds none is told so before anything is asked or changed, and comes again.
 
-use super::super::error::{Failure, Result};
+use crate::http::error::{Failure, Result};
 use lazurite_blob::Guid;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

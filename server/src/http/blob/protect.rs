@@ -1,11 +1,11 @@
 //! What keeps a blob from being changed or deleted, and what ends it: immutability policies, legal holds, expiry.
 
-use super::super::error::{Failure, Result, known};
-use super::super::headers::{empty, put};
-use super::Request;
-use super::container::with_validators;
 use crate::codec::date;
+use crate::http::blob::container::with_validators;
+use crate::http::blob::request::Request;
 use crate::http::context::Context;
+use crate::http::error::{Failure, Result, known};
+use crate::http::headers::{empty, put};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{Blob, BlobService, Expiry, ImmutabilityMode, ImmutabilityPolicy};

@@ -4,8 +4,8 @@
 //! The first body to come lets the others of its thread go on, so that all requests that have arrived are read as far as this,
 //! and then settles what has gathered. Nobody waits for requests that are still on their way, or for another thread.
 
-use super::super::error::{Result, known};
-use super::super::run;
+use crate::http::error::{Result, known};
+use crate::http::run;
 use lazurite_blob::Upload;
 use std::cell::RefCell;
 use tokio::sync::oneshot;

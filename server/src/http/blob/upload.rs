@@ -1,14 +1,14 @@
 //! Bodies on their way in, whatever they are for: chunk by chunk into the store, plain or in segments.
 
-use super::super::body::RequestBody;
-use super::super::error::{Failure, Result, known};
-use super::super::headers::put;
-use super::super::run;
-use super::encryption::{OWN, customer_key};
-use super::settle::settle;
-use super::write::claimed;
-use super::{Request, STRUCTURED_BODY};
 use crate::codec::structured::{self, Decoder, Malformed};
+use crate::http::blob::encryption::{OWN, customer_key};
+use crate::http::blob::request::{Request, STRUCTURED_BODY};
+use crate::http::blob::settle::settle;
+use crate::http::blob::write::claimed;
+use crate::http::body::RequestBody;
+use crate::http::error::{Failure, Result, known};
+use crate::http::headers::put;
+use crate::http::run;
 use axum::body::Body;
 use axum::http::Response;
 use bytes::Buf;
@@ -27,7 +27,7 @@ pub async fn receive(request: &Request, mut body: RequestBody, kind: UploadKind)
     body.reserve_chunks(held.min(UPLOAD_BYTES_HELD) as usize)
         .await?;
     let key = customer_key(&request.context, OWN)?;
-    let upload = begin(&request.app.blobs, kind, claimed(request)?, key)?;
+    let upload = begin(&request.state.services.blobs, kind, claimed(request)?, key)?;
     let mut structure = structure(request)?;
     let upload = drain(upload, body, &mut structure).await?;
     if let Some(decoder) = structure {
