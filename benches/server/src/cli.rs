@@ -50,8 +50,8 @@ pub(crate) enum Command {
     ///
     /// Runs in this process. Every two seconds the system clock is set by up to two minutes, backwards or forwards, or syncs hang
     /// for up to three seconds, take 300 ms each, or fail until the store is reopened. No message may be lost, or delivered twice
-    /// while it is hidden; no counter may miss an increment, no blob differ from the one written; no request may take longer than
-    /// the disk hangs.
+    /// while it is hidden; no counter may miss an increment; no entity, blob or snapshot may differ from what was written; no request may
+    /// take longer than the stall at that moment; reads of other resources must stay as fast beside slow syncs. Ends in one verdict.
     Soak(SoakArgs),
     /// The operations of the services on our server and on others: the same requests from the same client.
     ///
