@@ -143,6 +143,11 @@ impl Client {
         self.send(put.body(content)).map(|_| ())
     }
 
+    /// Delete Blob.
+    pub(crate) fn delete_blob(&self, container: &str, name: &str) -> Result<(), Error> {
+        self.send(on_blob("DELETE", container, name)).map(|_| ())
+    }
+
     /// Snapshot Blob.
     pub(crate) fn snapshot_blob(&self, container: &str, name: &str) -> Result<(), Error> {
         let snapshot = on_blob("PUT", container, name).query("comp", "snapshot");
