@@ -13,7 +13,9 @@ use crate::codec::date;
 use crate::http::blob::Fetcher;
 use crate::http::context::{RequestIds, ServiceKind};
 use crate::http::properties::PropertiesStore;
-use crate::http::{App, Carriers, Connections, Endpoint, blob, cross, queue, serve, table};
+use crate::http::{
+    App, ConnectionThreads, Connections, Endpoint, blob, on_blocking_pool, queue, serve, table,
+};
 use crate::output::{self, LineWriter, Output};
 use crate::program::Program;
 use crate::services::Services;
@@ -214,7 +216,7 @@ async fn serve_until_stopped(
     };
     let logs = app.analytics.start(inputs, interval);
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
-    let carriers = Carriers::start(processors + CARRIERS_SPARE, BLOCKING_THREADS_MAX)
+    let carriers = ConnectionThreads::start(processors + CARRIERS_SPARE, BLOCKING_THREADS_MAX)
         .map_err(|error| format!("cannot start its threads: {error}"))?;
     let carriers = Arc::new(carriers);
     let mut serving = tokio::task::JoinSet::new();
@@ -554,9 +556,9 @@ async fn sweep(services: Arc<Services>) {
             tokio::time::sleep(SWEEP_INTERVAL).await;
         }
         let [queues, tables, blobs] = [(); 3].map(|()| services.clone());
-        let messages = cross(move || Ok(queues.queues.sweep()?)).await;
-        let rows = cross(move || Ok(tables.tables.sweep()?)).await;
-        let due = cross(move || Ok(blobs.blobs.sweep(SWEEP_STEPS_MAX)?)).await;
+        let messages = on_blocking_pool(move || Ok(queues.queues.sweep()?)).await;
+        let rows = on_blocking_pool(move || Ok(tables.tables.sweep()?)).await;
+        let due = on_blocking_pool(move || Ok(blobs.blobs.sweep(SWEEP_STEPS_MAX)?)).await;
         // The store reports its failures to the next writer, too. The sweep comes round again.
         more = match queues_log.success(messages) {
             Some((swept, ticket)) => ticket.await.is_ok() && swept.more,

@@ -6,7 +6,7 @@ use crate::http::context::ServiceKind;
 use crate::http::error::Result;
 use crate::http::properties::LOGS_CONTAINER;
 use crate::http::properties::metrics_tables::{CAPACITY_TABLE, Grain};
-use crate::http::run::cross;
+use crate::http::run::on_blocking_pool;
 use crate::services::Services;
 use lazurite_blob::{Blob, BlobEntry, BlobService, ListBlobs, ListContainers};
 use lazurite_table::{Entity, Error, Value};
@@ -25,7 +25,7 @@ struct Capacity {
 /// Writes what each account holds whose Blob service keeps hour metrics, unless that was done today: apart from the writing of
 /// logs, because it walks over all blobs. Ends soon once `stop` is set.
 pub async fn write_all(inputs: Inputs, stop: Arc<AtomicBool>) {
-    let written = cross(move || {
+    let written = on_blocking_pool(move || {
         let services = &inputs.services;
         for account in services.accounts.names() {
             let properties = inputs.properties.get(ServiceKind::Blob, account);

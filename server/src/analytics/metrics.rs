@@ -161,9 +161,9 @@ impl Figures {
 
 /// Figures as they are gathered.
 #[derive(Debug, Default)]
-pub struct Gathered(HashMap<Place, BTreeMap<String, Figures>>);
+pub struct PendingMetrics(HashMap<Place, BTreeMap<String, Figures>>);
 
-impl Gathered {
+impl PendingMetrics {
     /// Counts a request, if its account wants that.
     pub fn take(&mut self, entry: &Entry, properties: &ServiceProperties) {
         let outcome = entry.outcome();

@@ -5,13 +5,13 @@
 
 use crate::analytics::Inputs;
 use crate::analytics::entry::Entry;
-use crate::analytics::metrics::Gathered;
+use crate::analytics::metrics::PendingMetrics;
 use crate::analytics::{capacity, metrics};
 use crate::codec::date;
 use crate::http::context::ServiceKind;
 use crate::http::operation::LogClass;
 use crate::http::properties::{LOGS_CONTAINER, LogVersion};
-use crate::http::run::cross;
+use crate::http::run::on_blocking_pool;
 use lazurite_blob::{
     BlobAddress, BlobEntry, BlobHeaders, BlobService, BlobSettings, BlobState, Checksums,
     Conditions, DeleteBlob, DeleteSnapshots, ETags, Error, ListBlobs, PutBlob, Result, UploadKind,
@@ -68,7 +68,7 @@ pub async fn run(
         interval,
         logs: HashMap::new(),
         counters: HashMap::new(),
-        figures: Gathered::default(),
+        figures: PendingMetrics::default(),
     };
     let mut looked = None;
     let mut figures_due = Instant::now() + interval;
@@ -115,7 +115,7 @@ struct Writer {
     logs: HashMap<Place, Log>,
     /// The number of the next log of an hour, once one was written.
     counters: HashMap<Place, u32>,
-    figures: Gathered,
+    figures: PendingMetrics,
 }
 
 impl Writer {
@@ -169,7 +169,7 @@ impl Writer {
             place.clone(),
             self.counters.get(&place).copied(),
         );
-        let written = cross(move || {
+        let written = on_blocking_pool(move || {
             let written = write(&services.blobs, &at, &log, count);
             Ok((log, written))
         });
@@ -200,7 +200,7 @@ impl Writer {
         }
         let services = self.inputs.services.clone();
         let mut figures = std::mem::take(&mut self.figures);
-        let written = cross(move || {
+        let written = on_blocking_pool(move || {
             let written = figures.write(&services.tables);
             Ok((figures, written))
         });
@@ -221,7 +221,7 @@ impl Writer {
             services,
             properties,
         } = self.inputs.clone();
-        let removed = cross(move || {
+        let removed = on_blocking_pool(move || {
             let now = services.clock.now();
             for account in services.accounts.names() {
                 for service in ServiceKind::ALL {

@@ -48,7 +48,7 @@ pub struct Bearer {
 
 /// Reads a token and checks, in this order: protocol, form, times, issuer, audience.
 pub fn verify(context: &Context, token: &str) -> Result<Bearer> {
-    if !context.keeps_secrets() {
+    if !context.is_confidential() {
         return Err(failed(
             "Authentication scheme Bearer is not allowed with HTTP from another machine: start Lazurite with --cert.",
         ));

@@ -6,8 +6,8 @@ use crate::access_log::redact;
 use crate::accounts::Accounts;
 use crate::auth;
 use crate::codec::{date, multipart, xml};
-use crate::http::context::{ApiVersion, Arrival, Context, Query, ServiceKind};
-use crate::http::echo::Echo;
+use crate::http::common_headers::CommonHeaders;
+use crate::http::context::{ApiVersion, Context, Query, RequestOrigin, ServiceKind};
 use crate::http::error::Failure;
 use crate::http::framing::{FramingReader, RawHead};
 use crate::http::properties::{StaticWebsite, cors};
@@ -199,7 +199,7 @@ fn context(service: ServiceKind, target: &str, headers: &[(String, String)]) -> 
         request = request.header(name, HeaderValue::from_bytes(value.as_bytes()).ok()?);
     }
     let (parts, ()) = request.body(()).ok()?.into_parts();
-    let arrival = Arrival {
+    let arrival = RequestOrigin {
         service,
         now: date::parse_iso8601("2026-01-01T00:00:00Z").unwrap(),
         system_now: date::parse_iso8601("2026-01-01T00:00:00Z").unwrap(),
@@ -246,7 +246,7 @@ proptest! {
         let website = StaticWebsite { index_document: Some(extra.clone()), ..StaticWebsite::default() };
         let _ = blob::website::document_of(&website, &target);
         let request = Request::builder().header("x-ms-version", &extra).header("x-ms-client-request-id", &query);
-        let _ = request.body(()).map(|request| Echo::of(&request));
+        let _ = request.body(()).map(|request| CommonHeaders::of(&request));
         let _ = target.parse::<Uri>().map(|uri| crate::http::dialect(ServiceKind::Table, &uri, None));
         let headers = [
             ("authorization".to_owned(), authorization),

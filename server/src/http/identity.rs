@@ -10,7 +10,7 @@ use crate::accounts::Accounts;
 use crate::http::address::address;
 use crate::http::body::{self, RequestBody};
 use crate::http::browser;
-use crate::http::context::{Arrival, Query};
+use crate::http::context::{Query, RequestOrigin};
 use crate::http::error::{Failure, Result, known};
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, HeaderValue};
@@ -64,14 +64,14 @@ impl Question<'_> {
 }
 
 /// Whether a request is for an identity. One whose URL names an account is not.
-pub fn is_asked(accounts: &Accounts, arrival: &Arrival, parts: &Parts, host: &str) -> bool {
+pub fn is_asked(accounts: &Accounts, arrival: &RequestOrigin, parts: &Parts, host: &str) -> bool {
     let path = parts.uri.path();
     Question::of(path).is_some() && address(arrival.service, accounts, host, path).is_none()
 }
 
 /// Answers such a request. Pages of other origins get nothing.
 pub async fn answer(
-    arrival: &Arrival,
+    arrival: &RequestOrigin,
     parts: &Parts,
     host: &str,
     body: RequestBody,

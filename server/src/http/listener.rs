@@ -1,11 +1,11 @@
 //! Listeners and connections, from the socket to one request after the other, and their end.
 
-use crate::http::carriers::Carriers;
+use crate::http::connection_threads::ConnectionThreads;
 use crate::http::connections::Connections;
 use crate::http::context::ServiceKind;
-use crate::http::head_case::{HeadNotes, HeadTap};
+use crate::http::head_case::{HeaderCaseStream, HeaderNames};
 use crate::http::send_deadline::SendDeadline;
-use crate::http::{lookout, socket};
+use crate::http::{busy_poll, socket};
 use crate::tls::Opening;
 use axum::body::Body;
 use axum::http::{Request, Response};
@@ -46,7 +46,7 @@ pub trait Server: Send + Sync + 'static {
         self: Arc<Self>,
         client: Client,
         request: Request<Incoming>,
-        notes: HeadNotes,
+        notes: HeaderNames,
     ) -> impl Future<Output = Response<Body>> + Send;
 }
 
@@ -63,7 +63,7 @@ pub struct Endpoint {
 pub async fn serve<S: Server>(
     server: Arc<S>,
     endpoint: Endpoint,
-    carriers: Arc<Carriers>,
+    carriers: Arc<ConnectionThreads>,
     mut stop: watch::Receiver<bool>,
 ) {
     let Endpoint {
@@ -235,8 +235,8 @@ async fn connection<S: Server, I: AsyncRead + AsyncWrite + Unpin + Send + 'stati
     mut stop: watch::Receiver<bool>,
 ) {
     let Client { service, peer, .. } = client;
-    let (notes, activity) = (HeadNotes::default(), Arc::new(Activity::default()));
-    let tap = HeadTap::new(SendDeadline::new(socket), notes.clone());
+    let (notes, activity) = (HeaderNames::default(), Arc::new(Activity::default()));
+    let tap = HeaderCaseStream::new(SendDeadline::new(socket), notes.clone());
     let mut crowding = server.connections().crowding();
     let (seen, asked) = (notes.clone(), activity.clone());
     let answer = service_fn(move |request: Request<Incoming>| {
@@ -244,15 +244,15 @@ async fn connection<S: Server, I: AsyncRead + AsyncWrite + Unpin + Send + 'stati
         #[cfg(debug_assertions)]
         let what = format!("{} {}", request.method(), request.uri().path());
         let answering = async move {
-            lookout::begun();
+            busy_poll::begun();
             activity.begin();
             let response = server.respond(client, request, notes).await;
             activity.end();
-            lookout::answered();
+            busy_poll::answered();
             Ok::<_, Infallible>(response)
         };
         #[cfg(debug_assertions)]
-        let answering = crate::http::held_thread::Measured::new(answering, what);
+        let answering = crate::http::slow_handler::Measured::new(answering, what);
         answering
     });
     let connection = hyper::server::conn::http1::Builder::new()

@@ -5,22 +5,20 @@ pub mod blob;
 pub mod blob_names;
 pub mod body;
 mod browser;
-mod budget;
-mod carriers;
+mod busy_poll;
+mod common_headers;
+mod connection_threads;
 mod connections;
 pub mod context;
-mod documents;
-mod echo;
 pub mod error;
 mod framing;
 mod head_case;
 pub mod headers;
-#[cfg(debug_assertions)]
-mod held_thread;
 pub mod identity;
 mod limits;
 mod listener;
-mod lookout;
+mod long_responses;
+mod memory;
 pub mod operation;
 pub mod properties;
 mod query;
@@ -31,16 +29,18 @@ mod response;
 pub mod run;
 mod send_deadline;
 pub mod service_kind;
+#[cfg(debug_assertions)]
+mod slow_handler;
 mod socket;
 mod streamed;
 mod sub_request;
 pub mod table;
 mod version;
 
-pub use carriers::Carriers;
+pub use connection_threads::ConnectionThreads;
 pub use connections::Connections;
 pub use listener::{Endpoint, serve};
-pub use run::cross;
+pub use run::on_blocking_pool;
 
 use crate::access_log::{AccessLog, redact};
 use crate::analytics::{Access, Analytics, Entry};
@@ -51,15 +51,15 @@ use axum::body::Body;
 use axum::http::header::{ACCEPT, CONNECTION, HeaderValue, ORIGIN};
 use axum::http::{Method, Request, Response, StatusCode, Uri};
 use body::RequestBody;
-use budget::Share;
-use context::{ApiVersion, Arrival, Context, RequestIds, ServiceKind};
-use echo::Echo;
+use common_headers::CommonHeaders;
+use context::{ApiVersion, Context, RequestIds, RequestOrigin, ServiceKind};
 use error::{Dialect, Failure, Result, known};
 use framing::RawHead;
-use head_case::HeadNotes;
+use head_case::HeaderNames;
 use hyper::body::Incoming;
 use limits::check_framing;
 use listener::{Client, Server};
+use memory::Share;
 use operation::{Facts, Logged};
 use properties::{PropertiesStore, ServiceProperties};
 use response::ResponseFuture;
@@ -110,7 +110,7 @@ impl Server for App {
         self: Arc<App>,
         client: Client,
         request: Request<Incoming>,
-        notes: HeadNotes,
+        notes: HeaderNames,
     ) -> impl Future<Output = Response<Body>> + Send {
         answer(self, client, request, notes)
     }
@@ -121,11 +121,11 @@ async fn answer(
     app: Arc<App>,
     client: Client,
     request: Request<Incoming>,
-    notes: HeadNotes,
+    notes: HeaderNames,
 ) -> Response<Body> {
     let Client { service, peer, .. } = client;
     let (now, request_id) = (app.services.clock.now(), app.request_ids.next());
-    let arrival = Arrival {
+    let arrival = RequestOrigin {
         service,
         now,
         system_now: clock::system_time(),
@@ -135,9 +135,9 @@ async fn answer(
     };
     let (method, target) = (request.method().clone(), request.uri().clone());
     let accept = request.headers().get(ACCEPT).cloned();
-    let echoed = Echo::of(&request);
+    let echoed = CommonHeaders::of(&request);
     let origin = request.headers().get(ORIGIN).map(context::text_of);
-    let mut learned = Learned::default();
+    let mut learned = ResponseFacts::default();
     let raw = notes.take_head();
     let responding = respond(&app, &arrival, request, raw, &mut learned);
     let outcome = match app.request_timeout {
@@ -169,7 +169,7 @@ async fn answer(
         }
     };
     if let Some(room) = learned.room {
-        response = documents::hold(room, response);
+        response = long_responses::hold(room, response);
     }
     if learned.must_close.load(Ordering::Relaxed) {
         response
@@ -198,9 +198,9 @@ async fn answer(
     response
 }
 
-/// What is learned on the way of a request that its answer needs, whatever the answer is.
+/// Facts that the response needs, even when the request fails.
 #[derive(Debug, Default)]
-struct Learned {
+struct ResponseFacts {
     /// The connection cannot be used again.
     must_close: Arc<AtomicBool>,
     version: Option<ApiVersion>,
@@ -214,10 +214,10 @@ struct Learned {
 
 async fn respond(
     app: &Arc<App>,
-    arrival: &Arrival,
+    arrival: &RequestOrigin,
     request: Request<Incoming>,
     raw: RawHead,
-    learned: &mut Learned,
+    learned: &mut ResponseFacts,
 ) -> Result<Response<Body>> {
     check_framing(&request, &raw)?;
     let (parts, body) = request.into_parts();
@@ -248,7 +248,7 @@ async fn respond(
     let mut context = Context::take(arrival, &app.services.accounts, parts, &host)?;
     context.metadata_names = raw.metadata_names;
     let properties = app.properties.get(arrival.service, &context.account);
-    context.assume_version(properties.default_service_version.as_ref());
+    context.apply_default_version(properties.default_service_version.as_ref());
     learned.version = Some(context.version.clone());
     if context.method == Method::OPTIONS {
         return properties::cors::preflight(&properties.cors_rules(), &context);
@@ -265,12 +265,12 @@ async fn respond(
     if !is_covered && has_credentials && app.services.accounts.is_well_known(&context.account) {
         browser::check_page(&context.headers)?;
     }
-    learned.entry = wanted_entry(&context, facts.logged, &caller, &properties);
+    learned.entry = log_entry(&context, facts.logged, &caller, &properties);
     check_location(&context, facts.changes_state)?;
-    learned.room = documents::reserve(facts.long_response).await?;
+    learned.room = long_responses::reserve(facts.long_response).await?;
     let token_would_do = matches!(caller, Caller::Anonymous)
         && app.authenticator.accepts_bearer_tokens
-        && context.keeps_secrets();
+        && context.is_confidential();
     let begun = routed.handle(app, context, caller, body);
     let outcome = match begun {
         Ok(answering) => answering.await,
@@ -330,7 +330,7 @@ impl Routed {
 }
 
 /// What the account's log and figures will have of a request, if they cover such.
-fn wanted_entry(
+fn log_entry(
     context: &Context,
     operation: Option<Logged>,
     caller: &Caller,
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_has_room_for_no_more_than_the_road_of_its_request() {
+    fn the_future_of_a_request_fits_in_4_kib() {
         let bytes = size_of_future(answer);
         assert!(bytes < 4096, "{bytes} bytes");
     }

@@ -3,7 +3,7 @@
 //! Each service has one table of rows, `operations.rs`. Routing, permissions, anonymous access, the guard against foreign web pages, the
 //! read-only secondary, versions, bodies, memory for long responses, and the names in logs and metrics are all read from it.
 
-use crate::auth::policy::Needs;
+use crate::auth::policy::RequiredPermissions;
 use crate::http::body::RequestBody;
 use crate::http::context::{ApiVersion, Context};
 use crate::http::error::{Failure, Result};
@@ -153,8 +153,8 @@ pub struct Since {
 /// What an operation asks of its caller.
 #[derive(Clone, Copy)]
 pub enum Permissions {
-    Fixed(Needs),
-    ByRequest(fn(&Context) -> Needs),
+    Fixed(RequiredPermissions),
+    ByRequest(fn(&Context) -> RequiredPermissions),
     /// A bearer token, which the handler asks for.
     Token,
 }
@@ -256,7 +256,7 @@ impl<R> Operation<R> {
         when: |_| true,
         secondary_only: false,
         since: None,
-        permissions: Permissions::Fixed(Needs::OWNER),
+        permissions: Permissions::Fixed(RequiredPermissions::OWNER),
         more_permissions: |_| "",
         anonymous: Anonymous::Refused,
         changes_state: false,
@@ -311,14 +311,14 @@ impl<R> Operation<R> {
     }
 
     /// What the request asks of a SAS; `None` where the handler asks for a token.
-    pub fn needs(&self, context: &Context) -> Option<Needs> {
+    pub fn needs(&self, context: &Context) -> Option<RequiredPermissions> {
         let needs = match self.permissions {
             Permissions::Fixed(needs) => needs,
             Permissions::ByRequest(needs) => needs(context),
             Permissions::Token => return None,
         };
         let also = (self.more_permissions)(context);
-        Some(Needs { also, ..needs })
+        Some(RequiredPermissions { also, ..needs })
     }
 
     pub fn check_version(&self, version: &ApiVersion) -> Result<()> {

@@ -3,7 +3,7 @@
 //! An answer that waits for its client holds memory and, if it comes from the store, a snapshot with its files. A client that is
 //! slow on purpose or gone without a word could keep them for ever.
 
-use crate::http::budget;
+use crate::http::memory;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -59,7 +59,7 @@ impl<S> SendDeadline<S> {
         });
         while blocked.tick.as_mut().poll(task).is_ready() {
             blocked.ticks += 1;
-            let in_need = blocked.taken == 0 && budget::is_short();
+            let in_need = blocked.taken == 0 && memory::is_short();
             if in_need || blocked.ticks == TICKS_MAX {
                 return Err(io::Error::new(
                     io::ErrorKind::TimedOut,

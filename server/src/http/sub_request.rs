@@ -4,10 +4,10 @@ use crate::access_log::redact;
 use crate::analytics::Entry;
 use crate::http::blob::{PartFuture, SubRequests};
 use crate::http::body::RequestBody;
+use crate::http::common_headers::CommonHeaders;
 use crate::http::context::{ApiVersion, Context};
-use crate::http::echo::Echo;
 use crate::http::error::{Dialect, Result, render};
-use crate::http::{App, Routed, check_location, wanted_entry};
+use crate::http::{App, Routed, check_location, log_entry};
 use axum::body::Body;
 use axum::http::{Method, Response, Uri};
 use bytes::Bytes;
@@ -21,7 +21,7 @@ impl SubRequests for App {
 }
 
 async fn answer(app: &Arc<App>, outer: &Context, context: Result<Context>) -> Response<Bytes> {
-    let (now, echo) = (outer.now, Echo::default());
+    let (now, echo) = (outer.now, CommonHeaders::default());
     let mut inner = match &context {
         Ok(context) => Inner::of(context),
         Err(_) => Inner::unreadable(app, outer),
@@ -86,7 +86,7 @@ impl Inner {
         let facts = routed.facts(&context);
         let caller = app.authenticator.authenticate(&context)?;
         let properties = app.properties.get(context.service, &context.account);
-        self.entry = wanted_entry(&context, facts.logged, &caller, &properties);
+        self.entry = log_entry(&context, facts.logged, &caller, &properties);
         check_location(&context, facts.changes_state)?;
         routed
             .handle(app, context, caller, RequestBody::empty())?

@@ -6,11 +6,11 @@ use crate::http::blob::operations::{Route, route};
 use crate::http::blob::request::Request;
 use crate::http::blob_names::blob_names;
 use crate::http::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_held, parsed};
-use crate::http::context::{Arrival, Context};
-use crate::http::documents;
+use crate::http::context::{Context, RequestOrigin};
 use crate::http::error::{Failure, Result, known};
 use crate::http::headers::{empty, put};
 use crate::http::limits::check_sizes;
+use crate::http::long_responses;
 use axum::body::Body;
 use axum::http::{Request as HttpRequest, Response, request::Parts};
 
@@ -47,7 +47,7 @@ pub async fn batch(request: Request, body: RequestBody) -> Result<Response<Body>
         // To read 256 long heads takes a while, too.
         tokio::task::yield_now().await;
     }
-    let share = documents::beside_body(share).await?;
+    let share = long_responses::beside_body(share).await?;
     let mut answers = Vec::new();
     for (id, sub) in requests {
         let context = read_one(&request, &sub);
@@ -64,7 +64,7 @@ pub async fn batch(request: Request, body: RequestBody) -> Result<Response<Body>
         "content-type",
         format!("multipart/mixed; boundary={boundary}"),
     );
-    Ok(documents::hold(share, response))
+    Ok(long_responses::hold(share, response))
 }
 
 fn refused(detail: String) -> Failure {
@@ -75,7 +75,7 @@ fn refused(detail: String) -> Failure {
 fn read_one(outer: &Request, sub: &SubRequest) -> Result<Context> {
     let parts = parts_of(outer, sub)?;
     check_sizes(&parts.uri, &parts.headers)?;
-    let arrival = Arrival {
+    let arrival = RequestOrigin {
         service: outer.context.service,
         now: outer.context.now,
         system_now: outer.context.system_now,
@@ -88,7 +88,7 @@ fn read_one(outer: &Request, sub: &SubRequest) -> Result<Context> {
         // Some clients leave the account out of the path. What they sign is the path as they send it.
         _ => outer.context.within(&arrival, &parts)?,
     };
-    context.assume_version(Some(&outer.context.version));
+    context.apply_default_version(Some(&outer.context.version));
     let (container, _) = blob_names(&context)?;
     match outer.container.is_empty() || container == outer.container {
         true => Ok(context),

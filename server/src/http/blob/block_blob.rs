@@ -8,9 +8,9 @@ use crate::http::blob::request::Request;
 use crate::http::blob::upload::{is_structured, put_structure, receive};
 use crate::http::blob::write::{blob_headers, claimed, put_checksums, settings};
 use crate::http::body::{RequestBody, collect, parsed};
-use crate::http::cross;
 use crate::http::error::{Failure, Result, known};
 use crate::http::headers::{REQUEST_SERVER_ENCRYPTED, empty, metadata, put, xml};
+use crate::http::on_blocking_pool;
 use axum::body::Body;
 use axum::http::Response;
 use base64::Engine as _;
@@ -103,7 +103,7 @@ async fn check_before_body(request: &Request, conditions: &Conditions) -> Result
         request.container.clone(),
         request.blob.clone(),
     );
-    cross(move || {
+    on_blocking_pool(move || {
         let address = BlobAddress {
             account: &account,
             container: &container,

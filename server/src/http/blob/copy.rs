@@ -9,7 +9,7 @@ use crate::http::blob::container::with_validators;
 use crate::http::blob::encryption::{OWN, customer_key};
 use crate::http::blob::lease::optional_id;
 use crate::http::blob::page_blob::{pages, put_sequence, sequence_conditions};
-use crate::http::blob::pending::{copy_foreign, copy_foreign_from_url};
+use crate::http::blob::pending_copy::{copy_foreign, copy_foreign_from_url};
 use crate::http::blob::read::DOWNLOAD_CHUNK_BYTES;
 use crate::http::blob::request::Request;
 use crate::http::blob::source::{
@@ -21,7 +21,7 @@ use crate::http::blob::upload::begin;
 use crate::http::blob::write::{put_checksums, settings};
 use crate::http::error::{Failure, Result, known};
 use crate::http::headers::{CONTENT_MD5, empty, metadata, put};
-use crate::http::run::cross;
+use crate::http::run::on_blocking_pool;
 use axum::body::Body;
 use axum::http::Response;
 use base64::Engine as _;
@@ -36,7 +36,7 @@ use lazurite_blob::{
 pub async fn copy_blob(request: Request) -> Result<Response<Body>> {
     let source = match origin(&request, Credentials::Shared).await? {
         Origin::Own(source) => source,
-        Origin::Foreign(foreign) => return copy_foreign(request, foreign).await,
+        Origin::RemoteSource(foreign) => return copy_foreign(request, foreign).await,
     };
     let copy = copy_request(&request, &source.url, &source.conditions)?;
     answer(request, source, copy, |blobs, source, r, copy| {
@@ -49,7 +49,7 @@ pub async fn copy_blob(request: Request) -> Result<Response<Body>> {
 pub async fn copy_blob_from_url(request: Request) -> Result<Response<Body>> {
     let source = match origin(&request, Credentials::OfTheSource).await? {
         Origin::Own(source) => source,
-        Origin::Foreign(foreign) => return copy_foreign_from_url(request, foreign).await,
+        Origin::RemoteSource(foreign) => return copy_foreign_from_url(request, foreign).await,
     };
     let copy = CopyBlob {
         copy_tags: copies_tags(&request)?,
@@ -227,7 +227,7 @@ async fn fetch(request: &Request, kind: UploadKind, range: Option<ByteRange>) ->
     let (limit, key) = (kind.bytes_max(), customer_key(&request.context, OWN)?);
     let source = match origin(request, Credentials::OfTheSource).await? {
         Origin::Own(source) => source,
-        Origin::Foreign(foreign) => {
+        Origin::RemoteSource(foreign) => {
             let tags = match copies_tags(request)? {
                 true => foreign.get_tags().await?,
                 false => Tags::new(),
@@ -242,7 +242,7 @@ async fn fetch(request: &Request, kind: UploadKind, range: Option<ByteRange>) ->
             });
         }
     };
-    cross(move || {
+    on_blocking_pool(move || {
         let opened = services
             .blobs
             .open_source(&source.address(), range, &source.conditions);

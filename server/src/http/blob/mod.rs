@@ -6,26 +6,26 @@ mod block_blob;
 mod conditions;
 mod container;
 mod copy;
+mod copy_allow_list;
+mod copy_slots;
 mod data_lake;
 mod encryption;
-mod foreign;
+mod immutability;
 mod lease;
 mod list;
 mod list_arrow;
 mod long_read;
 pub mod operations;
 mod page_blob;
-mod pending;
+mod pending_copy;
 mod permissions;
-mod places;
-mod protect;
 mod query;
-mod reach;
 mod read;
+mod remote_source;
 mod request;
 mod service;
-mod settle;
 mod source;
+mod store_small_bodies;
 mod sub_requests;
 mod tags;
 #[cfg(test)]
@@ -45,10 +45,10 @@ use crate::http::properties::LOGS_CONTAINER;
 use crate::http::response::ResponseFuture;
 use conditions::blob_state;
 use encryption::SCOPE;
-pub use foreign::Fetcher;
 use operations::Row;
 pub use operations::{Route, route};
 use permissions::is_public;
+pub use remote_source::Fetcher;
 pub use request::State;
 use request::{EXPIRY, Request, STRUCTURED_BODY};
 use std::sync::Arc;
@@ -76,7 +76,7 @@ pub fn handle(
         return Err(known::AUTHORIZATION_FAILURE.into());
     }
     let blob_state = blob_state(&context)?;
-    let key_sha256 = encryption::said_of_key(&context);
+    let key_sha256 = encryption::customer_key_sha256(&context);
     let request = Request {
         state: state.clone(),
         sub_requests,
@@ -99,7 +99,7 @@ pub fn handle(
     }
     Ok(Box::pin(async move {
         let mut response = response.await?;
-        encryption::put_said(&mut response, key_sha256);
+        encryption::echo_customer_key(&mut response, key_sha256);
         Ok(response)
     }))
 }

@@ -2,16 +2,16 @@
 //! Source: each operation's "Request" section; Create an account SAS, "Blob service"; Create a service SAS, "Permissions for a directory,
 //! container, or blob".
 
-use crate::auth::policy::{Letters::All, Letters::Any, Needs};
+use crate::auth::policy::{Letters::All, Letters::Any, RequiredPermissions};
 use crate::http::blob::encryption::SCOPE;
 use crate::http::blob::permissions::{
-    READ_BLOB, needs_of_blocks, needs_of_delete, needs_of_lease, needs_of_lease_of_container,
-    tags_and_protection, tags_in_headers, tags_in_listing,
+    READ_BLOB, permissions_of_blocks, permissions_of_container_lease, permissions_of_delete,
+    permissions_of_lease, tags_and_protection, tags_in_headers, tags_in_listing,
 };
 use crate::http::blob::request::{EXPIRY, Request, STRUCTURED_BODY};
 use crate::http::blob::{
-    append_blob, batch, block_blob, container, copy, data_lake, lease, list, page_blob, protect,
-    query, read, service, tags, tier, write,
+    append_blob, batch, block_blob, container, copy, data_lake, immutability, lease, list,
+    page_blob, query, read, service, tags, tier, write,
 };
 use crate::http::blob_names::blob_names;
 use crate::http::context::Context;
@@ -27,15 +27,18 @@ pub type Row = Operation<Request>;
 
 /// Permissions of an account SAS for resources of this type; no service SAS opens the operation.
 const fn account_sas(resource_types: &'static str, letters: &'static str) -> Permissions {
-    Permissions::Fixed(Needs::account_only(resource_types, Any(letters)))
+    Permissions::Fixed(RequiredPermissions::account_only(
+        resource_types,
+        Any(letters),
+    ))
 }
 
 /// Permissions of either kind of SAS.
 const fn any_sas(resource_types: &'static str, letters: &'static str) -> Permissions {
-    Permissions::Fixed(Needs::same(resource_types, Any(letters)))
+    Permissions::Fixed(RequiredPermissions::same(resource_types, Any(letters)))
 }
 
-const OWNER: Permissions = Permissions::Fixed(Needs::OWNER);
+const OWNER: Permissions = Permissions::Fixed(RequiredPermissions::OWNER);
 
 const READ: Row = Row {
     resource: Resource::Blob,
@@ -289,7 +292,7 @@ pub static OPERATIONS: &[Row] = &[
         resource: Resource::Container,
         comp: "rename",
         // One name goes, another comes. No document says what it needs.
-        permissions: Permissions::Fixed(Needs::account_only("c", All("wd"))),
+        permissions: Permissions::Fixed(RequiredPermissions::account_only("c", All("wd"))),
         handler: |request, _| Box::pin(container::rename_container(request)),
         ..WRITE
     },
@@ -304,7 +307,7 @@ pub static OPERATIONS: &[Row] = &[
         ],
         resource: Resource::Container,
         comp: "lease",
-        permissions: Permissions::ByRequest(needs_of_lease_of_container),
+        permissions: Permissions::ByRequest(permissions_of_container_lease),
         log_name: LogName::ByRequest(|context| {
             Some(match lease_action(context)? {
                 LeaseAction::Acquire => "AcquireContainerLease",
@@ -460,7 +463,7 @@ pub static OPERATIONS: &[Row] = &[
     Row {
         name: "DeleteBlob",
         published: &["Blob_Delete"],
-        permissions: Permissions::ByRequest(needs_of_delete),
+        permissions: Permissions::ByRequest(permissions_of_delete),
         on_analytics_data: true,
         handler: |request, _| Box::pin(write::delete_blob(request)),
         ..DELETE
@@ -491,7 +494,7 @@ pub static OPERATIONS: &[Row] = &[
             "Blob_BreakLease",
         ],
         comp: "lease",
-        permissions: Permissions::ByRequest(needs_of_lease),
+        permissions: Permissions::ByRequest(permissions_of_lease),
         on_analytics_data: true,
         log_name: LogName::ByRequest(|context| {
             Some(match lease_action(context)? {
@@ -510,7 +513,7 @@ pub static OPERATIONS: &[Row] = &[
         published: &["BlockBlob_StageBlockFromURL"],
         comp: "block",
         when: copies,
-        permissions: Permissions::ByRequest(needs_of_blocks),
+        permissions: Permissions::ByRequest(permissions_of_blocks),
         headers: &[SCOPE],
         log_name: LogName::Fixed("PutBlockFromURL"),
         handler: |request, _| Box::pin(copy::put_block_from_url(request)),
@@ -520,7 +523,7 @@ pub static OPERATIONS: &[Row] = &[
         name: "PutBlock",
         published: &["BlockBlob_StageBlock"],
         comp: "block",
-        permissions: Permissions::ByRequest(needs_of_blocks),
+        permissions: Permissions::ByRequest(permissions_of_blocks),
         body: BodyRule::Required,
         headers: &[SCOPE, STRUCTURED_BODY],
         handler: |request, body| Box::pin(block_blob::put_block(request, body)),
@@ -530,7 +533,7 @@ pub static OPERATIONS: &[Row] = &[
         name: "PutBlockList",
         published: &["BlockBlob_CommitBlockList"],
         comp: "blocklist",
-        permissions: Permissions::ByRequest(needs_of_blocks),
+        permissions: Permissions::ByRequest(permissions_of_blocks),
         body: BodyRule::Required,
         headers: &[SCOPE],
         handler: |request, body| Box::pin(block_blob::put_block_list(request, body)),
@@ -660,7 +663,7 @@ pub static OPERATIONS: &[Row] = &[
         published: &["Blob_SetImmutabilityPolicy"],
         comp: "immutabilitypolicies",
         permissions: any_sas("o", "i"),
-        handler: |request, _| Box::pin(protect::set_blob_immutability_policy(request)),
+        handler: |request, _| Box::pin(immutability::set_blob_immutability_policy(request)),
         ..WRITE
     },
     Row {
@@ -668,7 +671,7 @@ pub static OPERATIONS: &[Row] = &[
         published: &["Blob_DeleteImmutabilityPolicy"],
         comp: "immutabilitypolicies",
         permissions: any_sas("o", "i"),
-        handler: |request, _| Box::pin(protect::delete_blob_immutability_policy(request)),
+        handler: |request, _| Box::pin(immutability::delete_blob_immutability_policy(request)),
         ..DELETE
     },
     Row {
@@ -676,7 +679,7 @@ pub static OPERATIONS: &[Row] = &[
         published: &["Blob_SetLegalHold"],
         comp: "legalhold",
         permissions: any_sas("o", "i"),
-        handler: |request, _| Box::pin(protect::set_blob_legal_hold(request)),
+        handler: |request, _| Box::pin(immutability::set_blob_legal_hold(request)),
         ..WRITE
     },
     Row {
@@ -684,7 +687,7 @@ pub static OPERATIONS: &[Row] = &[
         published: &["Blob_SetExpiry"],
         comp: "expiry",
         headers: &[EXPIRY],
-        handler: |request, _| Box::pin(protect::set_blob_expiry(request)),
+        handler: |request, _| Box::pin(immutability::set_blob_expiry(request)),
         ..WRITE
     },
 ];

@@ -1,7 +1,7 @@
 //! Permissions that depend on the request: what headers and parameters ask of a SAS, and what anonymous callers may read.
 
-use crate::auth::policy::{Letters, Needs};
-use crate::http::blob::protect::{LEGAL_HOLD, MODE, UNTIL};
+use crate::auth::policy::{Letters, RequiredPermissions};
+use crate::http::blob::immutability::{LEGAL_HOLD, MODE, UNTIL};
 use crate::http::blob::request::Request;
 use crate::http::blob::request::State;
 use crate::http::context::{ApiVersion, Context};
@@ -11,7 +11,7 @@ use crate::http::run;
 use lazurite_blob::PublicAccess;
 
 /// Permissions to read a blob.
-pub const READ_BLOB: Needs = Needs::same("o", Letters::Any("r"));
+pub const READ_BLOB: RequiredPermissions = RequiredPermissions::same("o", Letters::Any("r"));
 
 /// The permission for tags that headers write, compare or copy.
 /// Source: Create an account SAS, "Account SAS permissions by operation", letter `t`.
@@ -63,16 +63,16 @@ fn includes(context: &Context, items: &[&str]) -> bool {
 }
 
 /// Permissions of Put Block and its relatives.
-pub fn needs_of_blocks(context: &Context) -> Needs {
+pub fn permissions_of_blocks(context: &Context) -> RequiredPermissions {
     let letters = if creates_by_blocks(context) {
         "cw"
     } else {
         "w"
     };
-    Needs::same("o", Letters::Any(letters))
+    RequiredPermissions::same("o", Letters::Any(letters))
 }
 
-pub fn needs_of_delete(context: &Context) -> Needs {
+pub fn permissions_of_delete(context: &Context) -> RequiredPermissions {
     let sent = |name| context.query.get(name).is_some_and(|text| !text.is_empty());
     let letter = if sent("deletetype") {
         "y"
@@ -81,15 +81,15 @@ pub fn needs_of_delete(context: &Context) -> Needs {
     } else {
         "d"
     };
-    Needs::same("o", Letters::Any(letter))
+    RequiredPermissions::same("o", Letters::Any(letter))
 }
 
-pub fn needs_of_lease(context: &Context) -> Needs {
-    Needs::same("o", letters_of_lease(context))
+pub fn permissions_of_lease(context: &Context) -> RequiredPermissions {
+    RequiredPermissions::same("o", letters_of_lease(context))
 }
 
-pub fn needs_of_lease_of_container(context: &Context) -> Needs {
-    Needs::account_only("c", letters_of_lease(context))
+pub fn permissions_of_container_lease(context: &Context) -> RequiredPermissions {
+    RequiredPermissions::account_only("c", letters_of_lease(context))
 }
 
 /// Source: Lease Blob, "Authorization".

@@ -8,7 +8,7 @@ use crate::http::blob::request::Request;
 use crate::http::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_parsed};
 use crate::http::error::{Failure, Result, known};
 use crate::http::headers::{empty, parse_xml, put};
-use crate::http::run::cross;
+use crate::http::run::on_blocking_pool;
 use crate::http::streamed::{ChunkSource, streamed_to_end};
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
@@ -69,7 +69,7 @@ pub async fn query_blob_contents(request: Request, body: RequestBody) -> Result<
             .unwrap_or_default();
         Ok((blob, range, first, answering))
     };
-    let (blob, range, first, answering) = cross(begin).await?;
+    let (blob, range, first, answering) = on_blocking_pool(begin).await?;
     let mut response = empty(if range.is_some() { 206 } else { 200 });
     put_blob_headers(&mut response, &blob, now);
     // What the blob's headers say of its content holds of no answer about it.

@@ -4,9 +4,9 @@ use crate::codec::date;
 use crate::codec::structured::{self, Encoder};
 use crate::http::blob::copy::copy_texts;
 use crate::http::blob::encryption::encryption_text;
+use crate::http::blob::immutability::protection_texts;
 use crate::http::blob::lease::put_lease;
 use crate::http::blob::long_read::{LongRead, long_read};
-use crate::http::blob::protect::protection_texts;
 use crate::http::blob::request::{Request, STRUCTURED_BODY};
 use crate::http::blob::tier::tier_texts;
 use crate::http::context::text_of;
@@ -14,7 +14,7 @@ use crate::http::error::{Failure, Result, known};
 use crate::http::headers::{
     BLOB_TYPE, CONTENT_MD5, CREATION_TIME, SERVER_ENCRYPTED, empty, put, put_metadata,
 };
-use crate::http::run::{self, cross};
+use crate::http::run::{self, on_blocking_pool};
 use crate::http::streamed::{ChunkSource, Room, streamed};
 use axum::body::Body;
 use axum::http::header::{
@@ -123,7 +123,7 @@ pub async fn download(request: Request) -> Result<Response<Body>> {
     };
     let begun = match wanted_checksum {
         None => run::read(begin)?,
-        Some(_) => cross(begin).await?,
+        Some(_) => on_blocking_pool(begin).await?,
     };
     if let Some(checksum) = wanted_checksum
         && begun.rest.remaining() > 0

@@ -2,12 +2,12 @@
 
 use crate::auth::{Authenticator, Caller};
 use crate::http::blob::conditions::conditions;
-use crate::http::blob::foreign::Fetcher;
+use crate::http::blob::remote_source::Fetcher;
 use crate::http::blob::sub_requests::SubRequests;
 use crate::http::context::{Context, RequestIds};
 use crate::http::error::Result;
 use crate::http::properties::PropertiesStore;
-use crate::http::run::{self, cross};
+use crate::http::run::{self, on_blocking_pool};
 use crate::services::Services;
 use lazurite_blob::{BlobAddress, BlobService, BlobState, Conditions};
 use std::sync::Arc;
@@ -103,7 +103,7 @@ impl Request {
         let db = self.state.services.db.clone();
         let long_work = self.state.services.blobs.has_long_operation();
         let work = move || Ok(call(&self.state.services.blobs, &self)?);
-        run::write_beside(long_work, &db, work).await
+        run::write_unless_blocked(long_work, &db, work).await
     }
 
     /// Runs a call of the service that writes and may take long, or may wait for all that is under way in a container. Waits for its turn
@@ -122,6 +122,6 @@ impl Request {
         self,
         call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T> + Send + 'static,
     ) -> Result<T> {
-        cross(move || Ok(call(&self.state.services.blobs, &self)?)).await
+        on_blocking_pool(move || Ok(call(&self.state.services.blobs, &self)?)).await
     }
 }

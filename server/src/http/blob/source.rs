@@ -1,19 +1,19 @@
 //! Sources: the blob that `x-ms-copy-source` names, if it is one of this server's and the request may read it.
 //! Source: Copy Blob; Copy Blob From URL; Put Blob From URL; Put Block From URL; "Authorization".
 
-use crate::auth::policy::Needs;
+use crate::auth::policy::RequiredPermissions;
 use crate::auth::policy::authorize;
 use crate::auth::{Caller, bearer};
 use crate::http::blob::conditions::{blob_state, conditions_named};
+use crate::http::blob::copy_allow_list::is_this_machine;
 use crate::http::blob::encryption::{OF_SOURCE, customer_key};
-use crate::http::blob::foreign::Foreign;
 use crate::http::blob::permissions::{
     READ_BLOB, looks_at_tags_of_source, names_version, public_access, tags_in_headers,
 };
-use crate::http::blob::reach::is_this_machine;
+use crate::http::blob::remote_source::RemoteSource;
 use crate::http::blob::request::Request;
 use crate::http::blob_names::blob_names;
-use crate::http::context::{Arrival, Context, ServiceKind};
+use crate::http::context::{Context, RequestOrigin, ServiceKind};
 use crate::http::error::{Failure, Result, known};
 use axum::http::uri::Authority;
 use axum::http::{HeaderName, HeaderValue, Request as HttpRequest, Uri};
@@ -59,7 +59,7 @@ pub enum Origin {
     /// A blob of this server.
     Own(Source),
     /// Anything on another one.
-    Foreign(Foreign),
+    RemoteSource(RemoteSource),
 }
 
 /// Finds the origin of a request: as [`source`], or on another server if such are asked.
@@ -68,8 +68,8 @@ pub async fn origin(request: &Request, credentials: Credentials) -> Result<Origi
     match &request.state.fetcher {
         Some(fetcher) if fetcher.may_ask(&uri) && !is_surely_ours(request, &uri)? => {
             let url = without_credentials(&uri, BlobState::Current);
-            let foreign = Foreign::new(fetcher.clone(), request, uri, url);
-            Ok(Origin::Foreign(foreign))
+            let foreign = RemoteSource::new(fetcher.clone(), request, uri, url);
+            Ok(Origin::RemoteSource(foreign))
         }
         _ => source(request, credentials).await.map(Origin::Own),
     }
@@ -140,7 +140,7 @@ fn context_of(request: &Request, uri: &Uri) -> Result<Context> {
     }
     let malformed = |_| Failure::header(COPY_SOURCE, uri.to_string());
     let parts = parts.body(()).map_err(malformed)?.into_parts().0;
-    let arrival = Arrival {
+    let arrival = RequestOrigin {
         service: ServiceKind::Blob,
         now: outer.now,
         system_now: outer.system_now,
@@ -150,7 +150,7 @@ fn context_of(request: &Request, uri: &Uri) -> Result<Context> {
         request_id: outer.request_id.clone(),
     };
     let mut context = Context::new(&arrival, &request.state.services.accounts, &parts)?;
-    context.assume_version(Some(&outer.version));
+    context.apply_default_version(Some(&outer.version));
     Ok(context)
 }
 
@@ -212,7 +212,7 @@ fn check_readable(request: &Request, context: &Context, container: &str) -> Resu
     let tags = looks_at_tags_of_source(&request.context);
     if !matches!(caller, Caller::Anonymous) {
         let also = if tags { "t" } else { tags_in_headers(context) };
-        let needs = Needs { also, ..READ_BLOB };
+        let needs = RequiredPermissions { also, ..READ_BLOB };
         return authorize(&caller, ServiceKind::Blob, &needs);
     }
     if tags || names_version(context) {

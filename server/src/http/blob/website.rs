@@ -10,7 +10,7 @@ use crate::auth::Caller;
 use crate::http::blob::read;
 use crate::http::blob::request::{Request, State};
 use crate::http::blob::sub_requests::SubRequests;
-use crate::http::context::{Arrival, Context, decode};
+use crate::http::context::{Context, RequestOrigin, decode};
 use crate::http::error::{Failure, Result, known};
 use crate::http::headers::{empty, put};
 use crate::http::properties::{StaticWebsite, WEBSITE_CONTAINER};
@@ -40,7 +40,7 @@ pub fn account_of(host: &str, accounts: &Accounts) -> Option<String> {
 pub async fn serve(
     state: &Arc<State>,
     sub_requests: Arc<dyn SubRequests>,
-    arrival: &Arrival,
+    arrival: &RequestOrigin,
     account: &str,
     parts: &Parts,
 ) -> Result<Response<Body>> {
@@ -113,7 +113,7 @@ fn not_found(method: &Method) -> Response<Body> {
 struct Site<'a> {
     state: &'a Arc<State>,
     sub_requests: Arc<dyn SubRequests>,
-    arrival: &'a Arrival,
+    arrival: &'a RequestOrigin,
     account: &'a str,
     parts: &'a Parts,
 }

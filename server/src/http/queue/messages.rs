@@ -7,7 +7,7 @@ use crate::http::context::Context;
 use crate::http::error::{Failure, Result, known};
 use crate::http::headers::{empty, put, xml};
 use crate::http::queue::request::{Request, uncached, write};
-use crate::http::run::{self, cross};
+use crate::http::run::{self, on_blocking_pool};
 use axum::body::Body;
 use axum::http::Response;
 use bytes::Bytes;
@@ -65,7 +65,7 @@ fn message_ttl(context: &Context) -> Result<Option<i64>> {
 
 async fn message_text(document: Bytes) -> Result<String> {
     if document.len() > AT_ONCE_BYTES_MAX {
-        cross(move || read_message(&document)).await
+        on_blocking_pool(move || read_message(&document)).await
     } else {
         read_message(&document)
     }
@@ -125,7 +125,7 @@ async fn written(
     write: impl FnOnce() -> String + Send + 'static,
 ) -> Result<String> {
     if text_bytes > AT_ONCE_BYTES_MAX {
-        cross(move || Ok(write())).await
+        on_blocking_pool(move || Ok(write())).await
     } else {
         Ok(write())
     }
@@ -152,7 +152,7 @@ pub async fn get_messages(request: Request) -> Result<Response<Body>> {
                 let (queues, account) = (&request.state.services.queues, request.account());
                 Ok(queues.get_messages(account, &request.queue, wanted)?)
             };
-            run::write_beside(true, &db, rest).await?
+            run::write_unless_blocked(true, &db, rest).await?
         }
     };
     let (messages, ticket) = taken;
@@ -186,7 +186,7 @@ pub async fn peek_messages(request: Request) -> Result<Response<Body>> {
                 let (queues, account) = (&request.state.services.queues, request.account());
                 Ok(queues.peek_messages(account, &request.queue, count)?)
             };
-            cross(rest).await?
+            on_blocking_pool(rest).await?
         }
     };
     let bytes = messages.iter().map(|message| message.text.len()).sum();

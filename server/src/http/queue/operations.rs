@@ -1,7 +1,7 @@
 //! The operations of the Queue service, one row for each, and how a request finds its row.
 //! Source: the operations' "Request" sections; Create an account SAS, "Queue service"; Create a service SAS, "Permissions for a queue".
 
-use crate::auth::policy::{Letters::Any, Letters::Never, Needs};
+use crate::auth::policy::{Letters::Any, Letters::Never, RequiredPermissions};
 use crate::http::context::{Context, decode};
 use crate::http::error::{Failure, Result, known};
 use crate::http::operation::{
@@ -16,15 +16,18 @@ type Row = Operation<Request>;
 
 /// Permissions of an account SAS for resources of this type; no service SAS opens the operation.
 const fn account_sas(resource_types: &'static str, letters: &'static str) -> Permissions {
-    Permissions::Fixed(Needs::account_only(resource_types, Any(letters)))
+    Permissions::Fixed(RequiredPermissions::account_only(
+        resource_types,
+        Any(letters),
+    ))
 }
 
 /// Permissions of either kind of SAS.
 const fn any_sas(resource_types: &'static str, letters: &'static str) -> Permissions {
-    Permissions::Fixed(Needs::same(resource_types, Any(letters)))
+    Permissions::Fixed(RequiredPermissions::same(resource_types, Any(letters)))
 }
 
-const OWNER: Permissions = Permissions::Fixed(Needs::OWNER);
+const OWNER: Permissions = Permissions::Fixed(RequiredPermissions::OWNER);
 
 /// Every operation of the service.
 pub static OPERATIONS: &[Row] = &[
@@ -180,9 +183,9 @@ pub static OPERATIONS: &[Row] = &[
         name: "ClearMessages",
         published: &["Messages_Clear"],
         resource: Resource::Messages,
-        permissions: Permissions::Fixed(Needs {
+        permissions: Permissions::Fixed(RequiredPermissions {
             service_sas: Never,
-            ..Needs::same("o", Any("d"))
+            ..RequiredPermissions::same("o", Any("d"))
         }),
         handler: |request, _| Box::pin(messages::clear_messages(request)),
         ..Row::DELETE

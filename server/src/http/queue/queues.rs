@@ -8,7 +8,7 @@ use crate::http::headers::{
     empty, metadata, parse_policies, put, put_metadata, write_metadata, xml,
 };
 use crate::http::queue::request::{Request, write};
-use crate::http::run::{self, cross};
+use crate::http::run::{self, on_blocking_pool};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_queue::{Creation, ListQueues, QueuePage, StoredPolicy};
@@ -26,7 +26,7 @@ pub async fn list_queues(request: Request) -> Result<Response<Body>> {
     let with_metadata = includes_metadata(&include)?;
     let maxresults = request.context.integer("maxresults")?;
     // A page of thousands takes as long to write as to read: both happen off the threads that serve connections.
-    cross(move || {
+    on_blocking_pool(move || {
         let wanted = ListQueues {
             prefix: &prefix,
             marker: &marker,
@@ -119,7 +119,7 @@ pub async fn get_queue_metadata(request: Request) -> Result<Response<Body>> {
             .queues
             .get_queue_metadata(request.account(), &request.queue)?)
     };
-    let properties = cross(work).await?;
+    let properties = on_blocking_pool(work).await?;
     let mut response = empty(200);
     put_metadata(&mut response, &properties.metadata);
     put(

@@ -1,5 +1,5 @@
 use crate::accounts::Accounts;
-use crate::http::context::{Arrival, Context, ServiceKind};
+use crate::http::context::{Context, RequestOrigin, ServiceKind};
 use crate::http::error::Failure;
 use crate::http::queue::operations::route;
 use std::time::SystemTime;
@@ -45,7 +45,7 @@ const REQUESTS: [(&str, &str, &str, bool); 20] = [
 
 fn context(method: &str, target: &str) -> Context {
     let accounts = Accounts::development();
-    let arrival = Arrival {
+    let arrival = RequestOrigin {
         service: ServiceKind::Queue,
         now: SystemTime::UNIX_EPOCH,
         system_now: SystemTime::UNIX_EPOCH,

@@ -26,7 +26,7 @@ pub fn check_access(
 }
 
 /// The rows a SAS is limited to; refuses a SAS for another table. A batch names its table inside.
-pub fn covered_rows(caller: &Caller, table: &str, batch: bool) -> Result<Option<AccessRange>> {
+pub fn sas_key_range(caller: &Caller, table: &str, batch: bool) -> Result<Option<AccessRange>> {
     let grant = match caller {
         Caller::Sas(grant) if !grant.account_wide => grant,
         _ => return Ok(None),

@@ -4,13 +4,13 @@ use crate::codec::multipart::{self, Batch, SubRequest, SubResponse};
 use crate::codec::odata::{Frame, Level, entity_path, read_entity};
 use crate::http::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_held};
 use crate::http::context::text_of;
-use crate::http::documents;
 use crate::http::error::{Failure, Result, known, table_json_body};
 use crate::http::headers::{empty, put};
+use crate::http::long_responses;
 use crate::http::operation::{Asked, Resource};
 use crate::http::query::Query;
-use crate::http::run::{cross, cross_in_turn};
-use crate::http::table::access::{check_access, covered_rows};
+use crate::http::run::{on_blocking_pool, on_blocking_pool_limited};
+use crate::http::table::access::{check_access, sas_key_range};
 use crate::http::table::address::{Address, EntityKeys};
 use crate::http::table::entity::{addressed, check_range, inserted};
 use crate::http::table::format::{Prefer, content_type, level, level_of, uncached};
@@ -60,16 +60,19 @@ pub async fn execute(request: Request, body: RequestBody) -> Result<Response<Bod
         request.state.services.db.clone(),
     );
     let (document, share) = collect_held(body, DOCUMENT_BYTES_MAX).await?;
-    let share = documents::beside_body(share).await?;
+    let share = long_responses::beside_body(share).await?;
     // A batch is read where it is applied: one hop, and a long one holds no connection thread.
-    let outcome = cross(move || read_and_apply(request, &media_type, document));
+    let outcome = on_blocking_pool(move || read_and_apply(request, &media_type, document));
     let applied = match outcome.await? {
         Outcome::Query(request, query) => {
             let answer = answer_query(*request, query).await?;
-            return Ok(documents::hold(share, answer_batch(&id, &[answer], false)));
+            return Ok(long_responses::hold(
+                share,
+                answer_batch(&id, &[answer], false),
+            ));
         }
         Outcome::Waiting(request, changes) => {
-            cross_in_turn(move || apply(&request, changes)).await?
+            on_blocking_pool_limited(move || apply(&request, changes)).await?
         }
         Outcome::Applied(applied) => applied,
     };
@@ -84,7 +87,10 @@ pub async fn execute(request: Request, body: RequestBody) -> Result<Response<Bod
             vec![failed.answer(&id, now)]
         }
     };
-    Ok(documents::hold(share, answer_batch(&id, &responses, true)))
+    Ok(long_responses::hold(
+        share,
+        answer_batch(&id, &responses, true),
+    ))
 }
 
 fn answer_batch(id: &str, responses: &[SubResponse], changeset: bool) -> Response<Body> {
@@ -170,7 +176,7 @@ fn read_change(request: &Request, sub: SubRequest, level: Level) -> Result<Chang
         return Err(known::INVALID_INPUT.into());
     }
     check_access(operation, &request.context, &request.caller, &table)?;
-    covered_rows(&request.caller, &table, false)?;
+    sas_key_range(&request.caller, &table, false)?;
     let (write, entity) = match write {
         _ if is_insert => (Write::Insert, inserted(read_entity(&sub.body)?)?),
         Some(Write::Delete(if_match)) => {
@@ -375,7 +381,7 @@ async fn read_alone(mut request: Request, sub: &SubRequest) -> Result<SubRespons
         ..
     } = route_read(address)?;
     check_access(operation, &request.context, &request.caller, &table)?;
-    covered_rows(&request.caller, &table, false)?;
+    sas_key_range(&request.caller, &table, false)?;
     (request.table, request.keys) = (table, keys);
     in_part((operation.handler)(request, RequestBody::empty()).await?).await
 }

@@ -5,7 +5,7 @@ use crate::http::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_parsed};
 use crate::http::context::Context;
 use crate::http::error::{Failure, Result, known};
 use crate::http::headers::{empty, put};
-use crate::http::run::{self, cross};
+use crate::http::run::{self, on_blocking_pool};
 use crate::http::table::address::EntityKeys;
 use crate::http::table::format::{Prefer, json, uncached};
 use crate::http::table::request::Request;
@@ -37,7 +37,7 @@ pub async fn query_entities(request: Request) -> Result<Response<Body>> {
         .map(|text| token::read(&text))
         .transpose()?
         .unwrap_or_default();
-    cross(move || {
+    on_blocking_pool(move || {
         let deadline = Instant::now() + QUERY_TIME_MAX;
         let query = Query {
             filter: filter.as_deref(),

@@ -21,7 +21,7 @@ use crate::http::context::Context;
 use crate::http::error::{Failure, Result};
 use crate::http::operation::{BodyRule, Resource};
 use crate::http::response::ResponseFuture;
-use access::{check_access, covered_rows};
+use access::{check_access, sas_key_range};
 use format::{check_content_type, level};
 use request::Request;
 pub use request::State;
@@ -52,7 +52,7 @@ pub fn handle(
         body.check_length_is_declared(&context.headers)?;
     }
     let is_batch = operation.resource == Resource::TableBatch;
-    let range = covered_rows(&caller, &table, is_batch)?;
+    let range = sas_key_range(&caller, &table, is_batch)?;
     check_content_type(&context, is_batch)?;
     let request = Request {
         state: state.clone(),

@@ -4,7 +4,7 @@ use crate::codec::odata;
 use crate::http::body::{RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect};
 use crate::http::error::{Failure, Result, known};
 use crate::http::headers::{empty, put};
-use crate::http::run::{self, cross};
+use crate::http::run::{self, on_blocking_pool};
 use crate::http::table::entity::{QUERY_TIME_MAX, top};
 use crate::http::table::format::{Prefer, json, uncached};
 use crate::http::table::request::Request;
@@ -24,7 +24,7 @@ pub async fn query_tables(request: Request) -> Result<Response<Body>> {
         .map(|text| token::read(&text))
         .transpose()?;
     let (level, base_url) = (request.level, request.context.base_url.clone());
-    cross(move || {
+    on_blocking_pool(move || {
         let deadline = Instant::now() + QUERY_TIME_MAX;
         let query = TableQuery {
             filter: filter.as_deref(),

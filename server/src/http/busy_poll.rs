@@ -1,4 +1,4 @@
-//! Lookout: a thread whose next request is about to come looks for it instead of sleeping.
+//! BusyPoll: a thread whose next request is about to come looks for it instead of sleeping.
 //!
 //! To fall asleep and be woken takes some 20 us, on a virtual machine more, and what comes after it finds cold caches: a
 //! client that sends one request after the other waited as long for that as for its answer. So a thread looks for up to
@@ -63,7 +63,7 @@ fn is_within(span: Duration, then: u64, now: u64) -> bool {
 }
 
 /// The lookout of one thread.
-struct Lookout {
+struct BusyPoll {
     threads: Arc<Threads>,
     number: usize,
     /// When the last request was answered.
@@ -75,15 +75,15 @@ struct Lookout {
 }
 
 thread_local! {
-    static HERE: OnceCell<Lookout> = const { OnceCell::new() };
+    static HERE: OnceCell<BusyPoll> = const { OnceCell::new() };
 }
 
 /// Does something with the lookout of this thread, if it has one.
-fn here<T>(act: impl FnOnce(&Lookout) -> T) -> Option<T> {
+fn here<T>(act: impl FnOnce(&BusyPoll) -> T) -> Option<T> {
     HERE.with(|here| here.get().map(act))
 }
 
-impl Lookout {
+impl BusyPoll {
     fn is_soon(&self, now: u64) -> bool {
         is_within(LOOK_MAX, self.answered.get(), now)
     }
@@ -117,7 +117,7 @@ pub fn answered() {
 /// Keeps this thread, the one with that number, from sleeping while it should not. To be run beside its connections; never ends.
 pub async fn keep(threads: Arc<Threads>, number: usize) {
     HERE.with(|here| {
-        here.get_or_init(|| Lookout {
+        here.get_or_init(|| BusyPoll {
             threads,
             number,
             answered: Cell::default(),
@@ -138,7 +138,7 @@ pub async fn keep(threads: Arc<Threads>, number: usize) {
             }
         })
         .await;
-        while here(Lookout::looks) == Some(true) {
+        while here(BusyPoll::looks) == Some(true) {
             // Whoever else wants this processor goes first.
             std::thread::yield_now();
             tokio::task::yield_now().await;

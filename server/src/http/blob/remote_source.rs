@@ -1,10 +1,12 @@
 //! Content from other servers, for copies whose source is no blob of this one: over HTTP or HTTPS, with the source's own
 //! credentials, in pieces of bounded size. Only from hosts that the server was started with (`--allow-copy-from`) and the
-//! addresses that `reach.rs` lets pass: whoever may write here could otherwise make it ask any address that it reaches.
+//! addresses that `copy_allow_list.rs` lets pass: whoever may write here could otherwise make it ask any address that it reaches.
 //! Source: Copy Blob; Put Blob From URL; Put Block From URL; Append Block From URL; Put Page From URL.
 
-use crate::http::blob::places::{Place, Places};
-use crate::http::blob::reach::{Lookup, NotPublic, Reach, Resolver, system_lookup};
+use crate::http::blob::copy_allow_list::{
+    CopyAllowList, Lookup, PrivateAddress, Resolver, system_lookup,
+};
+use crate::http::blob::copy_slots::{CopySlot, CopySlots};
 use crate::http::blob::request::Request;
 use crate::http::blob::source::unverified;
 use crate::http::blob::tags::read_tags;
@@ -34,7 +36,7 @@ use tokio_rustls::rustls::crypto::ring;
 
 /// How long another server may take.
 #[derive(Debug, Clone, Copy)]
-struct Patience {
+struct Timeouts {
     /// To accept a connection.
     connect: Duration,
     /// To begin its answer, the connection and its name included.
@@ -43,7 +45,7 @@ struct Patience {
     silence: Duration,
 }
 
-const PATIENCE: Patience = Patience {
+const PATIENCE: Timeouts = Timeouts {
     connect: Duration::from_secs(10),
     answer: Duration::from_secs(60),
     silence: Duration::from_secs(60),
@@ -74,9 +76,9 @@ const OF_SOURCE: [(&str, &str); 9] = [
 /// Asks the other servers that may be asked. Redirects are not followed.
 #[derive(Debug)]
 pub struct Fetcher {
-    reach: Arc<Reach>,
-    patience: Patience,
-    places: Arc<Places>,
+    reach: Arc<CopyAllowList>,
+    patience: Timeouts,
+    places: Arc<CopySlots>,
     client: Client<HttpsConnector<HttpConnector<Resolver>>, Empty<Bytes>>,
 }
 
@@ -88,10 +90,10 @@ impl Fetcher {
 
     fn with(
         hosts: &[String],
-        patience: Patience,
+        patience: Timeouts,
         lookup: Arc<Lookup>,
     ) -> std::result::Result<Fetcher, String> {
-        let reach = Arc::new(Reach::new(hosts));
+        let reach = Arc::new(CopyAllowList::new(hosts));
         let mut connector = HttpConnector::new_with_resolver(Resolver {
             reach: reach.clone(),
             lookup,
@@ -111,7 +113,7 @@ impl Fetcher {
         Ok(Fetcher {
             reach,
             patience,
-            places: Arc::new(Places::new()),
+            places: Arc::new(CopySlots::new()),
             client,
         })
     }
@@ -131,7 +133,7 @@ impl Fetcher {
         match tokio::time::timeout(self.patience.answer, answer).await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) if is_not_public(&error) => {
-                let message = format!("The copy source may not be asked: {NotPublic}.");
+                let message = format!("The copy source may not be asked: {PrivateAddress}.");
                 Err(unverified(Failure::new(
                     403,
                     "AuthorizationFailure",
@@ -148,14 +150,14 @@ fn is_not_public(error: &(dyn std::error::Error + 'static)) -> bool {
     let is_it = |error: &(dyn std::error::Error + 'static)| {
         let inner = error.downcast_ref::<std::io::Error>();
         let inner = inner.and_then(|error| error.get_ref());
-        inner.is_some_and(|error| error.is::<NotPublic>())
+        inner.is_some_and(|error| error.is::<PrivateAddress>())
     };
     is_it(error) || error.source().is_some_and(is_not_public)
 }
 
 /// A source on another server, and what the request says of it.
 #[derive(Debug)]
-pub struct Foreign {
+pub struct RemoteSource {
     fetcher: Arc<Fetcher>,
     uri: Uri,
     /// Without credentials.
@@ -163,8 +165,8 @@ pub struct Foreign {
     headers: HeaderMap,
 }
 
-impl Foreign {
-    pub fn new(fetcher: Arc<Fetcher>, request: &Request, uri: Uri, url: String) -> Foreign {
+impl RemoteSource {
+    pub fn new(fetcher: Arc<Fetcher>, request: &Request, uri: Uri, url: String) -> RemoteSource {
         let sent = &request.context.headers;
         let mut headers = HeaderMap::new();
         for (name, there) in OF_SOURCE {
@@ -175,7 +177,7 @@ impl Foreign {
         if let Ok(version) = HeaderValue::try_from(request.context.version.as_str()) {
             headers.insert(HeaderName::from_static("x-ms-version"), version);
         }
-        Foreign {
+        RemoteSource {
             fetcher,
             uri,
             url,
@@ -184,11 +186,11 @@ impl Foreign {
     }
 
     /// A place for a copy that goes on without its request. Error: `ServerBusy` if none is free.
-    pub fn place(&self) -> Result<Place> {
+    pub fn place(&self) -> Result<CopySlot> {
         self.fetcher.places.take()
     }
 
-    /// As [`Foreign::get`], for a copy of the whole. Error: `SourceConditionNotMet` where its conditions are not met.
+    /// As [`RemoteSource::get`], for a copy of the whole. Error: `SourceConditionNotMet` where its conditions are not met.
     pub async fn get_for_copy(&self) -> Result<Found> {
         self.get(None)
             .await
@@ -381,5 +383,5 @@ impl Found {
 }
 
 #[cfg(test)]
-#[path = "foreign_tests.rs"]
+#[path = "remote_source_tests.rs"]
 mod tests;

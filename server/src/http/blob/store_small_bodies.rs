@@ -1,8 +1,8 @@
-//! Small bodies that have come at the same time, settled together: one after the other they would cost several times as much
+//! Small bodies that arrive at the same time are hashed and stored together, which costs a fraction of storing them one by one
 //! ([`Upload::store_together`]).
 //!
-//! The first body to come lets the others of its thread go on, so that all requests that have arrived are read as far as this,
-//! and then settles what has gathered. Nobody waits for requests that are still on their way, or for another thread.
+//! The first body yields once, so that the other requests of its thread are read this far, and then stores all pending bodies. No body
+//! waits for requests that have not arrived, or for another thread.
 
 use crate::http::error::{Result, known};
 use crate::http::run;
@@ -10,46 +10,45 @@ use lazurite_blob::Upload;
 use std::cell::RefCell;
 use tokio::sync::oneshot;
 
-type Waiting = (Upload, oneshot::Sender<Upload>);
+type Pending = (Upload, oneshot::Sender<Upload>);
 
 thread_local! {
-    /// Small bodies of this thread's connections that wait for the first of them to settle them all.
-    static WAITING: RefCell<Vec<Waiting>> = const { RefCell::new(Vec::new()) };
+    /// Small bodies of this thread's connections that wait for the first of them to store them all.
+    static PENDING: RefCell<Vec<Pending>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Settles a body, which was written to its end, if it is small. Memory is bounded by what a small one may hold and the number
-/// of connections.
-pub async fn settle(upload: Upload) -> Result<Upload> {
+/// Stores a complete body if it is small. The size of a small body and the number of connections bound the memory.
+pub async fn store_small_body(upload: Upload) -> Result<Upload> {
     if !upload.is_small_and_unstored() {
         return Ok(upload);
     }
-    let (sender, settled) = oneshot::channel();
-    let is_first = WAITING.with_borrow_mut(|waiting| {
+    let (sender, stored) = oneshot::channel();
+    let is_first = PENDING.with_borrow_mut(|waiting| {
         waiting.push((upload, sender));
         waiting.len() == 1
     });
     if is_first {
-        let turn = Turn;
+        let first = StoreOnDrop;
         tokio::task::yield_now().await;
-        drop(turn);
+        drop(first);
     }
-    // Without an answer if settling has panicked, which was logged.
-    settled.await.map_err(|_| known::INTERNAL_ERROR.into())
+    // The sender is gone if storing has panicked, which was logged.
+    stored.await.map_err(|_| known::INTERNAL_ERROR.into())
 }
 
-/// The duty to settle what waits, which is done even if the request that has it is broken off.
-struct Turn;
+/// Drop guard: stores the pending bodies even if the first request is cancelled.
+struct StoreOnDrop;
 
-impl Drop for Turn {
+impl Drop for StoreOnDrop {
     fn drop(&mut self) {
-        let waiting = WAITING.take();
+        let waiting = PENDING.take();
         let (mut uploads, senders): (Vec<Upload>, Vec<_>) = waiting.into_iter().unzip();
-        let settled = run::read(move || {
+        let stored = run::read(move || {
             Upload::store_together(&mut uploads);
             Ok(uploads)
         });
-        for (upload, sender) in settled.into_iter().flatten().zip(senders) {
-            // A request that was broken off needs its body no more.
+        for (upload, sender) in stored.into_iter().flatten().zip(senders) {
+            // A cancelled request needs its body no more.
             let _ = sender.send(upload);
         }
     }
@@ -85,22 +84,22 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn all_that_wait_are_settled_and_each_gets_its_own() {
+    async fn pending_bodies_are_stored_together_and_returned_to_their_requests() {
         let (service, _directory) = service();
         let one = async |bytes| {
-            let settled = settle(upload(&service, bytes)).await.unwrap();
-            assert!(!settled.is_small_and_unstored());
-            assert_eq!(settled.length(), bytes as u64);
+            let stored = store_small_body(upload(&service, bytes)).await.unwrap();
+            assert!(!stored.is_small_and_unstored());
+            assert_eq!(stored.length(), bytes as u64);
         };
         tokio::join!(one(10), one(5000), one(20_000), one(0), one(4096));
-        assert!(WAITING.take().is_empty());
+        assert!(PENDING.take().is_empty());
     }
 
     #[tokio::test]
-    async fn a_request_that_breaks_off_leaves_nobody_waiting() {
+    async fn a_cancelled_request_still_stores_the_others() {
         let (service, _directory) = service();
-        let mut first = Box::pin(settle(upload(&service, 10)));
-        let mut second = pin!(settle(upload(&service, 11)));
+        let mut first = Box::pin(store_small_body(upload(&service, 10)));
+        let mut second = pin!(store_small_body(upload(&service, 11)));
         let mut context = Context::from_waker(Waker::noop());
         let poll = |future: Pin<&mut dyn Future<Output = Result<Upload>>>, context: &mut _| {
             future.poll(context).is_pending()
@@ -108,6 +107,12 @@ mod tests {
         assert!(poll(first.as_mut(), &mut context) && poll(second.as_mut(), &mut context));
         drop(first);
         assert_eq!(second.await.unwrap().length(), 11);
-        assert_eq!(settle(upload(&service, 12)).await.unwrap().length(), 12);
+        assert_eq!(
+            store_small_body(upload(&service, 12))
+                .await
+                .unwrap()
+                .length(),
+            12
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Places for copies from other servers. Such a copy goes on when its request is over, so nothing about the clients limits how
-//! many there are: the places do. Whoever finds none is told so before anything is asked or changed, and comes again.
+//! Slots for copies from other servers. Such a copy continues after its request has ended, so only the slots limit their number. When no
+//! slot is free, the copy is refused with `ServerBusy` before it asks or changes anything.
 
 use crate::http::error::{Failure, Result};
 use lazurite_blob::Guid;
@@ -11,36 +11,36 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 /// pieces of content in memory.
 pub const COPIES_MAX: usize = 64;
 
-/// The places, and the copies that have one.
+/// The slots, and the copies that hold one.
 #[derive(Debug)]
-pub struct Places {
+pub struct CopySlots {
     free: Arc<Semaphore>,
-    /// How to tell a copy that it is to stop. No more entries than places.
+    /// How to tell a copy that it is to stop. No more entries than slots.
     stops: Mutex<HashMap<Guid, Arc<Notify>>>,
 }
 
-/// A place for one copy, until it is dropped.
+/// The slot of one copy, until it is dropped.
 #[derive(Debug)]
-pub struct Place {
-    places: Arc<Places>,
+pub struct CopySlot {
+    slots: Arc<CopySlots>,
     copy_id: Option<Guid>,
     stop: Arc<Notify>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Places {
-    pub fn new() -> Places {
-        Places {
+impl CopySlots {
+    pub fn new() -> CopySlots {
+        CopySlots {
             free: Arc::new(Semaphore::new(COPIES_MAX)),
             stops: Mutex::default(),
         }
     }
 
-    /// Takes a place. Error: `ServerBusy` if none is free.
-    pub fn take(self: &Arc<Self>) -> Result<Place> {
+    /// Takes a slot. Error: `ServerBusy` if none is free.
+    pub fn take(self: &Arc<Self>) -> Result<CopySlot> {
         let permit = self.free.clone().try_acquire_owned().map_err(|_| full())?;
-        Ok(Place {
-            places: self.clone(),
+        Ok(CopySlot {
+            slots: self.clone(),
             copy_id: None,
             stop: Arc::default(),
             _permit: permit,
@@ -66,10 +66,10 @@ fn full() -> Failure {
     Failure::new(503, "ServerBusy", message)
 }
 
-impl Place {
-    /// Gives the place to the copy of that id, which [`Places::stop`] can stop from now on.
-    pub fn give_to(&mut self, copy_id: Guid) {
-        self.places.stops().insert(copy_id, self.stop.clone());
+impl CopySlot {
+    /// Gives the place to the copy of that id, which [`CopySlots::stop`] can stop from now on.
+    pub fn assign(&mut self, copy_id: Guid) {
+        self.slots.stops().insert(copy_id, self.stop.clone());
         self.copy_id = Some(copy_id);
     }
 
@@ -79,10 +79,10 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for CopySlot {
     fn drop(&mut self) {
         if let Some(copy_id) = self.copy_id {
-            self.places.stops().remove(&copy_id);
+            self.slots.stops().remove(&copy_id);
         }
     }
 }
@@ -93,46 +93,46 @@ mod tests {
 
     #[tokio::test]
     async fn places_are_counted_and_come_back_when_they_are_left() {
-        let places = Arc::new(Places::new());
-        let mut taken: Vec<_> = (0..COPIES_MAX).map(|_| places.take().unwrap()).collect();
-        let refused = places.take().unwrap_err();
+        let slots = Arc::new(CopySlots::new());
+        let mut taken: Vec<_> = (0..COPIES_MAX).map(|_| slots.take().unwrap()).collect();
+        let refused = slots.take().unwrap_err();
         assert_eq!(
             (refused.status.as_u16(), &*refused.code),
             (503, "ServerBusy")
         );
         assert!(refused.message.contains("64 copies"), "{}", refused.message);
         taken.pop();
-        let mut place = places.take().unwrap();
-        assert!(places.take().is_err());
-        place.give_to(Guid(1));
+        let mut place = slots.take().unwrap();
+        assert!(slots.take().is_err());
+        place.assign(Guid(1));
         drop(place);
-        assert!(places.stops().is_empty());
+        assert!(slots.stops().is_empty());
     }
 
     #[test]
     fn a_panic_under_the_lock_leaves_places_for_others() {
-        let places = Arc::new(Places::new());
+        let slots = Arc::new(CopySlots::new());
         let panicked = std::thread::scope(|scope| {
             let panicking = scope.spawn(|| {
-                let _stops = places.stops();
+                let _stops = slots.stops();
                 panic!("as an allocation may");
             });
             panicking.join().is_err()
         });
-        assert!(panicked && places.stops.is_poisoned());
-        let mut place = places.take().unwrap();
-        place.give_to(Guid(1));
-        places.stop(Guid(1));
+        assert!(panicked && slots.stops.is_poisoned());
+        let mut place = slots.take().unwrap();
+        place.assign(Guid(1));
+        slots.stop(Guid(1));
     }
 
     #[tokio::test]
     async fn a_copy_is_stopped_by_its_id_alone_even_before_it_waits() {
-        let places = Arc::new(Places::new());
-        let (mut one, mut two) = (places.take().unwrap(), places.take().unwrap());
-        one.give_to(Guid(1));
-        two.give_to(Guid(2));
-        places.stop(Guid(3));
-        places.stop(Guid(2));
+        let slots = Arc::new(CopySlots::new());
+        let (mut one, mut two) = (slots.take().unwrap(), slots.take().unwrap());
+        one.assign(Guid(1));
+        two.assign(Guid(2));
+        slots.stop(Guid(3));
+        slots.stop(Guid(2));
         tokio::select! {
             biased;
             () = one.stopped() => panic!("the other one was meant"),

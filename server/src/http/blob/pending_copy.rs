@@ -3,8 +3,8 @@
 
 use crate::http::blob::block_blob::refuse_overwrite;
 use crate::http::blob::copy::{copied_answer, copies_tags, copy_request};
-use crate::http::blob::foreign::{Foreign, Found};
-use crate::http::blob::places::Place;
+use crate::http::blob::copy_slots::CopySlot;
+use crate::http::blob::remote_source::{Found, RemoteSource};
 use crate::http::blob::request::Request;
 use crate::http::blob::source::source_checksums;
 use crate::http::error::{Failure, Result, known};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Copy Blob from another server: pending, while the content is fetched behind the answer.
-pub async fn copy_foreign(request: Request, foreign: Foreign) -> Result<Response<Body>> {
+pub async fn copy_foreign(request: Request, foreign: RemoteSource) -> Result<Response<Body>> {
     let copy = copy_request(&request, &foreign.url, &Conditions::default())?;
     let place = foreign.place()?;
     let found = foreign.get_for_copy().await?;
@@ -47,7 +47,7 @@ async fn copy_behind(
     request: Arc<Request>,
     copy: CopyBlob,
     fetch: Fetch,
-    mut place: Place,
+    mut place: CopySlot,
 ) -> Result<Response<Body>> {
     let outcome = start(&request, copy, fetch.found.length(), &mut place).await?;
     tokio::spawn(finish_behind(request, fetch, outcome.copy_id, place));
@@ -59,7 +59,7 @@ async fn start(
     request: &Arc<Request>,
     copy: CopyBlob,
     length: u64,
-    place: &mut Place,
+    place: &mut CopySlot,
 ) -> Result<CopyOutcome> {
     let (r, create_only) = (request.clone(), request.is_create_only());
     let started = run::change(&request.state.services.db, move || {
@@ -68,13 +68,13 @@ async fn start(
     });
     let started = started.await;
     let (outcome, ticket) = started.map_err(|failure| refuse_overwrite(failure, create_only))?;
-    place.give_to(outcome.copy_id);
+    place.assign(outcome.copy_id);
     ticket.await?;
     Ok(outcome)
 }
 
 /// Fetches what a pending copy is to hold, and ends it. One that was aborted meanwhile stays as it is.
-async fn finish_behind(request: Arc<Request>, fetch: Fetch, copy_id: Guid, place: Place) {
+async fn finish_behind(request: Arc<Request>, fetch: Fetch, copy_id: Guid, place: CopySlot) {
     let finished = finish(&request, fetch, copy_id, &place);
     if let Err(failure) = finished.await {
         // Nobody waits for the answer; whoever asks for the blob finds it.
@@ -95,7 +95,7 @@ async fn finish(
     request: &Arc<Request>,
     fetch: Fetch,
     copy_id: Guid,
-    place: &Place,
+    place: &CopySlot,
 ) -> Result<Written> {
     tokio::select! {
         finished = fetch_and_finish(request, fetch, copy_id) => finished,
@@ -158,7 +158,7 @@ where
     let mut pause = RETRY_PAUSE_MIN;
     loop {
         let attempt = attempt();
-        match run::cross_in_turn(move || Ok(attempt())).await? {
+        match run::on_blocking_pool_limited(move || Ok(attempt())).await? {
             Ok(done) => return Ok(done),
             Err(lazurite_blob::Error::Engine(error)) if may_pass(&error) => {
                 tracing::error!(
@@ -178,7 +178,10 @@ fn may_pass(error: &StoreError) -> bool {
 }
 
 /// Copy Blob From URL from another server: the answer comes when the content has.
-pub async fn copy_foreign_from_url(request: Request, foreign: Foreign) -> Result<Response<Body>> {
+pub async fn copy_foreign_from_url(
+    request: Request,
+    foreign: RemoteSource,
+) -> Result<Response<Body>> {
     let mut copy = copy_request(&request, &foreign.url, &Conditions::default())?;
     let claimed = source_checksums(&request)?;
     let place = foreign.place()?;
@@ -199,7 +202,7 @@ async fn copy_and_wait(
     request: Arc<Request>,
     copy: CopyBlob,
     fetch: Fetch,
-    mut place: Place,
+    mut place: CopySlot,
 ) -> Result<Response<Body>> {
     let outcome = start(&request, copy, fetch.found.length(), &mut place).await?;
     let id = outcome.copy_id;

@@ -6,7 +6,7 @@
 //! - A response takes from the budget what it reads ahead ([`grant`]). When the budget is used up, it goes on with
 //!   [`PIECE_BYTES`] at a time, which costs reading but no memory.
 //! - A request waits for room before it holds more ([`reserve`]), and before an answer of many parts is made for it
-//!   ([`crate::http::documents`]).
+//!   ([`crate::http::long_responses`]).
 //! - While the budget is short ([`is_short`]), clients that make no progress are cut off sooner.
 
 use crate::http::error::{Failure, Result};

@@ -11,20 +11,20 @@ const CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-reque
 
 /// What a request says that its answer repeats.
 #[derive(Default)]
-pub struct Echo {
+pub struct CommonHeaders {
     version: Option<HeaderValue>,
     client_request_id: Option<HeaderValue>,
 }
 
-impl Echo {
+impl CommonHeaders {
     /// Source: Versioning for the Azure Storage services; List Blobs, "Response headers", `x-ms-client-request-id`: at most
     /// 1,024 visible characters.
-    pub fn of<B>(request: &Request<B>) -> Echo {
+    pub fn of<B>(request: &Request<B>) -> CommonHeaders {
         let header = |name: &HeaderName| request.headers().get(name).cloned();
         let visible = |value: &HeaderValue| {
             value.len() <= 1024 && value.as_bytes().iter().all(u8::is_ascii_graphic)
         };
-        Echo {
+        CommonHeaders {
             version: header(&VERSION).filter(|value| value.len() <= 32),
             client_request_id: header(&CLIENT_REQUEST_ID).filter(visible),
         }

@@ -16,7 +16,7 @@ const PRIVATE: &str = "private:";
 
 /// The hosts of `--allow-copy-from`.
 #[derive(Debug, Default)]
-pub struct Reach {
+pub struct CopyAllowList {
     names: Vec<AllowedName>,
     addresses: Vec<IpAddr>,
 }
@@ -28,10 +28,10 @@ struct AllowedName {
     private: bool,
 }
 
-impl Reach {
+impl CopyAllowList {
     /// Each is an address, a name, or a name after `private:`.
-    pub fn new(hosts: &[String]) -> Reach {
-        let mut reach = Reach::default();
+    pub fn new(hosts: &[String]) -> CopyAllowList {
+        let mut reach = CopyAllowList::default();
         for host in hosts {
             let (name, private) = match host.strip_prefix(PRIVATE) {
                 Some(name) => (name, true),
@@ -128,9 +128,9 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
 
 /// The name has no address that may be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NotPublic;
+pub struct PrivateAddress;
 
-impl fmt::Display for NotPublic {
+impl fmt::Display for PrivateAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
             "its name leads to no public address, and --allow-copy-from names neither the address nor private:HOST",
@@ -138,7 +138,7 @@ impl fmt::Display for NotPublic {
     }
 }
 
-impl std::error::Error for NotPublic {}
+impl std::error::Error for PrivateAddress {}
 
 /// Finds the addresses of a name.
 pub type Lookup = dyn Fn(String) -> Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>
@@ -158,7 +158,7 @@ pub fn system_lookup() -> Arc<Lookup> {
 /// Resolves names to those addresses that may be asked.
 #[derive(Clone)]
 pub struct Resolver {
-    pub reach: Arc<Reach>,
+    pub reach: Arc<CopyAllowList>,
     pub lookup: Arc<Lookup>,
 }
 
@@ -186,7 +186,10 @@ impl tower_service::Service<Name> for Resolver {
             let any = !found.is_empty();
             found.retain(|socket| reach.covers(name.as_str(), socket.ip()));
             match found.is_empty() && any {
-                true => Err(io::Error::new(io::ErrorKind::PermissionDenied, NotPublic)),
+                true => Err(io::Error::new(
+                    io::ErrorKind::PermissionDenied,
+                    PrivateAddress,
+                )),
                 false => Ok(found.into_iter()),
             }
         })
@@ -266,7 +269,7 @@ mod tests {
             "[::1]",
             "fd00::7",
         ];
-        let reach = Reach::new(&hosts.map(str::to_owned));
+        let reach = CopyAllowList::new(&hosts.map(str::to_owned));
         for host in [
             "example.ORG",
             "INNER",
@@ -292,7 +295,7 @@ mod tests {
     #[test]
     fn inner_addresses_are_covered_if_named_or_if_the_name_says_so() {
         let hosts = ["outer", "private:inner", "10.0.0.7"];
-        let reach = Reach::new(&hosts.map(str::to_owned));
+        let reach = CopyAllowList::new(&hosts.map(str::to_owned));
         let covers = |host: &str, address: &str| reach.covers(host, address.parse().unwrap());
         assert!(covers("outer", "1.1.1.1"));
         assert!(covers("outer", "10.0.0.7"));

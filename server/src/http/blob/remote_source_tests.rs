@@ -55,7 +55,7 @@ impl Drop for Origin {
 
 fn fetcher_with(hosts: &[&str], lookup: Arc<Lookup>) -> Arc<Fetcher> {
     let hosts: Vec<_> = hosts.iter().map(|host| host.to_string()).collect();
-    let patience = Patience {
+    let patience = Timeouts {
         connect: Duration::from_secs(5),
         answer: SHORT,
         silence: SHORT,
@@ -67,10 +67,10 @@ fn fetcher(hosts: &[&str]) -> Arc<Fetcher> {
     fetcher_with(hosts, system_lookup())
 }
 
-fn foreign(fetcher: &Arc<Fetcher>, url: &str) -> Foreign {
+fn foreign(fetcher: &Arc<Fetcher>, url: &str) -> RemoteSource {
     let uri: Uri = url.parse().unwrap();
     assert!(fetcher.may_ask(&uri), "{url}");
-    Foreign {
+    RemoteSource {
         fetcher: fetcher.clone(),
         uri,
         url: url.to_owned(),
@@ -78,7 +78,7 @@ fn foreign(fetcher: &Arc<Fetcher>, url: &str) -> Foreign {
     }
 }
 
-fn source(origin: &Origin) -> Foreign {
+fn source(origin: &Origin) -> RemoteSource {
     let url = format!("http://{}/file", origin.address);
     foreign(&fetcher(&["127.0.0.1"]), &url)
 }

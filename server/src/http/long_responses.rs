@@ -1,10 +1,10 @@
 //! The memory that answers of many parts may hold: listings, messages, entities, batches.
 //!
-//! Such an answer is made whole and then waits for a client to take it. So it has room in the [`budget`] from before it is made until
+//! Such an answer is made whole and then waits for a client to take it. So it has room in the [`memory`] from before it is made until
 //! it is sent.
 
-use crate::http::budget::{self, FREE_BYTES, Share};
 use crate::http::error::Result;
+use crate::http::memory::{self, FREE_BYTES, Share};
 use axum::body::Body;
 use axum::http::Response;
 use bytes::Bytes;
@@ -18,7 +18,7 @@ const EXPECTED_BYTES: usize = 1 << 20;
 /// Waits until there is room for the response, if it may be long. Error: `ServerBusy` after half a minute.
 pub async fn reserve(is_long: bool) -> Result<Option<Share>> {
     if is_long {
-        return Ok(Some(budget::reserve(EXPECTED_BYTES).await?));
+        return Ok(Some(memory::reserve(EXPECTED_BYTES).await?));
     }
     Ok(None)
 }
@@ -28,7 +28,7 @@ pub async fn reserve(is_long: bool) -> Result<Option<Share>> {
 pub async fn beside_body(share: Option<Share>) -> Result<Share> {
     match share {
         Some(share) => Ok(share),
-        None => budget::reserve(EXPECTED_BYTES).await,
+        None => memory::reserve(EXPECTED_BYTES).await,
     }
 }
 

@@ -1,10 +1,10 @@
-//! Carriers: the threads that serve connections, each of them its own for as long as they last.
+//! ConnectionThreads: the threads that serve connections, each of them its own for as long as they last.
 //!
 //! A connection stays on its thread: no other is woken to share the work of a request, which would often take longer than the
 //! request, and what arrives together is worked off together. What may take long, or wait, is done elsewhere
 //! ([`crate::http::run`]), so that a connection waits for its neighbours no longer than for a few rows of each.
 
-use crate::http::lookout::{self, Threads};
+use crate::http::busy_poll::{self, Threads};
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
@@ -21,14 +21,14 @@ const BLOCKING_THREADS_MIN: usize = 16;
 
 /// The threads that serve connections. They end when this is dropped.
 #[derive(Debug)]
-pub struct Carriers {
-    threads: Vec<Carrier>,
+pub struct ConnectionThreads {
+    threads: Vec<ConnectionThread>,
     /// Ends when the last thread has.
     ended: Receiver<Infallible>,
 }
 
 #[derive(Debug)]
-struct Carrier {
+struct ConnectionThread {
     runtime: Handle,
     /// Connections that it carries.
     load: Arc<AtomicUsize>,
@@ -36,19 +36,21 @@ struct Carrier {
     _end: oneshot::Sender<()>,
 }
 
-impl Carriers {
+impl ConnectionThreads {
     /// Starts so many threads, which together may have about so many others for what takes long. Errors: those of the
     /// operating system, when it has no more threads to give.
-    pub fn start(threads: usize, blocking_threads: usize) -> io::Result<Carriers> {
+    pub fn start(threads: usize, blocking_threads: usize) -> io::Result<ConnectionThreads> {
         let blocking_threads = blocking_threads.div_ceil(threads).max(BLOCKING_THREADS_MIN);
         let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
         let all = Arc::new(Threads::new(threads, processors));
         let (running, ended) = channel(1);
         let threads: io::Result<_> = (0..threads)
-            .map(|number| Carrier::start(number, blocking_threads, all.clone(), running.clone()))
+            .map(|number| {
+                ConnectionThread::start(number, blocking_threads, all.clone(), running.clone())
+            })
             .collect();
         let threads = threads?;
-        Ok(Carriers { threads, ended })
+        Ok(ConnectionThreads { threads, ended })
     }
 
     /// Ends the threads, and waits for them for so long at most: what they serve is cut off.
@@ -63,19 +65,19 @@ impl Carriers {
         socket: TcpStream,
         serve: impl FnOnce(TcpStream) -> F + Send + 'static,
     ) {
-        let load = |carrier: &&Carrier| carrier.load.load(Ordering::Relaxed);
+        let load = |carrier: &&ConnectionThread| carrier.load.load(Ordering::Relaxed);
         let least = self.threads.iter().min_by_key(load);
         least.expect("there is a thread").carry(socket, serve);
     }
 }
 
-impl Carrier {
+impl ConnectionThread {
     fn start(
         number: usize,
         blocking_threads: usize,
         all: Arc<Threads>,
         running: Sender<Infallible>,
-    ) -> io::Result<Carrier> {
+    ) -> io::Result<ConnectionThread> {
         let runtime = Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(blocking_threads)
@@ -83,7 +85,7 @@ impl Carrier {
         let handle = runtime.handle().clone();
         let (sender, end) = oneshot::channel::<()>();
         let run = move || {
-            runtime.spawn(lookout::keep(all, number));
+            runtime.spawn(busy_poll::keep(all, number));
             let _ = runtime.block_on(end);
             // Requests that are cut off now had their time to end.
             runtime.shutdown_background();
@@ -92,7 +94,7 @@ impl Carrier {
         std::thread::Builder::new()
             .name(format!("carrier {number}"))
             .spawn(run)?;
-        Ok(Carrier {
+        Ok(ConnectionThread {
             runtime: handle,
             load: Arc::default(),
             _end: sender,
@@ -142,7 +144,7 @@ mod tests {
 
     /// Has a connection carried until its client closes it; answers the client, once it is known which thread has it.
     async fn connect(
-        carriers: &Carriers,
+        carriers: &ConnectionThreads,
         listener: &TcpListener,
         names: &mpsc::Sender<String>,
     ) -> TcpStream {
@@ -162,7 +164,7 @@ mod tests {
 
     #[tokio::test]
     async fn connections_go_to_the_thread_that_has_the_fewest_and_stay_there() {
-        let carriers = Carriers::start(3, 3).unwrap();
+        let carriers = ConnectionThreads::start(3, 3).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (sender, mut receiver) = mpsc::channel(8);
         let mut clients = Vec::new();
@@ -174,7 +176,7 @@ mod tests {
             );
         }
         let loads = || {
-            let load = |carrier: &Carrier| carrier.load.load(Ordering::Relaxed);
+            let load = |carrier: &ConnectionThread| carrier.load.load(Ordering::Relaxed);
             carriers.threads.iter().map(load).collect::<Vec<_>>()
         };
         assert_eq!(loads(), [2, 2, 2]);
