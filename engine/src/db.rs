@@ -109,7 +109,7 @@ impl Db {
         let mut manifest = parts.catalog.lock();
         let trees = parts.trees.all();
         if let Some(tree) = trees.iter().find(|tree| *tree.name == *name) {
-            tree.set_options(options);
+            parts.trees.open(tree, options);
             return Ok(Keyspace::new(tree.clone()));
         }
         parts.health.check_writable()?;
@@ -128,7 +128,7 @@ impl Db {
             Version::default(),
             parts.clock.now(),
         ));
-        tree.set_options(options);
+        parts.trees.open(&tree, options);
         parts.trees.add(tree.clone());
         Ok(Keyspace::new(tree))
     }

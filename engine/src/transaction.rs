@@ -1,7 +1,7 @@
-//! Transactions: to read, check and write with nobody in between.
+//! Transactions: read, check and write with no other writer in between.
 //!
-//! A [`Transaction`] waits for the keys that it names, and has them to itself until it commits. An [`OptimisticTransaction`] waits for
-//! nobody, and is refused at its commit if what it read is no longer so. Both see their own writes, and both commit as one [`Batch`].
+//! A [`Transaction`] locks keys, and waits for the transactions that hold them. An [`OptimisticTransaction`] locks nothing, and its
+//! commit fails if what it read has changed. Both see their own writes, and both commit as one [`Batch`].
 //!
 //! transaction -> [`Db::begin`]: admitted -> [`Transaction::lock`] -> [`Transaction::get`], check -> [`Transaction::batch`]
 //!             -> [`Transaction::commit`] -> dropped: unlocked -> ticket awaited
@@ -18,10 +18,13 @@ use crate::{
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// Has some keys to itself: no other transaction has them until it is dropped. What it has not committed by then is not written.
+/// Holds locks on keys until it is dropped. Writes that are not committed by then are discarded.
 ///
-/// What is written without a lock, by [`Db::write`] or by a transaction that has not locked the key, is not kept away. Keys that are
-/// written only together with a locked one need no lock of their own.
+/// A lock keeps out only transactions that lock the same key: not [`Db::write`], not an [`OptimisticTransaction`], and not a
+/// transaction that writes the key without locking it. A key that is only written together with a locked one needs no lock of its own.
+///
+/// Stays with its thread, as a mutex guard does. A thread needs one transaction at a time: while it holds keys in one, no other one
+/// waits for a key.
 #[derive(Debug)]
 pub struct Transaction<'d> {
     db: &'d Db,
@@ -30,7 +33,7 @@ pub struct Transaction<'d> {
     writes: Writes,
 }
 
-/// Reads a snapshot, and commits if what it has read of it is still so.
+/// Reads a snapshot, and commits only if the keys and ranges that it read have not changed since.
 #[derive(Debug)]
 pub struct OptimisticTransaction<'d> {
     db: &'d Db,
@@ -39,11 +42,11 @@ pub struct OptimisticTransaction<'d> {
     writes: Writes,
 }
 
-/// The batch of a transaction, and where in it its reads find what was written.
+/// The batch of a transaction, with an index for reads of what it holds.
 #[derive(Debug, Default)]
 struct Writes {
     batch: Batch,
-    /// Bytes of the payload that the next fields know of.
+    /// Bytes of the payload that are in the index.
     indexed: usize,
     values: BTreeMap<(u32, Vec<u8>), Written>,
     deleted: Vec<(u32, KeyRange)>,
@@ -58,16 +61,15 @@ enum Written {
 }
 
 impl Db {
-    /// Begins a transaction that has locked these keys. Blocks until it is admitted to write, as [`Db::admit`] does, and until no other
-    /// transaction has any of the keys; no lock is held while it waits to be admitted. Who comes first is served first. Errors: as
-    /// [`Db::admit`] and [`Transaction::lock`].
+    /// Begins a transaction and locks these keys, for each of which transactions queue in the order of arrival. Waits to be admitted
+    /// first, as [`Db::admit`] does, so that no lock is held meanwhile. Errors: as [`Db::admit`] and [`Transaction::lock`].
     pub fn transaction(&self, keys: &[(&Keyspace, &[u8])]) -> Result<Transaction<'_>> {
         let mut transaction = self.begin()?;
         transaction.lock(keys.iter().copied())?;
         Ok(transaction)
     }
 
-    /// Begins a transaction that has locked nothing yet. Waits as [`Db::admit`] does. Errors: as [`Db::admit`].
+    /// Begins a transaction without locks. Waits as [`Db::admit`] does. Errors: as [`Db::admit`].
     pub fn begin(&self) -> Result<Transaction<'_>> {
         Ok(self.begin_admitted(self.admit()?))
     }
@@ -86,7 +88,7 @@ impl Db {
         }
     }
 
-    /// Begins a transaction that locks nothing and reads the store as it is now.
+    /// Begins a transaction that never locks and reads the store as it is now.
     pub fn optimistic(&self) -> OptimisticTransaction<'_> {
         OptimisticTransaction {
             db: self,
@@ -98,10 +100,13 @@ impl Db {
 }
 
 impl Transaction<'_> {
-    /// Locks more keys, those of the keyspace that was opened first before others. Keys that it has are passed over, and one may be
-    /// named twice. If all others come after those that it has, it blocks until no other transaction has them; keys out of this order
-    /// it gets only if they are free. Errors: `Conflict` if they are not; `Deadlock` if this thread has one in another transaction;
-    /// `UnknownKeyspace`. After an error it has what it had.
+    /// Locks more keys. A key may be named twice, and one that the transaction holds may be named again.
+    ///
+    /// Keys are ordered by keyspace, in the order in which this process first opened the keyspaces, then by a hash. Waits for other
+    /// holders if all new keys come after those that the transaction holds: lock all keys of a keyspace in one call, and keyspaces in
+    /// the order of their opening. Otherwise takes the keys only if they are free. Errors: `Conflict` if they are not: drop the
+    /// transaction and begin again; `Deadlock` if they are not and this thread holds keys in another transaction;
+    /// `UnknownKeyspace`. After an error the transaction holds the keys that it held.
     pub fn lock<'k>(
         &mut self,
         keys: impl IntoIterator<Item = (&'k Keyspace, &'k [u8])>,
@@ -109,7 +114,8 @@ impl Transaction<'_> {
         self.lock_as(Mode::Exclusive, keys)
     }
 
-    /// As [`Transaction::lock`], of keys that it reads and does not write: others may lock them too, as long as all do so by this.
+    /// As [`Transaction::lock`], for keys that the transaction reads and does not write: several transactions may hold them shared.
+    /// [`Transaction::lock`] makes such a lock exclusive if there is no other holder; otherwise its error is `Conflict`.
     pub fn lock_shared<'k>(
         &mut self,
         keys: impl IntoIterator<Item = (&'k Keyspace, &'k [u8])>,
@@ -125,15 +131,14 @@ impl Transaction<'_> {
         let parts = self.db.parts();
         let key = |(keyspace, key): (&Keyspace, &[u8])| {
             parts.trees.check(keyspace.tree())?;
-            let (keyspace, hash) = (keyspace.id(), wide_hash(key));
-            Ok((LockedKey { keyspace, hash }, mode))
+            let (rank, hash) = (keyspace.tree().lock_rank(), wide_hash(key));
+            Ok((LockedKey { rank, hash }, mode))
         };
-        let mut keys = keys.into_iter().map(key).collect::<Result<Vec<_>>>()?;
-        self.locks.lock(&mut keys)
+        self.locks.lock(keys.into_iter().map(key))
     }
 
-    /// The newest value of a key, or what this transaction has written. Nobody changes a locked key meanwhile. A large value is read
-    /// whole. Errors: as [`Db::get`].
+    /// The value that this transaction has written to a key, or else the newest one. A large value is read whole. Errors: as
+    /// [`Db::get`].
     pub fn get(&mut self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Bytes>> {
         match self.writes.find(keyspace, key) {
             Some(written) => self.writes.read(self.db, written),
@@ -141,18 +146,18 @@ impl Transaction<'_> {
         }
     }
 
-    /// What it writes when it commits.
+    /// The writes of the next commit. Add to this batch; do not replace it by another one.
     pub fn batch(&mut self) -> &mut Batch {
         &mut self.writes.batch
     }
 
-    /// That it waits for its turn to write no more, for what else is written under its locks.
+    /// For other batches that are written under the locks of this transaction.
     pub fn admission(&self) -> &Admission {
         &self.admission
     }
 
-    /// Writes the batch. The keys stay locked until the transaction is dropped, for what has to be done before others see them: do not
-    /// wait for the ticket meanwhile. Errors: as [`Db::write_admitted`].
+    /// Writes the batch. The keys stay locked until the transaction is dropped, so that state in memory can follow the write. Drop it
+    /// before you wait for the ticket. Errors: as [`Db::write_admitted`]; the batch is then discarded.
     pub fn commit(&mut self) -> Result<Ticket> {
         let batch = std::mem::take(&mut self.writes).batch;
         self.db.write_admitted(batch, &self.admission)
@@ -160,7 +165,7 @@ impl Transaction<'_> {
 }
 
 impl OptimisticTransaction<'_> {
-    /// The value of a key when the transaction began, or what it has written. Errors: as [`Snapshot::get`].
+    /// The value that this transaction has written to a key, or else the one when it began. Errors: as [`Snapshot::get`].
     pub fn get(&mut self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Bytes>> {
         if let Some(written) = self.writes.find(keyspace, key) {
             return self.writes.read(self.db, written);
@@ -170,21 +175,22 @@ impl OptimisticTransaction<'_> {
         Ok(value)
     }
 
-    /// The rows of a range when the transaction began, without what it has written. The whole range counts as read: a row that
-    /// somebody adds to it is a conflict.
+    /// The rows of a range when the transaction began, without its own writes. The whole range counts as read: a row that another
+    /// writer adds to it is a conflict.
     pub fn scan(&mut self, keyspace: &Keyspace, range: KeyRange, direction: Direction) -> Scan {
         self.reads.add_range(keyspace.tree(), range.clone());
         self.snapshot.scan(keyspace, range, direction)
     }
 
-    /// What it writes when it commits.
+    /// The writes of the next commit. Add to this batch; do not replace it by another one.
     pub fn batch(&mut self) -> &mut Batch {
         &mut self.writes.batch
     }
 
-    /// Writes the batch if all that was read is as it was, whoever writes. One that writes nothing has read one state of the store, and
-    /// does not fail. Blocks as [`Db::write`], and for the disk if something was written since it began. Errors: `Conflict`, after which
-    /// nothing is written; as [`Db::write`]. A conflict is also answered if the store has just flushed what was written meanwhile.
+    /// Writes the batch if no write of any kind has changed what was read. A transaction that writes nothing has read one state of the
+    /// store and always succeeds. Blocks as [`Db::write`] does, and reads from the disk if there were writes since it began. Errors:
+    /// `Conflict`, and then nothing is written; as [`Db::write`]. A commit may also fail with `Conflict` without a change: when a flush
+    /// comes in between, or when a range that was read has over 10,000 rows in memory and writes come in between.
     pub fn commit(self) -> Result<Ticket> {
         let batch = self.writes.batch;
         if batch.is_empty() {
@@ -210,7 +216,7 @@ impl OptimisticTransaction<'_> {
 }
 
 impl Writes {
-    /// What was written to a key last, if anything was.
+    /// The last write to a key, if any.
     fn find(&mut self, keyspace: &Keyspace, key: &[u8]) -> Option<Written> {
         if self.batch.is_empty() {
             return None;
@@ -226,8 +232,12 @@ impl Writes {
         self.deleted.iter().any(covers).then_some(Written::Deleted)
     }
 
-    /// Takes note of what was written since the last read.
+    /// Indexes what was written since the last read.
     fn index(&mut self) {
+        if self.indexed > self.batch.payload.len() {
+            // Another batch, against the documentation. Its changes are not the indexed ones.
+            (self.indexed, self.values, self.deleted) = Default::default();
+        }
         let payload = &self.batch.payload[self.indexed..];
         for change in Changes::new(payload) {
             match change.expect("the payload was encoded by a batch") {

@@ -26,6 +26,7 @@ mod base {
     pub mod sync {
         pub use shuttle::sync::atomic::{AtomicBool, AtomicU64, Ordering};
         pub use shuttle::sync::{Condvar, Mutex, MutexGuard};
+        pub use shuttle::thread_local;
 
         pub mod thread {
             pub use shuttle::thread::{Thread, ThreadId, current, park, yield_now};
@@ -244,7 +245,7 @@ fn keys_are_had_by_one_writer_or_by_readers() {
     let locks = Arc::new(KeyLocks::default());
     let holders = Arc::new(Mutex::new([(0, 0); 3]));
     let key = |number: usize| LockedKey {
-        keyspace: 0,
+        rank: 0,
         hash: number as u128,
     };
     let wanted = [
@@ -259,11 +260,13 @@ fn keys_are_had_by_one_writer_or_by_readers() {
             let (locks, holders) = (locks.clone(), holders.clone());
             thread::spawn(move || {
                 let mut held = locks.begin();
-                let mut keys = wanted
+                let mut keys: Vec<_> = wanted
                     .iter()
                     .map(|(number, mode)| (key(*number), *mode))
                     .collect();
-                held.lock(&mut keys).unwrap();
+                held.lock(keys.iter().copied().map(Ok)).unwrap();
+                keys.sort_by(|a, b| b.cmp(a));
+                keys.dedup_by_key(|(key, _)| *key);
                 let change = |by: i32| {
                     let mut holders = holders.lock().unwrap();
                     for (key, mode) in &keys {
@@ -296,8 +299,8 @@ fn who_locks_out_of_order_holds_nobody_up_for_ever() {
             thread::spawn(move || {
                 let mut held = locks.begin();
                 for hash in order {
-                    let key = LockedKey { keyspace: 0, hash };
-                    match held.lock(&mut vec![(key, Mode::Exclusive)]) {
+                    let key = LockedKey { rank: 0, hash };
+                    match held.lock([Ok((key, Mode::Exclusive))]) {
                         Err(Error::Conflict) => assert_eq!(order, [1, 0]),
                         locked => locked.unwrap(),
                     }
@@ -310,9 +313,36 @@ fn who_locks_out_of_order_holds_nobody_up_for_ever() {
         .for_each(|thread| thread.join().unwrap());
 }
 
+/// Threads that each hold a key and want that of the other in a second transaction, and one that makes a shared lock exclusive.
+fn misuse_is_refused_and_never_waits() {
+    let locks = Arc::new(KeyLocks::default());
+    let key = |hash: u128, mode| [Ok((LockedKey { rank: 0, hash }, mode))];
+    let mut threads: Vec<_> = [[0, 1], [1, 0]]
+        .into_iter()
+        .map(|[mine, other]| {
+            let locks = locks.clone();
+            thread::spawn(move || {
+                let (mut first, mut second) = (locks.begin(), locks.begin());
+                first.lock(key(mine, Mode::Exclusive)).unwrap();
+                let locked = second.lock(key(other, Mode::Exclusive));
+                assert!(matches!(locked, Ok(()) | Err(Error::Deadlock)));
+            })
+        })
+        .collect();
+    threads.push(thread::spawn(move || {
+        let mut held = locks.begin();
+        held.lock(key(0, Mode::Shared)).unwrap();
+        let locked = held.lock(key(0, Mode::Exclusive));
+        assert!(matches!(locked, Ok(())), "it is the only holder");
+    }));
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
+}
+
 fn main() {
     let orders = 1_500;
-    let checks: [(&str, fn()); 7] = [
+    let checks: [(&str, fn()); 8] = [
         ("every writer is served", every_writer_is_served),
         (
             "a failed sync reaches every writer",
@@ -337,6 +367,10 @@ fn main() {
         (
             "who locks out of order holds nobody up for ever",
             who_locks_out_of_order_holds_nobody_up_for_ever,
+        ),
+        (
+            "misuse is refused and never waits",
+            misuse_is_refused_and_never_waits,
         ),
     ];
     for (name, check) in checks {

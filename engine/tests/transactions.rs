@@ -103,7 +103,7 @@ fn a_transaction_that_is_dropped_writes_nothing_and_unlocks() {
 }
 
 #[test]
-fn a_thread_that_would_wait_for_itself_is_told() {
+fn thread_that_would_wait_for_itself_gets_an_error() {
     let (db, keyspace) = open_in_memory();
     let _first = db
         .transaction(&[(&keyspace, b"a"), (&keyspace, b"a")])
@@ -111,6 +111,116 @@ fn a_thread_that_would_wait_for_itself_is_told() {
     let second = db.transaction(&[(&keyspace, b"b"), (&keyspace, b"a")]);
     assert!(matches!(second, Err(Error::Deadlock)));
     drop(db.transaction(&[(&keyspace, b"b")]).unwrap());
+}
+
+#[test]
+fn keyspaces_are_locked_in_the_order_of_their_opening() {
+    let memory = Arc::new(MemoryFs::crashable());
+    let open = |names: [&str; 2]| {
+        let environment = Environment {
+            background: Background::Threads,
+            ..environment(memory.clone())
+        };
+        let config = Config {
+            durability: Durability::Process,
+            ..config()
+        };
+        let db = Db::open_with(Path::new(DIRECTORY), config, environment).unwrap();
+        let keyspaces = names.map(|name| db.keyspace(name, KeyspaceOptions::default()).unwrap());
+        (db, keyspaces)
+    };
+    let (db, _) = open(["second", "first"]);
+    db.close().unwrap();
+    drop(db);
+    let (db, [first, second]) = open(["first", "second"]);
+    let holder = db.transaction(&[(&second, b"k")]).unwrap();
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            let mut transaction = db.transaction(&[(&first, b"k")]).unwrap();
+            transaction.lock([(&second, &b"k"[..])]).unwrap();
+        });
+        thread::sleep(Duration::from_millis(50));
+        assert!(!waits.is_finished());
+        drop(holder);
+    });
+}
+
+#[test]
+fn exclusive_lock_of_a_key_that_is_held_shared_is_exclusive() {
+    let (db, keyspace) = open_in_memory();
+    let mut first = db.begin().unwrap();
+    first.lock_shared([(&keyspace, &b"k"[..])]).unwrap();
+    thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let mut second = db.begin().unwrap();
+            second.lock_shared([(&keyspace, &b"k"[..])]).unwrap();
+            let refused = second.lock([(&keyspace, &b"k"[..])]);
+            assert!(matches!(refused, Err(Error::Conflict)));
+        });
+        other.join().unwrap();
+        first.lock([(&keyspace, &b"k"[..])]).unwrap();
+        let other = scope.spawn(|| {
+            let mut second = db.begin().unwrap();
+            second.lock_shared([(&keyspace, &b"k"[..])]).unwrap();
+        });
+        thread::sleep(Duration::from_millis(50));
+        assert!(!other.is_finished());
+        drop(first);
+    });
+}
+
+/// Two threads, each with a key in one transaction, wait in a second one for the key of the other.
+#[test]
+fn threads_with_two_transactions_each_do_not_wait_for_each_other() {
+    let (db, keyspace) = open_in_memory();
+    let both_hold = std::sync::Barrier::new(2);
+    let both_asked = std::sync::Barrier::new(2);
+    let run = |mine: &[u8], other: &[u8]| {
+        let _held = db.transaction(&[(&keyspace, mine)]).unwrap();
+        both_hold.wait();
+        let refused = db.transaction(&[(&keyspace, other)]);
+        assert!(matches!(refused, Err(Error::Deadlock)));
+        both_asked.wait();
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| run(b"a", b"b"));
+        scope.spawn(|| run(b"b", b"a"));
+    });
+}
+
+#[test]
+fn batch_that_is_replaced_is_read_like_any_other() {
+    let (db, keyspace) = open_in_memory();
+    let mut transaction = db.transaction(&[(&keyspace, b"k")]).unwrap();
+    transaction.batch().put(&keyspace, b"k", &[1; 100]);
+    transaction.get(&keyspace, b"k").unwrap();
+    let mut batch = lazurite_engine::Batch::new();
+    batch.put(&keyspace, b"other", b"");
+    *transaction.batch() = batch;
+    assert_eq!(transaction.get(&keyspace, b"k").unwrap(), None);
+}
+
+#[test]
+fn write_to_another_keyspace_is_no_conflict_for_a_long_range() {
+    let (db, keyspace) = open_in_memory();
+    let long = db
+        .keyspace(
+            "long",
+            KeyspaceOptions {
+                memtable_bytes_max: Some(16 << 20),
+                ..KeyspaceOptions::default()
+            },
+        )
+        .unwrap();
+    let mut batch = lazurite_engine::Batch::new();
+    (0..20_000u32).for_each(|row| batch.put(&long, &row.to_be_bytes(), b""));
+    drop(db.write(batch).unwrap());
+    let mut optimistic = db.optimistic();
+    let mut rows = optimistic.scan(&long, KeyRange::all(), Direction::Forward);
+    while rows.advance().unwrap() {}
+    optimistic.batch().put(&long, b"total", b"");
+    put(&db, &keyspace, b"elsewhere", b"1");
+    drop(optimistic.commit().unwrap());
 }
 
 #[test]

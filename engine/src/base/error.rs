@@ -100,8 +100,9 @@ pub enum Error {
     /// locked by another. Nothing was written; begin again.
     #[error("another transaction came in between; begin this one again")]
     Conflict,
-    /// A thread was to wait for a key that it has locked itself, in another transaction. Lock all keys in one.
-    #[error("a thread has locked the key in another transaction, and would wait for itself")]
+    /// A thread that holds keys in one transaction wants a key in another one, and the key is not free: it could wait for itself.
+    /// Lock all keys in one transaction.
+    #[error("a thread with locked keys would wait for a key in a second transaction")]
     Deadlock,
     /// The `Db` was closed.
     #[error("the store is closed")]

@@ -35,6 +35,7 @@ pub(crate) struct Tree {
     pub(crate) name: Arc<str>,
     pub(crate) empty_spans: Arc<EmptySpans>,
     options: OnceLock<KeyspaceOptions>,
+    lock_rank: OnceLock<u32>,
     view: ArcSwap<View>,
     /// The last sequence number that a memtable had which is an SSTable now.
     flushed_through: AtomicU64,
@@ -55,15 +56,26 @@ impl Tree {
             name: name.into(),
             empty_spans: Arc::default(),
             options: OnceLock::new(),
+            lock_rank: OnceLock::new(),
             view: ArcSwap::from_pointee(view),
             flushed_through: AtomicU64::new(0),
             changing: Mutex::new(()),
         }
     }
 
-    /// The first who opens the keyspace says how it is kept.
-    pub(crate) fn set_options(&self, options: KeyspaceOptions) {
+    /// The first opening decides the options and `rank`, the place of the keyspace in the order of locks.
+    pub(crate) fn open(&self, options: KeyspaceOptions, rank: impl FnOnce() -> u32) {
         self.options.get_or_init(|| options);
+        self.lock_rank.get_or_init(rank);
+    }
+
+    /// Its place among the keyspaces in the order in which this process opened them. The id would not do: it depends on the release
+    /// that created the store.
+    pub(crate) fn lock_rank(&self) -> u32 {
+        *self
+            .lock_rank
+            .get()
+            .expect("a handle comes from an opening")
     }
 
     pub(crate) fn memtable_bytes_max(&self, config: &Config) -> usize {
