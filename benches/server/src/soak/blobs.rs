@@ -6,8 +6,8 @@ use std::thread::Scope;
 use lazurite_blob::{
     AccountPolicy, AppendBlock, BlobAddress, BlobHeaders, BlobSettings, BlobState, Checksums,
     Conditions, CopyBlob, DeleteBlob, Error, Guid, LeaseAction, LeaseDuration, LeaseOutcome,
-    Metadata, Moment, PageUpdate, PublicAccess, PutAppendBlob, PutBlob, PutPage, PutPageBlob,
-    SequenceConditions, Ticket, TierChanged, Upload, UploadKind,
+    Metadata, PageUpdate, PublicAccess, PutAppendBlob, PutBlob, PutPage, PutPageBlob,
+    SequenceConditions, SnapshotTime, Ticket, TierChanged, Upload, UploadKind,
 };
 
 use lazurite_bench_common::{Outcome, Random};
@@ -79,7 +79,7 @@ fn address<'a>(account: &'a str, name: &'a str) -> BlobAddress<'a> {
     }
 }
 
-fn snapshot_address(name: &str, moment: Moment) -> BlobAddress<'_> {
+fn snapshot_address(name: &str, moment: SnapshotTime) -> BlobAddress<'_> {
     BlobAddress {
         state: BlobState::Snapshot(moment),
         ..address(ACCOUNT, name)
@@ -229,7 +229,7 @@ fn overwrite(soak: &Soak, number: u64, mut random: Random) {
 /// Takes a snapshot after each overwrite. Snapshots stay as they were taken; deleted ones are gone.
 fn snapshots(soak: &Soak, mut random: Random) {
     let mut blob = Subject::new(soak, "with snapshots");
-    let mut taken: Vec<(Moment, Content)> = Vec::new();
+    let mut taken: Vec<(SnapshotTime, Content)> = Vec::new();
     while !soak.is_over() {
         let body = noise(&mut random, 2000);
         if blob.put(body).is_none() {
@@ -265,7 +265,7 @@ fn snapshots(soak: &Soak, mut random: Random) {
     }
 }
 
-fn check_snapshot(soak: &Soak, name: &str, moment: Moment, expected: &Content) {
+fn check_snapshot(soak: &Soak, name: &str, moment: SnapshotTime, expected: &Content) {
     let found = soak.request(Kind::Read, "get snapshot", |services| {
         read(services, &snapshot_address(name, moment))
     });
