@@ -61,8 +61,9 @@ enum Written {
 }
 
 impl Db {
-    /// Begins a transaction and locks these keys, for each of which transactions queue in the order of arrival. Waits to be admitted
-    /// first, as [`Db::admit`] does, so that no lock is held meanwhile. Errors: as [`Db::admit`] and [`Transaction::lock`].
+    /// Begins a transaction and locks these keys. Waits to be admitted first, as [`Db::admit`] does, so that no lock is held meanwhile.
+    /// Transactions queue for a key in the order of arrival; one that waits is passed by a bounded number of others. Errors: as
+    /// [`Db::admit`] and [`Transaction::lock`].
     pub fn transaction(&self, keys: &[(&Keyspace, &[u8])]) -> Result<Transaction<'_>> {
         let mut transaction = self.begin()?;
         transaction.lock(keys.iter().copied())?;

@@ -4,21 +4,28 @@
 //! A lock is that of the 128-bit hash of a key. A transaction that locks two keys of one hash holds one lock, and one that waits for
 //! a key of the same hash waits longer than it has to. A key that is not locked takes no memory.
 //!
-//! Invariants: a lock in a shard has a holder; waiters get the lock in the order of arrival. No circle of threads waits for each
-//! other: a thread waits only for keys that come after all that it holds, and only if it holds none in another transaction.
+//! A released lock wakes the first waiter, but a running thread may take it first: to hand it over each time would cost a thread
+//! switch for each holder, five times what a short transaction takes. A waiter that was passed [`PASSED_MAX`] times is handed the lock.
+//!
+//! Invariants: a lock in a shard has a holder or a waiter; waiters get it in the order of arrival. No circle of threads waits for
+//! each other: a thread waits only for keys that come after all that it holds, and only if it holds none in another transaction.
 
 use crate::base::mutex::lock;
 use crate::base::sync::thread::{self, Thread};
-use crate::base::sync::{AtomicBool, Mutex, MutexGuard, Ordering, thread_local};
+use crate::base::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, thread_local};
 use crate::{Error, Result};
 use std::cell::Cell;
+use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::marker::PhantomData;
 use std::sync::Arc;
-use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
 const SHARDS: usize = 64;
+
+/// How often the first waiter may be passed by others.
+const PASSED_MAX: u64 = 64;
 
 thread_local! {
     /// How many transactions of this thread hold a lock, in any store.
@@ -26,7 +33,7 @@ thread_local! {
 }
 
 /// A key, in the order in which keys are locked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LockedKey {
     /// Identifies the keyspace: see `Tree::lock_rank`.
     pub(crate) rank: u32,
@@ -47,12 +54,36 @@ pub(crate) struct KeyLocks {
     shards: Box<[Mutex<Shard>]>,
 }
 
-type Shard = HashMap<LockedKey, KeyLock, Xxh3DefaultBuilder>;
+type Shard = HashMap<LockedKey, KeyLock, BuildHasherDefault<IsHashed>>;
+
+/// Takes the half of a hash that does not choose the shard.
+#[derive(Debug, Default)]
+struct IsHashed(u64);
+
+impl Hash for LockedKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64((self.hash >> 64) as u64 ^ u64::from(self.rank));
+    }
+}
+
+impl Hasher for IsHashed {
+    fn write(&mut self, _bytes: &[u8]) {
+        unreachable!("a key is hashed as one number");
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
 
 #[derive(Debug)]
 struct KeyLock {
     mode: Mode,
-    /// More than one only if the lock is shared.
+    /// More than one only if the lock is shared; none if the first waiter was woken and has not taken the lock yet.
     holders: usize,
     waiting: VecDeque<Arc<Waiter>>,
 }
@@ -62,6 +93,8 @@ struct Waiter {
     mode: Mode,
     thread: Thread,
     has_lock: AtomicBool,
+    /// How often it was woken. Changed under the lock of the shard.
+    passed: AtomicU64,
 }
 
 /// The locks of one transaction. Released when they are dropped. They stay with the thread that took them, as a mutex guard does:
@@ -71,8 +104,6 @@ pub(crate) struct HeldLocks<'l> {
     locks: &'l KeyLocks,
     /// In ascending order.
     keys: Vec<(LockedKey, Mode)>,
-    /// The keys of one call. Kept for the memory.
-    wanted: Vec<(LockedKey, Mode)>,
     stays_with_thread: PhantomData<MutexGuard<'l, ()>>,
 }
 
@@ -96,7 +127,6 @@ impl KeyLocks {
         HeldLocks {
             locks: self,
             keys: Vec::new(),
-            wanted: Vec::new(),
             stays_with_thread: PhantomData,
         }
     }
@@ -119,6 +149,10 @@ impl KeyLocks {
             }
             Entry::Occupied(held) => held.into_mut(),
         };
+        if held.holders == 0 {
+            (held.mode, held.holders) = (mode, 1);
+            return Request::Granted;
+        }
         let is_shared = held.mode == Mode::Shared && mode == Mode::Shared;
         // Readers do not overtake a writer that waits: a stream of them would keep it waiting for ever.
         if is_shared && held.waiting.is_empty() {
@@ -132,9 +166,37 @@ impl KeyLocks {
             mode,
             thread: thread::current(),
             has_lock: AtomicBool::new(false),
+            passed: AtomicU64::new(0),
         });
         held.waiting.push_back(waiter.clone());
         Request::Waiting(waiter)
+    }
+
+    fn wait(&self, key: LockedKey, waiter: &Arc<Waiter>) {
+        loop {
+            thread::park();
+            if waiter.has_lock.load(Ordering::Acquire) || self.try_take(key, waiter) {
+                return;
+            }
+        }
+    }
+
+    /// Takes the lock for a waiter that was woken, unless another thread has it already.
+    fn try_take(&self, key: LockedKey, waiter: &Arc<Waiter>) -> bool {
+        let mut shard = lock(self.shard(key));
+        if waiter.has_lock.load(Ordering::Acquire) {
+            return true;
+        }
+        let held = shard.get_mut(&key).expect("its waiters keep it there");
+        let is_first = held
+            .waiting
+            .front()
+            .is_some_and(|first| Arc::ptr_eq(first, waiter));
+        if held.holders > 0 || !is_first {
+            return false;
+        }
+        held.hand_over();
+        true
     }
 
     /// Makes a shared lock exclusive if it has one holder. Answers whether it did.
@@ -154,22 +216,33 @@ impl KeyLocks {
         let Entry::Occupied(mut held) = shard.entry(key) else {
             return;
         };
-        if held.get_mut().release() == 0 {
+        if !held.get_mut().release() {
             held.remove();
         }
     }
 }
 
 impl KeyLock {
-    /// Takes one holder away; after the last one, gives the lock to the next waiters. Answers how many holders it has then.
-    fn release(&mut self) -> usize {
+    /// Takes one holder away. Answers whether the lock is still in use.
+    fn release(&mut self) -> bool {
         self.holders -= 1;
         if self.holders > 0 {
-            return self.holders;
+            return true;
         }
-        let Some(next) = self.waiting.pop_front() else {
-            return 0;
+        let Some(next) = self.waiting.front() else {
+            return false;
         };
+        if next.passed.fetch_add(1, Ordering::Relaxed) < PASSED_MAX {
+            next.thread.unpark();
+        } else {
+            self.hand_over();
+        }
+        true
+    }
+
+    /// Gives the lock to the first waiter; a shared one also to those behind it that want it shared.
+    fn hand_over(&mut self) {
+        let next = self.waiting.pop_front().expect("there is a waiter");
         self.mode = next.mode;
         self.grant(&next);
         while self.mode == Mode::Shared
@@ -179,21 +252,12 @@ impl KeyLock {
         {
             self.grant(&next);
         }
-        self.holders
     }
 
     fn grant(&mut self, waiter: &Waiter) {
         self.holders += 1;
         waiter.has_lock.store(true, Ordering::Release);
         waiter.thread.unpark();
-    }
-}
-
-impl Waiter {
-    fn wait(&self) {
-        while !self.has_lock.load(Ordering::Acquire) {
-            thread::park();
-        }
     }
 }
 
@@ -206,26 +270,35 @@ impl HeldLocks<'_> {
         &mut self,
         keys: impl IntoIterator<Item = Result<(LockedKey, Mode)>>,
     ) -> Result<()> {
-        let mut wanted = std::mem::take(&mut self.wanted);
-        wanted.clear();
-        let collected = keys
-            .into_iter()
-            .try_for_each(|key| key.map(|key| wanted.push(key)));
-        let locked = collected.and_then(|()| self.lock_all(&mut wanted));
-        self.wanted = wanted;
-        locked
+        let mut keys = keys.into_iter();
+        let Some(first) = keys.next().transpose()? else {
+            return Ok(());
+        };
+        // Without memory of its own for the usual single key.
+        let Some(second) = keys.next().transpose()? else {
+            return self.lock_all(&mut [first]);
+        };
+        let mut all = vec![first, second];
+        for key in keys {
+            all.push(key?);
+        }
+        self.lock_all(&mut all)
     }
 
-    fn lock_all(&mut self, wanted: &mut Vec<(LockedKey, Mode)>) -> Result<()> {
-        let shared = self.leave_new(wanted);
+    fn lock_all(&mut self, wanted: &mut [(LockedKey, Mode)]) -> Result<()> {
+        // Of a key that is named in both modes, the exclusive one first.
+        wanted.sort_unstable_by_key(|(key, mode)| (*key, Reverse(*mode)));
         let had = self.keys.len();
+        let mut new = wanted
+            .iter()
+            .filter(|(key, _)| self.find(had, *key).is_none());
         let is_behind = |(first, _): &(LockedKey, Mode)| {
             let last = self.keys.last();
             last.is_none_or(|(last, _)| last < first)
         };
         let others = HOLDING.with(Cell::get) - usize::from(had > 0);
-        let waits = others == 0 && wanted.first().is_none_or(is_behind);
-        let locked = self.take(wanted, waits) && self.upgrade_all(&shared);
+        let waits = others == 0 && new.next().is_none_or(is_behind);
+        let locked = self.take(had, wanted, waits) && self.upgrade(had, wanted);
         if !locked {
             self.release_from(had);
             return Err(if others > 0 {
@@ -240,31 +313,22 @@ impl HeldLocks<'_> {
         Ok(())
     }
 
-    /// Orders `wanted` and leaves in it what is not held yet. Answers which held keys are shared and wanted exclusive.
-    fn leave_new(&self, wanted: &mut Vec<(LockedKey, Mode)>) -> Vec<usize> {
-        // Of a key that is named in both modes the exclusive one is left.
-        wanted.sort_unstable_by(|a, b| b.cmp(a));
-        wanted.dedup_by_key(|(key, _)| *key);
-        wanted.reverse();
-        let mut shared = Vec::new();
-        wanted.retain(|(key, mode)| {
-            let Ok(at) = self.keys.binary_search_by_key(key, |(held, _)| *held) else {
-                return true;
-            };
-            if self.keys[at].1 < *mode {
-                shared.push(at);
-            }
-            false
-        });
-        shared
+    /// Where a key is among the first `had` locks.
+    fn find(&self, had: usize, key: LockedKey) -> Option<usize> {
+        let held = self.keys[..had].binary_search_by_key(&key, |(held, _)| *held);
+        held.ok()
     }
 
-    /// Answers whether it took all. It takes those before the first that is refused.
-    fn take(&mut self, wanted: &[(LockedKey, Mode)], waits: bool) -> bool {
+    /// Takes the keys that are not among the first `had` locks, up to the first that is refused. Answers whether it took all.
+    fn take(&mut self, had: usize, wanted: &[(LockedKey, Mode)], waits: bool) -> bool {
+        let mut previous = None;
         for &(key, mode) in wanted {
+            if previous.replace(key) == Some(key) || self.find(had, key).is_some() {
+                continue;
+            }
             match self.locks.request(key, mode, waits) {
                 Request::Granted => {}
-                Request::Waiting(waiter) => waiter.wait(),
+                Request::Waiting(waiter) => self.locks.wait(key, &waiter),
                 Request::Refused => return false,
             }
             if self.keys.is_empty() {
@@ -275,12 +339,18 @@ impl HeldLocks<'_> {
         true
     }
 
-    fn upgrade_all(&mut self, shared: &[usize]) -> bool {
-        shared.iter().all(|at| {
-            let (key, mode) = &mut self.keys[*at];
-            let is_upgraded = self.locks.upgrade(*key);
+    /// Makes those of the first `had` locks exclusive that are shared and wanted so. Answers whether it could.
+    fn upgrade(&mut self, had: usize, wanted: &[(LockedKey, Mode)]) -> bool {
+        wanted.iter().all(|&(key, mode)| {
+            let Some(at) = self.find(had, key) else {
+                return true;
+            };
+            if self.keys[at].1 >= mode {
+                return true;
+            }
+            let is_upgraded = self.locks.upgrade(key);
             if is_upgraded {
-                *mode = Mode::Exclusive;
+                self.keys[at].1 = mode;
             }
             is_upgraded
         })
@@ -424,5 +494,30 @@ mod tests {
                 assert!(matches!(refused, Err(Error::Conflict)));
             });
         });
+    }
+
+    #[test]
+    fn waiter_is_passed_a_limited_number_of_times() {
+        let locks = Arc::new(KeyLocks::default());
+        let mut held = locks.begin();
+        lock_one(&mut held, 1, Mode::Exclusive).unwrap();
+        let waiting = {
+            let locks = locks.clone();
+            std::thread::spawn(move || lock_one(&mut locks.begin(), 1, Mode::Exclusive).unwrap())
+        };
+        let is_queued = || {
+            let shard = lock(locks.shard(key(1)));
+            !shard[&key(1)].waiting.is_empty()
+        };
+        while !is_queued() {
+            std::thread::yield_now();
+        }
+        // This thread takes the lock again at once, each time before the waiter runs, or the waiter has it.
+        for _ in 0..=PASSED_MAX {
+            drop(held);
+            held = locks.begin();
+            lock_one(&mut held, 1, Mode::Exclusive).unwrap();
+        }
+        waiting.join().unwrap();
     }
 }
