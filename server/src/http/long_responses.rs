@@ -28,7 +28,7 @@ pub async fn reserve(is_long: bool) -> Result<Option<Share>> {
 pub async fn beside_body(share: Option<Share>) -> Result<Share> {
     match share {
         Some(share) => Ok(share),
-        None => memory::reserve(EXPECTED_BYTES).await,
+        None => Ok(memory::reserve(EXPECTED_BYTES).await?),
     }
 }
 

@@ -9,7 +9,6 @@
 //!   ([`crate::http::long_responses`]).
 //! - While the budget is short ([`is_short`]), clients that make no progress are cut off sooner.
 
-use crate::http::error::{Failure, Result};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -30,6 +29,10 @@ const UNIT: usize = 1 << 10;
 
 static BUDGET: LazyLock<Arc<Semaphore>> =
     LazyLock::new(|| Arc::new(Semaphore::new(BUDGET_BYTES / UNIT)));
+
+/// The budget was used up for as long as a request waits for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryExhausted;
 
 /// Part of the budget. Given back when it is dropped.
 #[derive(Debug)]
@@ -64,17 +67,13 @@ pub fn grant() -> Option<(usize, Share)> {
     Some((bytes, Share(permit)))
 }
 
-/// Room for bytes of a request's body or of its answer. Waits for it. Error: `ServerBusy` after half a minute.
-pub async fn reserve(bytes: usize) -> Result<Share> {
+/// Room for bytes of a request's body or of its answer. Waits for it. Error: after half a minute.
+pub async fn reserve(bytes: usize) -> Result<Share, MemoryExhausted> {
     let bytes = bytes.min(BUDGET_BYTES);
     let permit = BUDGET.clone().acquire_many_owned(units(bytes));
     match tokio::time::timeout(WAIT_MAX, permit).await {
         Ok(Ok(permit)) => Ok(Share(permit)),
-        _ => Err(Failure::new(
-            503,
-            "ServerBusy",
-            "Too many large requests and answers are under way. Try again later.",
-        )),
+        _ => Err(MemoryExhausted),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The rows of all services against the published specification of the protocol, and against the list in the documentation.
 
-use crate::http::operation::Operation;
+use crate::http::operation::{BodyRule, LogClass, Operation};
 use crate::http::{blob, queue, table};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -29,6 +29,9 @@ struct Row {
     methods: &'static [&'static str],
     restype: &'static str,
     comp: &'static str,
+    changes_state: bool,
+    body: BodyRule,
+    log_class: LogClass,
 }
 
 fn rows_of<R>(service: &'static str, operations: &'static [Operation<R>]) -> Vec<Row> {
@@ -39,6 +42,9 @@ fn rows_of<R>(service: &'static str, operations: &'static [Operation<R>]) -> Vec
         methods: row.methods,
         restype: row.restype,
         comp: row.comp,
+        changes_state: row.changes_state,
+        body: row.body,
+        log_class: row.log_class,
     });
     rows.collect()
 }
@@ -100,6 +106,31 @@ fn rows_of_one_name_are_of_one_service_and_complete() {
     services.retain(|_, services| services.len() > 1);
     let shared: Vec<_> = services.into_keys().collect();
     assert_eq!(shared, ["Batch", "GetUserDelegationKey"]);
+}
+
+#[test]
+fn methods_tell_what_rows_do_but_for_the_exceptions_by_name() {
+    let exceptions = |is_one: fn(&Row) -> bool| -> BTreeSet<_> {
+        let exceptions = rows().into_iter().filter(is_one);
+        exceptions.map(|row| row.name).collect()
+    };
+    // A GET that hides messages, a POST that only reads.
+    let other_effect = exceptions(|row| {
+        let reads = row
+            .methods
+            .iter()
+            .all(|method| ["GET", "HEAD"].contains(method));
+        reads == row.changes_state
+    });
+    assert_eq!(
+        other_effect,
+        BTreeSet::from(["GetMessages", "QueryBlobContents"])
+    );
+    let deletes_otherwise =
+        exceptions(|row| (row.methods == ["DELETE"]) != (row.log_class == LogClass::Delete));
+    assert_eq!(deletes_otherwise, BTreeSet::new());
+    let body_of_a_read = exceptions(|row| !row.changes_state && row.body != BodyRule::Empty);
+    assert_eq!(body_of_a_read, BTreeSet::from(["QueryBlobContents"]));
 }
 
 /// The list in the documentation.

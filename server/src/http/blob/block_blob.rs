@@ -1,9 +1,9 @@
 //! Bodies on their way in: Put Blob, Put Block; and the lists that make a blob of blocks.
 
 use crate::codec::xml::{self as xml_codec, Writer};
+use crate::http::blob::conditions::optional_id;
 use crate::http::blob::container::with_validators;
 use crate::http::blob::encryption;
-use crate::http::blob::lease::optional_id;
 use crate::http::blob::request::Request;
 use crate::http::blob::upload::{is_structured, put_structure, receive};
 use crate::http::blob::write::{blob_headers, claimed, put_checksums, settings};

@@ -1,9 +1,9 @@
 //! Which state of a blob a request is about, and what must hold of it: headers and parameters that most operations share.
 
-use crate::http::blob::{encryption, lease};
+use crate::http::blob::encryption;
 use crate::http::context::Context;
 use crate::http::error::{Failure, Result};
-use lazurite_blob::{BlobState, Conditions, ETags, SnapshotTime, TagCondition};
+use lazurite_blob::{BlobState, Conditions, ETags, Guid, SnapshotTime, TagCondition};
 use std::borrow::Cow;
 
 /// The conditional headers. Source: Specifying conditional headers for Blob service operations.
@@ -11,7 +11,7 @@ pub fn conditions(context: &Context) -> Result<Conditions> {
     let tags = context.header("x-ms-if-tags");
     Ok(Conditions {
         if_tags: tags.map(|text| TagCondition::parse(&text)).transpose()?,
-        lease_id: lease::optional_id(context, "x-ms-lease-id")?,
+        lease_id: optional_id(context, "x-ms-lease-id")?,
         customer_key: encryption::customer_key(context, encryption::OWN)?,
         encryption_scope: encryption::scope(context)?,
         ..conditions_named(context, "")?
@@ -75,4 +75,17 @@ pub fn blob_state(context: &Context) -> Result<BlobState> {
             "snapshot and versionid are mutually exclusive query parameters. Only one of these should be present.",
         )),
     }
+}
+
+/// An id in a header, if it is there.
+pub fn optional_id(context: &Context, name: &'static str) -> Result<Option<Guid>> {
+    context
+        .header(name)
+        .map(|text| parse_id(name, text))
+        .transpose()
+}
+
+/// An id, or the refusal of the header that should be one.
+pub fn parse_id(name: &'static str, text: String) -> Result<Guid> {
+    Guid::parse(&text).ok_or_else(|| Failure::header(name, text))
 }

@@ -8,7 +8,8 @@ use crate::http::headers::{empty, metadata, parse_policies, put, put_metadata, x
 
 use crate::codec::date;
 use crate::codec::policies::{self, SignedIdentifier};
-use crate::http::blob::lease::{optional_id, put_lease};
+use crate::http::blob::conditions::optional_id;
+use crate::http::blob::lease::put_lease;
 use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::{ETAG, LAST_MODIFIED};

@@ -5,9 +5,9 @@ use crate::http::blob::block_blob::{
     block_id, conditions_of_block, conditions_of_new_blob, headers_of_new_blob, refuse_overwrite,
     staged,
 };
+use crate::http::blob::conditions::optional_id;
 use crate::http::blob::container::with_validators;
 use crate::http::blob::encryption::{OWN, customer_key};
-use crate::http::blob::lease::optional_id;
 use crate::http::blob::page_blob::{pages, put_sequence, sequence_conditions};
 use crate::http::blob::pending_copy::{copy_foreign, copy_foreign_from_url};
 use crate::http::blob::read::DOWNLOAD_CHUNK_BYTES;

@@ -1,5 +1,6 @@
 //! Lease Blob and Lease Container, and what answers tell of leases.
 
+use crate::http::blob::conditions::{optional_id, parse_id};
 use crate::http::blob::container::with_validators;
 use crate::http::blob::request::Request;
 use crate::http::context::Context;
@@ -8,8 +9,7 @@ use crate::http::headers::{LEASE_STATE, LEASE_STATUS, empty, put};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{
-    BlobService, Conditions, Guid, Lease, LeaseAction, LeaseDuration, LeaseOutcome, LeaseState,
-    Written,
+    BlobService, Conditions, Lease, LeaseAction, LeaseDuration, LeaseOutcome, LeaseState, Written,
 };
 use std::time::SystemTime;
 
@@ -70,18 +70,6 @@ fn action(context: &Context) -> Result<LeaseAction> {
         }
         _ => Err(Failure::header(name, action)),
     }
-}
-
-/// An id in a header, if it is there.
-pub fn optional_id(context: &Context, name: &'static str) -> Result<Option<Guid>> {
-    context
-        .header(name)
-        .map(|text| parse_id(name, text))
-        .transpose()
-}
-
-fn parse_id(name: &'static str, text: String) -> Result<Guid> {
-    Guid::parse(&text).ok_or_else(|| Failure::header(name, text))
 }
 
 fn answer(action: LeaseAction, outcome: LeaseOutcome, written: &Written) -> Response<Body> {

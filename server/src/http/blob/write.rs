@@ -1,8 +1,8 @@
 //! Changes to a blob that leave its content alone, and its end; the request headers that writes of blobs share.
 
+use crate::http::blob::conditions::optional_id;
 use crate::http::blob::container::with_validators;
 use crate::http::blob::immutability::{immutability_policy, legal_hold};
-use crate::http::blob::lease::optional_id;
 use crate::http::blob::request::Request;
 use crate::http::blob::tags::tags_of_header;
 use crate::http::blob::tier::access_tier;

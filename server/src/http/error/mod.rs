@@ -9,6 +9,7 @@ mod render;
 pub use render::{Dialect, render, table_json_body};
 
 use crate::codec::date;
+use crate::http::memory::MemoryExhausted;
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_RANGE, ETAG, HeaderName, HeaderValue, LAST_MODIFIED};
 use known::Known;
@@ -83,6 +84,13 @@ impl Failure {
             .with("QueryParameterName", name)
             .with("QueryParameterValue", value)
             .with("Reason", reason)
+    }
+}
+
+impl From<MemoryExhausted> for Failure {
+    fn from(_: MemoryExhausted) -> Failure {
+        let message = "Too many large requests and answers are under way. Try again later.";
+        Failure::new(503, "ServerBusy", message)
     }
 }
 

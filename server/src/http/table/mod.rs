@@ -10,6 +10,8 @@ pub mod operations;
 mod request;
 mod service;
 mod tables;
+#[cfg(test)]
+mod tests;
 mod token;
 
 pub use operations::{Route, route};
