@@ -78,18 +78,16 @@ fn section(page: &mut String, report: &Report, finding: &Finding) {
         );
     }
     table(page, report, finding);
-    let charts: [(&str, &dyn Fn(&Measured) -> f64); 3] = [
-        ("Requests to answer", &|design| design.ask.requests as f64),
-        ("Rows examined", &|design| {
-            design.ask.examined.unwrap_or_default() as f64
-        }),
-        ("Price a month", &|design| {
-            report.monthly(finding, design).total()
-        }),
-    ];
-    for (title, figure) in charts {
-        page.push_str(&chart(title, &finding.designs, figure));
-    }
+    let designs = &finding.designs;
+    page.push_str(&chart("Requests to answer", designs, |design| {
+        design.ask.requests as f64
+    }));
+    page.push_str(&chart("Rows examined", designs, |design| {
+        design.ask.examined.unwrap_or_default() as f64
+    }));
+    page.push_str(&chart("Price a month", designs, |design| {
+        report.monthly(finding, design).total()
+    }));
     page.push_str("</section>");
 }
 

@@ -25,7 +25,7 @@ pub(super) struct Pattern {
     pub(super) designs: &'static [Design],
     /// The right answers, computed from the data alone.
     pub(super) truth: fn(&Data) -> Answers,
-    /// How many writes of the application `build` stands for, and how many questions `ask`.
+    /// Writes of the application in `build`, and questions in `ask`.
     pub(super) writes: fn(&Data) -> usize,
     pub(super) questions: fn(&Data) -> usize,
     /// Breaks the advised design after it was built: the verification must then fail.

@@ -34,7 +34,7 @@ const STILL_BYTES: usize = 4096;
 
 type Content = Option<Vec<u8>>;
 
-/// Creates the containers and the blob that nobody writes.
+/// Creates the containers and the blob that no thread writes.
 pub(super) fn prepare(services: &Services) -> Outcome<()> {
     for account in [ACCOUNT, RETAINING_ACCOUNT] {
         let private = PublicAccess::Private;
@@ -472,7 +472,7 @@ fn undeletions(soak: &Soak, mut random: Random) {
     }
 }
 
-/// Reads the blob that nobody writes.
+/// Reads the blob that no thread writes.
 pub(super) fn read_still(services: &Services) -> Result<(), Failure> {
     match read(services, &address(ACCOUNT, STILL))? {
         Some(content) if content == [7; STILL_BYTES] => Ok(()),

@@ -25,7 +25,7 @@ const READS_MIN: u64 = 1000;
 pub(super) enum Kind {
     /// Never waits for the disk.
     Read,
-    /// A read of a resource that nobody writes. Its times with and without slow syncs are compared.
+    /// A read of a resource that no thread writes. Its times with and without slow syncs are compared.
     ReadOfOther,
     /// Waits for the disk.
     Write,
@@ -86,7 +86,7 @@ impl Ledger {
         self.with(|entries| entries.wrong(what));
     }
 
-    /// How much was wrong.
+    /// The number of mistakes.
     #[cfg(test)]
     pub(super) fn wrongs(&self) -> usize {
         self.with(|entries| entries.wrongs)

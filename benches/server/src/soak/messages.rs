@@ -15,7 +15,7 @@ const PRODUCERS: u64 = 2;
 const CONSUMERS: u64 = 3;
 /// Lifetimes of messages that expire, in seconds.
 const TTL_SECONDS_MAX: u64 = 10;
-/// Once the clock is ahead of all timeouts, messages that do not come for so long are lost.
+/// Once the clock is ahead of all timeouts, messages that do not arrive within this time are lost.
 const QUIET_MAX: Duration = Duration::from_secs(10);
 
 pub(super) fn prepare(services: &Services) -> Outcome<()> {
@@ -96,7 +96,7 @@ fn consume(soak: &Soak, mut random: Random) {
     }
 }
 
-/// Takes some messages and processes most of them. Returns how many there were.
+/// Takes some messages and processes most of them. Returns their number.
 fn take(soak: &Soak, random: &mut Random, hidden_seconds: i64) -> usize {
     let get = GetMessages {
         count: Some(8),

@@ -112,7 +112,7 @@ fn start<'scope>(scope: &'scope Scope<'scope, '_>, soak: &'scope Soak, seed: u64
     scope.spawn(move || sweeps::sweep(soak));
 }
 
-/// Reads an entity and a blob that nobody writes.
+/// Reads an entity and a blob that no thread writes.
 fn read_others(soak: &Soak) {
     while !soak.is_over() {
         soak.request(Kind::ReadOfOther, "get still entity", tables::read_still);

@@ -17,10 +17,10 @@ const INCREMENTERS: u64 = 3;
 const TOGETHER: u64 = 4;
 /// Rows that are replaced and deleted.
 const CHANGING: u64 = 16;
-/// The entity that nobody writes.
+/// The entity that no thread writes.
 const STILL: (&str, &str) = ("still", "0");
 
-/// Creates the table, the counters and the entity that nobody writes.
+/// Creates the table, the counters and the entity that no thread writes.
 pub(super) fn prepare(services: &Services) -> Outcome<()> {
     services.tables.create_table(ACCOUNT, TABLE)?.wait()?;
     let still = entity(STILL.0, STILL.1, 0);
@@ -239,7 +239,7 @@ fn delete(soak: &Soak, row: &str) -> Option<()> {
     })
 }
 
-/// Reads the entity that nobody writes.
+/// Reads the entity that no thread writes.
 pub(super) fn read_still(services: &Services) -> Result<(), Failure> {
     let entity = services
         .tables

@@ -94,7 +94,7 @@ fn store(lab: &Lab) -> Result<(), Error> {
     )
 }
 
-/// Does so many steps of a move, and dies. The end of the visibility timeout is brought forward.
+/// Does the first `steps` steps of a move, and dies. The end of the visibility timeout is brought forward.
 fn work(lab: &Lab, message: &Message, steps: u64) -> Result<(), Error> {
     let queue = lab.name("moves");
     let (department, id) = message.text.split_once('/').unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Log data in blobs: the records of an hour in one blob, found by a name that tells the hour.
+//! Log data in blobs: the records of an hour in one blob, found by a name that contains the hour.
 
 use std::collections::BTreeSet;
 

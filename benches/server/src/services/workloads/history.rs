@@ -69,8 +69,10 @@ fn measure(peer: &Running, history: History, rounds: usize) -> Outcome<Findings>
             wrong += usize::from(read != **page);
         }
     }
-    let mut findings = Findings::default();
-    findings.mismatches = wrong;
+    let mut findings = Findings {
+        mismatches: wrong,
+        ..Findings::default()
+    };
     for (name, times) in ["append", "page", "read"].into_iter().zip(&times) {
         let end = (rounds / ENDS).max(1);
         let [first, last] =
