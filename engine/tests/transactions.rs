@@ -42,6 +42,22 @@ fn put(db: &Db, keyspace: &Keyspace, key: &[u8], value: &[u8]) {
     drop(transaction.commit().unwrap());
 }
 
+/// Checks that `wait` returns after `release`, and not before.
+fn assert_waits<'s>(
+    scope: &'s thread::Scope<'s, '_>,
+    wait: impl FnOnce() + Send + 's,
+    release: impl FnOnce(),
+) {
+    let (sender, receiver) = channel();
+    scope.spawn(move || {
+        wait();
+        sender.send(()).unwrap();
+    });
+    assert!(receiver.recv_timeout(Duration::from_millis(50)).is_err());
+    release();
+    receiver.recv_timeout(Duration::from_secs(30)).unwrap();
+}
+
 #[test]
 fn a_transaction_reads_what_it_has_written() {
     let (db, keyspace) = open_in_memory();
@@ -135,13 +151,11 @@ fn keyspaces_are_locked_in_the_order_of_their_opening() {
     let (db, [first, second]) = open(["first", "second"]);
     let holder = db.transaction(&[(&second, b"k")]).unwrap();
     thread::scope(|scope| {
-        let waits = scope.spawn(|| {
+        let wait = || {
             let mut transaction = db.transaction(&[(&first, b"k")]).unwrap();
             transaction.lock([(&second, &b"k"[..])]).unwrap();
-        });
-        thread::sleep(Duration::from_millis(50));
-        assert!(!waits.is_finished());
-        drop(holder);
+        };
+        assert_waits(scope, wait, || drop(holder));
     });
 }
 
@@ -159,13 +173,11 @@ fn exclusive_lock_of_a_key_that_is_held_shared_is_exclusive() {
         });
         other.join().unwrap();
         first.lock([(&keyspace, &b"k"[..])]).unwrap();
-        let other = scope.spawn(|| {
+        let wait = || {
             let mut second = db.begin().unwrap();
             second.lock_shared([(&keyspace, &b"k"[..])]).unwrap();
-        });
-        thread::sleep(Duration::from_millis(50));
-        assert!(!other.is_finished());
-        drop(first);
+        };
+        assert_waits(scope, wait, || drop(first));
     });
 }
 
@@ -234,11 +246,11 @@ fn shared_locks_keep_writers_out_and_one_another_in() {
             second.lock_shared([(&keyspace, &b"k"[..])]).unwrap();
         });
         shared.join().unwrap();
-        let exclusive = scope.spawn(|| put(&db, &keyspace, b"k", b"1"));
-        thread::sleep(Duration::from_millis(50));
-        assert!(!exclusive.is_finished());
-        assert_eq!(first.get(&keyspace, b"k").unwrap(), None);
-        drop(first);
+        let wait = || put(&db, &keyspace, b"k", b"1");
+        assert_waits(scope, wait, || {
+            assert_eq!(first.get(&keyspace, b"k").unwrap(), None);
+            drop(first);
+        });
     });
     assert!(db.get(&keyspace, b"k").unwrap().is_some());
 }
@@ -268,13 +280,14 @@ fn a_commit_that_fails_unlocks() {
     transaction.batch().put(&keyspace, b"k", b"2");
     assert!(transaction.commit().is_err());
     drop(transaction);
-    // It is refused or begins, and waits for nobody.
-    let other = thread::spawn(move || db.transaction(&[(&keyspace, b"k")]).is_ok());
-    let deadline = std::time::Instant::now() + Duration::from_secs(30);
-    while !other.is_finished() {
-        assert!(std::time::Instant::now() < deadline, "it waits for the key");
-        thread::sleep(Duration::from_millis(5));
-    }
+    // Another thread begins or gets an error, and does not wait.
+    let (sender, receiver) = channel();
+    let other = thread::spawn(move || {
+        let _ = db.transaction(&[(&keyspace, b"k")]);
+        sender.send(()).unwrap();
+    });
+    receiver.recv_timeout(Duration::from_secs(30)).unwrap();
+    other.join().unwrap();
 }
 
 /// What an optimistic transaction that has read `range/` and `key` answers after `meanwhile`.
