@@ -16,7 +16,7 @@ dt{font-weight:600}dd{margin:0 0 .4rem}";
 
 /// Sizes of a chart, in units of its view box.
 const WIDTH: f64 = 720.0;
-const LABEL_WIDTH: f64 = 250.0;
+const LABEL_WIDTH: f64 = 310.0;
 const FIGURE_WIDTH: f64 = 90.0;
 const BAR_HEIGHT: f64 = 20.0;
 const TITLE_HEIGHT: f64 = 26.0;
@@ -193,7 +193,7 @@ mod tests {
         let designs = [design("scan", 100), design("point", 25)];
         let svg = chart("Requests", &designs, |design| design.ask.requests as f64);
         assert!(
-            svg.contains("width=\"380.0\"") && svg.contains("width=\"95.0\""),
+            svg.contains("width=\"320.0\"") && svg.contains("width=\"80.0\""),
             "{svg}"
         );
     }
