@@ -552,7 +552,6 @@ fn json(status: u16, level: Level, body: String) -> Response<Body> {
     let mut response = empty(status);
     *response.body_mut() = Body::from(body);
     put(&mut response, "content-type", content_type(level));
-    put(&mut response, "x-content-type-options", "nosniff");
     uncached(response)
 }
 
@@ -563,7 +562,9 @@ fn content_type(level: Level) -> String {
     )
 }
 
+/// Headers that every answer about tables has.
 fn uncached(mut response: Response<Body>) -> Response<Body> {
+    put(&mut response, "x-content-type-options", "nosniff");
     put(&mut response, "cache-control", "no-cache");
     response
 }
